@@ -1,0 +1,115 @@
+//! Messages: topic exchanges, durable queues, confirmed publishes and acknowledged deliveries.
+//!
+//! Semantics are RabbitMQ's. The in-process twin keeps them: at-least-once delivery in order of arrival, redelivery (marked)
+//! of what a lost consumer held, dead-lettering at the delivery limit, and `mandatory` publishes that fail when no queue
+//! is bound.
+
+mod message;
+mod topology;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+pub use message::{Delivery, HeaderValue, Headers, Message, Settle};
+pub use topology::{ExchangeKind, ExchangeSpec, QueueKind, QueueSpec};
+
+/// Shared handle of a bus.
+pub type SharedBus = Arc<dyn Bus>;
+
+/// What can go wrong with the bus.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No queue is bound to the key of a mandatory message.
+    #[error("nobody is bound to {exchange:?} with key {key:?}")]
+    Unroutable {
+        /// Exchange of the message.
+        exchange: String,
+        /// Its routing key.
+        key: String,
+    },
+    /// The broker refused the message (a full queue, say).
+    #[error("the broker refused a message to {exchange:?} with key {key:?}")]
+    Refused {
+        /// Exchange of the message.
+        exchange: String,
+        /// Its routing key.
+        key: String,
+    },
+    /// The broker's permissions forbid it, or the credentials are wrong. Trying again does not help.
+    #[error("the broker denied it: {0}")]
+    Denied(String),
+    /// The queue or exchange does not exist, or exists with other properties.
+    #[error("the broker's topology does not fit: {0}")]
+    Topology(String),
+    /// The connection is down; recovery is under way. Whether a publish arrived is not known.
+    #[error("the connection to the broker is down: {0}")]
+    Disconnected(String),
+    /// The bus was closed by us.
+    #[error("the bus is closed")]
+    Closed,
+}
+
+impl Error {
+    /// Whether the same call may succeed later.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Disconnected(_) | Self::Refused { .. })
+    }
+}
+
+/// A publish on its way: await it for the broker's confirm. Dropping it gives up only the news, not the message.
+#[must_use = "a publish is only safe once it is confirmed"]
+pub struct Confirm(pub(crate) futures::future::BoxFuture<'static, Result<(), Error>>);
+
+impl Confirm {
+    /// A confirm that comes from this future.
+    pub fn new(future: impl Future<Output = Result<(), Error>> + Send + 'static) -> Self {
+        Self(Box::pin(future))
+    }
+
+    /// Waits for the broker to have taken responsibility: written to a quorum of a quorum queue.
+    ///
+    /// # Errors
+    /// [`Error::Unroutable`], [`Error::Refused`], or [`Error::Disconnected`] where the confirm was lost with its connection.
+    pub async fn wait(self) -> Result<(), Error> {
+        self.0.await
+    }
+}
+
+/// A subscription. Dropping it cancels it; deliveries not yet settled go back to the queue.
+#[async_trait]
+pub trait Consumer: Send {
+    /// The next delivery; `None` once the bus is closed or the queue deleted. Survives reconnects.
+    async fn next(&mut self) -> Option<Delivery>;
+}
+
+/// A connection to a broker (or to the twin). Cheap to share; one per process is meant.
+#[async_trait]
+pub trait Bus: Send + Sync + 'static {
+    /// Makes sure of an exchange.
+    async fn declare_exchange(&self, spec: &ExchangeSpec) -> Result<(), Error>;
+
+    /// Makes sure of a queue and its bindings.
+    async fn declare_queue(&self, spec: &QueueSpec) -> Result<(), Error>;
+
+    /// Deletes a queue and what is in it; not existing is fine.
+    async fn delete_queue(&self, queue: &str) -> Result<(), Error>;
+
+    /// How many messages wait in a queue; `None` where it does not exist.
+    async fn queue_depth(&self, queue: &str) -> Result<Option<u64>, Error>;
+
+    /// Hands a message to the broker; the confirm comes later, so that a caller may overlap it with other work.
+    ///
+    /// # Errors
+    /// [`Error::Disconnected`] or [`Error::Closed`]: then it was not sent.
+    async fn publish(&self, message: Message) -> Result<Confirm, Error>;
+
+    /// Subscribes, with at most `prefetch` deliveries unsettled at once.
+    async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, Error>;
+
+    /// Whether the connection stands at this moment.
+    fn is_connected(&self) -> bool;
+
+    /// Closes consumers and the connection. Idempotent.
+    async fn close(&self);
+}

@@ -1,0 +1,160 @@
+//! The fleet's exchanges and queues, as data: who declares what, with which properties.
+
+use std::time::Duration;
+
+use thermae_schemas::{Class, ClientId, PoolName, TenantName, WorkerId, names};
+
+/// How an exchange routes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExchangeKind {
+    /// By patterns of dotted words.
+    Topic,
+    /// To every bound queue.
+    Fanout,
+}
+
+/// An exchange; all are durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExchangeSpec {
+    /// Name.
+    pub name: String,
+    /// How it routes.
+    pub kind: ExchangeKind,
+    /// Where messages go that no queue is bound for.
+    pub alternate: Option<String>,
+}
+
+/// What a queue is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueKind {
+    /// Replicated and durable: jobs.
+    Quorum,
+    /// Durable on one node, cheap: replies and tool results.
+    Classic,
+}
+
+/// A queue and its bindings; all are durable and none is auto-delete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueSpec {
+    /// Name.
+    pub name: String,
+    /// What it is made of.
+    pub kind: QueueKind,
+    /// Exchange and key of each binding.
+    pub bindings: Vec<(String, String)>,
+    /// Deliveries of one message before it is dead-lettered; quorum queues only. A high backstop: dropped connections count.
+    pub delivery_limit: Option<u32>,
+    /// Exchange that dead letters go to, at least once.
+    pub dead_letter: Option<String>,
+    /// Deleted after so long without a consumer.
+    pub expires: Option<Duration>,
+}
+
+/// Deliveries before a message counts as poisonous.
+const DELIVERY_LIMIT: u32 = 50;
+
+/// How long a client may stay away before its reply queue is deleted.
+pub const REPLIES_EXPIRE: Duration = Duration::from_secs(15 * 60);
+
+/// How long a worker's queue of tool answers outlives it.
+const CALLS_EXPIRE: Duration = Duration::from_secs(5 * 60);
+
+fn topic(name: &str, alternate: Option<&str>) -> ExchangeSpec {
+    ExchangeSpec { name: name.to_owned(), kind: ExchangeKind::Topic, alternate: alternate.map(str::to_owned) }
+}
+
+impl ExchangeSpec {
+    /// The fleet's exchanges, in order of declaration.
+    pub fn fleet() -> Vec<Self> {
+        let fanout = |name: &str| Self { name: name.to_owned(), kind: ExchangeKind::Fanout, alternate: None };
+        vec![
+            fanout(names::UNROUTED),
+            topic(names::SUBMIT, Some(names::UNROUTED)),
+            topic(names::WORK, None),
+            fanout(names::RESOLVE),
+            topic(names::REPLIES, None),
+            topic(names::CALLS, None),
+        ]
+    }
+}
+
+impl QueueSpec {
+    fn quorum(name: String, exchange: &str, key: String) -> Self {
+        Self {
+            name,
+            kind: QueueKind::Quorum,
+            bindings: vec![(exchange.to_owned(), key)],
+            delivery_limit: Some(DELIVERY_LIMIT),
+            dead_letter: Some(names::RESOLVE.to_owned()),
+            expires: None,
+        }
+    }
+
+    fn classic(name: String, exchange: &str, key: String, expires: Duration) -> Self {
+        Self {
+            name,
+            kind: QueueKind::Classic,
+            bindings: vec![(exchange.to_owned(), key)],
+            delivery_limit: None,
+            dead_letter: None,
+            expires: Some(expires),
+        }
+    }
+
+    /// Jobs of a tenant, of one class, for one pool.
+    pub fn submit(tenant: &TenantName, class: Class, pool: &PoolName) -> Self {
+        Self::quorum(names::submit_queue(tenant, class, pool), names::SUBMIT, names::submit_key(tenant, class, pool))
+    }
+
+    /// Jobs whose key no queue is bound to.
+    pub fn unrouted() -> Self {
+        Self::quorum(names::UNROUTED_QUEUE.to_owned(), names::UNROUTED, String::new())
+    }
+
+    /// Cancels.
+    pub fn cancel() -> Self {
+        Self {
+            dead_letter: None,
+            ..Self::quorum(names::CANCEL_QUEUE.to_owned(), names::SUBMIT, names::CANCEL_BINDING.to_owned())
+        }
+    }
+
+    /// Jobs whose fate must be decided. Nothing is ever discarded from it.
+    pub fn resolve() -> Self {
+        Self {
+            delivery_limit: None,
+            dead_letter: None,
+            ..Self::quorum(names::RESOLVE_QUEUE.to_owned(), names::RESOLVE, String::new())
+        }
+    }
+
+    /// A pool's jobs.
+    pub fn pool(pool: &PoolName) -> Self {
+        Self::quorum(names::pool_queue(pool), names::WORK, names::pool_key(pool))
+    }
+
+    /// Jobs for one worker only. Drained by the scheduler when the worker is dead, never deleted with anything in it.
+    pub fn worker(worker: &WorkerId) -> Self {
+        Self::quorum(names::worker_queue(worker), names::WORK, names::worker_key(worker))
+    }
+
+    /// Cancels for one worker.
+    pub fn control(worker: &WorkerId) -> Self {
+        Self::classic(names::control_queue(worker), names::WORK, names::control_key(worker), CALLS_EXPIRE)
+    }
+
+    /// Answers to one worker's tool calls.
+    pub fn calls(worker: &WorkerId) -> Self {
+        Self::classic(names::calls_queue(worker), names::CALLS, names::calls_binding(worker), CALLS_EXPIRE)
+    }
+
+    /// A client's events.
+    pub fn replies(tenant: &TenantName, client: &ClientId) -> Self {
+        Self::classic(
+            names::reply_queue(tenant, client),
+            names::REPLIES,
+            names::reply_key(tenant, client),
+            REPLIES_EXPIRE,
+        )
+    }
+}

@@ -1,0 +1,112 @@
+//! The job record's state machine, pure: no clock, no I/O. Every rule of "one outcome per job" is here once.
+//!
+//! ```text
+//!            admit                start(nonce)               finish(nonce)
+//!  (absent) ───────▶ assigned(n) ─────────────▶ started(n) ───────────────▶ terminal(outcome)
+//!     │                 ▲  │                        │ lease passed: resolve      ▲   ▲
+//!     │ settle          │  │ settle                 ├── n < max_attempts ──▶ assigned(n+1)
+//!     └─────────────────┼──┴────────────────────────┼────────────────────────────┘   │
+//!                       └───────────────────────────┴── otherwise: lost ─────────────┘
+//! ```
+//!
+//! The in-process registry calls these functions; the Redis registry's scripts do the same step by step, and the contract
+//! suite runs random histories through both and compares.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use thermae_schemas::WorkerId;
+
+/// Milliseconds on the registry's own clock. Only differences mean anything.
+pub type Millis = u64;
+
+/// Where a job stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// Handed out, or about to be; the code has not started.
+    Assigned,
+    /// The code may have started.
+    Started {
+        /// On which worker.
+        owner: WorkerId,
+        /// Name of the claim; whoever repeats it is the same claimant.
+        nonce: String,
+        /// The owner may run the code until then.
+        lease_until: Millis,
+    },
+    /// It ended. Nothing changes any more.
+    Terminal {
+        /// The result message, byte for byte as it was and will be published.
+        outcome: Bytes,
+    },
+}
+
+/// What the registry knows of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Where it stands.
+    pub state: State,
+    /// The attempt that the state speaks of, from 1.
+    pub attempt: u32,
+    /// How often the code may be started.
+    pub max_attempts: u32,
+    /// Where its events go; `None` for a job submitted without a reply key.
+    pub reply_key: Option<String>,
+    /// The client's own mark, repeated in the result.
+    pub correlation_id: Option<String>,
+}
+
+/// Answer to a worker that wants to start a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Start {
+    /// Start it. (Also the answer to a repeated claim with the same nonce.)
+    Go,
+    /// It has ended: publish this and acknowledge.
+    Terminal(Bytes),
+    /// A later attempt is under way: acknowledge and forget this copy.
+    Stale,
+    /// It may have started elsewhere: hand the copy to the resolve queue.
+    Resolve,
+}
+
+/// Answer to a worker that has an outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finish {
+    /// Recorded: publish it.
+    Won,
+    /// Another outcome was recorded: publish that one.
+    Terminal(Bytes),
+    /// A later attempt is under way: this outcome does not count.
+    Superseded,
+}
+
+/// Answer to a scheduler that holds a copy of unknown fate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resolve {
+    /// It has ended: publish this and acknowledge.
+    Terminal(Bytes),
+    /// Its owner may still be at it: ask again after this.
+    Hold(Duration),
+    /// Hand it out again, as this attempt.
+    Reassign(u32),
+    /// Committed as lost, with the outcome given: publish that.
+    Lost,
+    /// A later attempt has started: acknowledge and forget this copy.
+    Stale,
+}
+
+/// Answer to whoever wants to end a job that has not started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settle {
+    /// Recorded: publish it.
+    Won,
+    /// Another outcome was recorded: publish that one.
+    Terminal(Bytes),
+    /// Too late: it runs there.
+    Started {
+        /// Where it runs.
+        owner: WorkerId,
+        /// As which attempt.
+        attempt: u32,
+    },
+}

@@ -1,0 +1,234 @@
+//! What the registry is asked and what it answers.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use thermae_schemas::{IfGone, JobId, PoolName, SessionName, TenantName, WorkerId};
+
+/// One life of the registry's memory.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Epoch(pub String);
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A job's full name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct JobKey {
+    /// Whose.
+    pub tenant: TenantName,
+    /// Which.
+    pub job: JobId,
+}
+
+impl fmt::Display for JobKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.tenant, self.job)
+    }
+}
+
+/// A worker's hold on an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// Which attempt.
+    pub attempt: u32,
+    /// Who.
+    pub owner: WorkerId,
+    /// Name of the claim, random.
+    pub nonce: String,
+}
+
+/// A job that a scheduler wants to hand out.
+#[derive(Debug, Clone)]
+pub struct Admit {
+    /// Which.
+    pub job: JobKey,
+    /// Its pool, whose credit it takes.
+    pub pool: PoolName,
+    /// Jobs that the pool may have handed out at once.
+    pub credit: u32,
+    /// Jobs that the tenant may have handed out at once.
+    pub tenant_limit: Option<u32>,
+    /// How often it may be started.
+    pub max_attempts: u32,
+    /// Where its events go.
+    pub reply_key: Option<String>,
+    /// The client's mark.
+    pub correlation_id: Option<String>,
+    /// Digest of the job without its id: tells a repeat from another job under the same idempotency key.
+    pub digest: String,
+    /// Its idempotency key.
+    pub idempotency_key: Option<String>,
+    /// Its session.
+    pub session: Option<SessionAdmit>,
+    /// How long a job that was handed out holds its credit without having started.
+    pub credit_ttl: Duration,
+    /// How long the record is kept after its last change.
+    pub ttl: Duration,
+}
+
+/// A session's side of an [`Admit`].
+#[derive(Debug, Clone)]
+pub struct SessionAdmit {
+    /// Which.
+    pub session: SessionName,
+    /// What to do when it existed and is gone.
+    pub if_gone: IfGone,
+    /// The worker to place it on when it has none; `None` where no worker can take one.
+    pub candidate: Option<WorkerId>,
+}
+
+/// Where a job was assigned to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// Any worker of the pool.
+    Pool,
+    /// The worker that holds its session.
+    Worker {
+        /// Who.
+        worker: WorkerId,
+        /// Whether the session may be made there (it was placed just now).
+        create: bool,
+    },
+}
+
+/// Answer to [`Admit`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Admitted {
+    /// Publish it as this attempt.
+    Assigned {
+        /// Attempt.
+        attempt: u32,
+        /// Current epoch.
+        epoch: Epoch,
+        /// Where to.
+        to: Target,
+        /// Whether the record stood already, so that an earlier copy may exist.
+        repeat: bool,
+    },
+    /// It has started: whoever runs it will answer. Acknowledge the submit message.
+    UnderWay,
+    /// It has ended: publish this to the reply key of *this* submit message.
+    Terminal(Bytes),
+    /// The pool's credit is used up; nothing was changed.
+    NoCredit,
+    /// The tenant has as much handed out as it may; nothing was changed.
+    TenantBusy,
+    /// An equal job with the same idempotency key came first: follow that one.
+    DuplicateOf(JobId),
+    /// Another job used the idempotency key.
+    IdempotencyConflict(JobId),
+    /// The session existed and is gone.
+    SessionGone(Gone),
+    /// The session has no worker yet and none can take it.
+    NoSessionWorker,
+}
+
+/// Why a session is no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Gone {
+    /// Idle for too long.
+    Expired,
+    /// Its worker or its sandbox died.
+    Lost,
+    /// Its tenant closed it; the name is free again.
+    Closed,
+}
+
+/// A worker wants to start an attempt.
+#[derive(Debug, Clone)]
+pub struct StartRequest {
+    /// Which job.
+    pub job: JobKey,
+    /// Its pool, whose credit it holds.
+    pub pool: PoolName,
+    /// The claim.
+    pub claim: Claim,
+    /// Epoch in which it was assigned (from the work message).
+    pub epoch: Epoch,
+    /// Whether no other copy of the work message can exist: neither redelivered nor marked `maybe_duplicate`.
+    pub only_copy: bool,
+    /// `max_attempts` and reply key of the work message, for a record that is missing.
+    pub max_attempts: u32,
+    /// As above.
+    pub reply_key: Option<String>,
+    /// As above.
+    pub correlation_id: Option<String>,
+    /// How long the worker may run it without renewing.
+    pub lease: Duration,
+    /// How long the record is kept after its last change.
+    pub ttl: Duration,
+}
+
+/// A worker has an outcome.
+#[derive(Debug, Clone)]
+pub struct FinishRequest {
+    /// Which job.
+    pub job: JobKey,
+    /// Its pool, whose credit it gives back.
+    pub pool: PoolName,
+    /// The claim.
+    pub claim: Claim,
+    /// The result message.
+    pub outcome: Bytes,
+    /// How long the record is kept.
+    pub ttl: Duration,
+}
+
+/// A scheduler holds a copy of unknown fate.
+#[derive(Debug, Clone)]
+pub struct ResolveRequest {
+    /// Which job.
+    pub job: JobKey,
+    /// Its pool.
+    pub pool: PoolName,
+    /// Attempt of the copy.
+    pub attempt: u32,
+    /// `max_attempts` of the copy, for a record that is missing.
+    pub max_attempts: u32,
+    /// The result message that is recorded if the job turns out lost.
+    pub lost: Bytes,
+    /// A missing record may yet be announced by its worker: hold this long after the epoch began.
+    pub grace: Duration,
+    /// How long the record is kept.
+    pub ttl: Duration,
+}
+
+/// Somebody wants to end a job that has not started.
+#[derive(Debug, Clone)]
+pub struct SettleRequest {
+    /// Which job.
+    pub job: JobKey,
+    /// Its pool, where it is known.
+    pub pool: Option<PoolName>,
+    /// The result message.
+    pub outcome: Bytes,
+    /// Where its events go, for a record that is missing.
+    pub reply_key: Option<String>,
+    /// How long the record is kept.
+    pub ttl: Duration,
+}
+
+/// Answer to a heartbeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beat {
+    /// Current epoch.
+    pub epoch: Epoch,
+    /// Running jobs whose claim no longer stands: kill their sandboxes, their outcomes do not count.
+    pub revoked: Vec<JobKey>,
+}
+
+/// A hint that something changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// Credit of this pool was given back.
+    Credit(PoolName),
+    /// A worker came, left, or changed its capacity.
+    Workers,
+    /// The registry was emptied or replaced.
+    Epoch,
+}

@@ -1,0 +1,157 @@
+//! Errors as answers: each has a stable code that programs match on, and text for people and models.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal, $retry:literal;)+) => {
+        /// Stable code of an error. New ones may come; existing ones never change their meaning.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum ErrorCode {
+            $($(#[doc = $doc])+ $name,)+
+            /// A code newer than this reader.
+            #[serde(other)]
+            Unknown,
+        }
+
+        impl ErrorCode {
+            /// Every code, with what it means and whether submitting the same job again is safe and may help.
+            pub const ALL: &'static [(ErrorCode, &'static str, &'static str, bool)] =
+                &[$((ErrorCode::$name, $text, concat!($($doc, " "),+), $retry)),+];
+
+            /// The code as it stands on the wire.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(ErrorCode::$name => $text,)+
+                    ErrorCode::Unknown => "unknown",
+                }
+            }
+
+            /// Whether submitting the same job again is safe and may help: nothing of it ran, and the cause can pass.
+            pub fn safe_to_retry(self) -> bool {
+                match self {
+                    $(ErrorCode::$name => $retry,)+
+                    ErrorCode::Unknown => false,
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The message is not JSON.
+    MalformedJson = "malformed_json", false;
+    /// The job has a field that this version does not know.
+    UnknownField = "unknown_field", false;
+    /// A field has a value that the schema does not allow.
+    SchemaViolation = "schema_violation", false;
+    /// The message's protocol version is not read here.
+    UnsupportedProtocol = "unsupported_protocol", false;
+    /// The job is larger than the fleet accepts.
+    JobTooLarge = "job_too_large", false;
+    /// No pool of that name is configured.
+    UnknownPool = "unknown_pool", false;
+    /// The pool does not run that language.
+    UnsupportedLanguage = "unsupported_language", false;
+    /// A limit above what the pool allows.
+    LimitTooHigh = "limit_too_high", false;
+    /// The reply key does not belong to the tenant that submitted.
+    ForbiddenReplyKey = "forbidden_reply_key", false;
+    /// The tenant is not configured, and tenants are not admitted on sight.
+    UnknownTenant = "unknown_tenant", false;
+    /// The tenant has as many jobs waiting or running as it may.
+    QuotaExceeded = "quota_exceeded", true;
+    /// The idempotency key was used before, for a different job.
+    IdempotencyConflict = "idempotency_conflict", false;
+    /// The deadline passed before the code started.
+    DeadlineExceeded = "deadline_exceeded", true;
+    /// The session was lost with its worker or sandbox; its variables are gone.
+    SessionLost = "session_lost", true;
+    /// The session was idle for longer than its time-out, and was closed.
+    SessionExpired = "session_expired", true;
+    /// The tenant holds as many sessions as it may, all of them busy.
+    SessionLimit = "session_limit", true;
+    /// No worker serves the pool.
+    NoWorker = "no_worker", true;
+    /// The container engine (Docker) does not answer, or can't make the pool's containers.
+    BackendUnavailable = "backend_unavailable", true;
+    /// The sandbox could not be made.
+    SandboxFailed = "sandbox_failed", true;
+    /// The code raised an exception.
+    CodeRaised = "code_raised", false;
+    /// The code exited with a status other than zero.
+    CodeExited = "code_exited", false;
+    /// A signal ended the code.
+    CodeKilled = "code_killed", false;
+    /// The wall-clock limit was reached.
+    WallTimeout = "wall_timeout", false;
+    /// The CPU-time limit was reached.
+    CpuTimeout = "cpu_timeout", false;
+    /// The memory limit was reached.
+    OutOfMemory = "out_of_memory", false;
+    /// More output than allowed.
+    OutputLimit = "output_limit", false;
+    /// The client cancelled the job.
+    Cancelled = "cancelled", false;
+    /// The worker that ran the code died or could not be reached; the code may have run, wholly or in part.
+    WorkerLost = "worker_lost", false;
+    /// The sandbox or its container died under the code, which ran in part.
+    SandboxLost = "sandbox_lost", false;
+    /// The worker stopped before the code had ended.
+    WorkerStopped = "worker_stopped", false;
+    /// The records were lost while the job was under way; the code may have run.
+    RecordLost = "record_lost", false;
+    /// The job was handed out too often without ever ending; the code may have run.
+    DeliveryLimit = "delivery_limit", false;
+    /// The tool is not among the job's tools.
+    UnknownTool = "unknown_tool", false;
+    /// The tool was called more often than allowed.
+    ToolCallLimit = "tool_call_limit", false;
+    /// The tool's arguments break its input schema.
+    ToolArguments = "tool_arguments", false;
+    /// The client did not answer the tool call in time.
+    ToolTimeout = "tool_timeout", false;
+    /// Nobody is bound to the reply key any more.
+    ClientGone = "client_gone", false;
+    /// A fault of the fleet's own; its log says more.
+    Internal = "internal", false;
+}
+
+/// What went wrong, for programs (`code`) and for people and models (the rest).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorInfo {
+    /// Stable code.
+    pub code: ErrorCode,
+    /// One or two sentences: what happened and what to do.
+    pub message: String,
+    /// Type of the exception that the code raised, `ValueError` say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exception: Option<String>,
+    /// Traceback of that exception, with the job's own lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceback: Option<String>,
+    /// Whether submitting the same job again is safe: nothing of it ran, and the cause can pass.
+    #[serde(default)]
+    pub safe_to_retry: bool,
+}
+
+impl ErrorInfo {
+    /// An error with this code, retriable as the code says.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), exception: None, traceback: None, safe_to_retry: code.safe_to_retry() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_on_the_wire_as_it_says() {
+        for (code, text, _, _) in ErrorCode::ALL {
+            assert_eq!(serde_json::to_string(code).unwrap(), format!("{text:?}"));
+        }
+        assert_eq!(serde_json::from_str::<ErrorCode>("\"from_the_future\"").unwrap(), ErrorCode::Unknown);
+    }
+}

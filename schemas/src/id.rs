@@ -1,0 +1,166 @@
+//! Names that become part of queue names, routing keys and registry keys: checked once, where they enter.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A name that breaks its rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} {name:?} is not valid: {rule}")]
+pub struct NameError {
+    what: &'static str,
+    name: String,
+    rule: &'static str,
+}
+
+const WORD_RULE: &str = "1 to 64 characters, each a letter, a digit, '-' or '_'";
+const WORD_PATTERN: &str = "^[A-Za-z0-9_-]{1,64}$";
+const TEXT_RULE: &str = "1 to 128 printable ASCII characters without spaces";
+const TEXT_PATTERN: &str = "^[!-~]{1,128}$";
+
+/// One word of a routing key: no dots, no wildcards.
+fn is_word(s: &str) -> bool {
+    (1..=64).contains(&s.len()) && s.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+}
+
+/// Never part of a routing key.
+fn is_text(s: &str) -> bool {
+    (1..=128).contains(&s.len()) && s.bytes().all(|b| b.is_ascii_graphic())
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $check:ident, $rule:ident, $pattern:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// Checks the rule and makes the name.
+            pub fn new(name: impl Into<String>) -> Result<Self, NameError> {
+                let name = name.into();
+                if $check(&name) { Ok(Self(name)) } else { Err(NameError { what: $what, name, rule: $rule }) }
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = NameError;
+            fn try_from(name: String) -> Result<Self, NameError> {
+                Self::new(name)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NameError;
+            fn from_str(name: &str) -> Result<Self, NameError> {
+                Self::new(name)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "pattern": $pattern })
+            }
+        }
+    };
+}
+
+name!(
+    /// A job's name, unique in its tenant; also its idempotency key: a second submit of it gets the first one's outcome.
+    JobId, "job id", is_text, TEXT_RULE, TEXT_PATTERN
+);
+name!(
+    /// Who is accounted, limited and isolated from all others. Given by the authenticated connection, never by a job.
+    TenantName, "tenant", is_word, WORD_RULE, WORD_PATTERN
+);
+name!(
+    /// The containers of one spec.
+    PoolName, "pool", is_word, WORD_RULE, WORD_PATTERN
+);
+name!(
+    /// An interpreter that stays alive between jobs; unique in its tenant.
+    SessionName, "session", is_text, TEXT_RULE, TEXT_PATTERN
+);
+name!(
+    /// One connection of an orchestrator's: where its replies go.
+    ClientId, "client", is_word, WORD_RULE, WORD_PATTERN
+);
+name!(
+    /// One worker process: its name and the id of this boot of it, as `<name>-<boot>`.
+    WorkerId, "worker", is_word, WORD_RULE, WORD_PATTERN
+);
+
+impl JobId {
+    /// A new one, ordered by time (UUID version 7).
+    pub fn random() -> Self {
+        Self(uuid::Uuid::now_v7().to_string())
+    }
+}
+
+impl ClientId {
+    /// A new one.
+    pub fn random() -> Self {
+        Self(uuid::Uuid::new_v4().simple().to_string())
+    }
+}
+
+impl WorkerId {
+    /// A new boot of the worker with this name (cut to fit).
+    pub fn boot(name: &str) -> Self {
+        let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect();
+        Self(format!("{name}-{}", &uuid::Uuid::new_v4().simple().to_string()[..12]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_routing_keys_hold_no_dot_and_no_wildcard() {
+        for bad in ["", "a.b", "a*", "#", "a b", "é", &"x".repeat(65)] {
+            assert!(TenantName::new(bad).is_err(), "{bad:?}");
+        }
+        assert!(TenantName::new("acme_1-x").is_ok());
+    }
+
+    #[test]
+    fn job_ids_hold_what_data_sets_use() {
+        assert!(JobId::new("HumanEval/0").is_ok());
+        for bad in ["", "a b", "a\n", &"x".repeat(129)] {
+            assert!(JobId::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_worker_of_any_host_name_gets_a_valid_id() {
+        let id = WorkerId::boot("höst.example.com with spaces and a very long name that goes on and on");
+        assert!(WorkerId::new(id.as_str()).is_ok(), "{id}");
+    }
+}

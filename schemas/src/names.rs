@@ -1,0 +1,151 @@
+//! Names of exchanges, queues, routing keys and headers. Nobody else spells them.
+//!
+//! ```text
+//! submit   <tenant>.<class>.<pool>     ─▶ submit.<tenant>.<class>.<pool>    (no such queue: ─▶ submit.unrouted)
+//!          <tenant>.cancel             ─▶ submit.cancel
+//! work     pool.<pool>                 ─▶ work.pool.<pool>
+//!          worker.<worker>             ─▶ work.worker.<worker>
+//!          control.<worker>            ─▶ work.control.<worker>
+//! resolve  (fan-out)                   ─▶ resolve
+//! replies  <tenant>.<client>           ─▶ replies.<tenant>.<client>
+//! calls    <tenant>.<worker>           ─▶ calls.<worker>                     (bound with *.<worker>)
+//! ```
+
+use crate::{Class, ClientId, PoolName, TenantName, WorkerId};
+
+/// Exchange for jobs and cancels; clients write it under their tenant's key.
+pub const SUBMIT: &str = "submit";
+/// Exchange behind [`SUBMIT`] for keys that no queue is bound to (its alternate exchange; fan-out).
+pub const UNROUTED: &str = "submit.unrouted";
+/// Exchange for assigned jobs; the fleet's own.
+pub const WORK: &str = "work";
+/// Exchange for jobs whose fate must be decided; the fleet's own (fan-out).
+pub const RESOLVE: &str = "resolve";
+/// Exchange for events to clients; clients bind their own keys.
+pub const REPLIES: &str = "replies";
+/// Exchange for answers to tool calls; clients write it under their tenant's key.
+pub const CALLS: &str = "calls";
+
+/// Queue of jobs whose key no queue is bound to: new tenants, unknown pools.
+pub const UNROUTED_QUEUE: &str = "submit.unrouted";
+/// Queue of cancels.
+pub const CANCEL_QUEUE: &str = "submit.cancel";
+/// Binding key of [`CANCEL_QUEUE`].
+pub const CANCEL_BINDING: &str = "*.cancel";
+/// Queue of jobs whose fate must be decided.
+pub const RESOLVE_QUEUE: &str = "resolve";
+
+/// Header: number of the attempt, from 1.
+pub const H_ATTEMPT: &str = "x-attempt";
+/// Header: epoch of the registry in which the job was assigned.
+pub const H_EPOCH: &str = "x-epoch";
+/// Header: the job's `max_attempts`.
+pub const H_MAX_ATTEMPTS: &str = "x-max-attempts";
+/// Header: the tenant. Only the fleet's own messages carry it; a client's is ignored.
+pub const H_TENANT: &str = "x-tenant";
+/// Header: the moment before which the code must start, in milliseconds since 1970.
+pub const H_DEADLINE: &str = "x-deadline";
+/// Header: set unless no earlier copy of the message can exist.
+pub const H_MAYBE_DUPLICATE: &str = "x-maybe-duplicate";
+/// Header: whether a session's job may make its session on the worker.
+pub const H_SESSION_CREATE: &str = "x-session-create";
+/// Header: set by a client that sends a job again after an unconfirmed publish.
+pub const H_RESEND: &str = "x-resend";
+/// Header: W3C trace context.
+pub const H_TRACEPARENT: &str = "traceparent";
+/// Header: W3C trace state.
+pub const H_TRACESTATE: &str = "tracestate";
+
+/// Routing key of a job on [`SUBMIT`].
+pub fn submit_key(tenant: &TenantName, class: Class, pool: &PoolName) -> String {
+    format!("{tenant}.{}.{pool}", class.as_str())
+}
+
+/// Queue of a tenant's jobs of one class for one pool.
+pub fn submit_queue(tenant: &TenantName, class: Class, pool: &PoolName) -> String {
+    format!("submit.{tenant}.{}.{pool}", class.as_str())
+}
+
+/// Routing key of a cancel on [`SUBMIT`].
+pub fn cancel_key(tenant: &TenantName) -> String {
+    format!("{tenant}.cancel")
+}
+
+/// The tenant that a routing key on [`SUBMIT`] or [`CALLS`], or a reply key, begins with.
+pub fn tenant_of(key: &str) -> Option<TenantName> {
+    TenantName::new(key.split('.').next().unwrap_or_default()).ok()
+}
+
+/// Routing key of a pool's jobs on [`WORK`].
+pub fn pool_key(pool: &PoolName) -> String {
+    format!("pool.{pool}")
+}
+
+/// Queue of a pool's jobs.
+pub fn pool_queue(pool: &PoolName) -> String {
+    format!("work.pool.{pool}")
+}
+
+/// Routing key, on [`WORK`], of jobs for one worker only.
+pub fn worker_key(worker: &WorkerId) -> String {
+    format!("worker.{worker}")
+}
+
+/// Queue of jobs for one worker only.
+pub fn worker_queue(worker: &WorkerId) -> String {
+    format!("work.worker.{worker}")
+}
+
+/// Routing key, on [`WORK`], of cancels for one worker.
+pub fn control_key(worker: &WorkerId) -> String {
+    format!("control.{worker}")
+}
+
+/// Queue of cancels for one worker.
+pub fn control_queue(worker: &WorkerId) -> String {
+    format!("work.control.{worker}")
+}
+
+/// Routing key on [`REPLIES`], and a job's `reply_to`.
+pub fn reply_key(tenant: &TenantName, client: &ClientId) -> String {
+    format!("{tenant}.{client}")
+}
+
+/// Queue of a client's events.
+pub fn reply_queue(tenant: &TenantName, client: &ClientId) -> String {
+    format!("replies.{tenant}.{client}")
+}
+
+/// Whether a reply key belongs to this tenant.
+pub fn owns_reply_key(tenant: &TenantName, key: &str) -> bool {
+    key.split_once('.').is_some_and(|(t, client)| t == tenant.as_str() && ClientId::new(client).is_ok())
+}
+
+/// Routing key on [`CALLS`] of answers to one worker's tool calls for one tenant.
+pub fn calls_key(tenant: &TenantName, worker: &WorkerId) -> String {
+    format!("{tenant}.{worker}")
+}
+
+/// Binding key of a worker's queue on [`CALLS`].
+pub fn calls_binding(worker: &WorkerId) -> String {
+    format!("*.{worker}")
+}
+
+/// Queue of answers to one worker's tool calls.
+pub fn calls_queue(worker: &WorkerId) -> String {
+    format!("calls.{worker}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_key_belongs_to_one_tenant() {
+        let acme = TenantName::new("acme").unwrap();
+        assert!(owns_reply_key(&acme, "acme.c1"));
+        for bad in ["", "acme", "acme.", "globex.c1", "acme2.c1", "acme.c1.x", "acme.*", ".c1"] {
+            assert!(!owns_reply_key(&acme, bad), "{bad:?}");
+        }
+    }
+}
