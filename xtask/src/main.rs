@@ -1,1 +1,141 @@
-fn main() {}
+//! What people who develop Thermae run: services, images, tests, benches.
+
+#![forbid(unsafe_code)]
+
+mod images;
+mod paths;
+mod process;
+mod services;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::services::{Service, set::Set};
+
+/// Tasks of the people who develop Thermae.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", version)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// RabbitMQ, Redis and Docker: for people, and private sets for tests.
+    #[command(subcommand)]
+    Services(ServicesTask),
+}
+
+#[derive(Debug, Subcommand)]
+enum ServicesTask {
+    /// Starts a private set of test services and leaves it running.
+    TestUp {
+        /// The set's name: a folder below target/services.
+        #[arg(long, default_value = "shared")]
+        set: String,
+        /// Which servers.
+        #[arg(long, value_delimiter = ',', default_values_t = Service::ALL, hide_default_value = true)]
+        only: Vec<Service>,
+        /// Prints `export NAME='value'` lines.
+        #[arg(long)]
+        print_env: bool,
+    },
+    /// Stops a private set and everything it started.
+    TestDown {
+        /// The set's name.
+        #[arg(long, default_value = "shared")]
+        set: String,
+    },
+    /// Prints the environment of a private set that runs.
+    TestEnv {
+        /// The set's name.
+        #[arg(long, default_value = "shared")]
+        set: String,
+    },
+    /// Stops, kills or starts one server of a private set; it keeps its ports and its data.
+    TestCtl {
+        /// The set's name.
+        #[arg(long, default_value = "shared")]
+        set: String,
+        /// Which server.
+        service: Service,
+        /// What to do with it.
+        action: Action,
+    },
+}
+
+/// What can be done to one server of a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Action {
+    /// In order (SIGTERM).
+    Stop,
+    /// As a crash would (SIGKILL).
+    Kill,
+    /// Again, on the same ports.
+    Start,
+}
+
+impl std::fmt::Display for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().task) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<ExitCode> {
+    match task {
+        Task::Services(task) => services_task(task)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn services_task(task: ServicesTask) -> Result<()> {
+    match task {
+        ServicesTask::TestUp { set, only, print_env } => {
+            let mut set = Set::open(&set)?;
+            services::prometheus::program()?;
+            if let Err(error) = set.start(&only) {
+                set.stop()?;
+                return Err(error);
+            }
+            if print_env {
+                print_environment(&set)?;
+            }
+        }
+        ServicesTask::TestDown { set } => {
+            let mut set = Set::open(&set)?;
+            set.stop()?;
+            let left = set.leftovers();
+            anyhow::ensure!(left.is_empty(), "left behind: {}", left.join("; "));
+        }
+        ServicesTask::TestEnv { set } => print_environment(&Set::open(&set)?)?,
+        ServicesTask::TestCtl { set, service, action } => {
+            let mut set = Set::open(&set)?;
+            match action {
+                Action::Stop => set.pause(service),
+                Action::Kill => set.kill(service),
+                Action::Start => set.start(&[service])?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn print_environment(set: &Set) -> Result<()> {
+    for (name, value) in set.environment()? {
+        println!("export {name}='{value}'");
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! RabbitMQ, Redis and dockerd of the tests' own.
+//!
+//! A *set* is a folder under `target/services` with its own servers: own ports, own data, own sockets, own epmd. Tests,
+//! benches and people who run single tests by hand each use a set; none touches a server that it didn't start.
+//! What runs is written to `state.json` in that folder, so that a set can be stopped by another process than the one that
+//! started it, and so that the next run can sweep what a killed one left.
+
+pub(crate) mod docker;
+pub(crate) mod packages;
+pub(crate) mod people;
+pub(crate) mod prometheus;
+pub(crate) mod rabbitmq;
+pub(crate) mod redis;
+pub(crate) mod set;
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    net::TcpListener,
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::process::ProcId;
+
+/// A server that a set can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Service {
+    /// The message broker, with the fleet's user and two tenants.
+    Rabbitmq,
+    /// The registry, `noeviction`, nothing on disk.
+    Redis,
+    /// The engine of the sandboxes' containers.
+    Docker,
+}
+
+impl Service {
+    /// All of them, in the order they are started.
+    pub(crate) const ALL: [Self; 3] = [Self::Docker, Self::Rabbitmq, Self::Redis];
+
+    /// Its name on the command line and of its folder.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Rabbitmq => "rabbitmq",
+            Self::Redis => "redis",
+            Self::Docker => "docker",
+        }
+    }
+}
+
+/// A server that was started, as the state file keeps it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Running {
+    /// The server itself.
+    pub(crate) main: ProcId,
+    /// What it needs beside it (epmd, containerd), ended after it.
+    #[serde(default)]
+    pub(crate) helpers: Vec<ProcId>,
+    /// Ports and paths that stay the same when it is started again.
+    pub(crate) facts: BTreeMap<String, String>,
+}
+
+impl Running {
+    /// One fact, which its own `start` has put there.
+    pub(crate) fn fact(&self, key: &str) -> Result<&str> {
+        self.facts.get(key).map(String::as_str).with_context(|| format!("the state file has no `{key}`"))
+    }
+}
+
+/// A port of the loopback address that nobody listens on.
+///
+/// It lies below the range from which the kernel takes the ports of outgoing connections, so that it is still free
+/// when a killed server is started again.
+pub(crate) fn free_port() -> Result<u16> {
+    let seed = Instant::now();
+    let mut random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), seed);
+    for _ in 0..1000 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let port = 20_000 + (random >> 33) as u16 % 12_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no free port between 20000 and 32000 on 127.0.0.1")
+}
+
+/// Starts a server in a process group of its own (so that Ctrl-C reaches only xtask, which then stops it in order),
+/// its output appended to a log file.
+pub(crate) fn spawn(command: &mut Command, log: &Path) -> Result<ProcId> {
+    if let Some(dir) = log.parent() {
+        std::fs::create_dir_all(dir)?;
+    }
+    let out = File::options().create(true).append(true).open(log).with_context(|| format!("open {}", log.display()))?;
+    let err = out.try_clone()?;
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(err)
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("start {}", command.get_program().to_string_lossy()))?;
+    let pid = i32::try_from(child.id()).context("pid out of range")?;
+    // Dropping the handle neither waits for nor ends it: the state file keeps it from here.
+    ProcId::of(pid).with_context(|| format!("{} ended at once", command.get_program().to_string_lossy()))
+}
+
+/// Waits until a server answers, and fails with the end of its log when it dies or takes too long.
+pub(crate) fn await_ready(
+    name: &str,
+    server: ProcId,
+    log: &Path,
+    limit: Duration,
+    mut answers: impl FnMut() -> bool,
+) -> Result<()> {
+    let mut died = false;
+    let ready = crate::process::wait_until(limit, || {
+        died = !server.alive();
+        died || answers()
+    });
+    if ready && !died {
+        return Ok(());
+    }
+    let why = if died { "ended".to_owned() } else { format!("did not answer within {} s", limit.as_secs()) };
+    bail!("{name} {why}; the end of {}:\n{}", log.display(), tail(log, 20))
+}
+
+/// The last lines of a text file; empty if it can't be read.
+pub(crate) fn tail(file: &Path, lines: usize) -> String {
+    let text = std::fs::read(file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}

@@ -1,0 +1,1 @@
+//! `services up|down|status`, for people.

@@ -1,0 +1,167 @@
+//! A RabbitMQ of the tests' own: own node, own epmd, own cookie, own home.
+//!
+//! Its users and their topic permissions are those of `images/rabbitmq/definitions.json`, which `compose.yaml` uses as well.
+
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::{Running, Service, await_ready, free_port, packages, spawn};
+use crate::{paths, process::ProcId};
+
+/// A cold start takes four seconds alone and ten beside a compiler.
+const START_LIMIT: Duration = Duration::from_secs(120);
+
+/// Starts it, or starts it again with the ports and the data it had.
+pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
+    let server = packages::program(Service::Rabbitmq)?;
+    let facts = match before {
+        Some(running) => running.facts.clone(),
+        None => {
+            // A new node starts empty: what an earlier run left belongs to other ports.
+            let _ = std::fs::remove_dir_all(dir.join("rabbitmq"));
+            let port = || free_port().map(|port| port.to_string());
+            BTreeMap::from([
+                ("port".to_owned(), port()?),
+                ("epmd_port".to_owned(), port()?),
+                ("dist_port".to_owned(), port()?),
+            ])
+        }
+    };
+    let log = dir.join("logs/rabbitmq.log");
+    write_config(dir, fact(&facts, "port")?)?;
+    let epmd = match before.and_then(|running| running.helpers.first()).copied().filter(|epmd| epmd.alive()) {
+        Some(epmd) => epmd,
+        None => start_epmd(dir, &facts)?,
+    };
+    let mut command = Command::new(server);
+    environment(&mut command, dir, &facts)?;
+    let main = match spawn(&mut command, &log) {
+        Ok(main) => main,
+        Err(error) => {
+            epmd.kill();
+            return Err(error);
+        }
+    };
+    let port: u16 = fact(&facts, "port")?.parse()?;
+    if let Err(error) = await_ready("rabbitmq", main, &log, START_LIMIT, || answers(port)) {
+        main.kill();
+        epmd.kill();
+        return Err(error);
+    }
+    Ok(Running { main, helpers: vec![epmd], facts })
+}
+
+/// Stops the node, then its epmd.
+pub(crate) fn stop(running: &Running) {
+    running.main.stop(Duration::from_secs(30));
+    for helper in &running.helpers {
+        helper.stop(Duration::from_secs(2));
+    }
+}
+
+/// Ends the node as a crash would. Its data stays, and its epmd, too.
+pub(crate) fn kill(main: ProcId) {
+    main.kill();
+}
+
+/// Runs `rabbitmqctl` against the node and gives its output.
+pub(crate) fn ctl(dir: &Path, running: &Running, args: &[&str]) -> Result<String> {
+    let program = packages::program(Service::Rabbitmq)?.with_file_name("rabbitmqctl");
+    let mut command = Command::new(program);
+    environment(&mut command, dir, &running.facts)?;
+    let output = command.args(args).output().context("start rabbitmqctl")?;
+    if !output.status.success() {
+        bail!("rabbitmqctl {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The address for one of the users of the definitions file; there the password is the name.
+pub(crate) fn url(running: &Running, user: &str) -> Result<String> {
+    Ok(format!("amqp://{user}:{user}@127.0.0.1:{}/%2f", running.fact("port")?))
+}
+
+/// Whether something on this port starts to speak AMQP. The listener opens last, after the definitions were imported.
+pub(crate) fn answers(port: u16) -> bool {
+    let greet = || -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+        stream.write_all(b"AMQP\x00\x00\x09\x01")?;
+        let mut first = [0; 1];
+        stream.read_exact(&mut first)?;
+        Ok(first == [1])
+    };
+    greet().unwrap_or(false)
+}
+
+fn fact<'a>(facts: &'a BTreeMap<String, String>, key: &str) -> Result<&'a str> {
+    facts.get(key).map(String::as_str).with_context(|| format!("the state file has no `{key}`"))
+}
+
+fn home(dir: &Path) -> PathBuf {
+    dir.join("rabbitmq")
+}
+
+fn write_config(dir: &Path, port: &str) -> Result<()> {
+    let home = home(dir);
+    std::fs::create_dir_all(&home)?;
+    let definitions = paths::root().join("images/rabbitmq/definitions.json");
+    let config = format!(
+        "listeners.tcp.1 = 127.0.0.1:{port}\n\
+         load_definitions = {}\n\
+         log.console = true\n\
+         log.console.level = info\n\
+         log.file = false\n\
+         disk_free_limit.absolute = 50MB\n",
+        definitions.display()
+    );
+    std::fs::write(home.join("rabbitmq.conf"), config)?;
+    std::fs::write(home.join("enabled_plugins"), "[].\n")?;
+    Ok(())
+}
+
+fn start_epmd(dir: &Path, facts: &BTreeMap<String, String>) -> Result<ProcId> {
+    let program = paths::find_program("epmd").context("epmd was not found beside RabbitMQ")?;
+    let mut command = Command::new(program);
+    command.args(["-port", fact(facts, "epmd_port")?, "-address", "127.0.0.1"]);
+    let log = dir.join("logs/epmd.log");
+    let epmd = spawn(&mut command, &log)?;
+    let port: u16 = fact(facts, "epmd_port")?.parse()?;
+    await_ready("epmd", epmd, &log, Duration::from_secs(10), || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
+    Ok(epmd)
+}
+
+/// Everything by which a node could meet another one is set, and nothing is taken over from the caller.
+fn environment(command: &mut Command, dir: &Path, facts: &BTreeMap<String, String>) -> Result<()> {
+    let home = home(dir);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    command
+        .env_clear()
+        .env("PATH", path)
+        .env("LANG", "C.UTF-8")
+        .env("HOME", &home)
+        .env("ERL_EPMD_PORT", fact(facts, "epmd_port")?)
+        .env("ERL_EPMD_ADDRESS", "127.0.0.1")
+        .env("RABBITMQ_NODENAME", "thermae@localhost")
+        .env("RABBITMQ_NODE_PORT", fact(facts, "port")?)
+        .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
+        .env("RABBITMQ_DIST_PORT", fact(facts, "dist_port")?)
+        .env("RABBITMQ_MNESIA_BASE", home.join("mnesia"))
+        .env("RABBITMQ_LOG_BASE", home.join("log"))
+        .env("RABBITMQ_CONFIG_FILE", home.join("rabbitmq.conf"))
+        .env("RABBITMQ_ENABLED_PLUGINS_FILE", home.join("enabled_plugins"))
+        .env("RABBITMQ_PID_FILE", home.join("rabbitmq.pid"))
+        .env("RABBITMQ_CONF_ENV_FILE", home.join("no-such-file"))
+        // Makes the start script become the node, so that there is one process to watch and to signal.
+        .env("RUNNING_UNDER_SYSTEMD", "true")
+        .current_dir(&home);
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! A Redis of the tests' own: `noeviction`, nothing written to disk.
+
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+    net::TcpStream,
+    path::Path,
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::Result;
+
+use super::{Running, Service, await_ready, free_port, packages, spawn};
+use crate::process::ProcId;
+
+/// Starts it, or starts it again on the port it had.
+pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
+    let program = packages::program(Service::Redis)?;
+    let port: u16 = match before {
+        Some(running) => running.fact("port")?.parse()?,
+        None => free_port()?,
+    };
+    let data = dir.join("redis");
+    std::fs::create_dir_all(&data)?;
+    let log = dir.join("logs/redis.log");
+    let mut command = Command::new(program);
+    command
+        .current_dir(&data)
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"])
+        .args(["--maxmemory-policy", "noeviction", "--save", "", "--appendonly", "no"])
+        .arg("--dir")
+        .arg(&data);
+    let main = spawn(&mut command, &log)?;
+    if let Err(error) = await_ready("redis", main, &log, Duration::from_secs(20), || answers(port)) {
+        main.kill();
+        return Err(error);
+    }
+    Ok(Running { main, helpers: Vec::new(), facts: BTreeMap::from([("port".to_owned(), port.to_string())]) })
+}
+
+/// Stops it.
+pub(crate) fn stop(running: &Running) {
+    running.main.stop(Duration::from_secs(5));
+}
+
+/// Ends it as a crash would.
+pub(crate) fn kill(main: ProcId) {
+    main.kill();
+}
+
+/// Whether something on this port answers a PING.
+pub(crate) fn answers(port: u16) -> bool {
+    let ping = || -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        stream.write_all(b"PING\r\n")?;
+        let mut answer = [0; 5];
+        stream.read_exact(&mut answer)?;
+        // A server that wants a password first is a Redis, too.
+        Ok(&answer == b"+PONG" || &answer == b"-NOAU")
+    };
+    ping().unwrap_or(false)
+}
+
+/// The address for clients.
+pub(crate) fn url(running: &Running) -> Result<String> {
+    Ok(format!("redis://127.0.0.1:{}/", running.fact("port")?))
+}

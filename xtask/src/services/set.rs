@@ -1,0 +1,155 @@
+//! One set of test services: starting, stopping, and the environment that tells tests where they are.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::{Running, Service, docker, rabbitmq, redis};
+use crate::{images, paths};
+
+/// A folder with servers of its own.
+#[derive(Debug)]
+pub(crate) struct Set {
+    dir: PathBuf,
+    state: State,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct State {
+    services: BTreeMap<Service, Running>,
+}
+
+impl Set {
+    /// Opens a set by name, with what its state file says.
+    pub(crate) fn open(name: &str) -> Result<Self> {
+        let dir = paths::services(name);
+        fs::create_dir_all(dir.join("logs")).with_context(|| format!("create {}", dir.display()))?;
+        let state = match fs::read(dir.join("state.json")) {
+            Ok(bytes) => serde_json::from_slice(&bytes).context("read the state of the services")?,
+            Err(_) => State::default(),
+        };
+        Ok(Self { dir, state })
+    }
+
+    /// Its folder.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The running servers and their facts.
+    pub(crate) fn services(&self) -> impl Iterator<Item = (Service, &Running)> {
+        self.state.services.iter().map(|(service, running)| (*service, running))
+    }
+
+    /// One server's entry, alive or not.
+    pub(crate) fn get(&self, service: Service) -> Option<&Running> {
+        self.state.services.get(&service)
+    }
+
+    /// Starts those that don't run; a server that was killed gets its old ports and data back.
+    pub(crate) fn start(&mut self, wanted: &[Service]) -> Result<()> {
+        for service in Service::ALL.into_iter().filter(|service| wanted.contains(service)) {
+            let before = self.state.services.get(&service);
+            if before.is_some_and(|running| running.main.alive()) {
+                continue;
+            }
+            let running = match service {
+                Service::Rabbitmq => rabbitmq::start(&self.dir, before),
+                Service::Redis => redis::start(&self.dir, before),
+                Service::Docker => docker::start(&self.dir, before),
+            }?;
+            self.state.services.insert(service, running);
+            self.save()?;
+        }
+        Ok(())
+    }
+
+    /// Stops one server in order, and keeps its entry, so that `start` gives it the same ports.
+    pub(crate) fn pause(&mut self, service: Service) {
+        if let Some(running) = self.state.services.get(&service) {
+            match service {
+                Service::Rabbitmq => rabbitmq::stop(running),
+                Service::Redis => redis::stop(running),
+                Service::Docker => docker::stop(&self.dir, running),
+            }
+        }
+    }
+
+    /// Ends one server as a crash would.
+    pub(crate) fn kill(&mut self, service: Service) {
+        if let Some(running) = self.state.services.get(&service) {
+            match service {
+                Service::Rabbitmq => rabbitmq::kill(running.main),
+                Service::Redis => redis::kill(running.main),
+                Service::Docker => docker::kill(running.main),
+            }
+        }
+    }
+
+    /// Stops everything and forgets it.
+    pub(crate) fn stop(&mut self) -> Result<()> {
+        for service in Service::ALL.into_iter().rev() {
+            self.pause(service);
+            self.state.services.remove(&service);
+            self.save()?;
+        }
+        Ok(())
+    }
+
+    /// What is left of this set though it was stopped: processes, mounts, cgroups.
+    pub(crate) fn leftovers(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for running in self.state.services.values() {
+            for process in std::iter::once(running.main).chain(running.helpers.iter().copied()) {
+                if process.alive() {
+                    found.push(format!("process {} ({})", process.pid, crate::process::command_line(process.pid)));
+                }
+            }
+        }
+        for process in docker::children(&self.dir) {
+            found.push(format!("process {} ({})", process.pid, crate::process::command_line(process.pid)));
+        }
+        found.extend(docker::mounts(&self.dir).iter().map(|path| format!("mount {}", path.display())));
+        found
+    }
+
+    /// The environment that tells tests where everything is.
+    pub(crate) fn environment(&self) -> Result<Vec<(&'static str, String)>> {
+        let mut pairs = Vec::new();
+        if let Some(running) = self.get(Service::Rabbitmq) {
+            pairs.push(("THERMAE_TEST_AMQP", rabbitmq::url(running, "fleet")?));
+            pairs.push(("THERMAE_TEST_AMQP_TENANT", rabbitmq::url(running, "acme")?));
+            pairs.push(("THERMAE_TEST_AMQP_OTHER", rabbitmq::url(running, "globex")?));
+        }
+        if let Some(running) = self.get(Service::Redis) {
+            pairs.push(("THERMAE_TEST_REDIS", redis::url(running)?));
+        }
+        if let Some(running) = self.get(Service::Docker) {
+            pairs.push(("THERMAE_TEST_DOCKER", running.fact("socket")?.to_owned()));
+            pairs.push(("THERMAE_TEST_IMAGE", images::PYTHON.to_owned()));
+        }
+        pairs.push(("THERMAE_TEST_BIN", paths::release().display().to_string()));
+        if let Some(program) = paths::find_program("prometheus") {
+            pairs.push(("THERMAE_TEST_PROMETHEUS", program.display().to_string()));
+        }
+        if let Ok(me) = std::env::current_exe() {
+            pairs.push(("THERMAE_TEST_XTASK", me.display().to_string()));
+        }
+        if let Some(name) = self.dir.file_name() {
+            pairs.push(("THERMAE_TEST_SET", name.to_string_lossy().into_owned()));
+        }
+        Ok(pairs)
+    }
+
+    fn save(&self) -> Result<()> {
+        let file = self.dir.join("state.json");
+        let next = self.dir.join("state.json.next");
+        fs::write(&next, serde_json::to_vec_pretty(&self.state)?)?;
+        fs::rename(&next, &file).with_context(|| format!("write {}", file.display()))
+    }
+}
