@@ -1,1 +1,13 @@
-//! .
+//! Load on a fleet, and what it answers: closed-loop measurements for the benches, open-loop scenarios for capacity.
+//!
+//! Every answer is checked, and canaries between the timed jobs prove that each sandbox was fresh; a wrong answer is an
+//! error of the run and not a slow sample.
+
+#![forbid(unsafe_code)]
+
+pub mod cases;
+pub mod closed;
+pub mod open;
+pub mod report;
+pub mod scenario;
+pub mod target;

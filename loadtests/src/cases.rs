@@ -1,0 +1,129 @@
+//! The jobs that are measured, each with the answer that it must give.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use thermae_client::ToolHandler;
+use thermae_schemas::{Job, JobId, Outcome, SessionName, SessionRequest, Status, ToolSpec};
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Case {
+    /// `print(1+1)` in a fresh sandbox.
+    Print,
+    /// A job that imports pandas and sums a frame, in a fresh sandbox.
+    Pandas,
+    /// A job that calls ten tools, one after the other.
+    Tools10,
+    /// The next job of a session.
+    Session,
+    /// One tool call's round trip, timed by the code itself.
+    ToolCall,
+}
+
+const PANDAS: &str = "import pandas as pd\nframe = pd.DataFrame({'a': range(100), 'b': range(100)})\nprint(int((frame.a * frame.b).sum()))\n";
+const TOOLS10: &str = "total = 0\nfor i in range(10):\n    total += await add(a=total, b=i)\nprint(total)\n";
+/// Round trips of one [`Case::ToolCall`] job.
+const CALLS: u32 = 100;
+
+/// Leaves a mark in every place where one job could find another's.
+pub const LEAVE: &str = "import os, sys, threading\nfor d in ('/tmp', '/workspace', '/dev/shm'):\n    open(d + '/canary', 'w').close()\nos.environ['CANARY'] = '1'\nsys.canary = 1\nprint('left')\n";
+/// Looks for that mark.
+pub const LOOK: &str = "import os, sys\nfound = [d for d in ('/tmp', '/workspace', '/dev/shm') if os.path.exists(d + '/canary')]\nprint('found' if found or 'CANARY' in os.environ or hasattr(sys, 'canary') else 'clean')\n";
+
+impl Case {
+    /// The name in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Print => "print",
+            Self::Pandas => "pandas",
+            Self::Tools10 => "tools10",
+            Self::Session => "session",
+            Self::ToolCall => "tool_call",
+        }
+    }
+
+    /// A job of this case. `session` names the session of [`Case::Session`].
+    pub fn job(self, session: &str) -> Job {
+        match self {
+            Self::Print => Job::python("print(1+1)"),
+            Self::Pandas => Job::python(PANDAS),
+            Self::Tools10 => Job { tools: vec![add()], ..Job::python(TOOLS10) },
+            Self::Session => Job {
+                session: SessionName::new(session).ok().map(|id| SessionRequest { id, if_gone: Default::default() }),
+                ..Job::python("n = globals().get('n', 0) + 1\nprint(n > 0)")
+            },
+            Self::ToolCall => Job {
+                tools: vec![add()],
+                ..Job::python(format!(
+                    "import json, time\ntimes = []\nfor i in range({CALLS}):\n    t = time.perf_counter_ns()\n    assert await add(a=i, b=1) == i + 1\n    times.append(time.perf_counter_ns() - t)\nprint(json.dumps(times))\n"
+                ))
+            },
+        }
+    }
+
+    /// Checks an answer, and gives the times in nanoseconds that the code itself took (for [`Case::ToolCall`]).
+    pub fn check(self, outcome: &Outcome) -> Result<Vec<u64>, String> {
+        let wrong = || Err(format!("{}: {}", self.as_str(), describe(outcome)));
+        if outcome.status != Status::Succeeded {
+            return wrong();
+        }
+        let want = match self {
+            Self::Print => "2\n",
+            Self::Pandas => "328350\n",
+            Self::Tools10 => "45\n",
+            Self::Session => "True\n",
+            Self::ToolCall => {
+                return match serde_json::from_str::<Vec<u64>>(&outcome.stdout) {
+                    Ok(times) if times.len() == CALLS as usize => Ok(times),
+                    _ => wrong(),
+                };
+            }
+        };
+        if outcome.stdout == want { Ok(Vec::new()) } else { wrong() }
+    }
+}
+
+/// An outcome in one line, for a report of what went wrong.
+pub fn describe(outcome: &Outcome) -> String {
+    let error = outcome.error.as_ref().map(|e| format!(" {}: {}", e.code.as_str(), e.message)).unwrap_or_default();
+    let stdout: String = outcome.stdout.chars().take(200).collect();
+    format!("{}{error}, stdout {stdout:?}", outcome.status.as_str())
+}
+
+fn add() -> ToolSpec {
+    ToolSpec {
+        name: "add".into(),
+        description: "Adds two numbers.".into(),
+        input_schema: Some(json!({
+            "type": "object",
+            "properties": { "a": { "type": "integer" }, "b": { "type": "integer" } },
+            "required": ["a", "b"],
+        })),
+        max_calls: None,
+        raw: false,
+    }
+}
+
+/// The client's side of the tool that the cases call.
+pub struct Adder;
+
+impl Adder {
+    /// Shared, as a client takes it.
+    pub fn shared() -> Arc<dyn ToolHandler> {
+        Arc::new(Self)
+    }
+}
+
+#[async_trait]
+impl ToolHandler for Adder {
+    async fn call(&self, _job: &JobId, tool: &str, arguments: Value) -> Result<Value, String> {
+        match (tool, arguments["a"].as_i64(), arguments["b"].as_i64()) {
+            ("add", Some(a), Some(b)) => Ok(json!(a + b)),
+            _ => Err(format!("no {tool} of {arguments}")),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Closed-loop measurements: percentiles with one job in flight, rates with several.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use hdrhistogram::Histogram;
+use thermae_client::Client;
+use thermae_schemas::Job;
+
+use crate::cases::{Adder, Case, LEAVE, LOOK, describe};
+use crate::report::Row;
+
+/// How long and how much.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct Options {
+    /// Jobs before the clock starts.
+    #[arg(long, default_value_t = 50)]
+    pub warm_up: u32,
+    /// Jobs that are timed, one in flight.
+    #[arg(long, default_value_t = 500)]
+    pub jobs: u32,
+    /// Jobs in flight while the rate is taken.
+    #[arg(long, default_value_t = 4)]
+    pub in_flight: u32,
+    /// How long the rate is taken, in seconds; 0 takes none.
+    #[arg(long, default_value_t = 10)]
+    pub seconds: u64,
+}
+
+/// Timed jobs between two pairs of canaries.
+const CANARY_EVERY: u32 = 25;
+
+/// Measures one case.
+pub async fn measure(client: &Client, on: &str, case: Case, options: Options) -> Result<Row> {
+    let session = format!("bench-{}", uuid::Uuid::new_v4().simple());
+    for _ in 0..options.warm_up {
+        once(client, case, &session).await?;
+    }
+    let mut times = Histogram::<u64>::new(3)?;
+    let jobs = if case == Case::ToolCall { options.jobs.div_ceil(100).max(5) } else { options.jobs };
+    for n in 0..jobs {
+        let (took, inner) = once(client, case, &session).await?;
+        if case == Case::ToolCall {
+            inner.iter().try_for_each(|ns| times.record(*ns))?;
+        } else {
+            times.record(took.as_nanos() as u64)?;
+        }
+        if n % CANARY_EVERY == 0 && case != Case::Session {
+            canary(client).await?;
+        }
+    }
+    let jobs_per_s = match (case, options.seconds) {
+        (_, 0) => None,
+        (Case::Session | Case::ToolCall, _) => None,
+        (_, seconds) => Some(rate(client, case, options.in_flight, Duration::from_secs(seconds)).await?),
+    };
+    Ok(Row::new(case.as_str(), on, &times, jobs_per_s))
+}
+
+async fn once(client: &Client, case: Case, session: &str) -> Result<(Duration, Vec<u64>)> {
+    let job = case.job(session);
+    let begun = Instant::now();
+    let outcome = client.submit(job, Some(Adder::shared())).await?.result().await?;
+    let took = begun.elapsed();
+    match case.check(&outcome) {
+        Ok(inner) => Ok((took, inner)),
+        Err(wrong) => bail!(wrong),
+    }
+}
+
+/// One job leaves marks, the next must not find them.
+async fn canary(client: &Client) -> Result<()> {
+    for (code, want) in [(LEAVE, "left\n"), (LOOK, "clean\n")] {
+        let outcome = client.submit(Job::python(code), None).await?.result().await?;
+        if outcome.stdout != want {
+            bail!("the canary wanted {want:?}: {}", describe(&outcome));
+        }
+    }
+    Ok(())
+}
+
+/// Jobs a second with so many in flight.
+async fn rate(client: &Client, case: Case, in_flight: u32, time: Duration) -> Result<f64> {
+    let (done, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let begun = Instant::now();
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..in_flight {
+        let (client, done, stop) = (client.clone(), Arc::clone(&done), Arc::clone(&stop));
+        tasks.spawn(async move {
+            while !stop.load(Ordering::Relaxed) {
+                once(&client, case, "").await?;
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+            anyhow::Ok(())
+        });
+    }
+    let ended = async { while let Some(task) = tasks.join_next().await { task.context("a load task panicked")??; } anyhow::Ok(()) };
+    tokio::pin!(ended);
+    tokio::select! {
+        early = &mut ended => { early?; bail!("the load ended early") }
+        () = tokio::time::sleep(time) => {}
+    }
+    let rate = done.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64();
+    stop.store(true, Ordering::Relaxed);
+    ended.await?;
+    Ok(rate)
+}

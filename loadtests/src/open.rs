@@ -1,0 +1,103 @@
+//! The open-loop generator: jobs are sent when they are due, whether or not earlier ones were answered, and are timed from
+//! the moment when they were due. So a slow fleet shows as slow, and not as a generator that sent less.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use hdrhistogram::Histogram;
+use thermae_client::Client;
+use tokio::task::JoinSet;
+
+use crate::cases::{Adder, Case};
+use crate::report::LoadReport;
+use crate::scenario::Scenario;
+
+/// Wrong answers that a report quotes.
+const QUOTED: usize = 5;
+
+struct Answer {
+    status: &'static str,
+    wrong: Option<String>,
+    took: Duration,
+}
+
+/// Runs a scenario to its end, answers included.
+pub async fn run(client: &Client, name: &str, scenario: &Scenario) -> Result<LoadReport> {
+    let mut dice = Dice(scenario.seed ^ 0x9e37_79b9_7f4a_7c15);
+    let (begun, end) = (Instant::now(), Duration::from_secs_f64(scenario.seconds));
+    let (mut due, mut sent, mut answers) = (Duration::ZERO, 0_u64, JoinSet::new());
+    let run_id = uuid::Uuid::new_v4().simple().to_string();
+    loop {
+        due += Duration::from_secs_f64(-(1.0 - dice.unit()).ln() / scenario.rate);
+        if due >= end {
+            break;
+        }
+        let (case, session) = draw(scenario, &mut dice);
+        tokio::time::sleep_until((begun + due).into()).await;
+        let (client, patience) = (client.clone(), Duration::from_secs_f64(scenario.patience));
+        let (at, session) = (begun + due, format!("load-{run_id}-{session}"));
+        answers.spawn(async move { ask(&client, case, &session, at, patience).await });
+        sent += 1;
+    }
+    let mut times = Histogram::<u64>::new(3)?;
+    let (mut by_status, mut wrong, mut answered) = (BTreeMap::new(), Vec::new(), 0_u64);
+    while let Some(answer) = answers.join_next().await {
+        let answer = answer.context("a load task panicked")?;
+        *by_status.entry(answer.status.to_owned()).or_insert(0) += 1;
+        if answer.status != "none" {
+            times.record(answer.took.as_nanos() as u64)?;
+            answered += 1;
+        }
+        wrong.extend(answer.wrong.filter(|_| wrong.len() < QUOTED));
+    }
+    let took = begun.elapsed();
+    let ms = |ns: u64| ns as f64 / 1e6;
+    Ok(LoadReport {
+        scenario: name.into(),
+        target_per_s: scenario.rate,
+        answered_per_s: answered as f64 / took.as_secs_f64(),
+        sent,
+        by_status,
+        wrong,
+        p50_ms: ms(times.value_at_quantile(0.5)),
+        p95_ms: ms(times.value_at_quantile(0.95)),
+        p99_ms: ms(times.value_at_quantile(0.99)),
+        max_ms: ms(times.max()),
+    })
+}
+
+async fn ask(client: &Client, case: Case, session: &str, due: Instant, patience: Duration) -> Answer {
+    let answer = tokio::time::timeout(patience, async {
+        client.submit(case.job(session), Some(Adder::shared())).await?.result().await
+    })
+    .await;
+    let took = due.elapsed();
+    match answer {
+        Ok(Ok(outcome)) => Answer { status: outcome.status.as_str(), wrong: case.check(&outcome).err(), took },
+        Ok(Err(error)) => Answer { status: "none", wrong: Some(error.to_string()), took },
+        Err(_) => Answer { status: "none", wrong: Some(format!("no answer within {patience:?}")), took },
+    }
+}
+
+fn draw(scenario: &Scenario, dice: &mut Dice) -> (Case, u32) {
+    let total: f64 = scenario.jobs.iter().map(|share| share.weight).sum();
+    let mut at = dice.unit() * total;
+    let last = &scenario.jobs[scenario.jobs.len() - 1];
+    let share = scenario.jobs.iter().find(|share| { at -= share.weight; at < 0.0 }).unwrap_or(last);
+    (share.case, (dice.unit() * f64::from(share.sessions)) as u32)
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014): small, seeded, good enough for arrivals.
+struct Dice(u64);
+
+impl Dice {
+    /// Uniform in `[0, 1)`.
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}

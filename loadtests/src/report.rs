@@ -1,0 +1,103 @@
+//! Figures as rows for `target/bench/latest.json`, and as text for people.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use thermae_schemas::Status;
+
+/// One measured case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What was measured.
+    pub case: String,
+    /// On what.
+    pub on: String,
+    /// Median, in milliseconds.
+    pub p50_ms: f64,
+    /// 95th percentile.
+    pub p95_ms: f64,
+    /// 99th percentile.
+    pub p99_ms: f64,
+    /// Jobs a second; none where a rate means nothing.
+    pub jobs_per_s: Option<f64>,
+}
+
+impl Row {
+    /// A row from times in nanoseconds.
+    pub fn new(case: &str, on: &str, times: &Histogram<u64>, jobs_per_s: Option<f64>) -> Self {
+        let ms = |q: f64| round(times.value_at_quantile(q) as f64 / 1e6);
+        Self {
+            case: case.into(),
+            on: on.into(),
+            p50_ms: ms(0.5),
+            p95_ms: ms(0.95),
+            p99_ms: ms(0.99),
+            jobs_per_s: jobs_per_s.map(round),
+        }
+    }
+}
+
+fn round(x: f64) -> f64 {
+    (x * 1000.0).round() / 1000.0
+}
+
+/// What an open-loop run gave.
+#[derive(Debug, Serialize)]
+pub struct LoadReport {
+    /// The scenario's name.
+    pub scenario: String,
+    /// Jobs a second that were asked for.
+    pub target_per_s: f64,
+    /// Jobs a second that were answered.
+    pub answered_per_s: f64,
+    /// Jobs sent.
+    pub sent: u64,
+    /// Answers by status; `none` where no answer came in time.
+    pub by_status: BTreeMap<String, u64>,
+    /// Wrong answers, the first few in words.
+    pub wrong: Vec<String>,
+    /// From the moment a job was *due* to its answer, in milliseconds.
+    pub p50_ms: f64,
+    /// As above.
+    pub p95_ms: f64,
+    /// As above.
+    pub p99_ms: f64,
+    /// As above.
+    pub max_ms: f64,
+}
+
+impl LoadReport {
+    /// Whether every job was answered, and rightly.
+    pub fn is_clean(&self) -> bool {
+        self.wrong.is_empty() && self.by_status.get(Status::Succeeded.as_str()) == Some(&self.sent)
+    }
+}
+
+impl std::fmt::Display for LoadReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(
+            f,
+            "{}: {:.0}/s asked, {:.0}/s answered; p50 {:.2} ms, p95 {:.2} ms, p99 {:.2} ms, max {:.2} ms",
+            self.scenario, self.target_per_s, self.answered_per_s, self.p50_ms, self.p95_ms, self.p99_ms, self.max_ms
+        )?;
+        let by: Vec<String> = self.by_status.iter().map(|(status, n)| format!("{n} {status}")).collect();
+        writeln!(f, "{} sent: {}", self.sent, by.join(", "))?;
+        self.wrong.iter().try_for_each(|wrong| writeln!(f, "wrong: {wrong}"))
+    }
+}
+
+/// Rows as a table.
+pub fn table(rows: &[Row]) -> String {
+    let mut out = format!("{:<10} {:<12} {:>10} {:>10} {:>10} {:>10}\n", "case", "on", "p50 ms", "p95 ms", "p99 ms", "jobs/s");
+    for row in rows {
+        let rate = row.jobs_per_s.map_or_else(|| "-".into(), |rate| format!("{rate:.1}"));
+        let _ = writeln!(
+            out,
+            "{:<10} {:<12} {:>10.3} {:>10.3} {:>10.3} {rate:>10}",
+            row.case, row.on, row.p50_ms, row.p95_ms, row.p99_ms
+        );
+    }
+    out
+}

@@ -1,0 +1,51 @@
+//! The fleet under load: a real one over AMQP, or the embedded one in this process.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use thermae_client::Client;
+
+/// Which fleet.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// AMQP URL of the fleet; without it, the embedded fleet.
+    #[arg(long, env = "THERMAE_AMQP", hide_env_values = true)]
+    pub amqp: Option<String>,
+    /// Tenant; by default the user of the URL.
+    #[arg(long, env = "THERMAE_TENANT")]
+    pub tenant: Option<String>,
+    /// Python of the embedded fleet's sandboxes.
+    #[arg(long)]
+    pub python: Option<std::path::PathBuf>,
+}
+
+/// A fleet and a client of it.
+pub struct Target {
+    /// The client.
+    pub client: Client,
+    fleet: thermae::Fleet,
+}
+
+impl Options {
+    /// `fleet` or `embedded`.
+    pub fn name(&self) -> &'static str {
+        if self.amqp.is_some() { "fleet" } else { "embedded" }
+    }
+
+    /// Connects, or starts the embedded fleet.
+    pub async fn open(&self) -> Result<Target> {
+        let fleet = match &self.amqp {
+            Some(url) => thermae::Fleet::connect(url, self.tenant.as_deref(), Duration::from_secs(30)).await,
+            None => thermae::Fleet::embedded(thermae::EmbeddedOptions { python: self.python.clone(), ..Default::default() }).await,
+        }
+        .context("open the fleet")?;
+        Ok(Target { client: fleet.client().clone(), fleet })
+    }
+}
+
+impl Target {
+    /// Ends it.
+    pub async fn close(self) {
+        self.fleet.close().await;
+    }
+}
