@@ -7,11 +7,12 @@ mod paths;
 mod process;
 mod services;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
+use crate::images::engine::Engine;
 use crate::services::{Service, set::Set};
 
 /// Tasks of the people who develop Thermae.
@@ -27,6 +28,15 @@ enum Task {
     /// RabbitMQ, Redis and Docker: for people, and private sets for tests.
     #[command(subcommand)]
     Services(ServicesTask),
+    /// Makes the Python sandbox image, with no image registry.
+    Image {
+        /// Into the engine of this private set instead of the machine's own.
+        #[arg(long)]
+        set: Option<String>,
+        /// A runner that was built already (static).
+        #[arg(long)]
+        runner: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -97,6 +107,7 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<ExitCode> {
     match task {
         Task::Services(task) => services_task(task)?,
+        Task::Image { set, runner } => image_task(set, runner)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -130,6 +141,29 @@ fn services_task(task: ServicesTask) -> Result<()> {
             }
         }
     }
+    Ok(())
+}
+
+fn image_task(set: Option<String>, runner: Option<PathBuf>) -> Result<()> {
+    let engine = match set {
+        Some(name) => {
+            let set = Set::open(&name)?;
+            let running = set.get(Service::Docker).with_context(|| format!("the set {name} has no Docker"))?;
+            Engine { socket: running.fact("socket")?.into() }
+        }
+        None => Engine::of_machine(),
+    };
+    anyhow::ensure!(
+        services::docker::answers(&engine.socket),
+        "no Docker engine answers at {}: start one (`cargo xtask services up`)",
+        engine.socket.display()
+    );
+    let runner = match runner {
+        Some(file) => file,
+        None => images::python::build_runner()?,
+    };
+    images::python::ensure(&engine, &runner)?;
+    println!("{}", images::PYTHON);
     Ok(())
 }
 

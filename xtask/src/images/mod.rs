@@ -1,4 +1,20 @@
 //! Container images, made with no image registry.
 
+pub(crate) mod engine;
+pub(crate) mod python;
+pub(crate) mod rootfs;
+
+use sha2::{Digest, Sha256};
+
 /// The name of the Python sandbox image.
 pub(crate) const PYTHON: &str = "thermae/python:dev";
+
+/// A short name for exactly these inputs; what is made of them is cached under it.
+pub(crate) fn fingerprint(parts: &[&[u8]]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.len().to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}

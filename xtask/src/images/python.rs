@@ -1,0 +1,147 @@
+//! The Python sandbox image, made without an image registry: Debian's Python, wheels of the pinned packages, the static
+//! runner. `images/python/Dockerfile` describes the same image for those who have a registry.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::{PYTHON, engine::Engine, fingerprint, rootfs};
+use crate::{paths, services::packages};
+
+/// The Debian release whose Python is in the image.
+const RELEASE: &str = "bookworm";
+/// Raised when the recipe below changes what comes out of it.
+const RECIPE: &str = "2";
+const REQUIREMENTS: &str = "images/python/requirements.txt";
+const LABEL: &str = "thermae.made-of";
+
+/// Sees that the engine has the image, made of the present recipe and the present runner.
+pub(crate) fn ensure(engine: &Engine, runner: &Path) -> Result<()> {
+    let requirements = fs::read(paths::root().join(REQUIREMENTS)).context("read the list of packages")?;
+    let base_key = fingerprint(&[RELEASE.as_bytes(), RECIPE.as_bytes(), &requirements]);
+    let runner_bytes = fs::read(runner).with_context(|| format!("read {}", runner.display()))?;
+    let key = fingerprint(&[base_key.as_bytes(), &runner_bytes]);
+    if engine.label(PYTHON, LABEL).as_deref() == Some(&key) {
+        return Ok(());
+    }
+    let base = format!("thermae/python-base:{base_key}");
+    if engine.label(&base, LABEL).as_deref() != Some(&base_key) {
+        let tar = base_tar(&base_key)?;
+        let path = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8";
+        engine.import(&tar, &base, &[path.to_owned(), format!("LABEL {LABEL}={base_key}")])?;
+    }
+    let changes = [
+        "WORKDIR /workspace".to_owned(),
+        "USER 1000:1000".to_owned(),
+        "ENTRYPOINT [\"/usr/local/bin/thermae-runner\"]".to_owned(),
+        "CMD []".to_owned(),
+        format!("LABEL {LABEL}={key}"),
+    ];
+    engine.add_files(&base, &[(runner, "/usr/local/bin/thermae-runner")], PYTHON, &changes)
+}
+
+/// Builds the static runner, which works in any image.
+pub(crate) fn build_runner() -> Result<PathBuf> {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--release", "--package", "thermae-runner", "--bin", "thermae-runner", "--target", &target])
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .current_dir(paths::root())
+        .status()
+        .context("start cargo")?;
+    if !status.success() {
+        bail!("the static runner could not be built");
+    }
+    Ok(paths::target().join(target).join("release/thermae-runner"))
+}
+
+/// The packed root file system, made unless it is in the cache.
+fn base_tar(key: &str) -> Result<PathBuf> {
+    let folder = paths::images();
+    let tar = folder.join(format!("python-{key}.tar"));
+    if tar.is_file() {
+        return Ok(tar);
+    }
+    fs::create_dir_all(&folder)?;
+    eprintln!("making the Python image's root file system");
+    let root = folder.join(format!("python-{key}.root"));
+    rootfs::debian(RELEASE, &["python3"], &root)?;
+    let version = rootfs::chroot(&root, &["python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"])?;
+    let site = format!("usr/local/lib/python{version}/dist-packages");
+    install_wheels(&version, &root.join(&site))?;
+    remove_tests(&root.join(&site))?;
+    // Compiled ahead: the containers' root is read-only, so nothing could be compiled in them.
+    rootfs::chroot(
+        &root,
+        &["python3", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", &format!("/{site}")],
+    )?;
+    rootfs::append(&root, "etc/passwd", "sandbox:x:1000:1000:sandbox:/workspace:/usr/sbin/nologin\n")?;
+    rootfs::append(&root, "etc/group", "sandbox:x:1000:\n")?;
+    for name in ["workspace", "session"] {
+        let dir = root.join(name);
+        fs::create_dir_all(&dir)?;
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
+        std::os::unix::fs::chown(&dir, Some(1000), Some(1000))?;
+    }
+    rootfs::pack(&root, &tar)?;
+    Ok(tar)
+}
+
+/// Installs the pinned wheels for the image's Python, whatever version the machine's own is.
+fn install_wheels(version: &str, site: &Path) -> Result<()> {
+    fs::create_dir_all(site)?;
+    let (python, arch) = (python_with_pip()?, std::env::consts::ARCH);
+    let mut command = Command::new(python);
+    command.args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--only-binary=:all:"]).args([
+        "--disable-pip-version-check",
+        "--root-user-action",
+        "ignore",
+        "--python-version",
+        version,
+    ]);
+    for glibc in ["manylinux2014", "manylinux_2_17", "manylinux_2_24", "manylinux_2_27", "manylinux_2_28"] {
+        command.args(["--platform", &format!("{glibc}_{arch}")]);
+    }
+    command.arg("--target").arg(site).arg("--requirement").arg(paths::root().join(REQUIREMENTS));
+    let output = command.output().context("start pip")?;
+    if !output.status.success() {
+        bail!("pip: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+/// A Python of the machine that has pip; Debian's package is installed if none has.
+fn python_with_pip() -> Result<PathBuf> {
+    let has_pip = |python: &Path| {
+        Command::new(python).args(["-m", "pip", "--version"]).output().is_ok_and(|output| output.status.success())
+    };
+    let usual = Path::new("/usr/bin/python3");
+    let candidates = [paths::find_program("python3"), Some(usual.to_path_buf())];
+    if let Some(python) = candidates.into_iter().flatten().find(|python| has_pip(python)) {
+        return Ok(python);
+    }
+    packages::install(&["python3-pip"])?;
+    if has_pip(usual) { Ok(usual.to_path_buf()) } else { bail!("no python3 of this machine has pip") }
+}
+
+/// The packages' own tests are half of their size.
+fn remove_tests(dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if !entry.file_type()?.is_dir() {
+            continue;
+        }
+        if entry.file_name() == "tests" {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            remove_tests(&entry.path())?;
+        }
+    }
+    Ok(())
+}
