@@ -1,0 +1,322 @@
+"""Runs a job's program inside its sandbox: `__main__`, streams, tools, values, errors; one process, one channel.
+
+The zygote loads this and its parts (in the order of `python/mod.rs`) before it freezes its heap; the forked child
+calls `serve(fd)`, which never returns. `fd` is the job's end of a Unix stream socketpair.
+
+Nothing here is a wall: the program can reach all of it. What the runner believes comes from the kernel.
+"""
+
+import _thread
+import atexit
+import builtins
+import fcntl
+import gc
+import linecache
+import os
+import sys
+import threading
+import types
+
+import harness_channel
+import harness_code
+import harness_show
+import harness_streams
+import harness_tools
+from harness_channel import Channel, Interrupts, ToolError, encode
+
+PARTS = (harness_channel, harness_code, harness_show, harness_streams, harness_tools)
+STARTED = encode({"op": "started"})
+DONE_OK = encode({"op": "done", "how": "ok"})
+DONE_MEMORY = encode({"op": "done", "how": "memory", "error": {"type": "MemoryError", "message": "", "traceback": ""}})
+LOWEST_FD = 200
+KEPT = frozenset(
+    (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type, type(None))
+    + (str, bytes, bytearray, int, float, bool, complex, list, tuple, dict, set, frozenset)
+)
+
+_compile, _driven, _describe = harness_code.compile_program, harness_code.driven, harness_code.describe
+_getpid, _exit = os.getpid, os._exit
+_shutdown_threads, _run_atexit = threading._shutdown, atexit._run_exitfuncs
+_eval = eval
+
+
+def preload():
+    """Import what only some programs need; without this the first use imports it, which costs tens of milliseconds."""
+    import ast  # noqa: F401
+    import asyncio.runners  # noqa: F401
+    import inspect  # noqa: F401
+    import select  # noqa: F401
+
+
+def serve(fd):
+    """Run what arrives on `fd`; ends with the process."""
+    try:
+        Harness(fd).serve()
+    except BaseException:
+        try:
+            sys.excepthook(*sys.exc_info())
+            sys.stderr.flush()
+        finally:
+            _exit(70)
+
+
+class Harness:
+    """One sandbox's process: a fresh job's single run, or a session's many."""
+
+    def __init__(self, fd):
+        high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LOWEST_FD)
+        os.close(fd)
+        gc.enable()
+        self.pid = _getpid()
+        self.interrupts = Interrupts()
+        self.channel = Channel(high, self.interrupts)
+        self.streams = harness_streams.Streams()
+        self.hidden = frozenset(id(part.__dict__) for part in PARTS) | {id(globals())}
+        self.runs = self.flags = self.shown = 0
+        self.tools = {}
+        self.loop = None
+        self.session = False
+        os.register_at_fork(after_in_child=self.channel.abandon)
+        self.interrupts.before = lambda: harness_streams.flush(self.streams.out)
+        for part in PARTS + (sys.modules[__name__],):
+            sys.modules.pop(part.__name__, None)  # A program's own module may be called `harness`.
+        self.make_main()
+        self.rehearse()
+
+    def make_main(self):
+        self.zygote = sys.modules.get("__main__")
+        self.main = main = types.ModuleType("__main__")
+        sys.modules["__main__"] = main
+        self.globals = main.__dict__
+        here = os.getcwd()
+        self.path = os.path.join(here, "main.py")
+        self.globals.update(__annotations__={}, __builtins__=builtins, __file__=self.path, __cached__=None)
+        self.globals.update(display=self.display, ToolError=ToolError)
+        builtins.display, builtins.ToolError = self.display, ToolError
+        if not hasattr(builtins, "exit"):
+            builtins.exit = builtins.quit = sys.exit
+        sys.argv = ["main.py"]
+        sys.path.insert(0, here)
+
+    def rehearse(self):
+        """Touch what a run touches, so that its page faults are over before it comes."""
+        codes, last, _flags = _compile("a = 1\n\n\nprint(1 + 1)", "main.py", 0)
+        self.streams.attach([])
+        scratch = {"__builtins__": builtins, "print": lambda *_: None}
+        for code in codes:
+            _eval(code, scratch)
+        _eval(last, scratch)
+        encode({"op": "done", "how": "ok", "value": {"text/plain": "2"}})
+        harness_channel._loads('{"op":"run","code":"","env":{},"tools":[],"session":false,"soft_ms":null}')
+        self.interrupts.arm()
+
+    def serve(self):
+        while True:
+            message, fds = self.channel.next_run()
+            self.run(message, fds)
+
+    def run(self, message, fds):
+        interrupts, channel = self.interrupts, self.channel
+        self.session = message.get("session", False)
+        self.runs += 1
+        self.shown = 0
+        self.value = self.error = None
+        interrupts.seen = interrupts.late = False
+        self.streams.attach(fds)
+        channel.start_run()
+        how, code = "ok", 0
+        try:
+            try:
+                interrupts.arm()
+                interrupts.running = True
+                self.execute(message)
+            except BaseException as error:
+                how, code = self.classify(error)
+            if how != "interrupted":
+                self.finish()
+        except BaseException as error:
+            how, code = self.classify(error)
+        interrupts.running = False
+        if _getpid() != self.pid:
+            self.leave_child(how, code)
+        channel.end_run()
+        self.streams.finish()
+        self.report(how, code)
+        if not self.session:
+            _exit(code)
+        self.error = self.value = None
+        self.streams.detach()
+
+    def execute(self, message):
+        env, tools, source = message.get("env"), message.get("tools"), message["code"]
+        name = "main.py"
+        if self.session:
+            if self.runs > 1:
+                name = "main-%d.py" % self.runs
+                self.path = self.globals["__file__"] = os.path.join(os.path.dirname(self.path), name)
+            for alias, tool in self.tools.items():
+                if self.globals.get(alias) is tool:
+                    del self.globals[alias]
+            self.tools = {}
+        if env:
+            os.environ.update(env)
+            if "TZ" in env:
+                import time
+
+                time.tzset()
+        if tools:
+            self.tools = {spec["alias"]: harness_tools.make_tool(self.channel, spec) for spec in tools}
+            self.globals.update(self.tools)
+        lines = harness_code.source_lines(source)
+        linecache.cache[name] = linecache.cache[self.path] = (len(source), None, lines, name)
+        if "spawn" in source or "forkserver" in source:
+            self.write_main(source)
+        self.channel.send(STARTED)
+        codes, last, flags = _compile(source, name, self.flags)
+        if self.session:
+            self.flags = flags & harness_code.FUTURES
+        if _driven(last) or any(map(_driven, codes)):
+            value = self.drive(codes, last)
+        else:
+            value = None
+            for code in codes:
+                _eval(code, self.globals)
+            if last is not None:
+                value = _eval(last, self.globals)
+        if value is not None:
+            self.value = harness_show.bundle(value)
+            if harness_show.is_figure(value):
+                harness_show.close_figure(value)
+        for figure in harness_show.open_figures():
+            self.display(figure)
+
+    def write_main(self, source):
+        """Processes that start anew (`spawn`) import the program from its file."""
+        try:
+            with open(self.path, "x", encoding="utf-8") as file:
+                file.write(source)
+        except (OSError, UnicodeError):
+            pass
+
+    def drive(self, codes, last):
+        """Run a program that awaits at its top level; a session keeps its loop, and so its tasks, over runs."""
+        import asyncio
+        from asyncio.runners import _cancel_all_tasks
+
+        if self.loop is None or self.loop.is_closed():
+            self.loop = asyncio.new_event_loop()
+        loop = self.loop
+        asyncio.set_event_loop(loop)
+        task = loop.create_task(self.await_all(codes, last))
+        self.interrupts.task = task
+        try:
+            return loop.run_until_complete(task)
+        except asyncio.CancelledError as error:
+            if self.interrupts.seen:
+                raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
+            raise
+        finally:
+            self.interrupts.task = None
+            if not task.done():
+                task.cancel()
+                loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+            if not task.cancelled():
+                task.exception()
+            if not self.session:
+                _cancel_all_tasks(loop)
+                loop.run_until_complete(loop.shutdown_asyncgens())
+                loop.run_until_complete(loop.shutdown_default_executor())
+                asyncio.set_event_loop(None)
+                loop.close()
+
+    async def await_all(self, codes, last):
+        value = None
+        for code in codes + [last] if last is not None else codes:
+            value = _eval(code, self.globals)
+            if _driven(code):
+                value = await value
+        return value if last is not None else None
+
+    def display(self, *objects, raw=False, **_ignored):
+        """Show objects to the client: rich where they have a rich form. `raw=True`: they are MIME bundles already."""
+        for value in objects:
+            shown = harness_show.as_bundle(value) if raw else harness_show.bundle(value)
+            if harness_show.is_figure(value):
+                harness_show.close_figure(value)
+            self.streams.out.flush()
+            if self.channel.open:
+                self.channel.send(self.bounded({"op": "display", "data": shown}, "data"))
+
+    def bounded(self, message, key):
+        """One frame, within what a run may show; what is too large gives way to a note."""
+        data = encode(message)
+        if message.get(key) is not None:
+            if self.shown + len(data) > harness_show.LARGEST_BUNDLES:
+                note = "<%d bytes not shown: more than %d in one run>" % (len(data), harness_show.LARGEST_BUNDLES)
+                data = encode(dict(message, **{key: {"text/plain": note}}))
+            self.shown += len(data)
+        return data
+
+    def classify(self, error):
+        """How a run ended by an exception is reported, and with which exit status."""
+        if isinstance(error, SystemExit):
+            code = error.code
+            if code is None or isinstance(code, int):
+                return "exit", int(code or 0) & 0xFF
+            try:
+                print(code, file=sys.stderr)
+            except Exception:
+                pass
+            return "exit", 1
+        self.value = None
+        self.error = _describe(error, self.hidden, self.globals)
+        if isinstance(error, MemoryError):
+            return "memory", 1
+        if isinstance(error, KeyboardInterrupt):
+            return "interrupted", 1
+        if sys.excepthook is not sys.__excepthook__:
+            sys.excepthook(type(error), error, error.__traceback__)
+        return "raised", 1
+
+    def finish(self):
+        """What an interpreter does at its end, as far as a program can tell: threads, `atexit`, last references."""
+        if self.session:
+            return
+        _shutdown_threads()
+        try:
+            _run_atexit()
+        except Exception:
+            pass
+        if len(threading._active) == 1:
+            names = self.globals
+            for name in [name for name, value in names.items() if type(value) not in KEPT]:
+                if not name.startswith("__"):
+                    names[name] = None
+
+    def leave_child(self, how, code):
+        """A forked child that fell through to the end: it reports nothing."""
+        if self.error is not None:
+            harness_streams.flush(sys.stdout)
+            try:
+                sys.stderr.write(self.error["traceback"])
+            except Exception:
+                pass
+        self.streams.finish()
+        _exit(code)
+
+    def report(self, how, code):
+        if how == "ok" and self.value is None:
+            self.channel.send(DONE_OK)
+            return
+        message = {"op": "done", "how": how}
+        if how == "exit":
+            message["code"] = code
+        if self.error is not None:
+            message["error"] = self.error
+        if self.value is not None:
+            message["value"] = self.value
+        try:
+            data = self.bounded(message, "value")
+        except MemoryError:
+            data = DONE_MEMORY
+        self.channel.send(data)

@@ -1,0 +1,313 @@
+"""The job's channel as the program's process sees it: framing, outstanding tool calls, and the soft time-out.
+
+A message is a `u32` little-endian length and that many bytes of one JSON object. Calls may be made from several threads and
+event loops at once; whoever reads hands every result to the one that waits for it, by the call's number, in any order.
+
+Whatever the program may replace (`json`, `os`) is bound here, before it runs.
+"""
+
+import _signal
+import _socket
+import _thread
+import json
+import os
+import struct
+import sys
+import threading
+
+LARGEST_MESSAGE = 16 << 20
+
+_loads = json.JSONDecoder().decode
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_dumps_strict = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_header = struct.Struct("<I")
+_getpid, _exit = os.getpid, os._exit
+_get_ident = _thread.get_ident
+GONE = object()
+
+
+class ToolError(Exception):
+    """A tool answered with an error, or could not be called. `tool` is its name."""
+
+    def __init__(self, message="", tool=None):
+        super().__init__(message)
+        self.tool = tool
+
+
+ToolError.__module__ = "builtins"
+ToolError.__qualname__ = "ToolError"
+
+
+def frame(data):
+    return _header.pack(len(data)) + data
+
+
+def encode(message):
+    """One frame. Lone surrogates (odd file names) become `?`: the other side wants UTF-8."""
+    return frame(_dumps(message).encode("utf-8", "replace"))
+
+
+class Channel:
+    """Framing, and the tool calls that are outstanding; safe from several threads and event loops."""
+
+    def __init__(self, fd, interrupts):
+        self.fd = fd
+        self.interrupts = interrupts
+        self.sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)
+        self.buffer = bytearray()
+        self.write_lock = _thread.allocate_lock()
+        self.turn = threading.Condition(_thread.allocate_lock())
+        self.reading = False
+        self.waiting = {}
+        self.loops = {}
+        self.calls = 0
+        self.open = False
+
+    def send(self, data):
+        """All of `data`, unbroken by an interrupt: half a message would spoil every later one."""
+        main = self.interrupts.hold()
+        try:
+            with self.write_lock:
+                sent = self.sock.send(data)
+                while sent < len(data):
+                    sent += self.sock.send(memoryview(data)[sent:])
+        finally:
+            if main:
+                self.interrupts.release()
+
+    def next_run(self):
+        """Block for the next `run` message; what else arrives belongs to a run that is over, and is dropped."""
+        fds = []
+        while True:
+            for message in self.messages():
+                if message.get("op") == "run":
+                    return message, fds
+            data, control, _flags, _address = self.sock.recvmsg(
+                65536, _socket.CMSG_SPACE(12), _socket.MSG_CMSG_CLOEXEC
+            )
+            if not data:
+                _exit(0)
+            for level, kind, raw in control:
+                if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+                    fds.extend(struct.unpack("%di" % (len(raw) // 4), raw[: len(raw) // 4 * 4]))
+            self.buffer += data
+
+    def messages(self):
+        """Whole messages in the buffer; taken out as they are yielded."""
+        buffer = self.buffer
+        while len(buffer) >= 4:
+            end = 4 + _header.unpack_from(buffer)[0]
+            if len(buffer) < end:
+                return
+            text = buffer[4:end].decode("utf-8")
+            del buffer[:end]
+            yield _loads(text)
+
+    def call(self, name, arguments, waiter):
+        """Write a call; `waiter(ok, value)` is told its result. Returns its number."""
+        if not self.open or _getpid() != self.interrupts.pid:
+            raise ToolError("tool %s: tools answer only the job's own process, while it runs" % name, name)
+        try:
+            text = _dumps_strict(arguments)
+            head = _dumps(name)
+            with self.turn:
+                self.calls = number = self.calls + 1
+            data = ('{"op":"call","call":%d,"name":%s,"arguments":%s}' % (number, head, text)).encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError("tool %s: arguments are not valid Unicode (a lone surrogate)" % name) from None
+        except (TypeError, ValueError) as error:
+            raise type(error)("tool %s: arguments must be JSON: %s" % (name, error)) from None
+        if len(data) > LARGEST_MESSAGE - 1024:
+            raise ValueError("tool %s: arguments are %d bytes, more than %d" % (name, len(data), LARGEST_MESSAGE))
+        self.waiting[number] = waiter
+        self.send(frame(data))
+        return number
+
+    def receive(self):
+        """Read what is there, without blocking, and hand it out. Called with `turn` held."""
+        try:
+            data = self.sock.recv(262144, _socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        if not data:
+            _exit(70)
+        self.buffer += data
+        for message in self.messages():
+            if message.get("op") == "result":
+                waiter = self.waiting.pop(message.get("call"), None)
+                if waiter is not None:
+                    if "error" in message:
+                        waiter(False, message["error"])
+                    else:
+                        waiter(True, message.get("ok"))
+        self.turn.notify_all()
+
+    def readable(self):
+        """An event loop saw data."""
+        main = self.interrupts.hold()
+        try:
+            with self.turn:
+                if not self.reading:
+                    self.receive()
+        finally:
+            if main:
+                self.interrupts.release()
+
+    async def ask(self, name, arguments):
+        """Call a tool from a coroutine: `(ok, value)`."""
+        from asyncio import get_running_loop
+
+        loop = get_running_loop()
+        future = loop.create_future()
+        home = _get_ident()
+
+        def waiter(ok, value):
+            if _get_ident() == home:
+                settle(ok, value)
+            else:
+                loop.call_soon_threadsafe(settle, ok, value)
+
+        def settle(ok, value):
+            if not future.done():
+                if value is GONE:
+                    future.cancel()
+                else:
+                    future.set_result((ok, value))
+
+        number = self.call(name, arguments, waiter)
+        count = self.loops.get(loop, 0)
+        if not count:
+            loop.add_reader(self.fd, self.readable)
+        self.loops[loop] = count + 1
+        try:
+            return await future
+        finally:
+            self.waiting.pop(number, None)
+            left = self.loops.get(loop, 1) - 1
+            if left > 0:
+                self.loops[loop] = left
+            elif self.loops.pop(loop, None) and not loop.is_closed():
+                loop.remove_reader(self.fd)
+
+    def ask_sync(self, name, arguments):
+        """Call a tool and block this thread: `(ok, value)`. Of several such threads one reads for all."""
+        import select
+
+        answer = []
+        poll = select.poll()
+        poll.register(self.fd, select.POLLIN)
+        number = self.call(name, arguments, lambda ok, value: answer.append((ok, value)))
+        try:
+            while not answer:
+                with self.turn:
+                    if answer:
+                        break
+                    if self.reading:
+                        self.turn.wait()
+                        continue
+                    self.reading = True
+                try:
+                    poll.poll()
+                finally:
+                    main = self.interrupts.hold()
+                    try:
+                        with self.turn:
+                            self.reading = False
+                            self.receive()
+                    finally:
+                        if main:
+                            self.interrupts.release()
+        finally:
+            self.waiting.pop(number, None)
+        if answer[0][1] is GONE:
+            raise ToolError("tool %s: the run that called it has ended" % name, name)
+        return answer[0]
+
+    def start_run(self):
+        self.calls = 0
+        self.open = True
+
+    def end_run(self):
+        """Nobody answers the calls of a run that is over."""
+        self.open = False
+        if self.waiting:
+            with self.turn:
+                waiting, self.waiting = self.waiting, {}
+                for waiter in waiting.values():
+                    waiter(False, GONE)
+                self.turn.notify_all()
+        while self.loops:
+            loop, _count = self.loops.popitem()
+            if loop.is_running():
+                loop.call_soon_threadsafe(loop.remove_reader, self.fd)
+            elif not loop.is_closed():
+                loop.remove_reader(self.fd)
+
+    def abandon(self):
+        """In a forked child: two readers of one channel would spoil it for both."""
+        self.open = False
+        self.waiting = {}
+        self.sock.close()
+
+
+class Interrupts:
+    """SIGINT is the soft time-out: the program sees `KeyboardInterrupt`, or its awaiting task is cancelled."""
+
+    def __init__(self):
+        self.pid = _getpid()
+        self.home = _get_ident()
+        self.held = 0
+        self.late = False
+        self.running = False
+        self.seen = False
+        self.task = None
+        self.before = None
+
+    def arm(self):
+        _signal.signal(_signal.SIGINT, self.handle)
+
+    def hold(self):
+        """Put interrupts off on the main thread; whether `release` is owed."""
+        if _get_ident() != self.home:
+            return False
+        self.held += 1
+        return True
+
+    def release(self):
+        self.held -= 1
+        if self.late and not self.held:
+            self.late = False
+            if self.running:
+                raise KeyboardInterrupt
+
+    def handle(self, _number, frame):
+        if _getpid() != self.pid:
+            raise KeyboardInterrupt
+        if not self.running:
+            return
+        self.seen = True
+        if self.before is not None:
+            self.before()
+        if self.held:
+            self.late = True
+            return
+        task = self.task
+        if task is not None and not task.done() and not _inside_callback(frame):
+            task.cancel()
+            task.get_loop().call_soon_threadsafe(_nothing)
+            return
+        raise KeyboardInterrupt
+
+
+def _nothing():
+    pass
+
+
+def _inside_callback(frame):
+    """Whether an event loop is running the program's code now, rather than waiting."""
+    step = sys.modules["asyncio"].Handle._run.__code__
+    while frame is not None:
+        if frame.f_code is step:
+            return True
+        frame = frame.f_back
+    return False

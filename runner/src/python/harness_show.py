@@ -1,0 +1,100 @@
+"""Values as MIME bundles: `repr`, the rich reprs that notebooks use, and matplotlib's figures."""
+
+import sys
+
+LARGEST_BUNDLES = 8 << 20
+TEXT_ONLY = frozenset((str, int, float, bool, complex, bytes, list, tuple, dict, set, frozenset, range, type))
+REPRS = (
+    ("text/html", "_repr_html_"),
+    ("text/markdown", "_repr_markdown_"),
+    ("text/latex", "_repr_latex_"),
+    ("image/svg+xml", "_repr_svg_"),
+    ("image/png", "_repr_png_"),
+    ("image/jpeg", "_repr_jpeg_"),
+    ("application/json", "_repr_json_"),
+)
+
+
+def bundle(value):
+    """The MIME bundle of `value`; a rich repr that fails is left out, as notebooks do."""
+    kind = type(value)
+    try:
+        shown = {"text/plain": repr(value)}
+    except Exception as error:
+        shown = {"text/plain": "<%s whose repr() raised %s>" % (kind.__name__, type(error).__name__)}
+    if kind in TEXT_ONLY:
+        return shown
+    for mime, name in REPRS:
+        try:
+            method = getattr(kind, name, None)
+            if method is not None:
+                _add(shown, mime, method(value))
+        except Exception:
+            continue
+    try:
+        method = getattr(kind, "_repr_mimebundle_", None)
+        if method is not None:
+            data = method(value, include=None, exclude=None)
+            for mime, one in (data[0] if isinstance(data, tuple) else data or {}).items():
+                _add(shown, str(mime), one)
+    except Exception:
+        pass
+    if "image/png" not in shown and is_figure(value):
+        shown["image/png"] = _base64(_png(value))
+    return shown
+
+
+def as_bundle(data):
+    """A bundle that the program made by itself (`display(..., raw=True)`)."""
+    shown = {}
+    for mime, one in dict(data).items():
+        _add(shown, str(mime), one)
+    return shown
+
+
+def _add(shown, mime, one):
+    if isinstance(one, tuple):  # (data, metadata)
+        one = one[0]
+    if one is None:
+        return
+    if isinstance(one, (bytes, bytearray)):
+        one = _base64(one)
+    elif not isinstance(one, str):
+        import json
+
+        one = json.loads(json.dumps(one, allow_nan=False))
+    shown[mime] = one
+
+
+def _base64(data):
+    from binascii import b2a_base64
+
+    return b2a_base64(data, newline=False).decode("ascii")
+
+
+def is_figure(value):
+    module = sys.modules.get("matplotlib.figure")
+    return module is not None and isinstance(value, module.Figure)
+
+
+def _png(figure):
+    from io import BytesIO
+
+    out = BytesIO()
+    figure.savefig(out, format="png", bbox_inches="tight")
+    return out.getvalue()
+
+
+def open_figures():
+    """Figures that pyplot holds, in the order of their numbers; none if the program never imported it."""
+    helpers = sys.modules.get("matplotlib._pylab_helpers")
+    if helpers is None or "matplotlib.pyplot" not in sys.modules:
+        return []
+    return [manager.canvas.figure for manager in helpers.Gcf.get_all_fig_managers()]
+
+
+def close_figure(figure):
+    """Drop it from pyplot, so that it is not shown a second time."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close(figure)

@@ -1,0 +1,88 @@
+"""Standard streams over descriptors 0, 1 and 2, which hold fresh pipes in each run and `/dev/null` between runs."""
+
+import io
+import os
+import sys
+
+_dup2, _close, _open = os.dup2, os.close, os.open
+
+
+def _writer(fd, name, errors, line_buffering):
+    raw = io.FileIO(fd, "w", closefd=False)
+    raw.name = name
+    text = io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", errors, "\n", line_buffering)
+    text.mode = "w"
+    return text
+
+
+def _reader():
+    raw = io.FileIO(0, "r", closefd=False)
+    raw.name = "<stdin>"
+    text = io.TextIOWrapper(io.BufferedReader(raw), "utf-8", "surrogateescape")
+    text.mode = "r"
+    return text
+
+
+def flush(*streams):
+    """Flush what can be flushed: the program may have closed or replaced any of them."""
+    for stream in streams:
+        try:
+            stream.flush()
+        except BaseException:
+            pass
+
+
+class Streams:
+    """The process's own `sys.stdout` and `sys.stderr`; kept over a session's runs while they work."""
+
+    def __init__(self):
+        for fd in (0, 1, 2):
+            try:
+                os.fstat(fd)
+            except OSError:
+                _null(fd)
+        self.out = self.err = None
+
+    def attach(self, fds):
+        """Put a run's descriptors in place and give it working streams."""
+        if self.out is not None:
+            flush(self.out, self.err)  # What threads wrote after the last run goes to /dev/null, not into this run.
+        for fd, received in enumerate(fds[:3]):
+            _dup2(received, fd)
+        for received in fds:
+            _close(received)
+        self.make()
+
+    def make(self):
+        if not _works(self.out):
+            self.out = _writer(1, "<stdout>", "surrogateescape", False)
+        if not _works(self.err):
+            self.err = _writer(2, "<stderr>", "backslashreplace", True)
+        sys.stdin = sys.__stdin__ = _reader()
+        sys.stdout = sys.__stdout__ = self.out
+        sys.stderr = sys.__stderr__ = self.err
+
+    def finish(self):
+        """Everything written reaches the pipes."""
+        out, err = sys.stdout, sys.stderr
+        if out is not self.out or err is not self.err:
+            flush(out, err)
+        flush(self.out, self.err)
+
+    def detach(self):
+        """Between a session's runs: the runner sees the end of the pipes."""
+        for fd in (0, 1, 2):
+            _null(fd)
+
+
+def _works(stream):
+    return stream is not None and not stream.closed
+
+
+def _null(fd):
+    null = _open("/dev/null", os.O_RDWR)
+    if null != fd:
+        _dup2(null, fd)
+        _close(null)
+    else:
+        os.set_inheritable(fd, True)

@@ -1,0 +1,11 @@
+//! The Python that the runner embeds: the harness and its parts, loaded by the zygote under these names, in this order.
+
+/// Module name and source; each may import those before it. The last one's `serve(fd)` is what a forked child calls.
+pub const HARNESS: [(&str, &str); 6] = [
+    ("harness_channel", include_str!("harness_channel.py")),
+    ("harness_code", include_str!("harness_code.py")),
+    ("harness_show", include_str!("harness_show.py")),
+    ("harness_streams", include_str!("harness_streams.py")),
+    ("harness_tools", include_str!("harness_tools.py")),
+    ("harness", include_str!("harness.py")),
+];
