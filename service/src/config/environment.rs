@@ -1,0 +1,102 @@
+//! The environment as a source of configuration.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use config::{ConfigError, Map, Source, Value, ValueKind};
+
+use super::Error;
+
+/// The variables with one prefix.
+#[derive(Debug, Clone)]
+pub(super) struct Environment {
+    prefix: String,
+    /// Path of the key, and value, by the variable's full name.
+    variables: BTreeMap<String, (Vec<String>, String)>,
+}
+
+impl Environment {
+    /// Those of this process.
+    pub(super) fn of_process(prefix: &str) -> Self {
+        // Variables that are not UTF-8 can't be meant for us.
+        let text =
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        Self::new(prefix, text)
+    }
+
+    pub(super) fn new(prefix: &str, variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        let start = format!("{prefix}_");
+        let variables = variables
+            .into_iter()
+            .filter(|(_, value)| !value.trim().is_empty())
+            .filter_map(|(name, value)| {
+                let path = name.strip_prefix(&start)?.to_ascii_lowercase();
+                let path = path.split("__").map(str::to_owned).collect();
+                Some((name, (path, value)))
+            })
+            .collect();
+        Self { prefix: prefix.to_owned(), variables }
+    }
+
+    /// Names of the variables whose first word is none of these keys.
+    pub(super) fn others(&self, keys: &BTreeSet<String>) -> Vec<String> {
+        self.variables.iter().filter(|(_, (path, _))| !keys.contains(&path[0])).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The source of just these keys, with its values parsed.
+    pub(super) fn only(&self, keys: &BTreeSet<String>) -> Result<Tree, Error> {
+        let mut tree = Map::new();
+        for (name, (path, text)) in self.variables.iter().filter(|(_, (path, _))| keys.contains(&path[0])) {
+            let kind = parse(text).map_err(|message| Error::Value {
+                key: path.join("."),
+                origin: Some(name.clone()),
+                message,
+            })?;
+            insert(&mut tree, path, Value::new(Some(name), kind));
+        }
+        tracing::trace!(prefix = self.prefix, "environment read");
+        Ok(Tree(tree))
+    }
+}
+
+/// Lists and tables as TOML; everything else stays text, which the structure's own types then read.
+fn parse(text: &str) -> Result<ValueKind, String> {
+    if !text.starts_with(['[', '{']) {
+        return Ok(ValueKind::String(text.to_owned()));
+    }
+    let table: toml::Table = toml::from_str(&format!("value = {text}")).map_err(|error| error.message().to_owned())?;
+    let value = table.get("value").cloned().ok_or("expected one value")?;
+    serde_json::to_value(value).map(super::kind).map_err(|error| error.to_string())
+}
+
+/// Puts a value at its path, merging with what stands there already.
+fn insert(tree: &mut Map<String, Value>, path: &[String], value: Value) {
+    match path {
+        [] => {}
+        [last] => {
+            tree.insert(last.clone(), value);
+        }
+        [first, rest @ ..] => {
+            let inner = tree.entry(first.clone()).or_insert_with(|| Value::new(None, ValueKind::Table(Map::new())));
+            if !matches!(inner.kind, ValueKind::Table(_)) {
+                inner.kind = ValueKind::Table(Map::new());
+            }
+            if let ValueKind::Table(table) = &mut inner.kind {
+                insert(table, rest, value);
+            }
+        }
+    }
+}
+
+/// What [`Environment::only`] found.
+#[derive(Debug, Clone)]
+pub(super) struct Tree(Map<String, Value>);
+
+impl Source for Tree {
+    fn clone_into_box(&self) -> Box<dyn Source + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn collect(&self) -> Result<Map<String, Value>, ConfigError> {
+        Ok(self.0.clone())
+    }
+}

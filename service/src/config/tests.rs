@@ -1,0 +1,116 @@
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::*;
+use crate::units::{ByteSize, Millis};
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Options {
+    /// Log filter.
+    log: String,
+    pools: BTreeMap<String, Pool>,
+    names: Vec<String>,
+    drain: Millis,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { log: "info".into(), pools: BTreeMap::new(), names: Vec::new(), drain: Millis::from_secs(30) }
+    }
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Pool {
+    slots: u32,
+    memory: ByteSize,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self { slots: 2, memory: ByteSize::mib(256) }
+    }
+}
+
+fn environment(variables: &[(&str, &str)]) -> Environment {
+    Environment::new("THERMAE", variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
+}
+
+fn file(text: &str) -> tempfile::NamedTempFile {
+    let mut file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+fn load(text: &str, variables: &[(&str, &str)], overrides: Overrides) -> Result<Options, Error> {
+    load_from(Some(file(text).path()), environment(variables), overrides)
+}
+
+#[test]
+fn nothing_given_means_the_defaults() {
+    assert_eq!(load_from::<Options>(None, environment(&[]), vec![]).unwrap(), Options::default());
+}
+
+#[test]
+fn flags_beat_the_environment_which_beats_the_file() {
+    let text = "log = 'file'\ndrain = '1s'\n[pools.default]\nslots = 3\nmemory = '1GiB'\n";
+    let variables = [("THERMAE_LOG", "env"), ("THERMAE_POOLS__DEFAULT__SLOTS", "4"), ("THERMAE_DRAIN", "2s")];
+    let options = load(text, &variables, vec![("drain".into(), json!("3s")), ("log".into(), json!(null))]).unwrap();
+    assert_eq!(options.log, "env");
+    assert_eq!(options.drain, Millis::from_secs(3));
+    assert_eq!(options.pools["default"], Pool { slots: 4, memory: ByteSize::gib(1) });
+}
+
+#[test]
+fn text_that_looks_like_a_number_stays_text_and_lists_are_toml() {
+    let variables =
+        [("THERMAE_LOG", "007"), ("THERMAE_NAMES", "['a', 'b']"), ("THERMAE_POOLS", "{ big = { slots = 9 } }")];
+    let options = load_from::<Options>(None, environment(&variables), vec![]).unwrap();
+    assert_eq!(options.log, "007");
+    assert_eq!(options.names, ["a", "b"]);
+    assert_eq!(options.pools["big"].slots, 9);
+}
+
+#[test]
+fn an_error_names_the_key_and_where_it_stands() {
+    let message = |text: &str, variables: &[(&str, &str)]| load(text, variables, vec![]).unwrap_err().to_string();
+
+    let unknown = message("[pools.default]\nslotz = 3\n", &[]);
+    assert!(unknown.contains("`pools.default.slotz`") && unknown.contains(".toml"), "{unknown}");
+    assert!(unknown.contains("unknown field"), "{unknown}");
+
+    let kind = message("[pools.default]\nslots = 'many'\n", &[]);
+    assert!(kind.contains("`pools.default.slots`") && kind.contains(".toml") && kind.contains("\"many\""), "{kind}");
+
+    let variable = message("", &[("THERMAE_POOLS__DEFAULT__MEMORY", "huge")]);
+    assert!(variable.contains("`pools.default.memory` (from THERMAE_POOLS__DEFAULT__MEMORY)"), "{variable}");
+
+    let list = message("", &[("THERMAE_NAMES", "[")]);
+    assert!(list.contains("`names` (from THERMAE_NAMES)"), "{list}");
+
+    let flag = load("", &[], vec![("drain".into(), json!("soon"))]).unwrap_err().to_string();
+    assert!(flag.contains("`drain` (from the command line)"), "{flag}");
+
+    let syntax = message("log = \n", &[]);
+    assert!(syntax.contains("not valid TOML") && syntax.contains(".toml"), "{syntax}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_an_error() {
+    let error =
+        load_from::<Options>(Some(Path::new("/nonexistent/thermae.toml")), environment(&[]), vec![]).unwrap_err();
+    assert!(matches!(error, Error::Read { .. }), "{error}");
+}
+
+#[test]
+fn variables_for_others_are_left_alone_but_listed() {
+    let variables = environment(&[("THERMAE_LOGG", "x"), ("THERMAE_LOG", "y"), ("OTHER", "z"), ("THERMAE_NAMES", "")]);
+    let options = load_from::<Options>(None, variables.clone(), vec![]).unwrap();
+    assert_eq!((options.log.as_str(), options.names.len()), ("y", 0));
+    assert_eq!(variables.others(&keys::<Options>()), ["THERMAE_LOGG"]);
+}

@@ -1,0 +1,204 @@
+//! Logs to standard error and, where an endpoint is configured, traces over OTLP.
+//!
+//! Code of the users' and secrets are never logged, by anybody.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_otlp::{SpanExporter, WithExportConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tracing_subscriber::filter::{EnvFilter, LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry};
+
+/// How long [`Guard::shutdown`] waits for the last spans to leave.
+const FLUSH: Duration = Duration::from_secs(3);
+
+/// Logs and traces. The environment's `THERMAE_LOG`, `THERMAE_LOG_FORMAT` and `THERMAE_OTLP_ENDPOINT` win over these,
+/// wherever these stand in a program's configuration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Options {
+    /// What is logged: `error`, `warn`, `info`, `debug`, `trace`, or directives such as `info,thermae_worker=debug`.
+    pub log: String,
+    /// How it is written.
+    pub log_format: LogFormat,
+    /// Where traces go, as OTLP over gRPC: `http://collector:4317`. None means no traces.
+    pub otlp_endpoint: Option<String>,
+    /// Share of the traces begun here that are kept, from 0 to 1. A trace that a client began is kept as the client says.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub trace_ratio: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { log: "info".to_owned(), log_format: LogFormat::Auto, otlp_endpoint: None, trace_ratio: 1.0 }
+    }
+}
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// Text; in colour where standard error is a terminal and `NO_COLOR` is not set.
+    #[default]
+    Auto,
+    /// Text without colour.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Why logs and traces could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The filter's directives are malformed.
+    #[error("the log filter {filter:?} is not valid")]
+    Filter {
+        /// What was given.
+        filter: String,
+        /// What the parser said.
+        #[source]
+        source: tracing_subscriber::filter::ParseError,
+    },
+    /// The format is none of those known.
+    #[error("the log format {0:?} is none of auto, text, json")]
+    Format(String),
+    /// The endpoint is malformed.
+    #[error("traces can't be sent to {endpoint:?}")]
+    Exporter {
+        /// What was given.
+        endpoint: String,
+        /// What the exporter said.
+        #[source]
+        source: opentelemetry_otlp::ExporterBuildError,
+    },
+    /// Something set up logs before.
+    #[error("logs are set up already")]
+    Twice(#[source] tracing_subscriber::util::TryInitError),
+}
+
+/// Holds the exporter. Call [`Guard::shutdown`] before the process ends, or the last spans are lost.
+#[must_use = "spans are lost unless the guard is shut down at the end"]
+#[derive(Debug)]
+pub struct Guard(Option<SdkTracerProvider>);
+
+impl Guard {
+    /// Sends what is left, for up to three seconds.
+    pub async fn shutdown(self) {
+        let Some(provider) = self.0 else { return };
+        // The exporter's last call needs this runtime, so it must not be waited for on one of its threads.
+        let ended = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(FLUSH)).await;
+        if let Ok(Err(error)) = ended {
+            tracing::warn!(%error, "the last traces could not be sent");
+        }
+    }
+}
+
+/// Sets up logs and, where there is an endpoint, traces under this service name. With an endpoint it must run inside a
+/// multi-threaded tokio runtime.
+///
+/// # Errors
+/// A malformed filter, format or endpoint; logs that were set up before. An endpoint that nobody listens on is no error:
+/// traces are then dropped, and that is logged.
+pub fn init(service: &str, options: &Options) -> Result<Guard, Error> {
+    let options = with_environment(options.clone(), |name| std::env::var(name).ok())?;
+    let filter = EnvFilter::builder()
+        .parse(&options.log)
+        .map_err(|source| Error::Filter { filter: options.log.clone(), source })?;
+    let provider =
+        options.otlp_endpoint.as_deref().map(|endpoint| exporter(service, endpoint, &options)).transpose()?;
+    let traces = provider.as_ref().map(|provider| {
+        // Spans of the transport that carries the spans would never end.
+        let ours = Targets::new().with_default(LevelFilter::INFO).with_targets(
+            ["h2", "hyper", "hyper_util", "tonic", "tower", "opentelemetry"].map(|t| (t, LevelFilter::OFF)),
+        );
+        tracing_opentelemetry::layer().with_tracer(provider.tracer("thermae")).with_filter(ours)
+    });
+    Registry::default()
+        .with(traces)
+        .with(logs(options.log_format).with_filter(filter))
+        .try_init()
+        .map_err(Error::Twice)?;
+    Ok(Guard(provider))
+}
+
+/// The shortcuts that hold in every process.
+fn with_environment(mut options: Options, get: impl Fn(&str) -> Option<String>) -> Result<Options, Error> {
+    let get = |name: &str| get(name).filter(|value| !value.is_empty());
+    if let Some(log) = get("THERMAE_LOG") {
+        options.log = log;
+    }
+    if let Some(endpoint) = get("THERMAE_OTLP_ENDPOINT") {
+        options.otlp_endpoint = Some(endpoint);
+    }
+    if let Some(format) = get("THERMAE_LOG_FORMAT") {
+        options.log_format = match format.as_str() {
+            "auto" => LogFormat::Auto,
+            "text" => LogFormat::Text,
+            "json" => LogFormat::Json,
+            _ => return Err(Error::Format(format)),
+        };
+    }
+    options.otlp_endpoint = options.otlp_endpoint.filter(|endpoint| !endpoint.is_empty());
+    Ok(options)
+}
+
+fn logs<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a> + Send + Sync,
+{
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    match format {
+        LogFormat::Json => layer.json().flatten_event(true).boxed(),
+        LogFormat::Text => layer.with_ansi(false).boxed(),
+        LogFormat::Auto => {
+            let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+            layer.with_ansi(colour).boxed()
+        }
+    }
+}
+
+fn exporter(service: &str, endpoint: &str, options: &Options) -> Result<SdkTracerProvider, Error> {
+    let exporter = SpanExporter::builder()
+        .with_tonic()
+        .with_endpoint(endpoint)
+        .build()
+        .map_err(|source| Error::Exporter { endpoint: endpoint.to_owned(), source })?;
+    let ratio = Sampler::TraceIdRatioBased(options.trace_ratio.clamp(0.0, 1.0));
+    Ok(SdkTracerProvider::builder()
+        .with_batch_exporter(exporter)
+        .with_sampler(Sampler::ParentBased(Box::new(ratio)))
+        .with_resource(Resource::builder().with_service_name(service.to_owned()).build())
+        .build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shortcuts_of_the_environment_win() {
+        let set = |name: &str| match name {
+            "THERMAE_LOG" => Some("debug".to_owned()),
+            "THERMAE_LOG_FORMAT" => Some("json".to_owned()),
+            "THERMAE_OTLP_ENDPOINT" => Some(String::new()),
+            _ => None,
+        };
+        let options = with_environment(Options::default(), set).unwrap();
+        assert_eq!((options.log.as_str(), options.log_format, options.otlp_endpoint), ("debug", LogFormat::Json, None));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let format = |_: &str| Some("xml".to_owned());
+        assert!(matches!(with_environment(Options::default(), format), Err(Error::Format(_))));
+        let options = Options { log: "thermae=loud".to_owned(), ..Options::default() };
+        assert!(matches!(init("test", &options), Err(Error::Filter { .. })));
+    }
+}
