@@ -57,7 +57,7 @@ impl Health {
     /// Waits until every condition is met.
     pub async fn wait_ready(&self) {
         // The sender lives in `self`, so the channel can't close under the waiter.
-        let _ = self.0.subscribe().wait_for(|states| all(states)).await;
+        let _ = self.0.subscribe().wait_for(all).await;
     }
 }
 

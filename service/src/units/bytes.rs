@@ -69,7 +69,7 @@ impl FromStr for ByteSize {
 
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = UNITS.iter().find(|(_, factor)| self.0 >= *factor && self.0 % factor == 0);
+        let unit = UNITS.iter().find(|(_, factor)| self.0 >= *factor && self.0.is_multiple_of(*factor));
         match unit {
             Some((unit, factor)) => f.pad(&format!("{}{unit}", self.0 / factor)),
             None => f.pad(&format!("{}B", self.0)),
