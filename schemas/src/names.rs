@@ -6,6 +6,7 @@
 //! work     pool.<pool>                 ─▶ work.pool.<pool>
 //!          worker.<worker>             ─▶ work.worker.<worker>
 //!          control.<worker>            ─▶ work.control.<worker>
+//!          lanes                       ─▶ submit.lanes
 //! resolve  (fan-out)                   ─▶ resolve
 //! replies  <tenant>.<client>           ─▶ replies.<tenant>.<client>
 //! calls    <tenant>.<worker>           ─▶ calls.<worker>                     (bound with *.<worker>)
@@ -32,6 +33,10 @@ pub const UNROUTED_QUEUE: &str = "submit.unrouted";
 pub const CANCEL_QUEUE: &str = "submit.cancel";
 /// Binding key of [`CANCEL_QUEUE`].
 pub const CANCEL_BINDING: &str = "*.cancel";
+/// Queue that remembers which submit queues exist, for the next scheduler.
+pub const LANES_QUEUE: &str = "submit.lanes";
+/// Binding key of [`LANES_QUEUE`], on [`WORK`].
+pub const LANES_KEY: &str = "lanes";
 /// Queue of jobs whose fate must be decided.
 pub const RESOLVE_QUEUE: &str = "resolve";
 
@@ -51,6 +56,12 @@ pub const H_MAYBE_DUPLICATE: &str = "x-maybe-duplicate";
 pub const H_SESSION_CREATE: &str = "x-session-create";
 /// Header: set by a client that sends a job again after an unconfirmed publish.
 pub const H_RESEND: &str = "x-resend";
+/// Header: when the client submitted, in milliseconds since 1970 by its clock; `start_within_ms` counts from there.
+pub const H_SUBMITTED: &str = "x-submitted";
+/// Header: how often the message was dead-lettered and handed out again.
+pub const H_DEATHS: &str = "x-deaths";
+/// Header: on the queue [`RESOLVE_QUEUE`], the job whose outcome this message waits for.
+pub const H_FOLLOWS: &str = "x-follows";
 /// Header: W3C trace context.
 pub const H_TRACEPARENT: &str = "traceparent";
 /// Header: W3C trace state.

@@ -128,6 +128,15 @@ impl QueueSpec {
         }
     }
 
+    /// Which submit queues exist. Nothing is ever discarded from it.
+    pub fn lanes() -> Self {
+        Self {
+            delivery_limit: None,
+            dead_letter: None,
+            ..Self::quorum(names::LANES_QUEUE.to_owned(), names::WORK, names::LANES_KEY.to_owned())
+        }
+    }
+
     /// A pool's jobs.
     pub fn pool(pool: &PoolName) -> Self {
         Self::quorum(names::pool_queue(pool), names::WORK, names::pool_key(pool))

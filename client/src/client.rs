@@ -1,0 +1,137 @@
+//! The client itself.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use thermae_backplane::bus::SharedBus;
+use thermae_schemas::{ClientId, Job, TenantName, names};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use crate::jobs::{Fate, Jobs, Waiting};
+use crate::tools::Calls;
+use crate::{Error, JobHandle, Options, ToolHandler, dispatch, publish, trace};
+
+/// What the client and its tasks share.
+pub(crate) struct Shared {
+    pub(crate) bus: SharedBus,
+    pub(crate) tenant: TenantName,
+    pub(crate) options: Options,
+    pub(crate) jobs: Jobs,
+    pub(crate) calls: Calls,
+    pub(crate) stop: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+}
+
+/// An orchestrator's connection to the fleet. Cheap to clone; when the last clone is dropped its tasks end, and handles that
+/// still wait get [`Error::Closed`].
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+    _stop: Arc<DropGuard>,
+}
+
+impl Client {
+    /// Declares this client's reply queue and begins to listen on it.
+    ///
+    /// # Errors
+    /// [`Error::Bus`] where the broker denies it or is not there.
+    pub async fn connect(bus: SharedBus, tenant: TenantName, options: Options) -> Result<Self, Error> {
+        let stop = CancellationToken::new();
+        let shared = Arc::new(Shared {
+            bus,
+            tenant,
+            options,
+            jobs: Jobs::default(),
+            calls: Calls::default(),
+            stop: stop.clone(),
+            tasks: TaskTracker::new(),
+        });
+        let consumer = match dispatch::subscribe(&shared).await {
+            // Only a scheduler makes the exchanges that the queue is bound to.
+            Err(thermae_backplane::bus::Error::Topology(_)) => return Err(Error::NoScheduler),
+            subscribed => subscribed?,
+        };
+        shared.tasks.spawn(dispatch::run(shared.clone(), consumer));
+        Ok(Self { shared, _stop: Arc::new(stop.drop_guard()) })
+    }
+
+    /// Whose jobs this client submits.
+    pub fn tenant(&self) -> &TenantName {
+        &self.shared.tenant
+    }
+
+    /// Name of this client.
+    pub fn id(&self) -> &ClientId {
+        &self.shared.options.client
+    }
+
+    /// Submits a job. Returns once the broker has taken responsibility for it, through outages of any length; from then on it
+    /// will have an outcome. The handler answers its tool calls.
+    ///
+    /// # Errors
+    /// [`Error::NoScheduler`], [`Error::AlreadySubmitted`], or what the broker denies. What is wrong with the *job* comes as
+    /// its outcome.
+    pub async fn submit(&self, job: Job, tools: Option<Arc<dyn ToolHandler>>) -> Result<JobHandle, Error> {
+        let shared = &self.shared;
+        let span = tracing::info_span!(
+            "job",
+            otel.kind = "producer",
+            messaging.system = "rabbitmq",
+            messaging.destination.name = names::SUBMIT,
+            job.id = %job.id,
+        );
+        let key = names::submit_key(&shared.tenant, job.class, &job.pool);
+        let mut message = publish::message(shared, key, &job.id, serde_json::to_vec(&job)?.into());
+        trace::inject(&span, &mut message.headers);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        message.headers.set_int(names::H_SUBMITTED, i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
+
+        let (events, streamed) = mpsc::channel(shared.options.event_buffer.max(1));
+        let (fate, end) = watch::channel(Fate::Waiting);
+        shared.jobs.add(&job.id, Waiting { events, fate, tools, span })?;
+        let forget = Forget { jobs: &shared.jobs, id: Some(&job.id) };
+        publish::confirmed(shared, message).await?;
+        forget.keep();
+        Ok(JobHandle { id: job.id, shared: shared.clone(), events: Some(streamed), fate: end })
+    }
+
+    /// Ends the client: handles that still wait get [`Error::Closed`], tool calls are given up, the reply queue is deleted.
+    /// Jobs under way run on.
+    pub async fn close(&self) {
+        self.shared.stop.cancel();
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+        let queue = names::reply_queue(&self.shared.tenant, &self.shared.options.client);
+        if let Err(error) = self.shared.bus.delete_queue(&queue).await {
+            tracing::debug!(%error, "reply queue was not deleted and will expire");
+        }
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("tenant", self.tenant()).field("id", self.id()).finish_non_exhaustive()
+    }
+}
+
+/// Forgets a job when its submit fails or is given up.
+struct Forget<'a> {
+    jobs: &'a Jobs,
+    id: Option<&'a thermae_schemas::JobId>,
+}
+
+impl Forget<'_> {
+    fn keep(mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.jobs.remove(id);
+        }
+    }
+}

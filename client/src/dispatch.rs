@@ -1,0 +1,71 @@
+//! The reply queue's consumer: hands each event to the job it belongs to.
+
+use std::sync::Arc;
+
+use thermae_backplane::bus::{self, Consumer, Delivery, QueueSpec};
+use thermae_schemas::{Event, EventBody};
+
+use crate::client::Shared;
+use crate::{Error, publish, tools};
+
+/// Declares the reply queue and subscribes to it.
+pub(crate) async fn subscribe(shared: &Shared) -> Result<Box<dyn Consumer>, bus::Error> {
+    let spec = QueueSpec::replies(&shared.tenant, &shared.options.client);
+    shared.bus.declare_queue(&spec).await?;
+    shared.bus.consume(&spec.name, shared.options.prefetch).await
+}
+
+/// Runs until the client stops or the bus is closed.
+pub(crate) async fn run(shared: Arc<Shared>, mut consumer: Box<dyn Consumer>) {
+    loop {
+        tokio::select! {
+            biased;
+            () = shared.stop.cancelled() => break shared.jobs.close(Error::Closed),
+            delivery = consumer.next() => match delivery {
+                Some(delivery) => deliver(&shared, delivery).await,
+                None => match again(&shared).await {
+                    Ok(new) => consumer = new,
+                    Err(error) => break shared.jobs.close(error),
+                },
+            }
+        }
+    }
+}
+
+/// Subscribes anew after the queue was deleted under us (a broker without its data, say).
+async fn again(shared: &Shared) -> Result<Box<dyn Consumer>, Error> {
+    let mut pause = shared.options.retry_min;
+    loop {
+        let error = match subscribe(shared).await {
+            Ok(consumer) => return Ok(consumer),
+            Err(error @ (bus::Error::Closed | bus::Error::Denied(_))) => return Err(error.into()),
+            Err(error) => error,
+        };
+        tracing::warn!(%error, retry.in_ms = pause.as_millis() as u64, "reply queue is gone, declaring it anew");
+        publish::wait(shared, &mut pause).await?;
+    }
+}
+
+/// Hands one event on, then acknowledges it: nothing waits for the acknowledgement.
+async fn deliver(shared: &Arc<Shared>, delivery: Delivery) {
+    match serde_json::from_slice::<Event>(&delivery.message.body) {
+        Ok(event) => hand_on(shared, event, &delivery),
+        Err(error) => tracing::warn!(%error, "an event can't be read and is dropped"),
+    }
+    if let Err(error) = delivery.ack().await {
+        tracing::debug!(%error, "an event was not acknowledged and will come again");
+    }
+}
+
+fn hand_on(shared: &Arc<Shared>, event: Event, delivery: &Delivery) {
+    let job = event.job.clone();
+    let known = match event.body {
+        EventBody::Result(_) => shared.jobs.end(event),
+        EventBody::ToolCall(call) => tools::answer(shared, event.job, call, &delivery.message.headers),
+        EventBody::Unknown => true,
+        _ => shared.jobs.stream(event),
+    };
+    if !known {
+        tracing::debug!(job.id = %job, "event of a job that nobody waits for is dropped");
+    }
+}

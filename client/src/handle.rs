@@ -1,0 +1,107 @@
+//! The handle of a job under way.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::{Stream, StreamExt};
+use thermae_schemas::{Cancel, Event, EventBody, JobId, Outcome, names};
+use tokio::sync::{mpsc, watch};
+
+use crate::client::Shared;
+use crate::jobs::Fate;
+use crate::{Error, publish};
+
+/// A job under way. Dropping it gives up only the news; the job runs on and its tool calls are answered.
+pub struct JobHandle {
+    pub(crate) id: JobId,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) events: Option<mpsc::Receiver<Event>>,
+    pub(crate) fate: watch::Receiver<Fate>,
+}
+
+impl JobHandle {
+    /// Which job.
+    pub fn id(&self) -> &JobId {
+        &self.id
+    }
+
+    /// What the job streams, and at last its result. Tool calls are answered elsewhere and do not show. A second call gives a
+    /// stream of the result alone.
+    pub fn events(&mut self) -> Events {
+        Events { events: self.events.take(), fate: Some(Box::pin(end(self.fate.clone()))) }
+    }
+
+    /// Waits for the outcome. May be called again, and gives the same.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] when the client ended first.
+    pub async fn result(&self) -> Result<Outcome, Error> {
+        match end(self.fate.clone()).await?.body.clone() {
+            EventBody::Result(outcome) => Ok(outcome),
+            _ => Err(Error::Closed),
+        }
+    }
+
+    /// Asks the fleet to stop the job. Returns when the broker has taken the wish; the outcome comes as ever, and is `cancelled`
+    /// unless the job ended first.
+    ///
+    /// # Errors
+    /// As for [`crate::Client::submit`].
+    pub async fn cancel(&self) -> Result<(), Error> {
+        let shared = &self.shared;
+        let body = serde_json::to_vec(&Cancel::new(self.id.clone()))?.into();
+        let message = publish::message(shared, names::cancel_key(&shared.tenant), &self.id, body);
+        publish::confirmed(shared, message).await
+    }
+}
+
+impl std::fmt::Debug for JobHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JobHandle").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Waits for a job's first result.
+async fn end(mut fate: watch::Receiver<Fate>) -> Result<Arc<Event>, Error> {
+    let ended = fate.wait_for(|fate| !matches!(fate, Fate::Waiting)).await;
+    match ended.as_deref() {
+        Ok(Fate::Ended(event)) => Ok(event.clone()),
+        Ok(Fate::Failed(error)) => Err(error.clone()),
+        Ok(Fate::Waiting) | Err(_) => Err(Error::Closed),
+    }
+}
+
+type End = Pin<Box<dyn Future<Output = Result<Arc<Event>, Error>> + Send>>;
+
+/// Stream of a job's events: streamed ones in order, then the result, then the end. Without a result where the client ended first.
+pub struct Events {
+    events: Option<mpsc::Receiver<Event>>,
+    fate: Option<End>,
+}
+
+impl Events {
+    /// The next event.
+    pub async fn next(&mut self) -> Option<Event> {
+        StreamExt::next(self).await
+    }
+}
+
+impl Stream for Events {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        if let Some(events) = &mut self.events {
+            match events.poll_recv(cx) {
+                Poll::Ready(Some(event)) => return Poll::Ready(Some(event)),
+                // The job left the table, so its result is there.
+                Poll::Ready(None) => self.events = None,
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        let Some(fate) = &mut self.fate else { return Poll::Ready(None) };
+        let ended = std::task::ready!(fate.as_mut().poll(cx));
+        self.fate = None;
+        Poll::Ready(ended.ok().map(|event| (*event).clone()))
+    }
+}

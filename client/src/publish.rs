@@ -1,0 +1,64 @@
+//! Publishing to the fleet until the broker confirms.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use thermae_backplane::bus::{self, Message};
+use thermae_schemas::{JobId, names};
+
+use crate::Error;
+use crate::client::Shared;
+
+/// A message to the exchange for jobs, which must survive and must be routed.
+pub(crate) fn message(shared: &Shared, key: String, job: &JobId, body: Bytes) -> Message {
+    Message {
+        exchange: names::SUBMIT.to_owned(),
+        key,
+        body,
+        message_id: Some(job.to_string()),
+        correlation_id: Some(job.to_string()),
+        reply_to: Some(names::reply_key(&shared.tenant, &shared.options.client)),
+        mandatory: true,
+        persistent: true,
+        ..Message::default()
+    }
+}
+
+/// Publishes and waits for the confirm, through outages of any length. Once a confirm was lost, repetitions are marked: an
+/// earlier copy may have arrived.
+pub(crate) async fn confirmed(shared: &Shared, mut message: Message) -> Result<(), Error> {
+    let mut pause = shared.options.retry_min;
+    loop {
+        let sent = shared.bus.publish(message.clone()).await;
+        let was_sent = sent.is_ok();
+        let error = match sent {
+            Ok(confirm) => match confirm.wait().await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            },
+            Err(error) => error,
+        };
+        match error {
+            // Without the exchange (or with nothing behind it) no scheduler has ever run here.
+            bus::Error::Unroutable { .. } | bus::Error::Topology(_) => return Err(Error::NoScheduler),
+            error if !error.is_transient() => return Err(error.into()),
+            error => {
+                if was_sent && matches!(error, bus::Error::Disconnected(_)) {
+                    message.headers.set_flag(names::H_RESEND, true);
+                }
+                tracing::warn!(%error, retry.in_ms = pause.as_millis() as u64, "publish failed, trying again");
+            }
+        }
+        wait(shared, &mut pause).await?;
+    }
+}
+
+/// Pauses before a repetition, a little longer each time.
+pub(crate) async fn wait(shared: &Shared, pause: &mut Duration) -> Result<(), Error> {
+    tokio::select! {
+        () = tokio::time::sleep(*pause) => {}
+        () = shared.stop.cancelled() => return Err(Error::Closed),
+    }
+    *pause = (*pause * 2).min(shared.options.retry_max);
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! Answering tool calls: each in a task of its own, each once.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::FutureExt;
+use serde_json::Value;
+use thermae_backplane::bus::{Headers, Message};
+use thermae_schemas::{JobId, ToolCall, ToolReply, ToolResult, names};
+use tracing::Instrument;
+
+use crate::client::Shared;
+use crate::{publish, trace};
+
+/// Answers the calls that a job's code makes to the client's tools. Calls come concurrently.
+#[async_trait]
+pub trait ToolHandler: Send + Sync + 'static {
+    /// Does what the tool does. An `Err` is raised in the code as `ToolError`; so is a panic. The call is given up when the
+    /// code no longer waits for it; it is *not* given up when the job ends.
+    async fn call(&self, job: &JobId, tool: &str, arguments: Value) -> Result<Value, String>;
+}
+
+/// Answers that are kept for repeated calls. Only deliveries that were not acknowledged can be repeated, so that a few do.
+const KEPT: usize = 512;
+/// Answers above this size are not kept.
+const KEPT_BYTES: usize = 64 * 1024;
+
+/// What is known of calls that came before.
+#[derive(Default)]
+pub(crate) struct Calls(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    seen: HashMap<String, Option<Bytes>>,
+    order: VecDeque<String>,
+    running: usize,
+}
+
+/// What to do with a call.
+enum Verdict {
+    /// Run the tool.
+    New,
+    /// It runs, or its answer was too large to keep: nothing to do.
+    Repeat,
+    /// It was answered: answer the same.
+    Answered(Bytes),
+    /// Too many run already.
+    Full,
+}
+
+impl Calls {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, call: &str, max: usize) -> Verdict {
+        let mut table = self.lock();
+        match table.seen.get(call) {
+            Some(Some(answer)) => return Verdict::Answered(answer.clone()),
+            Some(None) => return Verdict::Repeat,
+            None => {}
+        }
+        if table.running >= max {
+            return Verdict::Full;
+        }
+        table.running += 1;
+        table.seen.insert(call.to_owned(), None);
+        table.order.push_back(call.to_owned());
+        while table.order.len() > KEPT.max(max) {
+            if let Some(old) = table.order.pop_front() {
+                table.seen.remove(&old);
+            }
+        }
+        Verdict::New
+    }
+
+    fn done(&self, call: &str, answer: &Bytes) {
+        let mut table = self.lock();
+        table.running -= 1;
+        if answer.len() <= KEPT_BYTES
+            && let Some(kept) = table.seen.get_mut(call)
+        {
+            *kept = Some(answer.clone());
+        }
+    }
+}
+
+/// Starts to answer a call. `false` for a job that nobody waits for.
+pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, call: ToolCall, headers: &Headers) -> bool {
+    let Some((handler, parent)) = shared.jobs.tools(&job) else { return false };
+    match shared.calls.begin(&call.call, shared.options.max_calls) {
+        Verdict::New => {}
+        Verdict::Repeat => return true,
+        Verdict::Answered(body) => {
+            spawn(shared, send(shared.clone(), call.reply_to, body, within(call.within_ms)));
+            return true;
+        }
+        Verdict::Full => {
+            let body = encode(&call.call, Err("the client answers too many tool calls at once".to_owned()));
+            spawn(shared, send(shared.clone(), call.reply_to, body, within(call.within_ms)));
+            return true;
+        }
+    }
+    let span =
+        tracing::info_span!(parent: &parent, "tool", otel.kind = "consumer", job.id = %job, tool.name = %call.tool);
+    trace::adopt(&span, headers);
+    spawn(shared, run(shared.clone(), handler, job, call).instrument(span));
+    true
+}
+
+fn spawn(shared: &Arc<Shared>, task: impl Future<Output = ()> + Send + 'static) {
+    let stop = shared.stop.clone();
+    shared.tasks.spawn(async move {
+        tokio::select! {
+            () = task => {}
+            () = stop.cancelled() => {}
+        }
+    });
+}
+
+async fn run(shared: Arc<Shared>, handler: Option<Arc<dyn ToolHandler>>, job: JobId, call: ToolCall) {
+    let within = within(call.within_ms);
+    let reply = match handler {
+        None => Err(format!("the client answers no tool calls for this job ({:?} was called)", call.tool)),
+        Some(handler) => {
+            let answered = AssertUnwindSafe(handler.call(&job, &call.tool, call.arguments)).catch_unwind();
+            match tokio::time::timeout(within, answered).await {
+                Ok(Ok(reply)) => reply,
+                Ok(Err(_)) => Err(format!("the tool {:?} panicked", call.tool)),
+                Err(_) => Err(format!("the tool {:?} did not answer within {} ms", call.tool, call.within_ms)),
+            }
+        }
+    };
+    let body = encode(&call.call, reply);
+    shared.calls.done(&call.call, &body);
+    send(shared, call.reply_to, body, within).await;
+}
+
+fn within(ms: u64) -> Duration {
+    // A bound for calls without a sensible one, so that no task lives for ever.
+    Duration::from_millis(ms.clamp(1, 24 * 3600 * 1000))
+}
+
+fn encode(call: &str, reply: Result<Value, String>) -> Bytes {
+    let reply = reply.map_or_else(ToolReply::Error, ToolReply::Ok);
+    serde_json::to_vec(&ToolResult::new(call, reply)).unwrap_or_default().into()
+}
+
+/// Publishes an answer; repeated through outages for as long as somebody may wait for it.
+async fn send(shared: Arc<Shared>, key: String, body: Bytes, within: Duration) {
+    let mut message = Message { exchange: names::CALLS.to_owned(), key, body, ..Message::default() };
+    trace::inject(&tracing::Span::current(), &mut message.headers);
+    let publish = async {
+        let mut pause = shared.options.retry_min;
+        loop {
+            let sent = match shared.bus.publish(message.clone()).await {
+                Ok(confirm) => confirm.wait().await,
+                Err(error) => Err(error),
+            };
+            match sent {
+                Err(error) if error.is_transient() => {
+                    tracing::debug!(%error, "a tool's answer was not sent, trying again");
+                    if publish::wait(&shared, &mut pause).await.is_err() {
+                        return;
+                    }
+                }
+                Err(error) => return tracing::warn!(%error, "a tool's answer could not be sent"),
+                Ok(()) => return,
+            }
+        }
+    };
+    if tokio::time::timeout(within, publish).await.is_err() {
+        tracing::warn!("a tool's answer could not be sent in time");
+    }
+}
