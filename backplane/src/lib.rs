@@ -8,3 +8,5 @@
 pub mod bus;
 pub mod record;
 pub mod registry;
+
+pub use bus::declare_fleet;

@@ -10,12 +10,22 @@
 //! ```
 //!
 //! The in-process registry calls these functions; the Redis registry's scripts do the same step by step, and the contract
-//! suite runs random histories through both and compares.
+//! suite runs random histories through both and compares. `steps` holds the functions, this file the words.
+//!
+//! What an emptied registry changes: a record that is missing proves nothing then. So a copy that may have a twin never
+//! starts without a record ([`Start::Resolve`]); [`resolve`] holds it until every living worker has announced what it
+//! runs, and then counts it as an attempt that may have started.
+
+mod steps;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use thermae_schemas::WorkerId;
+
+pub use steps::{abandon, admission, admit, announce, finish, resolve, settle, start};
 
 /// Milliseconds on the registry's own clock. Only differences mean anything.
 pub type Millis = u64;
@@ -54,6 +64,41 @@ pub struct Record {
     pub reply_key: Option<String>,
     /// The client's own mark, repeated in the result.
     pub correlation_id: Option<String>,
+    /// Made from a message that may have been admitted before the registry was emptied: it must not start as it is.
+    pub doubtful: bool,
+}
+
+/// What a message says of its job; goes into a record that is missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// How often the code may be started.
+    pub max_attempts: u32,
+    /// Where its events go.
+    pub reply_key: Option<String>,
+    /// The client's own mark.
+    pub correlation_id: Option<String>,
+}
+
+/// The moment at which a step is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Now.
+    pub now: Millis,
+    /// How long ago the epoch began.
+    pub epoch_age: Millis,
+}
+
+/// Answer to a scheduler that takes a job on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Admission {
+    /// There was no record: hand it out as attempt 1.
+    Fresh,
+    /// It was handed out before and has not started: hand it out again, as this attempt.
+    Repeat(u32),
+    /// It has started.
+    UnderWay,
+    /// It has ended.
+    Terminal(Bytes),
 }
 
 /// Answer to a worker that wants to start a job.
@@ -72,7 +117,7 @@ pub enum Start {
 /// Answer to a worker that has an outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finish {
-    /// Recorded: publish it.
+    /// Recorded: publish it. (Also the answer to a repeat of the same bytes.)
     Won,
     /// Another outcome was recorded: publish that one.
     Terminal(Bytes),
@@ -98,7 +143,7 @@ pub enum Resolve {
 /// Answer to whoever wants to end a job that has not started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settle {
-    /// Recorded: publish it.
+    /// Recorded: publish it. (Also the answer to a repeat of the same bytes.)
     Won,
     /// Another outcome was recorded: publish that one.
     Terminal(Bytes),

@@ -4,6 +4,7 @@
 //! of what a lost consumer held, dead-lettering at the delivery limit, and `mandatory` publishes that fail when no queue
 //! is bound.
 
+mod local;
 mod message;
 mod topology;
 
@@ -11,8 +12,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+pub use local::Local;
 pub use message::{Delivery, HeaderValue, Headers, Message, Settle};
-pub use topology::{ExchangeKind, ExchangeSpec, QueueKind, QueueSpec};
+pub use topology::{ExchangeKind, ExchangeSpec, QueueKind, QueueSpec, REPLIES_EXPIRE};
 
 /// Shared handle of a bus.
 pub type SharedBus = Arc<dyn Bus>;
@@ -55,6 +57,21 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Disconnected(_) | Self::Refused { .. })
     }
+}
+
+/// Declares what the fleet shares: every exchange, and the queues `unrouted`, `cancel` and `resolve`. Clients never do this;
+/// a scheduler or worker that comes first does.
+///
+/// # Errors
+/// [`Error::Topology`] where something exists with other properties, [`Error::Denied`] without the right to declare.
+pub async fn declare_fleet(bus: &dyn Bus) -> Result<(), Error> {
+    for exchange in ExchangeSpec::fleet() {
+        bus.declare_exchange(&exchange).await?;
+    }
+    for queue in [QueueSpec::unrouted(), QueueSpec::cancel(), QueueSpec::resolve()] {
+        bus.declare_queue(&queue).await?;
+    }
+    Ok(())
 }
 
 /// A publish on its way: await it for the broker's confirm. Dropping it gives up only the news, not the message.

@@ -4,6 +4,7 @@
 //! Every compare-and-set is one script in Redis. A job costs three of them: [`Registry::admit`], [`Registry::start`] and
 //! [`Registry::finish`].
 
+mod local;
 mod types;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use thermae_schemas::{Heartbeat, JobId, SessionName, TenantName, WorkerId};
 use tokio::sync::broadcast;
 
 use crate::record::{Finish, Record, Resolve, Settle, Start};
+pub use local::Local;
 pub use types::{
     Admit, Admitted, Beat, Claim, Epoch, FinishRequest, Gone, JobKey, Notice, ResolveRequest, SessionAdmit,
     SettleRequest, StartRequest, Target,
@@ -71,13 +73,14 @@ pub trait Registry: Send + Sync + 'static {
     /// emptied registry lacks (records as started, credit, sessions).
     async fn heartbeat(&self, beat: &Heartbeat, ttl: Duration) -> Result<Beat, Error>;
 
-    /// A worker that ends by itself: forgotten at once; the sessions it still holds are lost.
+    /// A worker that ends by itself: no longer alive from now on; the sessions it still holds are lost. Its queues may
+    /// yet hold what was assigned at the last moment, so it is among the dead ones until it is buried.
     async fn leave(&self, worker: &WorkerId) -> Result<(), Error>;
 
     /// The workers that are alive, by their last heartbeats.
     async fn workers(&self) -> Result<Vec<Heartbeat>, Error>;
 
-    /// Workers that were alive once, are not, and whose queues nobody has drained yet.
+    /// Workers that were alive once, are not (dead, or left), and whose queues nobody has drained yet.
     async fn dead_workers(&self) -> Result<Vec<WorkerId>, Error>;
 
     /// A dead worker's queues are drained: forget it.

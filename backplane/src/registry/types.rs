@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use thermae_schemas::{IfGone, JobId, PoolName, SessionName, TenantName, WorkerId};
+use thermae_schemas::{Heartbeat, IfGone, JobId, PoolName, SessionName, TenantName, WorkerId};
 
 /// One life of the registry's memory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -65,6 +65,10 @@ pub struct Admit {
     pub idempotency_key: Option<String>,
     /// Its session.
     pub session: Option<SessionAdmit>,
+    /// For a submit message that may be a repeat (redelivered, or resent by its client): when the client submitted it
+    /// first, in milliseconds since 1970. If that was before the epoch began, a missing record does not prove that the
+    /// job never ran. `None`: it can't be a repeat, or its age is unknown and trusted.
+    pub first_submitted: Option<u64>,
     /// How long a job that was handed out holds its credit without having started.
     pub credit_ttl: Duration,
     /// How long the record is kept after its last change.
@@ -231,4 +235,18 @@ pub enum Notice {
     Workers,
     /// The registry was emptied or replaced.
     Epoch,
+}
+
+/// How long a session is remembered after it was last heard of.
+pub(crate) const SESSION_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long the record of a running job is kept after its worker's last word.
+pub(crate) const RUNNING_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Whether two heartbeats of a worker differ in what a scheduler decides by.
+pub(crate) fn capacity_changed(before: &Heartbeat, after: &Heartbeat) -> bool {
+    let capacity = |beat: &Heartbeat| -> Vec<(PoolName, u32, u32)> {
+        beat.pools.iter().map(|(name, pool)| (name.clone(), pool.slots, pool.max_sessions)).collect()
+    };
+    before.state != after.state || capacity(before) != capacity(after)
 }

@@ -1,0 +1,200 @@
+//! The broker: all exchanges and queues, behind one lock that is held for a few steps at a time.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::queue::{Queue, Sent, Seq};
+use super::routing::{Exchange, Name, same_queue};
+use crate::bus::{Error, ExchangeSpec, Message, QueueSpec};
+
+/// How a delivery is settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Ack,
+    Requeue,
+    DeadLetter,
+}
+
+#[derive(Default)]
+pub(super) struct Broker {
+    exchanges: HashMap<String, Exchange>,
+    queues: HashMap<Name, Queue>,
+    /// Connections that were closed.
+    closed: HashSet<u64>,
+    ids: u64,
+}
+
+fn no_queue(queue: &str) -> Error {
+    Error::Topology(format!("no queue {queue:?}"))
+}
+
+impl Broker {
+    /// A number that was never given out before.
+    pub(super) fn id(&mut self) -> u64 {
+        self.ids += 1;
+        self.ids
+    }
+
+    pub(super) fn close(&mut self, connection: u64) {
+        self.closed.insert(connection);
+        let consumers: Vec<(Name, u64)> = self
+            .queues
+            .iter()
+            .flat_map(|(name, queue)| queue.subscribers_of(connection).into_iter().map(|id| (name.clone(), id)))
+            .collect();
+        for (queue, id) in consumers {
+            self.unsubscribe(&queue, id);
+        }
+    }
+
+    pub(super) fn is_open(&self, connection: u64) -> bool {
+        !self.closed.contains(&connection)
+    }
+
+    pub(super) fn declare_exchange(&mut self, spec: &ExchangeSpec) -> Result<(), Error> {
+        match self.exchanges.get(&spec.name) {
+            Some(known) => known.agrees(spec),
+            None => {
+                self.exchanges.insert(spec.name.clone(), Exchange::new(spec.clone()));
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn declare_queue(&mut self, spec: &QueueSpec) -> Result<(), Error> {
+        self.expire(&spec.name);
+        if let Some(missing) = spec.bindings.iter().find(|(exchange, _)| !self.exchanges.contains_key(exchange)) {
+            return Err(Error::Topology(format!("no exchange {:?}", missing.0)));
+        }
+        let name: Name = match self.queues.get_key_value(spec.name.as_str()) {
+            Some((name, known)) => {
+                same_queue(&known.spec, spec)?;
+                name.clone()
+            }
+            None => {
+                let name = Name::from(spec.name.as_str());
+                self.queues.insert(name.clone(), Queue::new(spec.clone()));
+                name
+            }
+        };
+        if let Some(queue) = self.queues.get_mut(&name) {
+            queue.touch();
+        }
+        for (exchange, key) in &spec.bindings {
+            if let Some(exchange) = self.exchanges.get_mut(exchange) {
+                exchange.bind(key, &name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a queue whose time without a consumer is over.
+    fn expire(&mut self, queue: &str) {
+        if self.queues.get(queue).is_some_and(|found| found.has_expired(Instant::now())) {
+            self.delete_queue(queue);
+        }
+    }
+
+    /// Its consumers end with it.
+    pub(super) fn delete_queue(&mut self, queue: &str) {
+        self.queues.remove(queue);
+        for exchange in self.exchanges.values_mut() {
+            exchange.unbind(queue);
+        }
+    }
+
+    pub(super) fn depth(&mut self, queue: &str) -> Option<u64> {
+        self.expire(queue);
+        self.queues.get(queue).map(Queue::depth)
+    }
+
+    pub(super) fn subscribe(
+        &mut self,
+        queue: &str,
+        connection: u64,
+        prefetch: u16,
+        to: mpsc::UnboundedSender<Sent>,
+    ) -> Result<(Name, u64), Error> {
+        self.expire(queue);
+        let id = self.id();
+        let (name, _) = self.queues.get_key_value(queue).ok_or_else(|| no_queue(queue))?;
+        let name = name.clone();
+        let found = self.queues.get_mut(queue).ok_or_else(|| no_queue(queue))?;
+        found.subscribe(id, connection, prefetch, to);
+        Ok((name, id))
+    }
+
+    pub(super) fn unsubscribe(&mut self, name: &str, id: u64) {
+        let Some(queue) = self.queues.get_mut(name) else { return };
+        for message in queue.unsubscribe(id) {
+            self.bury(name, &message, "delivery_limit");
+        }
+    }
+
+    /// Routes a message into queues; `Ok(false)`: it went nowhere.
+    pub(super) fn publish(&mut self, message: &Arc<Message>) -> Result<bool, Error> {
+        let mut at = message.exchange.as_str();
+        let mut seen = Vec::new();
+        loop {
+            let exchange = self.exchanges.get(at).ok_or_else(|| Error::Topology(format!("no exchange {at:?}")))?;
+            let mut to = exchange.route(&message.key);
+            let now = Instant::now();
+            let expired: Vec<Name> =
+                to.extract_if(.., |name| self.queues.get(name).is_none_or(|queue| queue.has_expired(now))).collect();
+            let alternate = exchange.spec.alternate.clone();
+            for name in expired {
+                self.delete_queue(&name);
+            }
+            for name in &to {
+                if let Some(queue) = self.queues.get_mut(name) {
+                    queue.push(message.clone());
+                }
+            }
+            if !to.is_empty() {
+                return Ok(true);
+            }
+            // An alternate exchange that leads back to one seen before leads nowhere.
+            let Some(next) = alternate else { return Ok(false) };
+            if seen.contains(&next) || next == message.exchange {
+                return Ok(false);
+            }
+            seen.push(next);
+            at = seen.last().map_or("", String::as_str);
+        }
+    }
+
+    /// Settles a delivery; `Ok(false)`: it is not in that consumer's hands.
+    pub(super) fn settle(&mut self, name: &str, consumer: u64, seq: Seq, verdict: Verdict) -> bool {
+        let Some(queue) = self.queues.get_mut(name) else { return false };
+        let Some(waiting) = queue.take(consumer, seq) else { return false };
+        let dead = match verdict {
+            Verdict::Ack => None,
+            Verdict::Requeue => queue.come_back(seq, waiting).map(|message| (message, "delivery_limit")),
+            Verdict::DeadLetter => Some((waiting.message, "rejected")),
+        };
+        queue.pump();
+        if let Some((message, why)) = dead {
+            self.bury(name, &message, why);
+        }
+        true
+    }
+
+    /// Sends a message where the dead letters of its queue go, with the headers that RabbitMQ gives it.
+    fn bury(&mut self, queue: &str, message: &Message, why: &str) {
+        let Some(to) = self.queues.get(queue).and_then(|queue| queue.spec.dead_letter.clone()) else { return };
+        let mut message = message.clone();
+        if message.headers.text("x-first-death-reason").is_none() {
+            message.headers.set_text("x-first-death-reason", why);
+            message.headers.set_text("x-first-death-queue", queue);
+            message.headers.set_text("x-first-death-exchange", message.exchange.clone());
+        }
+        message.exchange = to;
+        // Nowhere to go: RabbitMQ would keep it; here nobody is to ask, so the topology is at fault.
+        if !matches!(self.publish(&Arc::new(message)), Ok(true)) {
+            tracing::warn!(messaging.destination = queue, "a dead letter had nowhere to go");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Calls about jobs.
+
+use super::memory::{Entry, Forget, Key, Memory, count, millis};
+use crate::record::{self, Admission, Finish, Millis, Record, Resolve, Settle, Start, Terms};
+use crate::registry::{
+    Admit, Admitted, Claim, FinishRequest, JobKey, ResolveRequest, SettleRequest, StartRequest, Target,
+};
+
+impl Memory {
+    pub(super) fn record(&self, job: &JobKey) -> Option<Record> {
+        self.jobs.get(job)?.record.clone()
+    }
+
+    /// Runs a step on a job's record and keeps the result for `ttl`. An entry that the step left empty is not kept.
+    fn on_record<T>(
+        &mut self,
+        job: &JobKey,
+        ttl: std::time::Duration,
+        now: Millis,
+        step: impl FnOnce(&mut Option<Record>) -> T,
+    ) -> T {
+        let expires = now + millis(ttl);
+        if let Some(entry) = self.jobs.get_mut(job) {
+            let before = entry.record.clone();
+            let answer = step(&mut entry.record);
+            if before != entry.record {
+                entry.expires = expires;
+            }
+            return answer;
+        }
+        let mut slot = None;
+        let answer = step(&mut slot);
+        if slot.is_some() {
+            self.jobs.insert(job.clone(), Entry { record: slot, expires, ..Entry::default() });
+            self.remember_until(expires, Forget::Job(job.clone()));
+        }
+        answer
+    }
+
+    pub(super) fn admit(&mut self, admit: &Admit, now: Millis) -> Admitted {
+        let job = &admit.job;
+        let standing = record::admission(self.jobs.get(job).and_then(|entry| entry.record.as_ref()));
+        match standing {
+            Admission::Terminal(outcome) => return Admitted::Terminal(outcome),
+            Admission::UnderWay => return Admitted::UnderWay,
+            Admission::Repeat(_) => {}
+            Admission::Fresh => {
+                if let Some(refusal) = self.refusal(admit, now) {
+                    return refusal;
+                }
+            }
+        }
+        let to = match self.place(job, admit.session.as_ref(), now) {
+            Ok(to) => to,
+            Err(refusal) => return refusal,
+        };
+        self.commit(admit, standing, to, now)
+    }
+
+    /// Why a job that is new can't be handed out, its session left aside.
+    fn refusal(&mut self, admit: &Admit, now: Millis) -> Option<Admitted> {
+        let job = &admit.job;
+        if let Some(name) = &admit.idempotency_key
+            && let Some(first) = self.keys.get(&(job.tenant.clone(), name.clone()))
+            && first.job != job.job
+        {
+            let first_job = first.job.clone();
+            return Some(match first.digest == admit.digest {
+                true => Admitted::DuplicateOf(first_job),
+                false => Admitted::IdempotencyConflict(first_job),
+            });
+        }
+        if self.credit_used(&admit.pool, now) >= admit.credit {
+            return Some(Admitted::NoCredit);
+        }
+        let limit = admit.tenant_limit?;
+        let handed_out = self.tenants.get_mut(&job.tenant).map_or(0, |leases| count(leases, now));
+        (handed_out >= limit).then_some(Admitted::TenantBusy)
+    }
+
+    fn commit(&mut self, admit: &Admit, standing: Admission, to: Target, now: Millis) -> Admitted {
+        let job = &admit.job;
+        let began = self.began;
+        let terms = Terms {
+            max_attempts: admit.max_attempts,
+            reply_key: admit.reply_key.clone(),
+            correlation_id: admit.correlation_id.clone(),
+        };
+        let doubtful = admit.first_submitted.is_some_and(|submitted| submitted < began);
+        let _ = self.on_record(job, admit.ttl, now, |slot| record::admit(slot, terms, doubtful));
+        let expires = now + millis(admit.ttl);
+        if let Some(entry) = self.jobs.get_mut(job) {
+            entry.expires = expires;
+            entry.credit_ttl = millis(admit.credit_ttl);
+            entry.session = admit.session.as_ref().map(|session| session.session.clone());
+        }
+        if let Some(name) = &admit.idempotency_key {
+            let place = (job.tenant.clone(), name.clone());
+            let key = Key { digest: admit.digest.clone(), job: job.job.clone(), expires };
+            if self.keys.insert(place, key).is_none() {
+                self.remember_until(expires, Forget::Key(job.tenant.clone(), name.clone()));
+            }
+        }
+        self.take_credit(&admit.pool, job, now + millis(admit.credit_ttl));
+        self.commit_place(job, admit.session.as_ref(), &to, now);
+        let (attempt, repeat) = match standing {
+            Admission::Repeat(attempt) => (attempt, true),
+            _ => (1, false),
+        };
+        Admitted::Assigned { attempt, epoch: self.epoch.clone(), to, repeat }
+    }
+
+    pub(super) fn start(&mut self, start: &StartRequest, now: Millis) -> Start {
+        let terms = Terms {
+            max_attempts: start.max_attempts,
+            reply_key: start.reply_key.clone(),
+            correlation_id: start.correlation_id.clone(),
+        };
+        let this_epoch = start.epoch == self.epoch;
+        let lease_until = now + millis(start.lease);
+        let answer = self.on_record(&start.job, start.ttl, now, |slot| {
+            record::start(slot, &start.claim, terms, this_epoch, start.only_copy, lease_until)
+        });
+        if answer == Start::Go {
+            self.take_credit(&start.pool, &start.job, lease_until);
+        }
+        answer
+    }
+
+    pub(super) fn finish(&mut self, finish: &FinishRequest, now: Millis) -> Finish {
+        let answer =
+            self.on_record(&finish.job, finish.ttl, now, |slot| record::finish(slot, &finish.claim, &finish.outcome));
+        if answer == Finish::Won {
+            self.give_credit(Some(&finish.pool), &finish.job);
+        }
+        answer
+    }
+
+    pub(super) fn resolve(&mut self, resolve: &ResolveRequest, now: Millis) -> Resolve {
+        let at = self.at(now);
+        let answer = self.on_record(&resolve.job, resolve.ttl, now, |slot| {
+            let ResolveRequest { attempt, max_attempts, lost, grace, .. } = resolve;
+            record::resolve(slot, *attempt, *max_attempts, lost, millis(*grace), at)
+        });
+        match answer {
+            Resolve::Lost => self.give_credit(Some(&resolve.pool), &resolve.job),
+            Resolve::Reassign(_) => {
+                let ttl = self.jobs.get(&resolve.job).map_or(0, |entry| entry.credit_ttl);
+                let ttl = if ttl == 0 { millis(resolve.grace) } else { ttl };
+                self.take_credit(&resolve.pool, &resolve.job, now + ttl);
+            }
+            _ => {}
+        }
+        answer
+    }
+
+    pub(super) fn settle(&mut self, settle: &SettleRequest, now: Millis) -> Settle {
+        let answer = self.on_record(&settle.job, settle.ttl, now, |slot| {
+            record::settle(slot, &settle.outcome, settle.reply_key.as_deref())
+        });
+        if answer == Settle::Won {
+            self.give_credit(settle.pool.as_ref(), &settle.job);
+            self.release_creation(&settle.job);
+        }
+        answer
+    }
+
+    pub(super) fn abandon(&mut self, job: &JobKey, claim: &Claim, now: Millis) -> bool {
+        self.jobs.get_mut(job).is_some_and(|entry| record::abandon(&mut entry.record, claim, now))
+    }
+
+    /// A worker runs this: see [`record::announce`].
+    pub(super) fn announce(
+        &mut self,
+        job: &JobKey,
+        claim: &Claim,
+        lease_until: Millis,
+        ttl: std::time::Duration,
+        now: Millis,
+    ) -> bool {
+        self.on_record(job, ttl, now, |slot| record::announce(slot, claim, lease_until))
+    }
+}

@@ -1,0 +1,179 @@
+//! The registry in one process: the memory of the embedded fleet and of tests. It ends with its process.
+//!
+//! Every call locks once, makes its steps (`crate::record` has the job's), and unlocks before it answers; nothing waits
+//! inside. The Redis twin does the same in one script each.
+
+mod jobs;
+mod memory;
+mod sessions;
+mod workers;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use thermae_schemas::{Heartbeat, PoolName, SessionName, TenantName, WorkerId};
+use tokio::sync::broadcast;
+use tokio::time::Instant;
+
+use super::{
+    Admit, Admitted, Beat, Claim, Epoch, Error, FinishRequest, Gone, JobKey, Notice, Registry, ResolveRequest,
+    SettleRequest, StartRequest,
+};
+use crate::record::{Finish, Millis, Record, Resolve, Settle, Start};
+use memory::Memory;
+
+/// How many notices a slow listener may fall behind.
+const NOTICES: usize = 256;
+
+/// The registry in one process.
+pub struct Local {
+    memory: Mutex<Memory>,
+    notices: broadcast::Sender<Notice>,
+    /// The clock: milliseconds since 1970 when it was made, and the runtime's own (pausable) time since.
+    made: (Millis, Instant),
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Local {
+    /// An empty registry, known to be new: nothing can have been lost from it.
+    pub fn new() -> Self {
+        Self::with_grace(Duration::ZERO)
+    }
+
+    /// As after an [`Local::empty`] just now: for that long, sessions that nobody knows are not made anew, because their
+    /// workers may yet announce them.
+    pub fn with_grace(announce_grace: Duration) -> Self {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = since_1970.as_millis() as Millis;
+        let began = if announce_grace.is_zero() { 0 } else { now };
+        Self {
+            memory: Mutex::new(Memory::new(began, announce_grace.as_millis() as Millis)),
+            notices: broadcast::channel(NOTICES).0,
+            made: (now, Instant::now()),
+        }
+    }
+
+    /// Loses everything, as a FLUSHALL does: for tests.
+    pub fn empty(&self) {
+        let now = self.now();
+        {
+            let mut memory = self.lock();
+            let grace = memory.announce_grace;
+            *memory = Memory::new(now, grace);
+        }
+        let _ = self.notices.send(Notice::Epoch);
+    }
+
+    fn now(&self) -> Millis {
+        self.made.0 + self.made.1.elapsed().as_millis() as Millis
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Memory> {
+        // A panic inside a step would be a fault of ours; the steps change nothing before they are sure.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes one step, then sends the news of it.
+    fn step<T>(&self, step: impl FnOnce(&mut Memory, Millis) -> T) -> T {
+        let now = self.now();
+        let (answer, news) = {
+            let mut memory = self.lock();
+            memory.expire(now);
+            (step(&mut memory, now), memory.take_news())
+        };
+        for notice in news {
+            let _ = self.notices.send(notice);
+        }
+        answer
+    }
+}
+
+#[async_trait]
+impl Registry for Local {
+    async fn epoch(&self) -> Result<Epoch, Error> {
+        Ok(self.lock().epoch.clone())
+    }
+
+    async fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn admit(&self, admit: &Admit) -> Result<Admitted, Error> {
+        Ok(self.step(|memory, now| memory.admit(admit, now)))
+    }
+
+    async fn start(&self, start: &StartRequest) -> Result<Start, Error> {
+        Ok(self.step(|memory, now| memory.start(start, now)))
+    }
+
+    async fn finish(&self, finish: &FinishRequest) -> Result<Finish, Error> {
+        Ok(self.step(|memory, now| memory.finish(finish, now)))
+    }
+
+    async fn resolve(&self, resolve: &ResolveRequest) -> Result<Resolve, Error> {
+        Ok(self.step(|memory, now| memory.resolve(resolve, now)))
+    }
+
+    async fn settle(&self, settle: &SettleRequest) -> Result<Settle, Error> {
+        Ok(self.step(|memory, now| memory.settle(settle, now)))
+    }
+
+    async fn abandon(&self, job: &JobKey, claim: &Claim) -> Result<bool, Error> {
+        Ok(self.step(|memory, now| memory.abandon(job, claim, now)))
+    }
+
+    async fn lookup(&self, job: &JobKey) -> Result<Option<Record>, Error> {
+        Ok(self.step(|memory, _| memory.record(job)))
+    }
+
+    async fn heartbeat(&self, beat: &Heartbeat, ttl: Duration) -> Result<Beat, Error> {
+        Ok(self.step(|memory, now| memory.heartbeat(beat, ttl, now)))
+    }
+
+    async fn leave(&self, worker: &WorkerId) -> Result<(), Error> {
+        self.step(|memory, now| memory.leave(worker, now));
+        Ok(())
+    }
+
+    async fn workers(&self) -> Result<Vec<Heartbeat>, Error> {
+        Ok(self.step(|memory, now| memory.workers(now)))
+    }
+
+    async fn dead_workers(&self) -> Result<Vec<WorkerId>, Error> {
+        Ok(self.step(|memory, now| memory.dead_workers(now)))
+    }
+
+    async fn bury(&self, worker: &WorkerId) -> Result<(), Error> {
+        self.step(|memory, now| memory.bury(worker, now));
+        Ok(())
+    }
+
+    async fn end_session(
+        &self,
+        tenant: &TenantName,
+        session: &SessionName,
+        worker: &WorkerId,
+        gone: Gone,
+    ) -> Result<(), Error> {
+        self.step(|memory, now| memory.end_session(tenant, session, worker, gone, now));
+        Ok(())
+    }
+
+    async fn lead(&self, shard: &str, who: &str, ttl: Duration) -> Result<bool, Error> {
+        Ok(self.step(|memory, now| memory.lead(shard, who, ttl, now)))
+    }
+
+    async fn credit_used(&self, pool: &PoolName) -> Result<u32, Error> {
+        Ok(self.step(|memory, now| memory.credit_used(pool, now)))
+    }
+
+    fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.notices.subscribe()
+    }
+}

@@ -1,0 +1,112 @@
+//! Sessions: which worker holds which, who may make one, and what is remembered of those that are gone.
+
+use thermae_schemas::{IfGone, SessionHeld, SessionName, TenantName, WorkerId};
+
+use super::memory::{Forget, Memory, Session};
+use crate::record::Millis;
+use crate::registry::types::SESSION_TTL;
+use crate::registry::{Admitted, Gone, JobKey, SessionAdmit, Target};
+
+use super::memory::millis;
+
+impl Memory {
+    fn is_alive(&self, worker: &WorkerId, now: Millis) -> bool {
+        self.workers.get(worker).is_some_and(|worker| worker.alive_until > now)
+    }
+
+    /// Where a job goes; changes nothing.
+    pub(super) fn place(&self, job: &JobKey, admit: Option<&SessionAdmit>, now: Millis) -> Result<Target, Admitted> {
+        let Some(admit) = admit else { return Ok(Target::Pool) };
+        let anew = || match &admit.candidate {
+            Some(worker) => Ok(Target::Worker { worker: worker.clone(), create: true }),
+            None => Err(Admitted::NoSessionWorker),
+        };
+        let Some(session) = self.sessions.get(&(job.tenant.clone(), admit.session.clone())) else {
+            // Its worker may yet announce it.
+            return if self.at(now).epoch_age < self.announce_grace { Err(Admitted::NoSessionWorker) } else { anew() };
+        };
+        let gone = session.gone.or((!self.is_alive(&session.worker, now)).then_some(Gone::Lost));
+        match gone {
+            Some(gone) if admit.if_gone == IfGone::Fail => Err(Admitted::SessionGone(gone)),
+            Some(_) => anew(),
+            None => {
+                let creator = session.creator.as_ref().is_none_or(|creator| *creator == job.job);
+                Ok(Target::Worker { worker: session.worker.clone(), create: creator && !session.announced })
+            }
+        }
+    }
+
+    /// Makes a placement so.
+    pub(super) fn commit_place(&mut self, job: &JobKey, admit: Option<&SessionAdmit>, to: &Target, now: Millis) {
+        let (Some(admit), Target::Worker { worker, create }) = (admit, to) else { return };
+        let place = (job.tenant.clone(), admit.session.clone());
+        let expires = now + millis(SESSION_TTL);
+        if !create {
+            if let Some(session) = self.sessions.get_mut(&place) {
+                session.expires = expires;
+            }
+            return;
+        }
+        let creator = Some(job.job.clone());
+        let session = Session { worker: worker.clone(), creator, announced: false, gone: None, expires };
+        if self.sessions.insert(place, session).is_none() {
+            self.remember_until(expires, Forget::Session(job.tenant.clone(), admit.session.clone()));
+        }
+    }
+
+    /// The job that was to make its session never will: the next one may.
+    pub(super) fn release_creation(&mut self, job: &JobKey) {
+        let Some(name) = self.jobs.get(job).and_then(|entry| entry.session.clone()) else { return };
+        if let Some(session) = self.sessions.get_mut(&(job.tenant.clone(), name))
+            && session.creator.as_ref() == Some(&job.job)
+        {
+            session.creator = None;
+        }
+    }
+
+    /// A worker says that it holds this.
+    pub(super) fn announce_session(&mut self, worker: &WorkerId, held: &SessionHeld, now: Millis) {
+        let place = (held.tenant.clone(), held.session.clone());
+        let expires = now + millis(SESSION_TTL);
+        if let Some(session) = self.sessions.get_mut(&place) {
+            if session.worker == *worker && session.gone.is_none() {
+                session.announced = true;
+                session.expires = expires;
+            }
+            return;
+        }
+        let session = Session { worker: worker.clone(), creator: None, announced: true, gone: None, expires };
+        self.sessions.insert(place, session);
+        self.remember_until(expires, Forget::Session(held.tenant.clone(), held.session.clone()));
+    }
+
+    pub(super) fn end_session(
+        &mut self,
+        tenant: &TenantName,
+        name: &SessionName,
+        worker: &WorkerId,
+        gone: Gone,
+        now: Millis,
+    ) {
+        let place = (tenant.clone(), name.clone());
+        let Some(session) = self.sessions.get_mut(&place) else { return };
+        if session.worker != *worker || session.gone.is_some() {
+            return;
+        }
+        if gone == Gone::Closed {
+            self.sessions.remove(&place);
+        } else {
+            session.gone = Some(gone);
+            session.expires = now + millis(SESSION_TTL);
+        }
+    }
+
+    /// Everything that this worker holds is lost.
+    pub(super) fn lose_sessions(&mut self, worker: &WorkerId, now: Millis) {
+        for session in self.sessions.values_mut().filter(|session| session.worker == *worker && session.gone.is_none())
+        {
+            session.gone = Some(Gone::Lost);
+            session.expires = now + millis(SESSION_TTL);
+        }
+    }
+}
