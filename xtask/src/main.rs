@@ -2,18 +2,22 @@
 
 #![forbid(unsafe_code)]
 
+mod deny;
 mod images;
 mod paths;
 mod process;
 mod services;
+mod supervise;
+mod test;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::images::engine::Engine;
 use crate::services::{Service, set::Set};
+use crate::test::Step;
 
 /// Tasks of the people who develop Thermae.
 #[derive(Debug, Parser)]
@@ -28,6 +32,15 @@ enum Task {
     /// RabbitMQ, Redis and Docker: for people, and private sets for tests.
     #[command(subcommand)]
     Services(ServicesTask),
+    /// Builds, sets everything up, and runs every test; ends with `N passed, N failed`.
+    Test {
+        /// Only these steps.
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<Step>,
+        /// For the test programs, after `--`.
+        #[arg(last = true)]
+        filter: Vec<String>,
+    },
     /// Makes the Python sandbox image, with no image registry.
     Image {
         /// Into the engine of this private set instead of the machine's own.
@@ -107,6 +120,7 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<ExitCode> {
     match task {
         Task::Services(task) => services_task(task)?,
+        Task::Test { only, filter } => return test::run(&only, &filter),
         Task::Image { set, runner } => image_task(set, runner)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -146,11 +160,7 @@ fn services_task(task: ServicesTask) -> Result<()> {
 
 fn image_task(set: Option<String>, runner: Option<PathBuf>) -> Result<()> {
     let engine = match set {
-        Some(name) => {
-            let set = Set::open(&name)?;
-            let running = set.get(Service::Docker).with_context(|| format!("the set {name} has no Docker"))?;
-            Engine { socket: running.fact("socket")?.into() }
-        }
+        Some(name) => Engine { socket: Set::open(&name)?.docker_socket()? },
         None => Engine::of_machine(),
     };
     anyhow::ensure!(

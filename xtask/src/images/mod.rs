@@ -1,6 +1,7 @@
 //! Container images, made with no image registry.
 
 pub(crate) mod engine;
+pub(crate) mod profiles;
 pub(crate) mod python;
 pub(crate) mod rootfs;
 

@@ -121,8 +121,11 @@ pub(crate) fn await_ready(
     let mut died = false;
     let ready = crate::process::wait_until(limit, || {
         died = !server.alive();
-        died || answers()
+        died || crate::supervise::interrupted() || answers()
     });
+    if crate::supervise::interrupted() {
+        bail!("interrupted while {name} was starting");
+    }
     if ready && !died {
         return Ok(());
     }

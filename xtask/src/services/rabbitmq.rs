@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 
 use super::{Running, Service, await_ready, free_port, packages, spawn};
 use crate::{paths, process::ProcId};
@@ -72,16 +72,30 @@ pub(crate) fn kill(main: ProcId) {
     main.kill();
 }
 
-/// Runs `rabbitmqctl` against the node and gives its output.
-pub(crate) fn ctl(dir: &Path, running: &Running, args: &[&str]) -> Result<String> {
-    let program = packages::program(Service::Rabbitmq)?.with_file_name("rabbitmqctl");
-    let mut command = Command::new(program);
-    environment(&mut command, dir, &running.facts)?;
-    let output = command.args(args).output().context("start rabbitmqctl")?;
-    if !output.status.success() {
-        bail!("rabbitmqctl {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr));
+/// Checks the definitions: each tenant is a user without tags, bounded by its own name everywhere.
+pub(crate) fn check_definitions() -> Result<()> {
+    let text = std::fs::read(definitions()).context("read the definitions")?;
+    let all: serde_json::Value = serde_json::from_slice(&text).context("read the definitions")?;
+    let list = |key: &str| all[key].as_array().cloned().unwrap_or_default();
+    for user in list("users").iter().filter(|user| user["name"] != "fleet") {
+        let name = user["name"].as_str().context("a user has no name")?;
+        ensure!(user["tags"] == serde_json::json!([]), "{name} has tags");
+        let own = format!("replies\\.{name}\\..*");
+        let permission = list("permissions").into_iter().find(|permission| permission["user"] == *name);
+        let permission = permission.with_context(|| format!("{name} has no permissions"))?;
+        ensure!(permission["configure"] == format!("^{own}$"), "{name} can configure more than its own queues");
+        ensure!(permission["write"] == format!("^(submit|calls|{own})$"), "{name} can write elsewhere");
+        ensure!(permission["read"] == format!("^(replies|{own})$"), "{name} can read elsewhere");
+        for (exchange, write, read) in [("submit", true, false), ("calls", true, false), ("replies", false, true)] {
+            let topic = list("topic_permissions")
+                .into_iter()
+                .find(|topic| topic["user"] == *name && topic["exchange"] == exchange)
+                .with_context(|| format!("{name} has no bounds on {exchange}"))?;
+            let bound = |yes: bool| if yes { format!("^{name}\\.") } else { "^$".to_owned() };
+            ensure!(topic["write"] == bound(write) && topic["read"] == bound(read), "{name} on {exchange}");
+        }
     }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(())
 }
 
 /// The address for one of the users of the definitions file; there the password is the name.
@@ -106,6 +120,10 @@ fn fact<'a>(facts: &'a BTreeMap<String, String>, key: &str) -> Result<&'a str> {
     facts.get(key).map(String::as_str).with_context(|| format!("the state file has no `{key}`"))
 }
 
+fn definitions() -> PathBuf {
+    paths::root().join("images/rabbitmq/definitions.json")
+}
+
 fn home(dir: &Path) -> PathBuf {
     dir.join("rabbitmq")
 }
@@ -113,7 +131,6 @@ fn home(dir: &Path) -> PathBuf {
 fn write_config(dir: &Path, port: &str) -> Result<()> {
     let home = home(dir);
     std::fs::create_dir_all(&home)?;
-    let definitions = paths::root().join("images/rabbitmq/definitions.json");
     let config = format!(
         "listeners.tcp.1 = 127.0.0.1:{port}\n\
          load_definitions = {}\n\
@@ -121,7 +138,7 @@ fn write_config(dir: &Path, port: &str) -> Result<()> {
          log.console.level = info\n\
          log.file = false\n\
          disk_free_limit.absolute = 50MB\n",
-        definitions.display()
+        definitions().display()
     );
     std::fs::write(home.join("rabbitmq.conf"), config)?;
     std::fs::write(home.join("enabled_plugins"), "[].\n")?;

@@ -51,6 +51,12 @@ impl Set {
         self.state.services.get(&service)
     }
 
+    /// The socket of the set's Docker engine.
+    pub(crate) fn docker_socket(&self) -> Result<PathBuf> {
+        let running = self.get(Service::Docker).context("this set has no Docker")?;
+        Ok(PathBuf::from(running.fact("socket")?))
+    }
+
     /// Starts those that don't run; a server that was killed gets its old ports and data back.
     pub(crate) fn start(&mut self, wanted: &[Service]) -> Result<()> {
         for service in Service::ALL.into_iter().filter(|service| wanted.contains(service)) {

@@ -1,0 +1,245 @@
+//! `cargo xtask bench`: the fleets and what people use without one, side by side, in one run.
+//!
+//! Method (docs/performance.md): every server on this machine; percentiles with one job in flight, from submit to result,
+//! at least 500 jobs after a warm-up; rates with four in flight for ten seconds; shipped defaults; canaries between the timed
+//! jobs prove that each sandbox was fresh. The loads come from `thermae-loadtests`; here the processes are started and the rows gathered.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::services::{Service, set::Set};
+use crate::{build, images, paths, process::ProcId};
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Options {
+    /// A tenth of the jobs and of the seconds: shows that everything works, not how fast it is.
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Runs it all and writes `target/bench/latest.json`.
+pub(crate) fn run(options: Options) -> Result<()> {
+    build::release()?;
+    let dir = paths::root().join("target/bench");
+    fs::create_dir_all(&dir)?;
+    let python = venv(&dir)?;
+    let mut set = Set::open("bench")?;
+    let rows = set.start(&Service::ALL).and_then(|()| measure(&set, &dir, &python, options));
+    set.stop()?;
+    let rows = rows?;
+    let report = json!({ "commit": commit()?, "machine": machine(), "quick": options.quick, "rows": rows });
+    let file = dir.join("latest.json");
+    fs::write(&file, serde_json::to_vec_pretty(&report)?)?;
+    print_table(&rows);
+    print_ratios(&rows);
+    println!("written to {}", file.display());
+    Ok(())
+}
+
+fn measure(set: &Set, dir: &Path, python: &Path, options: Options) -> Result<Vec<Value>> {
+    let facts: std::collections::BTreeMap<_, _> = set.environment()?.into_iter().collect();
+    let fact = |name: &str| facts.get(name).cloned().with_context(|| format!("the services gave no {name}"));
+    let (docker, image) = (fact("THERMAE_TEST_DOCKER")?, images::PYTHON);
+    images::load(&docker)?;
+    let (jobs, seconds) = if options.quick { ("50", "1") } else { ("500", "10") };
+    let (slow, seconds_slow) = if options.quick { ("5", "1") } else { ("50", "10") };
+    let cases = ["--case", "print", "--case", "pandas", "--case", "tools10", "--case", "session", "--case", "tool-call"];
+    let closed = |amqp: &[&str]| {
+        let limits = ["closed", "--jobs", jobs, "--seconds", seconds];
+        load(&[amqp, &limits, &cases].concat())
+    };
+    let alone = ["--case", "print", "--case", "pandas", "--seconds", seconds_slow, "--samples"];
+    let mut rows = Vec::new();
+
+    let interpreter = python.display().to_string();
+    step("embedded fleet");
+    rows.extend(closed(&["--python", &interpreter])?);
+    step("subprocess");
+    rows.extend(load(&[&["baseline", "--on", "subprocess", "--python", &interpreter], &alone[..], &["200"]].concat())?);
+
+    step("bare RabbitMQ");
+    rows.extend(load(&["--amqp", &fact("THERMAE_TEST_AMQP")?, "rpc", "--samples", "2000"])?);
+    step("real fleet");
+    let fleet = Fleet::start(dir, &fact("THERMAE_TEST_AMQP")?, &fact("THERMAE_TEST_REDIS")?, &docker, image)?;
+    rows.extend(closed(&["--amqp", &fact("THERMAE_TEST_AMQP_TENANT")?])?);
+    drop(fleet);
+
+    step("docker run per job");
+    rows.extend(load(&[&["baseline", "--on", "docker-run", "--docker", &docker, "--of", image], &alone[..], &[slow]].concat())?);
+    step("docker exec");
+    let container = Parked::start(&docker, image)?;
+    let of = ["baseline", "--on", "docker-exec", "--docker", &docker, "--of", &container.id];
+    rows.extend(load(&[&of, &alone[..], &[slow]].concat())?);
+    Ok(rows)
+}
+
+fn step(what: &str) {
+    eprintln!("bench: {what}");
+}
+
+/// Runs the load generator and gives its rows.
+fn load(args: &[&str]) -> Result<Vec<Value>> {
+    let output = Command::new(paths::release().join("thermae-loadtests"))
+        .arg("--json")
+        .args(args)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("start thermae-loadtests")?;
+    ensure!(output.status.success(), "thermae-loadtests {}: {}", args.join(" "), output.status);
+    serde_json::from_slice(&output.stdout).context("read the rows")
+}
+
+/// A scheduler and a worker with shipped defaults.
+struct Fleet {
+    processes: Vec<Child>,
+}
+
+impl Fleet {
+    fn start(dir: &Path, amqp: &str, redis: &str, docker: &str, image: &str) -> Result<Self> {
+        let mut fleet = Self { processes: Vec::new() };
+        let pool = format!("[pools.default]\nbackend = \"docker\"\n[pools.default.docker]\nsocket = {docker:?}\nimage = {image:?}\n");
+        for (program, more) in [("thermae-scheduler", ""), ("thermae-worker", pool.as_str())] {
+            let listen = format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
+            let config = dir.join(program).with_extension("toml");
+            fs::write(&config, format!("amqp = {amqp:?}\nredis = {redis:?}\nlisten = {listen:?}\n{more}"))?;
+            let log = File::create(dir.join(program).with_extension("log"))?;
+            let mut command = Command::new(paths::release().join(program));
+            command.arg("--config").arg(&config).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+            fleet.processes.push(command.spawn().with_context(|| format!("start {program}"))?);
+            await_ready(program, &listen, fleet.processes.last_mut())?;
+        }
+        Ok(fleet)
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        for child in self.processes.iter_mut().rev() {
+            if let Some(process) = ProcId::of(child.id() as i32) {
+                process.stop(Duration::from_secs(60));
+            }
+            let _ = child.wait();
+        }
+    }
+}
+
+fn await_ready(program: &str, listen: &str, child: Option<&mut Child>) -> Result<()> {
+    let (begun, child) = (Instant::now(), child.context("no process")?);
+    while !ready(listen).unwrap_or(false) {
+        if let Some(status) = child.try_wait()? {
+            bail!("{program} ended with {status}; its log is in target/bench");
+        }
+        ensure!(begun.elapsed() < Duration::from_secs(90), "{program} was not ready in time; its log is in target/bench");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+fn ready(listen: &str) -> Result<bool> {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(listen)?;
+    stream.write_all(b"GET /readyz HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer.split(' ').nth(1) == Some("200"))
+}
+
+/// A container that stands, for `docker exec`.
+struct Parked {
+    docker: String,
+    id: String,
+}
+
+impl Parked {
+    fn start(socket: &str, image: &str) -> Result<Self> {
+        let docker = format!("unix://{socket}");
+        let args = ["run", "-d", "--init", "--network", "none", "--entrypoint", "sleep", image, "infinity"];
+        let output = Command::new("docker").args(["--host", &docker]).args(args).output()?;
+        ensure!(output.status.success(), "docker run: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(Self { docker, id: String::from_utf8(output.stdout)?.trim().to_owned() })
+    }
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        let _ = Command::new("docker").args(["--host", &self.docker, "rm", "-f", &self.id]).output();
+    }
+}
+
+/// A Python with pandas, made once, for the embedded fleet and the subprocess.
+fn venv(dir: &Path) -> Result<PathBuf> {
+    let venv = dir.join("venv");
+    let python = venv.join("bin/python3");
+    if !venv.join("ready").is_file() {
+        step("a virtualenv with pandas");
+        let run = |command: &mut Command| {
+            let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().context("start python3")?;
+            ensure!(status.success(), "{command:?}: {status}");
+            Ok(())
+        };
+        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
+        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "numpy", "pandas"]))?;
+        fs::write(venv.join("ready"), "")?;
+    }
+    Ok(python)
+}
+
+fn commit() -> Result<String> {
+    let git = |args: &[&str]| Command::new("git").args(args).current_dir(paths::root()).output();
+    let head = String::from_utf8(git(&["rev-parse", "HEAD"])?.stdout)?.trim().to_owned();
+    let dirty = !git(&["status", "--porcelain"])?.stdout.is_empty();
+    Ok(if dirty { head + "-dirty" } else { head })
+}
+
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpu = info.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{cores} cores, {}, Linux {}", cpu.trim_start_matches(['\t', ' ', ':']), kernel.trim())
+}
+
+fn number(row: &Value, key: &str) -> Option<f64> {
+    row[key].as_f64()
+}
+
+fn print_table(rows: &[Value]) {
+    println!("{:<10} {:<11} {:>9} {:>9} {:>9} {:>9}", "case", "on", "p50 ms", "p95 ms", "p99 ms", "jobs/s");
+    for row in rows {
+        let cell = |key| number(row, key).map_or_else(|| "-".to_owned(), |x| format!("{x:.3}"));
+        let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+        println!(
+            "{:<10} {:<11} {:>9} {:>9} {:>9} {:>9}",
+            text("case"), text("on"), cell("p50_ms"), cell("p95_ms"), cell("p99_ms"), cell("jobs_per_s")
+        );
+    }
+}
+
+/// What the figures mean: each fleet against what people use without one.
+fn print_ratios(rows: &[Value]) {
+    let p50 = |case: &str, on: &str| {
+        let row = rows.iter().find(|row| row["case"] == case && row["on"] == on)?;
+        number(row, "p50_ms").filter(|ms| *ms > 0.0)
+    };
+    let ratio = |label: &str, slow: Option<f64>, fast: Option<f64>| {
+        if let (Some(slow), Some(fast)) = (slow, fast) {
+            println!("{label}: {:.1} x", slow / fast);
+        }
+    };
+    for on in ["embedded", "fleet"] {
+        for base in ["docker_run", "docker_exec", "subprocess"] {
+            for case in ["print", "pandas"] {
+                ratio(&format!("{case}: {base} / {on}"), p50(case, base), p50(case, on));
+            }
+        }
+    }
+    ratio("tool call / bare RabbitMQ request and reply", p50("tool_call", "fleet"), p50("rpc", "rabbitmq"));
+}

@@ -1,0 +1,188 @@
+//! What the dependencies may be: bans, licences and sources, by the rules of `deny.toml`.
+//!
+//! Where cargo-deny is installed it does this, and better. It takes longer to build than everything else together, so
+//! where it is not, the same rules of the same file are checked here over `cargo metadata`.
+
+mod licences;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::paths;
+
+/// The part of `deny.toml` that is checked here. Other keys are cargo-deny's own.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Rules {
+    licenses: Licenses,
+    bans: Bans,
+}
+
+#[derive(Debug, Deserialize)]
+struct Licenses {
+    allow: BTreeSet<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Bans {
+    #[serde(default)]
+    deny: Vec<Named>,
+    #[serde(default)]
+    skip: Vec<Named>,
+}
+
+/// `name` or `name@version`, and why.
+#[derive(Debug, Deserialize)]
+struct Named {
+    #[serde(rename = "crate")]
+    name: String,
+    reason: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+    resolve: Resolve,
+}
+
+#[derive(Debug, Deserialize)]
+struct Resolve {
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Node {
+    id: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Package {
+    id: String,
+    name: String,
+    version: String,
+    license: Option<String>,
+    source: Option<String>,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Dependency {
+    name: String,
+    req: String,
+    path: Option<String>,
+}
+
+/// Checks the dependencies as they are locked; gives one line for each breach.
+pub(crate) fn check() -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(paths::root().join("deny.toml")).context("read deny.toml")?;
+    let rules: Rules = toml::from_str(&text).context("read deny.toml")?;
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &platform])
+        .current_dir(paths::root())
+        .output()
+        .context("start cargo metadata")?;
+    if !output.status.success() {
+        bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let metadata: Metadata = serde_json::from_slice(&output.stdout).context("read cargo's metadata")?;
+    Ok(breaches(&rules, &metadata))
+}
+
+fn breaches(rules: &Rules, metadata: &Metadata) -> Vec<String> {
+    let used: BTreeSet<&str> = metadata.resolve.nodes.iter().map(|node| node.id.as_str()).collect();
+    let packages: Vec<&Package> = metadata.packages.iter().filter(|package| used.contains(&*package.id)).collect();
+    let mut found = Vec::new();
+    let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for package in packages {
+        let Package { name, version, .. } = package;
+        match package.license.as_deref() {
+            Some(license) if licences::satisfied(license, &rules.licenses.allow) => {}
+            Some(license) => found.push(format!("{name} {version}: the licence {license} is not allowed")),
+            None => found.push(format!("{name} {version}: has no licence expression")),
+        }
+        match package.source.as_deref() {
+            // A member of the workspace.
+            None => found.extend(wildcards(package)),
+            Some(source) if is_default_registry(source) => {}
+            Some(source) => found.push(format!("{name} {version}: comes from {source}")),
+        }
+        if let Some(ban) = rules.bans.deny.iter().find(|ban| ban.name == *name) {
+            found.push(format!("{name} {version}: is banned: {}", ban.reason));
+        }
+        if !rules.bans.skip.iter().any(|skip| matches(&skip.name, name, version)) {
+            versions.entry(name).or_default().insert(version);
+        }
+    }
+    for (name, versions) in versions.iter().filter(|(_, versions)| versions.len() > 1) {
+        let list: Vec<&str> = versions.iter().copied().collect();
+        found.push(format!("{name}: {} versions at once ({})", list.len(), list.join(", ")));
+    }
+    found
+}
+
+fn wildcards(package: &Package) -> Vec<String> {
+    let open = package.dependencies.iter().filter(|dependency| dependency.req == "*" && dependency.path.is_none());
+    open.map(|dependency| format!("{}: any version of {} would do", package.name, dependency.name)).collect()
+}
+
+/// Cargo's default registry, whose address is part of cargo and is not repeated here.
+fn is_default_registry(source: &str) -> bool {
+    source.starts_with("registry+") && source.ends_with("-index") || source.starts_with("sparse+")
+}
+
+/// `syn@2` is every 2.x version of syn; `syn` is every version.
+fn matches(rule: &str, name: &str, version: &str) -> bool {
+    match rule.split_once('@') {
+        None => rule == name,
+        Some((ruled, prefix)) => {
+            ruled == name
+                && (version == prefix || version.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.')))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metadata(packages: &str) -> Metadata {
+        let packages: Vec<serde_json::Value> = serde_json::from_str(packages).unwrap();
+        let nodes: Vec<serde_json::Value> = packages.iter().map(|p| serde_json::json!({ "id": p["id"] })).collect();
+        serde_json::from_value(serde_json::json!({ "packages": packages, "resolve": { "nodes": nodes } })).unwrap()
+    }
+
+    #[test]
+    fn each_kind_of_breach_is_named() {
+        let rules: Rules = toml::from_str(
+            "[licenses]\nallow = ['MIT']\n[bans]\ndeny = [{ crate = 'bad', reason = 'because' }]\n\
+             skip = [{ crate = 'two@1', reason = 'moving' }]\n",
+        )
+        .unwrap();
+        let package = |name: &str, version: &str, license: &str, source: &str| {
+            format!(
+                r#"{{"id":"{name}{version}","name":"{name}","version":"{version}","license":"{license}","source":"{source}","dependencies":[]}}"#
+            )
+        };
+        let index = "registry+https://registry.example/index-index";
+        let all = [
+            package("good", "1.0.0", "MIT", index),
+            package("left", "1.0.0", "GPL-3.0", index),
+            package("bad", "1.0.0", "MIT", index),
+            package("git", "1.0.0", "MIT", "git+https://git.example/x"),
+            package("two", "1.4.0", "MIT", index),
+            package("two", "2.0.0", "MIT", index),
+            package("three", "1.0.0", "MIT", index),
+            package("three", "2.0.0", "MIT", index),
+        ];
+        let found = breaches(&rules, &metadata(&format!("[{}]", all.join(","))));
+        assert_eq!(found.len(), 4, "{found:?}");
+        for (breach, name) in found.iter().zip(["left", "bad", "git", "three"]) {
+            assert!(breach.starts_with(name), "{breach}");
+        }
+    }
+}

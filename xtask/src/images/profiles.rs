@@ -1,0 +1,66 @@
+//! The containers' seccomp and AppArmor profiles, checked before an engine has to.
+
+use std::{collections::BTreeSet, process::Command};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::{paths, services::packages};
+
+/// What the sandboxes need beyond a program without privileges.
+const NEEDED: [&str; 6] = ["clone", "mount", "pivot_root", "setns", "umount2", "unshare"];
+/// What no job may reach, whatever else changes.
+const NEVER: [&str; 14] = [
+    "bpf",
+    "delete_module",
+    "finit_module",
+    "init_module",
+    "io_uring_setup",
+    "kexec_load",
+    "keyctl",
+    "open_by_handle_at",
+    "perf_event_open",
+    "process_vm_writev",
+    "ptrace",
+    "reboot",
+    "swapon",
+    "userfaultfd",
+];
+
+/// The seccomp profile denies by default, allows what sandboxes need, and never what would break the wall.
+pub(crate) fn seccomp() -> Result<()> {
+    let file = paths::root().join("images/seccomp.json");
+    let profile: Value = serde_json::from_slice(&std::fs::read(&file)?).context("read images/seccomp.json")?;
+    ensure!(profile["defaultAction"] == "SCMP_ACT_ERRNO", "the default must be to deny");
+    let rules = profile["syscalls"].as_array().context("it has no rules")?;
+    let mut allowed = BTreeSet::new();
+    for rule in rules {
+        let names = rule["names"].as_array().context("a rule has no names")?.iter().filter_map(Value::as_str);
+        match rule["action"].as_str() {
+            Some("SCMP_ACT_ALLOW") => allowed.extend(names),
+            Some("SCMP_ACT_ERRNO") => {
+                ensure!(rule["errnoRet"] == 38, "an explicit denial must be ENOSYS, so that programs fall back");
+            }
+            other => bail!("an unexpected action: {other:?}"),
+        }
+    }
+    for name in NEEDED {
+        ensure!(allowed.contains(name), "{name} is needed and not allowed");
+    }
+    for name in NEVER.into_iter().chain(["clone3"]) {
+        ensure!(!allowed.contains(name), "{name} is allowed");
+    }
+    Ok(())
+}
+
+/// The AppArmor profile is one that its parser can compile. It is not loaded.
+pub(crate) fn apparmor() -> Result<()> {
+    let parser = packages::ensure("apparmor_parser", "apparmor")?;
+    let output = Command::new(parser)
+        .args(["--skip-kernel-load", "--skip-cache"])
+        .arg(paths::root().join("images/apparmor/thermae"))
+        .output()
+        .context("start apparmor_parser")?;
+    ensure!(output.status.success(), "apparmor_parser: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! What keeps a run of tests tidy: it adopts orphans, listens for Ctrl-C, and runs each step under a limit.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Write},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Stdio},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::process;
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// After a step's own process has ended, how long its output is still read: something it left may hold the pipe.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Makes this process the parent of every orphan among its descendants, so that whatever a test leaves behind is found,
+/// and turns SIGINT, SIGTERM and SIGHUP into a flag, so that everything is stopped in order.
+pub(crate) fn begin() -> Result<()> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).context("become a subreaper")?;
+    std::thread::Builder::new().name("signals".to_owned()).spawn(|| {
+        let listened = tokio::runtime::Builder::new_current_thread().enable_all().build().and_then(|runtime| {
+            runtime.block_on(async {
+                use tokio::signal::unix::{SignalKind, signal};
+                let mut interrupt = signal(SignalKind::interrupt())?;
+                let mut terminate = signal(SignalKind::terminate())?;
+                let mut hangup = signal(SignalKind::hangup())?;
+                loop {
+                    tokio::select! {
+                        _ = interrupt.recv() => {}
+                        _ = terminate.recv() => {}
+                        _ = hangup.recv() => {}
+                    }
+                    if !INTERRUPTED.swap(true, Ordering::SeqCst) {
+                        eprintln!("interrupted: stopping what was started");
+                    }
+                }
+            })
+        });
+        let listened: std::io::Result<()> = listened;
+        if let Err(error) = listened {
+            eprintln!("signals are not listened for: {error}");
+        }
+    })?;
+    Ok(())
+}
+
+/// Whether the person (or the CI) has asked to stop.
+pub(crate) fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::SeqCst)
+}
+
+/// How a step ended.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// Why it did not succeed; `None` if it did.
+    pub(crate) failure: Option<String>,
+    /// Everything it printed.
+    pub(crate) log: PathBuf,
+}
+
+/// Runs one step: its output goes to a log and, line by line, to `on_line`; past the limit, or when the run is
+/// interrupted, it is ended with all its descendants.
+pub(crate) fn run(
+    mut command: Command,
+    log: &Path,
+    limit: Duration,
+    mut on_line: impl FnMut(&str),
+) -> Result<Finished> {
+    if let Some(dir) = log.parent() {
+        std::fs::create_dir_all(dir)?;
+    }
+    let mut file = File::create(log).with_context(|| format!("create {}", log.display()))?;
+    let (reader, writer) = std::io::pipe().context("make a pipe")?;
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut child = command.spawn().with_context(|| format!("start {name}"))?;
+    // It holds the pipe's other end, and would keep it open.
+    drop(command);
+
+    let (sender, lines) = mpsc::channel::<String>();
+    std::thread::Builder::new().name("step output".to_owned()).spawn(move || {
+        let mut reader = BufReader::new(reader);
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
+            if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                return;
+            }
+            line.clear();
+        }
+    })?;
+
+    let end = Instant::now() + limit;
+    let mut stopped: Option<String> = None;
+    let mut ended: Option<(ExitStatus, Instant)> = None;
+    loop {
+        match lines.recv_timeout(Duration::from_millis(50)) {
+            Ok(line) => {
+                file.write_all(line.as_bytes())?;
+                on_line(line.trim_end_matches(['\n', '\r']));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) if ended.is_some() => break,
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(Duration::from_millis(20)),
+        }
+        if ended.is_none() {
+            ended = child.try_wait()?.map(|status| (status, Instant::now()));
+        }
+        match ended {
+            Some((_, at)) if at.elapsed() > DRAIN => break,
+            Some(_) => {}
+            None => {
+                let why = if interrupted() {
+                    Some("interrupted".to_owned())
+                } else if Instant::now() > end {
+                    Some(format!("took longer than {} s", limit.as_secs()))
+                } else {
+                    None
+                };
+                if let Some(why) = why.filter(|_| stopped.is_none()) {
+                    stopped = Some(why);
+                    end_all(child.id());
+                }
+            }
+        }
+    }
+    let failure = match (stopped, ended) {
+        (Some(why), _) => Some(why),
+        (None, Some((status, _))) if !status.success() => Some(format!("{name}: {status}")),
+        _ => None,
+    };
+    Ok(Finished { failure, log: log.to_path_buf() })
+}
+
+/// Ends a step's process group, and after a grace every descendant of it.
+fn end_all(leader: u32) {
+    let Some(group) = i32::try_from(leader).ok().and_then(Pid::from_raw) else { return };
+    let family = process::descendants(group.as_raw_nonzero().get());
+    let _ = kill_process_group(group, Signal::TERM);
+    process::wait_until(Duration::from_secs(5), || !family.iter().any(|member| member.alive()));
+    for member in family {
+        member.kill();
+    }
+    let _ = kill_process_group(group, Signal::KILL);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    fn log(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("thermae-xtask-{}-{name}.log", std::process::id()))
+    }
+
+    #[test]
+    fn a_step_gives_its_lines_and_its_status() {
+        let log = log("lines");
+        let mut lines = Vec::new();
+        let done =
+            run(shell("echo a; echo b >&2; exit 3"), &log, Duration::from_secs(10), |line| lines.push(line.to_owned()))
+                .unwrap();
+        lines.sort();
+        assert_eq!(lines, ["a", "b"]);
+        assert!(done.failure.unwrap().contains('3'));
+        std::fs::remove_file(log).unwrap();
+    }
+
+    #[test]
+    fn a_step_past_its_limit_is_ended_with_its_children() {
+        let log = log("limit");
+        let begun = Instant::now();
+        let done = run(shell("sleep 300 & sleep 300"), &log, Duration::from_millis(200), |_| {}).unwrap();
+        assert!(done.failure.unwrap().contains("longer"));
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        std::fs::remove_file(log).unwrap();
+    }
+
+    #[test]
+    fn a_daemon_that_holds_the_pipe_does_not_hold_the_step() {
+        let log = log("daemon");
+        let begun = Instant::now();
+        let done = run(shell("sleep 60 & echo $!"), &log, Duration::from_secs(100), |line| {
+            let pid: i32 = line.parse().unwrap();
+            // Ended later than the step, by this test.
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_secs(4));
+                if let Some(id) = process::ProcId::of(pid) {
+                    id.kill();
+                }
+            });
+        })
+        .unwrap();
+        assert!(done.failure.is_none());
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        std::fs::remove_file(log).unwrap();
+    }
+}

@@ -1,0 +1,119 @@
+//! Reads what `cargo test` prints, line by line.
+
+use super::tally::Tally;
+
+/// Follows the output of one `cargo test` and sums it up.
+#[derive(Debug, Default)]
+pub(crate) struct Libtest {
+    target: String,
+    failed_here: Vec<String>,
+    /// A test program said how many tests it has, and has not yet said how they went.
+    open: bool,
+    tally: Tally,
+}
+
+impl Libtest {
+    /// Takes one line of output. Gives a line worth showing to people, if it is one.
+    pub(crate) fn line(&mut self, line: &str) -> Option<String> {
+        let text = line.trim();
+        if let Some(target) = text.strip_prefix("Running ").or_else(|| text.strip_prefix("Doc-tests ")) {
+            self.close();
+            self.target = short_target(target);
+            return None;
+        }
+        if text.starts_with("running ") && (text.ends_with(" tests") || text.ends_with(" test")) {
+            self.close();
+            self.open = true;
+            return None;
+        }
+        if let Some(result) = text.strip_prefix("test result: ") {
+            return self.result(result);
+        }
+        let name = text.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
+        self.failed_here.push(name.to_owned());
+        Some(format!("FAILED {}: {name}", self.target))
+    }
+
+    /// The sum, once there are no more lines.
+    pub(crate) fn finish(mut self) -> Tally {
+        self.close();
+        self.tally
+    }
+
+    fn result(&mut self, result: &str) -> Option<String> {
+        let count = |what: &str| -> usize {
+            let number = result.split(['.', ';']).find_map(|part| part.trim().strip_suffix(what)?.trim().parse().ok());
+            number.unwrap_or(0)
+        };
+        let (passed, failed, ignored) = (count("passed"), count("failed"), count("ignored"));
+        self.open = false;
+        self.tally.passed += passed;
+        self.tally.ignored += ignored;
+        let target = self.target.clone();
+        let mut names: Vec<String> = self.failed_here.drain(..).map(|name| format!("{target}: {name}")).collect();
+        // Where a test's own output broke the line with its name, the number still counts.
+        while names.len() < failed {
+            names.push(format!("{target}: a test whose name was not printed on a line of its own"));
+        }
+        self.tally.failures.extend(names);
+        (passed + failed > 0).then(|| format!("{target}: {passed} passed, {failed} failed"))
+    }
+
+    /// A test program that died says nothing more: that is a failure, whatever had passed before.
+    fn close(&mut self) {
+        if self.open {
+            self.open = false;
+            let target = self.target.clone();
+            let named = self.failed_here.drain(..).map(|name| format!("{target}: {name}"));
+            self.tally.failures.extend(named);
+            self.tally.failures.push(format!("{target}: the test program ended without a result"));
+        }
+    }
+}
+
+/// `unittests src/lib.rs (target/release/deps/thermae_client-0f…)` → `thermae_client (src/lib.rs)`.
+fn short_target(target: &str) -> String {
+    let Some((what, program)) = target.split_once(" (") else { return format!("doc-tests {target}") };
+    let program = program.trim_end_matches(')').rsplit('/').next().unwrap_or(program);
+    let name = program.rsplit_once('-').map_or(program, |(name, _)| name);
+    let file = what.trim_start_matches("unittests ");
+    format!("{name} ({file})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum(text: &str) -> Tally {
+        let mut reader = Libtest::default();
+        for line in text.lines() {
+            reader.line(line);
+        }
+        reader.finish()
+    }
+
+    #[test]
+    fn results_are_summed_over_programs() {
+        let tally = sum("     Running unittests src/lib.rs (target/release/deps/thermae_client-0f12)\n\n\
+             running 2 tests\ntest a ... ok\ntest b::c ... FAILED\n\n\
+             test result: FAILED. 1 passed; 1 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.10s\n\
+                Doc-tests thermae_client\n\nrunning 1 test\ntest x ... ok\n\n\
+             test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n");
+        assert_eq!((tally.passed, tally.ignored), (2, 3));
+        assert_eq!(tally.failures, ["thermae_client (src/lib.rs): b::c"]);
+    }
+
+    #[test]
+    fn a_program_that_dies_is_a_failure() {
+        let tally = sum("     Running tests/e2e.rs (target/release/deps/e2e-0f12)\nrunning 2 tests\ntest a ... ok\n\
+             error: test failed, to rerun pass `-p thermae --test e2e`\n");
+        assert_eq!(tally.failures, ["e2e (tests/e2e.rs): the test program ended without a result"]);
+    }
+
+    #[test]
+    fn a_broken_line_still_counts() {
+        let tally = sum("     Running tests/e2e.rs (target/release/deps/e2e-0f12)\nrunning 1 test\n\
+             test a ... noise\nFAILED\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured\n");
+        assert_eq!(tally.failures.len(), 1);
+    }
+}

@@ -1,0 +1,105 @@
+//! `cargo xtask test`: everything that must hold, on a machine that has nothing set up.
+//!
+//! It builds, starts servers of its own, runs every step, stops everything, and ends with `N passed, N failed`.
+
+mod libtest;
+mod steps;
+mod tally;
+mod watchdog;
+
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+
+use crate::{
+    images::{self, engine::Engine},
+    services::{self, Service, set::Set},
+    supervise,
+};
+use steps::Runner;
+pub(crate) use steps::Step;
+use tally::Tally;
+use watchdog::Watchdog;
+
+/// The set of servers that tests use.
+const SET: &str = "test";
+
+/// Runs all steps, or those that were named.
+pub(crate) fn run(only: &[Step], filter: &[String]) -> Result<ExitCode> {
+    let begun = Instant::now();
+    supervise::begin()?;
+    // What an earlier run left, if it was killed before it could stop its servers.
+    Set::open(SET)?.stop()?;
+    let watchdog = Watchdog::before();
+    let mut runner = Runner::new(only, filter);
+    {
+        let servers = Servers { set: Set::open(SET)? };
+        all_steps(&mut runner, servers);
+    }
+    let left = watchdog.after()?;
+    let mut tally = runner.finish();
+    tally.check("nothing is left behind", (!left.is_empty()).then(|| left.join("; ")).as_deref());
+    if supervise::interrupted() {
+        tally.check("the run", Some("was interrupted"));
+    }
+    println!("took {} s", begun.elapsed().as_secs());
+    tally.print();
+    Ok(if tally.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A set that is stopped whatever happens, a panic included.
+struct Servers {
+    set: Set,
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        if let Err(error) = self.set.stop() {
+            eprintln!("error: the servers could not be stopped: {error:#}");
+        }
+    }
+}
+
+fn all_steps(runner: &mut Runner, mut servers: Servers) {
+    runner.cargo(Step::Fmt, &["fmt", "--all", "--check"], Duration::from_secs(120));
+    let build = ["build", "--release", "--workspace", "--bins"];
+    let built = runner.cargo(Step::Build, &build, Duration::from_secs(3600));
+    let clippy = ["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    runner.cargo(Step::Clippy, &clippy, Duration::from_secs(1800));
+    runner.docs(Duration::from_secs(900));
+    runner.deny();
+    runner.profiles();
+    if !built || supervise::interrupted() {
+        return;
+    }
+    if runner.wants(Step::Test) {
+        let ready = runner.check("servers and image", || {
+            services::prometheus::program()?;
+            servers.set.start(&Service::ALL)?;
+            let socket = servers.set.docker_socket()?;
+            images::python::ensure(&Engine { socket }, &images::python::build_runner()?)
+        });
+        if !ready {
+            return;
+        }
+        match servers.set.environment() {
+            Ok(environment) => runner.tests(&environment, Duration::from_secs(2400)),
+            Err(error) => runner.fail("servers and image", &error.to_string()),
+        }
+        if runner.failed() {
+            print_logs(&servers.set);
+        }
+    }
+}
+
+/// What the servers said last, for whoever looks for the cause of a failure.
+fn print_logs(set: &Set) {
+    for (service, _) in set.services() {
+        let log = set.dir().join(format!("logs/{}.log", service.name()));
+        println!("--- the end of {}", log.display());
+        println!("{}", services::tail(&log, 15));
+    }
+}

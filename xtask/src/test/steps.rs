@@ -1,0 +1,204 @@
+//! The steps of a test run: each has a name, a limit, a log, and one line on how it went.
+
+use std::{
+    path::PathBuf,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+
+use super::{Tally, libtest::Libtest};
+use crate::{
+    deny, paths, services,
+    supervise::{self, Finished},
+};
+
+/// A step that can be asked for by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Step {
+    /// `cargo fmt --check`.
+    Fmt,
+    /// All programs, optimised.
+    Build,
+    /// `cargo clippy`, warnings denied.
+    Clippy,
+    /// `cargo doc`, warnings denied.
+    Doc,
+    /// Bans, licences and sources of the dependencies.
+    Deny,
+    /// The containers' seccomp and AppArmor profiles.
+    Profiles,
+    /// Unit, contract and end-to-end tests.
+    Test,
+}
+
+impl Step {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fmt => "fmt",
+            Self::Build => "build",
+            Self::Clippy => "clippy",
+            Self::Doc => "doc",
+            Self::Deny => "deny",
+            Self::Profiles => "profiles",
+            Self::Test => "test",
+        }
+    }
+}
+
+/// Runs steps and counts.
+#[derive(Debug)]
+pub(crate) struct Runner {
+    only: Vec<Step>,
+    filter: Vec<String>,
+    tally: Tally,
+}
+
+impl Runner {
+    /// With no step named, all are wanted. The filter goes to `cargo test`.
+    pub(crate) fn new(only: &[Step], filter: &[String]) -> Self {
+        Self { only: only.to_vec(), filter: filter.to_vec(), tally: Tally::default() }
+    }
+
+    /// Whether a step is to be run at all.
+    pub(crate) fn wants(&self, step: Step) -> bool {
+        !supervise::interrupted() && (self.only.is_empty() || self.only.contains(&step))
+    }
+
+    /// Whether anything has failed so far.
+    pub(crate) fn failed(&self) -> bool {
+        !self.tally.failures.is_empty()
+    }
+
+    /// The sum of all steps.
+    pub(crate) fn finish(self) -> Tally {
+        self.tally
+    }
+
+    /// Counts a failure.
+    pub(crate) fn fail(&mut self, name: &str, why: &str) {
+        self.tally.check(name, Some(why));
+    }
+
+    /// One cargo command that passes or fails as a whole; says whether it passed (or wasn't wanted).
+    pub(crate) fn cargo(&mut self, step: Step, args: &[&str], limit: Duration) -> bool {
+        self.cargo_with(step, args, &[], limit)
+    }
+
+    /// The documentation of every crate, warnings denied.
+    pub(crate) fn docs(&mut self, limit: Duration) {
+        let args = ["doc", "--release", "--workspace", "--no-deps"];
+        self.cargo_with(Step::Doc, &args, &[("RUSTDOCFLAGS", "-D warnings")], limit);
+    }
+
+    /// What the dependencies may be: by cargo-deny where it is installed, else by our own reading of the same file.
+    pub(crate) fn deny(&mut self) {
+        if !self.wants(Step::Deny) {
+            return;
+        }
+        if paths::find_program("cargo-deny").is_some() {
+            self.cargo(Step::Deny, &["deny", "check", "bans", "licenses", "sources"], Duration::from_secs(600));
+            return;
+        }
+        self.check("deny", || {
+            let breaches = deny::check()?;
+            anyhow::ensure!(breaches.is_empty(), "{}", breaches.join("; "));
+            Ok(())
+        });
+    }
+
+    /// The containers' profiles can be read by those who will have to.
+    pub(crate) fn profiles(&mut self) {
+        if self.wants(Step::Profiles) {
+            self.check("seccomp profile", crate::images::profiles::seccomp);
+            self.check("AppArmor profile", crate::images::profiles::apparmor);
+            self.check("RabbitMQ's definitions", services::rabbitmq::check_definitions);
+        }
+    }
+
+    /// `cargo test` over the workspace, each test counted.
+    pub(crate) fn tests(&mut self, environment: &[(&'static str, String)], limit: Duration) {
+        let mut command = cargo(&["test", "--release", "--workspace", "--no-fail-fast"]);
+        if !self.filter.is_empty() {
+            command.arg("--").args(&self.filter);
+        }
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        // A snapshot that differs is a failure, never a file to look at later.
+        command.env("INSTA_UPDATE", "no");
+        let begun = Instant::now();
+        println!("== test");
+        let mut reader = Libtest::default();
+        let finished = supervise::run(command, &log("test"), limit, |line| {
+            if let Some(line) = reader.line(line) {
+                println!("   {line}");
+            }
+        });
+        let summed = reader.finish();
+        let (named, ran) = (summed.failures.len(), summed.passed);
+        self.tally.passed += summed.passed;
+        self.tally.ignored += summed.ignored;
+        self.tally.failures.extend(summed.failures);
+        let failure = match finished {
+            Ok(Finished { failure, log }) => failure.map(|why| format!("{why}; see {}", log.display())),
+            Err(error) => Some(format!("{error:#}")),
+        };
+        println!("== test took {:.1} s", begun.elapsed().as_secs_f64());
+        if let Some(why) = failure {
+            println!("{}", services::tail(&log("test"), 60));
+            if named == 0 {
+                self.fail("cargo test", &why);
+            }
+        } else if ran == 0 && self.filter.is_empty() {
+            self.fail("cargo test", "ran no test");
+        }
+    }
+
+    /// One check done in this process; says whether it passed.
+    pub(crate) fn check(&mut self, name: &str, check: impl FnOnce() -> Result<()>) -> bool {
+        let begun = Instant::now();
+        let failure = check().err().map(|error| format!("{error:#}"));
+        self.report(name, begun, failure)
+    }
+
+    fn cargo_with(&mut self, step: Step, args: &[&str], environment: &[(&str, &str)], limit: Duration) -> bool {
+        if !self.wants(step) {
+            return true;
+        }
+        let mut command = cargo(args);
+        command.envs(environment.iter().copied());
+        let begun = Instant::now();
+        let failure = match supervise::run(command, &log(step.name()), limit, |_| {}) {
+            Ok(Finished { failure: Some(why), log }) => {
+                println!("{}", services::tail(&log, 60));
+                Some(format!("{why}; see {}", log.display()))
+            }
+            Ok(_) => None,
+            Err(error) => Some(format!("{error:#}")),
+        };
+        self.report(step.name(), begun, failure)
+    }
+
+    fn report(&mut self, name: &str, begun: Instant, failure: Option<String>) -> bool {
+        let passed = failure.is_none();
+        println!("== {name}: {} ({:.1} s)", if passed { "ok" } else { "FAILED" }, begun.elapsed().as_secs_f64());
+        self.tally.check(name, failure.as_deref());
+        passed
+    }
+}
+
+/// A cargo command in the workspace's root, without settings that the caller happens to have.
+fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).current_dir(paths::root());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("THERMAE_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+fn log(name: &str) -> PathBuf {
+    paths::root().join("target/test-logs").join(format!("{name}.log"))
+}
