@@ -54,6 +54,12 @@ enum Task {
 
 #[derive(Debug, Subcommand)]
 enum ServicesTask {
+    /// Starts RabbitMQ, Redis and Docker on the usual ports, unless they are there.
+    Up,
+    /// Stops what `up` has started.
+    Down,
+    /// Says what runs, where, and who started it.
+    Status,
     /// Starts a private set of test services and leaves it running.
     TestUp {
         /// The set's name: a folder below target/services.
@@ -128,6 +134,9 @@ fn run(task: Task) -> Result<ExitCode> {
 
 fn services_task(task: ServicesTask) -> Result<()> {
     match task {
+        ServicesTask::Up => services::people::up()?,
+        ServicesTask::Down => services::people::down()?,
+        ServicesTask::Status => services::people::status()?,
         ServicesTask::TestUp { set, only, print_env } => {
             let mut set = Set::open(&set)?;
             services::prometheus::program()?;

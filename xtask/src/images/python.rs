@@ -40,6 +40,7 @@ pub(crate) fn ensure(engine: &Engine, runner: &Path) -> Result<()> {
         "USER 1000:1000".to_owned(),
         "ENTRYPOINT [\"/usr/local/bin/thermae-runner\"]".to_owned(),
         "CMD []".to_owned(),
+        "LABEL thermae.python=/usr/bin/python3".to_owned(),
         format!("LABEL {LABEL}={key}"),
     ];
     engine.add_files(&base, &[(runner, "/usr/local/bin/thermae-runner")], PYTHON, &changes)

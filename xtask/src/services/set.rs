@@ -57,6 +57,13 @@ impl Set {
         Ok(PathBuf::from(running.fact("socket")?))
     }
 
+    /// Says where a server is to be when it is started for the first time.
+    pub(crate) fn expect_at(&mut self, service: Service, place: Option<Running>) {
+        if let Some(place) = place {
+            self.state.services.entry(service).or_insert(place);
+        }
+    }
+
     /// Starts those that don't run; a server that was killed gets its old ports and data back.
     pub(crate) fn start(&mut self, wanted: &[Service]) -> Result<()> {
         for service in Service::ALL.into_iter().filter(|service| wanted.contains(service)) {
