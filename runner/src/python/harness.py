@@ -29,6 +29,7 @@ STARTED = encode({"op": "started"})
 DONE_OK = encode({"op": "done", "how": "ok"})
 DONE_MEMORY = encode({"op": "done", "how": "memory", "error": {"type": "MemoryError", "message": "", "traceback": ""}})
 LOWEST_FD = 200
+RESERVE = 4 << 20  # Address space, never touched, given back when memory has run out: telling it takes some.
 KEPT = frozenset(
     (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type, type(None))
     + (str, bytes, bytearray, int, float, bool, complex, list, tuple, dict, set, frozenset)
@@ -76,6 +77,7 @@ class Harness:
         self.tools = {}
         self.loop = None
         self.session = False
+        self.reserve = bytearray(RESERVE)
         os.register_at_fork(after_in_child=self.channel.abandon)
         self.interrupts.before = lambda: harness_streams.flush(self.streams.out)
         for part in PARTS + (sys.modules[__name__],):
@@ -121,9 +123,14 @@ class Harness:
         self.runs += 1
         self.shown = 0
         self.value = self.error = None
+        if self.reserve is None:
+            try:
+                self.reserve = bytearray(RESERVE)
+            except MemoryError:
+                pass
         interrupts.seen = interrupts.late = False
         self.streams.attach(fds)
-        channel.start_run()
+        channel.start_run({spec["name"] for spec in message.get("tools") or ()})
         how, code = "ok", 0
         try:
             try:
@@ -133,6 +140,8 @@ class Harness:
             except BaseException as error:
                 how, code = self.classify(error)
             if how != "interrupted":
+                for figure in harness_show.open_figures():
+                    self.display(figure)
                 self.finish()
         except BaseException as error:
             how, code = self.classify(error)
@@ -187,8 +196,6 @@ class Harness:
             self.value = harness_show.bundle(value)
             if harness_show.is_figure(value):
                 harness_show.close_figure(value)
-        for figure in harness_show.open_figures():
-            self.display(figure)
 
     def write_main(self, source):
         """Processes that start anew (`spawn`) import the program from its file."""
@@ -212,9 +219,11 @@ class Harness:
         try:
             return loop.run_until_complete(task)
         except asyncio.CancelledError as error:
-            if self.interrupts.seen:
-                raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
-            raise
+            if not self.interrupts.seen:
+                raise
+            while isinstance(error.__context__, asyncio.CancelledError):  # Where it was waiting.
+                error = error.__context__
+            raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
         finally:
             self.interrupts.task = None
             if not task.done():
@@ -269,20 +278,29 @@ class Harness:
                 pass
             return "exit", 1
         self.value = None
+        if isinstance(error, MemoryError):
+            self.reserve = None
         self.error = _describe(error, self.hidden, self.globals)
         if isinstance(error, MemoryError):
             return "memory", 1
         if isinstance(error, KeyboardInterrupt):
             return "interrupted", 1
-        if sys.excepthook is not sys.__excepthook__:
-            sys.excepthook(type(error), error, error.__traceback__)
+        hook = getattr(sys, "excepthook", sys.__excepthook__)
+        if hook is not sys.__excepthook__:
+            try:
+                hook(type(error), error, error.__traceback__)
+            except Exception:
+                pass
         return "raised", 1
 
     def finish(self):
         """What an interpreter does at its end, as far as a program can tell: threads, `atexit`, last references."""
         if self.session:
             return
+        self.interrupts.seen = False
         _shutdown_threads()
+        if self.interrupts.seen:
+            raise KeyboardInterrupt  # Some versions only complain.
         try:
             _run_atexit()
         except Exception:

@@ -61,6 +61,7 @@ class Channel:
         self.waiting = {}
         self.loops = {}
         self.calls = 0
+        self.names = ()
         self.open = False
 
     def send(self, data):
@@ -107,6 +108,8 @@ class Channel:
         """Write a call; `waiter(ok, value)` is told its result. Returns its number."""
         if not self.open or _getpid() != self.interrupts.pid:
             raise ToolError("tool %s: tools answer only the job's own process, while it runs" % name, name)
+        if name not in self.names:
+            raise ToolError("tool %s: not one of the tools of the job that is running" % name, name)
         try:
             text = _dumps_strict(arguments)
             head = _dumps(name)
@@ -223,8 +226,10 @@ class Channel:
             raise ToolError("tool %s: the run that called it has ended" % name, name)
         return answer[0]
 
-    def start_run(self):
+    def start_run(self, names):
+        """Calls count from 1 again; `names` may be called."""
         self.calls = 0
+        self.names = names
         self.open = True
 
     def end_run(self):

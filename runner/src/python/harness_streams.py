@@ -64,7 +64,7 @@ class Streams:
 
     def finish(self):
         """Everything written reaches the pipes."""
-        out, err = sys.stdout, sys.stderr
+        out, err = getattr(sys, "stdout", None), getattr(sys, "stderr", None)
         if out is not self.out or err is not self.err:
             flush(out, err)
         flush(self.out, self.err)
@@ -76,7 +76,10 @@ class Streams:
 
 
 def _works(stream):
-    return stream is not None and not stream.closed
+    try:
+        return stream is not None and not stream.closed
+    except ValueError:  # Detached.
+        return False
 
 
 def _null(fd):

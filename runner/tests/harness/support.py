@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import unittest
+import warnings
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "python")
 sys.path.insert(0, SOURCES)
@@ -21,6 +22,7 @@ import harness  # noqa: E402
 harness.preload()
 
 PATIENCE = 20.0
+WARNINGS = warnings.filters[:]  # unittest changes them.
 
 
 class Outcome:
@@ -57,6 +59,7 @@ class Process:
                 null = os.open("/dev/null", os.O_RDWR)
                 for std in (0, 1, 2):
                     os.dup2(null, std)
+                warnings.filters[:] = WARNINGS
                 harness.serve(fd)
             finally:
                 os._exit(99)
@@ -69,7 +72,8 @@ class Process:
         data = struct.pack("<I", len(data)) + data
         control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         sent = self.channel.sendmsg([data], control)
-        self.channel.sendall(data[sent:])
+        if sent < len(data):
+            self.channel.sendall(data[sent:])
 
     def start(self, code, stdin=b"", tools=(), env=None, session=False):
         """Send a run; returns the pipes to read from."""

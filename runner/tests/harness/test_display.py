@@ -1,0 +1,118 @@
+"""Values and displays as MIME bundles."""
+
+import base64
+import unittest
+
+from support import Case
+
+FAKE_PYPLOT = '''
+import sys, types
+figure = types.ModuleType("matplotlib.figure")
+class Figure:
+    number = 0
+    def savefig(self, out, format, bbox_inches): out.write(b"png%d" % self.number)
+figure.Figure = Figure
+helpers = types.ModuleType("matplotlib._pylab_helpers")
+managers = {}
+class Gcf:
+    @staticmethod
+    def get_all_fig_managers(): return list(managers.values())
+helpers.Gcf = Gcf
+pyplot = types.ModuleType("matplotlib.pyplot")
+def new():
+    f = Figure(); f.number = len(managers) + 1
+    m = types.SimpleNamespace(canvas=types.SimpleNamespace(figure=f)); managers[f.number] = m
+    return f
+def close(f): managers.pop(f.number, None)
+pyplot.close = close
+sys.modules.update({"matplotlib": types.ModuleType("matplotlib"), "matplotlib.figure": figure, "matplotlib._pylab_helpers": helpers, "matplotlib.pyplot": pyplot})
+'''
+
+
+class Display(Case):
+    def test_rich_values(self):
+        code = (
+            "class A:\n    def __repr__(self): return 'plain'\n    def _repr_html_(self): return '<b>h</b>'\n    def _repr_png_(self): return b'\\x89PNG'\n"
+            "    def _repr_svg_(self): return '<svg/>'\n    def _repr_markdown_(self): return '*m*'\n    def _repr_json_(self): return {'k': [1]}\n"
+            "    def _repr_latex_(self): return '$x$', {'meta': 1}\n    def _repr_jpeg_(self): return None\nA()"
+        )
+        self.assertEqual(
+            self.ok(code).value,
+            {
+                "text/plain": "plain",
+                "text/html": "<b>h</b>",
+                "image/png": base64.b64encode(b"\x89PNG").decode(),
+                "image/svg+xml": "<svg/>",
+                "text/markdown": "*m*",
+                "application/json": {"k": [1]},
+                "text/latex": "$x$",
+            },
+        )
+
+    def test_mimebundle(self):
+        code = "class A:\n    def __repr__(self): return 'r'\n    def _repr_mimebundle_(self, include=None, exclude=None): return {'text/plain': 'mine', 'a/b': b'x'}, {}\nA()"
+        self.assertEqual(self.ok(code).value, {"text/plain": "mine", "a/b": "eA=="})
+
+    def test_failing_reprs(self):
+        code = "class A:\n    def __repr__(self): 1/0\n    def _repr_html_(self): 1/0\n    def _repr_json_(self): return {1, 2}\n    _repr_png_ = 5\nA()"
+        self.assertEqual(self.ok(code).value, {"text/plain": "<A whose repr() raised ZeroDivisionError>"})
+
+    def test_objects_that_answer_every_attribute(self):
+        outcome = self.ok("from unittest.mock import MagicMock\nMagicMock()")
+        self.assertEqual(list(outcome.value), ["text/plain"])
+        self.assertEqual(self.ok("class A:\n    def _repr_html_(self): return 'x'\nA").value, {"text/plain": "<class '__main__.A'>"})
+
+    def test_display(self):
+        code = "class A:\n    def __repr__(self): return 'r'\n    def _repr_html_(self): return 'h'\nprint('a')\ndisplay(1, A())\ndisplay({'x/y': 'z', 'b': b'1'}, raw=True)"
+        outcome = self.ok(code)
+        self.assertEqual(outcome.displays, [{"text/plain": "1"}, {"text/plain": "r", "text/html": "h"}, {"x/y": "z", "b": "MQ=="}])
+        self.assertEqual([m["op"] for m in outcome.messages], ["started", "display", "display", "display", "done"])
+
+    def test_too_large(self):
+        outcome = self.ok("'x' * (9 << 20)")
+        self.assertRegex(outcome.value["text/plain"], r"^<\d+ bytes not shown")
+        outcome = self.ok("for i in range(5):\n    display('x' * (3 << 20))\n'end'")
+        self.assertEqual([len(d["text/plain"]) > 1000 for d in outcome.displays], [True, True, False, False, False])
+        self.assertEqual(outcome.value, {"text/plain": "'end'"})
+
+    def test_surrogates(self):
+        self.assertEqual(self.ok("display('\\udc80')\n'\\ud800'").value, {"text/plain": "'\\ud800'"})
+        self.assertEqual(self.ok("class A:\n    def __repr__(self): return '\\udc80'\nA()").value, {"text/plain": "?"})
+
+    def test_value_is_dropped_when_the_end_raises(self):
+        outcome = self.raised("class A:\n    def __repr__(self): raise SystemError\n    def __eq__(self, o): 1/0\ndisplay(A())\n1/0", "ZeroDivisionError")
+        self.assertIsNone(outcome.value)
+
+    def test_open_figures_are_shown_at_the_end(self):
+        outcome = self.ok(FAKE_PYPLOT + "new(); new()\nprint(1)")
+        self.assertEqual([base64.b64decode(d["image/png"]) for d in outcome.displays], [b"png1", b"png2"])
+
+    def test_a_figure_is_shown_once(self):
+        outcome = self.ok(FAKE_PYPLOT + "a = new(); b = new(); display(a)\nb")
+        self.assertEqual([base64.b64decode(d["image/png"]) for d in outcome.displays], [b"png1"])
+        self.assertEqual(base64.b64decode(outcome.value["image/png"]), b"png2")
+
+    def test_figures_of_a_program_that_raises(self):
+        outcome = self.raised(FAKE_PYPLOT + "new()\n1/0", "ZeroDivisionError")
+        self.assertEqual([base64.b64decode(d["image/png"]) for d in outcome.displays], [b"png1"])
+
+    def test_real_matplotlib(self):
+        code = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nplt.figure().gca().bar([1], [2])\nplt.show()\nf, ax = plt.subplots()\nf"
+        outcome = self.fresh(code, env={"MPLBACKEND": "Agg"})
+        if outcome.how != "ok" and outcome.error["type"] == "ModuleNotFoundError":
+            self.skipTest("matplotlib is not installed")
+        self.assertEqual((outcome.how, outcome.err), ("ok", ""), outcome.error)
+        for shown in outcome.displays + [outcome.value]:
+            self.assertEqual(base64.b64decode(shown["image/png"])[:4], b"\x89PNG")
+        self.assertEqual(len(outcome.displays), 2)
+
+    def test_real_pandas(self):
+        outcome = self.fresh("import pandas as pd\npd.DataFrame({'a': [1]})")
+        if outcome.how != "ok" and outcome.error["type"] == "ModuleNotFoundError":
+            self.skipTest("pandas is not installed")
+        self.assertIn("<table", outcome.value["text/html"])
+        self.assertIn("0  1", outcome.value["text/plain"])
+
+
+if __name__ == "__main__":
+    unittest.main()

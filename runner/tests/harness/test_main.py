@@ -1,0 +1,98 @@
+"""`__main__` is the program's: what it holds, and what the library finds in it."""
+
+import unittest
+
+from support import Case, tool
+
+
+class Main(Case):
+    def test_globals_are_those_of_python(self):
+        outcome = self.ok("print(sorted(globals()))", tools=[tool("search")])
+        expected = "ToolError __annotations__ __builtins__ __cached__ __doc__ __file__ __loader__ __name__ __package__ __spec__ display search"
+        self.assertEqual(outcome.out, str(expected.split()) + "\n")
+
+    def test_name_and_file(self):
+        code = "import sys, os\nif __name__ == '__main__':\n    print(__name__, os.path.basename(__file__), os.path.dirname(__file__) == os.getcwd(), sys.argv, sys.path[0] == os.getcwd())"
+        self.assertEqual(self.ok(code).out, "__main__ main.py True ['main.py'] True\n")
+        self.assertEqual(self.ok("import __main__\nx = 5\nprint(__main__.x, __main__ is __import__('sys').modules['__main__'])").out, "5 True\n")
+
+    def test_the_harness_is_out_of_the_way(self):
+        self.assertEqual(self.ok("open('harness.py', 'w').close()\nimport harness, os\nprint(os.path.dirname(harness.__file__) == os.getcwd())").out, "True\n")
+
+    def test_pickle_inspect_dataclasses_doctest(self):
+        code = '''
+import dataclasses, doctest, inspect, pickle, typing
+
+@dataclasses.dataclass
+class Point:
+    """A point.
+
+    >>> Point(1, 2).x
+    1
+    >>> 1 + 1
+    3
+    """
+    x: int
+    y: "typing.Optional[Point]" = None
+
+def f(a):
+    return a  # comment
+
+print(pickle.loads(pickle.dumps(Point(1, 2))) == Point(1, 2))
+print(inspect.getsource(f))
+print(inspect.getsource(Point).startswith("@dataclasses.dataclass"), inspect.getsourcefile(f))
+print(typing.get_type_hints(Point)["y"] == typing.Optional[Point])
+out = []
+print(doctest.testmod(report=False))
+'''
+        out = self.fresh(code).out
+        self.assertTrue(out.startswith("True\ndef f(a):\n    return a  # comment\n\nTrue main.py\nTrue\n"), out)
+        self.assertIn('main.py", line 10, in __main__.Point\nFailed example:', out)
+        self.assertIn("TestResults(failed=1, attempted=2)", out)
+
+    def test_unittest_main(self):
+        code = "import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\nif __name__ == '__main__':\n    unittest.main()"
+        outcome = self.fresh(code)
+        self.assertEqual((outcome.how, outcome.code), ("exit", 0))
+        self.assertIn("Ran 1 test", outcome.err)
+
+    def test_annotations_at_top_level(self):
+        self.assertEqual(self.ok("x: int = 1\ny: str\nprint(__annotations__)").out, "{'x': <class 'int'>, 'y': <class 'str'>}\n")
+
+    def test_futures_reach_every_part(self):
+        self.assertEqual(self.ok("from __future__ import annotations\ndef f(x: nowhere): pass\nx: alsonowhere = 1\nprint(f.__annotations__)").out, "{'x': 'nowhere'}\n")
+
+    def test_top_level_await(self):
+        for code, out in (
+            ("import asyncio\nprint(await asyncio.sleep(0, 1))", "1\n"),
+            ("import asyncio\nx = await asyncio.sleep(0, 1)\nprint(x)", "1\n"),
+            ("import asyncio\nasync def g():\n    for i in range(3): yield i\nprint([i async for i in g()])", "[0, 1, 2]\n"),
+            ("async def g():\n    yield 1\nasync for i in g():\n    print(i)\n", "1\n"),
+            ("class C:\n    async def __aenter__(self): return 5\n    async def __aexit__(self, *a): print('out')\nasync with C() as c:\n    print(c)", "5\nout\n"),
+            ("import asyncio\nif True:\n    await asyncio.sleep(0)\nelse:\n    pass\nprint('x')", "x\n"),
+            ("import asyncio\nfor i in range(2):\n    await asyncio.sleep(0)\n    print(i)", "0\n1\n"),
+        ):
+            self.assertEqual(self.ok(code).out, out, code)
+        self.assertEqual(self.ok("import asyncio\nawait asyncio.sleep(0, 7)").value, {"text/plain": "7"})
+
+    def test_asyncio_run_without_top_level_await(self):
+        self.assertEqual(self.ok("import asyncio\nasync def main():\n    await asyncio.sleep(0)\n    print('m')\nasyncio.run(main())").out, "m\n")
+        outcome = self.fresh("import asyncio\nawait asyncio.sleep(0)\nasyncio.run(asyncio.sleep(0))")
+        self.assertEqual(outcome.error["type"], "RuntimeError")
+
+    def test_tasks_left_at_the_end_are_cancelled(self):
+        code = (
+            "import asyncio\nasync def f():\n    try:\n        await asyncio.sleep(1000)\n    except asyncio.CancelledError:\n        print('cancelled')\n        raise\n"
+            "asyncio.ensure_future(f())\nawait asyncio.sleep(0)"
+        )
+        self.assertEqual(self.ok(code).out, "cancelled\n")
+
+    def test_builtins_of_site(self):
+        self.assertEqual(self.ok("print(callable(exit), callable(quit), callable(display))").out, "True True True\n")
+
+    def test_a_program_that_names_a_variable_like_a_tool(self):
+        self.assertEqual(self.ok("search = 5\nprint(search)", tools=[tool("search")]).out, "5\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

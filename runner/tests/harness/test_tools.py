@@ -1,0 +1,175 @@
+"""Tools: arguments, results in any order, errors, threads, and loops of the program's own."""
+
+import unittest
+
+from support import Case, fail, reply, tool
+
+ADD = tool("math.add", ["a", "b"], alias="add", description="Adds.")
+
+
+def adder(process, call):
+    reply(process, call, call["arguments"]["a"] + call["arguments"]["b"])
+
+
+class Tools(Case):
+    def test_ways_to_call(self):
+        for call in ("add(a=1, b=2)", "add(1, 2)", "add(1, b=2)", "add({'a': 1, 'b': 2})"):
+            outcome = self.ok("await " + call, tools=[ADD], answer=adder)
+            self.assertEqual(outcome.value, {"text/plain": "3"}, call)
+            self.assertEqual(outcome.calls, [{"op": "call", "call": 1, "name": "math.add", "arguments": {"a": 1, "b": 2}}])
+
+    def test_wrong_ways_to_call(self):
+        for call, text in (
+            ("add(1, 2, 3)", "add() takes 2 positional arguments but 3 were given"),
+            ("add(1, a=2)", "add() got multiple values for argument 'a'"),
+            ("add({1: 2})", "argument names must be str"),
+            ("add(a={1, 2}, b=2)", "tool math.add: arguments must be JSON: Object of type set is not JSON serializable"),
+            ("add(a=object(), b=2)", "Object of type object is not JSON serializable"),
+        ):
+            outcome = self.raised("await " + call, "TypeError", tools=[ADD])
+            self.assertIn(text, outcome.error["message"])
+            self.assertEqual(outcome.calls, [])
+            self.assertNotIn("harness", outcome.error["traceback"])
+        for call in ("add(a=float('nan'))", "add(a='\\udc80')", "add(a=x)"):
+            self.raised("x = []; x.append(x)\nawait " + call, "ValueError", tools=[ADD])
+        self.raised("await add(a='x' * (17 << 20))", "ValueError", tools=[ADD])
+
+    def test_several_at_once_in_any_order(self):
+        waiting = []
+
+        def backwards(process, call):
+            waiting.append(call)
+            if len(waiting) == 50:
+                for one in reversed(waiting):
+                    adder(process, one)
+
+        code = "import asyncio\nprint(await asyncio.gather(*(add(i, b=1) for i in range(50))))"
+        outcome = self.ok(code, tools=[ADD], answer=backwards)
+        self.assertEqual(outcome.out, str(list(range(1, 51))) + "\n")
+        self.assertEqual([call["call"] for call in outcome.calls], list(range(1, 51)))
+
+    def test_results_in_one_piece_and_in_many(self):
+        import json
+        import struct
+
+        def whole(process, call):
+            data = json.dumps({"op": "result", "call": call["call"], "ok": "x" * 100000}).encode()
+            data = struct.pack("<I", len(data)) + data
+            for start in range(0, len(data), 40000):
+                process.channel.sendall(data[start : start + 40000])
+
+        code = "import asyncio\nprint([len(x) for x in await asyncio.gather(add(1, 1), add(2, 2))])"
+        self.assertEqual(self.ok(code, tools=[ADD], answer=whole).out, "[100000, 100000]\n")
+
+    def test_parsed_and_raw(self):
+        answers = {"a": {"k": [1, None, True]}, "b": {"k": [1, None, True]}, "c": "text", "d": None}
+        tools = [tool("a"), tool("b", raw=True), tool("c", raw=True), tool("d")]
+        code = "print(await a(), await b(), await c(), await d())"
+        outcome = self.ok(code, tools=tools, answer=lambda p, c: reply(p, c, answers[c["name"]]))
+        self.assertEqual(outcome.out, "{'k': [1, None, True]} {\"k\":[1,null,true]} text None\n")
+
+    def test_errors(self):
+        code = "try:\n    await add(1, 2)\nexcept ToolError as e:\n    print(type(e).__name__, e, e.tool)\nawait add(1, 2)"
+        outcome = self.raised(code, "ToolError", tools=[ADD], answer=lambda p, c: fail(p, c, "no such number"))
+        self.assertEqual(outcome.out, "ToolError no such number math.add\n")
+        self.assertEqual(outcome.error["message"], "no such number")
+        self.assertIn("\nToolError: no such number\n", outcome.error["traceback"])
+        self.assertEqual(outcome.error["traceback"].count("  File "), 1, outcome.error["traceback"])
+
+    def test_one_error_among_several(self):
+        def answer(process, call):
+            (fail if call["arguments"]["a"] == 1 else reply)(process, call, "e%d" % call["call"])
+
+        code = "import asyncio\nprint(await asyncio.gather(add(0), add(1), add(2), return_exceptions=True))"
+        outcome = self.ok(code, tools=[ADD], answer=answer)
+        self.assertEqual(outcome.out, "['e1', ToolError('e2'), 'e3']\n")
+
+    def test_in_a_loop_of_its_own(self):
+        code = (
+            "import asyncio\nasync def main():\n    return await asyncio.gather(add(1, 2), add(3, 4))\n"
+            "print(asyncio.run(main()))\nprint(asyncio.run(main()))"
+        )
+        self.assertEqual(self.ok(code, tools=[ADD], answer=adder).out, "[3, 7]\n[3, 7]\n")
+
+    def test_blocking(self):
+        self.assertEqual(self.ok("print(add.sync(1, 2), add.sync(a=3, b=4))", tools=[ADD], answer=adder).out, "3 7\n")
+        self.raised("add.sync(1, 2)", "ToolError", tools=[ADD], answer=lambda p, c: fail(p, c, "x"))
+
+    def test_blocking_from_threads(self):
+        waiting = []
+
+        def backwards(process, call):
+            waiting.append(call)
+            if len(waiting) == 8:
+                for one in reversed(waiting):
+                    adder(process, one)
+
+        code = (
+            "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(8) as pool:\n"
+            "    print(list(pool.map(lambda i: add.sync(i, 1), range(8))))"
+        )
+        self.assertEqual(self.ok(code, tools=[ADD], answer=backwards).out, str(list(range(1, 9))) + "\n")
+
+    def test_threads_beside_a_loop(self):
+        code = (
+            "import asyncio, threading\n"
+            "def work(out, i):\n    for k in range(20): out.append(add.sync(i, k))\n"
+            "async def other(i):\n    return [await add(i, k) for k in range(20)]\n"
+            "outs = [[] for _ in range(4)]\nthreads = [threading.Thread(target=work, args=(o, i)) for i, o in enumerate(outs)]\n"
+            "threads.append(threading.Thread(target=lambda: outs.append(asyncio.run(other(4)))))\n"
+            "[t.start() for t in threads]\n"
+            "mine = await asyncio.gather(*(other(i) for i in range(5)))\n"
+            "await asyncio.to_thread(lambda: [t.join() for t in threads])\n"
+            "print(mine == outs == [[i + k for k in range(20)] for i in range(5)])"
+        )
+        self.assertEqual(self.ok(code, tools=[ADD], answer=adder).out, "True\n")
+
+    def test_a_call_never_awaited_warns(self):
+        outcome = self.fresh("add(1, 2)\nprint('end')", tools=[ADD])
+        self.assertIn("coroutine 'add' was never awaited", outcome.err)
+        self.assertEqual((outcome.how, outcome.calls), ("ok", []))
+
+    def test_a_call_that_nobody_waits_for(self):
+        code = "import asyncio\nt = asyncio.ensure_future(add(1, 2))\nawait asyncio.sleep(0.01)\nprint('end')"
+        self.assertEqual(self.ok(code, tools=[ADD]).out, "end\n")
+
+    def test_cancelled_and_timed_out_calls(self):
+        def late(process, call):
+            if call["call"] == 2:
+                adder(process, {"call": 1, "arguments": {"a": 5, "b": 5}})
+                adder(process, call)
+
+        code = (
+            "import asyncio\ntry:\n    await asyncio.wait_for(add(1, 2), 0.01)\nexcept asyncio.TimeoutError:\n    print('late')\n"
+            "print(await add(3, 4))"
+        )
+        self.assertEqual(self.ok(code, tools=[ADD], answer=late).out, "late\n7\n")
+
+    def test_introspection(self):
+        code = "import inspect\nprint(add.__name__, add.__doc__, add.__module__, inspect.iscoroutinefunction(add), add.sync.__name__)"
+        self.assertEqual(self.ok(code, tools=[ADD]).out, "add Adds. __main__ True add.sync\n")
+
+    def test_from_a_module_beside_the_program(self):
+        code = "open('helper.py', 'w').write('def f():\\n    raise ToolError(\"x\")')\nimport helper\ntry:\n    helper.f()\nexcept ToolError:\n    print('caught')"
+        self.assertEqual(self.ok(code).out, "caught\n")
+
+    def test_forked_children_get_a_clear_error(self):
+        code = (
+            "import os\npid = os.fork()\nif pid == 0:\n    try:\n        add.sync(1, 2)\n    except ToolError as e:\n        print(e, flush=True)\n    os._exit(0)\n"
+            "os.waitpid(pid, 0)\nprint(add.sync(1, 2))"
+        )
+        outcome = self.ok(code, tools=[ADD], answer=adder)
+        self.assertIn("only the job's own process", outcome.out)
+        self.assertTrue(outcome.out.endswith("\n3\n"))
+
+    def test_tool_errors_survive_pickling(self):
+        code = "import pickle\ne = pickle.loads(pickle.dumps(ToolError('m', 't')))\nprint(repr(e), e.tool)"
+        self.assertEqual(self.ok(code).out, "ToolError('m') t\n")
+
+    def test_monkeypatched_libraries(self):
+        code = "import json, os\njson.dumps = json.loads = json.JSONDecoder.decode = json.JSONEncoder.encode = None\nos.getpid = None\nprint(await add(1, 2))"
+        self.assertEqual(self.ok(code, tools=[ADD], answer=adder).out, "3\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
