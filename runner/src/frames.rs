@@ -277,8 +277,24 @@ impl Kind {
     pub fn from_u8(n: u8) -> Option<Self> {
         use Kind::*;
         [
-            Setup, Run, ToolResult, Interrupt, Kill, CloseSession, Ping, Shutdown, Ready, Started, Stdout, Stderr,
-            ToolCall, Display, Exit, SessionClosed, Pong, Fatal,
+            Setup,
+            Run,
+            ToolResult,
+            Interrupt,
+            Kill,
+            CloseSession,
+            Ping,
+            Shutdown,
+            Ready,
+            Started,
+            Stdout,
+            Stderr,
+            ToolCall,
+            Display,
+            Exit,
+            SessionClosed,
+            Pong,
+            Fatal,
         ]
         .into_iter()
         .find(|k| *k as u8 == n)
@@ -368,7 +384,9 @@ mod tests {
 
     #[test]
     fn an_absurd_length_or_kind_is_refused() {
-        for head in [[0xff, 0xff, 0xff, 0xff, 7, 0, 0, 0, 0], [0, 0, 0, 0, 7, 0, 0, 0, 0], [5, 0, 0, 0, 200, 0, 0, 0, 0]] {
+        for head in
+            [[0xff, 0xff, 0xff, 0xff, 7, 0, 0, 0, 0], [0, 0, 0, 0, 7, 0, 0, 0, 0], [5, 0, 0, 0, 200, 0, 0, 0, 0]]
+        {
             assert!(Frame::decode(&head).is_err(), "{head:?}");
         }
     }

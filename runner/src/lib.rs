@@ -1,3 +1,150 @@
 //! The runner: the program inside a container that makes sandboxes, and the frames it speaks with its worker.
+//!
+//! ```text
+//! thermae-runner --connect SOCKET [--outer JSON]
+//! ```
+//!
+//! The runner connects to its worker, is told how to set itself up, keeps warm interpreters and sandboxes made ahead, and
+//! runs each program in a sandbox of its own behind two walls: the outer one, a container (`outer` draws the native
+//! one), and the inner one (`inner`). It knows no queue, no tenant and no other container. It ends with its worker.
 
+mod channel;
+mod engine;
+mod error;
 pub mod frames;
+mod inner;
+mod limits;
+mod link;
+mod mounts;
+mod oom;
+pub mod outer;
+pub mod python;
+mod scan;
+mod seccomp;
+mod seqpacket;
+#[allow(unsafe_code)]
+mod sys;
+mod watch;
+mod zygote;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+pub use error::{Error, Result};
+use frames::{Kind, Setup};
+use link::Link;
+use outer::{Outer, Spec};
+
+/// Runs the runner with the command line's arguments, program name excluded; the process's exit status.
+///
+/// 0 after the worker left or asked to end, 2 for bad usage, 3 when the runner can't work here.
+/// The process must be single-threaded: call this before any runtime is started.
+pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let code = Options::parse(args).and_then(start).unwrap_or_else(|e| {
+        log(&e.to_string());
+        if matches!(e, Error::Usage(_)) { 2 } else { 3 }
+    });
+    ExitCode::from(u8::try_from(code).unwrap_or(3))
+}
+
+/// The command line.
+struct Options {
+    connect: String,
+    outer: Option<Spec>,
+}
+
+impl Options {
+    fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Self> {
+        let usage = |text: &str| Error::Usage(format!("{text}; usage: --connect PATH [--outer JSON]"));
+        let (mut connect, mut outer) = (None, None);
+        let mut args = args.into_iter();
+        while let Some(flag) = args.next() {
+            let value = args.next().and_then(|v| v.into_string().ok());
+            match (flag.to_str(), value) {
+                (Some("--connect"), Some(path)) => connect = Some(path),
+                (Some("--outer"), Some(json)) => outer = Some(serde_json::from_str(&json)?),
+                _ => return Err(usage(&format!("unknown or incomplete argument {}", flag.to_string_lossy()))),
+            }
+        }
+        Ok(Self { connect: connect.ok_or_else(|| usage("--connect is missing"))?, outer })
+    }
+}
+
+fn start(options: Options) -> Result<i32> {
+    use error::Context;
+    let socket = UnixStream::connect(&options.connect).step(format!("connect to {}", options.connect))?;
+    let socket_dir = std::path::Path::new(&options.connect).parent().map(|d| d.to_string_lossy().into_owned());
+    match options.outer {
+        None => Ok(serve(socket, socket_dir, None)),
+        Some(mut spec) => {
+            spec.settle();
+            let last_words = socket.try_clone().step("copy the socket")?;
+            let ended = outer::enter(&spec, |wall| serve(socket, None, Some(wall)));
+            if let Err(e) = &ended {
+                say_fatal(last_words, e);
+            }
+            ended
+        }
+    }
+}
+
+/// Works for the worker at the other end of that socket; the exit status.
+fn serve(socket: UnixStream, socket_dir: Option<String>, outer: Option<Outer>) -> i32 {
+    let last_words = socket.try_clone();
+    let mut link = Link::new(socket);
+    let started = first_frame(&mut link);
+    let setup = match started {
+        Ok(Some(setup)) => setup,
+        Ok(None) => return 0,
+        Err(e) => {
+            log(&e.to_string());
+            return 3;
+        }
+    };
+    let mut engine = match engine::Engine::start(link, setup, socket_dir, outer) {
+        Ok(engine) => engine,
+        Err(e) => {
+            log(&e.to_string());
+            if let Ok(socket) = last_words {
+                say_fatal(socket, &e);
+            }
+            return 3;
+        }
+    };
+    engine.run().unwrap_or_else(|e| {
+        log(&e.to_string());
+        engine.fatal(&e);
+        3
+    })
+}
+
+/// Tells the worker why there will be no runner.
+fn say_fatal(mut socket: UnixStream, error: &Error) {
+    let mut bytes = Vec::new();
+    frames::Frame::raw(Kind::Fatal, 0, error.to_string()).encode(&mut bytes);
+    let _ = socket.write_all(&bytes);
+}
+
+/// Waits for the worker's set-up; nothing when the worker leaves before.
+fn first_frame(link: &mut Link) -> Result<Option<Setup>> {
+    use error::Context;
+    loop {
+        if let Some(frame) = link.next().step("frame of the worker")? {
+            return match frame.kind {
+                Kind::Setup => Ok(Some(frame.parse()?)),
+                Kind::Shutdown => Ok(None),
+                other => Err(Error::Protocol(format!("the first frame is a set-up, not {other:?}"))),
+            };
+        }
+        if !link.fill().step("read from the worker")? {
+            return Ok(None);
+        }
+    }
+}
+
+/// One line for whoever runs the worker. Never a job's text.
+pub(crate) fn log(text: &str) {
+    let _ = writeln!(std::io::stderr(), "thermae-runner: {text}");
+}

@@ -1,0 +1,87 @@
+//! One sandbox as the engine sees it, from its making to its end.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use super::active::Active;
+use crate::channel::Channel;
+use crate::inner::Sandbox;
+
+/// Which zygote a sandbox's process is forked from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flavor {
+    /// An interpreter with the harness only.
+    Bare = 0,
+    /// One that holds the preload list too.
+    Loaded = 1,
+}
+
+/// Both flavors.
+pub(super) const FLAVORS: [Flavor; 2] = [Flavor::Bare, Flavor::Loaded];
+
+/// How far a sandbox is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The nursery makes its namespaces.
+    Walling,
+    /// The zygote forks its process.
+    Forking,
+    /// The process joins the namespaces.
+    Joining,
+    /// Ready, and nobody's yet.
+    Spare,
+    /// A run goes on.
+    Running,
+    /// A session between runs.
+    Idle,
+    /// Killed; its end is awaited.
+    Ending,
+}
+
+impl Stage {
+    /// Whether it is being made.
+    pub(super) fn unborn(self) -> bool {
+        matches!(self, Self::Walling | Self::Forking | Self::Joining)
+    }
+}
+
+/// One sandbox.
+pub(super) struct Cell {
+    pub(super) flavor: Flavor,
+    pub(super) stage: Stage,
+    /// When it entered a stage of its making, so that a hang shows.
+    pub(super) since: Instant,
+    /// Its namespaces; `None` before they are made, or without an inner wall.
+    pub(super) sandbox: Option<Sandbox>,
+    /// The job's end of the channel, until a zygote got it.
+    pub(super) child_end: Option<OwnedFd>,
+    pub(super) channel: Channel,
+    /// Whether its process said that it stands in its sandbox.
+    pub(super) joined: bool,
+    /// Its process in the runner's pid namespace; 0 while unknown.
+    pub(super) pid: i32,
+    pub(super) pidfd: Option<OwnedFd>,
+    /// Name of the session that lives here.
+    pub(super) session: Option<String>,
+    pub(super) active: Option<Active>,
+    /// CPU time of the runs before the current one, and of the sandbox's making.
+    pub(super) cpu_before: Duration,
+}
+
+impl Cell {
+    /// Kills all that runs in it.
+    pub(super) fn kill(&self) {
+        if let Some(sandbox) = &self.sandbox {
+            sandbox.kill();
+        }
+        // Without an inner wall, or before its process joined; harmless otherwise.
+        self.signal(rustix::process::Signal::KILL);
+    }
+
+    /// Sends a signal to its process.
+    pub(super) fn signal(&self, signal: rustix::process::Signal) {
+        if let Some(pidfd) = &self.pidfd {
+            let _ = rustix::process::pidfd_send_signal(pidfd, signal);
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! Runs: taken from the worker, put into a sandbox, finished.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, EventFlags};
+use serde::Serialize;
+
+use super::active::{self, Active, Cause, Output, Pumped};
+use super::cell::{Flavor, Stage};
+use super::{Engine, Token};
+use crate::error::Result;
+use crate::frames::{End, Exit, Frame, Kind, Limits, Place, Run, Tool, ToolResult, Usage};
+use crate::sys::{self, Reaped};
+use crate::{limits, scan, watch};
+
+/// A run that has no sandbox yet.
+pub(super) struct Pending {
+    pub(super) number: u32,
+    pub(super) run: Run,
+    pub(super) flavor: Flavor,
+    pub(super) arrived: Instant,
+    /// Whether it ever had to wait.
+    pub(super) waited: bool,
+}
+
+/// First message to a job's process.
+#[derive(Serialize)]
+struct RunMessage<'a> {
+    op: &'static str,
+    code: &'a str,
+    env: &'a BTreeMap<String, String>,
+    tools: &'a [Tool],
+    session: bool,
+    soft_ms: Option<u64>,
+}
+
+/// Whether a waiting run can start.
+enum Slot {
+    Here(u32),
+    Wait,
+    Never(End),
+}
+
+impl Engine {
+    pub(super) fn on_frame(&mut self, frame: Frame) -> Result<()> {
+        let number = frame.run;
+        match frame.kind {
+            Kind::Run => self.accept(number, &frame),
+            Kind::ToolResult => self.on_tool_result(number, &frame.parse::<ToolResult>()?),
+            Kind::Interrupt => {
+                if let Some(cell) = self.runs.get(&number).and_then(|id| self.cells.get(id)) {
+                    cell.signal(rustix::process::Signal::INT);
+                }
+            }
+            Kind::Kill => match self.pending.iter().position(|p| p.number == number) {
+                Some(at) => {
+                    self.pending.remove(at);
+                    self.refuse(number, End::Killed);
+                }
+                None => {
+                    if let Some(&id) = self.runs.get(&number) {
+                        self.condemn(id, Cause::Killed);
+                    }
+                }
+            },
+            Kind::CloseSession => self.close_session(&String::from_utf8_lossy(&frame.body)),
+            Kind::Ping => self.link.push(Kind::Pong, 0, &[]),
+            Kind::Shutdown => self.over = Some(0),
+            other => {
+                return Err(crate::Error::Protocol(format!("a worker does not send {other:?}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, number: u32, frame: &Frame) {
+        let refusal = |reason: String| End::NotStarted { reason };
+        let mut run: Run = match frame.parse() {
+            Ok(run) => run,
+            Err(e) => return self.refuse(number, refusal(format!("the run can't be read: {e}"))),
+        };
+        if run.language != "python" {
+            return self.refuse(number, refusal(format!("unsupported language {:?}", run.language)));
+        }
+        if self.runs.contains_key(&number) || self.pending.iter().any(|p| p.number == number) {
+            return self.refuse(number, refusal(format!("run {number} exists already")));
+        }
+        match bounded(&run.limits, &self.setup.ceiling) {
+            Ok(limits) => run.limits = limits,
+            Err(what) => return self.refuse(number, refusal(format!("limit {what} is zero"))),
+        }
+        let flavor = self.choose(&run.code);
+        self.pending.push_back(Pending { number, run, flavor, arrived: Instant::now(), waited: false });
+    }
+
+    /// The zygote for this program. A loaded one that is not there yet is started for those to come.
+    fn choose(&mut self, code: &str) -> Flavor {
+        if self.broken[Flavor::Loaded as usize] || !scan::imports_any(code, &self.setup.preload) {
+            return Flavor::Bare;
+        }
+        match self.zygote(Flavor::Loaded) {
+            Some(zygote) if zygote.hatched.is_some() => Flavor::Loaded,
+            Some(_) => Flavor::Bare,
+            None => {
+                if let Err(e) = self.start_zygote(Flavor::Loaded) {
+                    crate::log(&format!("loaded zygote: {e}"));
+                    self.broken[Flavor::Loaded as usize] = true;
+                }
+                Flavor::Bare
+            }
+        }
+    }
+
+    /// Ends a run that has nothing to show.
+    pub(super) fn refuse(&mut self, number: u32, end: End) {
+        let exit =
+            Exit { end, error: None, value: None, usage: Usage::default(), phases: BTreeMap::new(), warm: false };
+        let _ = self.link.push_json(Kind::Exit, number, &exit);
+    }
+
+    /// Whether that run waits for a sandbox to be made, not for its session.
+    pub(super) fn needs_sandbox(&self, pending: &Pending) -> bool {
+        match &pending.run.place {
+            Place::Fresh => true,
+            Place::Session { session, .. } => !self.sessions.contains_key(session),
+        }
+    }
+
+    fn slot(&self, pending: &Pending) -> Slot {
+        if let Place::Session { session, create } = &pending.run.place {
+            match self.sessions.get(session).and_then(|id| Some((*id, self.cells.get(id)?))) {
+                Some((id, cell)) if cell.stage == Stage::Idle => return Slot::Here(id),
+                Some(_) => return Slot::Wait,
+                None if !create => return Slot::Never(End::NoSession),
+                None => {}
+            }
+        }
+        let spare = |f: Flavor| self.cells.iter().find(|(_, c)| c.stage == Stage::Spare && c.flavor == f);
+        spare(pending.flavor).map_or(Slot::Wait, |(id, _)| Slot::Here(*id))
+    }
+
+    /// Starts every waiting run that can start.
+    pub(super) fn dispatch(&mut self) {
+        let mut at = 0;
+        while let Some(pending) = self.pending.get_mut(at) {
+            let first = !std::mem::replace(&mut pending.waited, true);
+            let slot = self.slot(&self.pending[at]);
+            match slot {
+                Slot::Wait => at += 1,
+                Slot::Never(end) => {
+                    if let Some(pending) = self.pending.remove(at) {
+                        self.refuse(pending.number, end);
+                    }
+                }
+                Slot::Here(id) => {
+                    if let Some(pending) = self.pending.remove(at)
+                        && let Err(pending) = self.hand_over(id, pending, first)
+                    {
+                        // The sandbox was dead; nothing of the code has run, so another one may take it.
+                        self.pending.insert(at, *pending);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives a run to a sandbox; gives it back when the sandbox turns out to be dead.
+    fn hand_over(&mut self, id: u32, pending: Pending, warm: bool) -> Result<(), Box<Pending>> {
+        let Some(cell) = self.cells.get_mut(&id) else { return Err(Box::new(pending)) };
+        let session = match &pending.run.place {
+            Place::Fresh => None,
+            Place::Session { session, .. } => Some(session.clone()),
+        };
+        let message = RunMessage {
+            op: "run",
+            code: &pending.run.code,
+            env: &pending.run.env,
+            tools: &pending.run.tools,
+            session: session.is_some(),
+            soft_ms: None,
+        };
+        let prepared = (|| -> std::io::Result<_> {
+            let json = serde_json::to_vec(&message)?;
+            let (out, out_end) = active::output_pipe()?;
+            let (err, err_end) = active::output_pipe()?;
+            let stdin = pending.run.stdin.as_ref().filter(|s| !s.is_empty());
+            let (in_end, stdin) = match stdin {
+                None => (None, None),
+                Some(text) => {
+                    let (read, write) = active::input_pipe()?;
+                    (Some(read), Some((write, text.clone().into_bytes(), 0)))
+                }
+            };
+            if let Some(hatched) = self.zygotes[cell.flavor as usize].as_ref().and_then(|z| z.hatched.as_ref()) {
+                limits::apply_run(cell.pid, &pending.run.limits, &self.setup.ceiling, hatched, session.is_none())?;
+            }
+            let in_fd = in_end.as_ref().map_or(self.null.as_fd(), AsFd::as_fd);
+            cell.channel.received = 0;
+            cell.channel.send(&json, &[in_fd, out_end.as_fd(), err_end.as_fd()])?;
+            Ok((out, err, stdin))
+        })();
+        let (out, err, stdin) = match prepared {
+            Ok(pipes) => pipes,
+            Err(e) => {
+                self.cell_gone(id, &format!("hand a run over: {e}"));
+                return Err(Box::new(pending));
+            }
+        };
+        for (pipe, token) in [(&out, Token::Stdout(id)), (&err, Token::Stderr(id))] {
+            let flags = if self.congested { EventFlags::empty() } else { EventFlags::IN };
+            let _ = epoll::add(&self.epoll, pipe, token.data(), flags);
+        }
+        let handed = Instant::now();
+        let mut run = Active {
+            number: pending.number,
+            limits: pending.run.limits,
+            tools: pending.run.tools,
+            session: session.is_some(),
+            warm,
+            arrived: pending.arrived,
+            handed,
+            began: None,
+            outputs: [Output { kind: Kind::Stdout, pipe: Some(out) }, Output { kind: Kind::Stderr, pipe: Some(err) }],
+            output_bytes: 0,
+            stdin,
+            calls: std::collections::HashMap::new(),
+            last_call: 0,
+            cause: None,
+            interrupted: false,
+            next_cpu_check: handed + Duration::from_millis(pending.run.limits.cpu_ms),
+            oom_before: self.oom.as_ref().map_or(0, crate::oom::OomCounter::read),
+            done: None,
+        };
+        if run.feed()
+            && let Some((pipe, ..)) = &run.stdin
+        {
+            let _ = epoll::add(&self.epoll, pipe, Token::Stdin(id).data(), EventFlags::OUT);
+        }
+        cell.cpu_before = sys::cpu_time(cell.pid).unwrap_or_default();
+        cell.stage = Stage::Running;
+        cell.active = Some(run);
+        if let Some(name) = session {
+            cell.session = Some(name.clone());
+            self.sessions.insert(name, id);
+        }
+        self.runs.insert(pending.number, id);
+        if cell.channel.pending() {
+            let flags = EventFlags::IN | EventFlags::OUT;
+            let _ = epoll::modify(&self.epoll, &cell.channel, Token::Channel(id).data(), flags);
+        }
+        Ok(())
+    }
+
+    /// A sandbox that was thought ready is not: a spare is given up, a session closed.
+    fn cell_gone(&mut self, id: u32, reason: &str) {
+        match self.cells.get(&id).map(|c| c.stage) {
+            Some(Stage::Idle) => self.cell_ended(id, None),
+            Some(_) => self.cell_failed(id, reason),
+            None => {}
+        }
+    }
+
+    pub(super) fn on_output(&mut self, id: u32, which: usize) {
+        if self.congested {
+            return;
+        }
+        let Some(run) = self.cells.get_mut(&id).and_then(|c| c.active.as_mut()) else { return };
+        if run.pump(which, &mut self.link) == Pumped::Over {
+            self.condemn(id, Cause::Output);
+        }
+    }
+
+    pub(super) fn on_stdin(&mut self, id: u32) {
+        if let Some(run) = self.cells.get_mut(&id).and_then(|c| c.active.as_mut()) {
+            run.feed();
+        }
+    }
+
+    /// Ends a run by force; its [`Exit`] follows once the kernel says that its process is gone.
+    pub(super) fn condemn(&mut self, id: u32, cause: Cause) {
+        let Some(cell) = self.cells.get_mut(&id) else { return };
+        if let Some(run) = &mut cell.active {
+            run.cause.get_or_insert(cause);
+            if run.cause == Some(Cause::Output) {
+                run.outputs.iter_mut().for_each(|o| o.pipe = None);
+            }
+        }
+        cell.kill();
+    }
+
+    fn close_session(&mut self, name: &str) {
+        match self.sessions.get(name).and_then(|id| Some((*id, self.cells.get_mut(id)?))) {
+            Some((id, cell)) if cell.active.is_some() => self.condemn(id, Cause::Killed),
+            Some((_, cell)) => {
+                cell.stage = Stage::Ending;
+                cell.kill();
+            }
+            None => self.link.push(Kind::SessionClosed, 0, name.as_bytes()),
+        }
+    }
+
+    /// Sends the [`Exit`]. `reaped` is the kernel's word; `None` for a session that lives on.
+    pub(super) fn finish(&mut self, id: u32, reaped: Option<Reaped>) {
+        let now = Instant::now();
+        if reaped.is_some() {
+            // What the process had said before its end.
+            self.on_channel(id, EventFlags::IN);
+        }
+        let Some(cell) = self.cells.get_mut(&id) else { return };
+        let Some(mut run) = cell.active.take() else { return };
+        run.drain(&mut self.link);
+        self.runs.remove(&run.number);
+        cell.stage = if reaped.is_some() { Stage::Ending } else { Stage::Idle };
+        let oom = self.oom.as_ref().map_or(0, crate::oom::OomCounter::read) > run.oom_before;
+        let value = run.done.as_mut().and_then(|d| d.value.take());
+        let (end, error) = run.judge(reaped.map(|r| r.status), oom);
+        let cpu = match &reaped {
+            Some(r) => r.cpu,
+            None => sys::cpu_time(cell.pid).unwrap_or_default(),
+        };
+        let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+        let began = run.began.unwrap_or(now);
+        let usage = Usage {
+            wall_us: micros(now - run.handed),
+            cpu_us: micros(cpu.saturating_sub(cell.cpu_before)),
+            memory_bytes: reaped.map_or_else(|| watch::peak_memory(cell.pid), |r| r.max_rss),
+            output_bytes: run.output_bytes,
+        };
+        let phases = BTreeMap::from([
+            ("acquire".to_string(), micros(run.handed - run.arrived)),
+            ("start".to_string(), micros(began - run.handed)),
+            ("run".to_string(), micros(now - began)),
+            ("collect".to_string(), micros(now.elapsed())),
+        ]);
+        let value = value.filter(|_| matches!(end, End::Exited { .. }));
+        let exit = Exit { end, error, value, usage, phases, warm: run.warm };
+        if let Err(e) = self.link.push_json(Kind::Exit, run.number, &exit) {
+            crate::log(&format!("exit of run {}: {e}", run.number));
+        }
+    }
+}
+
+/// The run's limits, none above the ceiling; or the name of one that is zero.
+fn bounded(asked: &Limits, ceiling: &Limits) -> Result<Limits, &'static str> {
+    let limits = Limits {
+        wall_ms: asked.wall_ms.min(ceiling.wall_ms),
+        grace_ms: asked.grace_ms.min(ceiling.grace_ms),
+        cpu_ms: asked.cpu_ms.min(ceiling.cpu_ms),
+        memory_bytes: asked.memory_bytes.min(ceiling.memory_bytes),
+        pids: asked.pids.min(ceiling.pids),
+        output_bytes: asked.output_bytes.min(ceiling.output_bytes),
+    };
+    let zero = [
+        ("wall_ms", limits.wall_ms),
+        ("cpu_ms", limits.cpu_ms),
+        ("memory_bytes", limits.memory_bytes),
+        ("pids", u64::from(limits.pids)),
+        ("output_bytes", limits.output_bytes),
+    ];
+    match zero.iter().find(|(_, n)| *n == 0) {
+        Some((name, _)) => Err(name),
+        None => Ok(limits),
+    }
+}

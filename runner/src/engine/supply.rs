@@ -1,0 +1,275 @@
+//! Makes zygotes and sandboxes, ahead of the jobs and out of their way.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::EventFlags;
+
+use super::cell::{Cell, FLAVORS, Flavor, Stage};
+use super::{Engine, Token};
+use crate::channel::Channel;
+use crate::error::{Context, Error, Result};
+use crate::frames::{End, Kind};
+use crate::inner::Birth;
+use crate::sys::{Reaped, Status};
+use crate::zygote::{self, Nest, Zygote};
+use crate::{limits, log};
+
+/// A run younger than this has the machine to itself: the next sandbox is made after it, or once it takes longer.
+const HEAD_START: Duration = Duration::from_millis(5);
+
+/// Failures in a row after which waiting runs are told.
+const PATIENCE: u32 = 3;
+
+impl Engine {
+    pub(super) fn zygote(&self, flavor: Flavor) -> Option<&Zygote> {
+        self.zygotes[flavor as usize].as_ref()
+    }
+
+    /// Spare sandboxes of that flavor.
+    pub(super) fn spares(&self, flavor: Flavor) -> usize {
+        self.cells.values().filter(|c| c.flavor == flavor && c.stage == Stage::Spare).count()
+    }
+
+    pub(super) fn start_zygote(&mut self, flavor: Flavor) -> Result<()> {
+        let nest = Nest { python: &self.setup.python, nested: self.wall.is_some(), programs: &self.programs };
+        let preload = if flavor == Flavor::Loaded { self.setup.preload.as_slice() } else { &[] };
+        let zygote = nest.start(preload)?;
+        self.watch(&zygote.control, Token::Zygote(flavor as u32), EventFlags::IN)?;
+        self.zygotes[flavor as usize] = Some(zygote);
+        Ok(())
+    }
+
+    pub(super) fn on_zygote(&mut self, flavor: Flavor) -> Result<()> {
+        let Some(zygote) = &mut self.zygotes[flavor as usize] else { return Ok(()) };
+        zygote.heard = Instant::now();
+        if zygote.hatched.is_none() {
+            let Ok((bytes, _)) = zygote.control.receive() else { return self.hang_up(flavor) };
+            let hatched: zygote::Hatched = serde_json::from_slice(&bytes)?;
+            for missing in &hatched.missing {
+                self.warnings.push(format!("preload: {missing}"));
+            }
+            if hatched.threads > 1 {
+                self.warnings.push(format!("preload: a module started {} threads", hatched.threads - 1));
+            }
+            zygote.hatched = Some(hatched);
+            return Ok(());
+        }
+        match zygote::receive_child(&zygote.control) {
+            Ok(Some((id, Ok(pidfd)))) => self.forked(id, pidfd),
+            Ok(Some((id, Err(errno)))) => {
+                self.cell_failed(id, &format!("fork: {}", std::io::Error::from_raw_os_error(errno)));
+            }
+            Ok(None) => {}
+            Err(_) => return self.hang_up(flavor),
+        }
+        Ok(())
+    }
+
+    /// A zygote closed its socket: its end follows, if it is not there already.
+    fn hang_up(&mut self, flavor: Flavor) -> Result<()> {
+        if let Some(zygote) = self.zygote(flavor) {
+            let _ = rustix::event::epoll::delete(&self.epoll, &zygote.control);
+            crate::sys::kill(zygote.pid);
+        }
+        Ok(())
+    }
+
+    /// Puts another in its place; what it was just making is made anew.
+    pub(super) fn zygote_died(&mut self, flavor: Flavor, status: Status) -> Result<()> {
+        let Some(dead) = self.zygotes[flavor as usize].take() else { return Ok(()) };
+        if dead.hatched.is_none() {
+            let text = format!("{} could not become a zygote: {status:?}", self.setup.python);
+            if flavor == Flavor::Bare {
+                return Err(Error::Protocol(text));
+            }
+            log(&text);
+            self.warnings.push(text);
+            self.broken[flavor as usize] = true;
+            return Ok(());
+        }
+        log(&format!("a zygote ended ({status:?}) and is started anew"));
+        let orphans: Vec<u32> = self
+            .cells
+            .iter()
+            .filter(|(_, c)| c.flavor == flavor && matches!(c.stage, Stage::Forking))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in orphans {
+            self.cell_failed(id, "its zygote ended");
+        }
+        self.start_zygote(flavor)
+    }
+
+    /// Makes as many sandboxes as are waited for, and the spares where that is in nobody's way.
+    pub(super) fn replenish(&mut self) -> Result<()> {
+        let now = Instant::now();
+        if self.retry_at.is_some_and(|at| now < at) {
+            return Ok(());
+        }
+        self.retry_at = None;
+        let quiet = self.cells.values().filter_map(|c| c.active.as_ref()).all(|a| now - a.handed >= HEAD_START);
+        for flavor in FLAVORS {
+            if !self.zygote(flavor).is_some_and(|z| z.hatched.is_some()) {
+                continue;
+            }
+            let waiting = self.pending.iter().filter(|p| p.flavor == flavor && self.needs_sandbox(p)).count();
+            let wanted = waiting + if quiet { self.setup.spares as usize } else { 0 };
+            let unborn = self.cells.values().filter(|c| c.flavor == flavor && c.stage.unborn()).count();
+            let have = self.spares(flavor) + unborn;
+            // Two at a time keep both of a small machine's cores busy; more would only slow the first one down.
+            for _ in have..wanted.min(have + 2usize.saturating_sub(unborn)) {
+                self.conceive(flavor)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins one sandbox.
+    fn conceive(&mut self, flavor: Flavor) -> Result<()> {
+        let id = self.next_cell;
+        self.next_cell += 1;
+        let (channel, child_end) = Channel::pair().step("job's channel")?;
+        self.watch(&channel, Token::Channel(id), EventFlags::IN)?;
+        self.cells.insert(
+            id,
+            Cell {
+                flavor,
+                stage: Stage::Walling,
+                since: Instant::now(),
+                sandbox: None,
+                child_end: Some(child_end),
+                channel,
+                joined: false,
+                pid: 0,
+                pidfd: None,
+                session: None,
+                active: None,
+                cpu_before: Duration::ZERO,
+            },
+        );
+        match &self.wall {
+            Some(wall) => wall.nursery.send(&id.to_le_bytes(), &[]).step("ask the nursery"),
+            None => {
+                self.ask_zygote(id);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn on_nursery(&mut self) -> Result<()> {
+        let Some(wall) = &self.wall else { return Ok(()) };
+        let birth = Birth::receive(&wall.nursery).step("hear from the nursery")?;
+        match birth.outcome {
+            Ok(sandbox) => match self.cells.get_mut(&birth.id) {
+                Some(cell) => {
+                    cell.sandbox = Some(sandbox);
+                    self.ask_zygote(birth.id);
+                }
+                None => sandbox.kill(),
+            },
+            Err(reason) => self.cell_failed(birth.id, &reason),
+        }
+        Ok(())
+    }
+
+    fn ask_zygote(&mut self, id: u32) {
+        let Some(cell) = self.cells.get_mut(&id) else { return };
+        let namespaces = cell.sandbox.as_mut().map(|s| std::mem::take(&mut s.namespaces)).unwrap_or_default();
+        let fds: Vec<OwnedFd> = cell.child_end.take().into_iter().chain(namespaces).collect();
+        cell.stage = Stage::Forking;
+        cell.since = Instant::now();
+        let sent = self.zygotes[cell.flavor as usize].as_ref().map(|z| z.control.send(&id.to_le_bytes(), &fds));
+        if !matches!(sent, Some(Ok(()))) {
+            self.cell_failed(id, "its zygote is gone");
+        }
+    }
+
+    fn forked(&mut self, id: u32, pidfd: OwnedFd) {
+        let pid = pid_of(&pidfd).unwrap_or(0);
+        let Some(cell) = self.cells.get_mut(&id) else {
+            let _ = rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL);
+            return;
+        };
+        (cell.pid, cell.pidfd, cell.stage) = (pid, Some(pidfd), Stage::Joining);
+        if pid <= 0 {
+            return self.cell_failed(id, "its process ended at once");
+        }
+        // The kernel should take a job before the runner or a zygote when memory is short.
+        let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), "900");
+        let hatched = self.zygotes[cell.flavor as usize].as_ref().and_then(|z| z.hatched.as_ref());
+        let bounded = hatched.map(|h| limits::apply_ceiling(pid, &self.setup.ceiling, self.setup.disk_bytes, h));
+        match bounded {
+            Some(Ok(())) => self.settled(id),
+            Some(Err(e)) => self.cell_failed(id, &format!("set its limits: {e}")),
+            None => self.cell_failed(id, "its zygote is gone"),
+        }
+    }
+
+    /// Both the zygote's word and the process's own are needed, and either may come first.
+    pub(super) fn settled(&mut self, id: u32) {
+        if let Some(cell) = self.cells.get_mut(&id)
+            && cell.joined
+            && cell.stage == Stage::Joining
+        {
+            cell.stage = Stage::Spare;
+            self.failures = 0;
+        }
+    }
+
+    /// Gives a sandbox up that never held a run.
+    pub(super) fn cell_failed(&mut self, id: u32, reason: &str) {
+        let Some(cell) = self.cells.remove(&id) else { return };
+        cell.kill();
+        if cell.stage == Stage::Ending {
+            return;
+        }
+        log(&format!("a sandbox could not be made: {reason}"));
+        self.failures += 1;
+        let pause = Duration::from_millis(20 << self.failures.min(6));
+        self.retry_at = Some(Instant::now() + pause);
+        if self.failures >= PATIENCE {
+            while let Some(pending) = self.pending.pop_front() {
+                self.refuse(pending.number, End::NotStarted { reason: format!("no sandbox could be made: {reason}") });
+            }
+        }
+    }
+
+    /// The sandbox's process ended (or its session did): the last word on it.
+    pub(super) fn cell_ended(&mut self, id: u32, reaped: Option<Reaped>) {
+        let Some(cell) = self.cells.get_mut(&id) else { return };
+        if cell.stage.unborn() || cell.stage == Stage::Spare {
+            return self.cell_failed(id, &format!("its process ended: {:?}", reaped.map(|r| r.status)));
+        }
+        if cell.active.is_some() {
+            self.finish(id, reaped);
+        }
+        let Some(cell) = self.cells.remove(&id) else { return };
+        cell.kill();
+        if let Some(name) = &cell.session {
+            self.sessions.remove(name);
+            self.link.push(Kind::SessionClosed, 0, name.as_bytes());
+        }
+        if self.wall.is_none() {
+            self.sweep();
+        }
+    }
+
+    /// Without an inner wall: kills what a job has left behind. Orphans are this process's children.
+    fn sweep(&self) {
+        let me = std::process::id();
+        let children = std::fs::read_to_string(format!("/proc/{me}/task/{me}/children")).unwrap_or_default();
+        for pid in children.split_whitespace().filter_map(|p| p.parse::<i32>().ok()) {
+            let ours = self.zygotes.iter().flatten().any(|z| z.pid == pid) || self.cells.values().any(|c| c.pid == pid);
+            if !ours {
+                crate::sys::kill(pid);
+            }
+        }
+    }
+}
+
+/// The pid behind a pidfd, in this process's pid namespace; not positive once it was reaped.
+fn pid_of(pidfd: impl AsFd) -> Option<i32> {
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_fd().as_raw_fd())).ok()?;
+    info.lines().find_map(|l| l.strip_prefix("Pid:")?.trim().parse().ok())
+}

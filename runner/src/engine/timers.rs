@@ -1,0 +1,138 @@
+//! Clocks: time-outs of runs, watches over CPU and memory, hung zygotes.
+
+use std::time::{Duration, Instant};
+
+use super::Engine;
+use super::active::Cause;
+use super::cell::{FLAVORS, Stage};
+use crate::error::Result;
+use crate::{sys, watch};
+
+/// A fork or a join that takes longer hangs.
+const STALL: Duration = Duration::from_secs(3);
+
+/// A zygote's imports may take this long.
+const HATCHING: Duration = Duration::from_secs(120);
+
+/// How often memory is looked at where the kernel does not bound it.
+const MEMORY_TICK: Duration = Duration::from_millis(25);
+
+/// How often at most CPU time is looked at, once a run may have used it up.
+const CPU_TICK: Duration = Duration::from_millis(5);
+
+/// When spares are made though a run goes on.
+const HEAD_START: Duration = Duration::from_millis(5);
+
+impl Engine {
+    /// When [`Engine::tick`] has something to do next.
+    pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        let mut next: Option<Instant> = self.retry_at;
+        let mut at = |when: Instant| next = Some(next.map_or(when, |n| n.min(when)));
+        for cell in self.cells.values() {
+            if let Some(run) = &cell.active {
+                at(if run.interrupted { run.hard_at() } else { run.soft_at() });
+                at(run.next_cpu_check);
+                if now - run.handed < HEAD_START {
+                    at(run.handed + HEAD_START);
+                }
+            }
+            if cell.stage.unborn() {
+                at(cell.since + STALL);
+            }
+        }
+        for zygote in self.zygotes.iter().flatten().filter(|z| z.hatched.is_none()) {
+            at(zygote.heard + HATCHING);
+        }
+        if let Some(when) = self.next_memory_check {
+            at(when);
+        }
+        next
+    }
+
+    pub(super) fn tick(&mut self, now: Instant) -> Result<()> {
+        let running: Vec<u32> = self.cells.iter().filter(|(_, c)| c.active.is_some()).map(|(id, _)| *id).collect();
+        for &id in &running {
+            self.check_wall(id, now);
+            self.check_cpu(id, now);
+        }
+        self.check_memory(&running, now);
+        self.check_supply(now);
+        Ok(())
+    }
+
+    fn check_wall(&mut self, id: u32, now: Instant) {
+        let Some(cell) = self.cells.get_mut(&id) else { return };
+        let Some(run) = &mut cell.active else { return };
+        if now >= run.hard_at() && run.cause.is_none() {
+            self.condemn(id, Cause::Wall);
+        } else if now >= run.soft_at() && !run.interrupted {
+            run.interrupted = true;
+            cell.signal(rustix::process::Signal::INT);
+        }
+    }
+
+    fn check_cpu(&mut self, id: u32, now: Instant) {
+        let Some(cell) = self.cells.get_mut(&id) else { return };
+        let Some(run) = &mut cell.active else { return };
+        if now < run.next_cpu_check {
+            return;
+        }
+        let limit = Duration::from_millis(run.limits.cpu_ms);
+        let own = sys::cpu_time(cell.pid).unwrap_or_default().saturating_sub(cell.cpu_before);
+        // The clock of the main process is exact, the sum over the sandbox has steps of 10 ms.
+        let all = cell.sandbox.as_ref().map(|s| watch::sample(&s.proc_dir).cpu.saturating_sub(cell.cpu_before));
+        let used = own.max(all.unwrap_or_default());
+        if used >= limit {
+            self.condemn(id, Cause::Cpu);
+        } else {
+            let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+            run.next_cpu_check = now + ((limit - used) / cores).max(CPU_TICK);
+        }
+    }
+
+    fn check_memory(&mut self, running: &[u32], now: Instant) {
+        if self.memory_bounded || running.is_empty() {
+            self.next_memory_check = None;
+            return;
+        }
+        if self.next_memory_check.is_some_and(|at| now < at) {
+            return;
+        }
+        self.next_memory_check = Some(now + MEMORY_TICK);
+        for &id in running {
+            let Some(cell) = self.cells.get(&id) else { continue };
+            let (Some(run), Some(sandbox)) = (&cell.active, &cell.sandbox) else { continue };
+            let zygote = self.zygote(cell.flavor).and_then(|z| z.hatched.as_ref()).map_or(0, |h| h.data);
+            if watch::sample(&sandbox.proc_dir).memory_bytes > run.limits.memory_bytes + zygote {
+                self.condemn(id, Cause::Memory);
+            }
+        }
+    }
+
+    /// What hangs in its making is given up; a zygote that does not answer is replaced.
+    fn check_supply(&mut self, now: Instant) {
+        let stalled: Vec<(u32, Stage)> = self
+            .cells
+            .iter()
+            .filter(|(_, c)| c.stage.unborn() && now >= c.since + STALL)
+            .map(|(id, c)| (*id, c.stage))
+            .collect();
+        for (id, stage) in stalled {
+            if stage == Stage::Forking
+                && let Some(zygote) = self.cells.get(&id).and_then(|c| self.zygote(c.flavor))
+            {
+                // Its end is reaped; then another takes its place.
+                sys::kill(zygote.pid);
+            }
+            self.cell_failed(id, &format!("no progress in {} s", STALL.as_secs()));
+        }
+        for flavor in FLAVORS {
+            if let Some(zygote) = self.zygote(flavor)
+                && zygote.hatched.is_none()
+                && now >= zygote.heard + HATCHING
+            {
+                sys::kill(zygote.pid);
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Pid 1 of one sandbox: prepares its mounts, enters its last user namespace, then sleeps. The kernel reaps for it.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::mount::MountFlags;
+
+use super::Shape;
+use crate::error::{Context, Result};
+use crate::sys;
+
+/// User and group that a job sees itself as.
+pub(crate) const JOB_ID: u32 = 1000;
+
+/// What an init says once it stands in its user namespace.
+pub(super) const UNSHARED: [u8; 1] = *b"u";
+
+/// Files of `/proc` that tell about the machine or other people's doings; covered by `/dev/null`. `/proc` itself is
+/// read-only, and what only root may read is out of reach anyway: no job's user is the machine's root.
+const MASKED_FILES: [&str; 10] = [
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/key-users",
+    "/proc/kallsyms",
+    "/proc/kmsg",
+    "/proc/sched_debug",
+    "/proc/timer_list",
+    "/proc/sysrq-trigger",
+    "/proc/modules",
+    "/proc/latency_stats",
+];
+
+/// Directories of `/proc` covered by an empty one.
+const MASKED_DIRS: [&str; 4] = ["/proc/acpi", "/proc/scsi", "/proc/pressure", "/proc/asound"];
+
+/// The init's life.
+pub(super) fn run(shape: &Shape, mut nursery: UnixStream) -> ! {
+    let word = match prepare(shape) {
+        Ok(()) => UNSHARED.to_vec(),
+        Err(e) => e.to_string().into_bytes(),
+    };
+    let mut go = [0];
+    let released = nursery.write_all(&word).and_then(|()| nursery.read_exact(&mut go));
+    if word != UNSHARED || released.is_err() || sys::drop_capabilities().is_err() {
+        sys::exit(1);
+    }
+    // The job is of the same user: without this it could write into our memory through /proc/1/mem.
+    sys::set_dumpable(false);
+    sys::close_range(0, i32::MAX);
+    sys::reap_and_sleep()
+}
+
+fn prepare(shape: &Shape) -> Result<()> {
+    rustix::system::sethostname(b"sandbox").step("set the sandbox's host name")?;
+    storage(shape.disk_bytes)?;
+    proc_tree()?;
+    sys::unshare(sys::CLONE_NEWUSER).step("the sandbox's user namespace")
+}
+
+/// One sized tmpfs behind all that is writable, so that the size holds for their sum.
+fn storage(bytes: u64) -> Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    let options = format!("size={bytes},nr_inodes={},mode=755\0", bytes / 8192 + 1024);
+    let options = std::ffi::CStr::from_bytes_with_nul(options.as_bytes()).ok();
+    rustix::mount::mount("sandbox", "/tmp", "tmpfs", flags, options).step("mount the sandbox's storage")?;
+    for (from, mode, at) in
+        [("/tmp/w", 0o755, "/workspace"), ("/tmp/s", 0o1777, "/dev/shm"), ("/tmp/t", 0o1777, "/tmp")]
+    {
+        std::fs::DirBuilder::new().mode(mode).create(from).step(format!("make {from}"))?;
+        match rustix::mount::mount_bind(from, at) {
+            // An image need not have the place; a native view always does.
+            Err(Errno::NOENT) => Ok(()),
+            other => other.step(format!("mount {at}")),
+        }?;
+    }
+    Ok(())
+}
+
+fn proc_tree() -> Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount("proc", "/proc", "proc", flags, None).step("mount the sandbox's /proc")?;
+    let masks = MASKED_FILES.iter().map(|f| ("/dev/null", *f)).chain(MASKED_DIRS.iter().map(|d| (EMPTY, *d)));
+    for (from, at) in masks {
+        match rustix::mount::mount_bind(from, at) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(e) => return Err(e).step(format!("mask {at}")),
+        }
+    }
+    let flags = flags | MountFlags::BIND | MountFlags::RDONLY;
+    rustix::mount::mount_remount("/proc", flags, "").step("make /proc read-only")?;
+    debug_assert!(Path::new(EMPTY).is_dir());
+    Ok(())
+}
+
+/// An empty read-only directory of every view.
+const EMPTY: &str = "/sys";

@@ -1,0 +1,123 @@
+//! The inner wall: one user, mount and pid namespace per container where zygotes live, and in it fresh ones per sandbox.
+//!
+//! ```text
+//! runner ──▶ nursery (pid 1 of the inner pid namespace; never saw a job's byte) ──▶ init of each sandbox (pid 1 there)
+//!        └─▶ zygotes ──▶ the job's processes (forked with CLONE_PARENT: the runner's own children, so that their exit
+//!                        status and usage reach it from the kernel without a detour)
+//! ```
+//!
+//! A sandbox's init enters fresh pid, mount, ipc and uts namespaces, prepares the mounts, enters the last user
+//! namespace (whose maps the nursery writes) and sleeps. Its death ends every process of the sandbox.
+
+mod conceal;
+mod init;
+mod nursery;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::mount::MountPropagationFlags;
+
+use crate::error::{Context, Error, Result, USERNS_ADVICE};
+use crate::seqpacket::Packets;
+use crate::sys::{self, Fork};
+
+pub(crate) use nursery::Birth;
+
+/// What every sandbox of this container has in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Shape {
+    /// Bytes of all its writable file systems together.
+    pub(crate) disk_bytes: u64,
+    /// Hide what Docker shows and the native outer wall never had: the whole of `/dev`, `/sys`, `/run`.
+    pub(crate) foreign: bool,
+    /// Directory of the worker's socket, hidden too.
+    pub(crate) socket_dir: Option<String>,
+}
+
+/// The standing inner wall.
+pub(crate) struct Wall {
+    /// Requests to the nursery and its answers.
+    pub(crate) nursery: Packets,
+    /// The nursery's pid, for the reaper.
+    pub(crate) pid: i32,
+}
+
+impl Wall {
+    /// Puts this process into the inner user and mount namespace and starts the nursery in the inner pid namespace.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] where nested namespaces are not allowed.
+    pub(crate) fn raise(shape: &Shape) -> Result<Self> {
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        sys::unshare(sys::CLONE_NEWUSER | sys::CLONE_NEWNS | sys::CLONE_NEWPID).map_err(|source| Error::Forbidden {
+            step: "inner namespaces".into(),
+            source,
+            advice: USERNS_ADVICE,
+        })?;
+        crate::outer::write_maps(std::process::id() as i32, (0, uid), (0, gid), true)?;
+        rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
+            .step("private mounts")?;
+        let (ours, theirs) = Packets::pair().step("nursery's socket")?;
+        match sys::fork(0).step("fork the nursery")? {
+            Fork::Child => {
+                drop(ours);
+                nursery::run(theirs, shape)
+            }
+            Fork::Parent { pid, .. } => Ok(Self { nursery: ours, pid }),
+        }
+    }
+
+    /// Tries the whole wall in a process of its own, so that a refusal leaves this one as it was.
+    ///
+    /// # Errors
+    /// Why a sandbox can't be made here.
+    pub(crate) fn probe(shape: &Shape) -> Result<(), String> {
+        let (mut ours, theirs) = UnixStream::pair().map_err(|e| e.to_string())?;
+        match sys::fork(0) {
+            Err(e) => Err(e.to_string()),
+            Ok(Fork::Child) => {
+                let text = Self::raise(shape)
+                    .map_err(|e| e.to_string())
+                    .and_then(|wall| {
+                        wall.nursery.send(&0u32.to_le_bytes(), &[]).map_err(|e| e.to_string())?;
+                        let birth = Birth::receive(&wall.nursery).map_err(|e| e.to_string())?;
+                        birth.outcome.map(drop)
+                    })
+                    .err()
+                    .unwrap_or_default();
+                let _ = std::io::Write::write_all(&mut &theirs, text.as_bytes());
+                sys::exit(0)
+            }
+            Ok(Fork::Parent { pid, .. }) => {
+                drop(theirs);
+                let mut text = String::new();
+                let read = std::io::Read::read_to_string(&mut ours, &mut text);
+                let _ = sys::wait(pid, true);
+                match read {
+                    Ok(_) if text.is_empty() => Ok(()),
+                    Ok(_) => Err(text),
+                    Err(e) => Err(e.to_string()),
+                }
+            }
+        }
+    }
+}
+
+/// Handles on one sandbox's namespaces and its init.
+#[derive(Debug)]
+pub(crate) struct Sandbox {
+    /// The init; killing it ends everything in the sandbox.
+    pub(crate) init: OwnedFd,
+    /// The sandbox's own `/proc`, which shows its processes only.
+    pub(crate) proc_dir: OwnedFd,
+    /// Pid, mount, ipc, uts and user namespace, in this order; gone once a child has joined them.
+    pub(crate) namespaces: Vec<OwnedFd>,
+}
+
+impl Sandbox {
+    /// Kills every process in it.
+    pub(crate) fn kill(&self) {
+        let _ = rustix::process::pidfd_send_signal(self.init.as_fd(), rustix::process::Signal::KILL);
+    }
+}

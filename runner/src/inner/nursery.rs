@@ -1,0 +1,115 @@
+//! Pid 1 of the inner pid namespace: makes sandboxes' inits on request. Small, and never handed a job's byte, so that
+//! the inits, which are copies of it, hold nothing of any job.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use rustix::mount::MountFlags;
+
+use super::{Sandbox, Shape, conceal, init};
+use crate::error::{Context, Error, Result};
+use crate::seqpacket::Packets;
+use crate::sys::{self, Fork};
+
+/// The nursery's answer to one request.
+pub(crate) struct Birth {
+    /// Number of the request.
+    pub(crate) id: u32,
+    /// The sandbox, or why there is none.
+    pub(crate) outcome: Result<Sandbox, String>,
+}
+
+impl Birth {
+    /// Receives one answer.
+    ///
+    /// # Errors
+    /// The socket's; `UnexpectedEof` when the nursery is gone.
+    pub(crate) fn receive(from: &Packets) -> io::Result<Self> {
+        let (bytes, fds) = from.receive()?;
+        let (id, text) = bytes.split_first_chunk::<4>().ok_or(io::ErrorKind::InvalidData)?;
+        let outcome = match <[OwnedFd; 7]>::try_from(fds) {
+            Ok([init, proc_dir, pid, mnt, ipc, uts, user]) => {
+                Ok(Sandbox { init, proc_dir, namespaces: vec![pid, mnt, ipc, uts, user] })
+            }
+            Err(_) => Err(String::from_utf8_lossy(text).into_owned()),
+        };
+        Ok(Self { id: u32::from_le_bytes(*id), outcome })
+    }
+}
+
+/// The nursery's life. Ends with the runner.
+pub(super) fn run(socket: Packets, shape: &Shape) -> ! {
+    sys::die_with_parent();
+    sys::default_signals();
+    sys::close_all_but(&socket);
+    if let Err(e) = settle(shape) {
+        crate::log(&format!("nursery: {e}"));
+        let _ = socket.send(&[&0u32.to_le_bytes(), e.to_string().as_bytes()].concat(), &[]);
+        sys::exit(1);
+    }
+    loop {
+        let Ok((request, _)) = socket.receive() else { sys::exit(0) };
+        while let Ok(Some(_)) = sys::wait(-1, false) {}
+        let id = request.get(..4).unwrap_or(&[0; 4]);
+        let sent = match birth(shape) {
+            Ok(fds) => socket.send(id, &fds),
+            Err(e) => socket.send(&[id, e.to_string().as_bytes()].concat(), &[]),
+        };
+        if sent.is_err() {
+            sys::exit(1);
+        }
+    }
+}
+
+/// A mount namespace of its own: sandboxes are copied from it, the runner and the zygotes keep theirs.
+fn settle(shape: &Shape) -> Result<()> {
+    rustix::process::umask(rustix::fs::Mode::empty());
+    sys::unshare(sys::CLONE_NEWNS).step("nursery's mount namespace")?;
+    if shape.foreign {
+        conceal::conceal(shape.socket_dir.as_deref())?;
+    }
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount("proc", "/proc", "proc", flags, None).step("mount /proc in the inner pid namespace")?;
+    // Zygotes get pids that no job has: libraries that tell a fork by a changed pid then always notice it.
+    let _ = std::fs::write("/proc/sys/kernel/ns_last_pid", "9000");
+    Ok(())
+}
+
+/// Makes one sandbox; the descriptors are those of [`Sandbox`], in its order.
+fn birth(shape: &Shape) -> Result<Vec<OwnedFd>> {
+    let (mut ours, theirs) = UnixStream::pair().step("init's socket")?;
+    let flags = sys::CLONE_NEWPID | sys::CLONE_NEWNS | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS;
+    match sys::fork(flags).step("fork a sandbox's init")? {
+        Fork::Child => {
+            drop(ours);
+            init::run(shape, theirs)
+        }
+        Fork::Parent { pid, pidfd } => {
+            drop(theirs);
+            let made = adopt(pid, pidfd, &mut ours);
+            if made.is_err() {
+                sys::kill(pid);
+            }
+            made
+        }
+    }
+}
+
+fn adopt(pid: i32, pidfd: OwnedFd, init: &mut UnixStream) -> Result<Vec<OwnedFd>> {
+    let mut word = Vec::from([0u8; 512]);
+    let got = init.read(&mut word).step("hear from a sandbox's init")?;
+    if word[..got] != init::UNSHARED {
+        let text = if got == 0 { "a sandbox's init died".into() } else { String::from_utf8_lossy(&word[..got]) };
+        return Err(Error::Protocol(text.into_owned()));
+    }
+    crate::outer::write_maps(pid, (init::JOB_ID, 0), (init::JOB_ID, 0), true)?;
+    let open = |name: &str| File::open(format!("/proc/{pid}/{name}")).map(OwnedFd::from).step(format!("open {name}"));
+    let mut fds = vec![pidfd, open("root/proc")?];
+    for name in ["ns/pid", "ns/mnt", "ns/ipc", "ns/uts", "ns/user"] {
+        fds.push(open(name)?);
+    }
+    init.write_all(b"g").step("release a sandbox's init")?;
+    Ok(fds)
+}

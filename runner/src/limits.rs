@@ -1,0 +1,78 @@
+//! Resource limits of a job's process, set from outside on the forked process.
+
+use rustix::process::{Pid, Resource, Rlimit};
+
+use crate::frames::Limits;
+use crate::zygote::Hatched;
+
+/// Descriptors that a job may hold.
+const OPEN_FILES: u64 = 1024;
+
+/// Address space beyond the private writable memory: shared mappings, reserved but unused arenas of threads, files.
+const ADDRESS_SLACK: u64 = 4 << 30;
+
+/// Sets what holds for every run in a sandbox of this container.
+pub(crate) fn apply_ceiling(pid: i32, ceiling: &Limits, disk_bytes: u64, zygote: &Hatched) -> rustix::io::Result<()> {
+    set(pid, Resource::Core, 0)?;
+    set(pid, Resource::Nofile, OPEN_FILES)?;
+    set(pid, Resource::Fsize, disk_bytes)?;
+    set(pid, Resource::Msgqueue, 819_200)?;
+    set(pid, Resource::Memlock, 8 << 20)?;
+    set_memory(pid, ceiling, zygote)?;
+    set_pids(pid, ceiling)
+}
+
+/// Lowers to what one run asked for. A session's process lives on, so CPU time is the runner's own watch there.
+pub(crate) fn apply_run(
+    pid: i32,
+    limits: &Limits,
+    ceiling: &Limits,
+    zygote: &Hatched,
+    fresh: bool,
+) -> rustix::io::Result<()> {
+    if limits.memory_bytes < ceiling.memory_bytes {
+        set_memory(pid, limits, zygote)?;
+    }
+    if limits.pids < ceiling.pids {
+        set_pids(pid, limits)?;
+    }
+    if fresh {
+        // Whole seconds, and for each process apart; the runner's watch is finer and counts them together.
+        set(pid, Resource::Cpu, limits.cpu_ms.div_ceil(1000) + 1)?;
+    }
+    Ok(())
+}
+
+fn set_memory(pid: i32, limits: &Limits, zygote: &Hatched) -> rustix::io::Result<()> {
+    set(pid, Resource::Data, zygote.data.saturating_add(limits.memory_bytes))?;
+    set(
+        pid,
+        Resource::As,
+        zygote.vm.saturating_add(limits.memory_bytes.saturating_mul(2)).saturating_add(ADDRESS_SLACK),
+    )
+}
+
+/// The kernel counts per user *and user namespace* since Linux 5.14, and every sandbox has a namespace of its own, so
+/// that this is a limit on the sandbox. Its init counts as one. Before 5.14 it would count other people's processes.
+fn set_pids(pid: i32, limits: &Limits) -> rustix::io::Result<()> {
+    if counts_per_namespace() { set(pid, Resource::Nproc, u64::from(limits.pids) + 1) } else { Ok(()) }
+}
+
+/// Whether this kernel counts processes per user namespace.
+pub(crate) fn counts_per_namespace() -> bool {
+    let uname = rustix::system::uname();
+    let mut parts = uname.release().to_str().unwrap_or("").split('.').map(|p| p.parse::<u32>().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (5, 14)
+}
+
+fn set(pid: i32, what: Resource, value: u64) -> rustix::io::Result<()> {
+    let limit = Rlimit { current: Some(value), maximum: Some(value) };
+    match Pid::from_raw(pid) {
+        // A value above what this process itself may have: the lower one stands already.
+        Some(pid) => match rustix::process::prlimit(Some(pid), what, limit) {
+            Ok(_) | Err(rustix::io::Errno::PERM) => Ok(()),
+            Err(e) => Err(e),
+        },
+        None => Err(rustix::io::Errno::SRCH),
+    }
+}

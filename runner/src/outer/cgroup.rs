@@ -1,0 +1,152 @@
+//! A control group of the container's own, below this process's own group; no other group is touched.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::Spec;
+use crate::oom::OomCounter;
+
+/// Directories made, one per hierarchy (version 1) or one in all (version 2); removed on drop.
+pub(super) struct Group {
+    dirs: Vec<PathBuf>,
+    memory: Option<PathBuf>,
+}
+
+/// Prefix of the groups' names; the supervisor's pid follows, so that a dead one's leavings are known.
+const PREFIX: &str = "thermae-";
+
+impl Group {
+    /// Makes the group and sets its limits.
+    ///
+    /// # Errors
+    /// Where no hierarchy allows it; the text says why.
+    pub(super) fn make(spec: &Spec) -> Result<Self, String> {
+        let own = fs::read_to_string("/proc/self/cgroup").map_err(|e| format!("/proc/self/cgroup: {e}"))?;
+        let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|e| format!("/proc/self/mountinfo: {e}"))?;
+        let mut group = Self { dirs: Vec::new(), memory: None };
+        let mut problem = String::from("no memory hierarchy is mounted");
+        for (controller, limits) in [
+            (
+                "memory",
+                vec![
+                    ("memory.limit_in_bytes", "memory.max", spec.memory_bytes.map(|n| n.to_string())),
+                    ("memory.memsw.limit_in_bytes", "memory.swap.max", None),
+                ],
+            ),
+            ("pids", vec![("pids.max", "pids.max", spec.pids.map(|n| n.to_string()))]),
+        ] {
+            let Some((at, v2)) = locate(&own, &mounts, controller) else { continue };
+            match group.add(&at, v2, &limits) {
+                Ok(dir) if controller == "memory" => group.memory = Some(dir),
+                Ok(_) => {}
+                Err(e) => problem = format!("{}: {e}", at.display()),
+            }
+        }
+        if group.memory.is_some() { Ok(group) } else { Err(problem) }
+    }
+
+    fn add(&mut self, own: &Path, v2: bool, limits: &[(&str, &str, Option<String>)]) -> io::Result<PathBuf> {
+        sweep(own);
+        let dir = own.join(format!("{PREFIX}{}", std::process::id()));
+        if !self.dirs.contains(&dir) {
+            fs::create_dir(&dir)?;
+            self.dirs.push(dir.clone());
+        }
+        for (v1_name, v2_name, value) in limits {
+            if let Some(value) = value {
+                fs::write(dir.join(if v2 { v2_name } else { v1_name }), value)?;
+            }
+        }
+        Ok(dir)
+    }
+
+    /// Puts a process into it.
+    pub(super) fn admit(&self, pid: i32) -> io::Result<()> {
+        self.dirs.iter().try_for_each(|d| fs::write(d.join("cgroup.procs"), pid.to_string()))
+    }
+
+    /// Counts its OOM kills.
+    pub(super) fn oom_counter(&self) -> Option<OomCounter> {
+        OomCounter::open(self.memory.as_deref()?).ok()
+    }
+
+    /// Whether memory is bounded by it.
+    pub(super) fn bounds_memory(&self) -> bool {
+        self.memory.is_some()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The kernel lets go of a group some milliseconds after its last process died.
+        let until = Instant::now() + Duration::from_millis(500);
+        for dir in &self.dirs {
+            while fs::remove_dir(dir).is_err_and(|e| e.raw_os_error() == Some(libc::EBUSY)) && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}
+
+/// Removes empty groups that supervisors killed outright have left below our own group.
+fn sweep(own: &Path) {
+    for entry in fs::read_dir(own).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let dead = name
+            .to_str()
+            .and_then(|n| n.strip_prefix(PREFIX)?.parse::<u32>().ok())
+            .is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
+        if dead {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// Where this process's own group of a controller is mounted, and whether that is version 2.
+fn locate(own: &str, mountinfo: &str, controller: &str) -> Option<(PathBuf, bool)> {
+    let group = |wanted: &dyn Fn(&str) -> bool| {
+        own.lines().find_map(|l| {
+            let mut parts = l.splitn(3, ':').skip(1);
+            parts.next().filter(|c| wanted(c))?;
+            parts.next()
+        })
+    };
+    let mount = |wanted: &dyn Fn(&str, &str) -> bool| {
+        mountinfo.lines().find_map(|l| {
+            let (left, right) = l.split_once(" - ")?;
+            let mut fs = right.split(' ');
+            let (kind, options) = (fs.next()?, fs.nth(1)?);
+            let mut fields = left.split(' ').skip(3);
+            let (root, at) = (fields.next()?, fields.next()?);
+            wanted(kind, options).then(|| (root.to_string(), PathBuf::from(at)))
+        })
+    };
+    let place = |path: &str, (root, at): (String, PathBuf)| {
+        let path = path.strip_prefix(root.trim_end_matches('/')).unwrap_or(path);
+        at.join(path.trim_start_matches('/'))
+    };
+    let has = |list: &str| list.split(',').any(|c| c == controller);
+    if let (Some(path), Some(at)) = (group(&has), mount(&|kind, options| kind == "cgroup" && has(options))) {
+        return Some((place(path, at), false));
+    }
+    let dir = place(group(&str::is_empty)?, mount(&|kind, _| kind == "cgroup2")?);
+    // Version 2 lends a controller only to children of a group that lists it, and a group with processes lends none.
+    let lent = fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap_or_default();
+    lent.split_whitespace().any(|c| c == controller).then_some((dir, true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_one_is_located_below_the_own_group() {
+        let own = "4:memory:/process_api/x\n3:cpuset:/\n0::/\n";
+        let mounts = "35 31 0:31 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n";
+        let (dir, v2) = locate(own, mounts, "memory").unwrap();
+        assert_eq!((dir.as_path(), v2), (Path::new("/sys/fs/cgroup/memory/process_api/x"), false));
+        assert_eq!(locate(own, mounts, "pids"), None);
+    }
+}

@@ -1,0 +1,163 @@
+//! The native backend's outer wall: what a hardened Docker container gives, drawn by the runner itself.
+//!
+//! ```text
+//! supervisor (host namespaces; makes and removes the cgroup) ── waits for ──▶ runner (pid 1 of all-new namespaces)
+//! ```
+//!
+//! With `CAP_SYS_ADMIN` the view is built first and the runner then becomes an unprivileged user of its own, so that it
+//! has no power over its mounts; as an ordinary user the same happens inside a user namespace whose capabilities are
+//! dropped at the end. Either way the runner starts as it would in a container: no capabilities, `no_new_privs`.
+
+mod cgroup;
+mod resolve;
+mod spec;
+mod view;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+use rustix::process::Pid;
+
+use crate::error::{Context, Error, Result, USERNS_ADVICE};
+use crate::oom::OomCounter;
+use crate::sys::{self, Fork};
+
+pub use spec::Spec;
+
+/// What the runner is told about the wall it stands in.
+pub(crate) struct Outer {
+    /// What could not be had, for [`crate::frames::Ready::warnings`].
+    pub(crate) warnings: Vec<String>,
+    /// Counts the kernel's OOM kills in the container's group, where there is one.
+    pub(crate) oom: Option<OomCounter>,
+    /// Whether the kernel bounds the container's memory.
+    pub(crate) memory_bounded: bool,
+}
+
+/// Draws the wall and calls `inside` in it, as pid 1 of the new pid namespace.
+///
+/// The calling process stays outside as the supervisor and returns the runner's exit status.
+///
+/// # Errors
+/// [`Error::Forbidden`] where this machine does not allow it to this user; any failed step otherwise.
+pub(crate) fn enter(spec: &Spec, inside: impl FnOnce(Outer) -> i32) -> Result<i32> {
+    let privileged = rustix::process::geteuid().is_root() && has_sys_admin();
+    let mut warnings = Vec::new();
+    let group = match cgroup::Group::make(spec) {
+        Ok(group) => Some(group),
+        Err(reason) => {
+            warnings.push(format!(
+                "no control group ({reason}): memory is bounded by rlimits and a watch, not by the kernel"
+            ));
+            None
+        }
+    };
+    let (mut ours, theirs) = UnixStream::pair().step("socketpair")?;
+    // An ordinary user needs the user namespace first; the others then belong to it.
+    let flags = if privileged { 0 } else { sys::CLONE_NEWUSER }
+        | sys::CLONE_NEWNS
+        | sys::CLONE_NEWPID
+        | sys::CLONE_NEWNET
+        | sys::CLONE_NEWIPC
+        | sys::CLONE_NEWUTS;
+    let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let pid = match sys::fork(flags) {
+        Err(source) => {
+            return Err(Error::Forbidden { step: "new namespaces".into(), source, advice: USERNS_ADVICE });
+        }
+        Ok(Fork::Child) => {
+            drop(ours);
+            let oom = group.as_ref().and_then(cgroup::Group::oom_counter);
+            let bounded = group.as_ref().is_some_and(cgroup::Group::bounds_memory);
+            std::mem::forget(group);
+            let code = match wall_off(spec, privileged, theirs) {
+                Ok(()) => inside(Outer { warnings, oom, memory_bounded: bounded }),
+                Err(e) => {
+                    crate::log(&format!("outer wall: {e}"));
+                    3
+                }
+            };
+            sys::exit(code)
+        }
+        Ok(Fork::Parent { pid, .. }) => pid,
+    };
+    drop(theirs);
+    if let Some(group) = &group
+        && let Err(e) = group.admit(pid)
+    {
+        crate::log(&format!("control group: {e}"));
+    }
+    if !privileged && let Err(e) = write_maps(pid, (0, ids.0), (0, ids.1), true) {
+        kill(pid);
+        return Err(e);
+    }
+    ours.write_all(b"g").step("release the runner")?;
+    supervise(pid, group)
+}
+
+/// Waits for the runner's end and removes the group; hands a SIGTERM on.
+fn supervise(pid: i32, group: Option<cgroup::Group>) -> Result<i32> {
+    let signals = sys::signal_fd(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT]).step("signalfd")?;
+    loop {
+        if let Some(reaped) = sys::wait(pid, false).step("wait for the runner")? {
+            drop(group);
+            return Ok(match reaped.status {
+                sys::Status::Exited(code) => code,
+                sys::Status::Signaled(signal) => 128 + signal,
+            });
+        }
+        let mut fds = [rustix::event::PollFd::new(&signals, rustix::event::PollFlags::IN)];
+        let _ = rustix::event::poll(&mut fds, None);
+        if sys::drain_signals(std::os::fd::AsFd::as_fd(&signals)) {
+            kill(pid);
+        }
+    }
+}
+
+fn kill(pid: i32) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}
+
+/// In the new namespaces: builds the view, gives up every power.
+fn wall_off(spec: &Spec, privileged: bool, mut parent: UnixStream) -> Result<()> {
+    sys::die_with_parent();
+    let mut go = [0];
+    parent.read_exact(&mut go).step("wait for the supervisor")?;
+    sys::unshare(sys::CLONE_NEWCGROUP).step("new cgroup namespace")?;
+    sys::loopback_up().step("bring loopback up")?;
+    rustix::system::sethostname(b"thermae").step("set the host name")?;
+    view::build(spec, privileged)?;
+    sys::drop_bounding_set();
+    if privileged {
+        let uid = spec.uid.unwrap_or(65534);
+        sys::become_user(uid, uid).step(format!("become user {uid}"))?;
+    }
+    sys::drop_capabilities().step("drop capabilities")?;
+    // The change of user made the process undumpable, which would take its own /proc files away.
+    sys::set_dumpable(true);
+    sys::die_with_parent();
+    Ok(())
+}
+
+/// Writes a child's user and group maps: one id each, `inside` seen for `outside`.
+pub(crate) fn write_maps(pid: i32, uid: (u32, u32), gid: (u32, u32), deny_groups: bool) -> Result<()> {
+    let write = |file: &str, text: String| {
+        fs::write(format!("/proc/{pid}/{file}"), text).map_err(|source| Error::Forbidden {
+            step: format!("write {file}"),
+            source,
+            advice: USERNS_ADVICE,
+        })
+    };
+    if deny_groups {
+        write("setgroups", "deny".into())?;
+    }
+    write("uid_map", format!("{} {} 1", uid.0, uid.1))?;
+    write("gid_map", format!("{} {} 1", gid.0, gid.1))
+}
+
+fn has_sys_admin() -> bool {
+    rustix::thread::capabilities(None).is_ok_and(|c| c.effective.contains(rustix::thread::CapabilitySet::SYS_ADMIN))
+}

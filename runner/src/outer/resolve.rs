@@ -1,0 +1,128 @@
+//! Finds the real interpreter behind shims and virtualenvs, and what has to be visible for it to run.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// An interpreter and the directories it needs.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Interpreter {
+    /// The path to execute: a virtualenv's own `python`, so that its packages are found.
+    pub(super) python: PathBuf,
+    /// What must be shown beyond the system's directories.
+    pub(super) show: Vec<PathBuf>,
+}
+
+/// Always shown by the view (`view.rs`), so never listed.
+const SYSTEM: [&str; 6] = ["/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin"];
+
+/// Resolves `asked`, or finds one: `VIRTUAL_ENV`, then `python3` on `PATH`.
+pub(super) fn interpreter(asked: Option<&Path>) -> Result<Interpreter> {
+    let found = match asked {
+        Some(path) if path.components().count() > 1 => path.to_path_buf(),
+        Some(name) => on_path(name)?,
+        None => match env::var_os("VIRTUAL_ENV").map(|v| PathBuf::from(v).join("bin/python3")) {
+            Some(python) if python.exists() => python,
+            _ => on_path(Path::new("python3"))?,
+        },
+    };
+    let bad = |reason: String| Error::Interpreter { path: found.display().to_string(), reason };
+    let absolute = std::path::absolute(&found).map_err(|e| bad(e.to_string()))?;
+    let python = unshim(&absolute).ok_or_else(|| bad("the shim names no installed version".into()))?;
+    fs::metadata(&python).map_err(|e| bad(e.to_string()))?;
+    let show = needed(&python).map_err(|e| bad(e.to_string()))?;
+    Ok(Interpreter { python, show })
+}
+
+fn on_path(name: &Path) -> Result<PathBuf> {
+    env::var_os("PATH")
+        .iter()
+        .flat_map(env::split_paths)
+        .map(|dir| dir.join(name))
+        .find(|p| p.is_file())
+        .ok_or_else(|| Error::Interpreter { path: name.display().to_string(), reason: "not found on PATH".into() })
+}
+
+/// What a pyenv shim would run: `<root>/versions/<version>/bin/<name>`. Anything else is itself.
+fn unshim(path: &Path) -> Option<PathBuf> {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return Some(path.to_path_buf()) };
+    if dir.file_name().is_none_or(|d| d != "shims") || !dir.with_file_name("versions").is_dir() {
+        return Some(path.to_path_buf());
+    }
+    let root = dir.parent()?;
+    let read = |p: PathBuf| fs::read_to_string(p).ok();
+    let local = || env::current_dir().ok()?.ancestors().find_map(|d| read(d.join(".python-version")));
+    let wanted = env::var("PYENV_VERSION").ok().or_else(local).or_else(|| read(root.join("version")))?;
+    let installed = |v: &str| Some(root.join("versions").join(v).join("bin").join(name)).filter(|p| p.is_file());
+    // `system` means: the next one on PATH that is no shim.
+    wanted.split([':', '\n', ' ']).map(str::trim).filter(|v| !v.is_empty()).find_map(|v| match v {
+        "system" => {
+            env::split_paths(&env::var_os("PATH")?).filter(|d| d != dir).map(|d| d.join(name)).find(|p| p.is_file())
+        }
+        v => installed(v),
+    })
+}
+
+/// Every directory on the interpreter's way: of each link to the binary, the virtualenv's, its home's.
+fn needed(python: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut show: Vec<PathBuf> = Vec::new();
+    let mut add = |path: &Path| {
+        let covered = |by: &Path| path.starts_with(by);
+        if !SYSTEM.iter().any(|s| covered(Path::new(s))) && !show.iter().any(|s| covered(s)) {
+            show.retain(|s| !s.starts_with(path));
+            show.push(path.to_path_buf());
+        }
+    };
+    let prefix = |binary: &Path| binary.parent().and_then(Path::parent).map(Path::to_path_buf);
+    let mut link = python.to_path_buf();
+    for _ in 0..16 {
+        if let Some(p) = prefix(&link) {
+            add(&p);
+        }
+        match fs::read_link(&link) {
+            Ok(target) => link = std::path::absolute(link.parent().unwrap_or(Path::new("/")).join(target))?,
+            Err(_) => break,
+        }
+    }
+    if let Some(p) = prefix(&fs::canonicalize(python)?) {
+        add(&p);
+    }
+    if let Some(venv) = prefix(python)
+        && let Ok(text) = fs::read_to_string(venv.join("pyvenv.cfg"))
+        && let Some(home) = text.lines().find_map(|l| l.strip_prefix("home")?.trim_start().strip_prefix('='))
+        && let Some(base) = Path::new(home.trim()).parent()
+    {
+        add(base);
+        if let Ok(real) = fs::canonicalize(base) {
+            add(&real);
+        }
+    }
+    Ok(show)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_systems_own_interpreter_needs_nothing_more() {
+        assert_eq!(needed(Path::new("/usr/bin/env")).unwrap(), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn a_virtualenv_shows_itself_and_its_home() {
+        let dir = std::env::temp_dir().join(format!("thermae-resolve-{}", std::process::id()));
+        let (base, venv) = (dir.join("base"), dir.join("venv"));
+        for d in [&base, &venv] {
+            fs::create_dir_all(d.join("bin")).unwrap();
+        }
+        fs::write(base.join("bin/python3.11"), "").unwrap();
+        std::os::unix::fs::symlink(base.join("bin/python3.11"), venv.join("bin/python3")).unwrap();
+        fs::write(venv.join("pyvenv.cfg"), format!("home = {}\n", base.join("bin").display())).unwrap();
+        let got = interpreter(Some(&venv.join("bin/python3"))).unwrap();
+        fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(got, Interpreter { python: venv.join("bin/python3"), show: vec![venv, base] });
+    }
+}

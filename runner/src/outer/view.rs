@@ -1,0 +1,170 @@
+//! The file tree that a native container sees: a small read-only root with only what an interpreter needs.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+
+use super::Spec;
+use crate::error::{Context, Result};
+use crate::mounts;
+
+/// The system's directories: shown whole, or as the symbolic links that they are.
+const SYSTEM: [&str; 6] = ["usr", "lib", "lib32", "lib64", "bin", "sbin"];
+
+/// Files and directories of `/etc` that programs need and that say little about the machine. Copied.
+const ETC: [&str; 11] = [
+    "ld.so.cache",
+    "ld.so.conf",
+    "localtime",
+    "timezone",
+    "mime.types",
+    "protocols",
+    "services",
+    "nsswitch.conf",
+    "debian_version",
+    "os-release",
+    "alternatives",
+];
+
+/// Character devices: name, major, minor.
+const DEVICES: [(&str, u32, u32); 5] =
+    [("null", 1, 3), ("zero", 1, 5), ("full", 1, 7), ("random", 1, 8), ("urandom", 1, 9)];
+
+/// Empty directories that sandboxes mount on.
+const MOUNT_POINTS: [&str; 5] = ["proc", "tmp", "workspace", "dev/shm", "sys"];
+
+/// The user that jobs see themselves as.
+pub(crate) const PASSWD: &str = "root:x:0:0:root:/workspace:/bin/sh\nsandbox:x:1000:1000:sandbox:/workspace:/bin/sh\n";
+const GROUP: &str = "root:x:0:\nsandbox:x:1000:\n";
+const HOSTS: &str = "127.0.0.1 localhost\n::1 localhost\n";
+
+/// Builds the view and makes it the root. The old tree is gone afterwards.
+pub(super) fn build(spec: &Spec, privileged: bool) -> Result<()> {
+    rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
+        .step("private mounts")?;
+    let safe = MountFlags::NOSUID | MountFlags::NODEV;
+    // A staging root first, so that the whole old tree, /tmp included, stays reachable as /old while the new one grows.
+    rustix::mount::mount("staging", "/tmp", "tmpfs", safe, c"size=1m,mode=755").step("mount the staging root")?;
+    fs::create_dir("/tmp/old").and_then(|()| fs::create_dir("/tmp/new")).step("staging directories")?;
+    rustix::process::pivot_root("/tmp", "/tmp/old").step("pivot to the staging root")?;
+    rustix::process::chdir("/").step("chdir")?;
+    rustix::mount::mount("root", "/new", "tmpfs", MountFlags::NOSUID, c"size=16m,mode=755")
+        .step("mount the new root")?;
+    let (old, new) = (Path::new("/old"), Path::new("/new"));
+    for name in SYSTEM {
+        show_system(old, new, name).step(format!("show /{name}"))?;
+    }
+    for path in &spec.show {
+        show(old, new, Path::new(path)).step(format!("show {path}"))?;
+    }
+    etc(old, new).step("write /etc")?;
+    for dir in MOUNT_POINTS {
+        fs::create_dir_all(new.join(dir)).step(format!("make /{dir}"))?;
+    }
+    symlink("workspace", new.join("work")).step("link /work")?;
+    devices(old, new, privileged)?;
+    rustix::mount::mount("proc", "/new/proc", "proc", safe | MountFlags::NOEXEC, None).step("mount /proc")?;
+    fs::create_dir(new.join(".old")).step("make the pivot's directory")?;
+    rustix::process::chdir("/new").step("chdir")?;
+    rustix::process::pivot_root(".", ".old").step("pivot to the new root")?;
+    rustix::process::chdir("/").step("chdir")?;
+    rustix::mount::unmount("/.old", UnmountFlags::DETACH).step("leave the old root")?;
+    fs::remove_dir("/.old").step("remove the pivot's directory")?;
+    mounts::make_read_only(&["/proc"]).step("make the view read-only")
+}
+
+fn under(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+fn show_system(old: &Path, new: &Path, name: &str) -> io::Result<()> {
+    match fs::symlink_metadata(old.join(name)) {
+        Err(_) => Ok(()),
+        Ok(meta) if meta.is_symlink() => symlink(fs::read_link(old.join(name))?, new.join(name)),
+        Ok(_) => show(old, new, &Path::new("/").join(name)),
+    }
+}
+
+/// Binds one path of the old tree at its place in the new one.
+fn show(old: &Path, new: &Path, path: &Path) -> io::Result<()> {
+    let source = resolve(old, path)?;
+    let target = under(new, path);
+    if fs::metadata(&source)?.is_dir() {
+        fs::create_dir_all(&target)?;
+    } else {
+        fs::create_dir_all(target.parent().unwrap_or(new))?;
+        fs::write(&target, "")?;
+    }
+    // Recursive: an unprivileged user may not uncover what a mount below hides.
+    Ok(rustix::mount::mount_bind_recursive(&source, &target)?)
+}
+
+/// Follows symbolic links of the old tree as if it were the root.
+fn resolve(old: &Path, path: &Path) -> io::Result<PathBuf> {
+    let mut left: Vec<_> = path.components().rev().map(|c| c.as_os_str().to_os_string()).collect();
+    let mut at = PathBuf::from("/");
+    let mut hops = 0;
+    while let Some(part) = left.pop() {
+        if part == "/" {
+            at = PathBuf::from("/");
+        } else if part == ".." {
+            at.pop();
+        } else if let Ok(target) = fs::read_link(under(old, &at.join(&part))) {
+            hops += 1;
+            if hops > 40 {
+                return Err(io::Error::other("too many symbolic links"));
+            }
+            left.extend(target.components().rev().map(|c| c.as_os_str().to_os_string()));
+        } else {
+            at.push(part);
+        }
+    }
+    Ok(under(old, &at))
+}
+
+fn etc(old: &Path, new: &Path) -> io::Result<()> {
+    let (from, to) = (old.join("etc"), new.join("etc"));
+    fs::create_dir(&to)?;
+    for name in ETC {
+        let Ok(source) = resolve(old, &Path::new("/etc").join(name)) else { continue };
+        if source.is_dir() {
+            fs::create_dir(to.join(name))?;
+            for entry in fs::read_dir(from.join(name))?.flatten() {
+                if let Ok(target) = fs::read_link(entry.path()) {
+                    symlink(target, to.join(name).join(entry.file_name()))?;
+                }
+            }
+        } else if let Ok(bytes) = fs::read(&source) {
+            fs::write(to.join(name), bytes)?;
+        }
+    }
+    fs::write(to.join("passwd"), PASSWD)?;
+    fs::write(to.join("group"), GROUP)?;
+    fs::write(to.join("hosts"), HOSTS)?;
+    fs::write(to.join("hostname"), "thermae\n")
+}
+
+/// A minimal `/dev`: real nodes where that is allowed, else binds of the host's.
+fn devices(old: &Path, new: &Path, privileged: bool) -> Result<()> {
+    let dev = new.join("dev");
+    for (name, major, minor) in DEVICES {
+        let node = dev.join(name);
+        let mode = Mode::from_raw_mode(0o666);
+        let made = privileged && mknodat(CWD, &node, FileType::CharacterDevice, mode, makedev(major, minor)).is_ok();
+        if made {
+            // The process's umask has cut the mode.
+            fs::set_permissions(&node, fs::Permissions::from_mode(0o666)).step("device mode")?;
+        } else {
+            fs::write(&node, "").step("device mount point")?;
+            rustix::mount::mount_bind(old.join("dev").join(name), &node).step(format!("show /dev/{name}"))?;
+        }
+    }
+    for (name, target) in [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")] {
+        symlink(target, dev.join(name)).step("link in /dev")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,267 @@
+"""The zygote: a warm interpreter that jobs' processes are forked from.
+
+It loads the harness and the preload list, freezes its heap, and then forks on request. It is single-threaded and never sees
+a byte of any job: requests carry descriptors only. Descriptor 3 is a sequenced-packet socket to the runner:
+
+  runner -> zygote   first: one JSON object (see `Zygote.__init__`); then per sandbox `u32` number, with descriptors:
+                     the job's end of its channel, and (with the inner wall) its pid, mount, ipc, uts and user namespace
+  zygote -> runner   first: one JSON object `{"python", "preloaded", "missing", "threads", "vm", "data"}`;
+                     then per request `u32` number, `i32` errno; on success the child's pidfd
+
+A child is forked with CLONE_PARENT, which makes it a child of the runner: its exit status and usage reach the runner from the
+kernel. `os.fork` can't do that, so the system call is made here between the interpreter's own fork hooks.
+"""
+
+import array
+import ctypes
+import gc
+import importlib
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import types
+
+CONTROL = 3
+SYS_CLONE = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
+CLONE_PIDFD, CLONE_PARENT = 0x1000, 0x8000
+CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID = 0x200000, 0x1000000
+CLONE_NEWPID, CLONE_NEWNS = 0x20000000, 0x20000
+CLONE_NEWIPC, CLONE_NEWUTS, CLONE_NEWUSER = 0x8000000, 0x4000000, 0x10000000
+PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_GET_TID_ADDRESS = 4, 22, 24, 38, 40
+ROBUST_LIST = {"x86_64": (273, 274), "aarch64": (99, 100)}[os.uname().machine]
+READY = b'{"op":"ready"}'
+
+
+class Filter(ctypes.Structure):
+    """`struct sock_fprog`, with its program kept alive beside it."""
+
+    _fields_ = [("length", ctypes.c_ushort), ("program", ctypes.c_void_p)]
+
+    def __init__(self, code):
+        self.code = ctypes.create_string_buffer(code, len(code))
+        super().__init__(len(code) // 8, ctypes.addressof(self.code))
+
+
+class Kernel:
+    """The system calls that Python lacks. The GIL is kept: the child must own it."""
+
+    def __init__(self):
+        libc = ctypes.PyDLL(None, use_errno=True)
+        api = ctypes.pythonapi
+        self.before, self.in_parent, self.in_child = api.PyOS_BeforeFork, api.PyOS_AfterFork_Parent, api.PyOS_AfterFork_Child
+        for hook in (self.before, self.in_parent, self.in_child):
+            hook.restype = None
+        self.syscall, self.setns, self.prctl = libc.syscall, libc.setns, libc.prctl
+        self.syscall.restype = ctypes.c_long
+        self.syscall.argtypes = [ctypes.c_long] * 6
+        self.setns.argtypes = [ctypes.c_int, ctypes.c_int]
+        self.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+        self.capset = libc.capset
+        self.no_capabilities = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+        self.last_capability = self.count_capabilities()
+        self.pidfd = ctypes.c_int(-1)
+        self.pidfd_at = ctypes.addressof(self.pidfd)
+        self.flags = CLONE_PARENT | CLONE_PIDFD | signal.SIGCHLD
+        # glibc keeps its thread's id in memory and asks the kernel to write it anew at a fork; `raise` uses it.
+        tid = ctypes.c_ulong(0)
+        self.tid_at = 0
+        if self.prctl(PR_GET_TID_ADDRESS, ctypes.addressof(tid), 0, 0, 0) == 0 and tid.value:
+            if ctypes.c_int.from_address(tid.value).value == os.getpid():
+                self.tid_at = tid.value
+                self.flags |= CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID
+        head, size = ctypes.c_ulong(0), ctypes.c_ulong(0)
+        self.syscall(ROBUST_LIST[1], 0, ctypes.addressof(head), ctypes.addressof(size), 0, 0)
+        self.robust = head.value, size.value
+
+    @staticmethod
+    def count_capabilities():
+        try:
+            with open("/proc/sys/kernel/cap_last_cap") as file:
+                return int(file.read())
+        except (OSError, ValueError):
+            return 63
+
+    def check(self, result, what):
+        if result < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, "%s: %s" % (what, os.strerror(number)))
+        return result
+
+    def fork(self):
+        """0 in the child, the pid in the zygote; `self.pidfd` is then the child's."""
+        ctid, tls = (self.tid_at, 0) if SYS_CLONE == 56 else (0, self.tid_at)
+        self.before()
+        pid = self.syscall(SYS_CLONE, self.flags, 0, self.pidfd_at, ctid, tls)
+        if pid == 0:
+            self.in_child()
+            self.syscall(ROBUST_LIST[0], self.robust[0], self.robust[1], 0, 0, 0)
+            return 0
+        number = ctypes.get_errno()
+        self.in_parent()
+        if pid < 0:
+            raise OSError(number, "clone: %s" % os.strerror(number))
+        return pid
+
+    def filter(self, program):
+        self.check(self.prctl(PR_SET_SECCOMP, 2, ctypes.addressof(program), 0, 0), "seccomp")
+
+    def drop_capabilities(self):
+        for capability in range(self.last_capability + 1):
+            if self.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
+                break
+        self.check(self.capset(*self.no_capabilities), "capset")
+
+
+class Zygote:
+    def __init__(self):
+        self.control = socket.socket(fileno=CONTROL)
+        setup = json.loads(self.control.recv(1 << 20))
+        harness = self.load(setup["harness"])
+        self.make_job, self.reply, self.workdir = harness.Harness, struct.Struct("<Ii").pack, setup["workdir"]
+        harness.preload()
+        sys.path[:] = [entry for entry in sys.path if entry]
+        preloaded, missing = [], []
+        for name in setup["preload"]:
+            try:
+                importlib.import_module(name)
+                preloaded.append(name)
+            except Exception as error:
+                missing.append("%s: %s: %s" % (name, type(error).__name__, error))
+        self.random_ssl = sys.modules.get("_ssl") and sys.modules["_ssl"].RAND_add
+        self.random_numpy = "numpy.random" in sys.modules and sys.modules["numpy.random"].seed
+        self.kernel = kernel = Kernel()
+        self.nested = setup["nested"]
+        self.home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if self.nested else -1
+        self.joins = tuple(zip((CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUTS, CLONE_NEWUSER), ("mount", "ipc", "uts", "user")))
+        self.seal = Filter(bytes.fromhex(setup["seal"]))
+        kernel.check(kernel.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+        if not self.nested:
+            kernel.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        for program in ("base", "absent"):
+            kernel.filter(Filter(bytes.fromhex(setup[program])))
+        answer = dict(self.sizes(), python=sys.version.split()[0], preloaded=preloaded, missing=missing)
+        self.silence()
+        gc.collect()
+        gc.disable()
+        gc.freeze()
+        self.control.send(json.dumps(answer).encode())
+
+    @staticmethod
+    def load(parts):
+        for name, source in parts:
+            module = types.ModuleType(name)
+            module.__file__ = "<thermae %s>" % name
+            sys.modules[name] = module
+            exec(compile(source, module.__file__, "exec"), module.__dict__)
+        return module
+
+    @staticmethod
+    def sizes():
+        sizes = {"vm": 0, "data": 0, "threads": 1}
+        with open("/proc/self/status") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                if key in ("VmSize", "VmData"):
+                    sizes[key[2:].lower().replace("size", "vm")] = int(value.split()[0]) * 1024
+                elif key == "Threads":
+                    sizes["threads"] = int(value)
+        return sizes
+
+    @staticmethod
+    def silence():
+        """Whatever libraries said while they loaded is said; children must find nothing to write it to."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        null = os.open("/dev/null", os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        if null > 2:
+            os.close(null)
+
+    def serve(self):
+        """Fork on request; returns the channel in a child that stands in its sandbox."""
+        space = socket.CMSG_SPACE(6 * 4)
+        while True:
+            request, control, _flags, _address = self.control.recvmsg(16, space, socket.MSG_CMSG_CLOEXEC)
+            if not request:
+                os._exit(0)
+            fds = array.array("i")
+            for _level, _type, data in control:
+                fds.frombytes(data[: len(data) // 4 * 4])
+            number, problem = struct.unpack("<I", request)[0], 0
+            try:
+                if self.fork(fds) == 0:
+                    return fds
+            except OSError as error:
+                problem = error.errno or 5
+            for fd in fds:
+                os.close(fd)
+            self.answer(number, problem)
+
+    def fork(self, fds):
+        kernel = self.kernel
+        if not self.nested:
+            return kernel.fork()
+        kernel.check(kernel.setns(fds[1], CLONE_NEWPID), "join the pid namespace")
+        try:
+            pid = kernel.fork()
+        except BaseException:
+            kernel.setns(self.home, CLONE_NEWPID)
+            raise
+        if pid:
+            kernel.check(kernel.setns(self.home, CLONE_NEWPID), "leave the pid namespace")
+        return pid
+
+    def answer(self, number, problem):
+        if problem:
+            self.control.send(self.reply(number, problem))
+        else:
+            pidfd = self.kernel.pidfd.value
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", pidfd))]
+            self.control.sendmsg([self.reply(number, 0)], rights)
+            os.close(pidfd)
+
+    def become_job(self, fds):
+        """The child's way into its sandbox: join, drop, close, seal; then it waits for its program."""
+        kernel, channel = self.kernel, fds[0]
+        try:
+            os.setsid()
+            if self.nested:
+                for fd, (kind, name) in zip(fds[2:], self.joins):
+                    kernel.check(kernel.setns(fd, kind), name)
+            os.chdir(self.workdir)
+            kernel.drop_capabilities()
+            self.control.detach()
+            os.closerange(3, channel)
+            os.closerange(channel + 1, 1 << 20)
+            kernel.filter(self.seal)
+            if self.random_ssl:
+                self.random_ssl(os.urandom(32), 32.0)
+            if self.random_numpy:
+                self.random_numpy()
+            job = self.make_job(channel)
+            os.write(job.channel.fd, struct.pack("<I", len(READY)) + READY)
+        except BaseException as error:
+            text = json.dumps({"op": "failed", "reason": "%s: %s" % (type(error).__name__, error)}).encode()
+            try:
+                os.write(channel, struct.pack("<I", len(text)) + text)
+            finally:
+                os._exit(70)
+        return job
+
+
+def main():
+    zygote = Zygote()
+    fds = zygote.serve()
+    job = zygote.become_job(fds)
+    del zygote, fds
+    try:
+        job.serve()
+    except BaseException:
+        os._exit(70)
+
+
+main()

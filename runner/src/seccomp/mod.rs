@@ -1,0 +1,105 @@
+//! The job's system-call filter: the table as data, and its compilation to three stacked programs.
+//!
+//! seccompiler has one action per filter, and a filter costs time to load, so the work is split:
+//!
+//! 1. `base`, loaded once into each zygote and inherited by its children: default deny (EPERM), allows the table;
+//! 2. `absent`, likewise: what must look unknown to libc (ENOSYS), so that it falls back;
+//! 3. `seal`, small, loaded into each child as its last step: takes back what joining a sandbox needed.
+
+mod table;
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+};
+
+use crate::error::{Error, Result};
+use table::{Arg, Entry, Test};
+
+/// The three programs as the kernel takes them: arrays of `struct sock_filter` in this machine's byte order.
+pub(crate) struct Programs {
+    /// Default deny.
+    pub(crate) base: Vec<u8>,
+    /// ENOSYS for some.
+    pub(crate) absent: Vec<u8>,
+    /// The last step of a child.
+    pub(crate) seal: Vec<u8>,
+}
+
+impl Programs {
+    /// Compiles the tables.
+    ///
+    /// # Errors
+    /// When a table is malformed: a unit test keeps that from happening.
+    pub(crate) fn compile() -> Result<Self> {
+        let deny = SeccompAction::Errno(libc::EPERM as u32);
+        let absent = SeccompAction::Errno(libc::ENOSYS as u32);
+        let (allowed, missing, sealed) = (table::allowed(), table::absent(), table::sealed());
+        Ok(Self {
+            base: bytes(&program(&allowed, deny.clone(), SeccompAction::Allow)?),
+            absent: bytes(&program(&missing, SeccompAction::Allow, absent)?),
+            seal: bytes(&program(&sealed, SeccompAction::Allow, deny)?),
+        })
+    }
+}
+
+fn program(entries: &[Entry], otherwise: SeccompAction, on_match: SeccompAction) -> Result<BpfProgram> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    for entry in entries {
+        for &call in entry.calls {
+            let chain = rules.entry(call).or_default();
+            if !entry.when.is_empty() {
+                let conditions = entry.when.iter().map(condition).collect::<Result<Vec<_>>>()?;
+                chain.push(SeccompRule::new(conditions)?);
+            }
+        }
+    }
+    let arch: TargetArch = std::env::consts::ARCH.try_into()?;
+    Ok(SeccompFilter::new(rules, otherwise, on_match, arch)?.try_into()?)
+}
+
+fn condition(arg: &Arg) -> Result<SeccompCondition> {
+    let (op, value) = match arg.test {
+        Test::Is(v) => (SeccompCmpOp::Eq, v),
+        Test::Not(v) => (SeccompCmpOp::Ne, v),
+        Test::Masked(mask, v) => (SeccompCmpOp::MaskedEq(mask), v),
+    };
+    SeccompCondition::new(arg.index, SeccompCmpArgLen::Dword, op, value).map_err(Error::from)
+}
+
+fn bytes(program: &BpfProgram) -> Vec<u8> {
+    program
+        .iter()
+        .flat_map(|i| {
+            let [a, b] = i.code.to_ne_bytes();
+            let [c, d, e, f] = i.k.to_ne_bytes();
+            [a, b, i.jt, i.jf, c, d, e, f]
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_compile_within_the_kernels_bound() {
+        let programs = Programs::compile().unwrap();
+        for (name, code) in [("base", &programs.base), ("absent", &programs.absent), ("seal", &programs.seal)] {
+            assert!((8..=4096 * 8).contains(&code.len()), "{name}: {} instructions", code.len() / 8);
+        }
+    }
+
+    #[test]
+    fn no_call_is_both_free_and_conditional() {
+        // An unconditional entry would silently swallow the condition of another.
+        let mut seen: BTreeMap<i64, bool> = BTreeMap::new();
+        for entry in table::allowed() {
+            for &call in entry.calls {
+                let free = entry.when.is_empty();
+                assert_eq!(*seen.entry(call).or_insert(free), free, "call {call} ({})", entry.why);
+            }
+        }
+    }
+}

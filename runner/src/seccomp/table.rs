@@ -1,0 +1,467 @@
+//! What a job may ask of the kernel, each group with its reason. Everything else is refused with EPERM.
+//!
+//! Refused on purpose, among others: namespaces and mounts (the walls), `ptrace` and `process_vm_*` (other processes'
+//! memory), `bpf`, `perf_event_open`, `userfaultfd`, `io_uring_*` (kernel attack surface), `keyctl` and friends (keys are
+//! not namespaced), `AF_NETLINK`, `AF_PACKET`, `AF_VSOCK`, `AF_ALG` (sockets past the network wall), `TIOCSTI` (typing
+//! into a terminal), clocks, modules, `kexec`, swap, quotas.
+
+use libc::c_long;
+
+/// A group of calls, allowed or matched alike.
+pub(super) struct Entry {
+    /// Their numbers.
+    pub(super) calls: &'static [c_long],
+    /// All must hold; none means always.
+    pub(super) when: Vec<Arg>,
+    /// Why it is in the table: for its readers, and for the tests that check it.
+    #[cfg_attr(not(test), expect(dead_code, reason = "said to people"))]
+    pub(super) why: &'static str,
+}
+
+/// A test on one argument, its low 32 bits.
+pub(super) struct Arg {
+    /// Which, from 0.
+    pub(super) index: u8,
+    /// What must hold.
+    pub(super) test: Test,
+}
+
+/// Tests that the filter language has.
+pub(super) enum Test {
+    /// Equal.
+    Is(u64),
+    /// Not equal.
+    Not(u64),
+    /// Equal after masking.
+    Masked(u64, u64),
+}
+
+fn free(why: &'static str, calls: &'static [c_long]) -> Entry {
+    Entry { calls, when: Vec::new(), why }
+}
+
+fn when(why: &'static str, calls: &'static [c_long], index: u8, test: Test) -> Entry {
+    Entry { calls, when: vec![Arg { index, test }], why }
+}
+
+const NAMESPACES: u64 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u64;
+
+/// `prctl` options of programs and libraries, and of a child that joins its sandbox (the seal takes those back).
+const PRCTL: [i32; 17] = [
+    libc::PR_SET_PDEATHSIG,
+    libc::PR_GET_PDEATHSIG,
+    libc::PR_GET_DUMPABLE,
+    libc::PR_SET_NAME,
+    libc::PR_GET_NAME,
+    libc::PR_SET_TIMERSLACK,
+    libc::PR_GET_TIMERSLACK,
+    libc::PR_SET_NO_NEW_PRIVS,
+    libc::PR_GET_NO_NEW_PRIVS,
+    libc::PR_SET_CHILD_SUBREAPER,
+    libc::PR_GET_CHILD_SUBREAPER,
+    libc::PR_SET_THP_DISABLE,
+    libc::PR_GET_THP_DISABLE,
+    libc::PR_CAPBSET_READ,
+    libc::PR_SET_VMA,
+    libc::PR_CAPBSET_DROP,
+    libc::PR_SET_SECCOMP,
+];
+
+/// Allowed by the base filter.
+pub(super) fn allowed() -> Vec<Entry> {
+    let mut table = vec![
+        free(
+            "read and write what is open",
+            &[
+                libc::SYS_read,
+                libc::SYS_write,
+                libc::SYS_readv,
+                libc::SYS_writev,
+                libc::SYS_pread64,
+                libc::SYS_pwrite64,
+                libc::SYS_preadv,
+                libc::SYS_pwritev,
+                libc::SYS_preadv2,
+                libc::SYS_pwritev2,
+                libc::SYS_lseek,
+                libc::SYS_sendfile,
+                libc::SYS_splice,
+                libc::SYS_tee,
+                libc::SYS_vmsplice,
+                libc::SYS_copy_file_range,
+                libc::SYS_readahead,
+                libc::SYS_fadvise64,
+                libc::SYS_fsync,
+                libc::SYS_fdatasync,
+                libc::SYS_sync_file_range,
+                libc::SYS_syncfs,
+                libc::SYS_ftruncate,
+                libc::SYS_fallocate,
+            ],
+        ),
+        free(
+            "open, close and copy descriptors",
+            &[
+                libc::SYS_openat,
+                libc::SYS_openat2,
+                libc::SYS_close,
+                libc::SYS_close_range,
+                libc::SYS_dup,
+                libc::SYS_dup3,
+                libc::SYS_fcntl,
+                libc::SYS_pipe2,
+                libc::SYS_eventfd2,
+                libc::SYS_timerfd_create,
+                libc::SYS_timerfd_settime,
+                libc::SYS_timerfd_gettime,
+                libc::SYS_signalfd4,
+                libc::SYS_memfd_create,
+                libc::SYS_pidfd_open,
+                libc::SYS_pidfd_send_signal,
+                libc::SYS_inotify_init1,
+                libc::SYS_inotify_add_watch,
+                libc::SYS_inotify_rm_watch,
+                libc::SYS_flock,
+            ],
+        ),
+        free(
+            "walk and change the sandbox's files",
+            &[
+                libc::SYS_newfstatat,
+                libc::SYS_fstat,
+                libc::SYS_statx,
+                libc::SYS_statfs,
+                libc::SYS_fstatfs,
+                libc::SYS_getdents64,
+                libc::SYS_getcwd,
+                libc::SYS_chdir,
+                libc::SYS_fchdir,
+                libc::SYS_readlinkat,
+                libc::SYS_faccessat,
+                libc::SYS_faccessat2,
+                libc::SYS_mkdirat,
+                libc::SYS_mknodat,
+                libc::SYS_unlinkat,
+                libc::SYS_renameat2,
+                libc::SYS_linkat,
+                libc::SYS_symlinkat,
+                libc::SYS_fchmod,
+                libc::SYS_fchmodat,
+                libc::SYS_fchown,
+                libc::SYS_fchownat,
+                libc::SYS_truncate,
+                libc::SYS_utimensat,
+                libc::SYS_umask,
+                libc::SYS_getxattr,
+                libc::SYS_lgetxattr,
+                libc::SYS_fgetxattr,
+                libc::SYS_listxattr,
+                libc::SYS_llistxattr,
+                libc::SYS_flistxattr,
+                libc::SYS_setxattr,
+                libc::SYS_lsetxattr,
+                libc::SYS_fsetxattr,
+                libc::SYS_removexattr,
+                libc::SYS_lremovexattr,
+                libc::SYS_fremovexattr,
+                libc::SYS_sync,
+            ],
+        ),
+        free(
+            "memory",
+            &[
+                libc::SYS_mmap,
+                libc::SYS_munmap,
+                libc::SYS_mremap,
+                libc::SYS_mprotect,
+                libc::SYS_madvise,
+                libc::SYS_brk,
+                libc::SYS_msync,
+                libc::SYS_mincore,
+                libc::SYS_mlock,
+                libc::SYS_mlock2,
+                libc::SYS_munlock,
+                libc::SYS_mlockall,
+                libc::SYS_munlockall,
+                libc::SYS_membarrier,
+                libc::SYS_get_mempolicy,
+                libc::SYS_pkey_alloc,
+                libc::SYS_pkey_free,
+                libc::SYS_pkey_mprotect,
+            ],
+        ),
+        free(
+            "processes, threads and their ends",
+            &[
+                libc::SYS_execve,
+                libc::SYS_execveat,
+                libc::SYS_exit,
+                libc::SYS_exit_group,
+                libc::SYS_wait4,
+                libc::SYS_waitid,
+                libc::SYS_getpid,
+                libc::SYS_getppid,
+                libc::SYS_gettid,
+                libc::SYS_getpgid,
+                libc::SYS_setpgid,
+                libc::SYS_getsid,
+                libc::SYS_setsid,
+                libc::SYS_set_tid_address,
+                libc::SYS_set_robust_list,
+                libc::SYS_get_robust_list,
+                libc::SYS_rseq,
+                libc::SYS_futex,
+                libc::SYS_futex_waitv,
+                // An ENOSYS of the second filter: libc then uses clone, whose flags a filter can see.
+                libc::SYS_clone3,
+            ],
+        ),
+        free(
+            "signals",
+            &[
+                libc::SYS_rt_sigaction,
+                libc::SYS_rt_sigprocmask,
+                libc::SYS_rt_sigreturn,
+                libc::SYS_rt_sigpending,
+                libc::SYS_rt_sigsuspend,
+                libc::SYS_rt_sigtimedwait,
+                libc::SYS_rt_sigqueueinfo,
+                libc::SYS_rt_tgsigqueueinfo,
+                libc::SYS_sigaltstack,
+                libc::SYS_kill,
+                libc::SYS_tkill,
+                libc::SYS_tgkill,
+                libc::SYS_restart_syscall,
+            ],
+        ),
+        free(
+            "time",
+            &[
+                libc::SYS_clock_gettime,
+                libc::SYS_clock_getres,
+                libc::SYS_clock_nanosleep,
+                libc::SYS_nanosleep,
+                libc::SYS_gettimeofday,
+                libc::SYS_times,
+                libc::SYS_getitimer,
+                libc::SYS_setitimer,
+                libc::SYS_timer_create,
+                libc::SYS_timer_settime,
+                libc::SYS_timer_gettime,
+                libc::SYS_timer_getoverrun,
+                libc::SYS_timer_delete,
+            ],
+        ),
+        free(
+            "waiting for several",
+            &[
+                libc::SYS_ppoll,
+                libc::SYS_pselect6,
+                libc::SYS_epoll_create1,
+                libc::SYS_epoll_ctl,
+                libc::SYS_epoll_pwait,
+                libc::SYS_epoll_pwait2,
+            ],
+        ),
+        free(
+            "scheduling of its own",
+            &[
+                libc::SYS_sched_yield,
+                libc::SYS_sched_getaffinity,
+                libc::SYS_sched_setaffinity,
+                libc::SYS_sched_getparam,
+                libc::SYS_sched_getscheduler,
+                libc::SYS_sched_getattr,
+                libc::SYS_sched_get_priority_max,
+                libc::SYS_sched_get_priority_min,
+                libc::SYS_sched_rr_get_interval,
+                libc::SYS_sched_setscheduler,
+                libc::SYS_sched_setparam,
+                libc::SYS_getpriority,
+                libc::SYS_setpriority,
+                libc::SYS_ioprio_get,
+                libc::SYS_getcpu,
+            ],
+        ),
+        free(
+            "who and where it is",
+            &[
+                libc::SYS_getuid,
+                libc::SYS_geteuid,
+                libc::SYS_getgid,
+                libc::SYS_getegid,
+                libc::SYS_getresuid,
+                libc::SYS_getresgid,
+                libc::SYS_getgroups,
+                libc::SYS_uname,
+                libc::SYS_sysinfo,
+                libc::SYS_getrusage,
+                libc::SYS_getrlimit,
+                libc::SYS_setrlimit,
+                libc::SYS_prlimit64,
+                libc::SYS_capget,
+                libc::SYS_getrandom,
+            ],
+        ),
+        free(
+            "ids may only be set to what they are: nothing is mapped but one",
+            &[
+                libc::SYS_setuid,
+                libc::SYS_setgid,
+                libc::SYS_setreuid,
+                libc::SYS_setregid,
+                libc::SYS_setresuid,
+                libc::SYS_setresgid,
+                libc::SYS_setfsuid,
+                libc::SYS_setfsgid,
+            ],
+        ),
+        free(
+            "sockets that are open; making one is below",
+            &[
+                libc::SYS_bind,
+                libc::SYS_listen,
+                libc::SYS_accept,
+                libc::SYS_accept4,
+                libc::SYS_connect,
+                libc::SYS_getsockname,
+                libc::SYS_getpeername,
+                libc::SYS_getsockopt,
+                libc::SYS_setsockopt,
+                libc::SYS_sendto,
+                libc::SYS_recvfrom,
+                libc::SYS_sendmsg,
+                libc::SYS_recvmsg,
+                libc::SYS_sendmmsg,
+                libc::SYS_recvmmsg,
+                libc::SYS_shutdown,
+            ],
+        ),
+        free(
+            "System V and POSIX interprocess communication: the sandbox has an ipc namespace of its own",
+            &[
+                libc::SYS_shmget,
+                libc::SYS_shmat,
+                libc::SYS_shmdt,
+                libc::SYS_shmctl,
+                libc::SYS_semget,
+                libc::SYS_semop,
+                libc::SYS_semtimedop,
+                libc::SYS_semctl,
+                libc::SYS_msgget,
+                libc::SYS_msgsnd,
+                libc::SYS_msgrcv,
+                libc::SYS_msgctl,
+                libc::SYS_mq_open,
+                libc::SYS_mq_unlink,
+                libc::SYS_mq_timedsend,
+                libc::SYS_mq_timedreceive,
+                libc::SYS_mq_notify,
+                libc::SYS_mq_getsetattr,
+            ],
+        ),
+        free("a child joins its sandbox; sealed afterwards", &[libc::SYS_setns, libc::SYS_capset]),
+        when("new processes and threads, never new namespaces", &[libc::SYS_clone], 0, Test::Masked(NAMESPACES, 0)),
+        when("what personality it has", &[libc::SYS_personality], 0, Test::Is(0xffff_ffff)),
+        when("the default personality", &[libc::SYS_personality], 0, Test::Is(0)),
+        Entry {
+            calls: &[libc::SYS_ioctl],
+            when: [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCCONS, libc::TIOCSETD]
+                .iter()
+                .map(|&request| Arg { index: 1, test: Test::Not(request as u64) })
+                .collect(),
+            why: "terminals and file systems, but no typing into a terminal",
+        },
+    ];
+    for family in [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6] {
+        let calls = &[libc::SYS_socket, libc::SYS_socketpair];
+        table.push(when("sockets of families that stay within the walls", calls, 0, Test::Is(family as u64)));
+    }
+    for option in PRCTL {
+        table.push(when("a process names and limits itself", &[libc::SYS_prctl], 0, Test::Is(option as u64)));
+    }
+    table.extend(legacy());
+    table
+}
+
+/// Calls that only older architectures have besides their `…at` forms.
+#[cfg(target_arch = "x86_64")]
+fn legacy() -> Vec<Entry> {
+    vec![free(
+        "older forms of the above",
+        &[
+            libc::SYS_open,
+            libc::SYS_creat,
+            libc::SYS_stat,
+            libc::SYS_lstat,
+            libc::SYS_access,
+            libc::SYS_readlink,
+            libc::SYS_mkdir,
+            libc::SYS_rmdir,
+            libc::SYS_unlink,
+            libc::SYS_rename,
+            libc::SYS_renameat,
+            libc::SYS_link,
+            libc::SYS_symlink,
+            libc::SYS_chmod,
+            libc::SYS_chown,
+            libc::SYS_lchown,
+            libc::SYS_mknod,
+            libc::SYS_getdents,
+            libc::SYS_utime,
+            libc::SYS_utimes,
+            libc::SYS_futimesat,
+            libc::SYS_dup2,
+            libc::SYS_pipe,
+            libc::SYS_eventfd,
+            libc::SYS_signalfd,
+            libc::SYS_inotify_init,
+            libc::SYS_poll,
+            libc::SYS_select,
+            libc::SYS_epoll_create,
+            libc::SYS_epoll_wait,
+            libc::SYS_fork,
+            libc::SYS_vfork,
+            libc::SYS_getpgrp,
+            libc::SYS_pause,
+            libc::SYS_alarm,
+            libc::SYS_time,
+            libc::SYS_arch_prctl,
+        ],
+    )]
+}
+
+/// Newer architectures have no older forms.
+#[cfg(not(target_arch = "x86_64"))]
+fn legacy() -> Vec<Entry> {
+    vec![free("older form of renameat2", &[libc::SYS_renameat])]
+}
+
+/// Must look unknown: libc falls back to calls whose arguments a filter can see.
+pub(super) fn absent() -> Vec<Entry> {
+    vec![free("its flags are in memory, out of a filter's sight", &[libc::SYS_clone3])]
+}
+
+/// Taken back once a child stands in its sandbox.
+pub(super) fn sealed() -> Vec<Entry> {
+    let mut table = vec![
+        free("namespaces are joined once", &[libc::SYS_setns]),
+        free("capabilities are dropped once", &[libc::SYS_capset]),
+        when(
+            "a child of the job's is no child of the runner's",
+            &[libc::SYS_clone],
+            0,
+            Test::Masked(libc::CLONE_PARENT as u64, libc::CLONE_PARENT as u64),
+        ),
+    ];
+    for option in [libc::PR_SET_SECCOMP, libc::PR_CAPBSET_DROP] {
+        table.push(when("no filters and sets of its own", &[libc::SYS_prctl], 0, Test::Is(option as u64)));
+    }
+    table
+}

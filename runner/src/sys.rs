@@ -1,0 +1,283 @@
+//! The only unsafe code of this crate: system calls that no safe wrapper offers.
+//!
+//! The runner is single-threaded in every process it forks before an `exec`, so that a forked child may run any code.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// Flags of `clone` and `unshare` for new namespaces.
+pub(crate) use libc::{
+    CLONE_NEWCGROUP, CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS,
+};
+
+/// Which side of a [`fork`] runs.
+pub(crate) enum Fork {
+    /// The new process.
+    Child,
+    /// The caller, with a handle on the child.
+    Parent {
+        /// In the caller's pid namespace.
+        pid: i32,
+        /// Readable once the child ended.
+        pidfd: OwnedFd,
+    },
+}
+
+fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Forks, into new namespaces where `flags` name some.
+pub(crate) fn fork(flags: i32) -> io::Result<Fork> {
+    let mut pidfd: RawFd = -1;
+    let flags = (flags | libc::CLONE_PIDFD | libc::SIGCHLD) as libc::c_ulong;
+    // SAFETY: without CLONE_VM the child has its own copy of everything and returns here on a copy of this stack;
+    // `pidfd` is a live int that the kernel fills in the parent. The process is single-threaded (module docs).
+    let pid = check(unsafe { libc::syscall(libc::SYS_clone, flags, 0usize, &raw mut pidfd, 0usize, 0usize) })?;
+    if pid == 0 {
+        return Ok(Fork::Child);
+    }
+    // SAFETY: the kernel has just made this descriptor for us.
+    Ok(Fork::Parent { pid: pid as i32, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } })
+}
+
+/// Moves this process (or, for pid namespaces, its future children) into new namespaces.
+pub(crate) fn unshare(flags: i32) -> io::Result<()> {
+    // SAFETY: no CLONE_FILES or CLONE_FS games: plain namespace flags touch no memory.
+    check(libc::c_long::from(unsafe { libc::unshare(flags) })).map(drop)
+}
+
+/// A child that ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reaped {
+    /// Which.
+    pub(crate) pid: i32,
+    /// How.
+    pub(crate) status: Status,
+    /// User and system time of it and of the children it waited for.
+    pub(crate) cpu: Duration,
+    /// Peak resident set in bytes.
+    pub(crate) max_rss: u64,
+}
+
+/// The kernel's word on an ended process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// It exited with this code.
+    Exited(i32),
+    /// This signal ended it.
+    Signaled(i32),
+}
+
+fn time(t: libc::timeval) -> Duration {
+    Duration::from_secs(t.tv_sec as u64) + Duration::from_micros(t.tv_usec as u64)
+}
+
+/// Reaps one ended child (`pid`, or any for −1); `block` waits for it. `None` when there is none.
+pub(crate) fn wait(pid: i32, block: bool) -> io::Result<Option<Reaped>> {
+    let mut status = 0;
+    // SAFETY: rusage is plain numbers; all zeros are valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
+    loop {
+        // SAFETY: both pointers are to live locals of the right types.
+        let got = unsafe { libc::wait4(pid, &raw mut status, flags, &raw mut usage) };
+        if got > 0 {
+            let how = if libc::WIFSIGNALED(status) {
+                Status::Signaled(libc::WTERMSIG(status))
+            } else {
+                Status::Exited(libc::WEXITSTATUS(status))
+            };
+            let cpu = time(usage.ru_utime) + time(usage.ru_stime);
+            return Ok(Some(Reaped { pid: got, status: how, cpu, max_rss: usage.ru_maxrss as u64 * 1024 }));
+        }
+        match (got, io::Error::last_os_error()) {
+            (0, _) => return Ok(None),
+            (_, e) if e.kind() == io::ErrorKind::Interrupted => {}
+            (_, e) if e.raw_os_error() == Some(libc::ECHILD) => return Ok(None),
+            (_, e) => return Err(e),
+        }
+    }
+}
+
+/// Replaces this process by a program; returns only on failure.
+pub(crate) fn exec(path: &CString, args: &[CString], env: &[CString]) -> io::Error {
+    let list = |of: &[CString]| of.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>();
+    let (args, env) = (list(args), list(env));
+    // SAFETY: both arrays end in null and point to strings that outlive the call.
+    unsafe { libc::execve(path.as_ptr(), args.as_ptr(), env.as_ptr()) };
+    io::Error::last_os_error()
+}
+
+/// Ends the process at once, without destructors.
+pub(crate) fn exit(code: i32) -> ! {
+    // SAFETY: always allowed; nothing buffered is ours to flush.
+    unsafe { libc::_exit(code) }
+}
+
+/// Closes every descriptor from `first` to `last`, ends included.
+pub(crate) fn close_range(first: RawFd, last: RawFd) {
+    // SAFETY: callers are forked children that own no Rust descriptor they use afterwards in that range.
+    let done = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+    if done != 0 {
+        for fd in first..=last.min(4096) {
+            // SAFETY: as above.
+            unsafe { libc::close(fd) };
+        }
+    }
+}
+
+/// Makes `fd` appear as number `to`, kept over an `exec`.
+pub(crate) fn place_fd(fd: BorrowedFd<'_>, to: RawFd) -> io::Result<()> {
+    // SAFETY: callers are about to exec and own number `to`. A descriptor already there only loses close-on-exec.
+    let done = unsafe {
+        if fd.as_raw_fd() == to { libc::fcntl(to, libc::F_SETFD, 0) } else { libc::dup2(fd.as_raw_fd(), to) }
+    };
+    check(libc::c_long::from(done)).map(drop)
+}
+
+/// Blocks these signals and returns a descriptor that reads them.
+pub(crate) fn signal_fd(signals: &[i32]) -> io::Result<OwnedFd> {
+    // SAFETY: the set is initialised by sigemptyset before use; the returned descriptor is new and ours.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        signals.iter().for_each(|&s| {
+            libc::sigaddset(&raw mut set, s);
+        });
+        check(libc::c_long::from(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut())))?;
+        let fd = check(libc::c_long::from(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)))?;
+        Ok(OwnedFd::from_raw_fd(fd as RawFd))
+    }
+}
+
+/// Empties a [`signal_fd`]; `true` when a signal other than SIGCHLD was in it.
+pub(crate) fn drain_signals(fd: BorrowedFd<'_>) -> bool {
+    let mut other = false;
+    // SAFETY: the record is plain numbers and exactly as large as the kernel writes.
+    unsafe {
+        let mut info: libc::signalfd_siginfo = std::mem::zeroed();
+        let size = size_of::<libc::signalfd_siginfo>();
+        while libc::read(fd.as_raw_fd(), (&raw mut info).cast(), size) == size as isize {
+            other |= info.ssi_signo != libc::SIGCHLD as u32;
+        }
+    }
+    other
+}
+
+/// Gives every signal its default action and an empty mask, as a program expects them after an `exec`.
+pub(crate) fn default_signals() {
+    // SAFETY: SIG_DFL installs no code; the set is initialised before use.
+    unsafe {
+        for signal in 1..32 {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+    }
+}
+
+/// Lets the kernel reap this process's children by itself, and sleeps for ever.
+pub(crate) fn reap_and_sleep() -> ! {
+    // SAFETY: SIG_IGN installs no code; pause only waits.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+        loop {
+            libc::pause();
+        }
+    }
+}
+
+/// CPU time that a live process has used, its threads together; `None` when it is gone.
+pub(crate) fn cpu_time(pid: i32) -> Option<Duration> {
+    // The kernel's encoding of "scheduler clock of that process" (posix-timers.h, MAKE_PROCESS_CPUCLOCK).
+    let clock = (!pid << 3) | 2;
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a live timespec; a bad clock is answered by EINVAL.
+    let done = unsafe { libc::clock_gettime(clock, &raw mut t) };
+    (done == 0).then(|| Duration::new(t.tv_sec as u64, t.tv_nsec as u32))
+}
+
+/// Brings the loopback interface of this network namespace up.
+pub(crate) fn loopback_up() -> io::Result<()> {
+    // SAFETY: ifreq is plain data, zeroed, with a terminated name; the socket is ours.
+    unsafe {
+        let fd = check(libc::c_long::from(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)))?;
+        let fd = OwnedFd::from_raw_fd(fd as RawFd);
+        let mut request: libc::ifreq = std::mem::zeroed();
+        request.ifr_name[0] = b'l' as libc::c_char;
+        request.ifr_name[1] = b'o' as libc::c_char;
+        request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
+        check(libc::c_long::from(libc::ioctl(fd.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request))).map(drop)
+    }
+}
+
+/// A descriptor of `/dev/null` for reading and writing.
+pub(crate) fn null_device() -> io::Result<OwnedFd> {
+    std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").map(OwnedFd::from)
+}
+
+/// Empties the bounding set, so that no `exec` gains a capability; needs `CAP_SETPCAP`.
+pub(crate) fn drop_bounding_set() {
+    for capability in 0..64 {
+        // SAFETY: prctl with plain numbers; past the last capability it answers EINVAL.
+        if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } != 0 {
+            break;
+        }
+    }
+}
+
+/// Drops every capability of this thread and forbids to gain any by `exec`.
+pub(crate) fn drop_capabilities() -> io::Result<()> {
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: i32,
+    }
+    let header = Header { version: 0x2008_0522, pid: 0 };
+    let none = [0u32; 6];
+    // SAFETY: capset reads two live structures of the version they name; prctl takes plain numbers.
+    unsafe {
+        check(libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()))?;
+        check(libc::c_long::from(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))).map(drop)
+    }
+}
+
+/// Hides this process's memory and `/proc` entries from others of its user (`PR_SET_DUMPABLE`).
+pub(crate) fn set_dumpable(yes: bool) {
+    // SAFETY: prctl with plain numbers.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, libc::c_ulong::from(yes), 0, 0, 0) };
+}
+
+/// Becomes another user and group for good, without supplementary groups.
+pub(crate) fn become_user(uid: u32, gid: u32) -> io::Result<()> {
+    // SAFETY: plain numbers; the process is single-threaded, so per-thread credentials are the process's.
+    unsafe {
+        check(libc::c_long::from(libc::setgroups(0, std::ptr::null())))?;
+        check(libc::c_long::from(libc::setresgid(gid, gid, gid)))?;
+        check(libc::c_long::from(libc::setresuid(uid, uid, uid))).map(drop)
+    }
+}
+
+/// Asks for SIGKILL when the parent dies.
+pub(crate) fn die_with_parent() {
+    // SAFETY: prctl with plain numbers.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
+}
+
+/// Closes every descriptor but this one and the standard three.
+pub(crate) fn close_all_but(keep: &impl AsFd) {
+    let keep = keep.as_fd().as_raw_fd();
+    close_range(3, keep - 1);
+    close_range(keep + 1, i32::MAX);
+}
+
+/// Kills a child by pid.
+pub(crate) fn kill(pid: i32) {
+    if let Some(pid) = rustix::process::Pid::from_raw(pid) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}

@@ -1,0 +1,162 @@
+//! Starts the warm interpreters and speaks with them. What they do is in `python/zygote.py`.
+
+use std::ffi::CString;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Context, Error, Result};
+use crate::python::HARNESS;
+use crate::seccomp::Programs;
+use crate::seqpacket::Packets;
+use crate::sys::{self, Fork};
+
+/// The zygote's program.
+const SOURCE: &str = include_str!("python/zygote.py");
+
+/// Reads the program from its descriptor, so that it shows in no command line and `__main__` stays clean.
+const BOOT: &str =
+    "import os\nexec(compile(os.read(4, 1 << 20), '<thermae zygote>', 'exec'), {'__name__': 'thermae_zygote'})";
+
+/// Environment of every job. One thread per numeric library: a zygote must be single-threaded to be forked from.
+const ENVIRONMENT: [&str; 15] = [
+    "PATH=/usr/local/bin:/usr/bin:/bin",
+    "HOME=/workspace",
+    "USER=sandbox",
+    "LOGNAME=sandbox",
+    "TMPDIR=/tmp",
+    "LANG=C.UTF-8",
+    "TZ=UTC",
+    "MPLBACKEND=Agg",
+    "MPLCONFIGDIR=/tmp/matplotlib",
+    "PYTHONDONTWRITEBYTECODE=1",
+    "OPENBLAS_NUM_THREADS=1",
+    "OMP_NUM_THREADS=1",
+    "MKL_NUM_THREADS=1",
+    "NUMEXPR_NUM_THREADS=1",
+    "ARROW_DEFAULT_MEMORY_POOL=system",
+];
+
+/// First message to a zygote.
+#[derive(Serialize)]
+struct Hello<'a> {
+    harness: &'a [(&'a str, &'a str)],
+    preload: &'a [String],
+    workdir: &'a str,
+    nested: bool,
+    base: String,
+    absent: String,
+    seal: String,
+}
+
+/// A zygote's first message: it is ready to be forked from.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Hatched {
+    /// Version of Python.
+    pub(crate) python: String,
+    /// Modules of the list that it holds.
+    pub(crate) preloaded: Vec<String>,
+    /// Those it could not import, with the reason.
+    pub(crate) missing: Vec<String>,
+    /// Threads it has; more than one may deadlock its children.
+    pub(crate) threads: u32,
+    /// Its address space, in bytes.
+    pub(crate) vm: u64,
+    /// Its writable private memory, in bytes.
+    pub(crate) data: u64,
+}
+
+/// One warm interpreter.
+pub(crate) struct Zygote {
+    /// For the reaper.
+    pub(crate) pid: i32,
+    /// Its socket.
+    pub(crate) control: Packets,
+    /// When it was started, or last answered.
+    pub(crate) heard: Instant,
+    /// Set once it is ready.
+    pub(crate) hatched: Option<Hatched>,
+}
+
+/// What all zygotes of a container share.
+pub(crate) struct Nest<'a> {
+    /// Interpreter.
+    pub(crate) python: &'a str,
+    /// Whether there is an inner wall to fork into.
+    pub(crate) nested: bool,
+    /// The filter programs.
+    pub(crate) programs: &'a Programs,
+}
+
+impl Nest<'_> {
+    /// Starts an interpreter that will import those modules; it answers with [`Hatched`] when it is done.
+    pub(crate) fn start(&self, preload: &[String]) -> Result<Zygote> {
+        let (ours, theirs) = Packets::pair().step("zygote's socket")?;
+        let source = rustix::fs::memfd_create("zygote", rustix::fs::MemfdFlags::CLOEXEC).step("memfd")?;
+        let mut file = std::fs::File::from(source);
+        file.write_all(SOURCE.as_bytes()).and_then(|()| std::io::Seek::rewind(&mut file)).step("write the zygote")?;
+        let text = |s: &str| CString::new(s).map_err(|_| Error::Protocol("a NUL in the interpreter's path".into()));
+        let python = text(self.python)?;
+        let args = [self.python, "-I", "-B", "-c", BOOT].into_iter().map(text).collect::<Result<Vec<_>>>()?;
+        let env = ENVIRONMENT.into_iter().map(text).collect::<Result<Vec<_>>>()?;
+        let null = sys::null_device().step("open /dev/null")?;
+        match sys::fork(0).step("fork a zygote")? {
+            Fork::Child => {
+                let _ = become_interpreter(&null, theirs.as_fd(), file.as_fd());
+                let e = sys::exec(&python, &args, &env);
+                crate::log(&format!("{}: {e}", self.python));
+                sys::exit(127)
+            }
+            Fork::Parent { pid, .. } => {
+                let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+                let hello = Hello {
+                    harness: &HARNESS,
+                    preload,
+                    workdir: if std::path::Path::new("/workspace").is_dir() { "/workspace" } else { "/tmp" },
+                    nested: self.nested,
+                    base: hex(&self.programs.base),
+                    absent: hex(&self.programs.absent),
+                    seal: hex(&self.programs.seal),
+                };
+                ours.send(&serde_json::to_vec(&hello)?, &[]).step("greet a zygote")?;
+                Ok(Zygote { pid, control: ours, heard: Instant::now(), hatched: None })
+            }
+        }
+    }
+}
+
+/// In the forked child: descriptors 0–4 as the interpreter expects them and no others, clean signals.
+fn become_interpreter(
+    null: &OwnedFd,
+    control: std::os::fd::BorrowedFd<'_>,
+    source: std::os::fd::BorrowedFd<'_>,
+) -> std::io::Result<()> {
+    sys::die_with_parent();
+    sys::default_signals();
+    rustix::process::setsid()?;
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    // Out of the way first, lest one lands on another's number.
+    let high = |fd| rustix::io::fcntl_dupfd_cloexec(fd, 10);
+    let (control, source) = (high(control)?, high(source)?);
+    let messages = rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), 10)?;
+    for (fd, to) in
+        [(null.as_fd(), 0), (messages.as_fd(), 1), (messages.as_fd(), 2), (control.as_fd(), 3), (source.as_fd(), 4)]
+    {
+        sys::place_fd(fd, to)?;
+    }
+    sys::close_range(5, i32::MAX);
+    // Their numbers are closed already.
+    std::mem::forget((control, source, messages));
+    Ok(())
+}
+
+/// A zygote's answer to a request: the number, then a handle on the child or an errno.
+pub(crate) fn receive_child(from: &Packets) -> std::io::Result<Option<(u32, Result<OwnedFd, i32>)>> {
+    let (bytes, mut fds) = from.receive()?;
+    let Some((id, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
+    let Some(errno) = rest.first_chunk::<4>() else { return Ok(None) };
+    let outcome = fds.pop().ok_or(i32::from_le_bytes(*errno));
+    Ok(Some((u32::from_le_bytes(*id), outcome)))
+}

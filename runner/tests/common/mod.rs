@@ -1,0 +1,283 @@
+//! Plays the worker: starts the real runner behind a native outer wall and speaks frames with it.
+
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use thermae_runner::frames::{
+    End, Exit, Frame, Kind, Limits, Place, Ready, Run, Setup, Tool, ToolCall, ToolResult, WIRE,
+};
+use thermae_runner::outer::Spec;
+
+/// Longer than anything here may take: a test that waits this long has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What became of a run.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    pub displays: Vec<serde_json::Value>,
+    pub started: bool,
+    pub exit: Option<Exit>,
+}
+
+impl Outcome {
+    pub fn end(&self) -> &End {
+        &self.exit.as_ref().expect("the run has ended").end
+    }
+
+    pub fn out(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Standard output of a run that must have succeeded.
+    #[track_caller]
+    pub fn ok(&self) -> String {
+        assert_eq!(self.end(), &End::Exited { code: 0 }, "{self:#?}\n{}", String::from_utf8_lossy(&self.stderr));
+        self.out()
+    }
+}
+
+/// A runner and the socket to it.
+pub struct Runner {
+    pub child: Child,
+    pub ready: Ready,
+    socket: UnixStream,
+    buffer: Vec<u8>,
+    outcomes: HashMap<u32, Outcome>,
+    calls: Vec<(u32, ToolCall)>,
+    closed: Vec<String>,
+    pongs: u32,
+    next: u32,
+}
+
+pub fn limits() -> Limits {
+    Limits { wall_ms: 20_000, grace_ms: 500, cpu_ms: 10_000, memory_bytes: 256 << 20, pids: 64, output_bytes: 1 << 20 }
+}
+
+pub fn setup(spec: &Spec) -> Setup {
+    Setup {
+        wire: WIRE,
+        python: spec.python.clone(),
+        preload: Vec::new(),
+        preload_eager: true,
+        spares: 1,
+        disk_bytes: 32 << 20,
+        ceiling: limits(),
+        nested: true,
+    }
+}
+
+pub fn spec() -> Spec {
+    let mut spec = Spec::detect(None).expect("an interpreter");
+    spec.memory_bytes = Some(1 << 30);
+    spec.pids = Some(512);
+    spec
+}
+
+pub fn program(code: &str) -> Run {
+    Run {
+        language: "python".into(),
+        code: code.into(),
+        stdin: None,
+        env: BTreeMap::new(),
+        place: Place::Fresh,
+        limits: limits(),
+        tools: Vec::new(),
+    }
+}
+
+pub fn session(name: &str, code: &str) -> Run {
+    Run { place: Place::Session { session: name.into(), create: true }, ..program(code) }
+}
+
+pub fn tool(name: &str, params: &[&str]) -> Tool {
+    Tool {
+        name: name.into(),
+        alias: name.replace('.', "_"),
+        description: String::new(),
+        params: params.iter().map(|p| (*p).to_string()).collect(),
+        raw: false,
+    }
+}
+
+impl Runner {
+    pub fn new() -> Self {
+        let spec = spec();
+        Self::start(&spec, setup(&spec))
+    }
+
+    pub fn start(spec: &Spec, setup: Setup) -> Self {
+        Self::launch(Command::new(env!("CARGO_BIN_EXE_thermae-runner")), spec, setup)
+    }
+
+    /// Starts the runner through that command, which gets the runner's arguments appended.
+    pub fn launch(mut command: Command, spec: &Spec, setup: Setup) -> Self {
+        let dir = socket_dir();
+        let path = dir.join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        let child = command
+            .arg("--connect")
+            .arg(&path)
+            .arg("--outer")
+            .arg(serde_json::to_string(spec).unwrap())
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        std::fs::remove_dir_all(dir).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut runner = Self {
+            child,
+            ready: Ready { python: String::new(), preloaded: vec![], warnings: vec![], nested: false, pid: 0 },
+            socket,
+            buffer: Vec::new(),
+            outcomes: HashMap::new(),
+            calls: Vec::new(),
+            closed: Vec::new(),
+            pongs: 0,
+            next: 1,
+        };
+        runner.send(&Frame::json(Kind::Setup, 0, &setup).unwrap());
+        loop {
+            let frame = runner.frame();
+            match frame.kind {
+                Kind::Ready => break runner.ready = frame.parse().unwrap(),
+                other => panic!("{other:?} before ready: {}", String::from_utf8_lossy(&frame.body)),
+            }
+        }
+        runner
+    }
+
+    pub fn send(&mut self, frame: &Frame) {
+        let mut bytes = Vec::new();
+        frame.encode(&mut bytes);
+        self.socket.write_all(&bytes).unwrap();
+    }
+
+    pub fn frame(&mut self) -> Frame {
+        loop {
+            if let Some((frame, used)) = Frame::decode(&self.buffer).unwrap() {
+                self.buffer.drain(..used);
+                return frame;
+            }
+            let mut chunk = [0; 65536];
+            let got = self.socket.read(&mut chunk).expect("the runner answers in time");
+            assert_ne!(got, 0, "the runner left");
+            self.buffer.extend_from_slice(&chunk[..got]);
+        }
+    }
+
+    /// Reads one frame and files it.
+    pub fn step(&mut self) {
+        let frame = self.frame();
+        let outcome = self.outcomes.entry(frame.run).or_default();
+        assert!(outcome.exit.is_none() || frame.run == 0, "{:?} after the exit of run {}", frame.kind, frame.run);
+        match frame.kind {
+            Kind::Started => outcome.started = true,
+            Kind::Stdout => outcome.stdout.extend(&frame.body),
+            Kind::Stderr => outcome.stderr.extend(&frame.body),
+            Kind::Display => outcome.displays.push(frame.parse().unwrap()),
+            Kind::ToolCall => self.calls.push((frame.run, frame.parse().unwrap())),
+            Kind::Exit => outcome.exit = Some(frame.parse().unwrap()),
+            Kind::SessionClosed => self.closed.push(String::from_utf8(frame.body).unwrap()),
+            Kind::Pong => self.pongs += 1,
+            other => panic!("{other:?}: {}", String::from_utf8_lossy(&frame.body)),
+        }
+    }
+
+    /// Sends a run off; its number.
+    pub fn begin(&mut self, run: &Run) -> u32 {
+        let number = self.next;
+        self.next += 1;
+        self.outcomes.insert(number, Outcome::default());
+        self.send(&Frame::json(Kind::Run, number, run).unwrap());
+        number
+    }
+
+    pub fn wait(&mut self, number: u32) -> Outcome {
+        while self.outcomes[&number].exit.is_none() {
+            self.step();
+        }
+        self.outcomes.remove(&number).unwrap()
+    }
+
+    pub fn wait_started(&mut self, number: u32) {
+        while !self.outcomes[&number].started {
+            self.step();
+        }
+    }
+
+    /// Waits until that run has printed this much.
+    pub fn wait_output(&mut self, number: u32, text: &str) {
+        while !self.outcomes[&number].out().contains(text) {
+            self.step();
+        }
+    }
+
+    pub fn wait_call(&mut self) -> (u32, ToolCall) {
+        while self.calls.is_empty() {
+            self.step();
+        }
+        self.calls.remove(0)
+    }
+
+    pub fn wait_closed(&mut self) -> String {
+        while self.closed.is_empty() {
+            self.step();
+        }
+        self.closed.remove(0)
+    }
+
+    /// Whether the runner's loop answers.
+    pub fn ping(&mut self) {
+        let before = self.pongs;
+        self.send(&Frame::raw(Kind::Ping, 0, Vec::new()));
+        while self.pongs == before {
+            self.step();
+        }
+    }
+
+    pub fn answer(&mut self, run: u32, call: u32, result: Result<serde_json::Value, String>) {
+        let result = result.map(|v| serde_json::value::to_raw_value(&v).unwrap());
+        self.send(&Frame::json(Kind::ToolResult, run, &ToolResult { call, result }).unwrap());
+    }
+
+    pub fn run(&mut self, run: &Run) -> Outcome {
+        let number = self.begin(run);
+        self.wait(number)
+    }
+
+    pub fn python(&mut self, code: &str) -> Outcome {
+        self.run(&program(code))
+    }
+
+    /// Leaves as a dying worker would; how the runner ended.
+    pub fn leave(&mut self) -> ExitStatus {
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// A fresh directory for one socket, open to the ordinary users that some runners are.
+fn socket_dir() -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let n = COUNT.fetch_add(1, Ordering::Relaxed);
+    let dir = std::env::temp_dir().join(format!("thermae-runner-test-{}-{n}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
