@@ -4,6 +4,7 @@ pub(crate) mod engine;
 pub(crate) mod profiles;
 pub(crate) mod python;
 pub(crate) mod rootfs;
+pub(crate) mod standins;
 
 use sha2::{Digest, Sha256};
 

@@ -22,18 +22,10 @@ const LABEL: &str = "thermae.made-of";
 
 /// Sees that the engine has the image, made of the present recipe and the present runner.
 pub(crate) fn ensure(engine: &Engine, runner: &Path) -> Result<()> {
-    let requirements = fs::read(paths::root().join(REQUIREMENTS)).context("read the list of packages")?;
-    let base_key = fingerprint(&[RELEASE.as_bytes(), RECIPE.as_bytes(), &requirements]);
     let runner_bytes = fs::read(runner).with_context(|| format!("read {}", runner.display()))?;
-    let key = fingerprint(&[base_key.as_bytes(), &runner_bytes]);
+    let key = fingerprint(&[base_key()?.as_bytes(), &runner_bytes]);
     if engine.label(PYTHON, LABEL).as_deref() == Some(&key) {
         return Ok(());
-    }
-    let base = format!("thermae/python-base:{base_key}");
-    if engine.label(&base, LABEL).as_deref() != Some(&base_key) {
-        let tar = base_tar(&base_key)?;
-        let path = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8";
-        engine.import(&tar, &base, &[path.to_owned(), format!("LABEL {LABEL}={base_key}")])?;
     }
     let changes = [
         "WORKDIR /workspace".to_owned(),
@@ -43,7 +35,23 @@ pub(crate) fn ensure(engine: &Engine, runner: &Path) -> Result<()> {
         "LABEL thermae.python=/usr/bin/python3".to_owned(),
         format!("LABEL {LABEL}={key}"),
     ];
-    engine.add_files(&base, &[(runner, "/usr/local/bin/thermae-runner")], PYTHON, &changes)
+    engine.add_files(&base(engine)?, &[(runner, "/usr/local/bin/thermae-runner")], PYTHON, &changes)
+}
+
+/// The name of the image below: everything but the runner. It is made if the engine lacks it.
+pub(crate) fn base(engine: &Engine) -> Result<String> {
+    let key = base_key()?;
+    let base = format!("thermae/python-base:{key}");
+    if engine.label(&base, LABEL).as_deref() != Some(&key) {
+        let path = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8";
+        engine.import(&base_tar(&key)?, &base, &[path.to_owned(), format!("LABEL {LABEL}={key}")])?;
+    }
+    Ok(base)
+}
+
+fn base_key() -> Result<String> {
+    let requirements = fs::read(paths::root().join(REQUIREMENTS)).context("read the list of packages")?;
+    Ok(fingerprint(&[RELEASE.as_bytes(), RECIPE.as_bytes(), &requirements]))
 }
 
 /// Builds the static runner, which works in any image.

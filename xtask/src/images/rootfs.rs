@@ -1,6 +1,10 @@
 //! Root file systems of Debian, made with mmdebstrap from the package mirror that the machine itself uses.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context, Result, bail};
 
@@ -43,6 +47,50 @@ pub(crate) fn debian(release: &str, include: &[&str], into: &Path) -> Result<()>
         bail!("mmdebstrap {release}: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(())
+}
+
+/// Downloads a package of a Debian release, which need not be the machine's own, and unpacks it into a new folder.
+/// The machine's own sources, lists and packages are not touched.
+pub(crate) fn unpack(release: &str, package: &str, into: &Path) -> Result<PathBuf> {
+    let work = into.with_extension("apt");
+    for dir in [into, &work] {
+        if dir.exists() {
+            fs::remove_dir_all(dir)?;
+        }
+    }
+    fs::create_dir_all(work.join("lists/partial"))?;
+    fs::create_dir_all(work.join("cache/archives/partial"))?;
+    let sources = work.join("sources.list");
+    let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
+    fs::write(&sources, format!("deb [signed-by={keys}] {} {release} main\n", mirror()?))?;
+    let apt = |args: &[&str]| -> Result<()> {
+        let output = Command::new("apt-get")
+            .current_dir(&work)
+            .arg(format!("-oDir::Etc::SourceList={}", sources.display()))
+            .arg("-oDir::Etc::SourceParts=-")
+            .arg(format!("-oDir::State::Lists={}", work.join("lists").display()))
+            .arg(format!("-oDir::Cache={}", work.join("cache").display()))
+            .args(["-oAPT::Update::Post-Invoke-Success=", "-oAPT::Sandbox::User=root", "-q"])
+            .args(args)
+            .output()
+            .context("start apt-get")?;
+        if !output.status.success() {
+            bail!("apt-get {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(())
+    };
+    apt(&["update"])?;
+    apt(&["download", package])?;
+    let file = fs::read_dir(&work)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
+        .with_context(|| format!("apt-get downloaded no package {package}"))?;
+    let output = Command::new("dpkg-deb").arg("-x").arg(file).arg(into).output().context("start dpkg-deb")?;
+    if !output.status.success() {
+        bail!("dpkg-deb: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    fs::remove_dir_all(work)?;
+    Ok(into.to_path_buf())
 }
 
 /// Runs a program inside a root file system.

@@ -1,6 +1,9 @@
 //! Docker Compose, where this machine has it.
 
-use std::process::{Command, Output};
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
 
 use anyhow::{Context, Result};
 
@@ -10,30 +13,38 @@ use crate::paths;
 #[derive(Debug, Clone)]
 pub(crate) struct Compose {
     program: Vec<String>,
-    host: Option<String>,
+    environment: Vec<(&'static str, String)>,
 }
 
 impl Compose {
-    /// Looks for it. `host` is the engine's address; the machine's own where it is missing.
-    pub(crate) fn find(host: Option<&str>) -> Option<Self> {
+    /// Looks for it.
+    pub(crate) fn find() -> Option<Self> {
         let works = |program: &[&str]| {
             let (first, rest) = program.split_first()?;
             let output = Command::new(first).args(rest).arg("version").output().ok()?;
             output.status.success().then(|| program.iter().map(ToString::to_string).collect())
         };
         let program = works(&["docker", "compose"]).or_else(|| works(&["docker-compose"]))?;
-        Some(Self { program, host: host.map(str::to_owned) })
+        Some(Self { program, environment: Vec::new() })
     }
 
-    /// Runs it in the workspace's root, on `compose.yaml`.
+    /// This program, with an environment of its own: `DOCKER_HOST`, and what `compose.yaml` lets one set.
+    pub(crate) fn with(program: &Path, environment: Vec<(&'static str, String)>) -> Self {
+        Self { program: vec![program.display().to_string()], environment }
+    }
+
+    /// Makes the command, to be run in the workspace's root on `compose.yaml`.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut words = self.program.iter();
+        let mut command = Command::new(words.next().map_or("docker", String::as_str));
+        command.args(words).args(args).current_dir(paths::root());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs it, and waits for it.
     pub(crate) fn run(&self, args: &[&str]) -> Result<Output> {
-        let (first, rest) = self.program.split_first().context("no program")?;
-        let mut command = Command::new(first);
-        command.args(rest).args(args).current_dir(paths::root());
-        if let Some(host) = &self.host {
-            command.env("DOCKER_HOST", host);
-        }
-        command.output().with_context(|| format!("start {}", self.program.join(" ")))
+        self.command(args).output().with_context(|| format!("start {}", self.program.join(" ")))
     }
 
     /// The images of some services are here, or can be pulled.

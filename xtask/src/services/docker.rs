@@ -176,6 +176,9 @@ fn remove_containers(socket: &Path) {
     if args.len() > 3 {
         let _ = command(socket, &args);
     }
+    // A network's bridge would outlive the daemon; a volume's data would meet the next run.
+    let _ = command(socket, &["network", "prune", "--force"]);
+    let _ = command(socket, &["volume", "prune", "--force"]);
 }
 
 fn remove_cgroups(group: &str) {

@@ -35,7 +35,7 @@ pub(crate) fn up() -> Result<()> {
     let servers: Vec<&str> = missing.iter().filter(|s| **s != Service::Docker).map(|s| s.name()).collect();
     if !servers.is_empty()
         && docker::answers(&engine.socket)
-        && let Some(compose) = Compose::find(None)
+        && let Some(compose) = Compose::find()
         && compose.has_images(&servers)
     {
         let mut args = vec!["up", "--detach", "--wait"];
@@ -61,7 +61,7 @@ pub(crate) fn down() -> Result<()> {
     if let Ok(services) = fs::read_to_string(&mark) {
         let mut args = vec!["rm", "--stop", "--force"];
         args.extend(services.lines());
-        match Compose::find(None).map(|compose| compose.run(&args)) {
+        match Compose::find().map(|compose| compose.run(&args)) {
             Some(Ok(output)) if output.status.success() => fs::remove_file(&mark)?,
             _ => bail!("docker compose could not stop {}", services.replace('\n', " and ")),
         }
@@ -95,8 +95,12 @@ pub(crate) fn status() -> Result<()> {
             println!("{:<9} its users: rabbitmqctl import_definitions images/rabbitmq/definitions.json", "");
         }
     }
-    println!("export THERMAE_AMQP='amqp://fleet:fleet@127.0.0.1:{AMQP_PORT}/%2f'");
-    println!("export THERMAE_REDIS='redis://127.0.0.1:{REDIS_PORT}/'");
+    if runs(Service::Rabbitmq) {
+        println!("export THERMAE_AMQP='amqp://fleet:fleet@127.0.0.1:{AMQP_PORT}/%2f'");
+    }
+    if runs(Service::Redis) {
+        println!("export THERMAE_REDIS='redis://127.0.0.1:{REDIS_PORT}/'");
+    }
     if let Some(socket) = docker_of(&set) {
         println!("export DOCKER_HOST='unix://{}'", socket.display());
     }

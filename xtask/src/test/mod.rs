@@ -2,6 +2,7 @@
 //!
 //! It builds, starts servers of its own, runs every step, stops everything, and ends with `N passed, N failed`.
 
+mod compose;
 mod libtest;
 mod steps;
 mod tally;
@@ -19,6 +20,7 @@ use crate::{
     services::{self, Service, set::Set},
     supervise,
 };
+use compose::Fleet;
 use steps::Runner;
 pub(crate) use steps::Step;
 use tally::Tally;
@@ -75,22 +77,40 @@ fn all_steps(runner: &mut Runner, mut servers: Servers) {
     if !built || supervise::interrupted() {
         return;
     }
-    if runner.wants(Step::Test) {
+    if runner.wants(Step::Test) || runner.wants(Step::Compose) {
         let ready = runner.check("servers and image", || {
             services::prometheus::program()?;
             servers.set.start(&Service::ALL)?;
             let socket = servers.set.docker_socket()?;
             images::python::ensure(&Engine { socket }, &images::python::build_runner()?)
         });
-        if !ready {
-            return;
-        }
-        match servers.set.environment() {
-            Ok(environment) => runner.tests(&environment, Duration::from_secs(2400)),
-            Err(error) => runner.fail("servers and image", &error.to_string()),
+        if ready {
+            with_servers(runner, &servers.set);
         }
         if runner.failed() {
             print_logs(&servers.set);
+        }
+    }
+}
+
+fn with_servers(runner: &mut Runner, set: &Set) {
+    if runner.wants(Step::Test) {
+        match set.environment() {
+            Ok(environment) => runner.tests(&environment, Duration::from_secs(2400)),
+            Err(error) => runner.fail("servers and image", &error.to_string()),
+        }
+    }
+    if runner.wants(Step::Compose) {
+        let mut fleet = None;
+        runner.check("compose: everything comes up", || {
+            let dir = set.dir().join("compose");
+            fleet = Some(Fleet::up(&set.docker_socket()?, &dir, &steps::log("compose"))?);
+            Ok(())
+        });
+        if let Some(fleet) = fleet {
+            runner.check("compose: the file", || fleet.config());
+            runner.check("compose: a batch", || fleet.batch(&steps::log("compose-batch")));
+            runner.check("compose: Prometheus reaches all", || fleet.scraped());
         }
     }
 }

@@ -31,6 +31,8 @@ pub(crate) enum Step {
     Profiles,
     /// Unit, contract and end-to-end tests.
     Test,
+    /// `compose.yaml`, brought up, and a batch through it.
+    Compose,
 }
 
 impl Step {
@@ -43,6 +45,7 @@ impl Step {
             Self::Deny => "deny",
             Self::Profiles => "profiles",
             Self::Test => "test",
+            Self::Compose => "compose",
         }
     }
 }
@@ -199,6 +202,7 @@ fn cargo(args: &[&str]) -> Command {
     command
 }
 
-fn log(name: &str) -> PathBuf {
+/// Where the output of a step goes.
+pub(crate) fn log(name: &str) -> PathBuf {
     paths::root().join("target/test-logs").join(format!("{name}.log"))
 }

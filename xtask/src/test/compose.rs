@@ -1,0 +1,141 @@
+//! `compose.yaml` is really brought up, with two workers and without Grafana, and runs a batch.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::{
+    images::{engine::Engine, standins},
+    paths, process,
+    services::{compose::Compose, free_port},
+    supervise,
+};
+
+/// Everything but Grafana, for which no stand-in can be made.
+const SERVICES: [&str; 5] = ["rabbitmq", "redis", "scheduler", "worker", "prometheus"];
+const WORKERS: usize = 2;
+const JOBS: usize = 40;
+
+/// The fleet of `compose.yaml` on an engine of the tests' own; it is taken down when this is dropped.
+pub(crate) struct Fleet {
+    compose: Compose,
+    amqp_port: u16,
+    prometheus_port: u16,
+    dir: PathBuf,
+}
+
+impl Fleet {
+    /// Makes the images that are missing, and brings everything up; returns when all are healthy.
+    pub(crate) fn up(socket: &Path, dir: &Path, log: &Path) -> Result<Self> {
+        standins::ensure(&Engine { socket: socket.to_path_buf() })?;
+        let program = standins::docker_compose()?;
+        let sockets = dir.join("sockets");
+        fs::create_dir_all(&sockets)?;
+        let (amqp_port, prometheus_port) = (free_port()?, free_port()?);
+        let environment = vec![
+            ("DOCKER_HOST", format!("unix://{}", socket.display())),
+            ("DOCKER_SOCKET", socket.display().to_string()),
+            ("SOCKET_DIR", sockets.display().to_string()),
+            ("COMPOSE_PROJECT_NAME", "thermae-test".to_owned()),
+            ("AMQP_PORT", amqp_port.to_string()),
+            ("AMQP_UI_PORT", free_port()?.to_string()),
+            ("REDIS_PORT", free_port()?.to_string()),
+            ("PROMETHEUS_PORT", prometheus_port.to_string()),
+        ];
+        let compose = Compose::with(&program, environment);
+        let fleet = Self { compose, amqp_port, prometheus_port, dir: dir.to_path_buf() };
+        let scale = format!("worker={WORKERS}");
+        let mut args = vec!["up", "--detach", "--wait", "--wait-timeout", "180", "--no-build", "--scale", &scale];
+        args.extend(SERVICES);
+        let up = supervise::run(fleet.compose.command(&args), log, Duration::from_secs(300), |_| {})?;
+        if let Some(why) = up.failure {
+            let logs = fleet.compose.run(&["logs", "--no-color", "--tail", "30"])?;
+            fs::write(log.with_extension("services.log"), &logs.stdout)?;
+            bail!("{why}\n{}\n{}", crate::services::tail(log, 20), String::from_utf8_lossy(&logs.stdout));
+        }
+        Ok(fleet)
+    }
+
+    /// Whether the whole file, Grafana included, is one that Compose can read.
+    pub(crate) fn config(&self) -> Result<()> {
+        let output = self.compose.run(&["config", "--quiet"])?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
+        Ok(())
+    }
+
+    /// A tenant's batch through all of it.
+    pub(crate) fn batch(&self, log: &Path) -> Result<()> {
+        let (jobs, results) = (self.dir.join("jobs.jsonl"), self.dir.join("results.jsonl"));
+        let _ = fs::remove_file(&results);
+        let lines: String = (0..JOBS)
+            .map(|n| {
+                format!(
+                    "{}\n",
+                    json!({ "id": format!("job-{n}"), "language": "python", "code": format!("print({n} * 2)") })
+                )
+            })
+            .collect();
+        fs::write(&jobs, lines)?;
+        let mut command = Command::new(paths::release().join("thermae"));
+        command.arg("batch").arg(&jobs).arg("--out").arg(&results);
+        command.args(["--amqp", &format!("amqp://acme:acme@127.0.0.1:{}/%2f", self.amqp_port)]);
+        let ran = supervise::run(command, log, Duration::from_secs(180), |_| {})?;
+        if let Some(why) = ran.failure {
+            let logs = self.compose.run(&["logs", "--no-color", "--tail", "30"])?;
+            bail!("{why}\n{}\n{}", crate::services::tail(log, 20), String::from_utf8_lossy(&logs.stdout));
+        }
+        let text = fs::read_to_string(&results).context("read the results")?;
+        let results: Vec<Value> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+        ensure!(results.len() == JOBS, "{} results of {JOBS} jobs", results.len());
+        for result in &results {
+            let number: usize =
+                result["id"].as_str().and_then(|id| id.strip_prefix("job-")?.parse().ok()).unwrap_or(JOBS);
+            ensure!(result["status"] == "succeeded", "a job did not succeed: {result}");
+            ensure!(result["stdout"] == format!("{}\n", number * 2), "a wrong answer: {result}");
+        }
+        Ok(())
+    }
+
+    /// Prometheus reaches the scheduler, both workers and RabbitMQ.
+    pub(crate) fn scraped(&self) -> Result<()> {
+        let mut last = String::new();
+        let all = process::wait_until(Duration::from_secs(60), || {
+            last = http_get(self.prometheus_port, "/api/v1/query?query=up").unwrap_or_default();
+            let up = serde_json::from_str::<Value>(&last).ok().and_then(|answer| {
+                let samples = answer["data"]["result"].as_array()?.clone();
+                Some(samples.iter().filter(|sample| sample["value"][1] == "1").count())
+            });
+            up == Some(WORKERS + 2)
+        });
+        ensure!(all, "not everything is scraped: {last}");
+        Ok(())
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        let down = self.compose.run(&["down", "--volumes", "--remove-orphans", "--timeout", "20"]);
+        if !down.is_ok_and(|output| output.status.success()) {
+            eprintln!("docker compose down failed; the engine's own stop removes what is left");
+        }
+    }
+}
+
+/// The body of a plain answer of a server on this machine.
+fn http_get(port: u16, path: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (_, body) = answer.split_once("\r\n\r\n").context("no body")?;
+    Ok(body.to_owned())
+}
