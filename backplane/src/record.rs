@@ -14,7 +14,8 @@
 //!
 //! What an emptied registry changes: a record that is missing proves nothing then. So a copy that may have a twin never
 //! starts without a record ([`Start::Resolve`]); [`resolve`] holds it until every living worker has announced what it
-//! runs, and then counts it as an attempt that may have started.
+//! runs, and then counts it as an attempt that may have started. Code that may start once never starts twice that way; for
+//! code that may start n times, an emptied registry can forget starts, and so allow one more for each time it was emptied.
 
 mod steps;
 #[cfg(test)]
@@ -132,7 +133,7 @@ pub enum Resolve {
     Terminal(Bytes),
     /// Its owner may still be at it: ask again after this.
     Hold(Duration),
-    /// Hand it out again, as this attempt.
+    /// Hand it out again, as this attempt; marked `maybe_duplicate`, since other copies of it may be about.
     Reassign(u32),
     /// Committed as lost, with the outcome given: publish that.
     Lost,

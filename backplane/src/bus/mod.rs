@@ -6,6 +6,7 @@
 
 mod local;
 mod message;
+mod rabbit;
 mod topology;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use async_trait::async_trait;
 
 pub use local::Local;
 pub use message::{Delivery, HeaderValue, Headers, Message, Settle};
+pub use rabbit::{Rabbit, RabbitOptions};
 pub use topology::{ExchangeKind, ExchangeSpec, QueueKind, QueueSpec, REPLIES_EXPIRE};
 
 /// Shared handle of a bus.
@@ -97,7 +99,15 @@ impl Confirm {
 #[async_trait]
 pub trait Consumer: Send {
     /// The next delivery; `None` once the bus is closed or the queue deleted. Survives reconnects.
+    /// May be dropped half-way (in a `select!`) without losing a delivery.
     async fn next(&mut self) -> Option<Delivery>;
+
+    /// Asks for no more: [`Consumer::next`] ends, what was sent and not seen goes back, and what the caller holds can
+    /// still be settled until the consumer is dropped. For a drain.
+    ///
+    /// # Errors
+    /// [`Error::Disconnected`]: then everything unsettled goes back.
+    async fn stop(&mut self) -> Result<(), Error>;
 }
 
 /// A connection to a broker (or to the twin). Cheap to share; one per process is meant.

@@ -127,6 +127,13 @@ impl Broker {
         Ok((name, id))
     }
 
+    /// A consumer wants no more.
+    pub(super) fn stop(&mut self, name: &str, id: u64) {
+        if let Some(queue) = self.queues.get_mut(name) {
+            queue.stop(id);
+        }
+    }
+
     pub(super) fn unsubscribe(&mut self, name: &str, id: u64) {
         let Some(queue) = self.queues.get_mut(name) else { return };
         for message in queue.unsubscribe(id) {

@@ -129,6 +129,16 @@ impl Consumer for LocalConsumer {
         };
         Some(Delivery::new((*waiting.message).clone(), waiting.returns > 0, Box::new(settle)))
     }
+
+    async fn stop(&mut self) -> Result<(), Error> {
+        let mut broker = lock(&self.broker);
+        broker.stop(&self.queue, self.id);
+        self.from.close();
+        while let Ok(Sent { seq, .. }) = self.from.try_recv() {
+            broker.settle(&self.queue, self.id, seq, Verdict::Requeue);
+        }
+        Ok(())
+    }
 }
 
 impl Drop for LocalConsumer {

@@ -31,7 +31,8 @@ pub(super) struct Subscriber {
     pub(super) id: u64,
     /// The connection it came on.
     pub(super) connection: u64,
-    prefetch: usize,
+    /// Deliveries it may hold; none once it has stopped.
+    room: usize,
     out: BTreeMap<Seq, Waiting>,
     to: mpsc::UnboundedSender<Sent>,
 }
@@ -76,9 +77,16 @@ impl Queue {
 
     pub(super) fn subscribe(&mut self, id: u64, connection: u64, prefetch: u16, to: mpsc::UnboundedSender<Sent>) {
         // As in AMQP, 0 means no bound.
-        let prefetch = if prefetch == 0 { usize::MAX } else { prefetch.into() };
-        self.subscribers.push_back(Subscriber { id, connection, prefetch, out: BTreeMap::new(), to });
+        let room = if prefetch == 0 { usize::MAX } else { prefetch.into() };
+        self.subscribers.push_back(Subscriber { id, connection, room, out: BTreeMap::new(), to });
         self.pump();
+    }
+
+    /// A consumer wants no more, but keeps what it holds.
+    pub(super) fn stop(&mut self, id: u64) {
+        if let Some(subscriber) = self.subscribers.iter_mut().find(|subscriber| subscriber.id == id) {
+            subscriber.room = 0;
+        }
     }
 
     /// A consumer went: what it held comes back. Returns what came back too often.
@@ -118,7 +126,7 @@ impl Queue {
         let mut full = 0;
         while full < self.subscribers.len() && !self.ready.is_empty() {
             let Some(mut subscriber) = self.subscribers.pop_front() else { return };
-            if subscriber.out.len() < subscriber.prefetch {
+            if subscriber.out.len() < subscriber.room {
                 full = 0;
                 if let Some((seq, waiting)) = self.ready.pop_first() {
                     subscriber.out.insert(seq, waiting.clone());

@@ -1,0 +1,165 @@
+//! Consuming: a channel of its own for each consumer, so that its end returns just what it holds.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::{FutureExt, StreamExt};
+use lapin::Acker;
+use lapin::Channel;
+use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions};
+use lapin::types::FieldTable;
+
+use super::convert::{message, short};
+use super::errors::mapped;
+use super::link::{Link, Shared};
+use crate::bus::{Consumer, Delivery, Error, Settle};
+
+/// Between two attempts to subscribe anew on a connection that stands.
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// A consumer that outlives its connections.
+pub(super) struct RabbitConsumer {
+    shared: Arc<Shared>,
+    queue: String,
+    prefetch: u16,
+    active: Option<Subscription>,
+    stopped: bool,
+}
+
+/// A subscription on one connection. Dropping it closes the channel: what is not settled goes back.
+struct Subscription {
+    link: Arc<Link>,
+    channel: Channel,
+    stream: lapin::Consumer,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        // Handles of the channel live on in acknowledgements; so it is closed, not only dropped.
+        if self.channel.status().connected() {
+            let channel = self.channel.clone();
+            let close = async move { channel.close(200, "done".into()).await };
+            let mut close = Box::pin(close);
+            // The first poll sends the frame; nobody waits for the answer.
+            let _ = close.as_mut().now_or_never();
+        }
+    }
+}
+
+impl Subscription {
+    async fn open(link: Arc<Link>, queue: &str, prefetch: u16) -> Result<Self, Error> {
+        let channel = link.connection.create_channel().await.map_err(|error| mapped(&error))?;
+        channel.basic_qos(prefetch, BasicQosOptions::default()).await.map_err(|error| mapped(&error))?;
+        let options = BasicConsumeOptions::default();
+        let stream = channel
+            .basic_consume(short(queue)?, short("")?, options, FieldTable::default())
+            .await
+            .map_err(|error| mapped(&error))?;
+        Ok(Self { link, channel, stream })
+    }
+}
+
+impl RabbitConsumer {
+    pub(super) async fn open(shared: Arc<Shared>, link: Arc<Link>, queue: &str, prefetch: u16) -> Result<Self, Error> {
+        let active = Subscription::open(link, queue, prefetch).await?;
+        Ok(Self { shared, queue: queue.to_owned(), prefetch, active: Some(active), stopped: false })
+    }
+
+    /// Subscribes on the connection that stands next; `false`: there is nothing to wait for.
+    async fn subscribe(&mut self) -> bool {
+        let Some(link) = self.shared.next_link().await else { return false };
+        match Subscription::open(link, &self.queue, self.prefetch).await {
+            Ok(active) => {
+                tracing::debug!(messaging.destination = self.queue, "subscribed anew");
+                self.active = Some(active);
+                true
+            }
+            Err(error @ (Error::Topology(_) | Error::Denied(_))) => {
+                tracing::warn!(messaging.destination = self.queue, %error, "a queue can no longer be consumed");
+                false
+            }
+            Err(_) => {
+                tokio::time::sleep(AGAIN).await;
+                true
+            }
+        }
+    }
+}
+
+fn delivered(delivery: lapin::message::Delivery) -> Delivery {
+    let lapin::message::Delivery { exchange, routing_key, redelivered, properties, data, acker, .. } = delivery;
+    let message = message(exchange.as_str(), routing_key.as_str(), &properties, data);
+    Delivery::new(message, redelivered, Box::new(RabbitSettle { acker }))
+}
+
+#[async_trait]
+impl Consumer for RabbitConsumer {
+    async fn next(&mut self) -> Option<Delivery> {
+        while !self.stopped && !self.shared.closed.is_cancelled() {
+            let Some(active) = &mut self.active else {
+                if self.subscribe().await {
+                    continue;
+                }
+                return None;
+            };
+            let Subscription { link, stream, .. } = active;
+            let next = tokio::select! {
+                biased;
+                next = stream.next() => next,
+                () = link.lost.cancelled() => None,
+                () = self.shared.closed.cancelled() => None,
+            };
+            match next {
+                Some(Ok(delivery)) => return Some(delivered(delivery)),
+                // Its channel or connection ended, or the broker ended it (the queue was deleted, or moved).
+                Some(Err(_)) | None => self.active = None,
+            }
+        }
+        None
+    }
+
+    async fn stop(&mut self) -> Result<(), Error> {
+        self.stopped = true;
+        let Some(active) = &mut self.active else { return Ok(()) };
+        let tag = active.stream.tag();
+        active.channel.basic_cancel(tag, BasicCancelOptions::default()).await.map_err(|error| mapped(&error))?;
+        // What was sent before the broker heard of it.
+        let mut unseen = VecDeque::new();
+        while let Some(Some(Ok(delivery))) = active.stream.next().now_or_never() {
+            unseen.push_back(delivery);
+        }
+        for delivery in unseen {
+            delivered(delivery).requeue().await?;
+        }
+        Ok(())
+    }
+}
+
+struct RabbitSettle {
+    acker: Acker,
+}
+
+fn settled(done: lapin::Result<bool>, usable: bool) -> Result<(), Error> {
+    match done {
+        Ok(true) => Ok(()),
+        // Settled before: nothing to do.
+        Ok(false) if usable => Ok(()),
+        Ok(false) => Err(Error::Disconnected("the consumer of this delivery has ended".to_owned())),
+        Err(error) => Err(mapped(&error)),
+    }
+}
+
+#[async_trait]
+impl Settle for RabbitSettle {
+    async fn ack(&self) -> Result<(), Error> {
+        let done = self.acker.ack(BasicAckOptions::default()).await;
+        settled(done, !self.acker.poisoned())
+    }
+
+    async fn nack(&self, requeue: bool) -> Result<(), Error> {
+        let done = self.acker.nack(BasicNackOptions { requeue, ..BasicNackOptions::default() }).await;
+        settled(done, !self.acker.poisoned())
+    }
+}

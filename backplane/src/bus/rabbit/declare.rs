@@ -1,0 +1,102 @@
+//! Exchanges and queues. Each call has a channel of its own, since an error ends the channel.
+
+use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{Channel, Connection, ExchangeKind as Kind};
+
+use super::convert::{short, text};
+use super::errors::{is_not_found, mapped};
+use crate::bus::{Error, ExchangeKind, ExchangeSpec, QueueKind, QueueSpec};
+
+/// Stands for "no limit": RabbitMQ 4 takes a missing limit for 20, and 3.10 knows no word for none.
+const NO_LIMIT: u32 = 1_000_000_000;
+
+async fn channel(connection: &Connection) -> Result<Channel, Error> {
+    connection.create_channel().await.map_err(|error| mapped(&error))
+}
+
+fn close(channel: Channel) {
+    // Closed by its last handle's end; the answer matters to nobody.
+    drop(channel);
+}
+
+pub(super) async fn exchange(connection: &Connection, spec: &ExchangeSpec) -> Result<(), Error> {
+    let channel = channel(connection).await?;
+    let mut arguments = FieldTable::default();
+    if let Some(alternate) = &spec.alternate {
+        arguments.insert("alternate-exchange".into(), text(alternate));
+    }
+    let kind = match spec.kind {
+        ExchangeKind::Topic => Kind::Topic,
+        ExchangeKind::Fanout => Kind::Fanout,
+    };
+    let options = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
+    channel.exchange_declare(short(&spec.name)?, kind, options, arguments).await.map_err(|error| mapped(&error))?;
+    close(channel);
+    Ok(())
+}
+
+fn arguments(spec: &QueueSpec) -> FieldTable {
+    let mut to = FieldTable::default();
+    match spec.kind {
+        QueueKind::Classic => {
+            to.insert("x-queue-type".into(), text("classic"));
+        }
+        QueueKind::Quorum => {
+            to.insert("x-queue-type".into(), text("quorum"));
+            let limit = spec.delivery_limit.unwrap_or(NO_LIMIT);
+            to.insert("x-delivery-limit".into(), AMQPValue::LongLongInt(limit.into()));
+        }
+    }
+    if let Some(exchange) = &spec.dead_letter {
+        to.insert("x-dead-letter-exchange".into(), text(exchange));
+        if spec.kind == QueueKind::Quorum {
+            // A dead letter leaves its queue only when the next one has it; that wants `reject-publish`.
+            to.insert("x-dead-letter-strategy".into(), text("at-least-once"));
+            to.insert("x-overflow".into(), text("reject-publish"));
+        }
+    }
+    if let Some(expires) = spec.expires {
+        to.insert("x-expires".into(), AMQPValue::LongLongInt(expires.as_millis() as i64));
+    }
+    to
+}
+
+pub(super) async fn queue(connection: &Connection, spec: &QueueSpec) -> Result<(), Error> {
+    let channel = channel(connection).await?;
+    let name = short(&spec.name)?;
+    let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+    channel.queue_declare(name.clone(), options, arguments(spec)).await.map_err(|error| mapped(&error))?;
+    for (exchange, key) in &spec.bindings {
+        let options = QueueBindOptions::default();
+        channel
+            .queue_bind(name.clone(), short(exchange)?, short(key)?, options, FieldTable::default())
+            .await
+            .map_err(|error| mapped(&error))?;
+    }
+    close(channel);
+    Ok(())
+}
+
+pub(super) async fn delete(connection: &Connection, queue: &str) -> Result<(), Error> {
+    let channel = channel(connection).await?;
+    match channel.queue_delete(short(queue)?, QueueDeleteOptions::default()).await {
+        Ok(_) => close(channel),
+        Err(error) if is_not_found(&error) => {}
+        Err(error) => return Err(mapped(&error)),
+    }
+    Ok(())
+}
+
+pub(super) async fn depth(connection: &Connection, queue: &str) -> Result<Option<u64>, Error> {
+    let channel = channel(connection).await?;
+    let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+    match channel.queue_declare(short(queue)?, options, FieldTable::default()).await {
+        Ok(found) => {
+            close(channel);
+            Ok(Some(found.message_count().into()))
+        }
+        Err(error) if is_not_found(&error) => Ok(None),
+        Err(error) => Err(mapped(&error)),
+    }
+}

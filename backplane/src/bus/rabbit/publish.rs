@@ -1,0 +1,226 @@
+//! Publishing.
+//!
+//! A message that wants a confirm gets a channel to itself until the confirm is here; channels are reused, the last used
+//! first. The broker may batch confirms and puts returned messages between them, so that on a shared channel a return can't
+//! be told apart from its neighbours'; and an error (a forbidden key, a missing exchange) ends the whole channel. With one
+//! message at a time, each has its own answer. Messages that want none share one channel, and so keep their order.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use futures::future::BoxFuture;
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
+use lapin::types::ShortString;
+use lapin::{BasicProperties, Channel, Confirmation, Connection};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::task::TaskTracker;
+
+use super::convert::{properties, short};
+use super::errors::{down, mapped};
+use crate::bus::{Confirm, Error, Message};
+
+/// Messages on their way at once; RabbitMQ allows 2,047 channels in a connection by default.
+const AT_ONCE: usize = 512;
+
+type Sending = BoxFuture<'static, Result<Confirmation, Error>>;
+
+/// The publishing channels of one connection.
+pub(super) struct Publishers {
+    confirmed: Arc<Pool>,
+    plain: Mutex<Channel>,
+    permits: Arc<Semaphore>,
+    tasks: TaskTracker,
+}
+
+/// Channels in confirm mode that nothing is on its way on.
+struct Pool(Mutex<Vec<Channel>>);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn open_confirmed(connection: &Connection) -> Result<Channel, Error> {
+    let channel = connection.create_channel().await.map_err(|error| mapped(&error))?;
+    channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(|error| mapped(&error))?;
+    Ok(channel)
+}
+
+impl Pool {
+    fn take(&self) -> Option<Channel> {
+        let mut free = lock(&self.0);
+        while let Some(channel) = free.pop() {
+            if channel.status().connected() {
+                return Some(channel);
+            }
+        }
+        None
+    }
+
+    fn put(&self, channel: Channel) {
+        lock(&self.0).push(channel);
+    }
+}
+
+impl Publishers {
+    pub(super) async fn open(connection: &Connection, tasks: TaskTracker) -> Result<Self, Error> {
+        let plain = connection.create_channel().await.map_err(|error| mapped(&error))?;
+        // The first message should not wait for a channel.
+        let first = open_confirmed(connection).await?;
+        Ok(Self {
+            confirmed: Arc::new(Pool(Mutex::new(vec![first]))),
+            plain: Mutex::new(plain),
+            permits: Arc::new(Semaphore::new(AT_ONCE)),
+            tasks,
+        })
+    }
+
+    /// Hands a message to the connection.
+    pub(super) async fn publish(&self, connection: &Connection, message: Message) -> Result<Confirm, Error> {
+        let out = Outgoing::new(message)?;
+        if !(out.mandatory || out.persistent) {
+            return self.publish_plain(connection, out).await;
+        }
+        let permit = self.permits.clone().acquire_owned().await.map_err(|_| down())?;
+        let channel = match self.confirmed.take() {
+            Some(channel) => channel,
+            None => open_confirmed(connection).await?,
+        };
+        let Outgoing { exchange, key, .. } = &out;
+        let (exchange, key) = (exchange.to_string(), key.to_string());
+        let mut sending = out.send(channel.clone());
+        // The first poll puts the frames into the connection's queue; the rest only waits.
+        let first = poll_once(&mut sending);
+        let flight = Flight {
+            sending: first.is_none().then_some(sending),
+            channel: Some(channel),
+            pool: self.confirmed.clone(),
+            permit: Some(permit),
+            tasks: self.tasks.clone(),
+        };
+        match first {
+            Some(Err(error @ Error::Disconnected(_))) => Err(error),
+            first => Ok(Confirm::new(async move {
+                let confirmation = flight.land(first).await?;
+                match confirmation {
+                    Confirmation::Ack(Some(_)) => Err(Error::Unroutable { exchange, key }),
+                    Confirmation::Nack(_) => Err(Error::Refused { exchange, key }),
+                    Confirmation::Ack(None) | Confirmation::NotRequested => Ok(()),
+                }
+            })),
+        }
+    }
+
+    async fn publish_plain(&self, connection: &Connection, out: Outgoing) -> Result<Confirm, Error> {
+        if !lock(&self.plain).status().connected() {
+            // An error ended it.
+            let fresh = connection.create_channel().await.map_err(|error| mapped(&error))?;
+            let mut plain = lock(&self.plain);
+            if !plain.status().connected() {
+                *plain = fresh;
+            }
+        }
+        let first = {
+            // Under the lock: frames of two messages must not be mixed.
+            let plain = lock(&self.plain);
+            let mut sending = out.send(plain.clone());
+            poll_once(&mut sending)
+        };
+        match first {
+            Some(Err(error)) => Err(error),
+            _ => Ok(Confirm::new(std::future::ready(Ok(())))),
+        }
+    }
+}
+
+fn poll_once(sending: &mut Sending) -> Option<Result<Confirmation, Error>> {
+    match sending.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => Some(done),
+        Poll::Pending => None,
+    }
+}
+
+/// A message in AMQP's terms.
+struct Outgoing {
+    exchange: ShortString,
+    key: ShortString,
+    properties: BasicProperties,
+    body: bytes::Bytes,
+    mandatory: bool,
+    persistent: bool,
+}
+
+impl Outgoing {
+    fn new(message: Message) -> Result<Self, Error> {
+        Ok(Self {
+            exchange: short(&message.exchange)?,
+            key: short(&message.key)?,
+            properties: properties(&message)?,
+            body: message.body,
+            mandatory: message.mandatory,
+            persistent: message.persistent,
+        })
+    }
+
+    /// Sends it (with the first poll) and waits for the confirm.
+    fn send(self, channel: Channel) -> Sending {
+        let Self { exchange, key, properties, body, mandatory, .. } = self;
+        Box::pin(async move {
+            let options = BasicPublishOptions { mandatory, ..BasicPublishOptions::default() };
+            let sent = channel.basic_publish(exchange, key, options, &body, properties).await;
+            drop(body);
+            match sent {
+                Ok(confirm) => confirm.await.map_err(|error| mapped(&error)),
+                Err(error) => Err(mapped(&error)),
+            }
+        })
+    }
+}
+
+/// A message on its way, with the channel that it has to itself. Dropped early, it is followed to its end, so that the
+/// channel is free again.
+struct Flight {
+    sending: Option<Sending>,
+    channel: Option<Channel>,
+    pool: Arc<Pool>,
+    permit: Option<OwnedSemaphorePermit>,
+    tasks: TaskTracker,
+}
+
+impl Flight {
+    async fn land(mut self, first: Option<Result<Confirmation, Error>>) -> Result<Confirmation, Error> {
+        let done = match (first, self.sending.as_mut()) {
+            (Some(done), _) => done,
+            (None, Some(sending)) => Pin::new(sending).await,
+            (None, None) => Err(down()),
+        };
+        self.sending = None;
+        self.end(done.is_ok());
+        done
+    }
+
+    fn end(&mut self, well: bool) {
+        if let Some(channel) = self.channel.take()
+            && well
+        {
+            self.pool.put(channel);
+        }
+        self.permit = None;
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        let (Some(sending), Some(channel)) = (self.sending.take(), self.channel.take()) else { return };
+        let (pool, permit) = (self.pool.clone(), self.permit.take());
+        if tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        self.tasks.spawn(async move {
+            if sending.await.is_ok() {
+                pool.put(channel);
+            }
+            drop(permit);
+        });
+    }
+}
