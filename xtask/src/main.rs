@@ -46,6 +46,9 @@ enum Task {
         /// Into the engine of this private set instead of the machine's own.
         #[arg(long)]
         set: Option<String>,
+        /// Also stand-ins for the images of `compose.yaml`, from packages and release binaries.
+        #[arg(long)]
+        compose: bool,
         /// A runner that was built already (static).
         #[arg(long)]
         runner: Option<PathBuf>,
@@ -127,7 +130,7 @@ fn run(task: Task) -> Result<ExitCode> {
     match task {
         Task::Services(task) => services_task(task)?,
         Task::Test { only, filter } => return test::run(&only, &filter),
-        Task::Image { set, runner } => image_task(set, runner)?,
+        Task::Image { set, compose, runner } => image_task(set, compose, runner)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -167,7 +170,7 @@ fn services_task(task: ServicesTask) -> Result<()> {
     Ok(())
 }
 
-fn image_task(set: Option<String>, runner: Option<PathBuf>) -> Result<()> {
+fn image_task(set: Option<String>, compose: bool, runner: Option<PathBuf>) -> Result<()> {
     let engine = match set {
         Some(name) => Engine { socket: Set::open(&name)?.docker_socket()? },
         None => Engine::of_machine(),
@@ -183,6 +186,10 @@ fn image_task(set: Option<String>, runner: Option<PathBuf>) -> Result<()> {
     };
     images::python::ensure(&engine, &runner)?;
     println!("{}", images::PYTHON);
+    if compose {
+        images::standins::ensure(&engine)?;
+        println!("docker-compose: {}", images::standins::docker_compose()?.display());
+    }
     Ok(())
 }
 

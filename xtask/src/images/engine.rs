@@ -59,9 +59,14 @@ impl Engine {
 
     /// Puts files on top of an image and gives the result a name. No container is run for it.
     pub(crate) fn add_files(&self, base: &str, files: &[(&Path, &str)], image: &str, changes: &[String]) -> Result<()> {
+        let former = self.output(&["image", "inspect", "--format", "{{.Id}}", image])?;
         let container = self.run(&["create", "--network", "none", base, "/none"])?;
         let made = self.copy_and_commit(&container, files, image, changes);
         let removed = self.run(&["rm", "--force", &container]);
+        if former.status.success() && made.is_ok() {
+            // Nameless now. It stays where a container still uses it.
+            self.output(&["image", "rm", String::from_utf8_lossy(&former.stdout).trim()])?;
+        }
         made.and(removed.map(drop))
     }
 

@@ -19,13 +19,14 @@ use crate::{
 pub(crate) struct Watchdog {
     mounts: BTreeSet<PathBuf>,
     cgroups: BTreeSet<PathBuf>,
+    bridges: BTreeSet<String>,
     sets: BTreeSet<String>,
 }
 
 impl Watchdog {
     /// Looks around before the run.
     pub(crate) fn before() -> Self {
-        Self { mounts: mounts(), cgroups: cgroups(), sets: running_sets() }
+        Self { mounts: mounts(), cgroups: cgroups(), bridges: bridges(), sets: running_sets() }
     }
 
     /// Ends whatever is left after the run, and says what it was. What others run at the same time is none of its business.
@@ -51,6 +52,7 @@ impl Watchdog {
         left.extend(mounts().iter().filter(|path| !foreign(path)).map(|path| format!("mount {}", path.display())));
         let foreign = |path: &PathBuf| self.cgroups.contains(path) || in_use(path);
         left.extend(cgroups().iter().filter(|path| !foreign(path)).map(|path| format!("cgroup {}", path.display())));
+        left.extend(bridges().difference(&self.bridges).map(|name| format!("network interface {name}")));
         Ok(left)
     }
 }
@@ -77,6 +79,13 @@ fn cgroups() -> BTreeSet<PathBuf> {
     let second: Vec<PathBuf> = first.iter().flat_map(&folders).collect();
     let ours = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("thermae"));
     first.into_iter().chain(second).filter(ours).collect()
+}
+
+/// The bridges of Docker's networks.
+fn bridges() -> BTreeSet<String> {
+    let entries = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name.starts_with("br-")).collect()
 }
 
 /// The sets of test services that have a living server.
