@@ -110,7 +110,7 @@ impl Engine {
         self.retry_at = None;
         let quiet = self.cells.values().filter_map(|c| c.active.as_ref()).all(|a| now - a.handed >= HEAD_START);
         for flavor in FLAVORS {
-            if !self.zygote(flavor).is_some_and(|z| z.hatched.is_some()) {
+            if self.zygote(flavor).is_none_or(|z| z.hatched.is_none()) {
                 continue;
             }
             let waiting = self.pending.iter().filter(|p| p.flavor == flavor && self.needs_sandbox(p)).count();

@@ -131,6 +131,9 @@ class Zygote:
             except Exception as error:
                 missing.append("%s: %s: %s" % (name, type(error).__name__, error))
         self.random_ssl = sys.modules.get("_ssl") and sys.modules["_ssl"].RAND_add
+        if self.random_ssl:
+            # Its first use sets the library up, which takes milliseconds: here, not in every child.
+            self.random_ssl(os.urandom(32), 32.0)
         self.random_numpy = "numpy.random" in sys.modules and sys.modules["numpy.random"].seed
         self.kernel = kernel = Kernel()
         self.nested = setup["nested"]

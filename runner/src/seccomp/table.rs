@@ -374,7 +374,7 @@ pub(super) fn allowed() -> Vec<Entry> {
             calls: &[libc::SYS_ioctl],
             when: [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCCONS, libc::TIOCSETD]
                 .iter()
-                .map(|&request| Arg { index: 1, test: Test::Not(request as u64) })
+                .map(|&request| Arg { index: 1, test: Test::Not(request) })
                 .collect(),
             why: "terminals and file systems, but no typing into a terminal",
         },

@@ -147,13 +147,9 @@ impl Runner {
             next: 1,
         };
         runner.send(&Frame::json(Kind::Setup, 0, &setup).unwrap());
-        loop {
-            let frame = runner.frame();
-            match frame.kind {
-                Kind::Ready => break runner.ready = frame.parse().unwrap(),
-                other => panic!("{other:?} before ready: {}", String::from_utf8_lossy(&frame.body)),
-            }
-        }
+        let frame = runner.frame();
+        assert_eq!(frame.kind, Kind::Ready, "{}", String::from_utf8_lossy(&frame.body));
+        runner.ready = frame.parse().unwrap();
         runner
     }
 

@@ -1,0 +1,68 @@
+//! How long a run takes at the runner's door, native outer wall: `cargo bench -p thermae-runner`.
+//!
+//! Prints percentiles in microseconds from the frame's sending to the exit's arrival, and the runner's own phases.
+//! `THERMAE_BENCH_PYTHON` names an interpreter with pandas for the loaded case; without pandas it is left out.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use common::{Runner, program, session, setup};
+use thermae_runner::frames::Run;
+use thermae_runner::outer::Spec;
+
+fn main() {
+    let python = std::env::var_os("THERMAE_BENCH_PYTHON");
+    let mut spec = Spec::detect(python.as_deref().map(std::path::Path::new)).expect("an interpreter");
+    spec.memory_bytes = Some(2 << 30);
+    let mut setup = setup(&spec);
+    setup.spares = 2;
+    setup.preload = vec!["numpy".into(), "pandas".into()];
+    setup.ceiling.memory_bytes = 1 << 30;
+    let mut runner = Runner::start(&spec, setup);
+    println!("ready: {:?} {:?}", runner.ready.preloaded, runner.ready.warnings);
+    let pause = Duration::from_millis(8);
+    measure(&mut runner, "print, paced", &program("print(1+1)"), 500, pause);
+    measure(&mut runner, "print, back to back", &program("print(1+1)"), 1000, Duration::ZERO);
+    if runner.ready.preloaded.len() == 2 {
+        let code = "import pandas as pd\nprint(pd.DataFrame({'a': range(10)}).a.sum())";
+        measure(&mut runner, "pandas, paced", &program(code), 300, pause);
+        measure(&mut runner, "pandas, back to back", &program(code), 500, Duration::ZERO);
+    }
+    measure(&mut runner, "session's next", &session("s", "print(1+1)"), 1000, Duration::ZERO);
+}
+
+fn measure(runner: &mut Runner, name: &str, run: &Run, count: usize, pause: Duration) {
+    for _ in 0..20 {
+        runner.run(run).ok();
+    }
+    let (mut times, mut phases, mut warm) = (Vec::new(), BTreeMap::<String, Vec<u64>>::new(), 0);
+    let begun = Instant::now();
+    for _ in 0..count {
+        std::thread::sleep(pause);
+        let start = Instant::now();
+        let outcome = runner.run(run);
+        times.push(start.elapsed().as_micros() as u64);
+        let exit = outcome.exit.expect("ended");
+        warm += usize::from(exit.warm);
+        for (phase, micros) in exit.phases {
+            phases.entry(phase).or_default().push(micros);
+        }
+    }
+    let rate = count as f64 / begun.elapsed().as_secs_f64();
+    let middle: Vec<String> = phases.iter_mut().map(|(p, v)| format!("{p} {}", percentile(v, 50))).collect();
+    println!(
+        "{name:22} p50 {:5} p95 {:5} p99 {:5} µs  {rate:6.0}/s  warm {warm}/{count}  [{}]",
+        percentile(&mut times, 50),
+        percentile(&mut times, 95),
+        percentile(&mut times, 99),
+        middle.join(", ")
+    );
+}
+
+fn percentile(values: &mut [u64], p: usize) -> u64 {
+    values.sort_unstable();
+    values[(values.len() * p / 100).min(values.len() - 1)]
+}

@@ -1,0 +1,91 @@
+//! Sessions: an interpreter that stays, through everything but its own death.
+
+mod common;
+
+use common::{Runner, limits, session};
+use thermae_runner::frames::{End, Frame, Kind, Limits, Place, Run};
+
+#[test]
+fn variables_survive_errors_exits_and_soft_time_outs() {
+    let mut runner = Runner::new();
+    runner.run(&session("s", "x = 41")).ok();
+    assert_eq!(runner.run(&session("s", "1 / 0")).end(), &End::Raised);
+    assert_eq!(runner.run(&session("s", "import sys\nsys.exit(3)")).end(), &End::Exited { code: 3 });
+    let short = Limits { wall_ms: 150, grace_ms: 3000, ..limits() };
+    let slow = Run { limits: short, ..session("s", "import time\ntime.sleep(60)") };
+    assert_eq!(runner.run(&slow).end(), &End::TimedOut { limit: "wall".into(), soft: true });
+    let outcome = runner.run(&session("s", "print(x + 1)"));
+    assert_eq!(outcome.ok(), "42\n");
+    let usage = outcome.exit.unwrap().usage;
+    assert!(usage.memory_bytes > 1 << 20 && usage.cpu_us < 1_000_000, "{usage:?}");
+}
+
+#[test]
+fn sessions_are_apart_and_have_fresh_pipes_in_each_run() {
+    let mut runner = Runner::new();
+    runner.run(&session("a", "x = 'a'\nopen('f', 'w').write('a')")).ok();
+    runner.run(&session("b", "x = 'b'")).ok();
+    assert_eq!(runner.run(&session("a", "print(x, open('f').read())")).ok(), "a a\n");
+    assert_eq!(runner.run(&session("b", "import os\nprint(x, os.listdir())")).ok(), "b []\n");
+    assert_eq!(runner.python("print('x' in globals())").ok(), "False\n");
+    // What a thread of an earlier run prints is not this run's output.
+    let late = "import threading, os\ngo = threading.Event()\nold = os.dup(1)\nthreading.Thread(target=lambda: (go.wait(), os.write(old, b'late'), print('later')), daemon=True).start()";
+    runner.run(&session("a", late)).ok();
+    assert_eq!(runner.run(&session("a", "print('mine')")).ok(), "mine\n");
+}
+
+#[test]
+fn a_session_must_exist_or_may_be_made() {
+    let mut runner = Runner::new();
+    let no = Run { place: Place::Session { session: "n".into(), create: false }, ..session("n", "1") };
+    assert_eq!(runner.run(&no).end(), &End::NoSession);
+    runner.run(&session("n", "y = 5")).ok();
+    let again = Run { code: "print(y)".into(), ..no.clone() };
+    assert_eq!(runner.run(&again).ok(), "5\n");
+    runner.send(&Frame::raw(Kind::CloseSession, 0, *b"n"));
+    assert_eq!(runner.wait_closed(), "n");
+    assert_eq!(runner.run(&no).end(), &End::NoSession);
+    runner.send(&Frame::raw(Kind::CloseSession, 0, *b"unknown"));
+    assert_eq!(runner.wait_closed(), "unknown");
+}
+
+#[test]
+fn a_sessions_death_is_told() {
+    let mut runner = Runner::new();
+    assert_eq!(runner.run(&session("d", "import os\nos._exit(4)")).end(), &End::Exited { code: 4 });
+    assert_eq!(runner.wait_closed(), "d");
+    let timer = "import threading, os\nthreading.Timer(0.1, lambda: os._exit(1)).start()\nprint('armed')";
+    assert_eq!(runner.run(&session("e", timer)).ok(), "armed\n");
+    assert_eq!(runner.wait_closed(), "e");
+    let hog = Run { limits: Limits { cpu_ms: 200, ..limits() }, ..session("f", "while True: pass") };
+    assert_eq!(runner.run(&hog).end(), &End::TimedOut { limit: "cpu".into(), soft: false });
+    assert_eq!(runner.wait_closed(), "f");
+}
+
+#[test]
+fn a_daemon_that_holds_the_pipe_delays_nothing() {
+    let mut runner = Runner::new();
+    let daemon = "import subprocess\np = subprocess.Popen(['sleep', '60'])\nprint('left')";
+    assert_eq!(runner.run(&session("p", daemon)).ok(), "left\n");
+    assert_eq!(runner.run(&session("p", "print(p.poll())")).ok(), "None\n");
+    assert_eq!(runner.python(daemon).ok(), "left\n");
+}
+
+#[test]
+fn runs_of_one_session_wait_for_each_other() {
+    let mut runner = Runner::new();
+    let first = runner.begin(&session("q", "import time\ntime.sleep(0.2)\nz = 1"));
+    let second = runner.begin(&session("q", "print(z)"));
+    assert_eq!(runner.wait(second).ok(), "1\n");
+    runner.wait(first).ok();
+}
+
+#[test]
+fn cpu_time_counts_from_the_runs_start() {
+    let mut runner = Runner::new();
+    let burn = "import time\nt = time.process_time()\nwhile time.process_time() - t < 0.25: pass";
+    let run = Run { limits: Limits { cpu_ms: 400, ..limits() }, ..session("c", burn) };
+    for _ in 0..3 {
+        runner.run(&run).ok();
+    }
+}
