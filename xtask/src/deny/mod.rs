@@ -74,6 +74,9 @@ struct Dependency {
     name: String,
     req: String,
     path: Option<String>,
+    source: Option<String>,
+    /// The registry's address where it is not the default one.
+    registry: Option<String>,
 }
 
 /// Checks the dependencies as they are locked; gives one line for each breach.
@@ -96,6 +99,7 @@ pub(crate) fn check() -> Result<Vec<String>> {
 fn breaches(rules: &Rules, metadata: &Metadata) -> Vec<String> {
     let used: BTreeSet<&str> = metadata.resolve.nodes.iter().map(|node| node.id.as_str()).collect();
     let packages: Vec<&Package> = metadata.packages.iter().filter(|package| used.contains(&*package.id)).collect();
+    let default = default_registry(metadata);
     let mut found = Vec::new();
     let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for package in packages {
@@ -108,7 +112,7 @@ fn breaches(rules: &Rules, metadata: &Metadata) -> Vec<String> {
         match package.source.as_deref() {
             // A member of the workspace.
             None => found.extend(wildcards(package)),
-            Some(source) if is_default_registry(source) => {}
+            Some(source) if Some(source) == default => {}
             Some(source) => found.push(format!("{name} {version}: comes from {source}")),
         }
         if let Some(ban) = rules.bans.deny.iter().find(|ban| ban.name == *name) {
@@ -130,9 +134,14 @@ fn wildcards(package: &Package) -> Vec<String> {
     open.map(|dependency| format!("{}: any version of {} would do", package.name, dependency.name)).collect()
 }
 
-/// Cargo's default registry, whose address is part of cargo and is not repeated here.
-fn is_default_registry(source: &str) -> bool {
-    source.starts_with("registry+") && source.ends_with("-index") || source.starts_with("sparse+")
+/// Cargo's default registry: where members of the workspace take packages from without naming another.
+fn default_registry(metadata: &Metadata) -> Option<&str> {
+    let members = metadata.packages.iter().filter(|package| package.source.is_none());
+    let mut dependencies = members.flat_map(|member| &member.dependencies);
+    dependencies.find_map(|dependency| {
+        let source = dependency.source.as_deref()?;
+        (dependency.registry.is_none() && source.starts_with("registry+")).then_some(source)
+    })
 }
 
 /// `syn@2` is every 2.x version of syn; `syn` is every version.
@@ -168,11 +177,17 @@ mod tests {
                 r#"{{"id":"{name}{version}","name":"{name}","version":"{version}","license":"{license}","source":"{source}","dependencies":[]}}"#
             )
         };
-        let index = "registry+https://registry.example/index-index";
+        let index = "registry+https://index.example/default";
+        let other = "registry+https://index.example/other";
+        let member = r#"{"id":"us","name":"us","version":"0.1.0","license":"MIT","source":null,"dependencies":[
+            {"name":"good","req":"^1","path":null,"source":"registry+https://index.example/default","registry":null},
+            {"name":"any","req":"*","path":null,"source":"registry+https://index.example/default","registry":null}]}"#;
         let all = [
+            member.to_owned(),
             package("good", "1.0.0", "MIT", index),
             package("left", "1.0.0", "GPL-3.0", index),
             package("bad", "1.0.0", "MIT", index),
+            package("elsewhere", "1.0.0", "MIT", other),
             package("git", "1.0.0", "MIT", "git+https://git.example/x"),
             package("two", "1.4.0", "MIT", index),
             package("two", "2.0.0", "MIT", index),
@@ -180,8 +195,8 @@ mod tests {
             package("three", "2.0.0", "MIT", index),
         ];
         let found = breaches(&rules, &metadata(&format!("[{}]", all.join(","))));
-        assert_eq!(found.len(), 4, "{found:?}");
-        for (breach, name) in found.iter().zip(["left", "bad", "git", "three"]) {
+        assert_eq!(found.len(), 6, "{found:?}");
+        for (breach, name) in found.iter().zip(["us", "left", "bad", "elsewhere", "git", "three"]) {
             assert!(breach.starts_with(name), "{breach}");
         }
     }

@@ -19,8 +19,8 @@ use crate::{
     supervise,
 };
 
-/// Everything but Grafana, for which no stand-in can be made.
-const SERVICES: [&str; 5] = ["rabbitmq", "redis", "scheduler", "worker", "prometheus"];
+/// Put on top of `compose.yaml`: there is no stand-in for Grafana's image.
+const WITHOUT_GRAFANA: &str = "services:\n  grafana:\n    profiles: [not-here]\n";
 const WORKERS: usize = 2;
 const JOBS: usize = 40;
 
@@ -29,7 +29,9 @@ pub(crate) struct Fleet {
     compose: Compose,
     amqp_port: u16,
     prometheus_port: u16,
+    redis_port: u16,
     dir: PathBuf,
+    environment: Vec<(&'static str, String)>,
 }
 
 impl Fleet {
@@ -39,22 +41,29 @@ impl Fleet {
         let program = standins::docker_compose()?;
         let sockets = dir.join("sockets");
         fs::create_dir_all(&sockets)?;
-        let (amqp_port, prometheus_port) = (free_port()?, free_port()?);
+        let without = dir.join("without-grafana.yaml");
+        fs::write(&without, WITHOUT_GRAFANA)?;
+        // So that `docker compose` finds it, as it does where the plug-in is installed.
+        let plugins = dir.join("docker-config/cli-plugins");
+        fs::create_dir_all(&plugins)?;
+        fs::copy(&program, plugins.join("docker-compose"))?;
+        let (amqp_port, prometheus_port, redis_port) = (free_port()?, free_port()?, free_port()?);
         let environment = vec![
             ("DOCKER_HOST", format!("unix://{}", socket.display())),
+            ("DOCKER_CONFIG", dir.join("docker-config").display().to_string()),
             ("DOCKER_SOCKET", socket.display().to_string()),
             ("SOCKET_DIR", sockets.display().to_string()),
             ("COMPOSE_PROJECT_NAME", "thermae-test".to_owned()),
+            ("COMPOSE_FILE", format!("{}:{}", paths::root().join("compose.yaml").display(), without.display())),
             ("AMQP_PORT", amqp_port.to_string()),
             ("AMQP_UI_PORT", free_port()?.to_string()),
-            ("REDIS_PORT", free_port()?.to_string()),
+            ("REDIS_PORT", redis_port.to_string()),
             ("PROMETHEUS_PORT", prometheus_port.to_string()),
         ];
-        let compose = Compose::with(&program, environment);
-        let fleet = Self { compose, amqp_port, prometheus_port, dir: dir.to_path_buf() };
+        let compose = Compose::with(&program, environment.clone());
+        let fleet = Self { compose, amqp_port, prometheus_port, redis_port, dir: dir.to_path_buf(), environment };
         let scale = format!("worker={WORKERS}");
-        let mut args = vec!["up", "--detach", "--wait", "--wait-timeout", "180", "--no-build", "--scale", &scale];
-        args.extend(SERVICES);
+        let args = ["up", "--detach", "--wait", "--wait-timeout", "180", "--no-build", "--scale", &scale];
         let up = supervise::run(fleet.compose.command(&args), log, Duration::from_secs(300), |_| {})?;
         if let Some(why) = up.failure {
             let logs = fleet.compose.run(&["logs", "--no-color", "--tail", "30"])?;
@@ -64,9 +73,19 @@ impl Fleet {
         Ok(fleet)
     }
 
+    /// The environment in which `docker compose` means this fleet.
+    pub(crate) fn environment(&self) -> &[(&'static str, String)] {
+        &self.environment
+    }
+
+    /// The ports of `compose.yaml`, and where they are here.
+    pub(crate) fn ports(&self) -> [(u16, u16); 3] {
+        [(5672, self.amqp_port), (6379, self.redis_port), (9090, self.prometheus_port)]
+    }
+
     /// Whether the whole file, Grafana included, is one that Compose can read.
     pub(crate) fn config(&self) -> Result<()> {
-        let output = self.compose.run(&["config", "--quiet"])?;
+        let output = self.compose.run(&["--file", "compose.yaml", "config", "--quiet"])?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
         Ok(())
     }

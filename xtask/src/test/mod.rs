@@ -4,6 +4,7 @@
 
 mod compose;
 mod libtest;
+mod readme;
 mod steps;
 mod tally;
 mod watchdog;
@@ -111,6 +112,25 @@ fn with_servers(runner: &mut Runner, set: &Set) {
             runner.check("compose: the file", || fleet.config());
             runner.check("compose: a batch", || fleet.batch(&steps::log("compose-batch")));
             runner.check("compose: Prometheus reaches all", || fleet.scraped());
+            readme(runner, &fleet);
+        }
+    }
+}
+
+/// Every command of the README, beside the fleet that it speaks of.
+fn readme(runner: &mut Runner, fleet: &Fleet) {
+    let blocks = match readme::blocks() {
+        Ok(blocks) => blocks,
+        Err(error) => return runner.fail("README", &format!("{error:#}")),
+    };
+    for (number, block) in blocks.iter().enumerate() {
+        let name = format!("README: {}", block.title);
+        match &block.skip {
+            Some(reason) => println!("== {name}: not run: {reason}"),
+            None => {
+                let log = steps::log(&format!("readme-{number}"));
+                runner.check(&name, || block.run(fleet.environment(), &fleet.ports(), &log));
+            }
         }
     }
 }
