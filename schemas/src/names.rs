@@ -62,6 +62,10 @@ pub const H_SUBMITTED: &str = "x-submitted";
 pub const H_DEATHS: &str = "x-deaths";
 /// Header: on the queue [`RESOLVE_QUEUE`], the job whose outcome this message waits for.
 pub const H_FOLLOWS: &str = "x-follows";
+/// Header: why RabbitMQ dead-lettered the message first; absent where it never did.
+pub const H_DEAD_REASON: &str = "x-first-death-reason";
+/// Header: from which queue RabbitMQ dead-lettered the message first.
+pub const H_DEAD_QUEUE: &str = "x-first-death-queue";
 /// Header: W3C trace context.
 pub const H_TRACEPARENT: &str = "traceparent";
 /// Header: W3C trace state.

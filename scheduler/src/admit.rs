@@ -1,0 +1,249 @@
+//! Handing out one job: one round trip to the registry, one confirmed publish, one acknowledgement.
+
+use std::time::Instant;
+
+use thermae_backplane::bus::{self, Message, QueueSpec};
+use thermae_backplane::registry::{self, Admit, Admitted, Epoch, Gone, SessionAdmit, Target};
+use thermae_schemas::{ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, Status, names};
+use tracing::Instrument;
+
+use crate::answer::{Address, acknowledge, give_back};
+use crate::context::{self, Context};
+use crate::error::Trouble;
+use crate::fleet::Candidate;
+use crate::head::Head;
+use crate::work::Assignment;
+
+/// What became of a job that was to be handed out.
+pub(crate) enum End {
+    /// It is on its way to this target.
+    Assigned(Target),
+    /// It needed no worker: it was answered, or is under way already.
+    Answered,
+    /// Its pool's credit was used up; nothing was changed.
+    NoCredit(Head),
+    /// Its tenant has as much handed out as it may; nothing was changed.
+    TenantBusy(Head),
+    /// No worker can take its session now; try again when the fleet has changed.
+    Parked(Head),
+    /// The registry was away; nothing is known to have changed.
+    RegistryAway(Head),
+    /// The broker was away, or the scheduler stops: the job goes back to its queue.
+    GivenBack,
+}
+
+/// Hands out one job.
+pub(crate) async fn assign(ctx: Context, head: Head, credit: u32, candidate: Candidate) -> End {
+    let span = head.span.clone();
+    let end = hand_out(&ctx, head, credit, candidate).instrument(span).await;
+    match &end {
+        End::Assigned(_) | End::Answered | End::NoCredit(_) | End::TenantBusy(_) | End::Parked(_) => ctx.outages.over(),
+        End::RegistryAway(_) | End::GivenBack => {}
+    }
+    end
+}
+
+async fn hand_out(ctx: &Context, head: Head, credit: u32, candidate: Candidate) -> End {
+    if head.is_late() {
+        return refuse(ctx, head, late()).await;
+    }
+    let request = request(ctx, &head, credit, candidate);
+    let began = Instant::now();
+    let admitted = ctx.registry.admit(&request).instrument(tracing::info_span!("admit")).await;
+    ctx.metrics.admission(began.elapsed());
+    let (attempt, epoch, to, repeat) = match admitted {
+        Ok(Admitted::Assigned { attempt, epoch, to, repeat }) => (attempt, epoch, to, repeat),
+        Ok(other) => return otherwise(ctx, head, other).await,
+        Err(error @ registry::Error::Corrupt(_)) => {
+            tracing::error!(%error, job.id = %head.key.job, "a job's record can't be read");
+            let error = ErrorInfo::new(ErrorCode::Internal, "the job's record can't be read");
+            let to = Address::of(&head.key.tenant, &head.delivery.message);
+            let body = crate::answer::result(&head.key.job, 0, Outcome::with_error(Status::Rejected, error));
+            let sent = ctx.send_result(&head.key.job, &to, body).await;
+            return done(ctx, &head, sent).await;
+        }
+        Err(error) => {
+            ctx.outages.note(&error.into());
+            return End::RegistryAway(head);
+        }
+    };
+    match publish(ctx, &head, attempt, &epoch, &to, repeat).instrument(tracing::info_span!("publish")).await {
+        Ok(()) => {
+            ctx.metrics.assigned(head.seen.elapsed());
+            acknowledge(&head.delivery).await;
+            End::Assigned(to)
+        }
+        // The worker is gone and the registry does not know it yet.
+        Err(Trouble::Bus(bus::Error::Unroutable { .. })) if matches!(to, Target::Worker { .. }) => End::Parked(head),
+        Err(error) => {
+            ctx.outages.note(&error);
+            give_back(&head.delivery).await;
+            End::GivenBack
+        }
+    }
+}
+
+fn request(ctx: &Context, head: &Head, credit: u32, candidate: Candidate) -> Admit {
+    let message = &head.delivery.message;
+    Admit {
+        job: head.key.clone(),
+        pool: head.lane.pool.clone(),
+        credit,
+        tenant_limit: ctx.options.tenant(&head.key.tenant).and_then(|tenant| tenant.max_in_flight),
+        max_attempts: head.max_attempts,
+        reply_key: context::reply_key(&head.key.tenant, message),
+        correlation_id: message.correlation_id.clone(),
+        digest: head.digest.clone(),
+        idempotency_key: head.idempotency_key.clone(),
+        session: head.session.as_ref().map(|session| SessionAdmit {
+            session: session.id.clone(),
+            if_gone: session.if_gone,
+            candidate,
+        }),
+        first_submitted: if head.repeat { head.submitted } else { None },
+        credit_ttl: ctx.options.credit_ttl.duration(),
+        ttl: ctx.options.record_ttl.duration(),
+    }
+}
+
+/// Publishes the work message and waits for its confirm.
+async fn publish(
+    ctx: &Context,
+    head: &Head,
+    attempt: u32,
+    epoch: &Epoch,
+    to: &Target,
+    repeat: bool,
+) -> Result<(), Trouble> {
+    let submitted = &head.delivery.message;
+    let trace = thermae_service::trace::forward(&head.span, &context::trace_of(submitted));
+    let assignment = Assignment {
+        key: &head.key,
+        pool: &head.lane.pool,
+        to,
+        attempt,
+        epoch,
+        max_attempts: head.max_attempts,
+        deadline: head.deadline,
+        maybe_duplicate: repeat || head.repeat,
+        deaths: 0,
+        address: Address::of(&head.key.tenant, submitted),
+        trace,
+    };
+    let message = assignment.message(submitted.body.clone());
+    if head.lifecycle {
+        accepted(ctx, head, attempt).await?;
+    }
+    match ctx.publish(message.clone()).await {
+        Err(Trouble::Bus(bus::Error::Unroutable { .. })) if matches!(to, Target::Pool) => {
+            // No worker of this pool has ever run, or somebody deleted the queue.
+            ctx.bus.declare_queue(&QueueSpec::pool(&head.lane.pool)).await?;
+            ctx.publish(message).await
+        }
+        published => published,
+    }
+}
+
+/// Tells the client, if it asked for it. Sent before the work message, so that it comes before `started`.
+async fn accepted(ctx: &Context, head: &Head, attempt: u32) -> Result<(), Trouble> {
+    let Some(key) = context::reply_key(&head.key.tenant, &head.delivery.message) else { return Ok(()) };
+    let event = Event::new(head.key.job.clone(), attempt, EventBody::Accepted {});
+    let message = Message {
+        exchange: names::REPLIES.to_owned(),
+        key,
+        body: serde_json::to_vec(&event).unwrap_or_default().into(),
+        message_id: Some(head.key.job.to_string()),
+        correlation_id: head.delivery.message.correlation_id.clone(),
+        ..Message::default()
+    };
+    // Nothing hangs on it: its confirm is not waited for.
+    drop(ctx.bus.publish(message).await?);
+    Ok(())
+}
+
+/// Every answer of the registry but "hand it out".
+async fn otherwise(ctx: &Context, head: Head, admitted: Admitted) -> End {
+    let tenant = &head.key.tenant;
+    let to = Address::of(tenant, &head.delivery.message);
+    match admitted {
+        Admitted::NoCredit => End::NoCredit(head),
+        Admitted::TenantBusy => End::TenantBusy(head),
+        Admitted::NoSessionWorker => End::Parked(head),
+        Admitted::Terminal(recorded) => {
+            let sent = ctx.send_result(&head.key.job, &to, recorded).await;
+            done(ctx, &head, sent).await
+        }
+        Admitted::UnderWay => {
+            let sent = under_way(ctx, &head, &to).await;
+            done(ctx, &head, sent).await
+        }
+        Admitted::DuplicateOf(first) => {
+            let sent = follow(ctx, &head, &first).await;
+            done(ctx, &head, sent).await
+        }
+        Admitted::IdempotencyConflict(first) => {
+            let why = format!("job {first} used this idempotency key before, and is another job");
+            refuse(ctx, head, ErrorInfo::new(ErrorCode::IdempotencyConflict, why)).await
+        }
+        Admitted::SessionGone(gone) => {
+            let error = gone_error(gone);
+            refuse(ctx, head, error).await
+        }
+        // Dealt with by the caller.
+        Admitted::Assigned { .. } => End::GivenBack,
+    }
+}
+
+pub(crate) fn gone_error(gone: Gone) -> ErrorInfo {
+    match gone {
+        Gone::Expired => ErrorInfo::new(
+            ErrorCode::SessionExpired,
+            "the session was idle for too long and was closed; its variables are gone. Submit with if_gone \"new\" to begin anew",
+        ),
+        Gone::Lost | Gone::Closed => ErrorInfo::new(
+            ErrorCode::SessionLost,
+            "the session was lost with its worker or sandbox; its variables are gone. Submit with if_gone \"new\" to begin anew",
+        ),
+    }
+}
+
+/// It runs. Whoever runs it answers the client that submitted it first; another one is answered from the record.
+async fn under_way(ctx: &Context, head: &Head, to: &Address) -> Result<(), Trouble> {
+    let first = ctx.registry.lookup(&head.key).await?.and_then(|record| record.reply_key);
+    if to.reply_key.is_none() || first == to.reply_key {
+        return Ok(());
+    }
+    follow(ctx, head, &head.key.job).await
+}
+
+/// Hands the message to the resolve queue, to wait there for that job's outcome.
+async fn follow(ctx: &Context, head: &Head, first: &JobId) -> Result<(), Trouble> {
+    let mut message = Message { exchange: names::RESOLVE.to_owned(), ..head.delivery.message.clone() };
+    message.headers.set_text(names::H_FOLLOWS, first.as_str());
+    ctx.publish(message).await
+}
+
+pub(crate) fn late() -> ErrorInfo {
+    ErrorInfo::new(ErrorCode::DeadlineExceeded, "no worker could start the job before start_within_ms had passed")
+}
+
+/// Rejects a job and acknowledges it.
+pub(crate) async fn refuse(ctx: &Context, head: Head, error: ErrorInfo) -> End {
+    let to = Address::of(&head.key.tenant, &head.delivery.message);
+    let sent = ctx.reject(&head.key, &head.lane.pool, error, &to).await;
+    done(ctx, &head, sent).await
+}
+
+async fn done(ctx: &Context, head: &Head, sent: Result<(), Trouble>) -> End {
+    match sent {
+        Ok(()) => {
+            acknowledge(&head.delivery).await;
+            End::Answered
+        }
+        Err(error) => {
+            ctx.outages.note(&error);
+            give_back(&head.delivery).await;
+            End::GivenBack
+        }
+    }
+}

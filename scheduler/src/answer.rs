@@ -1,0 +1,153 @@
+//! Results that the scheduler itself sends: refusals, cancels, losses, and outcomes that were recorded before.
+
+use bytes::Bytes;
+use thermae_backplane::bus::{self, Delivery, Message};
+use thermae_backplane::record::Settle;
+use thermae_backplane::registry::{JobKey, SettleRequest};
+use thermae_schemas::{ErrorInfo, Event, EventBody, JobId, Outcome, PoolName, Status, TenantName, names};
+
+use crate::context::{self, Context};
+use crate::error::Trouble;
+use crate::validate::Refusal;
+
+/// Where an answer goes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Address {
+    pub(crate) reply_key: Option<String>,
+    pub(crate) correlation_id: Option<String>,
+}
+
+impl Address {
+    /// The one that a job's message gives, if it is its tenant's own.
+    pub(crate) fn of(tenant: &TenantName, message: &Message) -> Self {
+        Self { reply_key: context::reply_key(tenant, message), correlation_id: message.correlation_id.clone() }
+    }
+}
+
+/// The result message of a job that made no attempt.
+pub(crate) fn result(job: &JobId, attempt: u32, outcome: Outcome) -> Bytes {
+    let event = Event::new(job.clone(), attempt, EventBody::Result(outcome));
+    // Writing plain structures to memory can't fail.
+    serde_json::to_vec(&event).unwrap_or_default().into()
+}
+
+impl Context {
+    /// Publishes a result. That nobody listens is fine: the outcome stays readable.
+    pub(crate) async fn send_result(&self, job: &JobId, to: &Address, body: Bytes) -> Result<(), Trouble> {
+        let Some(key) = &to.reply_key else { return Ok(()) };
+        let message = Message {
+            exchange: names::REPLIES.to_owned(),
+            key: key.clone(),
+            body,
+            message_id: Some(job.to_string()),
+            correlation_id: to.correlation_id.clone(),
+            mandatory: true,
+            persistent: true,
+            ..Message::default()
+        };
+        match self.publish(message).await {
+            Err(Trouble::Bus(bus::Error::Unroutable { key, .. })) => {
+                tracing::info!(job.id = %job, reply_key = key, "nobody listens for this result; it stays recorded");
+                Ok(())
+            }
+            sent => sent,
+        }
+    }
+
+    /// Records the outcome of a job that has not started, and sends whatever is recorded then. Of a job that runs nothing is
+    /// changed or sent: its worker will answer.
+    pub(crate) async fn settle(
+        &self,
+        key: &JobKey,
+        pool: Option<&PoolName>,
+        outcome: Outcome,
+        to: &Address,
+    ) -> Result<Settle, Trouble> {
+        let body = result(&key.job, 0, outcome);
+        let request = SettleRequest {
+            job: key.clone(),
+            pool: pool.cloned(),
+            outcome: body.clone(),
+            reply_key: to.reply_key.clone(),
+            ttl: self.options.outcome_ttl.duration(),
+        };
+        let settled = self.registry.settle(&request).await?;
+        match &settled {
+            Settle::Won => self.send_result(&key.job, to, body).await?,
+            Settle::Terminal(recorded) => self.send_result(&key.job, to, recorded.clone()).await?,
+            Settle::Started { .. } => {}
+        }
+        Ok(settled)
+    }
+
+    /// Refuses an admitted or checked job.
+    pub(crate) async fn reject(
+        &self,
+        key: &JobKey,
+        pool: &PoolName,
+        error: ErrorInfo,
+        to: &Address,
+    ) -> Result<(), Trouble> {
+        self.metrics.rejected(error.code);
+        tracing::debug!(job.id = %key.job, tenant = %key.tenant, code = error.code.as_str(), "job rejected");
+        let outcome = Outcome::with_error(Status::Rejected, error);
+        self.settle(key, Some(pool), outcome, to).await.map(drop)
+    }
+
+    /// Refuses what never became a job, and acknowledges it. Repeated through outages.
+    pub(crate) async fn refuse(
+        &self,
+        tenant: &TenantName,
+        pool: Option<&PoolName>,
+        refusal: Refusal,
+        delivery: &Delivery,
+    ) -> Result<(), Trouble> {
+        let Refusal { job, error } = refusal;
+        let code = error.code;
+        self.metrics.rejected(code);
+        if code == thermae_schemas::ErrorCode::ForbiddenReplyKey {
+            let key = delivery.message.reply_to.as_deref().unwrap_or_default();
+            tracing::warn!(%tenant, reply_key = key, "a job names another tenant's reply key: nothing is sent to it");
+        } else {
+            tracing::debug!(%tenant, code = code.as_str(), "message refused");
+        }
+        let to = Address::of(tenant, &delivery.message);
+        let outcome = Outcome::with_error(Status::Rejected, error);
+        let sent = self
+            .persist(|| async {
+                match &job {
+                    Some(job) => {
+                        let key = JobKey::new(tenant.clone(), job.clone());
+                        self.settle(&key, pool, outcome.clone(), &to).await.map(drop)
+                    }
+                    // Nothing to record it under. The correlation id tells the client which it was.
+                    None => {
+                        let job = JobId::random();
+                        self.send_result(&job, &to, result(&job, 0, outcome.clone())).await
+                    }
+                }
+            })
+            .await;
+        match sent {
+            Err(error @ Trouble::Stopped) => return Err(error),
+            Err(error) => tracing::error!(%error, %tenant, "a refusal could not be recorded"),
+            Ok(()) => {}
+        }
+        acknowledge(delivery).await;
+        Ok(())
+    }
+}
+
+/// Acknowledges; where the connection is gone the broker delivers again, and the record knows the job.
+pub(crate) async fn acknowledge(delivery: &Delivery) {
+    if let Err(error) = delivery.ack().await {
+        tracing::debug!(%error, "not acknowledged: it will come again");
+    }
+}
+
+/// Gives a delivery back; where the connection is gone the broker does so by itself.
+pub(crate) async fn give_back(delivery: &Delivery) {
+    if let Err(error) = delivery.requeue().await {
+        tracing::debug!(%error, "not given back: it will come again");
+    }
+}

@@ -1,0 +1,79 @@
+//! Cancels: a job that has not started ends here; one that runs is ended by its worker.
+
+use thermae_backplane::bus::{self, Delivery, Message, QueueSpec};
+use thermae_backplane::record::Settle;
+use thermae_backplane::registry::JobKey;
+use thermae_schemas::{Cancel, ErrorCode, ErrorInfo, Outcome, Status, names};
+
+use crate::answer::{Address, acknowledge};
+use crate::context::Context;
+use crate::error::Trouble;
+use crate::serve::serve;
+
+const PREFETCH: u16 = 64;
+
+/// Runs until this scheduler leads no more.
+pub(crate) async fn run(ctx: Context) {
+    let handle = |delivery: Delivery| {
+        let ctx = &ctx;
+        async move {
+            match cancel(ctx, &delivery).await {
+                Ok(()) => {
+                    acknowledge(&delivery).await;
+                    Ok(())
+                }
+                Err(error) => Err((delivery, error)),
+            }
+        }
+    };
+    serve(&ctx, &QueueSpec::cancel(), PREFETCH, handle).await;
+}
+
+async fn cancel(ctx: &Context, delivery: &Delivery) -> Result<(), Trouble> {
+    let message = &delivery.message;
+    let cancel = serde_json::from_slice::<Cancel>(&message.body);
+    let (Some(tenant), Ok(cancel)) = (names::tenant_of(&message.key), cancel) else {
+        tracing::warn!(key = message.key, "a cancel that can't be read is dropped");
+        ctx.metrics.cancelled("malformed");
+        return Ok(());
+    };
+    if !thermae_schemas::reads(cancel.protocol) {
+        tracing::warn!(protocol = cancel.protocol, "a cancel of another protocol is dropped");
+        ctx.metrics.cancelled("malformed");
+        return Ok(());
+    }
+    let key = JobKey::new(tenant, cancel.job);
+    // The answer goes to whoever submitted; of a job that is not known yet, to whoever cancels.
+    let to = match ctx.registry.lookup(&key).await? {
+        Some(record) if record.reply_key.is_some() => {
+            Address { reply_key: record.reply_key, correlation_id: record.correlation_id }
+        }
+        _ => Address::of(&key.tenant, message),
+    };
+    let error = ErrorInfo::new(ErrorCode::Cancelled, "the job was cancelled before it started");
+    let settled = ctx.settle(&key, None, Outcome::with_error(Status::Cancelled, error), &to).await?;
+    match settled {
+        Settle::Won => ctx.metrics.cancelled("waiting"),
+        Settle::Terminal(_) => ctx.metrics.cancelled("ended"),
+        Settle::Started { owner, .. } => {
+            ctx.metrics.cancelled("running");
+            let mut control = Message {
+                exchange: names::WORK.to_owned(),
+                key: names::control_key(&owner),
+                body: message.body.clone(),
+                message_id: Some(key.job.to_string()),
+                mandatory: true,
+                ..Message::default()
+            };
+            control.headers.set_text(names::H_TENANT, key.tenant.as_str());
+            match ctx.publish(control).await {
+                // Its worker is gone, so the job will be resolved.
+                Err(Trouble::Bus(bus::Error::Unroutable { .. })) => {
+                    tracing::debug!(job.id = %key.job, worker = %owner, "the worker of a cancelled job is gone");
+                }
+                sent => sent?,
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,327 @@
+//! The heart: which job is handed out next, and when.
+//!
+//! One task owns all of this state. It is woken by arrivals, by hand-outs that ended, by credit that was given back, by a new
+//! snapshot of the workers and by deadlines; it never polls. A job that finds credit goes straight through.
+//!
+//! ```text
+//!  lanes ──▶ arrive ──▶ [ pool: Fair over tenants ] ──▶ start ──▶ admit::assign ──▶ finished ──┐
+//!                              ▲                                                               │
+//!                              └── put back: no credit, tenant busy, no place, registry away ──┘
+//! ```
+//!
+//! The allowance is a guess at a pool's free credit that saves vain questions; the registry's own check is what holds.
+
+mod gates;
+mod pool;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use thermae_backplane::registry::Notice;
+use thermae_schemas::{PoolName, SessionName, TenantName};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::admit::{self, End};
+use crate::answer::give_back;
+use crate::context::{Context, now_ms};
+use crate::fair::Popped;
+use crate::fleet::Fleet;
+use crate::head::Head;
+use crate::intake::Lanes;
+use crate::outage::Backoff;
+use gates::Gates;
+use pool::{Due, Pool};
+
+type Waiting = Popped<TenantName, Head>;
+
+/// A hand-out that ended, and what to put back if it was in vain.
+struct Done {
+    pool: PoolName,
+    place: Place,
+    /// Credits that had been given back when it began.
+    returned: u64,
+    session: Option<(TenantName, SessionName)>,
+    end: End,
+}
+
+/// Where a job stood, without the job.
+type Place = Popped<TenantName, ()>;
+
+fn put(place: Place, head: Head) -> Waiting {
+    Popped { tenant: place.tenant, class: place.class, ticket: place.ticket, item: head }
+}
+
+/// See the module.
+pub(crate) struct Dispatcher {
+    ctx: Context,
+    lanes: Lanes,
+    pools: BTreeMap<PoolName, Pool>,
+    gates: Gates,
+    /// Sessions with a job being handed out, and the jobs behind it: their order is kept.
+    sessions: HashMap<(TenantName, SessionName), Vec<Waiting>>,
+    flight: FuturesUnordered<BoxFuture<'static, Done>>,
+    backoff: Backoff,
+    paused_until: Option<Instant>,
+}
+
+impl Dispatcher {
+    pub(crate) fn new(ctx: Context, lanes: Lanes) -> Self {
+        Self {
+            ctx,
+            lanes,
+            pools: BTreeMap::new(),
+            gates: Gates::default(),
+            sessions: HashMap::new(),
+            flight: FuturesUnordered::new(),
+            backoff: Backoff::default(),
+            paused_until: None,
+        }
+    }
+
+    /// Runs until this scheduler leads no more. What waits here goes back to its queues when their consumers end.
+    pub(crate) async fn run(mut self, mut arrivals: mpsc::Receiver<Head>) {
+        let mut notices = self.ctx.registry.notices();
+        let mut fleet = self.ctx.fleet.clone();
+        let mut tick = tokio::time::interval(self.ctx.options.tick.duration());
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let stop = self.ctx.stop.clone();
+        self.snapshot(&fleet.borrow_and_update().clone());
+        let mut notices_open = true;
+        loop {
+            self.start_all();
+            let wake = self.wake_at();
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                Some(done) = self.flight.next(), if !self.flight.is_empty() => self.finished(done),
+                arrival = arrivals.recv() => match arrival {
+                    Some(head) => self.arrive(head),
+                    None => return,
+                },
+                notice = notices.recv(), if notices_open => match notice {
+                    Ok(Notice::Credit(pool)) => self.credit(&pool),
+                    Ok(Notice::Workers | Notice::Epoch) => {}
+                    Err(RecvError::Lagged(_)) => self.pools.values_mut().for_each(Pool::trust),
+                    Err(RecvError::Closed) => notices_open = false,
+                },
+                Ok(()) = fleet.changed() => {
+                    let now = fleet.borrow_and_update().clone();
+                    self.snapshot(&now);
+                }
+                () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => self.woken(),
+                _ = tick.tick() => self.tick(),
+            }
+        }
+    }
+
+    /// A job came to the head of its queue.
+    fn arrive(&mut self, head: Head) {
+        let (weight, pool) = (self.ctx.weight(&head.key.tenant), self.pool(&head.lane.pool));
+        if let Some(stale) = pool.replace(&head) {
+            // The broker delivered it again: the first delivery's connection is gone, or it has a twin.
+            let old = std::mem::replace(stale, head).delivery;
+            self.ctx.tasks.spawn(async move { give_back(&old).await });
+            return;
+        }
+        let tenant = head.key.tenant.clone();
+        pool.push(weight, head);
+        if self.gates.is_shut(&tenant) {
+            self.pools.values_mut().for_each(|pool| pool.fair.block(&tenant));
+        }
+    }
+
+    fn pool(&mut self, name: &PoolName) -> &mut Pool {
+        if !self.pools.contains_key(name) {
+            let mut pool = Pool::default();
+            if let Some(view) = self.ctx.fleet.borrow().pools.get(name) {
+                pool.see(view);
+            }
+            self.pools.insert(name.clone(), pool);
+        }
+        // Put there a line above.
+        self.pools.entry(name.clone()).or_default()
+    }
+
+    /// Starts what may start; a job of each pool in turn.
+    fn start_all(&mut self) {
+        if self.paused_until.is_some() {
+            return;
+        }
+        let names: Vec<PoolName> =
+            self.pools.iter().filter(|(_, pool)| pool.may_start()).map(|(name, _)| name.clone()).collect();
+        let mut more = !names.is_empty();
+        while more {
+            more = false;
+            for name in &names {
+                if self.flight.len() >= self.ctx.options.concurrency {
+                    return;
+                }
+                more |= self.start_one(name);
+            }
+        }
+        self.ctx.metrics.flight(self.flight.len());
+    }
+
+    /// Starts the next job of a pool; `false` when none may.
+    fn start_one(&mut self, name: &PoolName) -> bool {
+        let Some(pool) = self.pools.get_mut(name) else { return false };
+        let Some(popped) = pool.pop() else { return false };
+        let session = popped.item.session.as_ref().map(|s| (popped.tenant.clone(), s.id.clone()));
+        if let Some(session) = &session {
+            if let Some(behind) = self.sessions.get_mut(session) {
+                behind.push(popped);
+                return true;
+            }
+            self.sessions.insert(session.clone(), Vec::new());
+        }
+        pool.allowance -= 1;
+        let (credit, returned) = (pool.credit, pool.returned);
+        let candidate = session.as_ref().and_then(|_| pool.places.best().cloned());
+        if self.gates.probe(&popped.tenant) {
+            self.pools.values_mut().for_each(|pool| pool.fair.block(&popped.tenant));
+        }
+        let (ctx, pool) = (self.ctx.clone(), name.clone());
+        let Popped { tenant, class, ticket, item: head } = popped;
+        let place = Popped { tenant, class, ticket, item: () };
+        self.flight.push(Box::pin(async move {
+            let end = admit::assign(ctx, head, credit, candidate).await;
+            Done { pool, place, returned, session, end }
+        }));
+        true
+    }
+
+    /// A hand-out ended.
+    fn finished(&mut self, done: Done) {
+        let Done { pool: name, place, returned, session, end } = done;
+        let tenant = place.tenant.clone();
+        let weight = self.ctx.weight(&tenant);
+        let busy = matches!(end, End::TenantBusy(_));
+        let away = matches!(end, End::RegistryAway(_) | End::GivenBack);
+        let Some(pool) = self.pools.get_mut(&name) else { return };
+        match end {
+            End::Assigned(to) => pool.placed(&to),
+            End::Answered => pool.refund(),
+            End::GivenBack => pool.refund(),
+            End::NoCredit(head) => {
+                self.ctx.metrics.returned("no_credit");
+                pool.exhausted(returned);
+                pool.unpop(weight, put(place, head));
+            }
+            End::TenantBusy(head) => {
+                self.ctx.metrics.returned("tenant_busy");
+                pool.refund();
+                pool.unpop(weight, put(place, head));
+            }
+            End::RegistryAway(head) => {
+                pool.refund();
+                pool.unpop(weight, put(place, head));
+            }
+            End::Parked(head) => {
+                self.ctx.metrics.returned("no_session_worker");
+                pool.refund();
+                pool.parked.push(put(place, head));
+            }
+        }
+        if busy {
+            self.gates.shut(&tenant);
+            self.pools.values_mut().for_each(|pool| pool.fair.block(&tenant));
+        } else if self.gates.passed(&tenant) {
+            self.pools.values_mut().for_each(|pool| pool.fair.unblock(&tenant));
+        }
+        if let Some(behind) = session.and_then(|session| self.sessions.remove(&session)) {
+            for waiting in behind {
+                self.put_back(waiting);
+            }
+        }
+        if away {
+            self.paused_until = Some(Instant::now() + self.backoff.next());
+        } else {
+            self.backoff.reset();
+        }
+    }
+
+    fn put_back(&mut self, waiting: Waiting) {
+        let weight = self.ctx.weight(&waiting.tenant);
+        let pool = waiting.item.lane.pool.clone();
+        self.pool(&pool).unpop(weight, waiting);
+    }
+
+    /// Credit was given back.
+    fn credit(&mut self, name: &PoolName) {
+        if let Some(pool) = self.pools.get_mut(name) {
+            pool.credit_returned();
+        }
+        if let Some(tenant) = self.gates.open_one() {
+            self.pools.values_mut().for_each(|pool| pool.fair.unblock(&tenant));
+        }
+    }
+
+    /// News of the workers.
+    fn snapshot(&mut self, fleet: &Arc<Fleet>) {
+        for (name, view) in &fleet.pools {
+            self.pool(name).see(view);
+        }
+        let parked: Vec<Waiting> = self.pools.values_mut().flat_map(|pool| std::mem::take(&mut pool.parked)).collect();
+        for waiting in parked {
+            self.put_back(waiting);
+        }
+    }
+
+    /// When something is due that nobody will tell of: the end of a pause, or a deadline.
+    fn wake_at(&self) -> Option<Instant> {
+        if self.paused_until.is_some() {
+            return self.paused_until;
+        }
+        let first = self.pools.values().filter_map(Pool::first_deadline).min()?;
+        Some(Instant::now() + Duration::from_millis(first.saturating_sub(now_ms())))
+    }
+
+    fn woken(&mut self) {
+        if self.paused_until.take().is_some() {
+            return;
+        }
+        let now = now_ms();
+        let late: Vec<(PoolName, Due, Head)> = self
+            .pools
+            .iter_mut()
+            .flat_map(|(name, pool)| pool.late(now).into_iter().map(|(due, head)| (name.clone(), due, head)))
+            .collect();
+        for (pool, due, head) in late {
+            let ctx = self.ctx.clone();
+            let place = Popped { tenant: due.tenant, class: due.class, ticket: due.ticket, item: () };
+            // It takes no credit, so what its end gives back is taken first.
+            if let Some(pool) = self.pools.get_mut(&pool) {
+                pool.allowance -= 1;
+            }
+            self.flight.push(Box::pin(async move {
+                let end = admit::refuse(&ctx, head, admit::late()).await;
+                Done { pool, place, returned: 0, session: None, end }
+            }));
+        }
+    }
+
+    /// Once in a while: tenants whose notices were lost, jobs that wait too long, metrics.
+    fn tick(&mut self) {
+        while let Some(tenant) = self.gates.open_one() {
+            self.pools.values_mut().for_each(|pool| pool.fair.unblock(&tenant));
+        }
+        let hold_max = self.ctx.options.hold_max.duration();
+        for lane in self.lanes.list() {
+            let Some(pool) = self.pools.get_mut(&lane.pool) else { continue };
+            if pool.holds_longer_than(&lane, hold_max) {
+                tracing::debug!(%lane, "jobs could not be handed out for long: back to their queue");
+                pool.give_up(&lane);
+                self.lanes.restart(&lane);
+            }
+        }
+        for (name, pool) in &self.pools {
+            self.ctx.metrics.waiting(name.as_str(), pool.fair.len() + pool.parked.len(), pool.fair.tenants());
+        }
+    }
+}

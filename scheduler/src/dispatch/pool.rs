@@ -1,0 +1,150 @@
+//! One pool's side of the dispatcher.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use thermae_backplane::registry::Target;
+use thermae_schemas::{Class, TenantName};
+
+use super::Waiting;
+use crate::fair::{Fair, Ticket};
+use crate::fleet::PoolView;
+use crate::head::Head;
+use crate::lane::Lane;
+use crate::place::Places;
+
+/// A deadline of a waiting job. They are ordered by time.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Due {
+    at: u64,
+    pub(super) ticket: Ticket,
+    pub(super) tenant: TenantName,
+    pub(super) class: Class,
+}
+
+/// Jobs of one pool that wait for their turn, and what is known of its credit.
+#[derive(Default)]
+pub(super) struct Pool {
+    pub(super) fair: Fair<TenantName, Head>,
+    /// Jobs whose session no worker can take at the moment.
+    pub(super) parked: Vec<Waiting>,
+    /// Jobs that may be handed out before asking again is likely to be in vain.
+    pub(super) allowance: i64,
+    /// Jobs that may be handed out at once.
+    pub(super) credit: u32,
+    /// Credits given back since this scheduler leads.
+    pub(super) returned: u64,
+    pub(super) places: Places,
+    due: BTreeSet<Due>,
+}
+
+impl Pool {
+    /// A new snapshot of its workers.
+    pub(super) fn see(&mut self, view: &PoolView) {
+        self.credit = view.credit;
+        self.allowance = i64::from(view.credit) - i64::from(view.used);
+        self.places = view.places.clone();
+    }
+
+    /// Credits may have come back unheard: the registry will say.
+    pub(super) fn trust(&mut self) {
+        self.allowance = self.credit.into();
+    }
+
+    pub(super) fn may_start(&self) -> bool {
+        self.allowance > 0 && !self.fair.is_empty()
+    }
+
+    pub(super) fn push(&mut self, weight: u32, head: Head) {
+        let (tenant, class, deadline) = (head.key.tenant.clone(), head.lane.class, head.deadline);
+        let ticket = self.fair.push(&tenant, weight, class, head);
+        if let Some(at) = deadline {
+            self.due.insert(Due { at, ticket, tenant, class });
+        }
+    }
+
+    pub(super) fn unpop(&mut self, weight: u32, waiting: Waiting) {
+        if let Some(due) = due(&waiting) {
+            self.due.insert(due);
+        }
+        self.fair.unpop(weight, waiting);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Waiting> {
+        if self.allowance <= 0 {
+            return None;
+        }
+        let popped = self.fair.pop()?;
+        if let Some(due) = due(&popped) {
+            self.due.remove(&due);
+        }
+        Some(popped)
+    }
+
+    /// The waiting job that this delivery repeats.
+    pub(super) fn replace(&mut self, head: &Head) -> Option<&mut Head> {
+        if !head.delivery.redelivered {
+            return None;
+        }
+        self.fair.find_mut(&head.key.tenant, head.lane.class, |waiting| waiting.key == head.key)
+    }
+
+    /// Credit was given back.
+    pub(super) fn credit_returned(&mut self) {
+        self.returned += 1;
+        self.allowance = (self.allowance + 1).min(self.credit.into());
+    }
+
+    /// A hand-out took no credit.
+    pub(super) fn refund(&mut self) {
+        self.allowance = (self.allowance + 1).min(self.credit.into());
+    }
+
+    /// The registry said that there is none; only what came back since the question was asked may be left.
+    pub(super) fn exhausted(&mut self, returned: u64) {
+        let since = i64::try_from(self.returned - returned.min(self.returned)).unwrap_or(i64::MAX);
+        self.allowance = self.allowance.min(since);
+    }
+
+    /// A job was handed out to this target.
+    pub(super) fn placed(&mut self, to: &Target) {
+        if let Target::Worker { worker, create: true } = to {
+            self.places.charge(worker);
+        }
+    }
+
+    pub(super) fn first_deadline(&self) -> Option<u64> {
+        self.due.first().map(|due| due.at)
+    }
+
+    /// Takes out the jobs whose deadline has passed.
+    pub(super) fn late(&mut self, now: u64) -> Vec<(Due, Head)> {
+        let mut late = Vec::new();
+        while self.due.first().is_some_and(|due| due.at <= now) {
+            let Some(due) = self.due.pop_first() else { break };
+            if let Some(head) = self.fair.remove(&due.tenant, due.class, due.ticket) {
+                late.push((due, head));
+            }
+        }
+        late
+    }
+
+    /// Whether the first job of a lane has waited longer than this.
+    pub(super) fn holds_longer_than(&self, lane: &Lane, limit: Duration) -> bool {
+        let waits = |head: &Head| head.seen.elapsed() > limit;
+        self.fair.iter(&lane.tenant, lane.class).next().is_some_and(waits)
+            || self.parked.iter().any(|waiting| waiting.item.lane == *lane && waits(&waiting.item))
+    }
+
+    /// Forgets the waiting jobs of a lane whose consumer is about to end.
+    pub(super) fn give_up(&mut self, lane: &Lane) {
+        self.fair.clear(&lane.tenant, lane.class);
+        self.parked.retain(|waiting| waiting.item.lane != *lane);
+        self.due.retain(|due| (&due.tenant, due.class) != (&lane.tenant, lane.class));
+    }
+}
+
+fn due(waiting: &Waiting) -> Option<Due> {
+    let at = waiting.item.deadline?;
+    Some(Due { at, ticket: waiting.ticket, tenant: waiting.tenant.clone(), class: waiting.class })
+}

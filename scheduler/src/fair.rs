@@ -1,0 +1,255 @@
+//! Weighted fair queueing over tenants (start-time fair queueing), with strict classes inside a tenant. Pure: no clock, no I/O.
+//!
+//! Every tenant has a tag on a virtual clock. The tenant with the smallest tag is served, its tag moves on by `1 / weight`, and the
+//! clock is the tag served last. A tenant that was idle starts at the clock, so that idleness is neither saved up nor punished.
+//! Among tenants that always have something waiting, the numbers served stay proportional to their weights, to within one job
+//! each. All operations are O(log n) in the tenants.
+//!
+//! Inside a tenant the most urgent class goes first, but a class that was passed over [`PATIENCE`] times is served next: nothing
+//! starves.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::Hash;
+
+use thermae_schemas::Class;
+
+/// How often a waiting class is passed over before it is served.
+pub const PATIENCE: u32 = 15;
+
+/// One job's cost on the virtual clock, at weight 1.
+const COST: u128 = 1 << 40;
+
+/// Place of an item among its tenant's, of the same class. Smaller ones were pushed earlier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(u64);
+
+/// An item that was taken out.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Popped<K, T> {
+    /// Whose.
+    pub tenant: K,
+    /// Its class.
+    pub class: Class,
+    /// Its place, to put it back.
+    pub ticket: Ticket,
+    /// The item.
+    pub item: T,
+}
+
+struct Tenant<T> {
+    weight: u32,
+    tag: u128,
+    classes: [VecDeque<(Ticket, T)>; 3],
+    passed: [u32; 3],
+    blocked: bool,
+}
+
+impl<T> Tenant<T> {
+    fn is_empty(&self) -> bool {
+        self.classes.iter().all(VecDeque::is_empty)
+    }
+
+    fn cost(&self) -> u128 {
+        COST / u128::from(self.weight.max(1))
+    }
+
+    /// The class to serve: the most patient one that waited too long, else the most urgent one.
+    fn choose(&mut self) -> Option<usize> {
+        let waiting = |c: &usize| !self.classes[*c].is_empty();
+        let urgent = (0..3).find(waiting)?;
+        let overdue = (0..3).filter(waiting).filter(|c| self.passed[*c] >= PATIENCE).max_by_key(|c| self.passed[*c]);
+        let chosen = overdue.unwrap_or(urgent);
+        for c in 0..3 {
+            if c == chosen || self.classes[c].is_empty() {
+                self.passed[c] = 0;
+            } else if c > urgent {
+                self.passed[c] += 1;
+            }
+        }
+        Some(chosen)
+    }
+}
+
+/// The queue. `K` names a tenant, `T` is what waits.
+pub struct Fair<K, T> {
+    tenants: HashMap<K, Tenant<T>>,
+    /// Tenants with something waiting and not blocked, by tag.
+    ready: BTreeSet<(u128, K)>,
+    /// Tenants with nothing waiting whose tag is ahead of the clock: forgotten once the clock is there.
+    idle: BTreeSet<(u128, K)>,
+    clock: u128,
+    tickets: u64,
+    len: usize,
+}
+
+impl<K, T> Default for Fair<K, T> {
+    fn default() -> Self {
+        Self { tenants: HashMap::new(), ready: BTreeSet::new(), idle: BTreeSet::new(), clock: 0, tickets: 0, len: 0 }
+    }
+}
+
+impl<K: Clone + Eq + Hash + Ord, T> Fair<K, T> {
+    /// Items that wait, those of blocked tenants too.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Tenants that have something waiting or are remembered for what they took.
+    pub fn tenants(&self) -> usize {
+        self.tenants.len()
+    }
+
+    /// Adds an item behind its like. The weight is the tenant's from now on.
+    pub fn push(&mut self, tenant: &K, weight: u32, class: Class, item: T) -> Ticket {
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        self.edit(tenant, weight, 0, |t| t.classes[class as usize].push_back((ticket, item)));
+        self.len += 1;
+        ticket
+    }
+
+    /// Puts an item back where it was, and takes its cost back: it was popped in vain.
+    pub fn unpop(&mut self, weight: u32, popped: Popped<K, T>) {
+        let Popped { tenant, class, ticket, item } = popped;
+        self.edit(&tenant, weight, 1, |t| {
+            let queue = &mut t.classes[class as usize];
+            let at = queue.iter().take_while(|(other, _)| *other < ticket).count();
+            queue.insert(at, (ticket, item));
+        });
+        self.len += 1;
+    }
+
+    /// Changes a tenant's queue, and puts the tenant in its right place; `refund` jobs are taken off its tag.
+    fn edit(&mut self, tenant: &K, weight: u32, refund: u32, change: impl FnOnce(&mut Tenant<T>)) {
+        let clock = self.clock;
+        let t = self.tenants.entry(tenant.clone()).or_insert_with(|| Tenant {
+            weight,
+            tag: clock,
+            classes: Default::default(),
+            passed: [0; 3],
+            blocked: false,
+        });
+        let before = (t.tag, tenant.clone());
+        self.ready.remove(&before);
+        self.idle.remove(&before);
+        if t.is_empty() {
+            t.tag = t.tag.max(clock);
+        }
+        t.weight = weight.max(1);
+        t.tag = t.tag.saturating_sub(u128::from(refund) * t.cost());
+        change(t);
+        let (tag, blocked, empty) = (t.tag, t.blocked, t.is_empty());
+        self.place(tenant, tag, blocked, empty);
+    }
+
+    /// Files a tenant under `ready`, `idle` or nothing.
+    fn place(&mut self, tenant: &K, tag: u128, blocked: bool, empty: bool) {
+        if !empty {
+            if !blocked {
+                self.ready.insert((tag, tenant.clone()));
+            }
+        } else if blocked || tag > self.clock {
+            self.idle.insert((tag, tenant.clone()));
+        } else {
+            self.tenants.remove(tenant);
+        }
+    }
+
+    /// Takes the next item; `None` where none waits or all tenants are blocked.
+    pub fn pop(&mut self) -> Option<Popped<K, T>> {
+        loop {
+            let (tag, tenant) = self.ready.pop_first()?;
+            let Some(t) = self.tenants.get_mut(&tenant) else { continue };
+            let Some(chosen) = t.choose() else { continue };
+            let Some((ticket, item)) = t.classes[chosen].pop_front() else { continue };
+            self.len -= 1;
+            self.clock = self.clock.max(tag);
+            t.tag = tag + t.cost();
+            let (tag, blocked, empty) = (t.tag, t.blocked, t.is_empty());
+            self.place(&tenant, tag, blocked, empty);
+            self.forget_idle();
+            return Some(Popped { tenant, class: Class::ALL[chosen], ticket, item });
+        }
+    }
+
+    /// Forgets idle tenants that the clock has caught up with. Each pop adds at most one, so that this is paid for.
+    fn forget_idle(&mut self) {
+        while let Some((tag, tenant)) = self.idle.first() {
+            if *tag > self.clock {
+                break;
+            }
+            if self.tenants.get(tenant).is_some_and(|t| !t.blocked) {
+                self.tenants.remove(tenant);
+            }
+            self.idle.pop_first();
+        }
+    }
+
+    /// Leaves a tenant out until it is unblocked.
+    pub fn block(&mut self, tenant: &K) {
+        self.set_blocked(tenant, true);
+    }
+
+    /// Serves a tenant again.
+    pub fn unblock(&mut self, tenant: &K) {
+        self.set_blocked(tenant, false);
+    }
+
+    fn set_blocked(&mut self, tenant: &K, blocked: bool) {
+        let Some(t) = self.tenants.get_mut(tenant) else { return };
+        t.blocked = blocked;
+        let here = (t.tag, tenant.clone());
+        self.ready.remove(&here);
+        self.idle.remove(&here);
+        let (tag, empty) = (t.tag, t.is_empty());
+        self.place(tenant, tag, blocked, empty);
+    }
+
+    /// Takes an item out of turn, free of charge; `None` where it does not wait.
+    pub fn remove(&mut self, tenant: &K, class: Class, ticket: Ticket) -> Option<T> {
+        let t = self.tenants.get_mut(tenant)?;
+        let queue = &mut t.classes[class as usize];
+        let at = queue.iter().position(|(other, _)| *other == ticket)?;
+        let (_, item) = queue.remove(at)?;
+        self.len -= 1;
+        self.emptied(tenant);
+        Some(item)
+    }
+
+    /// Takes out everything of a tenant's class.
+    pub fn clear(&mut self, tenant: &K, class: Class) -> Vec<T> {
+        let Some(t) = self.tenants.get_mut(tenant) else { return Vec::new() };
+        let items: Vec<T> = std::mem::take(&mut t.classes[class as usize]).into_iter().map(|(_, item)| item).collect();
+        self.len -= items.len();
+        self.emptied(tenant);
+        items
+    }
+
+    fn emptied(&mut self, tenant: &K) {
+        let Some(t) = self.tenants.get(tenant) else { return };
+        let (tag, blocked, empty) = (t.tag, t.blocked, t.is_empty());
+        if empty {
+            self.ready.remove(&(tag, tenant.clone()));
+            self.place(tenant, tag, blocked, empty);
+        }
+    }
+
+    /// The first waiting item of a tenant's class that fits.
+    pub fn find_mut(&mut self, tenant: &K, class: Class, fits: impl Fn(&T) -> bool) -> Option<&mut T> {
+        let queue = &mut self.tenants.get_mut(tenant)?.classes[class as usize];
+        queue.iter_mut().map(|(_, item)| item).find(|item| fits(item))
+    }
+
+    /// The items of one tenant's class, in order.
+    pub fn iter(&self, tenant: &K, class: Class) -> impl Iterator<Item = &T> {
+        self.tenants.get(tenant).into_iter().flat_map(move |t| t.classes[class as usize].iter().map(|(_, item)| item))
+    }
+}
+
+#[cfg(test)]
+mod tests;

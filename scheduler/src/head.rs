@@ -1,0 +1,77 @@
+//! A job at the head of its submit queue: taken, checked, waiting for its turn.
+
+use std::time::Instant;
+
+use thermae_backplane::bus::Delivery;
+use thermae_backplane::registry::JobKey;
+use thermae_schemas::{Job, SessionRequest, Stream, names};
+
+use crate::context::{self, Name, now_ms};
+use crate::lane::Lane;
+
+/// A job at the head of its submit queue. Its code stays in the delivery's bytes.
+pub(crate) struct Head {
+    pub(crate) lane: Lane,
+    pub(crate) key: JobKey,
+    pub(crate) session: Option<SessionRequest>,
+    pub(crate) max_attempts: u32,
+    pub(crate) idempotency_key: Option<String>,
+    /// See [`thermae_backplane::registry::Admit::digest`]; empty without an idempotency key.
+    pub(crate) digest: String,
+    /// The moment before which the code must start, in milliseconds since 1970.
+    pub(crate) deadline: Option<u64>,
+    /// The client wants to hear that it was accepted.
+    pub(crate) lifecycle: bool,
+    /// When the client says that it submitted it, in milliseconds since 1970.
+    pub(crate) submitted: Option<u64>,
+    /// An earlier copy of the submit message may exist.
+    pub(crate) repeat: bool,
+    pub(crate) delivery: Delivery,
+    pub(crate) seen: Instant,
+    pub(crate) span: tracing::Span,
+}
+
+impl Head {
+    pub(crate) fn new(lane: Lane, job: Job, delivery: Delivery) -> Self {
+        let message = &delivery.message;
+        let now = now_ms();
+        // A clock ahead of ours must not lengthen the wait.
+        let submitted = message.headers.int(names::H_SUBMITTED).and_then(|ms| u64::try_from(ms).ok());
+        let since = submitted.unwrap_or(now).min(now);
+        let deadline = job.start_within_ms.map(|within| since.saturating_add(within));
+        let digest = if job.idempotency_key.is_some() { digest(&job) } else { String::new() };
+        let key = JobKey::new(lane.tenant.clone(), job.id);
+        let span = context::span(Name::Schedule, &key, message);
+        Self {
+            lane,
+            key,
+            session: job.session,
+            max_attempts: job.max_attempts,
+            idempotency_key: job.idempotency_key,
+            digest,
+            deadline,
+            lifecycle: job.stream.contains(&Stream::Lifecycle),
+            submitted,
+            repeat: delivery.redelivered || message.headers.flag(names::H_RESEND),
+            delivery,
+            seen: Instant::now(),
+            span,
+        }
+    }
+
+    pub(crate) fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| now_ms() >= deadline)
+    }
+}
+
+/// Digest of the job without its id. Equal jobs have equal ones: objects are written in the order of their keys.
+fn digest(job: &Job) -> String {
+    use sha2::{Digest, Sha256};
+    let mut value = serde_json::to_value(job).unwrap_or_default();
+    if let Some(job) = value.as_object_mut() {
+        job.remove("id");
+    }
+    value.sort_all_objects();
+    let digest = Sha256::digest(value.to_string());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}

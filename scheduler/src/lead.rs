@@ -1,0 +1,113 @@
+//! Leadership: one scheduler at a time consumes, so that fairness is decided in one place. Correctness never depends on it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thermae_service::http::Condition;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::context::Context;
+use crate::error::{Error, Trouble};
+use crate::fleet::Fleet;
+use crate::reign;
+
+const SHARD: &str = "main";
+
+/// Takes turns with other schedulers.
+pub(crate) struct Leadership {
+    pub(crate) ctx: Context,
+    pub(crate) who: String,
+    pub(crate) fleet: watch::Sender<Arc<Fleet>>,
+    pub(crate) condition: Condition,
+}
+
+impl Leadership {
+    /// Runs until it is stopped.
+    ///
+    /// # Errors
+    /// The broker refuses for good.
+    pub(crate) async fn run(self, stop: CancellationToken) -> Result<(), Error> {
+        let mut known = false;
+        while !stop.is_cancelled() {
+            match self.claim(self.ctx.options.lead_ttl.duration()).await {
+                Ok(true) => {
+                    self.condition.ready();
+                    self.reign(&stop).await?;
+                    known = false;
+                    continue;
+                }
+                Ok(false) => {
+                    self.ctx.outages.over();
+                    self.condition.ready();
+                    if !known {
+                        tracing::info!("another scheduler leads; standing by");
+                        known = true;
+                    }
+                }
+                Err(error) => {
+                    self.condition.not_ready("the registry does not say who leads");
+                    self.ctx.outages.note(&error);
+                }
+            }
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(self.ctx.options.lead_renew.duration()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn claim(&self, ttl: Duration) -> Result<bool, Trouble> {
+        Ok(self.ctx.registry.lead(SHARD, &self.who, ttl).await?)
+    }
+
+    /// Leads until leadership is lost, or the process stops.
+    async fn reign(&self, stop: &CancellationToken) -> Result<(), Error> {
+        tracing::info!(who = self.who, "leading");
+        self.ctx.metrics.leads(true);
+        let ctx = Context { stop: stop.child_token(), tasks: TaskTracker::new(), ..self.ctx.clone() };
+        let end = ctx.stop.clone();
+        let tasks = ctx.tasks.clone();
+        let reign = reign::run(ctx, self.fleet.clone());
+        tokio::pin!(reign);
+        let ended = tokio::select! {
+            ended = &mut reign => ended,
+            () = self.renew() => Ok(()),
+            () = stop.cancelled() => Ok(()),
+        };
+        end.cancel();
+        tasks.close();
+        tasks.wait().await;
+        self.ctx.metrics.leads(false);
+        if stop.is_cancelled() {
+            // Nobody has to wait for the lease to pass.
+            if let Err(error) = self.claim(Duration::from_millis(1)).await {
+                tracing::debug!(%error, "leadership was not given up; it will pass");
+            }
+        } else if ended.is_ok() {
+            tracing::warn!(who = self.who, "leads no more");
+        }
+        ended
+    }
+
+    /// Returns when leadership is lost: somebody else has it, or nobody has answered for as long as it lasts.
+    async fn renew(&self) {
+        let ttl = self.ctx.options.lead_ttl.duration();
+        let mut until = Instant::now() + ttl;
+        loop {
+            tokio::time::sleep(self.ctx.options.lead_renew.duration()).await;
+            let asked = Instant::now();
+            match tokio::time::timeout_at(until, self.claim(ttl)).await {
+                Ok(Ok(true)) => until = asked + ttl,
+                Ok(Ok(false)) | Err(_) => return,
+                Ok(Err(error)) => self.ctx.outages.note(&error),
+            }
+            if Instant::now() >= until {
+                return;
+            }
+        }
+    }
+}

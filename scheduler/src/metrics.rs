@@ -1,0 +1,174 @@
+//! Every metric of the scheduler, with its name, labels and meaning.
+
+use std::time::Duration;
+
+use prometheus::core::Collector;
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
+use thermae_schemas::{Class, ErrorCode};
+
+use crate::fleet::Fleet;
+
+/// Seconds; fine below 5 ms, where the work is, and up to an hour, where queues are.
+const WAITS: &[f64] = &[
+    0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
+    1800.0, 3600.0,
+];
+const ROUND_TRIPS: &[f64] =
+    &[0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
+
+/// The scheduler's metrics. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Metrics {
+    submitted: IntCounterVec,
+    assigned: IntCounter,
+    rejected: IntCounterVec,
+    returned: IntCounterVec,
+    wait: Histogram,
+    admission: Histogram,
+    handing_out: IntGauge,
+    waiting: IntGaugeVec,
+    tenants: IntGaugeVec,
+    lanes: IntGauge,
+    credit: IntGaugeVec,
+    credit_used: IntGaugeVec,
+    workers: IntGauge,
+    resolved: IntCounterVec,
+    cancelled: IntCounterVec,
+    drained: IntCounter,
+    leader: IntGauge,
+    resolve_time: HistogramVec,
+}
+
+struct Maker<'a>(&'a Registry);
+
+impl Maker<'_> {
+    fn keep<C: Collector + Clone + 'static>(&self, made: prometheus::Result<C>) -> prometheus::Result<C> {
+        let made = made?;
+        self.0.register(Box::new(made.clone()))?;
+        Ok(made)
+    }
+
+    fn opts(name: &str, help: &str) -> Opts {
+        Opts::new(name, help).namespace("thermae").subsystem("scheduler")
+    }
+
+    fn count(&self, name: &str, help: &str) -> prometheus::Result<IntCounter> {
+        self.keep(IntCounter::with_opts(Self::opts(name, help)))
+    }
+
+    fn counts(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntCounterVec> {
+        self.keep(IntCounterVec::new(Self::opts(name, help), labels))
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> prometheus::Result<IntGauge> {
+        self.keep(IntGauge::with_opts(Self::opts(name, help)))
+    }
+
+    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntGaugeVec> {
+        self.keep(IntGaugeVec::new(Self::opts(name, help), labels))
+    }
+
+    fn seconds(&self, name: &str, help: &str, buckets: &[f64]) -> prometheus::Result<Histogram> {
+        let opts = HistogramOpts { common_opts: Self::opts(name, help), buckets: buckets.to_vec() };
+        self.keep(Histogram::with_opts(opts))
+    }
+}
+
+impl Metrics {
+    pub(crate) fn new(registry: &Registry) -> prometheus::Result<Self> {
+        let make = Maker(registry);
+        let resolve = HistogramOpts {
+            common_opts: Maker::opts("resolve_seconds", "From a copy's arrival on the resolve queue to its decision"),
+            buckets: WAITS.to_vec(),
+        };
+        Ok(Self {
+            submitted: make.counts("submitted_total", "Jobs taken from submit queues", &["class"])?,
+            assigned: make.count("assigned_total", "Jobs handed out to workers")?,
+            rejected: make.counts("rejected_total", "Jobs rejected, by error code", &["code"])?,
+            returned: make.counts("returned_total", "Hand-outs that had to wait, by reason", &["reason"])?,
+            wait: make.seconds(
+                "queue_wait_seconds",
+                "From a job's arrival at the head of its queue until it was handed out",
+                WAITS,
+            )?,
+            admission: make.seconds("admission_seconds", "The registry's round trip per job", ROUND_TRIPS)?,
+            handing_out: make.gauge("in_flight", "Jobs being handed out at this moment")?,
+            waiting: make.gauges("waiting", "Jobs at the heads of their queues, waiting for their turn", &["pool"])?,
+            tenants: make.gauges("tenants", "Tenants with a job at the head of a queue", &["pool"])?,
+            lanes: make.gauge("lanes", "Submit queues known")?,
+            credit: make.gauges("credit", "Jobs that a pool may have handed out; 0 without workers", &["pool"])?,
+            credit_used: make.gauges("credit_used", "Jobs that a pool has handed out", &["pool"])?,
+            workers: make.gauge("workers", "Living workers")?,
+            resolved: make.counts("resolved_total", "Copies of unknown fate decided, by decision", &["decision"])?,
+            cancelled: make.counts("cancels_total", "Cancels, by what they met", &["met"])?,
+            drained: make.count("drained_total", "Messages saved from queues of dead workers")?,
+            leader: make.gauge("leader", "1 while this scheduler leads")?,
+            resolve_time: make.keep(HistogramVec::new(resolve, &["decision"]))?,
+        })
+    }
+
+    pub(crate) fn submitted(&self, class: Class) {
+        self.submitted.with_label_values(&[class.as_str()]).inc();
+    }
+
+    pub(crate) fn assigned(&self, waited: Duration) {
+        self.assigned.inc();
+        self.wait.observe(waited.as_secs_f64());
+    }
+
+    pub(crate) fn rejected(&self, code: ErrorCode) {
+        self.rejected.with_label_values(&[code.as_str()]).inc();
+    }
+
+    pub(crate) fn returned(&self, reason: &str) {
+        self.returned.with_label_values(&[reason]).inc();
+    }
+
+    pub(crate) fn admission(&self, took: Duration) {
+        self.admission.observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn flight(&self, n: usize) {
+        self.handing_out.set(whole(n));
+    }
+
+    pub(crate) fn waiting(&self, pool: &str, jobs: usize, tenants: usize) {
+        self.waiting.with_label_values(&[pool]).set(whole(jobs));
+        self.tenants.with_label_values(&[pool]).set(whole(tenants));
+    }
+
+    pub(crate) fn lanes(&self, n: usize) {
+        self.lanes.set(whole(n));
+    }
+
+    pub(crate) fn fleet(&self, fleet: &Fleet, workers: usize) {
+        self.workers.set(whole(workers));
+        for (name, view) in &fleet.pools {
+            self.credit.with_label_values(&[name.as_str()]).set(view.credit.into());
+            self.credit_used.with_label_values(&[name.as_str()]).set(view.used.into());
+        }
+    }
+
+    pub(crate) fn resolved(&self, decision: &str, took: Duration) {
+        self.resolved.with_label_values(&[decision]).inc();
+        self.resolve_time.with_label_values(&[decision]).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn cancelled(&self, met: &str) {
+        self.cancelled.with_label_values(&[met]).inc();
+    }
+
+    pub(crate) fn drained(&self) {
+        self.drained.inc();
+    }
+
+    pub(crate) fn leads(&self, leads: bool) {
+        self.leader.set(leads.into());
+    }
+}
+
+fn whole(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}

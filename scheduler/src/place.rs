@@ -1,0 +1,99 @@
+//! Where a new session goes: to the ready worker of its pool that holds the smallest part of the sessions it may.
+
+use std::collections::{BTreeSet, HashMap};
+
+use thermae_schemas::{PoolCapacity, WorkerId};
+
+/// How full a worker is. The order of the fields is the order of what matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Load {
+    /// Sessions held, in millionths of those it may hold.
+    sessions: u64,
+    /// Slots busy, in millionths.
+    busy: u64,
+}
+
+/// The workers that can hold sessions of one pool, the emptiest first. Finding it and charging it is O(log n).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Places {
+    order: BTreeSet<(Load, WorkerId)>,
+    workers: HashMap<WorkerId, Place>,
+}
+
+#[derive(Debug, Clone)]
+struct Place {
+    held: u64,
+    max: u64,
+    busy: u64,
+}
+
+fn part(n: u64, of: u64) -> u64 {
+    if of == 0 { u64::MAX } else { n.saturating_mul(1_000_000) / of }
+}
+
+impl Place {
+    fn load(&self) -> Load {
+        Load { sessions: part(self.held, self.max), busy: self.busy }
+    }
+}
+
+impl Places {
+    /// Adds a worker, from its heartbeat.
+    pub(crate) fn add(&mut self, worker: WorkerId, held: usize, capacity: &PoolCapacity) {
+        let (held, max) = (held as u64, u64::from(capacity.max_sessions));
+        if held >= max {
+            return;
+        }
+        let place = Place { held, max, busy: part(capacity.busy.into(), capacity.slots.into()) };
+        self.order.insert((place.load(), worker.clone()));
+        self.workers.insert(worker, place);
+    }
+
+    /// The emptiest worker.
+    pub(crate) fn best(&self) -> Option<&WorkerId> {
+        self.order.first().map(|(_, worker)| worker)
+    }
+
+    /// A session was placed there: until its next heartbeat the worker counts as that much fuller.
+    pub(crate) fn charge(&mut self, worker: &WorkerId) {
+        let Some(place) = self.workers.get_mut(worker) else { return };
+        self.order.remove(&(place.load(), worker.clone()));
+        place.held += 1;
+        if place.held < place.max {
+            self.order.insert((place.load(), worker.clone()));
+        } else {
+            self.workers.remove(worker);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn capacity(busy: u32, max_sessions: u32) -> PoolCapacity {
+        PoolCapacity { slots: 4, busy, max_sessions, languages: Vec::new() }
+    }
+
+    fn worker(name: &str) -> WorkerId {
+        WorkerId::new(name).unwrap()
+    }
+
+    #[test]
+    fn sessions_go_to_the_emptiest_worker_in_turn() {
+        let mut places = Places::default();
+        places.add(worker("full"), 4, &capacity(0, 4));
+        places.add(worker("none"), 0, &capacity(0, 0));
+        places.add(worker("half"), 2, &capacity(0, 4));
+        places.add(worker("busy"), 0, &capacity(4, 4));
+        places.add(worker("idle"), 0, &capacity(0, 4));
+        let mut order = Vec::new();
+        while let Some(best) = places.best().cloned() {
+            places.charge(&best);
+            order.push(best.to_string());
+        }
+        assert_eq!(order[..3], ["idle", "busy", "idle"]);
+        let count = |name: &str| order.iter().filter(|w| *w == name).count();
+        assert_eq!((count("idle"), count("busy"), count("half"), order.len()), (4, 4, 2, 10));
+    }
+}

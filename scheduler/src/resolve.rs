@@ -1,0 +1,152 @@
+//! Copies of unknown fate: jobs that started elsewhere, deliveries that nobody acknowledged, dead letters, what was left in a dead
+//! worker's queue. Each is held until its record is terminal or its lease has passed; then it is committed as lost, or assigned
+//! anew. Holding one holds no other.
+//!
+//! Two more kinds of message wait here: submit messages that were dead-lettered before they were admitted (they go back to their
+//! lane), and followers, which want another job's outcome.
+
+mod copy;
+mod follow;
+
+use std::time::{Duration, Instant};
+
+use thermae_backplane::bus::{Delivery, Message, QueueSpec};
+use thermae_backplane::registry::JobKey;
+use thermae_schemas::{ErrorCode, ErrorInfo, JobId, PoolName, TenantName, names};
+
+use crate::answer::acknowledge;
+use crate::context::Context;
+use crate::error::Trouble;
+use crate::lane::Lane;
+use crate::serve::serve;
+use crate::validate::Refusal;
+
+/// Messages held at once. Holding is cheap; what does not fit waits in RabbitMQ.
+const PREFETCH: u16 = 1024;
+/// Deaths of a message that was never handed out before it is given up.
+const SUBMIT_DEATHS: i64 = 20;
+/// A message is held for no longer than this, and then goes to the end of the queue: RabbitMQ closes channels whose deliveries
+/// stay unacknowledged for half an hour.
+const HOLD: Duration = Duration::from_secs(600);
+
+/// Runs until this scheduler leads no more.
+pub(crate) async fn run(ctx: Context) {
+    let handle = |delivery: Delivery| {
+        let ctx = &ctx;
+        async move {
+            let began = Instant::now();
+            match decide(ctx, &delivery).await {
+                Ok(decision) => {
+                    acknowledge(&delivery).await;
+                    ctx.metrics.resolved(decision, began.elapsed());
+                    Ok(())
+                }
+                Err(error) => Err((delivery, error)),
+            }
+        }
+    };
+    serve(&ctx, &QueueSpec::resolve(), PREFETCH, handle).await;
+}
+
+/// What a message on the queue is.
+enum Kind {
+    /// It waits for that job's outcome.
+    Follower(Lane, JobId),
+    /// It was dead-lettered before it was admitted.
+    Unadmitted(Lane),
+    /// A copy of an assigned job.
+    Copy(copy::Copy),
+    /// None of these.
+    Foreign(&'static str),
+}
+
+/// Clients can't write to this queue, but what they write elsewhere may be dead-lettered to it. So what a header says counts only
+/// where the key (or the queue that it died in) shows that the fleet wrote it.
+fn kind(message: &Message) -> Kind {
+    let from_submit = message.headers.text(names::H_DEAD_QUEUE).is_some_and(|queue| queue.starts_with("submit."));
+    if let Some(lane) = Lane::parse(&message.key) {
+        let follows = message.headers.text(names::H_FOLLOWS).and_then(|id| JobId::new(id).ok());
+        return match follows {
+            Some(job) => Kind::Follower(lane, job),
+            None => Kind::Unadmitted(lane),
+        };
+    }
+    if from_submit {
+        return Kind::Foreign("it was submitted under a key that names no queue");
+    }
+    match copy::Copy::read(message) {
+        Some(copy) => Kind::Copy(copy),
+        None => Kind::Foreign("it lacks the headers of an assigned job"),
+    }
+}
+
+/// Decides about one message; when this returns, it may be acknowledged.
+async fn decide(ctx: &Context, delivery: &Delivery) -> Result<&'static str, Trouble> {
+    let message = &delivery.message;
+    match kind(message) {
+        Kind::Copy(copy) => copy.decide(ctx, message).await,
+        Kind::Follower(lane, first) => follow::decide(ctx, message, &lane, &first).await,
+        Kind::Unadmitted(lane) => again(ctx, delivery, lane).await,
+        Kind::Foreign(why) => {
+            tracing::error!(key = message.key, why, "a message on the resolve queue is dropped");
+            Ok("dropped")
+        }
+    }
+}
+
+/// Sends a message that was never admitted back to its lane, with a fresh count of deliveries.
+async fn again(ctx: &Context, delivery: &Delivery, lane: Lane) -> Result<&'static str, Trouble> {
+    let message = &delivery.message;
+    let deaths = message.headers.int(names::H_DEATHS).unwrap_or(0).saturating_add(1);
+    if deaths > SUBMIT_DEATHS {
+        let error = ErrorInfo::new(ErrorCode::DeliveryLimit, "the job was delivered too often without being admitted");
+        let job = message.message_id.clone().and_then(|id| JobId::new(id).ok());
+        ctx.refuse(&lane.tenant, Some(&lane.pool), Refusal { job, error }, delivery).await?;
+        return Ok("delivery_limit");
+    }
+    let mut submit =
+        Message { exchange: names::SUBMIT.to_owned(), mandatory: true, persistent: true, ..message.clone() };
+    submit.headers.set_int(names::H_DEATHS, deaths);
+    submit.headers.set_flag(names::H_RESEND, true);
+    forget_death(&mut submit);
+    ctx.publish(submit).await?;
+    Ok("submitted_again")
+}
+
+/// Takes off what the broker noted when it dead-lettered the message.
+fn forget_death(message: &mut Message) {
+    message.headers.0.retain(|name, _| !name.starts_with("x-first-death-") && !name.starts_with("x-last-death-"));
+    message.headers.0.remove("x-death");
+}
+
+/// Sends a message to the end of the queue.
+async fn rotate(ctx: &Context, message: &Message) -> Result<&'static str, Trouble> {
+    let again = Message { exchange: names::RESOLVE.to_owned(), persistent: true, ..message.clone() };
+    ctx.publish(again).await?;
+    Ok("held")
+}
+
+/// Sleeps; the scheduler's end cuts it short.
+async fn pause(ctx: &Context, time: Duration) -> Result<(), Trouble> {
+    tokio::select! {
+        () = tokio::time::sleep(time) => Ok(()),
+        () = ctx.stop.cancelled() => Err(Trouble::Stopped),
+    }
+}
+
+/// A job's name, from headers that the fleet wrote.
+fn key_of(message: &Message) -> Option<JobKey> {
+    let tenant = TenantName::new(message.headers.text(names::H_TENANT)?).ok()?;
+    let job = JobId::new(message.message_id.clone()?).ok()?;
+    Some(JobKey::new(tenant, job))
+}
+
+/// The pool that a job names in its body: keys of one worker's queue name none.
+fn pool_of(message: &Message) -> Option<PoolName> {
+    #[derive(serde::Deserialize)]
+    struct Pooled {
+        pool: Option<PoolName>,
+    }
+    let named = serde_json::from_slice::<Pooled>(&message.body).ok()?.pool;
+    named.or_else(|| PoolName::new("default").ok())
+}

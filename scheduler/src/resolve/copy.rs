@@ -1,0 +1,193 @@
+//! A copy of an assigned job: its record decides.
+
+use std::time::Instant;
+
+use thermae_backplane::bus::{self, Message, QueueSpec};
+use thermae_backplane::record::{Record, Resolve, Settle, State};
+use thermae_backplane::registry::{Admit, Admitted, JobKey, ResolveRequest, SessionAdmit, Target};
+use thermae_schemas::{ErrorCode, ErrorInfo, Job, Outcome, PoolName, Status, names};
+use tracing::Instrument;
+
+use super::{HOLD, key_of, pause, pool_of, rotate};
+use crate::answer::{Address, result};
+use crate::context::{self, Context, Name};
+use crate::error::Trouble;
+use crate::work::Assignment;
+
+/// Deaths (by RabbitMQ's delivery limit) of an assigned job that never started, before it is given up.
+const DEATHS: i64 = 3;
+
+/// A copy, read from its headers.
+pub(super) struct Copy {
+    key: JobKey,
+    pool: PoolName,
+    attempt: u32,
+    max_attempts: u32,
+    deaths: i64,
+    /// It came here by RabbitMQ's delivery limit, not by a worker's or the scheduler's hand.
+    dead_letter: bool,
+    to: Address,
+}
+
+impl Copy {
+    /// `None` where the headers of an assigned job are missing.
+    pub(super) fn read(message: &Message) -> Option<Self> {
+        let headers = &message.headers;
+        let number = |name: &str| headers.int(name).and_then(|n| u32::try_from(n).ok());
+        let dead_letter = headers.text(names::H_DEAD_REASON).is_some();
+        Some(Self {
+            key: key_of(message)?,
+            pool: pool_of(message)?,
+            attempt: number(names::H_ATTEMPT)?,
+            max_attempts: number(names::H_MAX_ATTEMPTS).unwrap_or(1),
+            deaths: headers.int(names::H_DEATHS).unwrap_or(0) + i64::from(dead_letter),
+            dead_letter,
+            to: Address { reply_key: message.reply_to.clone(), correlation_id: message.correlation_id.clone() },
+        })
+    }
+
+    pub(super) async fn decide(self, ctx: &Context, message: &Message) -> Result<&'static str, Trouble> {
+        let span = context::span(Name::Resolve, &self.key, message);
+        let began = Instant::now();
+        let outer = span.clone();
+        async {
+            while began.elapsed() < HOLD {
+                let (lost, why) = self.lost(ctx.registry.lookup(&self.key).await?.as_ref());
+                let request = ResolveRequest {
+                    job: self.key.clone(),
+                    pool: self.pool.clone(),
+                    attempt: self.attempt,
+                    max_attempts: self.max_attempts,
+                    lost: lost.clone(),
+                    grace: ctx.options.record_grace.duration(),
+                    ttl: ctx.options.outcome_ttl.duration(),
+                };
+                match ctx.registry.resolve(&request).await? {
+                    Resolve::Terminal(recorded) => {
+                        ctx.send_result(&self.key.job, &self.to, recorded).await?;
+                        return Ok("terminal");
+                    }
+                    Resolve::Lost => {
+                        tracing::warn!(job.id = %self.key.job, tenant = %self.key.tenant, code = why.as_str(), "job is lost");
+                        ctx.send_result(&self.key.job, &self.to, lost).await?;
+                        return Ok("lost");
+                    }
+                    Resolve::Stale => return Ok("stale"),
+                    Resolve::Reassign(attempt) => match self.reassign(ctx, message, attempt, &span).await? {
+                        Some(decision) => return Ok(decision),
+                        None => pause(ctx, ctx.options.tick.duration()).await?,
+                    },
+                    Resolve::Hold(time) => pause(ctx, time.min(HOLD)).await?,
+                }
+            }
+            rotate(ctx, message).await
+        }
+        .instrument(outer)
+        .await
+    }
+
+    /// The outcome to record if nothing better is known.
+    fn lost(&self, record: Option<&Record>) -> (bytes::Bytes, ErrorCode) {
+        let (code, text) = match record.map(|record| &record.state) {
+            _ if self.dead_letter => (
+                ErrorCode::DeliveryLimit,
+                "the job was handed out too often without ever ending; it may have run".to_owned(),
+            ),
+            Some(State::Started { owner, .. }) => {
+                let text = format!(
+                    "worker {owner} died or could not be reached while it ran the job; it may have run, in part"
+                );
+                (ErrorCode::WorkerLost, text)
+            }
+            Some(_) => (ErrorCode::WorkerLost, "the worker that had the job died; it may have run".to_owned()),
+            None => {
+                (ErrorCode::RecordLost, "the records were lost while the job was under way; it may have run".to_owned())
+            }
+        };
+        (result(&self.key.job, self.attempt, Outcome::lost(code, text)), code)
+    }
+
+    /// Hands the job out again. `None` when that must wait.
+    async fn reassign(
+        &self,
+        ctx: &Context,
+        message: &Message,
+        attempt: u32,
+        span: &tracing::Span,
+    ) -> Result<Option<&'static str>, Trouble> {
+        if self.deaths > DEATHS {
+            let why = "the job was handed out too often without ever starting";
+            return self.end(ctx, ErrorInfo::new(ErrorCode::DeliveryLimit, why)).await;
+        }
+        let to = match self.target(ctx, message).await? {
+            Ok(to) => to,
+            Err(Some(error)) => return self.end(ctx, error).await,
+            Err(None) => return Ok(None),
+        };
+        let deadline = message.headers.int(names::H_DEADLINE).and_then(|ms| u64::try_from(ms).ok());
+        let assignment = Assignment {
+            key: &self.key,
+            pool: &self.pool,
+            to: &to,
+            attempt,
+            epoch: &ctx.registry.epoch().await?,
+            max_attempts: self.max_attempts,
+            deadline,
+            maybe_duplicate: true,
+            deaths: self.deaths,
+            address: self.to.clone(),
+            trace: thermae_service::trace::forward(span, &context::trace_of(message)),
+        };
+        let work = assignment.message(message.body.clone());
+        match ctx.publish(work.clone()).await {
+            Err(Trouble::Bus(bus::Error::Unroutable { .. })) if to == Target::Pool => {
+                ctx.bus.declare_queue(&QueueSpec::pool(&self.pool)).await?;
+                ctx.publish(work).await?;
+            }
+            Err(Trouble::Bus(bus::Error::Unroutable { .. })) => return Ok(None),
+            sent => sent?,
+        }
+        Ok(Some("reassigned"))
+    }
+
+    /// Where the job goes now. A session's job goes where its session is, which only an admission can say.
+    async fn target(&self, ctx: &Context, message: &Message) -> Result<Result<Target, Option<ErrorInfo>>, Trouble> {
+        let session = serde_json::from_slice::<Job>(&message.body).ok().and_then(|job| job.session);
+        let Some(session) = session else { return Ok(Ok(Target::Pool)) };
+        let (credit, candidate) = match ctx.fleet.borrow().pools.get(&self.pool) {
+            Some(view) => (view.credit, view.places.best().cloned()),
+            None => (0, None),
+        };
+        let admit = Admit {
+            job: self.key.clone(),
+            pool: self.pool.clone(),
+            credit,
+            tenant_limit: None,
+            max_attempts: self.max_attempts,
+            reply_key: self.to.reply_key.clone(),
+            correlation_id: self.to.correlation_id.clone(),
+            digest: String::new(),
+            idempotency_key: None,
+            session: Some(SessionAdmit { session: session.id, if_gone: session.if_gone, candidate }),
+            first_submitted: None,
+            credit_ttl: ctx.options.credit_ttl.duration(),
+            ttl: ctx.options.record_ttl.duration(),
+        };
+        Ok(match ctx.registry.admit(&admit).await? {
+            Admitted::Assigned { to, .. } => Ok(to),
+            Admitted::SessionGone(gone) => Err(Some(crate::admit::gone_error(gone))),
+            // The record changed under us, or nobody can take it now: ask again.
+            _ => Err(None),
+        })
+    }
+
+    /// Ends a job that never started.
+    async fn end(&self, ctx: &Context, error: ErrorInfo) -> Result<Option<&'static str>, Trouble> {
+        ctx.metrics.rejected(error.code);
+        let outcome = Outcome::with_error(Status::Rejected, error);
+        match ctx.settle(&self.key, Some(&self.pool), outcome, &self.to).await? {
+            Settle::Won | Settle::Terminal(_) => Ok(Some("rejected")),
+            Settle::Started { .. } => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Followers: messages that are answered with another job's outcome (the first one's under the same idempotency key), or with
+//! their own job's, submitted by two clients.
+
+use std::time::{Duration, Instant};
+
+use thermae_backplane::bus::Message;
+use thermae_backplane::registry::{JobKey, outcome_of};
+use thermae_schemas::{Event, EventBody, JobId, names};
+
+use super::{HOLD, forget_death, pause, rotate};
+use crate::answer::Address;
+use crate::context::Context;
+use crate::error::Trouble;
+use crate::lane::Lane;
+
+const FIRST_LOOK: Duration = Duration::from_millis(20);
+const SLOWEST_LOOK: Duration = Duration::from_secs(2);
+
+/// Waits for the outcome that the message wants, and sends it.
+pub(super) async fn decide(
+    ctx: &Context,
+    message: &Message,
+    lane: &Lane,
+    first: &JobId,
+) -> Result<&'static str, Trouble> {
+    let Some(job) = message.message_id.clone().and_then(|id| JobId::new(id).ok()).or_else(|| id_in(&message.body))
+    else {
+        return Ok("dropped");
+    };
+    let leader = JobKey::new(lane.tenant.clone(), first.clone());
+    let (began, mut wait) = (Instant::now(), FIRST_LOOK);
+    while began.elapsed() < HOLD {
+        let Some(record) = ctx.registry.lookup(&leader).await? else {
+            return submit_again(ctx, message).await;
+        };
+        if let Some(outcome) = outcome_of(&record) {
+            let to = Address::of(&lane.tenant, message);
+            if job == *first {
+                ctx.send_result(&job, &to, outcome.clone()).await?;
+                return Ok("followed");
+            }
+            return match serde_json::from_slice::<Event>(outcome).map(|event| event.body) {
+                Ok(EventBody::Result(mut outcome)) => {
+                    outcome.duplicate_of = Some(first.to_string());
+                    ctx.settle(&JobKey::new(lane.tenant.clone(), job), Some(&lane.pool), outcome, &to).await?;
+                    Ok("followed")
+                }
+                _ => {
+                    tracing::error!(job.id = %first, "a recorded outcome can't be read");
+                    Ok("dropped")
+                }
+            };
+        }
+        pause(ctx, wait).await?;
+        wait = (wait * 2).min(SLOWEST_LOOK);
+    }
+    rotate(ctx, message).await
+}
+
+/// The job to follow is forgotten: this one is a first one again.
+async fn submit_again(ctx: &Context, message: &Message) -> Result<&'static str, Trouble> {
+    let mut submit =
+        Message { exchange: names::SUBMIT.to_owned(), mandatory: true, persistent: true, ..message.clone() };
+    submit.headers.0.remove(names::H_FOLLOWS);
+    submit.headers.set_flag(names::H_RESEND, true);
+    forget_death(&mut submit);
+    ctx.publish(submit).await?;
+    Ok("submitted_again")
+}
+
+fn id_in(body: &[u8]) -> Option<JobId> {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        id: JobId,
+    }
+    serde_json::from_slice::<Named>(body).ok().map(|named| named.id)
+}

@@ -1,0 +1,122 @@
+//! From a message's bytes to a job that may be handed out, or to the error that its client gets.
+
+mod schema;
+
+use serde::Deserialize;
+use thermae_backplane::bus::Message;
+use thermae_schemas::{ErrorCode, ErrorInfo, Job, JobId, names};
+
+use crate::fleet::Fleet;
+use crate::lane::Lane;
+use crate::options::Options;
+
+/// A job that is refused before it was admitted.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// Which; `None` where the message names none.
+    pub(crate) job: Option<JobId>,
+    pub(crate) error: ErrorInfo,
+}
+
+fn refuse<T>(job: Option<JobId>, code: ErrorCode, message: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal { job, error: ErrorInfo::new(code, message) })
+}
+
+/// Everything that can be said about a message without asking anybody.
+pub(crate) fn check(options: &Options, fleet: &Fleet, lane: &Lane, message: &Message) -> Result<Job, Refusal> {
+    let body = &message.body;
+    let limit = options.max_job_bytes.as_u64();
+    if body.len() as u64 > limit {
+        let why = format!("the job has {} bytes; the fleet accepts at most {limit}", body.len());
+        return refuse(id_of(message), ErrorCode::JobTooLarge, why);
+    }
+    let job = match read(body) {
+        Ok(job) => job,
+        Err(error) => return Err(Refusal { job: id_of(message), error }),
+    };
+    let id = Some(job.id.clone());
+    if let Some(key) = &message.reply_to
+        && !names::owns_reply_key(&lane.tenant, key)
+    {
+        let why = format!("the reply key does not belong to tenant {}; no answer is sent to it", lane.tenant);
+        return refuse(id, ErrorCode::ForbiddenReplyKey, why);
+    }
+    if options.tenant(&lane.tenant).is_none() || is_reserved(lane.tenant.as_str()) {
+        let why = format!("tenant {} is not configured in this fleet", lane.tenant);
+        return refuse(id, ErrorCode::UnknownTenant, why);
+    }
+    if job.pool != lane.pool {
+        let why = format!("/pool: the job says {:?}, its routing key {:?}", job.pool.as_str(), lane.pool.as_str());
+        return refuse(id, ErrorCode::SchemaViolation, why);
+    }
+    let Some(languages) = fleet.languages(options, &job.pool) else {
+        let known = fleet.pool_names(options).join(", ");
+        let why = format!("there is no pool {:?}; there are: {known}", job.pool.as_str());
+        return refuse(id, ErrorCode::UnknownPool, why);
+    };
+    if !languages.contains(&job.language) {
+        let runs = languages.iter().map(|l| l.as_str()).collect::<Vec<_>>().join(", ");
+        let why = format!("pool {:?} does not run {}; it runs: {runs}", job.pool.as_str(), job.language.as_str());
+        return refuse(id, ErrorCode::UnsupportedLanguage, why);
+    }
+    Ok(job)
+}
+
+/// Names that would make a tenant's routing keys look like the fleet's own.
+pub(crate) fn is_reserved(tenant: &str) -> bool {
+    ["pool", "worker", "control", names::LANES_KEY].contains(&tenant)
+}
+
+/// Reads a job. The first look is serde's; only what fails it, or a rule of values, is held against the JSON Schema to say why.
+fn read(body: &[u8]) -> Result<Job, ErrorInfo> {
+    match serde_json::from_slice::<Job>(body) {
+        Ok(job) if !thermae_schemas::reads(job.protocol) => Err(schema::unsupported(u64::from(job.protocol))),
+        Ok(job) if values_hold(&job) => match clash(&job) {
+            Some(why) => Err(ErrorInfo::new(ErrorCode::SchemaViolation, why)),
+            None => Ok(job),
+        },
+        Ok(_) => Err(schema::explain(body, None)),
+        Err(error) => Err(schema::explain(body, Some(error))),
+    }
+}
+
+/// The schema's ranges and lengths, which serde does not check. A test holds them against the schema.
+fn values_hold(job: &Job) -> bool {
+    let limits = &job.limits;
+    let at_least_one = |n: Option<u64>| n != Some(0);
+    (1..=100).contains(&job.max_attempts)
+        && job.start_within_ms.is_none_or(|ms| (1..=86_400_000).contains(&ms))
+        && job.idempotency_key.as_ref().is_none_or(|key| (1..=128).contains(&key.chars().count()))
+        && job.tools.iter().all(|tool| (1..=128).contains(&tool.name.chars().count()))
+        && [limits.wall_ms, limits.cpu_ms, limits.memory_bytes, limits.output_bytes, limits.tool_ms]
+            .into_iter()
+            .all(at_least_one)
+        && at_least_one(limits.pids.map(u64::from))
+}
+
+/// Two tools that would have one name in the code.
+fn clash(job: &Job) -> Option<String> {
+    let mut seen = std::collections::HashMap::new();
+    for (at, tool) in job.tools.iter().enumerate() {
+        let identifier: String = tool.name.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
+        if let Some(first) = seen.insert(identifier, &tool.name) {
+            return Some(format!("/tools/{at}/name: {:?} and {first:?} are one name in the code", tool.name));
+        }
+    }
+    None
+}
+
+/// The job's id where the rest of it is of no use: as its body says, else as the message's property says.
+fn id_of(message: &Message) -> Option<JobId> {
+    #[derive(Deserialize)]
+    struct Named {
+        id: JobId,
+    }
+    match serde_json::from_slice::<Named>(&message.body) {
+        Ok(named) => Some(named.id),
+        Err(_) => message.message_id.clone().and_then(|id| JobId::new(id).ok()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
