@@ -67,7 +67,7 @@ impl Drop for Servers {
 }
 
 fn all_steps(runner: &mut Runner, mut servers: Servers) {
-    runner.cargo(Step::Fmt, &["fmt", "--all", "--check"], Duration::from_secs(120));
+    runner.cargo(Step::Fmt, &["fmt", "--all", "--check", "--", "--color", "never"], Duration::from_secs(120));
     let build = ["build", "--release", "--workspace", "--bins"];
     let built = runner.cargo(Step::Build, &build, Duration::from_secs(3600));
     let clippy = ["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"];
