@@ -134,7 +134,7 @@ impl Watcher {
         for (name, view) in &mut next.pools {
             view.used = self.registry.credit_used(name).await?;
         }
-        self.metrics.fleet(&next, workers.len());
+        self.metrics.fleet(&next, &workers);
         self.warn_of_empty_pools(&next);
         // Lanes may have made pools known meanwhile.
         self.fleet.send_modify(|fleet| {

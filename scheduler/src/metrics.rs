@@ -6,7 +6,7 @@ use prometheus::core::Collector;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
-use thermae_schemas::{Class, ErrorCode};
+use thermae_schemas::{Class, ErrorCode, Heartbeat, WorkerState};
 
 use crate::fleet::Fleet;
 
@@ -17,6 +17,24 @@ const WAITS: &[f64] = &[
 ];
 const ROUND_TRIPS: &[f64] =
     &[0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
+
+/// Why a hand-out had to wait.
+const REASONS: [&str; 3] = ["no_credit", "tenant_busy", "no_session_worker"];
+/// What a cancel met.
+const MET: [&str; 4] = ["waiting", "running", "ended", "malformed"];
+/// What was decided about a copy of unknown fate.
+const DECISIONS: [&str; 10] = [
+    "terminal",
+    "lost",
+    "stale",
+    "reassigned",
+    "rejected",
+    "followed",
+    "dropped",
+    "submitted_again",
+    "delivery_limit",
+    "held",
+];
 
 /// The scheduler's metrics. Cheap to clone.
 #[derive(Clone)]
@@ -33,7 +51,7 @@ pub(crate) struct Metrics {
     lanes: IntGauge,
     credit: IntGaugeVec,
     credit_used: IntGaugeVec,
-    workers: IntGauge,
+    workers: IntGaugeVec,
     resolved: IntCounterVec,
     cancelled: IntCounterVec,
     drained: IntCounter,
@@ -83,7 +101,7 @@ impl Metrics {
             common_opts: Maker::opts("resolve_seconds", "From a copy's arrival on the resolve queue to its decision"),
             buckets: WAITS.to_vec(),
         };
-        Ok(Self {
+        let metrics = Self {
             submitted: make.counts("submitted_total", "Jobs taken from submit queues", &["class"])?,
             assigned: make.count("assigned_total", "Jobs handed out to workers")?,
             rejected: make.counts("rejected_total", "Jobs rejected, by error code", &["code"])?,
@@ -100,13 +118,27 @@ impl Metrics {
             lanes: make.gauge("lanes", "Submit queues known")?,
             credit: make.gauges("credit", "Jobs that a pool may have handed out; 0 without workers", &["pool"])?,
             credit_used: make.gauges("credit_used", "Jobs that a pool has handed out", &["pool"])?,
-            workers: make.gauge("workers", "Living workers")?,
+            workers: make.gauges("workers", "Living workers, by state", &["state"])?,
             resolved: make.counts("resolved_total", "Copies of unknown fate decided, by decision", &["decision"])?,
             cancelled: make.counts("cancels_total", "Cancels, by what they met", &["met"])?,
             drained: make.count("drained_total", "Messages saved from queues of dead workers")?,
             leader: make.gauge("leader", "1 while this scheduler leads")?,
             resolve_time: make.keep(HistogramVec::new(resolve, &["decision"]))?,
-        })
+        };
+        metrics.begin_at_zero();
+        Ok(metrics)
+    }
+
+    /// A counter that appears with its first event shows no increase to Prometheus: the first lost job would raise no alert.
+    fn begin_at_zero(&self) {
+        let begin = |counter: &IntCounterVec, values: &[&str]| {
+            values.iter().for_each(|value| drop(counter.with_label_values(&[*value])));
+        };
+        begin(&self.submitted, &Class::ALL.map(Class::as_str));
+        begin(&self.returned, &REASONS);
+        begin(&self.cancelled, &MET);
+        begin(&self.resolved, &DECISIONS);
+        ErrorCode::ALL.iter().for_each(|(_, code, ..)| begin(&self.rejected, &[code]));
     }
 
     pub(crate) fn submitted(&self, class: Class) {
@@ -143,8 +175,16 @@ impl Metrics {
         self.lanes.set(whole(n));
     }
 
-    pub(crate) fn fleet(&self, fleet: &Fleet, workers: usize) {
-        self.workers.set(whole(workers));
+    pub(crate) fn fleet(&self, fleet: &Fleet, workers: &[Heartbeat]) {
+        for (state, name) in [
+            (WorkerState::Starting, "starting"),
+            (WorkerState::Ready, "ready"),
+            (WorkerState::Draining, "draining"),
+            (WorkerState::Unhealthy, "unhealthy"),
+        ] {
+            let there = workers.iter().filter(|worker| worker.state == state).count();
+            self.workers.with_label_values(&[name]).set(whole(there));
+        }
         for (name, view) in &fleet.pools {
             self.credit.with_label_values(&[name.as_str()]).set(view.credit.into());
             self.credit_used.with_label_values(&[name.as_str()]).set(view.used.into());
