@@ -65,7 +65,8 @@ pub struct Record {
     pub reply_key: Option<String>,
     /// The client's own mark, repeated in the result.
     pub correlation_id: Option<String>,
-    /// Made from a message that may have been admitted before the registry was emptied: it must not start as it is.
+    /// It may miss something: made from a message that may have been admitted before the registry was emptied, or read from
+    /// an older copy of the registry's data. Only a copy without a twin may start from it.
     pub doubtful: bool,
 }
 

@@ -84,8 +84,8 @@ pub fn start(
         State::Started { .. } => Start::Resolve,
         State::Assigned => {
             // A record younger than the copy (assigned in an earlier epoch, or ahead of it) knows nothing of its past.
-            let knows = this_epoch && claim.attempt == record.attempt;
-            if record.doubtful || !(knows || only_copy) {
+            let knows = this_epoch && claim.attempt == record.attempt && !record.doubtful;
+            if !(knows || only_copy) {
                 return Start::Resolve;
             }
             record.hand_to(claim, lease_until);

@@ -5,6 +5,7 @@
 //! [`Registry::finish`].
 
 mod local;
+mod redis;
 mod types;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use bytes::Bytes;
 use thermae_schemas::{Heartbeat, JobId, SessionName, TenantName, WorkerId};
 use tokio::sync::broadcast;
 
+pub use self::redis::{Redis, RedisOptions};
 use crate::record::{Finish, Record, Resolve, Settle, Start};
 pub use local::Local;
 pub use types::{

@@ -243,10 +243,11 @@ pub(crate) const SESSION_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long the record of a running job is kept after its worker's last word.
 pub(crate) const RUNNING_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Whether two heartbeats of a worker differ in what a scheduler decides by.
-pub(crate) fn capacity_changed(before: &Heartbeat, after: &Heartbeat) -> bool {
-    let capacity = |beat: &Heartbeat| -> Vec<(PoolName, u32, u32)> {
-        beat.pools.iter().map(|(name, pool)| (name.clone(), pool.slots, pool.max_sessions)).collect()
-    };
-    before.state != after.state || capacity(before) != capacity(after)
+/// What a scheduler decides by, of a heartbeat: when it changes, that is news.
+pub(crate) fn capacity_of(beat: &Heartbeat) -> String {
+    let mut to = format!("{:?}", beat.state);
+    for (name, pool) in &beat.pools {
+        to.push_str(&format!(" {name} {} {}", pool.slots, pool.max_sessions));
+    }
+    to
 }

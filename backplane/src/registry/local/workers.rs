@@ -6,14 +6,14 @@ use thermae_schemas::{Heartbeat, WorkerId};
 
 use super::memory::{Memory, Worker, millis};
 use crate::record::Millis;
-use crate::registry::types::{RUNNING_TTL, capacity_changed};
+use crate::registry::types::{RUNNING_TTL, capacity_of};
 use crate::registry::{Beat, Claim, JobKey, Notice};
 
 impl Memory {
     pub(super) fn heartbeat(&mut self, beat: &Heartbeat, ttl: Duration, now: Millis) -> Beat {
         let alive_until = now + millis(ttl);
         let news = match self.workers.get(&beat.worker) {
-            Some(known) if known.alive_until > now => capacity_changed(&known.beat, beat),
+            Some(known) if known.alive_until > now => capacity_of(&known.beat) != capacity_of(beat),
             _ => true,
         };
         self.workers.insert(beat.worker.clone(), Worker { beat: beat.clone(), alive_until });

@@ -1,0 +1,304 @@
+//! The connections: one for commands (multiplexed), one for notices. Both are made, checked and made anew together.
+//!
+//! The client library's own manager would reconnect behind our back; but before the first command after any reconnect it
+//! must be known whether this is still the Redis that we wrote to (its run id), and whether it has been emptied.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt;
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, Script, ServerErrorKind, Value};
+use thermae_schemas::PoolName;
+use tokio::sync::{broadcast, watch};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::options::RedisOptions;
+use super::scripts::EPOCH;
+use crate::registry::{Epoch, Error, Notice};
+
+/// How long one attempt to connect may take.
+const ATTEMPT: Duration = Duration::from_secs(5);
+/// Waits between attempts: doubled from the first to the second.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// How often waiting is mentioned in the log.
+const REMIND: Duration = Duration::from_secs(10);
+/// How many notices a slow listener may fall behind.
+const NOTICES: usize = 256;
+
+/// A connection that was checked when it was made.
+#[derive(Clone)]
+pub(super) struct Link {
+    commands: MultiplexedConnection,
+    lost: CancellationToken,
+}
+
+/// What everything of one [`super::Redis`] shares.
+pub(super) struct Shared {
+    pub(super) options: RedisOptions,
+    client: Client,
+    link: watch::Sender<Option<Link>>,
+    /// The epoch that was seen last.
+    epoch: Mutex<Option<Epoch>>,
+    pub(super) notices: broadcast::Sender<Notice>,
+    pub(super) closed: CancellationToken,
+    pub(super) tasks: TaskTracker,
+}
+
+/// What an error of Redis means to us.
+pub(super) fn mapped(error: &RedisError) -> Error {
+    let text = error.to_string();
+    match error.kind() {
+        ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig => Error::Unfit(text),
+        ErrorKind::Server(ServerErrorKind::NoPerm | ServerErrorKind::ReadOnly) => Error::Unfit(text),
+        ErrorKind::Server(ServerErrorKind::ResponseError) => Error::Corrupt(text),
+        ErrorKind::UnexpectedReturnType | ErrorKind::Parse => Error::Corrupt(text),
+        _ => match error.code() {
+            Some("OOM" | "MISCONF" | "NOAUTH" | "WRONGPASS" | "NOREPLICAS") => Error::Unfit(text),
+            Some("WRONGTYPE") => Error::Corrupt(text),
+            _ => Error::Disconnected(text),
+        },
+    }
+}
+
+/// A field of `INFO`'s answer.
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+async fn info(connection: &mut MultiplexedConnection) -> Result<String, Error> {
+    redis::cmd("INFO").query_async(connection).await.map_err(|error| mapped(&error))
+}
+
+impl Shared {
+    pub(super) fn new(options: RedisOptions) -> Result<Self, Error> {
+        let client = Client::open(options.info()?).map_err(|error| mapped(&error))?;
+        Ok(Self {
+            options,
+            client,
+            link: watch::channel(None).0,
+            epoch: Mutex::new(None),
+            notices: broadcast::channel(NOTICES).0,
+            closed: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        })
+    }
+
+    fn at(&self) -> String {
+        self.client.get_connection_info().addr().to_string()
+    }
+
+    fn link(&self) -> Result<Link, Error> {
+        match &*self.link.borrow() {
+            Some(link) if !link.lost.is_cancelled() => Ok(link.clone()),
+            _ => Err(Error::Disconnected("not connected".to_owned())),
+        }
+    }
+
+    /// Runs a script: by its digest, and in full where Redis does not know it (yet, or since it restarted).
+    pub(super) async fn call(&self, script: &Script, fill: impl Fn(&mut redis::Cmd)) -> Result<Value, Error> {
+        let mut link = self.link()?;
+        // Each remedy once: a script that is unknown again, or an epoch that is gone again, is an outage.
+        let (mut loaded, mut begun) = (false, false);
+        loop {
+            let mut command = redis::cmd("EVALSHA");
+            command.arg(script.get_hash()).arg(0).arg(&self.options.prefix);
+            fill(&mut command);
+            let error = match command.query_async::<Value>(&mut link.commands).await {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) && !loaded {
+                loaded = true;
+                script.load_async(&mut link.commands).await.map_err(|error| self.failed(&link, &error))?;
+            } else if error.code() == Some("EPOCH") && !begun {
+                begun = true;
+                self.begin(&mut link.commands).await?;
+            } else {
+                return Err(self.failed(&link, &error));
+            }
+        }
+    }
+
+    /// Reads what Redis says of itself.
+    pub(super) async fn info(&self) -> Result<String, Error> {
+        let mut link = self.link()?;
+        let answer = redis::cmd("INFO").query_async(&mut link.commands).await;
+        answer.map_err(|error| self.failed(&link, &error))
+    }
+
+    /// Whether Redis is fit to hold records, by its `INFO`.
+    pub(super) fn fitness(info: &str) -> Result<(), Error> {
+        if field(info, "role").is_some_and(|role| role != "master") {
+            return Err(Error::Unfit("this Redis is a replica: it can't be written".to_owned()));
+        }
+        match field(info, "maxmemory_policy") {
+            None | Some("noeviction") => Ok(()),
+            Some(other) => Err(Error::Unfit(format!(
+                "maxmemory-policy is {other:?}: Redis would drop records when memory is short; set it to noeviction"
+            ))),
+        }
+    }
+
+    fn failed(&self, link: &Link, error: &RedisError) -> Error {
+        let error = mapped(error);
+        if matches!(error, Error::Disconnected(_)) {
+            link.lost.cancel();
+        }
+        error
+    }
+
+    /// Makes sure of the epoch, and says so when it is another one.
+    pub(super) async fn begin(&self, connection: &mut MultiplexedConnection) -> Result<Epoch, Error> {
+        let info = info(connection).await?;
+        let run = field(&info, "run_id").unwrap_or_default();
+        let fresh = uuid::Uuid::new_v4().simple().to_string();
+        let mut call = EPOCH.prepare_invoke();
+        call.arg(&self.options.prefix).arg(run).arg(fresh);
+        let id: String = call.invoke_async(connection).await.map_err(|error| mapped(&error))?;
+        Ok(self.saw(Epoch(id)))
+    }
+
+    fn saw(&self, epoch: Epoch) -> Epoch {
+        let before = {
+            let mut seen = self.epoch.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.replace(epoch.clone())
+        };
+        if before.is_some_and(|before| before != epoch) {
+            tracing::warn!("the registry was emptied or replaced: a new epoch begins");
+            let _ = self.notices.send(Notice::Epoch);
+        }
+        epoch
+    }
+
+    /// The current epoch.
+    pub(super) async fn epoch(&self) -> Result<Epoch, Error> {
+        let mut link = self.link()?;
+        self.begin(&mut link.commands).await.inspect_err(|error| {
+            if matches!(error, Error::Disconnected(_)) {
+                link.lost.cancel();
+            }
+        })
+    }
+
+    async fn attempt(&self) -> Result<(Link, PubSub), Error> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(ATTEMPT))
+            .set_response_timeout(Some(self.options.response_timeout));
+        let connect = async {
+            let mut notices = self.client.get_async_pubsub().await.map_err(|error| mapped(&error))?;
+            // Before the epoch is looked at: what changes later is heard.
+            notices.subscribe(format!("{}n", self.options.prefix)).await.map_err(|error| mapped(&error))?;
+            let mut commands = self
+                .client
+                .get_multiplexed_async_connection_with_config(&config)
+                .await
+                .map_err(|error| mapped(&error))?;
+            self.begin(&mut commands).await?;
+            Ok((Link { commands, lost: CancellationToken::new() }, notices))
+        };
+        timeout(ATTEMPT, connect)
+            .await
+            .unwrap_or_else(|_| Err(Error::Disconnected(format!("no answer within {} s", ATTEMPT.as_secs()))))
+    }
+
+    /// Tries until a connection stands, the registry is closed, Redis denies it for good, or the deadline passes.
+    pub(super) async fn establish(&self, first: bool) -> Result<PubSub, Error> {
+        let at = self.at();
+        let deadline = self.options.deadline.filter(|_| first).map(|deadline| Instant::now() + deadline);
+        let mut wait = BACKOFF.0;
+        let mut mentioned: Option<Instant> = None;
+        loop {
+            let error = match self.attempt().await {
+                Ok((link, notices)) => {
+                    if mentioned.is_some() || !first {
+                        tracing::info!(server.address = at, "connected to Redis");
+                    }
+                    self.link.send_replace(Some(link));
+                    return Ok(notices);
+                }
+                Err(error) => error,
+            };
+            if first && matches!(error, Error::Unfit(_)) {
+                return Err(error);
+            }
+            if deadline.is_some_and(|deadline| Instant::now() + wait >= deadline) {
+                return Err(error);
+            }
+            if mentioned.is_none_or(|then| then.elapsed() >= REMIND) {
+                tracing::warn!(%error, "waiting for Redis at {at}");
+                mentioned = Some(Instant::now());
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(BACKOFF.1);
+        }
+    }
+
+    /// Passes notices on and keeps the connections until the registry is closed.
+    pub(super) async fn keep(self: Arc<Self>, notices: PubSub) {
+        let work = async {
+            let mut notices = notices;
+            loop {
+                self.listen(notices).await;
+                self.link.send_replace(None);
+                tracing::warn!("the connection to Redis is lost");
+                notices = match self.establish(false).await {
+                    Ok(notices) => notices,
+                    Err(_) => return,
+                };
+                // What was said meanwhile was not heard.
+                let _ = self.notices.send(Notice::Workers);
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.closed.cancelled() => {}
+            () = work => {}
+        }
+        self.link.send_replace(None);
+    }
+
+    /// Until either connection ends.
+    async fn listen(&self, notices: PubSub) {
+        let Ok(link) = self.link() else { return };
+        let mut messages = notices.into_on_message();
+        loop {
+            let message = tokio::select! {
+                biased;
+                () = link.lost.cancelled() => return,
+                message = messages.next() => message,
+            };
+            let Some(message) = message else {
+                link.lost.cancel();
+                return;
+            };
+            let Ok(text) = message.get_payload::<String>() else { continue };
+            match text.split_once(' ') {
+                Some(("credit", pool)) => {
+                    if let Ok(pool) = PoolName::new(pool) {
+                        let _ = self.notices.send(Notice::Credit(pool));
+                    }
+                }
+                None if text == "workers" => drop(self.notices.send(Notice::Workers)),
+                // Who began the epoch told its own listeners; told twice, it does no harm.
+                None if text == "epoch" => drop(self.notices.send(Notice::Epoch)),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redis_that_would_lose_records_is_unfit() {
+        assert!(Shared::fitness("role:master\r\nmaxmemory_policy:noeviction\r\n").is_ok());
+        for bad in ["role:slave\r\n", "role:master\r\nmaxmemory_policy:allkeys-lru\r\n"] {
+            assert!(matches!(Shared::fitness(bad), Err(Error::Unfit(_))), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+-- ARGV: 2 tenant, 3 job, 4 pool, 5 credit, 6 tenant limit?, 7 max attempts, 8 reply key?, 9 correlation id?, 10 digest,
+-- 11 idempotency key?, 12 session?, 13 'new' or 'fail', 14 candidate?, 15 first submitted?, 16 credit ttl, 17 ttl,
+-- 18 announce grace, 19 session ttl
+local tenant, job, pool = ARGV[2], ARGV[3], ARGV[4]
+local idempotency, session, candidate = optional(ARGV[11]), optional(ARGV[12]), optional(ARGV[14])
+local key = job_key(tenant, job)
+local record = load(key)
+
+if record and record.s == 'T' then return { 'terminal', outcome_of(key) } end
+if record and record.s == 'S' then return { 'under_way' } end
+
+local place = idempotency and (P .. 'k:' .. tenant .. '/' .. idempotency)
+if not record then
+  if place then
+    local digest, first = unpack(redis.call('HMGET', place, 'd', 'j'))
+    if first and first ~= job then
+      return { digest == ARGV[10] and 'duplicate' or 'conflict', first }
+    end
+  end
+  if count(P .. 'p:' .. pool) >= tonumber(ARGV[5]) then return { 'no_credit' } end
+  local limit = optional(ARGV[6])
+  if limit and count(P .. 't:' .. tenant) >= tonumber(limit) then return { 'tenant_busy' } end
+end
+
+-- Where to.
+local worker, create = nil, false
+local at = session and session_key(tenant, session)
+if session then
+  local anew = false
+  local w, c, a, g = unpack(redis.call('HMGET', at, 'w', 'c', 'a', 'g'))
+  if not w then
+    -- Its worker may yet announce it.
+    if epoch_age < tonumber(ARGV[18]) then return { 'no_session_worker' } end
+    anew = true
+  else
+    local gone = g or (not is_alive(w) and 'lost')
+    if gone and ARGV[13] == 'fail' then return { 'session_gone', gone } end
+    if gone then
+      anew = true
+    else
+      worker, create = w, (not c or c == job) and not a
+    end
+  end
+  if anew then
+    if not candidate then return { 'no_session_worker' } end
+    worker, create = candidate, true
+  end
+end
+
+-- Commit.
+local attempt, is_repeat = 1, 0
+if record then
+  attempt, is_repeat = record.a, 1
+else
+  make(key, 1, ARGV[7], optional(ARGV[8]), optional(ARGV[9]))
+  set_assigned(key, 1)
+  local submitted = optional(ARGV[15])
+  if submitted and tonumber(submitted) < tonumber(began) then redis.call('HSET', key, 'd', '1') end
+end
+redis.call('HSET', key, 't', ARGV[16])
+if session then redis.call('HSET', key, 'v', session) else redis.call('HDEL', key, 'v') end
+keep(key, ARGV[17])
+if place then
+  redis.call('HSET', place, 'd', ARGV[10], 'j', job)
+  keep(place, ARGV[17])
+end
+take_credit(pool, tenant, job, now + tonumber(ARGV[16]))
+if create then
+  redis.call('DEL', at)
+  redis.call('HSET', at, 'w', worker, 'c', job)
+  redis.call('SADD', P .. 'ws:' .. worker, at)
+end
+if session then
+  keep(at, ARGV[19])
+  keep(P .. 'ws:' .. worker, ARGV[19])
+end
+return { 'assigned', attempt, epoch, worker or '', create and 1 or 0, is_repeat }

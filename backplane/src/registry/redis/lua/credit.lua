@@ -1,0 +1,2 @@
+-- ARGV: 2 pool
+return count(P .. 'p:' .. ARGV[2])

@@ -1,0 +1,47 @@
+-- ARGV: 2 worker, 3 ttl, 4 the heartbeat, 5 its capacity, 6 ttl of running records, 7 session ttl, 8 number of running jobs,
+-- then of each tenant, job, attempt, nonce, pool; then of each session tenant, name
+local worker, alive_until = ARGV[2], now + tonumber(ARGV[3])
+if not is_alive(worker) or redis.call('HGET', P .. 'wc', worker) ~= ARGV[5] then
+  tell('workers')
+end
+redis.call('ZADD', P .. 'wa', alive_until, worker)
+redis.call('HSET', P .. 'w', worker, ARGV[4])
+redis.call('HSET', P .. 'wc', worker, ARGV[5])
+
+local answer = { epoch }
+local at = 9
+for i = 1, tonumber(ARGV[8]) do
+  local tenant, job, attempt, nonce, pool = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3], ARGV[at + 4]
+  at = at + 5
+  local key = job_key(tenant, job)
+  local record = load(key)
+  local stands = false
+  if not record then
+    make(key, attempt, attempt)
+    stands = true
+  elseif record.s == 'S' then
+    stands = held_by(record, attempt, worker, nonce)
+  elseif record.s == 'A' then
+    stands = attempt >= record.a
+  end
+  if stands then
+    set_started(key, attempt, worker, nonce, alive_until)
+    keep(key, ARGV[6])
+    take_credit(pool, tenant, job, alive_until)
+  else
+    answer[#answer + 1] = i
+  end
+end
+
+while ARGV[at] do
+  local key = session_key(ARGV[at], ARGV[at + 1])
+  at = at + 2
+  local w, g = unpack(redis.call('HMGET', key, 'w', 'g'))
+  if not w or (w == worker and not g) then
+    redis.call('HSET', key, 'w', worker, 'a', '1')
+    redis.call('SADD', P .. 'ws:' .. worker, key)
+    keep(key, ARGV[7])
+    keep(P .. 'ws:' .. worker, ARGV[7])
+  end
+end
+return answer

@@ -1,0 +1,41 @@
+-- ARGV: 2 tenant, 3 job, 4 pool, 5 attempt, 6 max attempts, 7 lost outcome, 8 grace, 9 ttl
+local tenant, job, pool = ARGV[2], ARGV[3], ARGV[4]
+local attempt, max, grace = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[8])
+local key = job_key(tenant, job)
+local record = load(key)
+
+local function reassign(n)
+  local ttl = tonumber(redis.call('HGET', key, 't') or 0)
+  if ttl == 0 then ttl = grace end
+  take_credit(pool, tenant, job, now + ttl)
+  return { 'reassign', n }
+end
+
+if record then
+  if record.s == 'T' then return { 'terminal', outcome_of(key) } end
+  if record.s == 'S' then
+    if attempt < record.a then return { 'stale' } end
+    if now < record.l then return { 'hold', record.l - now } end
+  elseif not record.d and attempt <= record.a then
+    return reassign(record.a)
+  elseif epoch_age < grace then
+    return { 'hold', grace - epoch_age }
+  end
+else
+  if epoch_age < grace then return { 'hold', grace - epoch_age } end
+  make(key, attempt, max)
+  record = { a = attempt, m = max }
+end
+
+-- From here on the attempt counts as started, and as ended without a word.
+local n, most = math.max(record.a, attempt), math.max(record.m, max)
+redis.call('HSET', key, 'a', n, 'm', most)
+if n < most then
+  set_assigned(key, n + 1)
+  keep(key, ARGV[9])
+  return reassign(n + 1)
+end
+set_terminal(key, ARGV[7])
+keep(key, ARGV[9])
+give_credit(pool, tenant, job)
+return { 'lost' }

@@ -1,0 +1,284 @@
+//! The registry in Redis (7.0 and later): one script for each call, so that a call is one step and one round trip.
+//!
+//! The scripts (`lua/`) make the steps of [`crate::record`] and of the twin in one process, one for one; the contract suite
+//! runs random histories through both and compares the answers. Leases are measured by Redis's clock. One Redis (with or
+//! without replicas) is meant, not a cluster: keys are made in the scripts.
+
+mod link;
+mod options;
+mod reply;
+mod scripts;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::{Cmd, Value};
+use thermae_schemas::{Heartbeat, IfGone, PoolName, SessionName, TenantName, WorkerId};
+use tokio::sync::broadcast;
+
+use super::types::{RUNNING_TTL, SESSION_TTL, capacity_of};
+use super::{
+    Admit, Admitted, Beat, Claim, Epoch, Error, FinishRequest, Gone, JobKey, Notice, Registry, ResolveRequest,
+    SettleRequest, StartRequest,
+};
+use crate::record::{Finish, Record, Resolve, Settle, Start};
+use link::Shared;
+pub use options::RedisOptions;
+use reply::Reply;
+
+/// The registry in Redis.
+pub struct Redis {
+    shared: Arc<Shared>,
+}
+
+impl Redis {
+    /// Connects; while no Redis answers, waits (and says so in the log) up to the deadline.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] at once for wrong credentials or a URL that is none; [`Error::Disconnected`] when the deadline has
+    /// passed.
+    pub async fn connect(options: RedisOptions) -> Result<Self, Error> {
+        let shared = Arc::new(Shared::new(options)?);
+        let notices = shared.establish(true).await?;
+        shared.tasks.spawn(shared.clone().keep(notices));
+        Ok(Self { shared })
+    }
+
+    /// Ends the connections. Calls fail from now on.
+    pub async fn close(&self) {
+        self.shared.closed.cancel();
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        self.shared.closed.cancel();
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// `''` is none, `=text` is text.
+fn optional(text: Option<impl std::fmt::Display>) -> String {
+    text.map_or_else(String::new, |text| format!("={text}"))
+}
+
+fn with_job<'a>(to: &'a mut Cmd, job: &JobKey) -> &'a mut Cmd {
+    to.arg(job.tenant.as_str()).arg(job.job.as_str())
+}
+
+fn with_claim<'a>(to: &'a mut Cmd, claim: &Claim) -> &'a mut Cmd {
+    to.arg(claim.attempt).arg(claim.owner.as_str()).arg(&claim.nonce)
+}
+
+fn names(value: Value) -> Result<Vec<String>, Error> {
+    redis::from_redis_value(value).map_err(|error| Error::Corrupt(error.to_string()))
+}
+
+#[async_trait]
+impl Registry for Redis {
+    async fn epoch(&self) -> Result<Epoch, Error> {
+        self.shared.epoch().await
+    }
+
+    async fn check(&self) -> Result<(), Error> {
+        Shared::fitness(&self.shared.info().await?)?;
+        self.shared.call(&scripts::CHECK, |_| {}).await.map(drop)
+    }
+
+    async fn admit(&self, admit: &Admit) -> Result<Admitted, Error> {
+        let session = admit.session.as_ref();
+        let if_gone = match session.map(|session| session.if_gone) {
+            Some(IfGone::New) => "new",
+            _ => "fail",
+        };
+        let answer = self.shared.call(&scripts::ADMIT, |to| {
+            with_job(to, &admit.job)
+                .arg(admit.pool.as_str())
+                .arg(admit.credit)
+                .arg(optional(admit.tenant_limit))
+                .arg(admit.max_attempts)
+                .arg(optional(admit.reply_key.as_ref()))
+                .arg(optional(admit.correlation_id.as_ref()))
+                .arg(&admit.digest)
+                .arg(optional(admit.idempotency_key.as_ref()))
+                .arg(optional(session.map(|session| &session.session)))
+                .arg(if_gone)
+                .arg(optional(session.and_then(|session| session.candidate.as_ref())))
+                .arg(optional(admit.first_submitted))
+                .arg(millis(admit.credit_ttl))
+                .arg(millis(admit.ttl))
+                .arg(millis(self.shared.options.announce_grace))
+                .arg(millis(SESSION_TTL));
+        });
+        reply::admitted(answer.await?)
+    }
+
+    async fn start(&self, start: &StartRequest) -> Result<Start, Error> {
+        let answer = self.shared.call(&scripts::START, |to| {
+            with_claim(with_job(to, &start.job).arg(start.pool.as_str()), &start.claim)
+                .arg(&start.epoch.0)
+                .arg(u8::from(start.only_copy))
+                .arg(start.max_attempts)
+                .arg(optional(start.reply_key.as_ref()))
+                .arg(optional(start.correlation_id.as_ref()))
+                .arg(millis(start.lease))
+                .arg(millis(start.ttl));
+        });
+        reply::start(answer.await?)
+    }
+
+    async fn finish(&self, finish: &FinishRequest) -> Result<Finish, Error> {
+        let answer = self.shared.call(&scripts::FINISH, |to| {
+            with_claim(with_job(to, &finish.job).arg(finish.pool.as_str()), &finish.claim)
+                .arg(&finish.outcome[..])
+                .arg(millis(finish.ttl));
+        });
+        reply::finish(answer.await?)
+    }
+
+    async fn resolve(&self, resolve: &ResolveRequest) -> Result<Resolve, Error> {
+        let answer = self.shared.call(&scripts::RESOLVE, |to| {
+            with_job(to, &resolve.job)
+                .arg(resolve.pool.as_str())
+                .arg(resolve.attempt)
+                .arg(resolve.max_attempts)
+                .arg(&resolve.lost[..])
+                .arg(millis(resolve.grace))
+                .arg(millis(resolve.ttl));
+        });
+        reply::resolve(answer.await?)
+    }
+
+    async fn settle(&self, settle: &SettleRequest) -> Result<Settle, Error> {
+        let answer = self.shared.call(&scripts::SETTLE, |to| {
+            with_job(to, &settle.job)
+                .arg(optional(settle.pool.as_ref()))
+                .arg(&settle.outcome[..])
+                .arg(optional(settle.reply_key.as_ref()))
+                .arg(millis(settle.ttl));
+        });
+        reply::settle(answer.await?)
+    }
+
+    async fn abandon(&self, job: &JobKey, claim: &Claim) -> Result<bool, Error> {
+        let answer = self.shared.call(&scripts::ABANDON, |to| {
+            with_claim(with_job(to, job), claim);
+        });
+        Ok(answer.await? == Value::Int(1))
+    }
+
+    async fn lookup(&self, job: &JobKey) -> Result<Option<Record>, Error> {
+        let answer = self.shared.call(&scripts::LOOKUP, |to| {
+            with_job(to, job);
+        });
+        reply::record(answer.await?)
+    }
+
+    async fn heartbeat(&self, beat: &Heartbeat, ttl: Duration) -> Result<Beat, Error> {
+        let json = serde_json::to_string(beat).map_err(|error| Error::Corrupt(error.to_string()))?;
+        let capacity = capacity_of(beat);
+        let answer = self.shared.call(&scripts::HEARTBEAT, |to| {
+            to.arg(beat.worker.as_str())
+                .arg(millis(ttl))
+                .arg(&json)
+                .arg(&capacity)
+                .arg(millis(RUNNING_TTL))
+                .arg(millis(SESSION_TTL))
+                .arg(beat.running.len());
+            for running in &beat.running {
+                to.arg(running.tenant.as_str()).arg(running.job.as_str());
+                to.arg(running.attempt).arg(&running.nonce).arg(running.pool.as_str());
+            }
+            for held in &beat.sessions {
+                to.arg(held.tenant.as_str()).arg(held.session.as_str());
+            }
+        });
+        let mut reply = Reply::new(answer.await?)?;
+        let epoch = Epoch(reply.text()?);
+        let revoked = reply.rest()?.into_iter().filter_map(|place| {
+            let running = beat.running.get(usize::try_from(place).ok()?.checked_sub(1)?)?;
+            Some(JobKey::new(running.tenant.clone(), running.job.clone()))
+        });
+        Ok(Beat { epoch, revoked: revoked.collect() })
+    }
+
+    async fn leave(&self, worker: &WorkerId) -> Result<(), Error> {
+        let call = self.shared.call(&scripts::LEAVE, |to| {
+            to.arg(worker.as_str()).arg(millis(SESSION_TTL));
+        });
+        call.await.map(drop)
+    }
+
+    async fn workers(&self) -> Result<Vec<Heartbeat>, Error> {
+        let call = self.shared.call(&scripts::WORKERS, |to| {
+            to.arg("alive");
+        });
+        let beats = names(call.await?)?;
+        let mut found: Vec<Heartbeat> = beats
+            .iter()
+            .map(|json| serde_json::from_str(json).map_err(|error| Error::Corrupt(error.to_string())))
+            .collect::<Result<_, _>>()?;
+        found.sort_by(|a, b| a.worker.cmp(&b.worker));
+        Ok(found)
+    }
+
+    async fn dead_workers(&self) -> Result<Vec<WorkerId>, Error> {
+        let call = self.shared.call(&scripts::WORKERS, |to| {
+            to.arg("dead");
+        });
+        let mut found: Vec<WorkerId> = names(call.await?)?
+            .into_iter()
+            .map(|name| WorkerId::new(name).map_err(|error| Error::Corrupt(error.to_string())))
+            .collect::<Result<_, _>>()?;
+        found.sort();
+        Ok(found)
+    }
+
+    async fn bury(&self, worker: &WorkerId) -> Result<(), Error> {
+        let call = self.shared.call(&scripts::BURY, |to| {
+            to.arg(worker.as_str()).arg(millis(SESSION_TTL));
+        });
+        call.await.map(drop)
+    }
+
+    async fn end_session(
+        &self,
+        tenant: &TenantName,
+        session: &SessionName,
+        worker: &WorkerId,
+        gone: Gone,
+    ) -> Result<(), Error> {
+        let call = self.shared.call(&scripts::END_SESSION, |to| {
+            to.arg(tenant.as_str()).arg(session.as_str()).arg(worker.as_str());
+            to.arg(reply::gone_word(gone)).arg(millis(SESSION_TTL));
+        });
+        call.await.map(drop)
+    }
+
+    async fn lead(&self, shard: &str, who: &str, ttl: Duration) -> Result<bool, Error> {
+        let call = self.shared.call(&scripts::LEAD, |to| {
+            to.arg(shard).arg(who).arg(millis(ttl));
+        });
+        Ok(call.await? == Value::Int(1))
+    }
+
+    async fn credit_used(&self, pool: &PoolName) -> Result<u32, Error> {
+        let call = self.shared.call(&scripts::CREDIT, |to| {
+            to.arg(pool.as_str());
+        });
+        match call.await? {
+            Value::Int(n) => Ok(u32::try_from(n).unwrap_or(u32::MAX)),
+            other => Err(Error::Corrupt(format!("a count of {other:?}"))),
+        }
+    }
+
+    fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.shared.notices.subscribe()
+    }
+}

@@ -1,0 +1,192 @@
+//! The scripts' answers, read.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use redis::Value;
+use thermae_schemas::{JobId, WorkerId};
+
+use crate::record::{Finish, Record, Resolve, Settle, Start, State};
+use crate::registry::{Admitted, Epoch, Error, Gone, Target};
+
+/// An answer: a word, and what belongs to it.
+pub(super) struct Reply(std::vec::IntoIter<Value>);
+
+fn unreadable(what: &str) -> Error {
+    Error::Corrupt(format!("a script answered with an unexpected {what}"))
+}
+
+fn bytes(value: Value) -> Result<Vec<u8>, Error> {
+    match value {
+        Value::BulkString(bytes) => Ok(bytes),
+        Value::SimpleString(text) => Ok(text.into_bytes()),
+        _ => Err(unreadable("type")),
+    }
+}
+
+impl Reply {
+    pub(super) fn new(value: Value) -> Result<Self, Error> {
+        match value {
+            Value::Array(values) => Ok(Self(values.into_iter())),
+            _ => Err(unreadable("type")),
+        }
+    }
+
+    fn next(&mut self) -> Result<Value, Error> {
+        self.0.next().ok_or_else(|| unreadable("length"))
+    }
+
+    pub(super) fn bytes(&mut self) -> Result<Bytes, Error> {
+        Ok(bytes(self.next()?)?.into())
+    }
+
+    pub(super) fn text(&mut self) -> Result<String, Error> {
+        String::from_utf8(bytes(self.next()?)?).map_err(|_| unreadable("text"))
+    }
+
+    /// `''` is none, `=text` is text.
+    fn optional(&mut self) -> Result<Option<String>, Error> {
+        Ok(self.text()?.strip_prefix('=').map(str::to_owned))
+    }
+
+    pub(super) fn int(&mut self) -> Result<u64, Error> {
+        match self.next()? {
+            Value::Int(n) => u64::try_from(n).map_err(|_| unreadable("number")),
+            _ => Err(unreadable("type")),
+        }
+    }
+
+    fn small(&mut self) -> Result<u32, Error> {
+        u32::try_from(self.int()?).map_err(|_| unreadable("number"))
+    }
+
+    fn flag(&mut self) -> Result<bool, Error> {
+        Ok(self.int()? == 1)
+    }
+
+    fn worker(&mut self) -> Result<WorkerId, Error> {
+        WorkerId::new(self.text()?).map_err(|_| unreadable("worker"))
+    }
+
+    fn job(&mut self) -> Result<JobId, Error> {
+        JobId::new(self.text()?).map_err(|_| unreadable("job"))
+    }
+
+    /// Numbers to the end.
+    pub(super) fn rest(mut self) -> Result<Vec<u64>, Error> {
+        let mut found = Vec::with_capacity(self.0.len());
+        while self.0.len() > 0 {
+            found.push(self.int()?);
+        }
+        Ok(found)
+    }
+}
+
+pub(super) fn admitted(value: Value) -> Result<Admitted, Error> {
+    let mut reply = Reply::new(value)?;
+    Ok(match reply.text()?.as_str() {
+        "terminal" => Admitted::Terminal(reply.bytes()?),
+        "under_way" => Admitted::UnderWay,
+        "no_credit" => Admitted::NoCredit,
+        "tenant_busy" => Admitted::TenantBusy,
+        "duplicate" => Admitted::DuplicateOf(reply.job()?),
+        "conflict" => Admitted::IdempotencyConflict(reply.job()?),
+        "no_session_worker" => Admitted::NoSessionWorker,
+        "session_gone" => Admitted::SessionGone(gone(&reply.text()?)?),
+        "assigned" => {
+            let (attempt, epoch) = (reply.small()?, Epoch(reply.text()?));
+            let worker = reply.text()?;
+            let (create, repeat) = (reply.flag()?, reply.flag()?);
+            let to = if worker.is_empty() {
+                Target::Pool
+            } else {
+                Target::Worker { worker: WorkerId::new(worker).map_err(|_| unreadable("worker"))?, create }
+            };
+            Admitted::Assigned { attempt, epoch, to, repeat }
+        }
+        _ => return Err(unreadable("word")),
+    })
+}
+
+pub(super) fn start(value: Value) -> Result<Start, Error> {
+    let mut reply = Reply::new(value)?;
+    Ok(match reply.text()?.as_str() {
+        "go" => Start::Go,
+        "terminal" => Start::Terminal(reply.bytes()?),
+        "stale" => Start::Stale,
+        "resolve" => Start::Resolve,
+        _ => return Err(unreadable("word")),
+    })
+}
+
+pub(super) fn finish(value: Value) -> Result<Finish, Error> {
+    let mut reply = Reply::new(value)?;
+    Ok(match reply.text()?.as_str() {
+        "won" => Finish::Won,
+        "terminal" => Finish::Terminal(reply.bytes()?),
+        "superseded" => Finish::Superseded,
+        _ => return Err(unreadable("word")),
+    })
+}
+
+pub(super) fn resolve(value: Value) -> Result<Resolve, Error> {
+    let mut reply = Reply::new(value)?;
+    Ok(match reply.text()?.as_str() {
+        "terminal" => Resolve::Terminal(reply.bytes()?),
+        "hold" => Resolve::Hold(Duration::from_millis(reply.int()?)),
+        "reassign" => Resolve::Reassign(reply.small()?),
+        "lost" => Resolve::Lost,
+        "stale" => Resolve::Stale,
+        _ => return Err(unreadable("word")),
+    })
+}
+
+pub(super) fn settle(value: Value) -> Result<Settle, Error> {
+    let mut reply = Reply::new(value)?;
+    Ok(match reply.text()?.as_str() {
+        "won" => Settle::Won,
+        "terminal" => Settle::Terminal(reply.bytes()?),
+        "started" => Settle::Started { owner: reply.worker()?, attempt: reply.small()? },
+        _ => return Err(unreadable("word")),
+    })
+}
+
+pub(super) fn record(value: Value) -> Result<Option<Record>, Error> {
+    if value == Value::Nil {
+        return Ok(None);
+    }
+    let mut reply = Reply::new(value)?;
+    let state = reply.text()?;
+    let (attempt, max_attempts) = (reply.small()?, reply.small()?);
+    let (reply_key, correlation_id) = (reply.optional()?, reply.optional()?);
+    let doubtful = reply.flag()?;
+    let (owner, nonce, lease_until, outcome) = (reply.text()?, reply.text()?, reply.int()?, reply.bytes()?);
+    let state = match state.as_str() {
+        "A" => State::Assigned,
+        "S" => {
+            let owner = WorkerId::new(owner).map_err(|_| unreadable("worker"))?;
+            State::Started { owner, nonce, lease_until }
+        }
+        "T" => State::Terminal { outcome },
+        _ => return Err(unreadable("state")),
+    };
+    Ok(Some(Record { state, attempt, max_attempts, reply_key, correlation_id, doubtful }))
+}
+
+/// The word for it in Redis.
+pub(super) fn gone_word(gone: Gone) -> &'static str {
+    match gone {
+        Gone::Expired => "expired",
+        Gone::Lost => "lost",
+        Gone::Closed => "closed",
+    }
+}
+
+fn gone(word: &str) -> Result<Gone, Error> {
+    Ok(match word {
+        "expired" => Gone::Expired,
+        "lost" => Gone::Lost,
+        "closed" => Gone::Closed,
+        _ => return Err(unreadable("word")),
+    })
+}
