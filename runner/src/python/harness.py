@@ -6,16 +6,18 @@ calls `serve(fd)`, which never returns. `fd` is the job's end of a Unix stream s
 Nothing here is a wall: the program can reach all of it. What the runner believes comes from the kernel.
 """
 
-import _thread
+import _socket
 import atexit
 import builtins
 import fcntl
 import gc
 import linecache
 import os
+import struct
 import sys
 import threading
 import types
+import weakref
 
 import harness_channel
 import harness_code
@@ -31,7 +33,7 @@ DONE_MEMORY = encode({"op": "done", "how": "memory", "error": {"type": "MemoryEr
 LOWEST_FD = 200
 RESERVE = 4 << 20  # Address space, never touched, given back when memory has run out: telling it takes some.
 KEPT = frozenset(
-    (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type, type(None))
+    (types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, type(None))
     + (str, bytes, bytearray, int, float, bool, complex, list, tuple, dict, set, frozenset)
 )
 
@@ -83,6 +85,8 @@ class Harness:
         for part in PARTS + (sys.modules[__name__],):
             sys.modules.pop(part.__name__, None)  # A program's own module may be called `harness`.
         self.make_main()
+        self.registries = self.find_registries()
+        self.at_rest = self.endings()
         self.rehearse()
 
     def make_main(self):
@@ -93,31 +97,43 @@ class Harness:
         here = os.getcwd()
         self.path = os.path.join(here, "main.py")
         self.globals.update(__annotations__={}, __builtins__=builtins, __file__=self.path, __cached__=None)
-        self.globals.update(display=self.display, ToolError=ToolError)
-        builtins.display, builtins.ToolError = self.display, ToolError
+        display = self.display
+        self.globals.update(display=display, ToolError=ToolError)
+        builtins.display, builtins.ToolError = display, ToolError
         if not hasattr(builtins, "exit"):
             builtins.exit = builtins.quit = sys.exit
         sys.argv = ["main.py"]
         sys.path.insert(0, here)
 
     def rehearse(self):
-        """Touch what a run touches, so that its page faults are over before it comes."""
-        codes, last, _flags = _compile("a = 1\n\n\nprint(1 + 1)", "main.py", 0)
-        self.streams.attach([])
-        scratch = {"__builtins__": builtins, "print": lambda *_: None}
-        for code in codes:
-            _eval(code, scratch)
-        _eval(last, scratch)
-        encode({"op": "done", "how": "ok", "value": {"text/plain": "2"}})
-        harness_channel._loads('{"op":"run","code":"","env":{},"tools":[],"session":false,"soft_ms":null}')
-        self.interrupts.arm()
+        """Run a whole small program to nowhere, so that the page faults of a run are over before it comes."""
+        message = encode({"op": "run", "code": "print(1 + 1)", "env": {}, "tools": [], "session": False, "soft_ms": None})
+        channel = self.channel
+        real, fds = channel.sock, os.pipe()
+        channel.sock, other = _socket.socketpair()
+        rights = struct.pack("3i", fds[0], fds[1], fds[1])
+        other.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+        channel.send(self.run(*channel.next_run())[0])
+        channel.sock.close()
+        other.close()
+        channel.sock = real
+        for fd in fds:
+            os.close(fd)
+        self.streams.prepare()
+        self.runs = 0
 
     def serve(self):
         while True:
-            message, fds = self.channel.next_run()
-            self.run(message, fds)
+            data, code = self.run(*self.channel.next_run())
+            self.channel.send(data)
+            if not self.session:
+                _exit(code)
+            self.error = self.value = None
+            self.streams.detach()
+            self.streams.prepare()
 
     def run(self, message, fds):
+        """Run a program to its end; returns the "done" message and the exit status."""
         interrupts, channel = self.interrupts, self.channel
         self.session = message.get("session", False)
         self.runs += 1
@@ -142,19 +158,16 @@ class Harness:
             if how != "interrupted":
                 for figure in harness_show.open_figures():
                     self.display(figure)
-                self.finish()
+                if not self.session:
+                    self.finish()
         except BaseException as error:
             how, code = self.classify(error)
         interrupts.running = False
         if _getpid() != self.pid:
-            self.leave_child(how, code)
+            self.leave_child(code)
         channel.end_run()
         self.streams.finish()
-        self.report(how, code)
-        if not self.session:
-            _exit(code)
-        self.error = self.value = None
-        self.streams.detach()
+        return self.report(how, code), code
 
     def execute(self, message):
         env, tools, source = message.get("env"), message.get("tools"), message["code"]
@@ -295,23 +308,43 @@ class Harness:
 
     def finish(self):
         """What an interpreter does at its end, as far as a program can tell: threads, `atexit`, last references."""
-        if self.session:
-            return
-        self.interrupts.seen = False
-        _shutdown_threads()
-        if self.interrupts.seen:
-            raise KeyboardInterrupt  # Some versions only complain.
-        try:
-            _run_atexit()
-        except Exception:
-            pass
+        if self.endings() != self.at_rest:
+            self.interrupts.seen = False
+            _shutdown_threads()
+            if self.interrupts.seen:
+                raise KeyboardInterrupt  # Some versions only complain.
+            try:
+                _run_atexit()
+            except Exception:
+                pass
         if len(threading._active) == 1:
             names = self.globals
             for name in [name for name, value in names.items() if type(value) not in KEPT]:
                 if not name.startswith("__"):
                     names[name] = None
 
-    def leave_child(self, how, code):
+    def endings(self):
+        """Counts what waits for the interpreter's end. The zygote's own need no run, and running them costs page faults."""
+        return (
+            atexit._ncallbacks(),
+            len(threading._active),
+            len(threading._threading_atexits),
+            sum(map(len, self.registries)),
+        )
+
+    @staticmethod
+    def find_registries():
+        """Where modules that the zygote loaded keep what their `atexit` functions work on."""
+        places = (
+            ("logging", "_handlerList"),
+            ("multiprocessing.util", "_finalizer_registry"),
+            ("multiprocessing.process", "_children"),
+            ("concurrent.futures.thread", "_threads_queues"),
+        )
+        found = [getattr(sys.modules.get(module), name, ()) for module, name in places]
+        return found + [getattr(weakref.finalize, "_registry", ())]
+
+    def leave_child(self, code):
         """A forked child that fell through to the end: it reports nothing."""
         if self.error is not None:
             harness_streams.flush(sys.stdout)
@@ -323,9 +356,9 @@ class Harness:
         _exit(code)
 
     def report(self, how, code):
+        """The frame that ends the run."""
         if how == "ok" and self.value is None:
-            self.channel.send(DONE_OK)
-            return
+            return DONE_OK
         message = {"op": "done", "how": how}
         if how == "exit":
             message["code"] = code
@@ -334,7 +367,6 @@ class Harness:
         if self.value is not None:
             message["value"] = self.value
         try:
-            data = self.bounded(message, "value")
+            return self.bounded(message, "value")
         except MemoryError:
-            data = DONE_MEMORY
-        self.channel.send(data)
+            return DONE_MEMORY

@@ -1,10 +1,13 @@
-"""Standard streams over descriptors 0, 1 and 2, which hold fresh pipes in each run and `/dev/null` between runs."""
+"""Standard streams over descriptors 0, 1 and 2, which hold fresh pipes in each run and `/dev/null` between runs.
+
+The objects are made before a run comes, over a pipe: what they find out about their descriptor (it can't seek) stays true.
+"""
 
 import io
 import os
 import sys
 
-_dup2, _close, _open = os.dup2, os.close, os.open
+_dup2, _close, _open, _pipe = os.dup2, os.close, os.open, os.pipe
 
 
 def _writer(fd, name, errors, line_buffering):
@@ -33,7 +36,7 @@ def flush(*streams):
 
 
 class Streams:
-    """The process's own `sys.stdout` and `sys.stderr`; kept over a session's runs while they work."""
+    """The process's own `sys.stdin` (new in each run), `sys.stdout` and `sys.stderr` (kept while they work)."""
 
     def __init__(self):
         for fd in (0, 1, 2):
@@ -41,24 +44,40 @@ class Streams:
                 os.fstat(fd)
             except OSError:
                 _null(fd)
-        self.out = self.err = None
+        self.stdin = self.out = self.err = None
+        self.prepare()
 
-    def attach(self, fds):
-        """Put a run's descriptors in place and give it working streams."""
-        if self.out is not None:
-            flush(self.out, self.err)  # What threads wrote after the last run goes to /dev/null, not into this run.
-        for fd, received in enumerate(fds[:3]):
+    def prepare(self):
+        """Make streams for the next run; leaves `/dev/null` on the descriptors."""
+        self.stdin = None
+        try:
+            reading, writing = _pipe()
+        except OSError:
+            return  # The program holds too many descriptors: `attach` tries again.
+        for received, fd in ((reading, 0), (writing, 1), (writing, 2)):
             _dup2(received, fd)
-        for received in fds:
-            _close(received)
+        _close(reading)
+        _close(writing)
         self.make()
+        self.detach()
 
     def make(self):
         if not _works(self.out):
             self.out = _writer(1, "<stdout>", "surrogateescape", False)
         if not _works(self.err):
             self.err = _writer(2, "<stderr>", "backslashreplace", True)
-        sys.stdin = sys.__stdin__ = _reader()
+        self.stdin = _reader()
+
+    def attach(self, fds):
+        """Put a run's descriptors in place and give it working streams."""
+        flush(self.out, self.err)  # What threads wrote after the last run goes to /dev/null, not into this run.
+        for fd, received in enumerate(fds[:3]):
+            _dup2(received, fd)
+        for received in fds:
+            _close(received)
+        if self.stdin is None:
+            self.make()
+        sys.stdin = sys.__stdin__ = self.stdin
         sys.stdout = sys.__stdout__ = self.out
         sys.stderr = sys.__stderr__ = self.err
 

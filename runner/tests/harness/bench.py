@@ -28,11 +28,8 @@ def until_done(process):
             if message["op"] == "done":
                 return time.perf_counter()
             if message["op"] == "call":
-                process.channel.sendall(ANSWER % message["call"])
-
-
-TEXT = b'{"op":"result","call":%d,"ok":1}'
-ANSWER = struct.pack("<I", len(TEXT % 1)) + TEXT
+                text = b'{"op":"result","call":%d,"ok":1}' % message["call"]
+                process.channel.sendall(struct.pack("<I", len(text)) + text)
 
 
 def measure(process, code, **options):
