@@ -1,1 +1,35 @@
-//! .
+//! The worker: warm containers, attempts that count at most once, tool calls that are checked, sessions that last.
+//!
+//! ```text
+//! consume ─▶ attempt ─▶ pool ─▶ conn ══ runner in its container
+//!    │          │         └ backend: docker | native
+//!    │          └ registry: start, finish        heartbeat ─ running ─ leases
+//!    └▶ sessions ─▶ attempt
+//! ```
+//!
+//! It knows no fairness between tenants (the scheduler's) and no sandbox (the runner's). It holds no job that it has not
+//! started, but for those on its few slots; and what it has started it ends once, or leaves to the fleet to decide.
+
+#![forbid(unsafe_code)]
+
+mod attempt;
+pub mod backend;
+mod conn;
+mod consume;
+mod context;
+mod heartbeat;
+mod metrics;
+mod options;
+mod orphans;
+mod outcome;
+mod pool;
+mod running;
+mod service;
+mod sessions;
+mod tools;
+mod work;
+
+pub use options::{
+    BackendKind, DockerOptions, Invalid, LimitOptions, Limits, NativeOptions, Options, PoolOptions, Reuse,
+};
+pub use service::{Error, Service};

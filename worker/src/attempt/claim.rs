@@ -1,0 +1,59 @@
+//! The fence: nothing of the code runs before the registry says so.
+
+use thermae_backplane::bus::Delivery;
+use thermae_backplane::record::Start;
+use thermae_backplane::registry::{Claim, StartRequest};
+use tokio::time::Instant;
+
+use super::settle::{ack, publish_and_ack, to_resolve};
+use crate::context::Context;
+use crate::metrics::Phase;
+use crate::running::Guard;
+use crate::work::Work;
+
+/// Claims a job's start. `None`: it must not run here, and its delivery is settled.
+#[tracing::instrument(name = "start", skip_all)]
+pub(crate) async fn claim(ctx: &Context, delivery: &Delivery, work: &Work) -> Option<Guard> {
+    let claim =
+        Claim { attempt: work.attempt, owner: ctx.id.clone(), nonce: uuid::Uuid::new_v4().simple().to_string() };
+    let Some(guard) = ctx.table.enter(&work.key, &work.job.pool, claim.clone()) else {
+        // A second copy of what runs here at this moment: the connection was lost and the broker handed it out again.
+        to_resolve(ctx, delivery, "copy").await;
+        return None;
+    };
+    let request = StartRequest {
+        job: work.key.clone(),
+        pool: work.job.pool.clone(),
+        claim,
+        epoch: work.epoch.clone(),
+        only_copy: work.only_copy,
+        max_attempts: work.max_attempts,
+        reply_key: work.reply_to.clone(),
+        correlation_id: work.correlation_id.clone(),
+        lease: ctx.options.lease.0,
+        ttl: ctx.options.record_ttl.0,
+    };
+    // Counted from before the request: never longer than the registry's own.
+    let mut asked = Instant::now();
+    let answer = ctx
+        .insist("start", || {
+            asked = Instant::now();
+            ctx.registry.start(&request)
+        })
+        .await?;
+    ctx.metrics.phase(&work.job.pool, Phase::Start, asked.elapsed().as_secs_f64());
+    match answer {
+        Ok(Start::Go) => {
+            guard.stands_until(asked + ctx.options.lease.0);
+            return Some(guard);
+        }
+        Ok(Start::Terminal(result)) => publish_and_ack(ctx, delivery, work, result).await,
+        Ok(Start::Stale) => ack(delivery).await,
+        Ok(Start::Resolve) => to_resolve(ctx, delivery, "maybe_started").await,
+        Err(e) => {
+            tracing::error!(error = %e, "the job's record can't be read");
+            to_resolve(ctx, delivery, "record_unreadable").await;
+        }
+    }
+    None
+}

@@ -1,0 +1,288 @@
+//! One run of a job's code in a container, watched: output in, tool calls out and back, and whatever must end it early.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use thermae_runner::frames::{self, End, Exit, Frame, Kind, Run};
+use thermae_schemas::{MimeBundle, SessionName};
+use tokio::time::{Instant, sleep_until};
+use tracing::Instrument;
+
+use super::events::{self, Output, Streamer};
+use super::prepare::Prepared;
+use crate::conn::{Conn, Running, exit_of};
+use crate::context::Context;
+use crate::metrics::Phase;
+use crate::options::Granted;
+use crate::outcome::Collected;
+use crate::running::{Entry, LeaseLost};
+use crate::work::Work;
+
+/// How long a run may take to end after it was killed, or after its time was up by the runner's own clock.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Tool calls of one run that may wait for answers at once.
+const MAX_CALLS_AT_ONCE: usize = 1024;
+
+/// Bytes of displayed things that are kept.
+const MAX_DISPLAYED: usize = 16 << 20;
+
+/// Where the code runs.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// A fresh sandbox.
+    Fresh,
+    /// A session's.
+    Session {
+        /// Its name.
+        name: SessionName,
+        /// Whether it is to be made.
+        create: bool,
+    },
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// By the runner's word.
+    Exit(Exit),
+    /// The container died: why.
+    Gone(String),
+    /// The client cancelled it, and the container died of that.
+    Cancelled,
+    /// The lease was lost: nothing of it counts.
+    LeaseLost(LeaseLost),
+    /// The worker stops.
+    Stopped,
+}
+
+/// A run that ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// How.
+    pub ended: Ended,
+    /// What it printed and displayed.
+    pub collected: Collected,
+    /// Tool calls that left the worker.
+    pub tool_calls: u32,
+    /// Whether the container may be used again.
+    pub usable: bool,
+}
+
+/// Why we end a run.
+#[derive(Debug, Clone, Copy)]
+enum Early {
+    Cancel,
+    Lease(LeaseLost),
+    Stop,
+}
+
+/// Runs a job's code. The claim must stand.
+#[tracing::instrument(name = "run", skip_all)]
+pub(crate) async fn run_code(
+    ctx: &Context,
+    work: &Work,
+    entry: &Entry,
+    prepared: &mut Prepared,
+    conn: &Arc<Conn>,
+    place: Place,
+) -> Ran {
+    let began = Instant::now();
+    let request = request(work, prepared, place);
+    let calls_before = prepared.gate.calls();
+    let mut watch = Watch { collected: Collected::default(), displayed: 0, max_output: output_bound(&prepared.limits) };
+    let ended = match conn.run(&request) {
+        Ok(running) => watch.follow(ctx, work, entry, prepared, running).await,
+        // It was never sent, so nothing ran.
+        Err(e) => Ended::Exit(not_started(e.to_string())),
+    };
+    let pool = &work.job.pool;
+    ctx.metrics.phase(pool, Phase::Run, began.elapsed().as_secs_f64());
+    if let Ended::Exit(exit) = &ended {
+        ctx.metrics.sandbox(pool, exit.warm);
+        for (name, us) in &exit.phases {
+            if let Some(phase) = Phase::of_runner(name) {
+                ctx.metrics.phase(pool, phase, *us as f64 / 1e6);
+            }
+        }
+    }
+    Ran {
+        ended,
+        collected: watch.collected,
+        tool_calls: prepared.gate.calls() - calls_before,
+        usable: !conn.closed().is_cancelled(),
+    }
+}
+
+fn request(work: &Work, prepared: &Prepared, place: Place) -> Run {
+    let job = &work.job;
+    let mut env = job.env.clone();
+    let trace = thermae_service::trace::forward(&tracing::Span::current(), &work.trace);
+    if let Some(traceparent) = trace.traceparent {
+        env.entry("TRACEPARENT".into()).or_insert(traceparent);
+    }
+    Run {
+        language: job.language.as_str().to_owned(),
+        code: job.code.clone(),
+        stdin: job.stdin.clone(),
+        env,
+        place: match place {
+            Place::Fresh => frames::Place::Fresh,
+            Place::Session { name, create } => frames::Place::Session { session: name.to_string(), create },
+        },
+        limits: prepared.limits.run,
+        tools: prepared.tools.clone(),
+    }
+}
+
+fn not_started(reason: String) -> Exit {
+    Exit {
+        end: End::NotStarted { reason },
+        error: None,
+        value: None,
+        usage: frames::Usage::default(),
+        phases: Default::default(),
+        warm: false,
+    }
+}
+
+/// The runner cuts output at the limit; this is for one that does not.
+fn output_bound(limits: &Granted) -> usize {
+    usize::try_from(limits.run.output_bytes).unwrap_or(usize::MAX).saturating_add(64 << 10)
+}
+
+struct Watch {
+    collected: Collected,
+    displayed: usize,
+    max_output: usize,
+}
+
+impl Watch {
+    async fn follow(
+        &mut self,
+        ctx: &Context,
+        work: &Work,
+        entry: &Entry,
+        prepared: &mut Prepared,
+        mut running: Running,
+    ) -> Ended {
+        let began = Instant::now();
+        let limits = prepared.limits;
+        let overdue = began + Duration::from_millis(limits.run.wall_ms + limits.run.grace_ms) + PATIENCE;
+        let mut streamer = Streamer::new(ctx, work);
+        let mut calls = FuturesUnordered::new();
+        let mut early: Option<Early> = None;
+        let out_of_patience = sleep_until(overdue);
+        let (cancelled, lost, stopped) = (entry.cancel.cancelled(), entry.lost(), ctx.stop.cancelled());
+        tokio::pin!(out_of_patience, cancelled, lost, stopped);
+        loop {
+            let end_it = tokio::select! {
+                biased;
+                frame = running.next() => {
+                    let Some(frame) = frame else { break gone(early, running.why()) };
+                    match frame.kind {
+                        Kind::Started => streamer.started().await,
+                        Kind::Stdout => self.output(&mut streamer, Output::Stdout, &frame.body).await,
+                        Kind::Stderr => self.output(&mut streamer, Output::Stderr, &frame.body).await,
+                        Kind::Display => self.display(&streamer, &frame).await,
+                        Kind::ToolCall => {
+                            let Ok(call) = frame.parse::<frames::ToolCall>() else { continue };
+                            let number = call.call;
+                            let admitted = if calls.len() < MAX_CALLS_AT_ONCE {
+                                events::admit(ctx, &mut prepared.gate, entry, &call).map_err(|r| r.text())
+                            } else {
+                                Err(format!("more than {MAX_CALLS_AT_ONCE} tool calls wait for answers"))
+                            };
+                            match admitted {
+                                Err(text) => running.answer(&frames::ToolResult { call: number, result: Err(text) }),
+                                Ok(arguments) => {
+                                    let within = within(&limits, began);
+                                    calls.push(async move {
+                                        let result = events::call(ctx, work, &call.name, arguments, within).await;
+                                        frames::ToolResult { call: number, result }
+                                    }.in_current_span());
+                                }
+                            }
+                        }
+                        Kind::Exit => {
+                            streamer.end().await;
+                            break match exit_of(&frame) {
+                                Ok(exit) => ended(early, exit),
+                                Err(e) => {
+                                    running.abandon("its exit can't be read");
+                                    gone(early, e.to_string())
+                                }
+                            };
+                        }
+                        other => tracing::debug!(kind = ?other, "an odd frame in a run"),
+                    }
+                    continue;
+                }
+                Some(answer) = calls.next(), if !calls.is_empty() => {
+                    running.answer(&answer);
+                    continue;
+                }
+                why = &mut lost, if !matches!(early, Some(Early::Lease(_))) => Early::Lease(why),
+                () = &mut cancelled, if early.is_none() => Early::Cancel,
+                () = &mut stopped, if early.is_none() => Early::Stop,
+                () = &mut out_of_patience => {
+                    // What the runner itself can't end is ended with its container.
+                    running.abandon("a run did not end");
+                    out_of_patience.as_mut().reset(Instant::now() + PATIENCE);
+                    continue;
+                }
+            };
+            early = Some(end_it);
+            running.kill();
+            out_of_patience.as_mut().reset(Instant::now() + PATIENCE);
+        }
+    }
+
+    async fn output(&mut self, streamer: &mut Streamer<'_>, output: Output, bytes: &[u8]) {
+        let room = self.max_output.saturating_sub(self.collected.stdout.len() + self.collected.stderr.len());
+        let bytes = &bytes[..bytes.len().min(room)];
+        match output {
+            Output::Stdout => self.collected.stdout.extend_from_slice(bytes),
+            Output::Stderr => self.collected.stderr.extend_from_slice(bytes),
+        }
+        streamer.output(output, bytes).await;
+    }
+
+    async fn display(&mut self, streamer: &Streamer<'_>, frame: &Frame) {
+        self.displayed += frame.body.len();
+        if self.displayed > MAX_DISPLAYED {
+            return;
+        }
+        if let Ok(data) = frame.parse::<MimeBundle>() {
+            streamer.display(&data).await;
+            self.collected.displays.push(data);
+        }
+    }
+}
+
+/// How long a tool call may wait: its own limit, and never beyond the job's wall clock.
+fn within(limits: &Granted, began: Instant) -> Duration {
+    let wall = Duration::from_millis(limits.run.wall_ms).saturating_sub(began.elapsed());
+    Duration::from_millis(limits.tool_ms).min(wall.max(Duration::from_millis(1)))
+}
+
+fn gone(early: Option<Early>, why: String) -> Ended {
+    match early {
+        None => Ended::Gone(why),
+        Some(Early::Cancel) => Ended::Cancelled,
+        Some(Early::Lease(lost)) => Ended::LeaseLost(lost),
+        Some(Early::Stop) => Ended::Stopped,
+    }
+}
+
+/// A run that ended by itself before our kill reached it ended as it did; but without a lease nothing counts.
+fn ended(early: Option<Early>, exit: Exit) -> Ended {
+    match (early, &exit.end) {
+        (Some(Early::Lease(lost)), _) => Ended::LeaseLost(lost),
+        (Some(Early::Stop), End::Killed) => Ended::Stopped,
+        (None, End::Killed) => Ended::Gone("the runner killed it unasked".into()),
+        _ => Ended::Exit(exit),
+    }
+}

@@ -1,0 +1,101 @@
+//! From the end of a run to the acknowledgement: record, publish, acknowledge, in this order.
+
+use thermae_backplane::bus::Delivery;
+use thermae_backplane::record::Finish;
+use thermae_backplane::registry::FinishRequest;
+use thermae_schemas::{ErrorCode, ErrorInfo, Outcome, SessionState, Status};
+
+use super::code::{Ended, Ran};
+use super::settle::{ack, publish_and_ack, result_of, to_resolve};
+use crate::context::Context;
+use crate::metrics::Phase;
+use crate::options::Granted;
+use crate::outcome::{About, fill, of_exit};
+use crate::running::Guard;
+use crate::work::Work;
+
+/// Ends an attempt. The job stays in the table of running ones, and so in the heartbeats, until it is recorded.
+pub(crate) async fn conclude(
+    ctx: &Context,
+    delivery: &Delivery,
+    work: &Work,
+    guard: Guard,
+    ran: Ran,
+    limits: &Granted,
+    session: Option<SessionState>,
+) {
+    let Ran { ended, collected, tool_calls, .. } = ran;
+    let about = About { limits, worker: &ctx.id, tool_calls, session };
+    let again = work.attempt < work.max_attempts;
+    let outcome = match ended {
+        Ended::Exit(exit) => of_exit(exit, collected, about),
+        Ended::LeaseLost(lost) => {
+            ctx.metrics.leases_lost.with_label_values(&[lost.as_str()]).inc();
+            tracing::warn!(why = lost.as_str(), "the lease is lost; the sandbox was killed and nothing is sent");
+            drop(guard);
+            return to_resolve(ctx, delivery, "lease_lost").await;
+        }
+        Ended::Gone(_) | Ended::Stopped if again => {
+            // It ended here and now: let it be decided at once, not when the lease has passed.
+            let given_up = ctx.insist("abandon", || ctx.registry.abandon(&work.key, &guard.claim)).await;
+            if let Some(Err(e)) = given_up {
+                tracing::error!(error = %e, "the attempt can't be given up; its lease will pass");
+            }
+            drop(guard);
+            return to_resolve(ctx, delivery, "again").await;
+        }
+        Ended::Gone(why) => {
+            let message = format!(
+                "The container died under the code, which may have run in part ({why}). \
+                 Code that may safely run twice can be given max_attempts above 1."
+            );
+            with(Outcome::lost(ErrorCode::SandboxLost, message), collected, about)
+        }
+        Ended::Stopped => {
+            let message = "The worker was stopped before the code had ended; it ran in part. \
+                           Code that may safely run twice can be given max_attempts above 1.";
+            with(Outcome::lost(ErrorCode::WorkerStopped, message), collected, about)
+        }
+        Ended::Cancelled => {
+            let error = ErrorInfo::new(ErrorCode::Cancelled, "The job was cancelled while it ran.");
+            with(Outcome::with_error(Status::Cancelled, error), collected, about)
+        }
+    };
+    let status = outcome.status;
+    tracing::Span::current().record("job.status", status.as_str());
+    record(ctx, delivery, work, guard, status, outcome).await;
+}
+
+fn with(mut outcome: Outcome, collected: crate::outcome::Collected, about: About<'_>) -> Outcome {
+    fill(&mut outcome, collected, about);
+    outcome
+}
+
+/// Records an outcome and publishes whichever one stands.
+#[tracing::instrument(name = "finish", skip_all)]
+async fn record(ctx: &Context, delivery: &Delivery, work: &Work, guard: Guard, status: Status, outcome: Outcome) {
+    let began = std::time::Instant::now();
+    let request = FinishRequest {
+        job: work.key.clone(),
+        pool: work.job.pool.clone(),
+        claim: guard.claim.clone(),
+        outcome: result_of(work, work.attempt, outcome),
+        ttl: ctx.options.record_ttl.0,
+    };
+    let finished = ctx.insist("finish", || ctx.registry.finish(&request)).await;
+    ctx.metrics.phase(&work.job.pool, Phase::Finish, began.elapsed().as_secs_f64());
+    drop(guard);
+    match finished {
+        None => tracing::error!("the worker ended before the outcome was recorded; the job will count as lost"),
+        Some(Ok(Finish::Won)) => {
+            ctx.metrics.job(&work.job.pool, status);
+            publish_and_ack(ctx, delivery, work, request.outcome).await;
+        }
+        Some(Ok(Finish::Terminal(other))) => publish_and_ack(ctx, delivery, work, other).await,
+        Some(Ok(Finish::Superseded)) => ack(delivery).await,
+        Some(Err(e)) => {
+            tracing::error!(error = %e, "the job's record can't be read");
+            to_resolve(ctx, delivery, "record_unreadable").await;
+        }
+    }
+}

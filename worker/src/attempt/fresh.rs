@@ -1,0 +1,107 @@
+//! A job without a session: a slot, a container, a fresh sandbox.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thermae_backplane::bus::Delivery;
+use thermae_runner::frames::End;
+use thermae_schemas::{ErrorCode, Outcome};
+
+use super::code::{Ended, Place, Ran, run_code};
+use super::prepare::late;
+use super::{claim, conclude, prepare, reject, requeue};
+use crate::context::Context;
+use crate::metrics::Phase;
+use crate::pool::{Held, Pool};
+use crate::work::Work;
+
+/// How long a delivery may wait for a slot; far below the broker's own patience with what is not acknowledged.
+const SLOT_WITHIN: Duration = Duration::from_secs(10 * 60);
+
+/// Containers that are tried while the runner says that nothing of the code ran.
+const TRIES: u32 = 3;
+
+/// Takes a delivery of a pool's queue through the worker.
+pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: Delivery) {
+    let began = Instant::now();
+    let Some(pool) = ctx.pool(&work.job.pool).cloned() else {
+        let message = format!("This worker serves no pool {}.", work.job.pool);
+        return reject(&ctx, &delivery, &work, Outcome::rejected(ErrorCode::UnknownPool, message)).await;
+    };
+    let mut prepared = match prepare(&work, pool.options()) {
+        Ok(prepared) => prepared,
+        Err(outcome) => return reject(&ctx, &delivery, &work, outcome).await,
+    };
+    let wait = async {
+        let permit = Arc::clone(pool.slots()).acquire_owned().await.ok()?;
+        Some((permit, take(&ctx, &pool, &work).await?))
+    };
+    let taken = tokio::select! {
+        biased;
+        taken = wait => taken,
+        () = ctx.draining.cancelled() => return requeue(&ctx, &delivery, "draining").await,
+        () = tokio::time::sleep(work.time_left().unwrap_or(SLOT_WITHIN).min(SLOT_WITHIN)) => None,
+    };
+    let Some((permit, mut held)) = taken else {
+        return if work.is_late() {
+            reject(&ctx, &delivery, &work, late()).await;
+        } else {
+            requeue(&ctx, &delivery, "no_container").await;
+        };
+    };
+    ctx.metrics.phase(&work.job.pool, Phase::Acquire, began.elapsed().as_secs_f64());
+    if ctx.draining.is_cancelled() {
+        return requeue(&ctx, &delivery, "draining").await;
+    }
+    let Some(guard) = claim(&ctx, &delivery, &work).await else { return };
+    let mut tries = 1;
+    let ran = loop {
+        held.count_job();
+        let ran = run_code(&ctx, &work, &guard, &mut prepared, &held.conn(), Place::Fresh).await;
+        if !nothing_ran(&ran) || tries == TRIES {
+            break ran;
+        }
+        // The claim stands and nothing of the code ran: another container may do what this one could not.
+        tries += 1;
+        tracing::warn!(container = held.name(), "the sandbox could not be made; trying another container");
+        held.discard("it could not make a sandbox");
+        let next = tokio::select! {
+            next = take(&ctx, &pool, &work) => next,
+            () = ctx.stop.cancelled() => None,
+            _ = guard.lost() => None,
+        };
+        match next {
+            Some(next) => held = next,
+            None => {
+                drop(permit);
+                return conclude(&ctx, &delivery, &work, guard, ran, &prepared.limits, None).await;
+            }
+        }
+    };
+    // The next job may have the container while this one's outcome is on its way.
+    if ran.usable && !nothing_ran(&ran) {
+        held.give_back();
+    } else {
+        held.discard("it is not to be trusted any more");
+    }
+    drop(permit);
+    conclude(&ctx, &delivery, &work, guard, ran, &prepared.limits, None).await;
+}
+
+fn nothing_ran(ran: &Ran) -> bool {
+    matches!(&ran.ended, Ended::Exit(exit) if matches!(exit.end, End::NotStarted { .. }))
+}
+
+#[tracing::instrument(name = "acquire", skip_all)]
+async fn take(ctx: &Context, pool: &Arc<Pool>, work: &Work) -> Option<Held> {
+    match pool.acquire(&work.key.tenant).await {
+        Ok((held, warmth)) => {
+            ctx.metrics.acquired(&work.job.pool, warmth);
+            Some(held)
+        }
+        Err(e) => {
+            tracing::warn!(pool = %pool.name(), error = %e, "no container for the job");
+            None
+        }
+    }
+}

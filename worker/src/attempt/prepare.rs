@@ -1,0 +1,50 @@
+//! What can be said of a job before anything is done for it: whether this pool runs it at all, and with which limits.
+
+use thermae_schemas::{ErrorCode, Outcome};
+
+use crate::options::{Granted, PoolOptions};
+use crate::tools::Gate;
+use crate::work::Work;
+
+/// A job that may run here.
+pub(crate) struct Prepared {
+    /// Its limits.
+    pub limits: Granted,
+    /// What it may call.
+    pub gate: Gate,
+    /// The same, for the runner.
+    pub tools: Vec<thermae_runner::frames::Tool>,
+}
+
+/// Checks a job against its pool.
+///
+/// # Errors
+/// The outcome of a job that never runs.
+#[allow(clippy::result_large_err, reason = "made once per job that is turned away")]
+pub(crate) fn prepare(work: &Work, pool: &PoolOptions) -> Result<Prepared, Outcome> {
+    let job = &work.job;
+    if !thermae_schemas::reads(job.protocol) {
+        let message = format!("This worker reads protocol {}, not {}.", thermae_schemas::PROTOCOL, job.protocol);
+        return Err(Outcome::rejected(ErrorCode::UnsupportedProtocol, message));
+    }
+    if !pool.languages.contains(&job.language) {
+        let known: Vec<_> = pool.languages.iter().map(|l| l.as_str()).collect();
+        let message = format!("The pool {} runs {}, not {}.", job.pool, known.join(", "), job.language.as_str());
+        return Err(Outcome::rejected(ErrorCode::UnsupportedLanguage, message));
+    }
+    let limits = pool.limits.grant(&job.limits).map_err(|e| {
+        let code = if e.ends_with("is 0") { ErrorCode::SchemaViolation } else { ErrorCode::LimitTooHigh };
+        Outcome::rejected(code, format!("{e}."))
+    })?;
+    let (gate, tools) = Gate::new(&job.tools, work.params.clone())
+        .map_err(|e| Outcome::rejected(ErrorCode::SchemaViolation, format!("{e}.")))?;
+    if work.is_late() {
+        return Err(late());
+    }
+    Ok(Prepared { limits, gate, tools })
+}
+
+/// The deadline passed before the code started.
+pub(super) fn late() -> Outcome {
+    Outcome::rejected(ErrorCode::DeadlineExceeded, "The job did not start before its deadline. Nothing of it ran.")
+}

@@ -1,0 +1,146 @@
+//! How a delivery leaves the worker.
+
+use bytes::Bytes;
+use thermae_backplane::bus::{self, Delivery, HeaderValue, Headers, Message};
+use thermae_backplane::record::Settle;
+use thermae_backplane::registry::SettleRequest;
+use thermae_schemas::{Event, EventBody, Outcome, names};
+use tracing::Span;
+
+use crate::context::Context;
+use crate::metrics::Phase;
+use crate::work::Work;
+
+/// The result message of an outcome: the bytes that are recorded, and published as often as need be.
+pub(super) fn result_of(work: &Work, attempt: u32, outcome: Outcome) -> Bytes {
+    let event = Event::new(work.key.job.clone(), attempt, EventBody::Result(outcome));
+    match serde_json::to_vec(&event) {
+        Ok(body) => body.into(),
+        Err(e) => {
+            // Maps with keys of text and finite numbers always become JSON.
+            tracing::error!(error = %e, "an outcome that is no JSON");
+            Bytes::from_static(b"{}")
+        }
+    }
+}
+
+/// A message to the job's client.
+pub(super) fn reply(work: &Work, key: &str, body: Bytes, persistent: bool) -> Message {
+    let mut headers = Headers::default();
+    let trace = thermae_service::trace::forward(&Span::current(), &work.trace);
+    for (name, value) in [(names::H_TRACEPARENT, trace.traceparent), (names::H_TRACESTATE, trace.tracestate)] {
+        if let Some(value) = value {
+            headers.0.insert(name.to_owned(), HeaderValue::Text(value));
+        }
+    }
+    Message {
+        exchange: names::REPLIES.to_owned(),
+        key: key.to_owned(),
+        body,
+        message_id: Some(work.key.job.to_string()),
+        correlation_id: work.correlation_id.clone(),
+        reply_to: None,
+        headers,
+        mandatory: true,
+        persistent,
+    }
+}
+
+/// Publishes until the broker has confirmed it. `false` when the worker gave up first.
+async fn publish(ctx: &Context, message: Message) -> Result<bool, bus::Error> {
+    let done = ctx
+        .insist("publish", || {
+            let message = message.clone();
+            async { ctx.bus.publish(message).await?.wait().await }
+        })
+        .await;
+    match done {
+        None => Ok(false),
+        Some(Ok(())) => Ok(true),
+        Some(Err(e)) => Err(e),
+    }
+}
+
+/// Publishes a recorded result, then acknowledges.
+pub(super) async fn publish_and_ack(ctx: &Context, delivery: &Delivery, work: &Work, result: Bytes) {
+    let pool = &work.job.pool;
+    if let Some(key) = &work.reply_to {
+        let began = std::time::Instant::now();
+        match publish(ctx, reply(work, key, result, true)).await {
+            // Not published and not acknowledged: it comes again, finds the record and is published then.
+            Ok(false) => return,
+            Ok(true) => ctx.metrics.phase(pool, Phase::Publish, began.elapsed().as_secs_f64()),
+            Err(e @ bus::Error::Unroutable { .. }) => {
+                tracing::info!(error = %e, "nobody hears the result; it stays recorded")
+            }
+            Err(e) => tracing::error!(error = %e, "the result can't be published; it stays recorded"),
+        }
+    }
+    let began = std::time::Instant::now();
+    ack(delivery).await;
+    ctx.metrics.phase(pool, Phase::Ack, began.elapsed().as_secs_f64());
+}
+
+/// Acknowledges. Where that fails the delivery comes again, finds the record, and is answered from it.
+pub(super) async fn ack(delivery: &Delivery) {
+    if let Err(e) = delivery.ack().await {
+        tracing::debug!(error = %e, "the acknowledgement failed; the delivery will come again");
+    }
+}
+
+/// Gives a delivery back unrun.
+pub(crate) async fn requeue(ctx: &Context, delivery: &Delivery, why: &'static str) {
+    ctx.metrics.returned.with_label_values(&[why]).inc();
+    tracing::info!(why, "handing the job back to its queue");
+    if let Err(e) = delivery.requeue().await {
+        tracing::debug!(error = %e, "it goes back by itself");
+    }
+}
+
+/// Hands a copy of unknown fate to whoever decides, then acknowledges.
+pub(crate) async fn to_resolve(ctx: &Context, delivery: &Delivery, why: &'static str) {
+    ctx.metrics.returned.with_label_values(&[why]).inc();
+    tracing::info!(why, "handing the job to resolve");
+    let message = Message {
+        exchange: names::RESOLVE.to_owned(),
+        key: String::new(),
+        mandatory: true,
+        persistent: true,
+        ..delivery.message.clone()
+    };
+    match publish(ctx, message).await {
+        Ok(true) => ack(delivery).await,
+        Ok(false) => {}
+        Err(e) => {
+            tracing::error!(error = %e, "the job can't be handed to resolve");
+            let _ = delivery.requeue().await;
+        }
+    }
+}
+
+/// Ends a job that has not started.
+pub(crate) async fn reject(ctx: &Context, delivery: &Delivery, work: &Work, outcome: Outcome) {
+    let status = outcome.status;
+    let code = outcome.error.as_ref().map_or("", |e| e.code.as_str());
+    tracing::info!(error.code = code, "the job is turned away");
+    let request = SettleRequest {
+        job: work.key.clone(),
+        pool: Some(work.job.pool.clone()),
+        outcome: result_of(work, 0, outcome),
+        reply_key: work.reply_to.clone(),
+        ttl: ctx.options.record_ttl.0,
+    };
+    match ctx.insist("settle", || ctx.registry.settle(&request)).await {
+        None => {}
+        Some(Ok(Settle::Won)) => {
+            ctx.metrics.job(&work.job.pool, status);
+            publish_and_ack(ctx, delivery, work, request.outcome).await;
+        }
+        Some(Ok(Settle::Terminal(other))) => publish_and_ack(ctx, delivery, work, other).await,
+        Some(Ok(Settle::Started { .. })) => to_resolve(ctx, delivery, "started_elsewhere").await,
+        Some(Err(e)) => {
+            tracing::error!(error = %e, "the job's record can't be read");
+            to_resolve(ctx, delivery, "record_unreadable").await;
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The Docker backend: hardened containers, created ahead.
+//!
+//! Every container is removed by the engine when its runner exits, and the runner exits when its connection ends: what a
+//! killed worker leaves vanishes by itself. [`super::Backend::sweep`] is for what an engine's own crash leaves.
+
+mod spec;
+mod uids;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bollard::Docker as Client;
+use bollard::errors::Error as EngineError;
+use bollard::query_parameters::{CreateContainerOptions, ListContainersOptions, RemoveContainerOptions};
+use tokio::sync::OnceCell;
+
+use super::socket::OwnDir;
+use super::{Backend, Container, Error, Identity, LABEL_FLEET, LABEL_WORKER, Leftover, Made, SocketDir};
+use crate::options::{DockerOptions, PoolOptions};
+use uids::{Uid, Uids};
+
+/// The seccomp profile of containers: Docker's own and what a runner needs to make namespaces.
+const SECCOMP: &str = include_str!("../../../images/seccomp.json");
+
+/// Label of an image that says where its interpreter is.
+const LABEL_PYTHON: &str = "thermae.python";
+
+/// Makes Docker containers.
+pub struct Docker {
+    options: DockerOptions,
+    sockets: SocketDir,
+    seccomp: String,
+    uids: Uids,
+    client: OnceCell<Client>,
+}
+
+impl Docker {
+    /// A backend with these options. The engine need not answer yet.
+    ///
+    /// # Errors
+    /// The seccomp profile can't be read.
+    pub fn new(options: &DockerOptions, sockets: SocketDir) -> Result<Self, Error> {
+        let seccomp = match &options.seccomp {
+            None => SECCOMP.to_owned(),
+            Some(file) => {
+                std::fs::read_to_string(file).map_err(Error::system(format!("reading {}", file.display())))?
+            }
+        };
+        let profile: serde_json::Value = serde_json::from_str(&seccomp)
+            .map_err(|e| Error::Unfit(format!("the seccomp profile is not JSON: {e}")))?;
+        Ok(Self {
+            options: options.clone(),
+            sockets,
+            seccomp: profile.to_string(),
+            uids: Uids::new(options.first_uid, options.uids),
+            client: OnceCell::new(),
+        })
+    }
+
+    /// The connection, made and its version negotiated at the first call that succeeds.
+    async fn client(&self) -> Result<&Client, Error> {
+        let engine = |source| Error::Engine { step: "connecting", source };
+        self.client
+            .get_or_try_init(|| async {
+                let socket = self.options.socket.to_string_lossy();
+                let seconds = self.options.timeout.0.as_secs().max(1);
+                let client =
+                    Client::connect_with_unix(&socket, seconds, bollard::API_DEFAULT_VERSION).map_err(engine)?;
+                client.negotiate_version().await.map_err(engine)
+            })
+            .await
+    }
+
+    async fn python(&self, client: &Client, pool: &PoolOptions) -> Result<String, Error> {
+        if let Some(python) = &pool.python {
+            return Ok(python.to_string_lossy().into_owned());
+        }
+        let image = client.inspect_image(&pool.image).await.map_err(|source| match source {
+            EngineError::DockerResponseServerError { status_code: 404, .. } => {
+                Error::Unfit(format!("the engine has no image {:?}: build it or pull it", pool.image))
+            }
+            source => Error::Engine { step: "looking at the image", source },
+        })?;
+        let label = image.config.and_then(|c| c.labels).and_then(|mut l| l.remove(LABEL_PYTHON));
+        Ok(label.unwrap_or_else(|| "/usr/bin/python3".to_owned()))
+    }
+
+    /// Where the engine's host sees a directory of ours.
+    fn on_host(&self, dir: &Path) -> PathBuf {
+        match (&self.options.socket_dir_host, dir.strip_prefix(self.sockets.path())) {
+            (Some(host), Ok(rest)) => host.join(rest),
+            _ => dir.to_path_buf(),
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for Docker {
+    async fn create(&self, identity: &Identity, pool: &PoolOptions) -> Result<Made, Error> {
+        let client = self.client().await?;
+        let python = self.python(client, pool).await?;
+        let listening = self.sockets.listen(identity.worker.as_str(), identity.serial)?;
+        let uid = self.uids.take().ok_or_else(|| Error::Unfit("docker.uids: every user is in use".into()))?;
+        let name = identity.name();
+        let body = spec::container(spec::Parts {
+            identity,
+            pool,
+            options: &self.options,
+            uid: uid.number(),
+            sockets: &self.on_host(listening.dir()),
+            seccomp: &self.seccomp,
+        });
+        let options = CreateContainerOptions { name: Some(name.clone()), ..Default::default() };
+        let made = client.create_container(Some(options), body).await;
+        made.map_err(|source| Error::Engine { step: "creating a container", source })?;
+        // From here on the container is removed whatever happens: also when this future is dropped.
+        let mut created = Engine { client: client.clone(), name: name.clone(), uid: Some(uid), dir: None, gone: false };
+        if let Err(source) = client.start_container(&name, None).await {
+            created.destroy().await;
+            return Err(Error::Engine { step: "starting a container", source });
+        }
+        match listening.accept(pool.create_within.0).await {
+            Ok((stream, dir)) => {
+                created.dir = Some(dir);
+                Ok(Made { stream, container: Box::new(created), python })
+            }
+            Err(e) => {
+                let words = last_words(client, &name).await;
+                created.destroy().await;
+                Err(match (e, words) {
+                    (Error::Runner(why), Some(words)) => Error::Runner(format!("{why}; its log: {words}")),
+                    (e, _) => e,
+                })
+            }
+        }
+    }
+
+    async fn sweep(&self, orphaned: &mut (dyn for<'a> FnMut(Leftover<'a>) -> bool + Send)) -> Result<usize, Error> {
+        let client = self.client().await?;
+        let filters = [("label".to_owned(), vec![LABEL_WORKER.to_owned()])].into();
+        let options = ListContainersOptions { all: true, filters: Some(filters), ..Default::default() };
+        let all = client.list_containers(Some(options)).await;
+        let all = all.map_err(|source| Error::Engine { step: "listing containers", source })?;
+        let mut removed = 0;
+        for container in all {
+            let labels = container.labels.unwrap_or_default();
+            let label = |key| labels.get(key).map_or("", String::as_str);
+            let running = container.state.is_some_and(|s| s.to_string() == "running");
+            let leftover = Leftover { fleet: label(LABEL_FLEET), worker: label(LABEL_WORKER), running };
+            let Some(id) = container.id else { continue };
+            if orphaned(leftover) {
+                tracing::info!(container.id = %id, worker = leftover.worker, "removing a dead worker's container");
+                match client.remove_container(&id, Some(force())).await {
+                    Ok(()) => removed += 1,
+                    Err(e) => tracing::debug!(container.id = %id, error = %e, "can't remove it"),
+                }
+            }
+        }
+        Ok(removed)
+    }
+}
+
+fn force() -> RemoveContainerOptions {
+    RemoveContainerOptions { force: true, v: true, ..Default::default() }
+}
+
+/// The end of a container's log, which only its runner writes.
+async fn last_words(client: &Client, name: &str) -> Option<String> {
+    use futures::TryStreamExt;
+    let options =
+        bollard::query_parameters::LogsOptions { stdout: true, stderr: true, tail: "5".into(), ..Default::default() };
+    let lines: Vec<_> = client.logs(name, Some(options)).try_collect().await.ok()?;
+    let text: Vec<_> = lines.iter().map(|l| l.to_string().trim().to_owned()).filter(|l| !l.is_empty()).collect();
+    (!text.is_empty()).then(|| text.join("; "))
+}
+
+/// A Docker container.
+struct Engine {
+    client: Client,
+    name: String,
+    uid: Option<Uid>,
+    dir: Option<OwnDir>,
+    gone: bool,
+}
+
+impl Engine {
+    async fn remove(client: &Client, name: &str) {
+        match client.remove_container(name, Some(force())).await {
+            // The engine removes it by itself as soon as its runner is dead.
+            Ok(()) | Err(EngineError::DockerResponseServerError { status_code: 404 | 409, .. }) => {}
+            Err(e) => tracing::warn!(container = name, error = %e, "can't remove a container"),
+        }
+    }
+}
+
+#[async_trait]
+impl Container for Engine {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn destroy(&mut self) {
+        Self::remove(&self.client, &self.name).await;
+        self.gone = true;
+        self.dir = None;
+        self.uid = None;
+    }
+}
+
+impl Drop for Engine {
+    /// Only where [`Container::destroy`] was not called: the making was given up half-way.
+    fn drop(&mut self) {
+        if self.gone {
+            return;
+        }
+        let held = Arc::new((self.uid.take(), self.dir.take()));
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (client, name) = (self.client.clone(), self.name.clone());
+            runtime.spawn(async move {
+                Self::remove(&client, &name).await;
+                drop(held);
+            });
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What a container is made of: one place where every hardening option stands.
+
+use std::path::Path;
+
+use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType};
+
+use crate::backend::{Identity, container_memory, container_pids, labels};
+use crate::options::{DockerOptions, PoolOptions};
+
+/// Where a container sees its socket's directory.
+const SOCKETS: &str = "/run/thermae";
+
+/// What a container is made of.
+pub(super) struct Parts<'a> {
+    pub(super) identity: &'a Identity,
+    pub(super) pool: &'a PoolOptions,
+    pub(super) options: &'a DockerOptions,
+    pub(super) uid: u32,
+    /// The socket's directory, as the engine's host sees it.
+    pub(super) sockets: &'a Path,
+    pub(super) seccomp: &'a str,
+}
+
+/// The engine's request for it.
+pub(super) fn container(parts: Parts<'_>) -> ContainerCreateBody {
+    let Parts { identity, pool, options, uid, sockets, seccomp } = parts;
+    let memory = container_memory(pool).cast_signed();
+    let mut security = vec!["no-new-privileges".to_owned(), format!("seccomp={seccomp}")];
+    security.extend(options.apparmor.as_ref().map(|profile| format!("apparmor={profile}")));
+    ContainerCreateBody {
+        image: Some(pool.image.clone()),
+        // The image's entry point is the runner.
+        cmd: Some(vec!["--connect".into(), format!("{SOCKETS}/sock")]),
+        // A user of its own: two containers with one would share the kernel's per-user limits.
+        user: Some(format!("{uid}:{uid}")),
+        hostname: Some("thermae".into()),
+        working_dir: Some("/".into()),
+        labels: Some(labels(identity).into_iter().map(|(k, v)| (k.to_owned(), v)).collect()),
+        network_disabled: Some(true),
+        host_config: Some(HostConfig {
+            network_mode: Some("none".into()),
+            ipc_mode: Some("private".into()),
+            readonly_rootfs: Some(true),
+            privileged: Some(false),
+            cap_drop: Some(vec!["ALL".into()]),
+            security_opt: Some(security),
+            // `systempaths=unconfined`: else the kernel refuses a fresh /proc below; the runner masks its own.
+            masked_paths: Some(Vec::new()),
+            readonly_paths: Some(Vec::new()),
+            pids_limit: Some(container_pids(pool).into()),
+            memory: Some(memory),
+            // The same number: no swap on top.
+            memory_swap: Some(memory),
+            oom_score_adj: Some(200),
+            shm_size: Some(1 << 20),
+            tmpfs: Some([("/tmp".to_owned(), "rw,nosuid,nodev,size=4m,mode=1777".to_owned())].into()),
+            // The runner is process 1 and reaps.
+            init: Some(false),
+            // What ends is gone, also when its worker is.
+            auto_remove: Some(true),
+            runtime: options.runtime.clone(),
+            mounts: Some(vec![Mount {
+                target: Some(SOCKETS.into()),
+                source: Some(sockets.to_string_lossy().into_owned()),
+                typ: Some(MountType::BIND),
+                read_only: Some(true),
+                ..Default::default()
+            }]),
+            log_config: Some(HostConfigLogConfig {
+                typ: Some("json-file".into()),
+                config: Some([("max-size".to_owned(), "1m".to_owned())].into()),
+            }),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thermae_schemas::{PoolName, WorkerId};
+
+    #[test]
+    fn every_hardening_option_is_asked_for() {
+        let identity = Identity {
+            worker: WorkerId::new("w-1").unwrap(),
+            fleet: "f".into(),
+            pool: PoolName::new("p").unwrap(),
+            serial: 1,
+        };
+        let (pool, options) = (PoolOptions::default(), DockerOptions::default());
+        let sockets = Path::new("/host/sockets/1");
+        let body = container(Parts {
+            identity: &identity,
+            pool: &pool,
+            options: &options,
+            uid: 200_000,
+            sockets,
+            seccomp: "{}",
+        });
+        assert_eq!(body.user.as_deref(), Some("200000:200000"));
+        let host = body.host_config.unwrap();
+        assert_eq!(host.network_mode.as_deref(), Some("none"));
+        assert_eq!(host.readonly_rootfs, Some(true));
+        assert_eq!(host.cap_drop, Some(vec!["ALL".to_owned()]));
+        assert_eq!(host.security_opt, Some(vec!["no-new-privileges".to_owned(), "seccomp={}".to_owned()]));
+        assert_eq!(host.memory, host.memory_swap);
+        assert!(host.memory.unwrap() > pool.limits.ceiling.memory.0.cast_signed() + pool.disk.0.cast_signed());
+        let mount = &host.mounts.unwrap()[0];
+        assert_eq!((mount.read_only, mount.source.as_deref()), (Some(true), Some("/host/sockets/1")));
+        assert_eq!(body.env, None, "nothing of the worker's environment goes in");
+    }
+}

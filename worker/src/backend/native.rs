@@ -1,0 +1,164 @@
+//! The native backend: the runner draws the outer wall itself, with namespaces of this machine. No engine is needed.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use thermae_runner::outer::Spec;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio_util::task::TaskTracker;
+
+use super::socket::OwnDir;
+use super::{
+    Backend, Container, Error, Identity, KILL_AFTER, Leftover, Made, SocketDir, container_memory, container_pids,
+};
+use crate::options::{NativeOptions, PoolOptions};
+
+/// Lines of a runner's own log that are kept for the message when it fails.
+const LAST_WORDS: usize = 6;
+
+/// Makes containers out of namespaces.
+pub struct Native {
+    command: Vec<String>,
+    show: Vec<PathBuf>,
+    sockets: SocketDir,
+    tasks: TaskTracker,
+}
+
+impl Native {
+    /// A backend with these options.
+    ///
+    /// # Errors
+    /// This program's own path is not known, and no runner is configured.
+    pub fn new(options: &NativeOptions, sockets: SocketDir, tasks: TaskTracker) -> Result<Self, Error> {
+        let command = if options.runner.is_empty() {
+            let exe = std::env::current_exe().map_err(Error::system("finding this program"))?;
+            vec![exe.to_string_lossy().into_owned(), "__runner".to_owned()]
+        } else {
+            options.runner.clone()
+        };
+        Ok(Self { command, show: options.show.clone(), sockets, tasks })
+    }
+
+    fn spec(&self, pool: &PoolOptions) -> Result<Spec, Error> {
+        let mut spec = Spec::detect(pool.python.as_deref()).map_err(|e| Error::Unfit(chain(&e)))?;
+        spec.show.extend(self.show.iter().map(|p| p.to_string_lossy().into_owned()));
+        spec.memory_bytes = Some(container_memory(pool));
+        spec.pids = Some(container_pids(pool));
+        Ok(spec)
+    }
+}
+
+#[async_trait]
+impl Backend for Native {
+    async fn create(&self, identity: &Identity, pool: &PoolOptions) -> Result<Made, Error> {
+        let spec = self.spec(pool)?;
+        let python = spec.python.clone();
+        let outer = serde_json::to_string(&spec).map_err(|e| Error::Unfit(e.to_string()))?;
+        let listening = self.sockets.listen(identity.worker.as_str(), identity.serial)?;
+        let mut child = Command::new(&self.command[0])
+            .args(&self.command[1..])
+            .arg("--connect")
+            .arg(listening.socket())
+            .arg("--outer")
+            .arg(outer)
+            // Nothing of this process's environment reaches the code.
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            // A terminal's Ctrl-C is for the worker, which drains.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(Error::system(format!("starting the runner {}", self.command[0])))?;
+        let words = LastWords::default();
+        if let Some(stderr) = child.stderr.take() {
+            let (words, name) = (words.clone(), identity.name());
+            self.tasks.spawn(async move {
+                let mut lines = BufReader::new(stderr).lines();
+                while let Ok(Some(line)) = lines.next_line().await {
+                    tracing::debug!(container = %name, "runner: {line}");
+                    words.push(line);
+                }
+            });
+        }
+        let accepted = tokio::select! {
+            accepted = listening.accept(pool.create_within.0) => accepted,
+            status = child.wait() => {
+                let status = status.map_or_else(|e| e.to_string(), |s| s.to_string());
+                // Its last line may still be on its way through the pipe.
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                Err(Error::Runner(format!("it ended with {status}: {}", words.text())))
+            }
+        };
+        let (stream, dir) = accepted?;
+        let container = Process { name: identity.name(), child, _dir: dir };
+        Ok(Made { stream, container: Box::new(container), python })
+    }
+
+    /// A runner ends with its connection, and so with its worker: there is nothing to sweep but directories.
+    async fn sweep(&self, _: &mut (dyn for<'a> FnMut(Leftover<'a>) -> bool + Send)) -> Result<usize, Error> {
+        Ok(0)
+    }
+}
+
+/// A container made of namespaces: the supervisor process of it.
+struct Process {
+    name: String,
+    child: Child,
+    _dir: OwnDir,
+}
+
+#[async_trait]
+impl Container for Process {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn destroy(&mut self) {
+        let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else { return };
+        // The supervisor kills the runner, and with it everything inside, and takes the control group away.
+        let _ = kill_process(pid, Signal::TERM);
+        if tokio::time::timeout(KILL_AFTER, self.child.wait()).await.is_err() {
+            let _ = kill_process_group(pid, Signal::KILL);
+            let _ = self.child.wait().await;
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+struct LastWords(Arc<Mutex<Vec<String>>>);
+
+impl LastWords {
+    fn push(&self, line: String) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == LAST_WORDS {
+            lines.remove(0);
+        }
+        lines.push(line);
+    }
+
+    fn text(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).join("; ")
+    }
+}
+
+/// An error and its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(e) = source {
+        let more = e.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        source = e.source();
+    }
+    text
+}

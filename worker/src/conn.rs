@@ -1,0 +1,308 @@
+//! The worker's end of a container's socket: frames out without a hop where the socket takes them, frames in to the run
+//! that they belong to, and a ping now and then, so that a runner that hangs shows as one that is gone.
+//!
+//! Whatever ends the connection (end of file, a broken frame, no answer to a ping, [`Conn::close`]) closes it for good:
+//! [`Conn::closed`] says so, every run's stream of frames ends, and the runner, which sees the end of file, exits.
+
+mod write;
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use thermae_runner::frames::{Exit, Frame, Kind, Ready, Run, Setup, ToolResult};
+use tokio::net::UnixStream;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use write::Writer;
+
+/// Frames of one run that may wait for it; beyond, the socket is not read.
+const RUN_BACKLOG: usize = 256;
+
+/// What can go wrong with a container's connection.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum Error {
+    /// It is closed.
+    #[error("the container is gone: {0}")]
+    Closed(String),
+    /// The runner was not ready in time.
+    #[error("the runner was not ready within {} ms", .0.as_millis())]
+    NotReady(Duration),
+    /// A frame that does not fit.
+    #[error("a frame of {0} bytes is too large for the container")]
+    TooLarge(usize),
+}
+
+/// How its health is watched.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pings {
+    /// Time between them.
+    pub every: Duration,
+    /// How long an answer may take.
+    pub within: Duration,
+}
+
+/// A container's connection. Dropping it closes it.
+pub(crate) struct Conn(Arc<Inner>);
+
+struct Inner {
+    writer: Writer,
+    runs: Mutex<HashMap<u32, mpsc::Sender<Frame>>>,
+    next_run: AtomicU32,
+    ready: watch::Sender<Option<Ready>>,
+    pong: Notify,
+    session_closed: CancellationToken,
+    closed: CancellationToken,
+    why: OnceLock<String>,
+}
+
+impl Inner {
+    fn close(&self, why: impl Into<String>) {
+        let _ = self.why.set(why.into());
+        self.closed.cancel();
+        self.writer.shut();
+    }
+
+    fn error(&self) -> Error {
+        Error::Closed(self.why.get().cloned().unwrap_or_else(|| "the connection ended".into()))
+    }
+
+    fn send(&self, frame: &Frame) -> Result<(), Error> {
+        if self.closed.is_cancelled() {
+            return Err(self.error());
+        }
+        self.writer.send(frame).map_err(|e| {
+            self.close(format!("write: {e}"));
+            self.error()
+        })
+    }
+
+    fn runs(&self) -> std::sync::MutexGuard<'_, HashMap<u32, mpsc::Sender<Frame>>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Conn {
+    /// Takes over a connected socket and sends the set-up. Its tasks run on `tasks` until the connection closes.
+    pub(crate) fn start(stream: UnixStream, setup: &Setup, pings: Pings, tasks: &TaskTracker) -> Self {
+        let stream = Arc::new(stream);
+        let inner = Arc::new(Inner {
+            writer: Writer::new(Arc::clone(&stream)),
+            runs: Mutex::default(),
+            next_run: AtomicU32::new(1),
+            ready: watch::Sender::new(None),
+            pong: Notify::new(),
+            session_closed: CancellationToken::new(),
+            closed: CancellationToken::new(),
+            why: OnceLock::new(),
+        });
+        match Frame::json(Kind::Setup, 0, setup) {
+            Ok(frame) => drop(inner.send(&frame)),
+            Err(e) => inner.close(format!("set-up: {e}")),
+        }
+        tasks.spawn(read(Arc::clone(&inner), stream));
+        tasks.spawn({
+            let inner = Arc::clone(&inner);
+            async move {
+                if let Some(Err(e)) = inner.closed.run_until_cancelled(inner.writer.run()).await {
+                    inner.close(format!("write: {e}"));
+                }
+            }
+        });
+        tasks.spawn(ping(Arc::clone(&inner), pings));
+        Self(inner)
+    }
+
+    /// Waits for the runner's word that it is ready.
+    ///
+    /// # Errors
+    /// It closed first, or took too long.
+    pub(crate) async fn ready(&self, within: Duration) -> Result<Ready, Error> {
+        let mut ready = self.0.ready.subscribe();
+        let wait = async {
+            tokio::select! {
+                biased;
+                found = ready.wait_for(Option::is_some) => found.ok().and_then(|r| r.clone()).ok_or_else(|| self.0.error()),
+                () = self.0.closed.cancelled() => Err(self.0.error()),
+            }
+        };
+        tokio::time::timeout(within, wait).await.unwrap_or(Err(Error::NotReady(within)))
+    }
+
+    /// Starts a run.
+    ///
+    /// # Errors
+    /// The connection is closed: nothing of the code ran.
+    pub(crate) fn run(&self, run: &Run) -> Result<Running, Error> {
+        let number = self.0.next_run.fetch_add(1, Ordering::Relaxed);
+        let (tx, frames) = mpsc::channel(RUN_BACKLOG);
+        self.0.runs().insert(number, tx);
+        let running = Running { inner: Arc::clone(&self.0), number, frames, ended: false };
+        let frame = Frame::json(Kind::Run, number, run).map_err(|e| Error::Closed(e.to_string()))?;
+        if frame.body.len() + 16 > thermae_runner::frames::MAX_FRAME {
+            return Err(Error::TooLarge(frame.body.len()));
+        }
+        self.0.send(&frame)?;
+        Ok(running)
+    }
+
+    /// Cancelled once a session of this container ended, whoever ended it.
+    pub(crate) fn session_closed(&self) -> &CancellationToken {
+        &self.0.session_closed
+    }
+
+    /// Cancelled once the connection is closed.
+    pub(crate) fn closed(&self) -> &CancellationToken {
+        &self.0.closed
+    }
+
+    /// Why it closed.
+    pub(crate) fn why(&self) -> String {
+        self.0.why.get().cloned().unwrap_or_default()
+    }
+
+    /// Closes it: the runner exits, and all code in the container dies with it.
+    pub(crate) fn close(&self, why: &str) {
+        self.0.close(why);
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        self.0.close("no longer needed");
+    }
+}
+
+/// A run under way. Dropped before its end, it is killed.
+pub(crate) struct Running {
+    inner: Arc<Inner>,
+    number: u32,
+    frames: mpsc::Receiver<Frame>,
+    ended: bool,
+}
+
+impl Running {
+    /// The run's next frame; the one of kind `Exit` is the last. `None` once the container is gone. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Option<Frame> {
+        let frame = self.frames.recv().await;
+        self.ended |= frame.as_ref().is_none_or(|f| f.kind == Kind::Exit);
+        frame
+    }
+
+    /// Answers a tool call of the code.
+    pub(crate) fn answer(&self, result: &ToolResult) {
+        match Frame::json(Kind::ToolResult, self.number, result) {
+            Ok(frame) => drop(self.inner.send(&frame)),
+            Err(e) => self.inner.close(format!("tool result: {e}")),
+        }
+    }
+
+    /// Kills the run's sandbox; its `Exit` follows.
+    pub(crate) fn kill(&self) {
+        let _ = self.inner.send(&Frame::raw(Kind::Kill, self.number, Vec::new()));
+    }
+
+    /// Gives the container up: it does not even answer to a kill.
+    pub(crate) fn abandon(&self, why: &str) {
+        self.inner.close(why);
+    }
+
+    /// Why the container is gone.
+    pub(crate) fn why(&self) -> String {
+        self.inner.why.get().cloned().unwrap_or_default()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.inner.runs().remove(&self.number);
+        if !self.ended {
+            self.kill();
+        }
+    }
+}
+
+/// Reads until the connection closes; then every run's stream ends.
+async fn read(inner: Arc<Inner>, stream: Arc<UnixStream>) {
+    let outcome = inner.closed.run_until_cancelled(read_frames(&inner, &stream)).await;
+    match outcome {
+        Some(Err(e)) => inner.close(format!("read: {e}")),
+        Some(Ok(why)) => inner.close(why),
+        None => {}
+    }
+    inner.runs().clear();
+}
+
+async fn read_frames(inner: &Inner, stream: &UnixStream) -> io::Result<String> {
+    let mut buf = BytesMut::with_capacity(64 << 10);
+    let mut batch = Vec::new();
+    loop {
+        while let Some((frame, used)) = Frame::decode(&buf)? {
+            buf.advance(used);
+            batch.push(frame);
+        }
+        // A session that ended with its run says so right behind the run's exit: whoever hears of the exit finds it said.
+        if batch.iter().any(|f| f.kind == Kind::SessionClosed) {
+            inner.session_closed.cancel();
+        }
+        for frame in batch.drain(..) {
+            if let Some(fatal) = dispatch(inner, frame).await {
+                return Ok(fatal);
+            }
+        }
+        buf.reserve(16 << 10);
+        stream.readable().await?;
+        match stream.try_read_buf(&mut buf) {
+            Ok(0) => return Ok("the runner ended".into()),
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Hands one frame on; the text of a fatal one ends the connection.
+async fn dispatch(inner: &Inner, frame: Frame) -> Option<String> {
+    match frame.kind {
+        Kind::Ready => match frame.parse::<Ready>() {
+            Ok(ready) => drop(inner.ready.send_replace(Some(ready))),
+            Err(e) => return Some(format!("unreadable ready: {e}")),
+        },
+        Kind::Pong => inner.pong.notify_one(),
+        Kind::SessionClosed => {}
+        Kind::Fatal => return Some(format!("the runner can't go on: {}", String::from_utf8_lossy(&frame.body))),
+        _ => {
+            let run = inner.runs().get(&frame.run).cloned();
+            if let Some(run) = run {
+                let _ = run.send(frame).await;
+            }
+        }
+    }
+    None
+}
+
+async fn ping(inner: Arc<Inner>, pings: Pings) {
+    let rounds = async {
+        loop {
+            tokio::time::sleep(pings.every).await;
+            if inner.send(&Frame::raw(Kind::Ping, 0, Vec::new())).is_err() {
+                return;
+            }
+            if tokio::time::timeout(pings.within, inner.pong.notified()).await.is_err() {
+                inner.close(format!("the runner hangs: no answer within {} ms", pings.within.as_millis()));
+                return;
+            }
+        }
+    };
+    inner.closed.run_until_cancelled(rounds).await;
+}
+
+/// The `Exit` that a run's last frame carries.
+pub(crate) fn exit_of(frame: &Frame) -> Result<Exit, serde_json::Error> {
+    frame.parse()
+}

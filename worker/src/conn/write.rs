@@ -1,0 +1,98 @@
+//! Writing frames: at once where the socket takes them, else by a task that waits for room. Never torn, never blocking.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use thermae_runner::frames::Frame;
+use tokio::net::UnixStream;
+use tokio::sync::Notify;
+
+/// Bytes that may wait for a runner that does not read.
+const MAX_PENDING: usize = 96 << 20;
+
+/// The writing half of a connection.
+pub(super) struct Writer {
+    state: Mutex<State>,
+    pending: Notify,
+}
+
+struct State {
+    stream: Option<Arc<UnixStream>>,
+    queue: VecDeque<Vec<u8>>,
+    /// Bytes of the queue's first that were written.
+    at: usize,
+    bytes: usize,
+}
+
+impl Writer {
+    pub(super) fn new(stream: Arc<UnixStream>) -> Self {
+        let state = State { stream: Some(stream), queue: VecDeque::new(), at: 0, bytes: 0 };
+        Self { state: Mutex::new(state), pending: Notify::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a frame after all that were sent before it.
+    pub(super) fn send(&self, frame: &Frame) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        frame.encode(&mut bytes);
+        let mut state = self.state();
+        if state.bytes + bytes.len() > MAX_PENDING {
+            return Err(io::Error::other("the runner does not read"));
+        }
+        state.bytes += bytes.len();
+        state.queue.push_back(bytes);
+        state.flush()?;
+        if !state.queue.is_empty() {
+            self.pending.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Writes what waits whenever there is room; ends only by an error.
+    pub(super) async fn run(&self) -> io::Result<()> {
+        loop {
+            self.pending.notified().await;
+            loop {
+                let Some(stream) = self.state().stream.clone() else { return Ok(()) };
+                stream.writable().await?;
+                let mut state = self.state();
+                state.flush()?;
+                if state.queue.is_empty() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Lets go of the socket.
+    pub(super) fn shut(&self) {
+        let mut state = self.state();
+        state.stream = None;
+        state.queue.clear();
+    }
+}
+
+impl State {
+    fn flush(&mut self) -> io::Result<()> {
+        let Some(stream) = &self.stream else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        while let Some(front) = self.queue.front() {
+            match stream.try_write(&front[self.at..]) {
+                Ok(n) => {
+                    self.at += n;
+                    self.bytes -= n;
+                    if self.at == front.len() {
+                        self.queue.pop_front();
+                        self.at = 0;
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! The worker's word about itself, every few seconds: it keeps the worker alive, renews the leases of what runs, and
+//! hears which of its claims no longer stand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use thermae_backplane::registry::JobKey;
+use thermae_schemas::{Heartbeat, PROTOCOL, PoolCapacity, WorkerState};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::Context;
+use crate::pool::Condition;
+use crate::sessions::Sessions;
+
+/// Beats until it is told to end; `now` asks for one at once.
+pub(crate) struct Heart {
+    /// The context.
+    pub ctx: Arc<Context>,
+    /// Sessions to speak of.
+    pub sessions: Arc<Sessions>,
+    /// The worker's state, and its changes, each of which is announced at once.
+    pub state: watch::Receiver<WorkerState>,
+    /// Beats that arrived, counted.
+    pub beats: watch::Sender<u64>,
+    /// Asks for a beat at once.
+    pub now: Arc<Notify>,
+    /// Whether the registry answers.
+    pub condition: thermae_service::health::Condition,
+}
+
+impl Heart {
+    /// Beats until `end`.
+    pub(crate) async fn run(mut self, end: CancellationToken) {
+        let mut failing = false;
+        loop {
+            let began = Instant::now();
+            let beat = tokio::time::timeout(self.ctx.options.lease.0, self.beat(began));
+            let outcome = tokio::select! {
+                outcome = beat => outcome.unwrap_or_else(|_| Err("no answer".into())),
+                () = end.cancelled() => return,
+            };
+            match outcome {
+                Ok(()) => {
+                    if std::mem::take(&mut failing) {
+                        tracing::info!("heartbeats arrive again");
+                    }
+                    self.condition.ready();
+                    self.beats.send_modify(|n| *n += 1);
+                }
+                Err(why) => {
+                    self.ctx.metrics.heartbeat_failures.inc();
+                    self.condition.not_ready(why.clone());
+                    if !std::mem::replace(&mut failing, true) {
+                        tracing::warn!(
+                            error = why,
+                            "heartbeats don't arrive; without one what runs is killed when its lease ends"
+                        );
+                    }
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep_until(began + self.ctx.options.heartbeat_every.0) => {}
+                changed = self.state.changed() => if changed.is_err() { return },
+                () = self.now.notified() => {}
+                () = end.cancelled() => return,
+            }
+        }
+    }
+
+    async fn beat(&mut self, began: Instant) -> Result<(), String> {
+        let running = self.ctx.table.started();
+        let heartbeat = self.word(running.iter().map(|e| e.announce()).collect());
+        let lease = self.ctx.options.lease.0;
+        let beat = self.ctx.registry.heartbeat(&heartbeat, lease).await.map_err(|e| e.to_string())?;
+        for entry in running {
+            if revoked(&beat.revoked, &entry.key) {
+                entry.revoke();
+            } else {
+                entry.stands_until(began + lease);
+            }
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, running: Vec<thermae_schemas::RunningJob>) -> Heartbeat {
+        let pools: BTreeMap<_, _> = self
+            .ctx
+            .pools
+            .iter()
+            .map(|(name, pool)| {
+                let options = pool.options();
+                let capacity = PoolCapacity {
+                    // A pool without containers takes no jobs, so it offers none.
+                    slots: if *pool.condition().borrow() == Condition::Ready { options.slots() } else { 0 },
+                    busy: options.slots() - (pool.slots().available_permits() as u32).min(options.slots()),
+                    max_sessions: options.max_sessions,
+                    languages: options.languages.clone(),
+                };
+                (name.clone(), capacity)
+            })
+            .collect();
+        Heartbeat {
+            protocol: PROTOCOL,
+            worker: self.ctx.id.clone(),
+            state: *self.state.borrow_and_update(),
+            pools,
+            running,
+            sessions: self.sessions.held(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+fn revoked(revoked: &[JobKey], key: &JobKey) -> bool {
+    revoked.contains(key)
+}

@@ -1,0 +1,242 @@
+//! Every metric of a worker: names, labels, help texts and buckets.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
+use thermae_schemas::{PoolName, Status};
+
+use crate::pool::Warmth;
+
+/// Seconds; they resolve well below 5 ms, where warm jobs live.
+const SECONDS: &[f64] = &[
+    0.000_1, 0.000_25, 0.000_5, 0.000_75, 0.001, 0.001_5, 0.002, 0.003, 0.005, 0.007_5, 0.01, 0.025, 0.05, 0.1, 0.25,
+    0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
+];
+
+/// A part of a job's way through the worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Waiting for a slot and a container.
+    Acquire,
+    /// The fence.
+    Start,
+    /// From the run's frame to its exit.
+    Run,
+    /// In the runner: taking a sandbox.
+    SandboxAcquire,
+    /// In the runner: from the code's arrival to its first instruction.
+    SandboxStart,
+    /// In the runner: the code.
+    SandboxRun,
+    /// In the runner: what is left of output after the code's end.
+    SandboxCollect,
+    /// Recording the outcome.
+    Finish,
+    /// Publishing the result.
+    Publish,
+    /// Acknowledging the delivery.
+    Ack,
+}
+
+impl Phase {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Acquire => "acquire",
+            Self::Start => "start",
+            Self::Run => "run",
+            Self::SandboxAcquire => "sandbox_acquire",
+            Self::SandboxStart => "sandbox_start",
+            Self::SandboxRun => "sandbox_run",
+            Self::SandboxCollect => "sandbox_collect",
+            Self::Finish => "finish",
+            Self::Publish => "publish",
+            Self::Ack => "ack",
+        }
+    }
+
+    /// The runner's name for its own phases.
+    pub(crate) fn of_runner(name: &str) -> Option<Self> {
+        Some(match name {
+            "acquire" => Self::SandboxAcquire,
+            "start" => Self::SandboxStart,
+            "run" => Self::SandboxRun,
+            "collect" => Self::SandboxCollect,
+            _ => return None,
+        })
+    }
+}
+
+/// A worker's metrics.
+#[derive(Clone)]
+pub(crate) struct Metrics {
+    jobs: IntCounterVec,
+    phases: HistogramVec,
+    containers: IntGaugeVec,
+    creations: HistogramVec,
+    creation_failures: IntCounterVec,
+    quarantined: IntCounterVec,
+    acquired: IntCounterVec,
+    sandboxes: IntCounterVec,
+    /// Tool calls by result.
+    pub tool_calls: IntCounterVec,
+    /// Time from a tool call's publish to its answer.
+    pub tool_seconds: Histogram,
+    /// Sessions held.
+    pub sessions: IntGauge,
+    /// Sessions that ended, by why.
+    pub sessions_ended: IntCounterVec,
+    /// Attempts whose lease was revoked or passed.
+    pub leases_lost: IntCounterVec,
+    /// Deliveries handed back or on, by why.
+    pub returned: IntCounterVec,
+    /// Heartbeats that failed.
+    pub heartbeat_failures: IntCounter,
+}
+
+impl Metrics {
+    /// Registers them.
+    ///
+    /// # Errors
+    /// A metric of that name is registered already.
+    pub(crate) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let counters = |name: &str, help: &str, labels: &[&str]| {
+            let made = IntCounterVec::new(Opts::new(format!("thermae_worker_{name}"), help), labels)?;
+            registry.register(Box::new(made.clone())).map(|()| made)
+        };
+        let gauges = |name: &str, help: &str, labels: &[&str]| {
+            let made = IntGaugeVec::new(Opts::new(format!("thermae_worker_{name}"), help), labels)?;
+            registry.register(Box::new(made.clone())).map(|()| made)
+        };
+        let histograms = |name: &str, help: &str, labels: &[&str]| {
+            let opts = HistogramOpts::new(format!("thermae_worker_{name}"), help).buckets(SECONDS.to_vec());
+            let made = HistogramVec::new(opts, labels)?;
+            registry.register(Box::new(made.clone())).map(|()| made)
+        };
+        Ok(Self {
+            jobs: counters("jobs_total", "Jobs that ended here, by status", &["pool", "status"])?,
+            phases: histograms("phase_seconds", "Parts of a job's way through the worker", &["pool", "phase"])?,
+            containers: gauges("containers", "Containers, by state", &["pool", "state"])?,
+            creations: histograms("container_creation_seconds", "Making of a container until it is ready", &["pool"])?,
+            creation_failures: counters(
+                "container_creation_failures_total",
+                "Containers that could not be made",
+                &["pool"],
+            )?,
+            quarantined: counters(
+                "containers_quarantined_total",
+                "Containers removed because they were no longer to be trusted",
+                &["pool"],
+            )?,
+            acquired: counters(
+                "containers_acquired_total",
+                "Containers taken by jobs: ready (warm) or waited for (cold)",
+                &["pool", "warmth"],
+            )?,
+            sandboxes: counters(
+                "sandboxes_total",
+                "Sandboxes used: made ahead (warm) or on the job's path (cold)",
+                &["pool", "warmth"],
+            )?,
+            tool_calls: counters("tool_calls_total", "Tool calls of the code, by result", &["result"])?,
+            tool_seconds: {
+                let opts = HistogramOpts::new(
+                    "thermae_worker_tool_call_seconds",
+                    "From a tool call's publish to the client's answer",
+                );
+                let made = Histogram::with_opts(opts.buckets(SECONDS.to_vec()))?;
+                registry.register(Box::new(made.clone()))?;
+                made
+            },
+            sessions: {
+                let made = IntGauge::new("thermae_worker_sessions", "Sessions held")?;
+                registry.register(Box::new(made.clone()))?;
+                made
+            },
+            sessions_ended: counters("sessions_ended_total", "Sessions that ended, by why", &["why"])?,
+            leases_lost: counters("leases_lost_total", "Attempts killed: their lease was revoked or passed", &["why"])?,
+            returned: counters(
+                "deliveries_returned_total",
+                "Deliveries that were not run here: requeued or handed to resolve",
+                &["why"],
+            )?,
+            heartbeat_failures: {
+                let made =
+                    IntCounter::new("thermae_worker_heartbeat_failures_total", "Heartbeats that did not arrive")?;
+                registry.register(Box::new(made.clone()))?;
+                made
+            },
+        })
+    }
+
+    /// A job ended here.
+    pub(crate) fn job(&self, pool: &PoolName, status: Status) {
+        self.jobs.with_label_values(&[pool.as_str(), status.as_str()]).inc();
+    }
+
+    /// Something took so long.
+    pub(crate) fn phase(&self, pool: &PoolName, phase: Phase, seconds: f64) {
+        self.phases.with_label_values(&[pool.as_str(), phase.as_str()]).observe(seconds);
+    }
+
+    /// A job took a container.
+    pub(crate) fn acquired(&self, pool: &PoolName, warmth: Warmth) {
+        self.acquired.with_label_values(&[pool.as_str(), word(warmth == Warmth::Warm)]).inc();
+    }
+
+    /// A job used a sandbox.
+    pub(crate) fn sandbox(&self, pool: &PoolName, warm: bool) {
+        self.sandboxes.with_label_values(&[pool.as_str(), word(warm)]).inc();
+    }
+
+    /// The metrics of one pool.
+    pub(crate) fn pool(&self, name: &PoolName) -> PoolMetrics {
+        let state = |s: &str| self.containers.with_label_values(&[name.as_str(), s]);
+        PoolMetrics {
+            idle: state("idle"),
+            busy: state("busy"),
+            session: state("session"),
+            creating: state("creating"),
+            creations: self.creations.with_label_values(&[name.as_str()]),
+            creation_failures: self.creation_failures.with_label_values(&[name.as_str()]),
+            quarantined: self.quarantined.with_label_values(&[name.as_str()]),
+            warned: Arc::default(),
+        }
+    }
+}
+
+fn word(warm: bool) -> &'static str {
+    if warm { "warm" } else { "cold" }
+}
+
+/// The metrics of one pool.
+pub(crate) struct PoolMetrics {
+    idle: IntGauge,
+    busy: IntGauge,
+    session: IntGauge,
+    creating: IntGauge,
+    /// Time that making a container took.
+    pub creations: Histogram,
+    /// Containers that could not be made.
+    pub creation_failures: IntCounter,
+    /// Containers that were no longer to be trusted.
+    pub quarantined: IntCounter,
+    warned: Arc<Mutex<HashSet<String>>>,
+}
+
+impl PoolMetrics {
+    /// Notes how many containers there are.
+    pub(crate) fn containers(&self, idle: usize, busy: usize, session: usize, creating: usize) {
+        self.idle.set(idle as i64);
+        self.busy.set(busy as i64);
+        self.session.set(session as i64);
+        self.creating.set(creating as i64);
+    }
+
+    /// Whether this is the first time that this warning comes.
+    pub(crate) fn first_warning(&self, warning: &str) -> bool {
+        self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(warning.to_owned())
+    }
+}

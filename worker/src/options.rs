@@ -1,0 +1,283 @@
+//! What a worker can be told. Every key has a default; the reference page is generated from these types.
+
+mod limits;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thermae_schemas::{Language, PoolName};
+use thermae_service::units::{ByteSize, Millis};
+
+pub(crate) use limits::Granted;
+pub use limits::{LimitOptions, Limits};
+
+/// A worker's options.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The worker's name; its id is this and a random boot id. The host's name where it is missing.
+    pub name: Option<String>,
+    /// The fleet's name. It is on every container, and a worker clears away only what dead workers of its own fleet left.
+    pub fleet: String,
+    /// The pools that it serves.
+    pub pools: BTreeMap<PoolName, PoolOptions>,
+    /// The Docker backend.
+    pub docker: DockerOptions,
+    /// The native backend.
+    pub native: NativeOptions,
+    /// Directory for the containers' sockets; made, and readable by nobody else. A fresh one below the system's
+    /// directory for temporary files where it is missing.
+    pub socket_dir: Option<PathBuf>,
+    /// Time between heartbeats.
+    pub heartbeat_every: Millis,
+    /// How long jobs may go on without a heartbeat that arrives.
+    pub lease: Millis,
+    /// After SIGTERM: how long running jobs may take to end.
+    pub drain_grace: Millis,
+    /// How long a job's record is kept after it ended.
+    pub record_ttl: Millis,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            name: None,
+            fleet: "thermae".into(),
+            pools: PoolName::new("default").map(|name| (name, PoolOptions::default())).into_iter().collect(),
+            docker: DockerOptions::default(),
+            native: NativeOptions::default(),
+            socket_dir: None,
+            heartbeat_every: Millis::from_secs(3),
+            lease: Millis::from_secs(15),
+            drain_grace: Millis::from_secs(30),
+            record_ttl: Millis::from_secs(24 * 3600),
+        }
+    }
+}
+
+/// What draws the outer wall.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BackendKind {
+    /// Containers of the Docker engine.
+    Docker,
+    /// Namespaces of this machine, no engine needed.
+    #[default]
+    Native,
+}
+
+/// Who may share a container, one after the other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reuse {
+    /// Nobody: one job per container, ever.
+    Job,
+    /// Jobs of one tenant, each in a fresh sandbox.
+    #[default]
+    Tenant,
+    /// Any jobs, each in a fresh sandbox.
+    Shared,
+}
+
+/// One pool.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PoolOptions {
+    /// What draws the outer wall.
+    pub backend: BackendKind,
+    /// Image of the containers (Docker).
+    pub image: String,
+    /// Python interpreter. Docker: its path in the image, else the image's label `thermae.python`, else
+    /// `/usr/bin/python3`. Native: that of the active virtualenv, else of `PATH`.
+    pub python: Option<PathBuf>,
+    /// Languages that it runs.
+    pub languages: Vec<Language>,
+    /// Jobs that run at once; twice the number of processors where it is missing.
+    pub slots: Option<u32>,
+    /// Containers kept ready beyond those in use; as many as slots where it is missing.
+    pub warm: Option<u32>,
+    /// Sandboxes that each container makes ahead of its jobs, per zygote.
+    pub spares: u32,
+    /// Modules that the loaded zygote imports ahead; those that the interpreter lacks are skipped.
+    pub preload: Vec<String>,
+    /// Whether the loaded zygote starts with the container (or when a job first imports one of the modules).
+    pub preload_eager: bool,
+    /// Who may share a container.
+    pub reuse: Reuse,
+    /// Jobs after which a container is replaced.
+    pub retire_after_jobs: u32,
+    /// Age at which a container is replaced.
+    pub retire_after: Millis,
+    /// Sessions that it may hold at once.
+    pub max_sessions: u32,
+    /// How long a session may idle before it is closed.
+    pub session_idle: Millis,
+    /// Containers made at once.
+    pub create_parallel: u32,
+    /// How long the making of a container may take.
+    pub create_within: Millis,
+    /// How long a job may wait for a container before it goes back to its queue.
+    pub acquire_within: Millis,
+    /// Time between health checks of a container.
+    pub ping_every: Millis,
+    /// How long a container may take to answer one.
+    pub ping_within: Millis,
+    /// Memory of a container for its zygotes, beyond that of one job and its files.
+    pub overhead: ByteSize,
+    /// Size of a sandbox's writable file systems together.
+    pub disk: ByteSize,
+    /// Limits of jobs that ask for none, and the most that a job may ask for.
+    pub limits: LimitOptions,
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        Self {
+            backend: BackendKind::default(),
+            image: "thermae/python:dev".into(),
+            python: None,
+            languages: vec![Language::Python],
+            slots: None,
+            warm: None,
+            spares: 1,
+            preload: vec!["numpy".into(), "pandas".into()],
+            preload_eager: true,
+            reuse: Reuse::default(),
+            retire_after_jobs: 1000,
+            retire_after: Millis::from_secs(30 * 60),
+            max_sessions: 16,
+            session_idle: Millis::from_secs(270),
+            create_parallel: 2,
+            create_within: Millis::from_secs(30),
+            acquire_within: Millis::from_secs(30),
+            ping_every: Millis::from_secs(10),
+            ping_within: Millis::from_secs(10),
+            overhead: ByteSize::mib(192),
+            disk: ByteSize::mib(64),
+            limits: LimitOptions::default(),
+        }
+    }
+}
+
+impl PoolOptions {
+    /// Jobs that run at once.
+    pub fn slots(&self) -> u32 {
+        self.slots.unwrap_or_else(|| 2 * std::thread::available_parallelism().map_or(1, |n| n.get() as u32))
+    }
+
+    /// Containers kept ready beyond those in use.
+    pub fn warm(&self) -> u32 {
+        self.warm.unwrap_or_else(|| self.slots())
+    }
+}
+
+/// The Docker backend.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DockerOptions {
+    /// Path of the engine's Unix socket.
+    pub socket: PathBuf,
+    /// The runtime of the outer wall (`runc`, `crun`, `runsc`, …); the engine's default where it is missing.
+    pub runtime: Option<String>,
+    /// AppArmor profile, loaded on the host; none is asked for where it is missing.
+    pub apparmor: Option<String>,
+    /// File with another seccomp profile than the one built in.
+    pub seccomp: Option<PathBuf>,
+    /// First of the users that containers run as.
+    pub first_uid: u32,
+    /// Number of such users; each container has one of its own.
+    pub uids: u32,
+    /// Where the engine's host sees `socket_dir`, if it sees it elsewhere (a worker that is in a container itself).
+    pub socket_dir_host: Option<PathBuf>,
+    /// How long a call of the engine may take.
+    pub timeout: Millis,
+}
+
+impl Default for DockerOptions {
+    fn default() -> Self {
+        Self {
+            socket: "/var/run/docker.sock".into(),
+            runtime: None,
+            apparmor: None,
+            seccomp: None,
+            first_uid: 200_000,
+            uids: 50_000,
+            socket_dir_host: None,
+            timeout: Millis::from_secs(60),
+        }
+    }
+}
+
+/// The native backend.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NativeOptions {
+    /// Command line of the runner; this program's own `__runner` where it is empty.
+    pub runner: Vec<String>,
+    /// Further directories or files of this machine that sandboxes may read.
+    pub show: Vec<PathBuf>,
+}
+
+/// An option that can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {problem}")]
+pub struct Invalid {
+    /// Path of the key.
+    pub key: String,
+    /// What is wrong with its value.
+    pub problem: String,
+}
+
+impl Options {
+    /// Checks what types can't.
+    ///
+    /// # Errors
+    /// The first key whose value can't be used.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let check = |ok: bool, key: String, problem: &str| {
+            if ok { Ok(()) } else { Err(Invalid { key, problem: problem.to_owned() }) }
+        };
+        check(!self.pools.is_empty(), "pools".into(), "a worker needs one pool at least")?;
+        check(!self.heartbeat_every.0.is_zero(), "heartbeat_every".into(), "must not be zero")?;
+        check(
+            self.lease.0 >= self.heartbeat_every.0 * 2,
+            "lease".into(),
+            "must be twice heartbeat_every at least, or one late heartbeat kills every job",
+        )?;
+        check(self.docker.uids > 0, "docker.uids".into(), "must not be zero")?;
+        for (name, pool) in &self.pools {
+            let key = |k: &str| format!("pools.{name}.{k}");
+            check(pool.slots() > 0 && pool.slots() <= 4096, key("slots"), "must be 1 to 4096")?;
+            check(pool.create_parallel > 0, key("create_parallel"), "must not be zero")?;
+            check(pool.retire_after_jobs > 0, key("retire_after_jobs"), "must not be zero")?;
+            check(!pool.ping_every.0.is_zero(), key("ping_every"), "must not be zero")?;
+            check(!pool.languages.is_empty(), key("languages"), "must not be empty")?;
+            for language in &pool.languages {
+                check(*language == Language::Python, key("languages"), "python is the only language yet")?;
+            }
+            pool.limits.validate().map_err(|(k, problem)| Invalid { key: key(&format!("limits.{k}")), problem })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_valid() {
+        Options::default().validate().unwrap();
+    }
+
+    #[test]
+    fn a_limit_above_its_ceiling_is_named_by_its_key() {
+        let mut options = Options::default();
+        for pool in options.pools.values_mut() {
+            pool.limits.default.wall = Millis::from_secs(3600);
+        }
+        assert_eq!(options.validate().unwrap_err().key, "pools.default.limits.default.wall");
+    }
+}

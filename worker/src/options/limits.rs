@@ -1,0 +1,163 @@
+//! Limits of jobs: what holds for those that ask for none, and the most that one may ask for.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thermae_runner::frames;
+use thermae_schemas::{LimitRequest, LimitsUsed};
+use thermae_service::units::{ByteSize, Millis};
+
+/// A pool's limits.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitOptions {
+    /// For jobs that ask for nothing else.
+    pub default: Limits,
+    /// The most that a job may ask for. Its memory and its pids make the container's size.
+    pub ceiling: Limits,
+    /// Between the interrupt at the end of the wall clock, which the code sees, and the kill.
+    pub grace: Millis,
+}
+
+impl Default for LimitOptions {
+    fn default() -> Self {
+        let default = Limits::default();
+        let ceiling = Limits {
+            wall: Millis::from_secs(300),
+            cpu: Millis::from_secs(300),
+            output: ByteSize::mib(8),
+            ..default.clone()
+        };
+        Self { default, ceiling, grace: Millis::from_secs(1) }
+    }
+}
+
+/// One set of limits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Wall clock.
+    pub wall: Millis,
+    /// CPU time.
+    pub cpu: Millis,
+    /// Memory.
+    pub memory: ByteSize,
+    /// Processes and threads.
+    pub pids: u32,
+    /// Standard output and standard error together.
+    pub output: ByteSize,
+    /// How long a tool call may wait for its answer.
+    pub tool_wait: Millis,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            wall: Millis::from_secs(30),
+            cpu: Millis::from_secs(30),
+            memory: ByteSize::mib(256),
+            pids: 64,
+            output: ByteSize::mib(1),
+            tool_wait: Millis::from_secs(240),
+        }
+    }
+}
+
+/// The limits that hold for one job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Granted {
+    /// For the runner.
+    pub run: frames::Limits,
+    /// How long a tool call may wait, in milliseconds.
+    pub tool_ms: u64,
+}
+
+impl Granted {
+    /// As they stand in the outcome.
+    pub fn used(&self) -> LimitsUsed {
+        LimitsUsed {
+            wall_ms: self.run.wall_ms,
+            cpu_ms: self.run.cpu_ms,
+            memory_bytes: self.run.memory_bytes,
+            pids: self.run.pids,
+            output_bytes: self.run.output_bytes,
+        }
+    }
+}
+
+impl LimitOptions {
+    /// The limits for a job that asks for these.
+    ///
+    /// # Errors
+    /// The first limit above its ceiling (or zero), in words for whoever submitted it.
+    pub fn grant(&self, ask: &LimitRequest) -> Result<Granted, String> {
+        let (d, c) = (&self.default, &self.ceiling);
+        Ok(Granted {
+            run: frames::Limits {
+                wall_ms: pick("wall_ms", ask.wall_ms, d.wall.as_millis(), c.wall.as_millis())?,
+                grace_ms: self.grace.as_millis().max(1),
+                cpu_ms: pick("cpu_ms", ask.cpu_ms, d.cpu.as_millis(), c.cpu.as_millis())?,
+                memory_bytes: pick("memory_bytes", ask.memory_bytes, d.memory.0, c.memory.0)?,
+                pids: pick("pids", ask.pids.map(u64::from), d.pids.into(), c.pids.into())? as u32,
+                output_bytes: pick("output_bytes", ask.output_bytes, d.output.0, c.output.0)?,
+            },
+            tool_ms: pick("tool_ms", ask.tool_ms, d.tool_wait.as_millis(), c.tool_wait.as_millis())?,
+        })
+    }
+
+    /// The ceilings, as the runner holds them too.
+    pub fn runner_ceiling(&self) -> frames::Limits {
+        let c = &self.ceiling;
+        frames::Limits {
+            wall_ms: c.wall.as_millis(),
+            grace_ms: self.grace.as_millis().max(1),
+            cpu_ms: c.cpu.as_millis(),
+            memory_bytes: c.memory.0,
+            pids: c.pids,
+            output_bytes: c.output.0,
+        }
+    }
+
+    pub(super) fn validate(&self) -> Result<(), (String, String)> {
+        let (d, c) = (&self.default, &self.ceiling);
+        for (key, default, ceiling) in [
+            ("wall", d.wall.as_millis(), c.wall.as_millis()),
+            ("cpu", d.cpu.as_millis(), c.cpu.as_millis()),
+            ("memory", d.memory.0, c.memory.0),
+            ("pids", d.pids.into(), c.pids.into()),
+            ("output", d.output.0, c.output.0),
+            ("tool_wait", d.tool_wait.as_millis(), c.tool_wait.as_millis()),
+        ] {
+            if default == 0 {
+                return Err((format!("default.{key}"), "must not be zero".into()));
+            }
+            if default > ceiling {
+                return Err((format!("default.{key}"), format!("is above limits.ceiling.{key}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn pick(name: &str, asked: Option<u64>, default: u64, ceiling: u64) -> Result<u64, String> {
+    match asked {
+        None => Ok(default),
+        Some(0) => Err(format!("limits.{name} is 0")),
+        Some(n) if n > ceiling => Err(format!("limits.{name} is {n}, and this pool allows at most {ceiling}")),
+        Some(n) => Ok(n),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_may_ask_for_less_and_up_to_the_ceiling() {
+        let options = LimitOptions::default();
+        let granted =
+            options.grant(&LimitRequest { wall_ms: Some(300_000), pids: Some(1), ..Default::default() }).unwrap();
+        assert_eq!((granted.run.wall_ms, granted.run.pids, granted.run.cpu_ms), (300_000, 1, 30_000));
+        let refused = options.grant(&LimitRequest { memory_bytes: Some(1 << 40), ..Default::default() }).unwrap_err();
+        assert!(refused.contains("memory_bytes") && refused.contains("at most"), "{refused}");
+    }
+}

@@ -1,0 +1,103 @@
+//! Clears away containers that dead workers left, and never another's that lives.
+//!
+//! A worker's containers end with it, so what is found here is rare: an engine that crashed, a runner that hung. A
+//! container is an orphan when its worker is of our fleet and not among those that the registry knows as alive, and stays
+//! so for a while; at once only where it does not run any more, or is an earlier boot's of this very worker.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::backend::Leftover;
+use crate::context::Context;
+
+/// Between sweeps.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// How long a worker must be missing before its running containers are removed.
+const MISSING_FOR: Duration = Duration::from_secs(120);
+
+/// Sweeps now and then until the worker drains.
+pub(crate) async fn run(ctx: &Context) {
+    let mut missing = Missing::default();
+    loop {
+        sweep(ctx, &mut missing).await;
+        tokio::select! {
+            () = tokio::time::sleep(EVERY) => {}
+            () = ctx.draining.cancelled() => return,
+        }
+    }
+}
+
+async fn sweep(ctx: &Context, missing: &mut Missing) {
+    let alive: BTreeSet<String> = match ctx.registry.workers().await {
+        Ok(workers) => workers.into_iter().map(|w| w.worker.to_string()).collect(),
+        // Without the registry nobody is known to be dead.
+        Err(_) => return,
+    };
+    let judge = Judge { fleet: &ctx.options.fleet, own: ctx.id.as_str(), alive: &alive, now: Instant::now() };
+    let mut seen: Vec<usize> = Vec::new();
+    for pool in ctx.pools.values() {
+        let backend = pool.backend();
+        let address = std::sync::Arc::as_ptr(backend).cast::<()>().addr();
+        if seen.contains(&address) {
+            continue;
+        }
+        seen.push(address);
+        match backend.sweep(&mut |leftover| judge.orphaned(leftover, missing)).await {
+            Ok(0) => {}
+            Ok(n) => tracing::info!(containers = n, "removed what dead workers left"),
+            Err(e) => tracing::debug!(error = %e, "can't look for what dead workers left"),
+        }
+    }
+    missing.0.retain(|worker, _| !alive.contains(worker));
+}
+
+/// Workers that are missing, and since when.
+#[derive(Default)]
+struct Missing(HashMap<String, Instant>);
+
+struct Judge<'a> {
+    fleet: &'a str,
+    own: &'a str,
+    alive: &'a BTreeSet<String>,
+    now: Instant,
+}
+
+impl Judge<'_> {
+    fn orphaned(&self, leftover: Leftover<'_>, missing: &mut Missing) -> bool {
+        let Leftover { fleet, worker, running } = leftover;
+        if fleet != self.fleet || worker == self.own || self.alive.contains(worker) {
+            return false;
+        }
+        let since = *missing.0.entry(worker.to_owned()).or_insert(self.now);
+        let name = |id: &str| id.rsplit_once('-').map(|(name, _)| name.to_owned());
+        name(worker) == name(self.own) || !running && since < self.now || self.now - since >= MISSING_FOR
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_dead_of_ones_own_fleet_are_cleared_away() {
+        let alive = BTreeSet::from(["b-1".to_owned(), "a-2".to_owned()]);
+        let mut missing = Missing::default();
+        let mut judge = |fleet: &str, worker: &str, running: bool| {
+            let judge = Judge { fleet: "f", own: "a-2", alive: &alive, now: Instant::now() };
+            judge.orphaned(Leftover { fleet, worker, running }, &mut missing)
+        };
+        assert!(!judge("f", "a-2", true), "our own");
+        assert!(!judge("f", "b-1", true), "a living worker's");
+        assert!(!judge("g", "c-1", false), "another fleet's");
+        assert!(judge("f", "a-1", true), "an earlier boot's of ours");
+        assert!(!judge("f", "c-1", true) && !judge("f", "d-1", false), "missing just now");
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert!(!judge("f", "c-1", true), "not for long enough");
+        assert!(judge("f", "d-1", false), "it does not even run");
+        tokio::time::advance(MISSING_FOR).await;
+        assert!(judge("f", "c-1", true));
+    }
+}

@@ -1,0 +1,237 @@
+//! From the runner's word about a run to the outcome that the client reads.
+
+use base64::Engine;
+use thermae_runner::frames::{CodeError, End, Exit};
+use thermae_schemas::{ErrorCode, ErrorInfo, MimeBundle, Outcome, SessionState, Status, Usage, WorkerId};
+
+use crate::options::Granted;
+
+/// What a run printed and displayed, byte for byte.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    /// Standard output.
+    pub stdout: Vec<u8>,
+    /// Standard error.
+    pub stderr: Vec<u8>,
+    /// What was displayed, in order.
+    pub displays: Vec<MimeBundle>,
+}
+
+/// What an outcome says besides how the run ended.
+#[derive(Debug)]
+pub(crate) struct About<'a> {
+    /// The limits that held.
+    pub limits: &'a Granted,
+    /// Where it ran.
+    pub worker: &'a WorkerId,
+    /// Tool calls that left the worker.
+    pub tool_calls: u32,
+    /// The session it ran in.
+    pub session: Option<SessionState>,
+}
+
+/// Makes the outcome of a run that the runner saw end.
+pub(crate) fn of_exit(exit: Exit, collected: Collected, about: About<'_>) -> Outcome {
+    let (status, error) = judge(&exit, about.limits);
+    let mut outcome = Outcome::new(status);
+    outcome.error = error;
+    match exit.end {
+        End::Exited { code } => outcome.exit_code = Some(code),
+        End::Raised => outcome.exit_code = Some(1),
+        End::Signaled { signal } => outcome.signal = Some(signal),
+        _ => {}
+    }
+    outcome.value = exit.value.and_then(|raw| serde_json::from_str(raw.get()).ok());
+    outcome.usage = Usage {
+        wall_ms: ms(exit.usage.wall_us),
+        cpu_ms: ms(exit.usage.cpu_us),
+        memory_bytes: exit.usage.memory_bytes,
+        output_bytes: exit.usage.output_bytes,
+        tool_calls: about.tool_calls,
+    };
+    fill(&mut outcome, collected, about);
+    outcome
+}
+
+/// Adds what is known of a run to an outcome that was decided otherwise (cancelled, lost).
+pub(crate) fn fill(outcome: &mut Outcome, collected: Collected, about: About<'_>) {
+    (outcome.stdout, outcome.stdout_base64) = text(collected.stdout);
+    (outcome.stderr, outcome.stderr_base64) = text(collected.stderr);
+    outcome.displays = collected.displays;
+    outcome.limits = Some(about.limits.used());
+    outcome.usage.tool_calls = about.tool_calls;
+    outcome.session = about.session;
+    outcome.worker = Some(about.worker.clone());
+}
+
+/// Bytes as text, and exactly where they are none.
+fn text(bytes: Vec<u8>) -> (String, Option<String>) {
+    match String::from_utf8(bytes) {
+        Ok(text) => (text, None),
+        Err(e) => {
+            let exact = base64::engine::general_purpose::STANDARD.encode(e.as_bytes());
+            (String::from_utf8_lossy(e.as_bytes()).into_owned(), Some(exact))
+        }
+    }
+}
+
+fn ms(us: u64) -> f64 {
+    us as f64 / 1000.0
+}
+
+fn judge(exit: &Exit, limits: &Granted) -> (Status, Option<ErrorInfo>) {
+    let error = |code, message: String| Some(with(ErrorInfo::new(code, message), exit.error.as_ref()));
+    let seconds = |ms: u64| ms as f64 / 1000.0;
+    let run = &limits.run;
+    match &exit.end {
+        End::Exited { code: 0 } => (Status::Succeeded, None),
+        End::Exited { code } => {
+            (Status::Failed, error(ErrorCode::CodeExited, format!("The code exited with status {code}.")))
+        }
+        End::Raised => {
+            let what = exit.error.as_ref().map_or_else(|| "an exception".to_owned(), headline);
+            (Status::Failed, error(ErrorCode::CodeRaised, format!("The code raised {what}")))
+        }
+        End::Signaled { signal } => {
+            let message = format!("Signal {signal} ({}) ended the code.", signal_name(*signal));
+            (Status::Failed, error(ErrorCode::CodeKilled, message))
+        }
+        End::TimedOut { limit, soft } if limit == "cpu" => {
+            let message = format!(
+                "The code used more than its {} s of CPU time and was {}. Make it do less, or raise limits.cpu_ms.",
+                seconds(run.cpu_ms),
+                if *soft { "interrupted" } else { "killed" }
+            );
+            (Status::TimedOut, error(ErrorCode::CpuTimeout, message))
+        }
+        End::TimedOut { soft, .. } => {
+            let message = format!(
+                "The code ran for more than its {} s and was {}. Make it do less, or raise limits.wall_ms.",
+                seconds(run.wall_ms),
+                if *soft { "interrupted" } else { "killed" }
+            );
+            (Status::TimedOut, error(ErrorCode::WallTimeout, message))
+        }
+        End::OutOfMemory => {
+            let message = format!(
+                "The code needed more than its {} MiB of memory. Make it hold less at once, or raise limits.memory_bytes.",
+                run.memory_bytes >> 20
+            );
+            (Status::OutOfMemory, error(ErrorCode::OutOfMemory, message))
+        }
+        End::OutputLimit => {
+            let message = format!(
+                "The code printed more than {} bytes; what came before is kept. Print less, or raise limits.output_bytes.",
+                run.output_bytes
+            );
+            (Status::OutputLimit, error(ErrorCode::OutputLimit, message))
+        }
+        End::Killed => (Status::Cancelled, error(ErrorCode::Cancelled, "The job was cancelled while it ran.".into())),
+        End::NoSession => {
+            let message = "The session is gone with its sandbox, and its variables with it. Nothing of this job ran.";
+            (Status::Rejected, error(ErrorCode::SessionLost, message.into()))
+        }
+        End::NotStarted { reason } => {
+            let message = format!("The sandbox could not be made: {reason}. Nothing of the code ran.");
+            (Status::Rejected, error(ErrorCode::SandboxFailed, message))
+        }
+    }
+}
+
+fn headline(error: &CodeError) -> String {
+    let first = error.message.lines().next().unwrap_or_default();
+    let first: String = first.chars().take(300).collect();
+    if first.is_empty() { format!("{}.", error.kind) } else { format!("{}: {first}", error.kind) }
+}
+
+fn with(mut info: ErrorInfo, error: Option<&CodeError>) -> ErrorInfo {
+    if let Some(error) = error {
+        info.exception = Some(error.kind.clone());
+        info.traceback = Some(error.traceback.clone());
+    }
+    info
+}
+
+/// The names of the signals that end code.
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        5 => "SIGTRAP",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        10 => "SIGUSR1",
+        11 => "SIGSEGV",
+        12 => "SIGUSR2",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        24 => "SIGXCPU",
+        25 => "SIGXFSZ",
+        31 => "SIGSYS: a forbidden system call",
+        _ => "unnamed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use thermae_runner::frames;
+    use thermae_schemas::LimitRequest;
+
+    use super::*;
+    use crate::options::LimitOptions;
+
+    fn outcome(end: End, stdout: &[u8]) -> Outcome {
+        let limits = LimitOptions::default().grant(&LimitRequest::default()).unwrap();
+        let worker = WorkerId::new("w").unwrap();
+        let exit = Exit {
+            end,
+            error: None,
+            value: None,
+            usage: frames::Usage { wall_us: 1500, ..Default::default() },
+            phases: BTreeMap::new(),
+            warm: true,
+        };
+        let about = About { limits: &limits, worker: &worker, tool_calls: 2, session: None };
+        of_exit(exit, Collected { stdout: stdout.to_vec(), ..Default::default() }, about)
+    }
+
+    #[test]
+    fn output_is_exact_to_the_byte() {
+        let clean = outcome(End::Exited { code: 0 }, "a\r\n\n\u{fffd}é".as_bytes());
+        assert_eq!((clean.stdout.as_str(), clean.stdout_base64), ("a\r\n\n\u{fffd}é", None));
+        let odd = outcome(End::Exited { code: 0 }, b"a\xff\0");
+        assert_eq!(odd.stdout, "a\u{fffd}\0");
+        assert_eq!(odd.stdout_base64.as_deref(), Some("Yf8A"));
+        assert_eq!((odd.usage.wall_ms, odd.usage.tool_calls), (1.5, 2));
+    }
+
+    #[test]
+    fn every_end_has_one_status_and_only_what_never_ran_is_safe_to_retry() {
+        let timed_out = |limit: &str| End::TimedOut { limit: limit.into(), soft: false };
+        for (end, status, code) in [
+            (End::Exited { code: 3 }, Status::Failed, ErrorCode::CodeExited),
+            (End::Raised, Status::Failed, ErrorCode::CodeRaised),
+            (End::Signaled { signal: 11 }, Status::Failed, ErrorCode::CodeKilled),
+            (timed_out("wall"), Status::TimedOut, ErrorCode::WallTimeout),
+            (timed_out("cpu"), Status::TimedOut, ErrorCode::CpuTimeout),
+            (End::OutOfMemory, Status::OutOfMemory, ErrorCode::OutOfMemory),
+            (End::OutputLimit, Status::OutputLimit, ErrorCode::OutputLimit),
+            (End::Killed, Status::Cancelled, ErrorCode::Cancelled),
+            (End::NoSession, Status::Rejected, ErrorCode::SessionLost),
+            (End::NotStarted { reason: "x".into() }, Status::Rejected, ErrorCode::SandboxFailed),
+        ] {
+            let made = outcome(end, b"");
+            let error = made.error.unwrap();
+            assert_eq!((made.status, error.code), (status, code));
+            assert_eq!(error.safe_to_retry, status == Status::Rejected, "{code:?}");
+        }
+        assert_eq!(outcome(End::Exited { code: 0 }, b"").error, None);
+    }
+}

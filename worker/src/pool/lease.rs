@@ -1,0 +1,116 @@
+//! A container on loan.
+
+use std::sync::Arc;
+
+use thermae_schemas::TenantName;
+use tokio::time::Instant;
+
+use super::{Member, Pool};
+use crate::conn::Conn;
+use crate::options::Reuse;
+
+/// A container on loan. Dropped after use without a word, it counts as broken and is removed.
+pub(crate) struct Held {
+    member: Option<Member>,
+    pool: Arc<Pool>,
+    tenant: TenantName,
+    used: bool,
+    session: bool,
+}
+
+impl Held {
+    pub(super) fn new(member: Member, pool: Arc<Pool>, tenant: &TenantName) -> Self {
+        Self { member: Some(member), pool, tenant: tenant.clone(), used: false, session: false }
+    }
+
+    /// Its connection; from now on it counts as used, and belongs to its tenant.
+    pub(crate) fn conn(&mut self) -> Arc<Conn> {
+        if !self.used {
+            self.used = true;
+            if let Some(member) = &mut self.member {
+                member.tenant = Some(self.tenant.clone());
+            }
+        }
+        match &self.member {
+            Some(member) => Arc::clone(&member.conn),
+            None => unreachable!("a container on loan is there until it is given back"),
+        }
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        self.member.as_ref().map_or("", |m| m.container.name())
+    }
+
+    /// Counts a job.
+    pub(crate) fn count_job(&mut self) {
+        if let Some(member) = &mut self.member {
+            member.jobs += 1;
+            member.used = Instant::now();
+        }
+    }
+
+    /// A session keeps it: it no longer counts as lent to a job.
+    pub(crate) fn keep_for_session(&mut self) {
+        if !self.session {
+            self.session = true;
+            let mut state = self.pool.state();
+            state.busy -= 1;
+            state.sessions += 1;
+            drop(state);
+            self.pool.wake.notify_one();
+        }
+    }
+
+    /// Gives it back for the next job, or retires it when its time has come.
+    pub(crate) fn give_back(mut self) {
+        let Some(member) = self.settle() else { return };
+        let options = &self.pool.options;
+        let retire = member.conn.closed().is_cancelled()
+            || self.pool.reuse(&member) == Reuse::Job
+            || member.jobs >= options.retire_after_jobs
+            || member.born.elapsed() >= options.retire_after.0;
+        if retire {
+            self.pool.destroy(member, "retired");
+        } else {
+            self.pool.place(member);
+        }
+    }
+
+    /// Removes it: it is not to be trusted any more, or a session ended.
+    pub(crate) fn discard(mut self, why: &'static str) {
+        if let Some(member) = self.settle() {
+            self.pool.destroy(member, why);
+        }
+    }
+
+    /// Takes the member back if it was never used; what counts it as lent stays.
+    pub(super) fn take_unused(&mut self) -> Option<Member> {
+        if self.used { None } else { self.member.take() }
+    }
+
+    fn settle(&mut self) -> Option<Member> {
+        let member = self.member.take()?;
+        let mut state = self.pool.state();
+        if self.session {
+            state.sessions -= 1;
+        } else {
+            state.busy -= 1;
+        }
+        Some(member)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let used = self.used;
+        if let Some(member) = self.settle() {
+            if used {
+                self.pool.metrics.quarantined.inc();
+                self.pool.destroy(member, "dropped in use");
+            } else {
+                self.pool.place(member);
+            }
+        }
+    }
+}

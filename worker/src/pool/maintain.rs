@@ -1,0 +1,174 @@
+//! The pool's background: makes containers, retires old ones, notices dead ones, backs off while the engine is down.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::{Condition, Member, Pool};
+use crate::backend::native::chain;
+use crate::backend::{Identity, setup};
+use crate::conn::{Conn, Pings};
+
+/// How often it looks by itself, without being woken.
+const TICK: Duration = Duration::from_secs(1);
+const BACKOFF: Duration = Duration::from_millis(200);
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
+
+impl Pool {
+    /// Keeps the pool filled until it is closed.
+    pub(crate) async fn run(self: Arc<Self>) {
+        loop {
+            self.tidy();
+            self.refill();
+            {
+                let s = self.state();
+                self.metrics.containers(s.idle.len(), s.busy, s.sessions, s.creating);
+            }
+            tokio::select! {
+                () = self.wake.notified() => {}
+                () = tokio::time::sleep(TICK) => {}
+                () = self.closed.cancelled() => return,
+            }
+        }
+    }
+
+    /// Removes idle members that died or whose time has come.
+    fn tidy(self: &Arc<Self>) {
+        let gone = {
+            let mut state = self.state();
+            let (gone, idle): (Vec<_>, Vec<_>) = std::mem::take(&mut state.idle)
+                .into_iter()
+                .partition(|m| m.conn.closed().is_cancelled() || m.born.elapsed() >= self.options.retire_after.0);
+            state.idle = idle;
+            gone
+        };
+        for member in gone {
+            if member.conn.closed().is_cancelled() {
+                tracing::warn!(pool = %self.name, container = member.container.name(), why = member.conn.why(), "an idle container died");
+                self.destroy(member, "it died");
+            } else {
+                self.destroy(member, "retired");
+            }
+        }
+    }
+
+    fn refill(self: &Arc<Self>) {
+        let mut evicted = Vec::new();
+        let create = {
+            let mut state = self.state();
+            if state.closed || state.retry_at.is_some_and(|at| Instant::now() < at) {
+                return;
+            }
+            let (slots, warm) = (self.options.slots() as usize, self.options.warm() as usize);
+            // While the engine fails, one attempt at a time is enough.
+            let parallel = if state.failures > 0 { 1 } else { self.options.create_parallel as usize };
+            let plan = state.plan(slots, warm, parallel);
+            evicted.extend((0..plan.evict).filter_map(|_| state.evict()));
+            state.creating += plan.create;
+            plan.create
+        };
+        evicted.into_iter().for_each(|member| self.destroy(member, "another tenant waits"));
+        for _ in 0..create {
+            let pool = Arc::clone(self);
+            self.tasks.spawn(async move {
+                let closed = pool.closed.clone();
+                let made = closed.run_until_cancelled(pool.make()).await;
+                pool.made(made);
+            });
+        }
+    }
+
+    /// Takes note of an attempt at making a container.
+    fn made(self: &Arc<Self>, made: Option<Result<Member, String>>) {
+        let mut state = self.state();
+        state.creating -= 1;
+        match made {
+            None => {}
+            Some(Ok(member)) => {
+                if state.failures > 0 {
+                    tracing::info!(pool = %self.name, "containers can be made again");
+                }
+                state.failures = 0;
+                state.retry_at = None;
+                drop(state);
+                self.condition.send_if_modified(|c| std::mem::replace(c, Condition::Ready) != Condition::Ready);
+                self.place(member);
+            }
+            Some(Err(why)) => {
+                self.metrics.creation_failures.inc();
+                state.failures += 1;
+                state.retry_at = Some(Instant::now() + MAX_BACKOFF.min(BACKOFF * 2u32.pow(state.failures.min(8))));
+                let (first, none_left) = (state.failures == 1, state.idle.is_empty() && state.busy == 0);
+                drop(state);
+                if first {
+                    tracing::warn!(pool = %self.name, error = why, "can't make a container; trying on");
+                }
+                if none_left {
+                    let now = Condition::Unhealthy(why);
+                    self.condition.send_if_modified(|c| std::mem::replace(c, now.clone()) != now);
+                }
+            }
+        }
+        self.wake.notify_one();
+    }
+
+    /// Makes one container and waits until its runner is ready.
+    async fn make(self: &Arc<Self>) -> Result<Member, String> {
+        let began = Instant::now();
+        let identity = Identity {
+            worker: self.worker.clone(),
+            fleet: self.fleet.clone(),
+            pool: self.name.clone(),
+            serial: self.next_serial(),
+        };
+        let within = self.options.create_within.0;
+        let create = self.backend.create(&identity, &self.options);
+        let made =
+            timeout(within * 2, create).await.map_err(|_| format!("not within {} ms", 2 * within.as_millis()))?;
+        let mut made = made.map_err(|e| chain(&e))?;
+        let pings = Pings { every: self.options.ping_every.0, within: self.options.ping_within.0 };
+        let conn = Conn::start(made.stream, &setup(&self.options, made.python), pings, &self.tasks);
+        match conn.ready(within).await {
+            Ok(ready) => {
+                for warning in &ready.warnings {
+                    self.warn_once(warning);
+                }
+                self.metrics.creations.observe(began.elapsed().as_secs_f64());
+                let now = Instant::now();
+                let conn = Arc::new(conn);
+                self.watch(&conn);
+                Ok(Member {
+                    conn,
+                    container: made.container,
+                    tenant: None,
+                    jobs: 0,
+                    born: now,
+                    used: now,
+                    nested: ready.nested,
+                })
+            }
+            Err(e) => {
+                drop(conn);
+                made.container.destroy().await;
+                Err(e.to_string())
+            }
+        }
+    }
+
+    /// Wakes the background when a container dies, so that it is replaced at once.
+    fn watch(self: &Arc<Self>, conn: &Conn) {
+        let (pool, closed) = (Arc::clone(self), conn.closed().clone());
+        self.tasks.spawn(async move {
+            closed.cancelled().await;
+            pool.wake.notify_one();
+        });
+    }
+
+    /// Every container of a pool warns of the same things.
+    fn warn_once(&self, warning: &str) {
+        if self.metrics.first_warning(warning) {
+            tracing::warn!(pool = %self.name, "{warning}");
+        }
+    }
+}

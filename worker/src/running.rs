@@ -1,0 +1,224 @@
+//! The jobs under way on this worker, and how long each may go on: the worker's half of the fence.
+//!
+//! A lease is counted on the worker's own monotonic clock from *before* the request that renewed it, so that it never
+//! outlasts the registry's. Past it the code is killed and nothing more is sent, whether or not the registry is there.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use thermae_backplane::registry::{Claim, JobKey};
+use thermae_schemas::{PoolName, RunningJob};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// The jobs under way.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Table(Arc<Mutex<HashMap<JobKey, Arc<Entry>>>>);
+
+/// One job under way.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// Which.
+    pub key: JobKey,
+    /// Its pool.
+    pub pool: PoolName,
+    /// The claim.
+    pub claim: Claim,
+    /// Cancelled when its client cancels it.
+    pub cancel: CancellationToken,
+    /// Whether the claim stands: only then heartbeats speak of it.
+    started: AtomicBool,
+    lease: watch::Sender<Lease>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lease {
+    Until(Instant),
+    Revoked,
+}
+
+/// Why a lease no longer holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LeaseLost {
+    /// The registry says that the claim no longer stands.
+    Revoked,
+    /// No heartbeat arrived in time.
+    Passed,
+}
+
+impl LeaseLost {
+    /// For metrics and logs.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Revoked => "revoked",
+            Self::Passed => "passed",
+        }
+    }
+}
+
+impl Table {
+    fn jobs(&self) -> MutexGuard<'_, HashMap<JobKey, Arc<Entry>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a job that is about to claim its start. `None` if a copy of it is under way here already.
+    pub(crate) fn enter(&self, key: &JobKey, pool: &PoolName, claim: Claim) -> Option<Guard> {
+        let entry = Arc::new(Entry {
+            key: key.clone(),
+            pool: pool.clone(),
+            claim,
+            cancel: CancellationToken::new(),
+            started: AtomicBool::new(false),
+            lease: watch::Sender::new(Lease::Until(Instant::now())),
+        });
+        match self.jobs().entry(key.clone()) {
+            std::collections::hash_map::Entry::Occupied(_) => None,
+            std::collections::hash_map::Entry::Vacant(slot) => {
+                slot.insert(Arc::clone(&entry));
+                Some(Guard { table: self.clone(), entry })
+            }
+        }
+    }
+
+    /// Those whose claim stands, for a heartbeat.
+    pub(crate) fn started(&self) -> Vec<Arc<Entry>> {
+        self.jobs().values().filter(|e| e.started.load(Ordering::Acquire)).cloned().collect()
+    }
+
+    /// How many are under way.
+    pub(crate) fn len(&self) -> usize {
+        self.jobs().len()
+    }
+
+    /// Cancels a job, if it is here.
+    pub(crate) fn cancel(&self, key: &JobKey) -> bool {
+        self.jobs().get(key).inspect(|e| e.cancel.cancel()).is_some()
+    }
+}
+
+impl Entry {
+    /// The claim stands until then, unless it is renewed.
+    pub(crate) fn stands_until(&self, until: Instant) {
+        self.lease.send_if_modified(|lease| match lease {
+            Lease::Until(now) if until > *now => {
+                *now = until;
+                true
+            }
+            _ => false,
+        });
+        self.started.store(true, Ordering::Release);
+    }
+
+    /// The claim no longer stands.
+    pub(crate) fn revoke(&self) {
+        self.lease.send_replace(Lease::Revoked);
+    }
+
+    /// Whether it holds at this moment: asked before anything is sent for the job.
+    pub(crate) fn check(&self) -> Result<(), LeaseLost> {
+        match *self.lease.borrow() {
+            Lease::Until(at) if Instant::now() < at => Ok(()),
+            Lease::Until(_) => Err(LeaseLost::Passed),
+            Lease::Revoked => Err(LeaseLost::Revoked),
+        }
+    }
+
+    /// Waits until it no longer holds.
+    pub(crate) async fn lost(&self) -> LeaseLost {
+        let mut lease = self.lease.subscribe();
+        loop {
+            let now = *lease.borrow_and_update();
+            let Lease::Until(at) = now else { return LeaseLost::Revoked };
+            tokio::select! {
+                () = tokio::time::sleep_until(at) => return LeaseLost::Passed,
+                _ = lease.changed() => {}
+            }
+        }
+    }
+
+    /// As a heartbeat says it.
+    pub(crate) fn announce(&self) -> RunningJob {
+        RunningJob {
+            tenant: self.key.tenant.clone(),
+            job: self.key.job.clone(),
+            attempt: self.claim.attempt,
+            nonce: self.claim.nonce.clone(),
+            pool: self.pool.clone(),
+        }
+    }
+}
+
+/// Keeps a job in the table.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    table: Table,
+    entry: Arc<Entry>,
+}
+
+impl std::ops::Deref for Guard {
+    type Target = Entry;
+    fn deref(&self) -> &Entry {
+        &self.entry
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.table.jobs().remove(&self.entry.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use thermae_schemas::{JobId, TenantName, WorkerId};
+
+    use super::*;
+
+    fn enter(table: &Table) -> Option<Guard> {
+        let key = JobKey::new(TenantName::new("acme").unwrap(), JobId::new("j").unwrap());
+        let claim = Claim { attempt: 1, owner: WorkerId::new("w").unwrap(), nonce: "n".into() };
+        table.enter(&key, &PoolName::new("default").unwrap(), claim)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_is_renewed_holds_and_one_that_is_not_passes() {
+        let table = Table::default();
+        let job = enter(&table).unwrap();
+        let began = Instant::now();
+        job.stands_until(began + Duration::from_secs(15));
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        job.stands_until(began + Duration::from_secs(25));
+        assert_eq!(job.check(), Ok(()));
+        assert_eq!(job.lost().await, LeaseLost::Passed);
+        assert_eq!(began.elapsed(), Duration::from_secs(25));
+        assert_eq!(job.check(), Err(LeaseLost::Passed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_answer_never_shortens_a_lease_nor_revives_a_revoked_one() {
+        let table = Table::default();
+        let job = enter(&table).unwrap();
+        let now = Instant::now();
+        job.stands_until(now + Duration::from_secs(15));
+        job.stands_until(now + Duration::from_secs(5));
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert_eq!(job.check(), Ok(()));
+        job.revoke();
+        job.stands_until(now + Duration::from_secs(60));
+        assert_eq!(job.lost().await, LeaseLost::Revoked);
+    }
+
+    #[test]
+    fn a_job_is_under_way_once() {
+        let table = Table::default();
+        let first = enter(&table);
+        assert!(first.is_some() && enter(&table).is_none());
+        assert!(table.started().is_empty(), "it has not started");
+        drop(first);
+        assert!(table.len() == 0 && enter(&table).is_some());
+    }
+}

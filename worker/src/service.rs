@@ -1,0 +1,348 @@
+//! The worker as a whole: made from options, run until it is told to drain, and then gone without a trace.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use thermae_backplane::bus::SharedBus;
+use thermae_backplane::registry::SharedRegistry;
+use thermae_schemas::{PoolName, WorkerId, WorkerState};
+use thermae_service::health::{self, Health};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::backend::docker::Docker;
+use crate::backend::native::Native;
+use crate::backend::{self, Backend, SocketDir};
+use crate::consume;
+use crate::context::Context;
+use crate::heartbeat::Heart;
+use crate::metrics::Metrics;
+use crate::options::{BackendKind, Invalid, Options};
+use crate::orphans;
+use crate::pool::{Condition, Owner, Pool};
+use crate::running::Table;
+use crate::sessions::Sessions;
+use crate::tools::Outstanding;
+
+/// After the drain's grace: how long the killing of what still runs may take, outcomes recorded and published.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// Then: how long the end of sessions, containers and connections may take.
+const CLOSING: Duration = Duration::from_secs(10);
+
+/// What keeps a worker from being made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An option can't be used.
+    #[error("the worker's options can't be used")]
+    Options(#[from] Invalid),
+    /// A backend can't be set up.
+    #[error("the pool {pool} can't be set up")]
+    Backend {
+        /// Which pool.
+        pool: PoolName,
+        /// Why.
+        #[source]
+        source: backend::Error,
+    },
+    /// The directory for sockets can't be made.
+    #[error("the directory for the containers' sockets can't be made")]
+    Sockets(#[source] std::io::Error),
+    /// A metric is registered already.
+    #[error("the metrics can't be registered")]
+    Metrics(#[from] prometheus::Error),
+}
+
+/// A worker.
+pub struct Service {
+    ctx: Arc<Context>,
+    sockets: SocketDir,
+    tasks: TaskTracker,
+    state: watch::Sender<WorkerState>,
+    bus: health::Condition,
+    registry: health::Condition,
+    pools: health::Condition,
+}
+
+impl Service {
+    /// A worker of this process. Nothing is done yet.
+    ///
+    /// # Errors
+    /// The options can't be used on this machine.
+    pub fn new(
+        options: Options,
+        bus: SharedBus,
+        registry: SharedRegistry,
+        metrics: &prometheus::Registry,
+        health: Health,
+    ) -> Result<Self, Error> {
+        Self::with_backends(options, bus, registry, metrics, health, None)
+    }
+
+    /// As [`Service::new`], with every pool on this backend.
+    ///
+    /// # Errors
+    /// As [`Service::new`].
+    pub fn with_backends(
+        options: Options,
+        bus: SharedBus,
+        registry: SharedRegistry,
+        metrics: &prometheus::Registry,
+        health: Health,
+        backend: Option<Arc<dyn Backend>>,
+    ) -> Result<Self, Error> {
+        options.validate()?;
+        let metrics = Metrics::new(metrics)?;
+        let id = WorkerId::boot(options.name.as_deref().unwrap_or(&host_name()));
+        let sockets = SocketDir::open(options.socket_dir.as_deref(), id.as_str()).map_err(Error::Sockets)?;
+        let tasks = TaskTracker::new();
+        let owner = Owner {
+            worker: id.clone(),
+            fleet: options.fleet.clone(),
+            serial: Arc::new(AtomicU64::new(1)),
+            tasks: tasks.clone(),
+        };
+        let mut backends =
+            Backends { options: &options, sockets: &sockets, tasks: &tasks, given: backend, made: [None, None] };
+        let mut pools = BTreeMap::new();
+        for (name, pool) in &options.pools {
+            let backend = backends.get(pool.backend).map_err(|source| Error::Backend { pool: name.clone(), source })?;
+            pools.insert(name.clone(), Pool::new(name.clone(), pool.clone(), backend, owner.clone(), &metrics));
+        }
+        let ctx = Arc::new(Context {
+            id,
+            bus,
+            registry,
+            metrics,
+            table: Table::default(),
+            calls: Outstanding::default(),
+            pools,
+            draining: CancellationToken::new(),
+            stop: CancellationToken::new(),
+            abort: CancellationToken::new(),
+            options,
+        });
+        Ok(Self {
+            ctx,
+            sockets,
+            tasks,
+            state: watch::Sender::new(WorkerState::Starting),
+            bus: health.condition("bus"),
+            registry: health.condition("registry"),
+            pools: health.condition("pools"),
+        })
+    }
+
+    /// The worker's id.
+    pub fn id(&self) -> &WorkerId {
+        &self.ctx.id
+    }
+
+    /// Runs until `drain` is cancelled and everything is given back, ended and cleared away.
+    ///
+    /// # Errors
+    /// None yet: what fails at run time is tried again, and shows in the readiness conditions.
+    pub async fn run(self, drain: CancellationToken) -> Result<(), Error> {
+        let ctx = &self.ctx;
+        tracing::info!(worker = %ctx.id, version = env!("CARGO_PKG_VERSION"), "the worker starts");
+        let late = CancellationToken::new();
+        let (sessions_tasks, services) = (TaskTracker::new(), TaskTracker::new());
+        let sessions = Sessions::new(Arc::clone(ctx), sessions_tasks.clone());
+        let beats = watch::Sender::new(0);
+        let beat_now = Arc::new(Notify::new());
+        let heart = Heart {
+            ctx: Arc::clone(ctx),
+            sessions: Arc::clone(&sessions),
+            state: self.state.subscribe(),
+            beats: beats.clone(),
+            now: Arc::clone(&beat_now),
+            condition: self.registry.clone(),
+        };
+        services.spawn(heart.run(late.clone()));
+        for pool in ctx.pools.values() {
+            services.spawn(Arc::clone(pool).run());
+        }
+        services.spawn({
+            let (ctx, state, condition) = (Arc::clone(ctx), self.state.clone(), self.pools.clone());
+            async move { watch_pools(&ctx, &state, &condition).await }
+        });
+        let declared = drain.run_until_cancelled(self.declare()).await;
+        if declared.is_some() {
+            services.spawn({
+                let ctx = Arc::clone(ctx);
+                async move { orphans::run(&ctx).await }
+            });
+            services.spawn({
+                let (ctx, bus, late) = (Arc::clone(ctx), self.bus.clone(), late.clone());
+                async move { watch_bus(&ctx, &bus, late).await }
+            });
+            services.spawn(consume::control_queue(Arc::clone(ctx), late.clone()));
+            services.spawn(consume::calls_queue(Arc::clone(ctx), late.clone()));
+            let jobs = TaskTracker::new();
+            for pool in ctx.pools.values() {
+                jobs.spawn(consume::pool_queue(Arc::clone(ctx), Arc::clone(pool)));
+            }
+            jobs.spawn(consume::worker_queue(Arc::clone(ctx), Arc::clone(&sessions), sessions_tasks.clone()));
+            drain.cancelled().await;
+            self.drain(&jobs, &sessions_tasks).await;
+        }
+        self.close(&late, &services).await;
+        Ok(())
+    }
+
+    /// Makes sure of the worker's queues, however long the broker takes to come.
+    async fn declare(&self) {
+        let mut said = false;
+        while let Err(e) = consume::declare(&self.ctx).await {
+            self.bus.not_ready(e.to_string());
+            if !std::mem::replace(&mut said, true) {
+                tracing::warn!(error = %e, "waiting for the bus");
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        self.bus.ready();
+    }
+
+    /// Stops pulling, gives back what has not started, lets the rest end, and ends by force what does not.
+    async fn drain(&self, jobs: &TaskTracker, sessions: &TaskTracker) {
+        let ctx = &self.ctx;
+        tracing::info!(running = ctx.table.len(), grace_ms = ctx.options.drain_grace.as_millis(), "the worker drains");
+        self.state.send_replace(WorkerState::Draining);
+        self.pools.not_ready("draining");
+        ctx.draining.cancel();
+        jobs.close();
+        sessions.close();
+        let all = async {
+            sessions.wait().await;
+            jobs.wait().await;
+        };
+        tokio::pin!(all);
+        if tokio::time::timeout(ctx.options.drain_grace.0, &mut all).await.is_ok() {
+            return;
+        }
+        tracing::warn!(running = ctx.table.len(), "the grace is over; what still runs is ended");
+        ctx.stop.cancel();
+        if tokio::time::timeout(LAST_WORDS, &mut all).await.is_ok() {
+            return;
+        }
+        tracing::error!(
+            running = ctx.table.len(),
+            "giving up; the fleet decides about what is left when its leases pass"
+        );
+        ctx.abort.cancel();
+        let _ = tokio::time::timeout(Duration::from_secs(1), &mut all).await;
+    }
+
+    /// Says goodbye, removes every container, ends every task.
+    async fn close(&self, late: &CancellationToken, services: &TaskTracker) {
+        let ctx = &self.ctx;
+        ctx.draining.cancel();
+        late.cancel();
+        ctx.pools.values().for_each(Pool::close);
+        let goodbye = async {
+            if let Err(e) = ctx.registry.leave(&ctx.id).await {
+                tracing::warn!(error = %e, "the registry can't be told; it will notice");
+            }
+        };
+        services.close();
+        self.tasks.close();
+        let end = async {
+            services.wait().await;
+            goodbye.await;
+            self.tasks.wait().await;
+        };
+        if tokio::time::timeout(CLOSING, end).await.is_err() {
+            tracing::error!("containers could not all be removed; the next worker on this host will");
+        }
+        self.sockets.remove();
+        tracing::info!(worker = %ctx.id, "the worker ended");
+    }
+}
+
+/// Makes each backend once.
+struct Backends<'a> {
+    options: &'a Options,
+    sockets: &'a SocketDir,
+    tasks: &'a TaskTracker,
+    given: Option<Arc<dyn Backend>>,
+    made: [Option<Arc<dyn Backend>>; 2],
+}
+
+impl Backends<'_> {
+    fn get(&mut self, kind: BackendKind) -> Result<Arc<dyn Backend>, backend::Error> {
+        if let Some(given) = &self.given {
+            return Ok(Arc::clone(given));
+        }
+        let slot = &mut self.made[kind as usize];
+        if let Some(made) = slot {
+            return Ok(Arc::clone(made));
+        }
+        let made: Arc<dyn Backend> = match kind {
+            BackendKind::Docker => Arc::new(Docker::new(&self.options.docker, self.sockets.clone())?),
+            BackendKind::Native => {
+                Arc::new(Native::new(&self.options.native, self.sockets.clone(), self.tasks.clone())?)
+            }
+        };
+        Ok(Arc::clone(slot.insert(made)))
+    }
+}
+
+/// Keeps the worker's state and the readiness condition in step with its pools.
+async fn watch_pools(ctx: &Context, state: &watch::Sender<WorkerState>, condition: &health::Condition) {
+    let mut pools: Vec<_> = ctx.pools.values().map(|p| (p.name().clone(), p.condition())).collect();
+    loop {
+        let mut problems = Vec::new();
+        let (mut any, mut unhealthy) = (false, false);
+        for (name, pool) in &mut pools {
+            match &*pool.borrow_and_update() {
+                Condition::Ready => any = true,
+                Condition::Starting => {
+                    problems.push(format!("{name}: making its first container"));
+                }
+                Condition::Unhealthy(why) => {
+                    unhealthy = true;
+                    problems.push(format!("{name}: {why}"));
+                }
+            }
+        }
+        if ctx.draining.is_cancelled() {
+            return;
+        }
+        let now = match (any, unhealthy) {
+            (true, _) => WorkerState::Ready,
+            (_, true) => WorkerState::Unhealthy,
+            _ => WorkerState::Starting,
+        };
+        if problems.is_empty() {
+            condition.ready();
+        } else {
+            condition.not_ready(problems.join("; "));
+        }
+        state.send_if_modified(|s| *s != WorkerState::Draining && std::mem::replace(s, now) != now);
+        let changed = futures::future::select_all(pools.iter_mut().map(|(_, pool)| Box::pin(pool.changed())));
+        if ctx.draining.run_until_cancelled(changed).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Keeps the readiness condition in step with the bus's connection.
+async fn watch_bus(ctx: &Context, condition: &health::Condition, end: CancellationToken) {
+    loop {
+        if ctx.bus.is_connected() {
+            condition.ready();
+        } else {
+            condition.not_ready("not connected");
+        }
+        if end.run_until_cancelled(tokio::time::sleep(Duration::from_millis(500))).await.is_none() {
+            return;
+        }
+    }
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

@@ -1,0 +1,171 @@
+//! The life of one session.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thermae_backplane::registry::Gone;
+use thermae_runner::frames::End;
+use thermae_schemas::SessionState;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use super::queue::{Next, Waiting};
+use super::{Session, Sessions};
+use crate::attempt::{Ended, Place, Ran, claim, conclude, prepare, reject, requeue, run_code, span, to_resolve};
+use crate::conn::Conn;
+use crate::metrics::Phase;
+use crate::pool::Held;
+
+/// How long a job may wait for its session before its delivery is handed on: the broker's own patience is 30 minutes.
+const WAIT_AT_MOST: Duration = Duration::from_secs(20 * 60);
+
+/// A session's sandbox, once its first job has made it.
+struct Home {
+    held: Held,
+    conn: Arc<Conn>,
+    /// Whether a job has made the session in it.
+    made: bool,
+}
+
+/// How a session's job went, for the session.
+enum Went {
+    /// The session lives, if it was made.
+    On,
+    /// It is no more.
+    Over,
+}
+
+impl Sessions {
+    /// Runs a session's jobs until it ends.
+    pub(super) async fn drive(self: Arc<Self>, session: Arc<Session>) {
+        let mut home: Option<Home> = None;
+        let gone = loop {
+            for old in session.queue.take_old(WAIT_AT_MOST) {
+                to_resolve(&self.ctx, &old.delivery, "waited_long").await;
+            }
+            let idle = session.pool.options().session_idle.0;
+            let next = tokio::select! {
+                biased;
+                () = self.ctx.draining.cancelled() => break Gone::Lost,
+                () = died(home.as_ref()) => break Gone::Lost,
+                next = session.queue.next(idle) => next,
+            };
+            let job = match next {
+                Next::Expired => break Gone::Expired,
+                Next::Job(job) => job,
+            };
+            let span = span(&job.work);
+            let went = self.job(&session, &mut home, &job).instrument(span).await;
+            session.queue.ended();
+            match went {
+                Went::Over => break Gone::Lost,
+                // Its first job never ran: nothing was made, and its name is free for whoever comes next.
+                Went::On if home.is_none() => break Gone::Closed,
+                Went::On => {}
+            }
+        };
+        self.close(&session, home, gone).await;
+    }
+
+    async fn close(&self, session: &Session, home: Option<Home>, gone: Gone) {
+        let waiting = session.queue.close();
+        {
+            let mut state = self.state();
+            // One that gave way to another is off the table already, and a new one may bear its name.
+            if state.held.get(&session.key).is_some_and(|s| std::ptr::eq(&**s, session)) {
+                self.forget(&mut state, &session.key, gone);
+            }
+        }
+        if let Some(home) = home {
+            home.held.discard("its session ended");
+        }
+        tracing::debug!(session = %session.key.1, ?gone, "a session ended");
+        self.end(&session.key, gone).await;
+        for job in waiting {
+            let span = span(&job.work);
+            self.turn_away(&job.delivery, &job.work, gone).instrument(span).await;
+        }
+    }
+
+    async fn job(&self, session: &Session, home: &mut Option<Home>, job: &Waiting) -> Went {
+        let (ctx, Waiting { work, delivery, .. }) = (&self.ctx, job);
+        let began = Instant::now();
+        let mut prepared = match prepare(work, session.pool.options()) {
+            Ok(prepared) => prepared,
+            Err(outcome) => {
+                reject(ctx, delivery, work, outcome).await;
+                return Went::On;
+            }
+        };
+        let seat = async {
+            let permit = Arc::clone(session.pool.slots()).acquire_owned().await.ok()?;
+            if home.is_none() {
+                let (mut held, warmth) = session.pool.acquire(&work.key.tenant).await.ok()?;
+                ctx.metrics.acquired(&work.job.pool, warmth);
+                held.keep_for_session();
+                *home = Some(Home { conn: held.conn(), held, made: false });
+            }
+            Some(permit)
+        };
+        let seated = tokio::select! {
+            biased;
+            permit = seat => permit,
+            () = ctx.draining.cancelled() => None,
+        };
+        let (Some(permit), Some(home_now)) = (seated, home.as_mut()) else {
+            requeue(ctx, delivery, "no_container").await;
+            return Went::On;
+        };
+        ctx.metrics.phase(&work.job.pool, Phase::Acquire, began.elapsed().as_secs_f64());
+        let fresh = !home_now.made;
+        let Some(guard) = claim(ctx, delivery, work).await else {
+            return self.unclaimed(home);
+        };
+        home_now.made = true;
+        home_now.held.count_job();
+        let place = Place::Session { name: session.key.1.clone(), create: fresh };
+        let ran = run_code(ctx, work, &guard, &mut prepared, &home_now.conn, place).await;
+        let alive = lives(&ran, home_now.conn.session_closed());
+        drop(permit);
+        let state = SessionState { id: session.key.1.clone(), fresh, alive };
+        conclude(ctx, delivery, work, guard, ran, &prepared.limits, Some(state)).await;
+        if alive { Went::On } else { Went::Over }
+    }
+
+    /// The job must not run here. A container that was taken for a first job goes back, unused in effect.
+    fn unclaimed(&self, home: &mut Option<Home>) -> Went {
+        if home.as_ref().is_some_and(|h| !h.made)
+            && let Some(home) = home.take()
+        {
+            home.held.discard("its session was never made");
+        }
+        Went::On
+    }
+}
+
+/// Waits until the session's sandbox is dead.
+async fn died(home: Option<&Home>) {
+    match home {
+        Some(home) => {
+            let (closed, session): (&CancellationToken, _) = (home.conn.closed(), home.conn.session_closed());
+            tokio::select! {
+                () = closed.cancelled() => {}
+                () = session.cancelled() => {}
+            }
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether the session goes on after a run that ended so.
+fn lives(ran: &Ran, closed: &CancellationToken) -> bool {
+    let over = match &ran.ended {
+        Ended::Exit(exit) => match &exit.end {
+            End::Exited { .. } | End::Raised | End::OutOfMemory | End::OutputLimit => false,
+            End::TimedOut { soft, .. } => !soft,
+            End::Signaled { .. } | End::Killed | End::NoSession | End::NotStarted { .. } => true,
+        },
+        _ => true,
+    };
+    ran.usable && !over && !closed.is_cancelled()
+}

@@ -1,0 +1,198 @@
+//! Sessions: each holds a container of its own, and runs its jobs one after the other, in the order in which they came.
+//!
+//! A session that idles holds no slot. It ends when it has idled too long, when its sandbox dies, when the worker drains,
+//! or when its tenant wants one more than the pool may hold. Whatever ended it is said to the registry, and to the jobs
+//! that still wait for it: never is one silently replaced by an empty one.
+
+mod drive;
+mod queue;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use thermae_backplane::bus::Delivery;
+use thermae_backplane::registry::Gone;
+use thermae_schemas::{ErrorCode, IfGone, Outcome, SessionHeld, SessionName, TenantName};
+use tokio_util::task::TaskTracker;
+use tracing::Instrument;
+
+use crate::attempt::{reject, span, to_resolve};
+use crate::context::Context;
+use crate::pool::Pool;
+use crate::work::Work;
+use queue::Queue;
+
+/// Ended sessions that are remembered, so that a job on its way to one hears why.
+const REMEMBERED: usize = 1024;
+
+/// A session's full name.
+type Key = (TenantName, SessionName);
+
+/// The sessions of this worker.
+pub(crate) struct Sessions {
+    ctx: Arc<Context>,
+    tasks: TaskTracker,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    held: HashMap<Key, Arc<Session>>,
+    ended: VecDeque<(Key, Gone)>,
+}
+
+/// One session.
+struct Session {
+    key: Key,
+    pool: Arc<Pool>,
+    queue: Queue,
+}
+
+impl Sessions {
+    /// None yet. Their tasks run on `tasks`.
+    pub(crate) fn new(ctx: Arc<Context>, tasks: TaskTracker) -> Arc<Self> {
+        Arc::new(Self { ctx, tasks, state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As heartbeats say it.
+    pub(crate) fn held(&self) -> Vec<SessionHeld> {
+        let state = self.state();
+        let held = state.held.values().map(|s| SessionHeld {
+            tenant: s.key.0.clone(),
+            session: s.key.1.clone(),
+            pool: s.pool.name().clone(),
+            expires_in_ms: s.queue.expires_in(s.pool.options().session_idle.0).as_millis() as u64,
+        });
+        held.collect()
+    }
+
+    /// Takes a session's job: puts it behind those that the session has, makes the session if it may be made, or turns the
+    /// job away. Jobs of one session must come here in their order.
+    pub(crate) fn submit(self: &Arc<Self>, name: SessionName, work: Work, delivery: Delivery) {
+        let key = (work.key.tenant.clone(), name);
+        let mut state = self.state();
+        let (work, delivery) = match state.held.get(&key) {
+            Some(session) => match session.queue.push(work, delivery) {
+                Ok(()) => return,
+                Err(back) => *back,
+            },
+            None => (work, delivery),
+        };
+        let refusal = if work.create_session { self.make_room(&mut state, &work) } else { Err(None) };
+        match refusal {
+            Ok(pool) => {
+                let session = Arc::new(Session { key: key.clone(), pool, queue: Queue::new() });
+                drop(session.queue.push(work, delivery));
+                state.ended.retain(|(k, _)| *k != key);
+                state.held.insert(key, Arc::clone(&session));
+                self.ctx.metrics.sessions.set(state.held.len() as i64);
+                drop(state);
+                let sessions = Arc::clone(self);
+                self.tasks.spawn(async move { sessions.drive(session).await });
+            }
+            Err(outcome) => {
+                let gone = state.ended.iter().find(|(k, _)| *k == key).map_or(Gone::Lost, |(_, gone)| *gone);
+                drop(state);
+                let sessions = Arc::clone(self);
+                self.tasks.spawn(async move { sessions.refuse(key, work, delivery, outcome, gone).await });
+            }
+        }
+    }
+
+    /// Room for one more session of the job's tenant; at the bound, one of its own that idles is ended for it.
+    #[allow(clippy::result_large_err, reason = "made once per session that is turned away")]
+    fn make_room(&self, state: &mut State, work: &Work) -> Result<Arc<Pool>, Option<Outcome>> {
+        let Some(pool) = self.ctx.pool(&work.job.pool) else {
+            let message = format!("This worker serves no pool {}.", work.job.pool);
+            return Err(Some(Outcome::rejected(ErrorCode::UnknownPool, message)));
+        };
+        let max = pool.options().max_sessions as usize;
+        let of_pool = || state.held.values().filter(|s| Arc::ptr_eq(&s.pool, pool));
+        if of_pool().count() >= max {
+            let own = of_pool().filter(|s| s.key.0 == work.key.tenant);
+            let oldest = own.filter_map(|s| Some((s.queue.idle_since()?, s))).min_by_key(|(since, _)| *since);
+            match oldest {
+                Some((_, session)) if session.queue.evict() => {
+                    let key = session.key.clone();
+                    self.forget(state, &key, Gone::Expired);
+                }
+                _ => {
+                    let message = format!(
+                        "This worker holds as many sessions as it may ({max}), and none of this tenant's is idle. \
+                         Try again when one has ended."
+                    );
+                    return Err(Some(Outcome::rejected(ErrorCode::SessionLimit, message)));
+                }
+            }
+        }
+        Ok(Arc::clone(pool))
+    }
+
+    /// Takes a session off the table; its own task ends it.
+    fn forget(&self, state: &mut State, key: &Key, gone: Gone) {
+        state.held.remove(key);
+        if state.ended.len() == REMEMBERED {
+            state.ended.pop_front();
+        }
+        state.ended.push_back((key.clone(), gone));
+        self.ctx.metrics.sessions.set(state.held.len() as i64);
+        let why = match gone {
+            Gone::Expired => "expired",
+            Gone::Lost => "lost",
+            Gone::Closed => "closed",
+        };
+        self.ctx.metrics.sessions_ended.with_label_values(&[why]).inc();
+    }
+
+    /// Says to the registry that a session is no more.
+    async fn end(&self, key: &Key, gone: Gone) {
+        let (ctx, id) = (&self.ctx, &self.ctx.id);
+        let ended = ctx.insist("end session", || ctx.registry.end_session(&key.0, &key.1, id, gone)).await;
+        if let Some(Err(e)) = ended {
+            tracing::error!(session = %key.1, error = %e, "the session's end can't be recorded");
+        }
+    }
+
+    async fn refuse(&self, key: Key, work: Work, delivery: Delivery, outcome: Option<Outcome>, gone: Gone) {
+        let span = span(&work);
+        async {
+            match outcome {
+                Some(outcome) => {
+                    // It was placed here and never made: its name is free again.
+                    self.end(&key, Gone::Closed).await;
+                    reject(&self.ctx, &delivery, &work, outcome).await;
+                }
+                None => {
+                    self.end(&key, gone).await;
+                    self.turn_away(&delivery, &work, gone).await;
+                }
+            }
+        }
+        .instrument(span)
+        .await;
+    }
+
+    /// Answers a job whose session is no more.
+    async fn turn_away(&self, delivery: &Delivery, work: &Work, gone: Gone) {
+        let anew = work.job.session.as_ref().is_some_and(|s| s.if_gone == IfGone::New);
+        if anew || gone == Gone::Closed {
+            // A scheduler places it anew; this worker may not, or there might be two of one name.
+            return to_resolve(&self.ctx, delivery, "session_gone").await;
+        }
+        let outcome = match gone {
+            Gone::Expired => Outcome::rejected(
+                ErrorCode::SessionExpired,
+                "The session was idle for too long and was closed; its variables are gone. Nothing of this job ran.",
+            ),
+            _ => Outcome::rejected(
+                ErrorCode::SessionLost,
+                "The session was lost with its sandbox; its variables are gone. Nothing of this job ran.",
+            ),
+        };
+        reject(&self.ctx, delivery, work, outcome).await;
+    }
+}

@@ -1,0 +1,131 @@
+//! The jobs that wait for one session, and what it does at this moment.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use thermae_backplane::bus::Delivery;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::work::Work;
+
+/// A job that waits.
+pub(super) struct Waiting {
+    pub(super) work: Work,
+    pub(super) delivery: Delivery,
+    pub(super) since: Instant,
+}
+
+/// The jobs that wait.
+pub(super) struct Queue {
+    state: Mutex<State>,
+    wake: Notify,
+}
+
+struct State {
+    jobs: VecDeque<Waiting>,
+    running: bool,
+    /// When the last job ended.
+    idle_since: Instant,
+    closed: bool,
+}
+
+/// What a session does next.
+pub(super) enum Next {
+    /// Run this.
+    Job(Box<Waiting>),
+    /// It has idled for too long, or gives way to another of its tenant's.
+    Expired,
+}
+
+impl Queue {
+    pub(super) fn new() -> Self {
+        let state = State { jobs: VecDeque::new(), running: false, idle_since: Instant::now(), closed: false };
+        Self { state: Mutex::new(state), wake: Notify::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a job last; gives it back where the session has ended.
+    pub(super) fn push(&self, work: Work, delivery: Delivery) -> Result<(), Box<(Work, Delivery)>> {
+        let mut state = self.state();
+        if state.closed {
+            return Err(Box::new((work, delivery)));
+        }
+        state.jobs.push_back(Waiting { work, delivery, since: Instant::now() });
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Waits for the next job, at most until the session has idled for so long. Cancel-safe.
+    pub(super) async fn next(&self, idle: Duration) -> Next {
+        loop {
+            let until = {
+                let mut state = self.state();
+                if state.closed {
+                    return Next::Expired;
+                }
+                if let Some(job) = state.jobs.pop_front() {
+                    state.running = true;
+                    return Next::Job(Box::new(job));
+                }
+                let until = state.idle_since + idle;
+                if until <= Instant::now() {
+                    state.closed = true;
+                    return Next::Expired;
+                }
+                until
+            };
+            tokio::select! {
+                () = self.wake.notified() => {}
+                () = tokio::time::sleep_until(until) => {}
+            }
+        }
+    }
+
+    /// The job that ran has ended.
+    pub(super) fn ended(&self) {
+        let mut state = self.state();
+        state.running = false;
+        state.idle_since = Instant::now();
+    }
+
+    /// Jobs that have waited for so long.
+    pub(super) fn take_old(&self, age: Duration) -> Vec<Waiting> {
+        let mut state = self.state();
+        let old = state.jobs.iter().take_while(|j| j.since.elapsed() >= age).count();
+        state.jobs.drain(..old).collect()
+    }
+
+    /// Closes it: what waits is given back.
+    pub(super) fn close(&self) -> Vec<Waiting> {
+        let mut state = self.state();
+        state.closed = true;
+        state.jobs.drain(..).collect()
+    }
+
+    /// Closes it if it idles, and wakes its session; whether it did.
+    pub(super) fn evict(&self) -> bool {
+        let mut state = self.state();
+        let idle = !state.running && state.jobs.is_empty();
+        if idle {
+            state.closed = true;
+            self.wake.notify_one();
+        }
+        idle
+    }
+
+    /// Since when it has idled; `None` while it does not.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        let state = self.state();
+        (!state.running && state.jobs.is_empty() && !state.closed).then_some(state.idle_since)
+    }
+
+    /// Time until it expires if nothing comes.
+    pub(super) fn expires_in(&self, idle: Duration) -> Duration {
+        self.idle_since().map_or(idle, |since| idle.saturating_sub(since.elapsed()))
+    }
+}

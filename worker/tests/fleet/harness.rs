@@ -1,0 +1,357 @@
+//! A fleet for one test.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use thermae_backplane::bus::{self, Consumer, Delivery, Headers, Message, QueueSpec, SharedBus};
+use thermae_backplane::declare_fleet;
+use thermae_backplane::record::Start;
+use thermae_backplane::registry::{self, Admit, Admitted, Claim, JobKey, Registry, SessionAdmit, StartRequest, Target};
+use thermae_schemas::{
+    ClientId, Event, EventBody, Job, Outcome, PoolName, SessionRequest, TenantName, ToolCall, ToolReply, ToolResult,
+    WorkerId, WorkerState, names,
+};
+use thermae_service::health::Health;
+use thermae_service::units::Millis;
+use thermae_worker::backend::Backend;
+use thermae_worker::{Options, Service};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Longer than anything here takes; a test that waits so long has failed.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A fleet with one client of the tenant `acme`.
+pub struct Fleet {
+    pub broker: Arc<bus::Local>,
+    pub bus: SharedBus,
+    pub registry: Arc<registry::Local>,
+    pub tenant: TenantName,
+    pub client: ClientId,
+    replies: Box<dyn Consumer>,
+    unread: VecDeque<Event>,
+}
+
+/// A worker that runs.
+pub struct Worker {
+    pub id: WorkerId,
+    pub drain: CancellationToken,
+    pub metrics: prometheus::Registry,
+    pub health: Health,
+    run: JoinHandle<Result<(), thermae_worker::Error>>,
+}
+
+impl Worker {
+    /// Drains it and waits for its end.
+    pub async fn end(self) {
+        self.drain.cancel();
+        within("the worker's end", self.run).await.unwrap().unwrap();
+    }
+
+    /// Sum of a counter's values, all labels together, where the labels given fit.
+    pub fn count(&self, name: &str, label: &str) -> f64 {
+        let families = self.metrics.gather();
+        let metrics = families.iter().filter(|f| f.name() == name).flat_map(|f| f.get_metric());
+        let fits = metrics.filter(|m| label.is_empty() || m.get_label().iter().any(|l| l.value() == label));
+        fits.map(|m| m.get_gauge().get_value() + m.get_counter().get_value()).sum()
+    }
+}
+
+/// Fails the test when something takes for ever.
+pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(value) => value,
+        Err(_) => panic!("{what}: not within {PATIENCE:?}"),
+    }
+}
+
+pub fn pool_name() -> PoolName {
+    PoolName::new("default").unwrap()
+}
+
+pub fn python(code: &str) -> Job {
+    Job::python(code)
+}
+
+/// Small and quick: two slots, no pandas.
+pub fn options() -> Options {
+    let mut options = Options {
+        name: Some("test".into()),
+        heartbeat_every: Millis::from_millis(100),
+        lease: Millis::from_secs(5),
+        drain_grace: Millis::from_secs(10),
+        ..Options::default()
+    };
+    options.native.runner = vec![env!("CARGO_BIN_EXE_thermae-worker").into(), "__runner".into()];
+    let pool = options.pools.get_mut(&pool_name()).unwrap();
+    pool.slots = Some(2);
+    pool.warm = Some(2);
+    pool.preload.clear();
+    options
+}
+
+impl Fleet {
+    pub async fn new() -> Self {
+        let broker = Arc::new(bus::Local::new());
+        let bus: SharedBus = broker.clone();
+        declare_fleet(&*bus).await.unwrap();
+        let (tenant, client) = (TenantName::new("acme").unwrap(), ClientId::random());
+        bus.declare_queue(&QueueSpec::replies(&tenant, &client)).await.unwrap();
+        let replies = bus.consume(&names::reply_queue(&tenant, &client), 1000).await.unwrap();
+        let registry = Arc::new(registry::Local::new());
+        Self { broker, bus, registry, tenant, client, replies, unread: VecDeque::new() }
+    }
+
+    /// A worker of the real runner's.
+    pub async fn worker(&self, options: Options) -> Worker {
+        self.start(options, self.registry.clone(), None).await
+    }
+
+    /// A worker, once it takes jobs.
+    pub async fn start(
+        &self,
+        options: Options,
+        registry: Arc<dyn Registry>,
+        backend: Option<Arc<dyn Backend>>,
+    ) -> Worker {
+        let worker = self.start_unready(options, registry, backend);
+        within("readiness", worker.health.wait_ready()).await;
+        self.until_state(&worker.id, WorkerState::Ready).await;
+        worker
+    }
+
+    pub fn start_unready(
+        &self,
+        options: Options,
+        registry: Arc<dyn Registry>,
+        backend: Option<Arc<dyn Backend>>,
+    ) -> Worker {
+        let (metrics, health) = (prometheus::Registry::new(), Health::new());
+        let bus: SharedBus = Arc::new(self.broker.connect());
+        let service = Service::with_backends(options, bus, registry, &metrics, health.clone(), backend).unwrap();
+        let (id, drain) = (service.id().clone(), CancellationToken::new());
+        let run = tokio::spawn(service.run(drain.clone()));
+        Worker { id, drain, metrics, health, run }
+    }
+
+    /// Waits until the registry has heard this of a worker.
+    pub async fn until_state(&self, worker: &WorkerId, state: WorkerState) {
+        let known = async {
+            loop {
+                let workers = self.registry.workers().await.unwrap();
+                if workers.iter().any(|w| w.worker == *worker && w.state == state) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        within("the worker's state", known).await;
+    }
+
+    pub fn key(&self, job: &Job) -> JobKey {
+        JobKey::new(self.tenant.clone(), job.id.clone())
+    }
+
+    /// What a scheduler does with a job: admits it and hands it out.
+    pub async fn submit(&self, job: &Job) {
+        self.submit_as(&self.tenant.clone(), job).await;
+    }
+
+    pub async fn submit_as(&self, tenant: &TenantName, job: &Job) {
+        let message = self.assign(tenant, job, None).await;
+        self.bus.publish(message).await.unwrap().wait().await.unwrap();
+    }
+
+    /// A session's job, placed on this worker.
+    pub async fn submit_to(&self, worker: &WorkerId, job: &Job) {
+        let message = self.assign(&self.tenant, job, Some(worker.clone())).await;
+        self.bus.publish(message).await.unwrap().wait().await.unwrap();
+    }
+
+    /// The work message of a job, its record made.
+    pub async fn assign(&self, tenant: &TenantName, job: &Job, candidate: Option<WorkerId>) -> Message {
+        let reply_key = names::reply_key(&self.tenant, &self.client);
+        let admitted = self
+            .registry
+            .admit(&Admit {
+                job: JobKey::new(tenant.clone(), job.id.clone()),
+                pool: job.pool.clone(),
+                credit: 1000,
+                tenant_limit: None,
+                max_attempts: job.max_attempts,
+                reply_key: Some(reply_key.clone()),
+                correlation_id: Some("mark".into()),
+                digest: job.id.to_string(),
+                idempotency_key: None,
+                first_submitted: None,
+                session: job.session.as_ref().map(|s| SessionAdmit {
+                    session: s.id.clone(),
+                    if_gone: s.if_gone,
+                    candidate,
+                }),
+                credit_ttl: Duration::from_secs(600),
+                ttl: Duration::from_secs(600),
+            })
+            .await
+            .unwrap();
+        let Admitted::Assigned { attempt, epoch, to, .. } = admitted else { panic!("not assigned: {admitted:?}") };
+        let (key, create) = match to {
+            Target::Pool => (names::pool_key(&job.pool), false),
+            Target::Worker { worker, create } => (names::worker_key(&worker), create),
+        };
+        let mut headers = Headers::default();
+        headers.set_text(names::H_TENANT, tenant.as_str());
+        headers.set_int(names::H_ATTEMPT, attempt.into());
+        headers.set_int(names::H_MAX_ATTEMPTS, job.max_attempts.into());
+        headers.set_text(names::H_EPOCH, epoch.0);
+        headers.set_flag(names::H_SESSION_CREATE, create);
+        Message {
+            exchange: names::WORK.into(),
+            key,
+            body: serde_json::to_vec(job).unwrap().into(),
+            message_id: Some(job.id.to_string()),
+            correlation_id: Some("mark".into()),
+            reply_to: Some(reply_key),
+            headers,
+            mandatory: true,
+            persistent: true,
+        }
+    }
+
+    /// The next event, whichever job's.
+    pub async fn event(&mut self) -> Event {
+        if let Some(event) = self.unread.pop_front() {
+            return event;
+        }
+        let delivery = within("an event", self.replies.next()).await.expect("the bus is open");
+        delivery.ack().await.unwrap();
+        serde_json::from_slice(&delivery.message.body).unwrap()
+    }
+
+    /// This job's next event; others' are kept.
+    pub async fn event_of(&mut self, job: &Job) -> EventBody {
+        let mut others = VecDeque::new();
+        let found = loop {
+            let event = self.event().await;
+            if event.job == job.id {
+                break event.body;
+            }
+            others.push_back(event);
+        };
+        others.append(&mut self.unread);
+        self.unread = others;
+        found
+    }
+
+    /// The outcome of a job, streamed events before it left out.
+    pub async fn outcome(&mut self, job: &Job) -> Outcome {
+        loop {
+            if let EventBody::Result(outcome) = self.event_of(job).await {
+                return outcome;
+            }
+        }
+    }
+
+    /// Submits a job and waits for its outcome.
+    pub async fn run(&mut self, job: &Job) -> Outcome {
+        self.submit(job).await;
+        self.outcome(job).await
+    }
+
+    /// The next tool call of a job.
+    pub async fn tool_call(&mut self, job: &Job) -> ToolCall {
+        loop {
+            match self.event_of(job).await {
+                EventBody::ToolCall(call) => return call,
+                EventBody::Result(outcome) => panic!("it ended first: {outcome:?}"),
+                _ => {}
+            }
+        }
+    }
+
+    /// Answers a tool call, under this tenant's key.
+    pub async fn answer_as(&self, tenant: &TenantName, call: &ToolCall, reply: ToolReply) {
+        let worker = call.reply_to.split_once('.').unwrap().1;
+        let message = Message {
+            exchange: names::CALLS.into(),
+            key: format!("{tenant}.{worker}"),
+            body: serde_json::to_vec(&ToolResult::new(call.call.clone(), reply)).unwrap().into(),
+            mandatory: true,
+            ..Message::default()
+        };
+        self.bus.publish(message).await.unwrap().wait().await.unwrap();
+    }
+
+    pub async fn answer(&self, call: &ToolCall, reply: ToolReply) {
+        self.answer_as(&self.tenant.clone(), call, reply).await;
+    }
+
+    /// Cancels a job that runs there, as a scheduler does.
+    pub async fn cancel(&self, worker: &WorkerId, job: &Job) {
+        let mut headers = Headers::default();
+        headers.set_text(names::H_TENANT, self.tenant.as_str());
+        let message = Message {
+            exchange: names::WORK.into(),
+            key: names::control_key(worker),
+            body: serde_json::to_vec(&thermae_schemas::Cancel::new(job.id.clone())).unwrap().into(),
+            headers,
+            mandatory: true,
+            ..Message::default()
+        };
+        self.bus.publish(message).await.unwrap().wait().await.unwrap();
+    }
+
+    /// The next message on `resolve`.
+    pub async fn resolved(&self) -> Delivery {
+        let mut consumer = self.bus.consume(names::RESOLVE_QUEUE, 1).await.unwrap();
+        let delivery = within("a message on resolve", consumer.next()).await.unwrap();
+        delivery.ack().await.unwrap();
+        delivery
+    }
+
+    /// Starts a job in somebody else's name.
+    pub async fn start_elsewhere(&self, job: &Job, message: &Message) -> Claim {
+        let claim = Claim { attempt: 1, owner: WorkerId::boot("other"), nonce: "other".into() };
+        let request = StartRequest {
+            job: self.key(job),
+            pool: job.pool.clone(),
+            claim: claim.clone(),
+            epoch: registry::Epoch(message.headers.text(names::H_EPOCH).unwrap().to_owned()),
+            only_copy: true,
+            max_attempts: job.max_attempts,
+            reply_key: message.reply_to.clone(),
+            correlation_id: None,
+            lease: Duration::from_secs(60),
+            ttl: Duration::from_secs(600),
+        };
+        assert_eq!(self.registry.start(&request).await.unwrap(), Start::Go);
+        claim
+    }
+
+    /// Messages that wait in a queue.
+    pub async fn depth(&self, queue: &str) -> u64 {
+        self.bus.queue_depth(queue).await.unwrap().unwrap_or(0)
+    }
+
+    pub async fn registry_is_empty(&self) -> bool {
+        self.registry.workers().await.unwrap().is_empty()
+    }
+
+    /// The recorded outcome of a job.
+    pub async fn recorded(&self, job: &Job) -> Option<Bytes> {
+        let record = self.registry.lookup(&self.key(job)).await.unwrap()?;
+        registry::outcome_of(&record).cloned()
+    }
+}
+
+/// A job of a session.
+pub fn session_job(session: &str, code: &str) -> Job {
+    let mut job = python(code);
+    job.session = Some(SessionRequest {
+        id: thermae_schemas::SessionName::new(session).unwrap(),
+        if_gone: thermae_schemas::IfGone::Fail,
+    });
+    job
+}

@@ -1,0 +1,11 @@
+//! The worker in a fleet of one process: the bus's and the registry's twins, a scheduler of a few lines, and either the
+//! real runner behind the native backend or a scripted one.
+
+#![allow(unreachable_pub, reason = "one test program, many files")]
+
+mod fake;
+mod faults;
+mod harness;
+mod jobs;
+mod sessions;
+mod tools;
