@@ -12,6 +12,13 @@ class Basics(Case):
         self.assertEqual([m["op"] for m in outcome.messages], ["started", "done"])
         self.assertIsNone(outcome.value)
 
+    def test_the_rehearsal_leaves_no_trace(self):
+        code = (
+            "import linecache, os, sys\nprint(linecache.getline('main.py', 1), sys.stdout.seekable(), sys.stdin.seekable())\n"
+            "print(sorted(set(map(int, os.listdir('/proc/self/fd'))) & set(range(198, 220))))"
+        )
+        self.assertEqual(self.ok(code).out, "import linecache, os, sys\n False False\n[200]\n")
+
     def test_an_empty_program(self):
         for code in ("", "\n", "# only a comment", "pass", "   \n\n"):
             self.assertEqual(self.ok(code).out, "")

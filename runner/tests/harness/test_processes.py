@@ -20,6 +20,15 @@ class Ends(Case):
         outcome = self.fresh("import atexit, sys\natexit.register(print, 'atexit')\nsys.exit(2)")
         self.assertEqual((outcome.how, outcome.code, outcome.out), ("exit", 2, "atexit\n"))
 
+    def test_what_the_library_does_at_the_end(self):
+        for code in (
+            "import weakref\nclass A: pass\na = A()\nweakref.finalize(a, print, 'end')",
+            "import logging, logging.handlers, sys\nlogging.getLogger().addHandler(logging.handlers.MemoryHandler(10, target=logging.StreamHandler(sys.stdout)))\nlogging.warning('end')",
+            "import threading\nthreading._register_atexit(print, 'end')",
+            "import tempfile, atexit\nd = tempfile.TemporaryDirectory()\natexit.register(print, 'end')",
+        ):
+            self.assertEqual(self.fresh(code).out, "end\n", code)
+
     def test_atexit_that_fails(self):
         outcome = self.fresh("import atexit\natexit.register(lambda: 1/0)\natexit.register(lambda: exit(5))\nprint('a')")
         self.assertEqual((outcome.how, outcome.status, outcome.out), ("ok", 0, "a\n"))

@@ -1,0 +1,235 @@
+//! The runner's own life: its worker's end, hung and dead zygotes, ordinary users, machines that forbid the inner wall.
+
+mod common;
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use common::{Runner, limits, program, session, setup, spec};
+use thermae_runner::frames::{End, Frame, Kind, Limits, Run};
+
+/// Pids of the processes below `pid` whose command line contains `text`.
+fn below(pid: u32, text: &str) -> Vec<u32> {
+    let children = |p: u32| -> Vec<u32> {
+        let list = std::fs::read_to_string(format!("/proc/{p}/task/{p}/children")).unwrap_or_default();
+        list.split_whitespace().filter_map(|c| c.parse().ok()).collect()
+    };
+    let (mut found, mut queue) = (Vec::new(), vec![pid]);
+    while let Some(next) = queue.pop() {
+        for child in children(next) {
+            queue.push(child);
+            let line = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+            if String::from_utf8_lossy(&line).contains(text) {
+                found.push(child);
+            }
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+/// What only an interpreter of the runner's has on its command line.
+const ZYGOTE: &str = "\0-I\0-B\0-c\0";
+
+/// The bare zygote: the first interpreter that the runner started.
+fn zygote(runner: &Runner) -> u32 {
+    *below(runner.child.id(), ZYGOTE).first().expect("a zygote")
+}
+
+fn signal(pid: u32, name: &str) {
+    assert!(Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn the_worker_leaves_and_everything_ends() {
+    let mut runner = Runner::new();
+    let run = runner.begin(&program("import time\nprint('in', flush=True)\ntime.sleep(600)"));
+    runner.wait_output(run, "in");
+    let all = below(runner.child.id(), "");
+    assert!(all.len() >= 4, "{all:?}");
+    assert_eq!(runner.leave().code(), Some(0));
+    for pid in all {
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "{pid} lives on");
+    }
+}
+
+#[test]
+fn a_killed_supervisor_takes_everything_along() {
+    let mut runner = Runner::new();
+    let all = below(runner.child.id(), "");
+    runner.child.kill().unwrap();
+    runner.child.wait().unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    while all.iter().any(|p| std::path::Path::new(&format!("/proc/{p}")).exists()) {
+        assert!(std::time::Instant::now() < until, "something lives on");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn shutdown_and_sigterm_are_prompt() {
+    let mut runner = Runner::new();
+    let run = runner.begin(&program("import time\ntime.sleep(600)"));
+    runner.wait_started(run);
+    runner.send(&Frame::raw(Kind::Shutdown, 0, Vec::new()));
+    assert_eq!(runner.child.wait().unwrap().code(), Some(0));
+    let mut runner = Runner::new();
+    signal(runner.child.id(), "TERM");
+    runner.child.wait().unwrap();
+}
+
+#[test]
+fn kill_and_interrupt_reach_the_code() {
+    let mut runner = Runner::new();
+    let sleep = program(
+        "import time\ntry:\n    print('in', flush=True)\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    print('seen')",
+    );
+    let run = runner.begin(&sleep);
+    runner.wait_output(run, "in");
+    runner.send(&Frame::raw(Kind::Interrupt, run, Vec::new()));
+    assert_eq!(runner.wait(run).ok(), "in\nseen\n");
+    let run = runner.begin(&sleep);
+    runner.wait_output(run, "in");
+    runner.send(&Frame::raw(Kind::Kill, run, Vec::new()));
+    assert_eq!(runner.wait(run).end(), &End::Killed);
+    let run = runner.begin(&session("k", "import time\ntime.sleep(600)"));
+    runner.wait_started(run);
+    runner.send(&Frame::raw(Kind::CloseSession, 0, *b"k"));
+    assert_eq!(runner.wait(run).end(), &End::Killed);
+    assert_eq!(runner.wait_closed(), "k");
+}
+
+#[test]
+fn a_dead_zygote_is_started_anew() {
+    let mut runner = Runner::new();
+    let before = zygote(&runner);
+    signal(before, "KILL");
+    for _ in 0..5 {
+        assert_eq!(runner.python("print('on')").ok(), "on\n");
+    }
+    assert_ne!(zygote(&runner), before);
+}
+
+#[test]
+fn a_hung_zygote_is_replaced_and_the_run_is_neither_lost_nor_doubled() {
+    let spec = spec();
+    let mut runner = Runner::start(&spec, common_without_spares(&spec));
+    assert_eq!(runner.python("print('before')").ok(), "before\n");
+    let before = zygote(&runner);
+    signal(before, "STOP");
+    let outcome = runner.python("print('after')");
+    match outcome.end() {
+        End::NotStarted { .. } => assert!(!outcome.started),
+        _ => assert_eq!(outcome.ok(), "after\n"),
+    }
+    assert_eq!(runner.python("print('again')").ok(), "again\n");
+    assert_ne!(zygote(&runner), before);
+}
+
+fn common_without_spares(spec: &thermae_runner::outer::Spec) -> thermae_runner::frames::Setup {
+    thermae_runner::frames::Setup { spares: 0, ..setup(spec) }
+}
+
+#[test]
+fn a_killed_spare_is_not_handed_out() {
+    let mut runner = Runner::new();
+    let zygote = zygote(&runner);
+    for spare in below(runner.child.id(), ZYGOTE).into_iter().filter(|p| *p != zygote) {
+        signal(spare, "KILL");
+    }
+    for _ in 0..3 {
+        assert_eq!(runner.python("print('fine')").ok(), "fine\n");
+    }
+}
+
+#[test]
+fn a_lazy_loaded_zygote_starts_with_the_first_import() {
+    let spec = spec();
+    let list = vec!["decimal".to_string(), "no_such_module".to_string()];
+    let mut runner =
+        Runner::start(&spec, thermae_runner::frames::Setup { preload: list, preload_eager: false, ..setup(&spec) });
+    assert!(runner.ready.preloaded.is_empty());
+    let code = "import sys\nhad = '_decimal' in sys.modules\nimport decimal\nprint(had)";
+    assert_eq!(runner.python(code).ok(), "False\n");
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while runner.python(code).ok() != "True\n" {
+        assert!(std::time::Instant::now() < until, "no loaded zygote");
+    }
+    assert_eq!(runner.python("import sys\nprint('_decimal' in sys.modules)").ok(), "False\n");
+}
+
+#[test]
+fn an_eager_preload_list_is_reported() {
+    let spec = spec();
+    let list = vec!["decimal".to_string(), "no_such_module".to_string()];
+    let runner = Runner::start(&spec, thermae_runner::frames::Setup { preload: list, ..setup(&spec) });
+    assert_eq!(runner.ready.preloaded, ["decimal"]);
+    assert!(runner.ready.warnings.iter().any(|w| w.contains("no_such_module")), "{:?}", runner.ready.warnings);
+}
+
+#[test]
+fn without_an_inner_wall_a_job_is_still_bounded_and_filtered() {
+    let spec = spec();
+    let mut runner = Runner::start(&spec, thermae_runner::frames::Setup { nested: false, ..setup(&spec) });
+    assert!(!runner.ready.nested);
+    assert_eq!(runner.python("import os\nprint(os.getcwd())").ok(), "/tmp\n");
+    let bounded = Run { limits: Limits { memory_bytes: 64 << 20, ..limits() }, ..program("x = bytearray(500 << 20)") };
+    assert_eq!(runner.run(&bounded).end(), &End::OutOfMemory);
+    let code = "import ctypes\nl = ctypes.CDLL(None, use_errno=True)\nprint(l.unshare(0x10000000), ctypes.get_errno())\ntry: open('/proc/1/mem', 'rb')\nexcept PermissionError: print('closed')";
+    assert_eq!(runner.python(code).ok(), "-1 1\nclosed\n");
+    let daemon = "import os, time\nif os.fork() == 0:\n    time.sleep(600)\nprint('left')";
+    assert_eq!(runner.python(daemon).ok(), "left\n");
+    let seen = "import os\nprint(sum('sleep(600)' in open(f'/proc/{p}/cmdline').read() for p in os.listdir('/proc') if p.isdigit() and os.path.exists(f'/proc/{p}/cmdline')))";
+    assert_eq!(runner.python(seen).ok(), "0\n");
+}
+
+#[test]
+fn an_ordinary_user_has_both_walls_too() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let mut spec = thermae_runner::outer::Spec::detect(Some(std::path::Path::new("/usr/bin/python3"))).unwrap();
+    spec.memory_bytes = Some(1 << 30);
+    // The build's directory may be closed to other users.
+    let binary = std::env::temp_dir().join(format!("thermae-runner-user-{}", std::process::id()));
+    std::fs::copy(env!("CARGO_BIN_EXE_thermae-runner"), &binary).unwrap();
+    let mut command = Command::new(&binary);
+    command.uid(65_533).gid(65_533);
+    let mut runner = Runner::launch(command, &spec, setup(&spec));
+    std::fs::remove_file(&binary).unwrap();
+    assert!(runner.ready.nested, "{:?}", runner.ready.warnings);
+    assert!(runner.ready.warnings.iter().any(|w| w.contains("control group")), "{:?}", runner.ready.warnings);
+    let code = "import os\nprint(1 + 1, os.getuid(), os.path.exists('/var'), sorted(p for p in os.listdir('/proc') if p.isdigit()))";
+    assert_eq!(runner.python(code).ok(), "2 1000 False ['1', '2']\n");
+    let hog = "import os, time\nfor _ in range(8):\n    if os.fork() == 0:\n        x = bytearray(os.urandom(1 << 20) * 60)\n        time.sleep(60)\ntime.sleep(60)";
+    assert_eq!(runner.python(hog).end(), &End::OutOfMemory);
+    let write = "try: open('/usr/x', 'w')\nexcept OSError as e: print(e.errno)";
+    assert_eq!(runner.python(write).ok(), "30\n");
+}
+
+#[test]
+fn where_it_cannot_work_it_says_so() {
+    let spec = spec();
+    let dir = std::env::temp_dir().join(format!("thermae-runner-fatal-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let listener = std::os::unix::net::UnixListener::bind(dir.join("s")).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_thermae-runner"))
+        .arg("--connect")
+        .arg(dir.join("s"))
+        .arg("--outer")
+        .arg(serde_json::to_string(&spec).unwrap())
+        .spawn()
+        .unwrap();
+    let (mut socket, _) = listener.accept().unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+    let setup = thermae_runner::frames::Setup { python: "/no/such/python".into(), ..setup(&spec) };
+    let mut bytes = Vec::new();
+    Frame::json(Kind::Setup, 0, &setup).unwrap().encode(&mut bytes);
+    std::io::Write::write_all(&mut socket, &bytes).unwrap();
+    let mut answer = Vec::new();
+    std::io::Read::read_to_end(&mut socket, &mut answer).unwrap();
+    let (frame, _) = Frame::decode(&answer).unwrap().unwrap();
+    assert_eq!(frame.kind, Kind::Fatal);
+    assert!(String::from_utf8_lossy(&frame.body).contains("/no/such/python"));
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+}
