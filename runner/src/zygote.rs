@@ -91,6 +91,13 @@ pub(crate) struct Nest<'a> {
 }
 
 impl Nest<'_> {
+    /// Where programs start: a sandbox has its own `/workspace` wherever that exists; without an inner wall it may be
+    /// read-only.
+    fn workdir(&self) -> &'static str {
+        let writable = || rustix::fs::access("/workspace", rustix::fs::Access::WRITE_OK).is_ok();
+        if std::path::Path::new("/workspace").is_dir() && (self.nested || writable()) { "/workspace" } else { "/tmp" }
+    }
+
     /// Starts an interpreter that will import those modules; it answers with [`Hatched`] when it is done.
     pub(crate) fn start(&self, preload: &[String]) -> Result<Zygote> {
         let (ours, theirs) = Packets::pair().step("zygote's socket")?;
@@ -114,7 +121,7 @@ impl Nest<'_> {
                 let hello = Hello {
                     harness: &HARNESS,
                     preload,
-                    workdir: if std::path::Path::new("/workspace").is_dir() { "/workspace" } else { "/tmp" },
+                    workdir: self.workdir(),
                     nested: self.nested,
                     base: hex(&self.programs.base),
                     absent: hex(&self.programs.absent),

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use super::runs::Pending;
 use crate::channel::Message;
 use crate::frames::{CodeError, End, Kind, Limits, Tool};
 use crate::link::Link;
@@ -52,6 +53,8 @@ pub(super) struct Active {
     pub(super) number: u32,
     pub(super) limits: Limits,
     pub(super) tools: Vec<Tool>,
+    /// A fresh run itself until its code starts: another sandbox may take it if this one dies before.
+    pub(super) unstarted: Option<Box<Pending>>,
     pub(super) session: bool,
     /// Whether its sandbox was there when it came.
     pub(super) warm: bool,

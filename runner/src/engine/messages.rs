@@ -74,6 +74,7 @@ impl Engine {
             }
             ("started", Some(run)) if run.began.is_none() => {
                 run.began = Some(Instant::now());
+                run.unstarted = None;
                 self.link.push(Kind::Started, run.number, &[]);
             }
             ("display", Some(run)) => {

@@ -138,6 +138,10 @@ impl Engine {
                 None
             }
         };
+        if wall.is_none() {
+            // Jobs then share our user and namespaces: keep our memory out of their reach.
+            sys::set_dumpable(false);
+        }
         if wall.is_some() && !crate::limits::counts_per_namespace() {
             warnings.push("this kernel (before 5.14) has no limit on a sandbox's processes but the container's".into());
         }

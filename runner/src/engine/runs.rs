@@ -15,6 +15,9 @@ use crate::frames::{End, Exit, Frame, Kind, Limits, Place, Run, Tool, ToolResult
 use crate::sys::{self, Reaped};
 use crate::{limits, scan, watch};
 
+/// Sandboxes that may die under a run before its code starts.
+const MOST_LOST: u32 = 2;
+
 /// A run that has no sandbox yet.
 pub(super) struct Pending {
     pub(super) number: u32,
@@ -23,6 +26,8 @@ pub(super) struct Pending {
     pub(super) arrived: Instant,
     /// Whether it ever had to wait.
     pub(super) waited: bool,
+    /// Sandboxes that died under it before its code started.
+    pub(super) lost: u32,
 }
 
 /// First message to a job's process.
@@ -92,7 +97,7 @@ impl Engine {
             Err(what) => return self.refuse(number, refusal(format!("limit {what} is zero"))),
         }
         let flavor = self.choose(&run.code);
-        self.pending.push_back(Pending { number, run, flavor, arrived: Instant::now(), waited: false });
+        self.pending.push_back(Pending { number, run, flavor, arrived: Instant::now(), waited: false, lost: 0 });
     }
 
     /// The zygote for this program. A loaded one that is not there yet is started for those to come.
@@ -216,7 +221,8 @@ impl Engine {
         let mut run = Active {
             number: pending.number,
             limits: pending.run.limits,
-            tools: pending.run.tools,
+            tools: pending.run.tools.clone(),
+            unstarted: None,
             session: session.is_some(),
             warm,
             arrived: pending.arrived,
@@ -246,6 +252,9 @@ impl Engine {
             self.sessions.insert(name, id);
         }
         self.runs.insert(pending.number, id);
+        if let Some(run) = cell.active.as_mut().filter(|r| !r.session) {
+            run.unstarted = Some(Box::new(pending));
+        }
         if cell.channel.pending() {
             let flags = EventFlags::IN | EventFlags::OUT;
             let _ = epoll::modify(&self.epoll, &cell.channel, Token::Channel(id).data(), flags);
@@ -310,8 +319,14 @@ impl Engine {
         }
         let Some(cell) = self.cells.get_mut(&id) else { return };
         let Some(mut run) = cell.active.take() else { return };
-        run.drain(&mut self.link);
         self.runs.remove(&run.number);
+        if let Some(mut pending) = run.unstarted.take().filter(|p| run.cause.is_none() && p.lost < MOST_LOST) {
+            // The sandbox died before the code started: nothing has happened yet, and another may take the run.
+            cell.stage = Stage::Ending;
+            pending.lost += 1;
+            return self.pending.push_front(*pending);
+        }
+        run.drain(&mut self.link);
         cell.stage = if reaped.is_some() { Stage::Ending } else { Stage::Idle };
         let oom = self.oom.as_ref().map_or(0, crate::oom::OomCounter::read) > run.oom_before;
         let value = run.done.as_mut().and_then(|d| d.value.take());

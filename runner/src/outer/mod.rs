@@ -25,6 +25,10 @@ use crate::sys::{self, Fork};
 
 pub use spec::Spec;
 
+/// What an ordinary user's runner sees itself as. Not 0: the kernel (since 5.12) maps a root into the inner namespace
+/// only for who has `CAP_SETFCAP`, and the runner has dropped everything by then.
+const APPARENT_ID: u32 = 1000;
+
 /// What the runner is told about the wall it stands in.
 pub(crate) struct Outer {
     /// What could not be had, for [`crate::frames::Ready::warnings`].
@@ -88,7 +92,7 @@ pub(crate) fn enter(spec: &Spec, inside: impl FnOnce(Outer) -> i32) -> Result<i3
     {
         crate::log(&format!("control group: {e}"));
     }
-    if !privileged && let Err(e) = write_maps(pid, (0, ids.0), (0, ids.1), true) {
+    if !privileged && let Err(e) = write_maps(pid, (APPARENT_ID, ids.0), (APPARENT_ID, ids.1), true) {
         kill(pid);
         return Err(e);
     }

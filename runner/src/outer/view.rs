@@ -67,6 +67,8 @@ pub(super) fn build(spec: &Spec, privileged: bool) -> Result<()> {
     }
     symlink("workspace", new.join("work")).step("link /work")?;
     devices(old, new, privileged)?;
+    // For the zygotes' imports, which may write caches; every sandbox has its own storage instead.
+    rustix::mount::mount("tmp", "/new/tmp", "tmpfs", safe, c"size=64m,mode=1777").step("mount /tmp")?;
     rustix::mount::mount("proc", "/new/proc", "proc", safe | MountFlags::NOEXEC, None).step("mount /proc")?;
     fs::create_dir(new.join(".old")).step("make the pivot's directory")?;
     rustix::process::chdir("/new").step("chdir")?;
@@ -74,7 +76,7 @@ pub(super) fn build(spec: &Spec, privileged: bool) -> Result<()> {
     rustix::process::chdir("/").step("chdir")?;
     rustix::mount::unmount("/.old", UnmountFlags::DETACH).step("leave the old root")?;
     fs::remove_dir("/.old").step("remove the pivot's directory")?;
-    mounts::make_read_only(&["/proc"]).step("make the view read-only")
+    mounts::make_read_only(&["/proc", "/tmp"]).step("make the view read-only")
 }
 
 fn under(root: &Path, path: &Path) -> PathBuf {
