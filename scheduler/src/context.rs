@@ -29,6 +29,8 @@ pub(crate) struct Context {
     pub(crate) outages: Outages,
     /// Everything that runs while this scheduler leads; waited for when it ends.
     pub(crate) tasks: TaskTracker,
+    /// Cancelled when the dispatcher has ended after that: what it still had in hand is settled, so its consumers may go.
+    pub(crate) drained: CancellationToken,
     /// Cancelled when this scheduler leads no more.
     pub(crate) stop: CancellationToken,
 }
@@ -101,6 +103,12 @@ pub(crate) fn set_trace(message: &mut Message, trace: TraceContext) {
     if let Some(state) = trace.tracestate {
         message.headers.set_text(names::H_TRACESTATE, state);
     }
+}
+
+/// Whether RabbitMQ moved the message here as a dead letter. A tenant can make it do so, under any routing key, from a queue of its
+/// own; jobs and cancels never come that way honestly.
+pub(crate) fn came_as_dead_letter(message: &Message) -> bool {
+    message.headers.0.keys().any(|name| name == "x-death" || name.starts_with("x-first-death-"))
 }
 
 /// The part of a message's reply key that may be used: its tenant's own.

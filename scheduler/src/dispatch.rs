@@ -38,6 +38,9 @@ use crate::outage::Backoff;
 use gates::Gates;
 use pool::{Due, Pool};
 
+/// How long jobs that are being handed out have to get there when this scheduler's lead ends.
+const DRAIN: Duration = Duration::from_secs(2);
+
 type Waiting = Popped<TenantName, Head>;
 
 /// A hand-out that ended, and what to put back if it was in vain.
@@ -86,6 +89,7 @@ impl Dispatcher {
 
     /// Runs until this scheduler leads no more. What waits here goes back to its queues when their consumers end.
     pub(crate) async fn run(mut self, mut arrivals: mpsc::Receiver<Head>) {
+        let _drained = self.ctx.drained.clone().drop_guard();
         let mut notices = self.ctx.registry.notices();
         let mut fleet = self.ctx.fleet.clone();
         let mut tick = tokio::time::interval(self.ctx.options.tick.duration());
@@ -98,7 +102,7 @@ impl Dispatcher {
             let wake = self.wake_at();
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => return self.drain().await,
                 Some(done) = self.flight.next(), if !self.flight.is_empty() => self.finished(done),
                 arrival = arrivals.recv() => match arrival {
                     Some(head) => self.arrive(head),
@@ -117,6 +121,14 @@ impl Dispatcher {
                 () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => self.woken(),
                 _ = tick.tick() => self.tick(),
             }
+        }
+    }
+
+    /// Ends what is half done, if that is quick; the rest goes back to its queues.
+    async fn drain(mut self) {
+        let half_done = async { while self.flight.next().await.is_some() {} };
+        if tokio::time::timeout(DRAIN, half_done).await.is_err() {
+            tracing::debug!("some jobs were given back half handed out");
         }
     }
 

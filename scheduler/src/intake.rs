@@ -19,7 +19,8 @@ use thermae_backplane::bus::{Delivery, QueueSpec};
 use tokio::sync::{OnceCell, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::context::Context;
+use crate::answer::acknowledge;
+use crate::context::{self, Context};
 use crate::error::Trouble;
 use crate::fleet::{Fleet, remember_pool};
 use crate::head::Head;
@@ -134,7 +135,13 @@ impl Lanes {
             loop {
                 let delivery = tokio::select! {
                     biased;
-                    () = stop.cancelled() => return,
+                    () = stop.cancelled() => {
+                        if ctx.stop.is_cancelled() {
+                            // What the dispatcher has half done can still be acknowledged.
+                            ctx.drained.cancelled().await;
+                        }
+                        return;
+                    }
                     delivery = consumer.next() => delivery,
                 };
                 let Some(delivery) = delivery else { break };
@@ -151,6 +158,14 @@ impl Lanes {
     /// Checks a message and hands it on.
     async fn take(&self, lane: &Lane, delivery: Delivery) -> Result<(), Trouble> {
         let ctx = &self.0.ctx;
+        let message = &delivery.message;
+        if message.key != lane.to_string() || context::came_as_dead_letter(message) {
+            // By way of a CC header or a dead letter RabbitMQ lets a tenant write into another's queue.
+            tracing::warn!(%lane, key = message.key, "a message that its tenant did not send here is dropped");
+            ctx.metrics.forged();
+            acknowledge(&delivery).await;
+            return Ok(());
+        }
         ctx.metrics.submitted(lane.class);
         let fleet = ctx.fleet.borrow().clone();
         match validate::check(&ctx.options, &fleet, lane, &delivery.message) {

@@ -68,7 +68,12 @@ impl Leadership {
     async fn reign(&self, stop: &CancellationToken) -> Result<(), Error> {
         tracing::info!(who = self.who, "leading");
         self.ctx.metrics.leads(true);
-        let ctx = Context { stop: stop.child_token(), tasks: TaskTracker::new(), ..self.ctx.clone() };
+        let ctx = Context {
+            stop: stop.child_token(),
+            drained: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            ..self.ctx.clone()
+        };
         let end = ctx.stop.clone();
         let tasks = ctx.tasks.clone();
         let reign = reign::run(ctx, self.fleet.clone());

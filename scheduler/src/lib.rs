@@ -16,6 +16,7 @@
 mod admit;
 mod answer;
 mod cancel;
+mod config;
 mod context;
 mod deadworkers;
 mod dispatch;
@@ -37,6 +38,7 @@ mod service;
 mod validate;
 mod work;
 
+pub use config::Config;
 pub use error::Error;
 pub use options::{Options, PoolOptions, TenantOptions};
 pub use service::Service;

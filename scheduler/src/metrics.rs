@@ -42,6 +42,7 @@ pub(crate) struct Metrics {
     submitted: IntCounterVec,
     assigned: IntCounter,
     rejected: IntCounterVec,
+    forged: IntCounter,
     returned: IntCounterVec,
     wait: Histogram,
     admission: Histogram,
@@ -105,6 +106,7 @@ impl Metrics {
             submitted: make.counts("submitted_total", "Jobs taken from submit queues", &["class"])?,
             assigned: make.count("assigned_total", "Jobs handed out to workers")?,
             rejected: make.counts("rejected_total", "Jobs rejected, by error code", &["code"])?,
+            forged: make.count("forged_total", "Messages dropped because their tenant did not send them")?,
             returned: make.counts("returned_total", "Hand-outs that had to wait, by reason", &["reason"])?,
             wait: make.seconds(
                 "queue_wait_seconds",
@@ -152,6 +154,10 @@ impl Metrics {
 
     pub(crate) fn rejected(&self, code: ErrorCode) {
         self.rejected.with_label_values(&[code.as_str()]).inc();
+    }
+
+    pub(crate) fn forged(&self) {
+        self.forged.inc();
     }
 
     pub(crate) fn returned(&self, reason: &str) {

@@ -100,7 +100,7 @@ async fn again(ctx: &Context, delivery: &Delivery, lane: Lane) -> Result<&'stati
     let deaths = message.headers.int(names::H_DEATHS).unwrap_or(0).saturating_add(1);
     if deaths > SUBMIT_DEATHS {
         let error = ErrorInfo::new(ErrorCode::DeliveryLimit, "the job was delivered too often without being admitted");
-        let job = message.message_id.clone().and_then(|id| JobId::new(id).ok());
+        let job = crate::validate::id_of(message);
         ctx.refuse(&lane.tenant, Some(&lane.pool), Refusal { job, error }, delivery).await?;
         return Ok("delivery_limit");
     }

@@ -78,6 +78,7 @@ impl Service {
             fleet: seen,
             outages,
             tasks: TaskTracker::new(),
+            drained: CancellationToken::new(),
             stop: stop.clone(),
         };
         // Before the first job is checked, the pools that workers serve must be known.

@@ -107,7 +107,7 @@ fn clash(job: &Job) -> Option<String> {
 }
 
 /// The job's id where the rest of it is of no use: as its body says, else as the message's property says.
-fn id_of(message: &Message) -> Option<JobId> {
+pub(crate) fn id_of(message: &Message) -> Option<JobId> {
     #[derive(Deserialize)]
     struct Named {
         id: JobId,

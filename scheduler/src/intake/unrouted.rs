@@ -1,10 +1,11 @@
 //! Jobs whose key no queue is bound to: the first ones of a tenant, and those that name what there is not.
 
 use thermae_backplane::bus::{Delivery, Message, QueueSpec};
-use thermae_schemas::{ErrorCode, ErrorInfo, JobId, names};
+use thermae_schemas::{ErrorCode, ErrorInfo, names};
 
 use super::Lanes;
 use crate::answer::{acknowledge, give_back};
+use crate::context;
 use crate::error::Trouble;
 use crate::lane::Lane;
 use crate::outage::Backoff;
@@ -44,6 +45,12 @@ pub(super) async fn run(lanes: Lanes) -> Result<(), Trouble> {
 async fn route(lanes: &Lanes, delivery: &Delivery) -> Result<(), Trouble> {
     let ctx = &lanes.0.ctx;
     let message = &delivery.message;
+    if context::came_as_dead_letter(message) {
+        tracing::warn!(key = message.key, "a message that its tenant did not send here is dropped");
+        ctx.metrics.forged();
+        acknowledge(delivery).await;
+        return Ok(());
+    }
     let Some(lane) = Lane::parse(&message.key) else { return refuse_key(lanes, delivery).await };
     let fleet = ctx.fleet.borrow().clone();
     if let Err(refusal) = validate::check(&ctx.options, &fleet, &lane, message) {
@@ -71,7 +78,7 @@ async fn refuse_key(lanes: &Lanes, delivery: &Delivery) -> Result<(), Trouble> {
         return Ok(());
     };
     let why = format!("routing key {:?} is not <tenant>.<high|normal|low>.<pool>", message.key);
-    let job = message.message_id.clone().and_then(|id| JobId::new(id).ok());
+    let job = validate::id_of(message);
     let refusal = Refusal { job, error: ErrorInfo::new(ErrorCode::SchemaViolation, why) };
     lanes.0.ctx.refuse(&tenant, None, refusal, delivery).await
 }

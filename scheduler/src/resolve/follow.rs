@@ -23,8 +23,7 @@ pub(super) async fn decide(
     lane: &Lane,
     first: &JobId,
 ) -> Result<&'static str, Trouble> {
-    let Some(job) = message.message_id.clone().and_then(|id| JobId::new(id).ok()).or_else(|| id_in(&message.body))
-    else {
+    let Some(job) = crate::validate::id_of(message) else {
         return Ok("dropped");
     };
     let leader = JobKey::new(lane.tenant.clone(), first.clone());
@@ -66,12 +65,4 @@ async fn submit_again(ctx: &Context, message: &Message) -> Result<&'static str, 
     forget_death(&mut submit);
     ctx.publish(submit).await?;
     Ok("submitted_again")
-}
-
-fn id_in(body: &[u8]) -> Option<JobId> {
-    #[derive(serde::Deserialize)]
-    struct Named {
-        id: JobId,
-    }
-    serde_json::from_slice::<Named>(body).ok().map(|named| named.id)
 }

@@ -1,0 +1,101 @@
+//! `thermae-scheduler`: takes jobs from RabbitMQ and hands them to workers. Several may run; one leads.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::Parser;
+use thermae_backplane::bus::{Bus, Rabbit, RabbitOptions};
+use thermae_backplane::registry::{Redis, RedisOptions};
+use thermae_scheduler::{Config, Service};
+use thermae_service::http::Health;
+use thermae_service::{config, http, signals, telemetry};
+use tokio_util::sync::CancellationToken;
+
+/// The scheduler of a Thermae fleet. Configuration comes from the file, then from THERMAE_… in the environment, then from flags.
+#[derive(Debug, Parser)]
+#[command(name = "thermae-scheduler", version)]
+struct Args {
+    /// Configuration file (TOML).
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// RabbitMQ's URL.
+    #[arg(long, value_name = "URL")]
+    amqp: Option<String>,
+    /// Redis's URL.
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
+    /// Address for health and metrics.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+}
+
+/// Exit status for wrong usage or configuration.
+const USAGE: u8 = 2;
+/// Exit status for servers that refuse for good.
+const REFUSED: u8 = 3;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let flags = vec![
+        ("amqp".to_owned(), args.amqp.into()),
+        ("redis".to_owned(), args.redis.into()),
+        ("listen".to_owned(), args.listen.into()),
+    ];
+    let config = config::load::<Config>(args.config.as_deref(), config::ENV_PREFIX, flags);
+    let config = match config.and_then(|config| config.scheduler.check().map(|()| config)) {
+        Ok(config) => config,
+        Err(error) => return fail(&error.into(), USAGE),
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error.into(), REFUSED),
+    };
+    match runtime.block_on(run(config)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error, REFUSED),
+    }
+}
+
+fn fail(error: &anyhow::Error, status: u8) -> ExitCode {
+    eprintln!("thermae-scheduler: {error:#}");
+    ExitCode::from(status)
+}
+
+async fn run(config: Config) -> anyhow::Result<()> {
+    let traces = telemetry::init("thermae-scheduler", &config.telemetry)?;
+    let stop = signals::shutdown().context("signal handlers can't be installed")?;
+    let served = serve(config, stop).await;
+    traces.shutdown().await;
+    served
+}
+
+async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
+    let (metrics, health) = (prometheus::Registry::new(), Health::new());
+    for name in ["bus", "registry", "leader"] {
+        health.condition(name).not_ready("not connected yet");
+    }
+    // The endpoint outlives the token: while the scheduler stops, it can still be asked.
+    let endpoint = CancellationToken::new();
+    let server = http::serve(config.listen, health.clone(), metrics.clone(), endpoint.clone()).await?;
+    let connected = async {
+        // Both wait for servers that are away, and say so.
+        tokio::try_join!(
+            async { Rabbit::connect(RabbitOptions::new(&config.amqp, "thermae-scheduler")).await.context("RabbitMQ") },
+            async { Redis::connect(RedisOptions::new(&config.redis)).await.context("Redis") },
+        )
+    };
+    let (bus, registry) = tokio::select! {
+        connected = connected => connected?,
+        () = stop.cancelled() => return Ok(()),
+    };
+    let (bus, registry) = (Arc::new(bus), Arc::new(registry));
+    let service = Service::new(config.scheduler, bus.clone(), registry.clone(), &metrics, health)?;
+    let ran = service.run(stop).await;
+    bus.close().await;
+    registry.close().await;
+    endpoint.cancel();
+    server.stopped().await;
+    Ok(ran?)
+}

@@ -1,0 +1,266 @@
+//! What clients are told: results, refusals with their codes, duplicates.
+
+use thermae_backplane::bus::{Bus, QueueSpec};
+use thermae_backplane::registry::{JobKey, Registry, outcome_of};
+use thermae_schemas::{ClientId, ErrorCode, Event, EventBody, JobId, Language, Outcome, Status, Stream, names};
+
+use crate::fleet::{Servers, depth, job, options, pool, soon, submit_raw, tenant};
+
+#[tokio::test]
+async fn a_job_goes_from_client_to_worker_and_back() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options());
+    let mut order = servers.worker("w1", 2).await.work("2\n").await;
+    let client = servers.client("acme").await;
+    let mut wanted = job("j1");
+    wanted.stream = vec![Stream::Lifecycle];
+    let mut handle = client.submit(wanted, None).await.unwrap();
+    let mut events = handle.events();
+    assert_eq!(soon(events.next()).await.unwrap().body, EventBody::Accepted {});
+    let outcome = soon(handle.result()).await.unwrap();
+    assert_eq!((outcome.status, outcome.stdout.as_str()), (Status::Succeeded, "2\n"));
+    assert_eq!(order.recv().await.unwrap(), (tenant("acme"), "j1".to_owned()));
+    soon(scheduler.health.wait_ready()).await;
+    assert_eq!(scheduler.metric("thermae_scheduler_assigned_total", ""), 1.0);
+    // Nothing is left behind anywhere.
+    for queue in ["submit.acme.normal.default", names::UNROUTED_QUEUE, names::RESOLVE_QUEUE, "work.pool.default"] {
+        assert_eq!(servers.bus.queue_depth(queue).await.unwrap().unwrap_or(0), 0, "{queue}");
+    }
+    scheduler.stop().await;
+}
+
+/// Submits bytes under a key and returns the result that comes for them.
+async fn told(servers: &Servers, key: &str, body: &str, id: Option<&str>) -> (Event, Outcome) {
+    let me = ClientId::random();
+    let replies = QueueSpec::replies(&tenant("acme"), &me);
+    servers.bus.declare_queue(&replies).await.unwrap();
+    let mut consumer = servers.bus.consume(&replies.name, 1).await.unwrap();
+    submit_raw(servers, key, body.as_bytes(), &names::reply_key(&tenant("acme"), &me), id).await;
+    let delivery = soon(consumer.next()).await.unwrap();
+    assert_eq!(delivery.message.correlation_id.as_deref(), Some("mark"));
+    let event: Event = serde_json::from_slice(&delivery.message.body).unwrap();
+    let EventBody::Result(outcome) = event.body.clone() else { panic!("{event:?}") };
+    (event, outcome)
+}
+
+#[tokio::test]
+async fn bad_input_gets_its_code() {
+    let servers = Servers::new();
+    let mut options = options();
+    options.admit_unknown_tenants = false;
+    options.tenants.insert(tenant("acme"), Default::default());
+    let scheduler = servers.scheduler(options);
+    thermae_backplane::declare_fleet(&*servers.bus).await.unwrap();
+    let large = format!(r#"{{"id": "large", "code": "{}"}}"#, "x".repeat(2 << 20));
+    let cases: &[(&str, &str, ErrorCode)] = &[
+        ("acme.normal.default", "{\"id\": ", ErrorCode::MalformedJson),
+        ("acme.normal.default", r#"{"id": "a1", "code": "", "colour": 1}"#, ErrorCode::UnknownField),
+        ("acme.normal.default", r#"{"id": "a2", "code": "", "max_attempts": 0}"#, ErrorCode::SchemaViolation),
+        ("acme.normal.default", r#"{"id": "a3", "code": 7}"#, ErrorCode::SchemaViolation),
+        (
+            "acme.normal.default",
+            r#"{"id": "a4", "code": "", "protocol": 99, "new": 1}"#,
+            ErrorCode::UnsupportedProtocol,
+        ),
+        ("acme.normal.default", &large, ErrorCode::JobTooLarge),
+        ("acme.normal.default", r#"{"id": "a5", "code": "", "language": "shell"}"#, ErrorCode::UnsupportedLanguage),
+        ("acme.normal.gpu", r#"{"id": "a6", "code": "", "pool": "gpu"}"#, ErrorCode::UnknownPool),
+        ("acme.normal.default", r#"{"id": "a7", "code": "", "pool": "gpu"}"#, ErrorCode::SchemaViolation),
+        ("acme.urgent.default", r#"{"id": "a8", "code": ""}"#, ErrorCode::SchemaViolation),
+    ];
+    // Once by way of the unrouted queue, and once, when the lane exists, by way of it.
+    for round in 0..2 {
+        for (key, body, code) in cases {
+            let (event, outcome) = told(&servers, key, body, Some("named-by-property")).await;
+            assert_eq!(outcome.status, Status::Rejected, "{body:.60}");
+            let error = outcome.error.unwrap();
+            assert_eq!(error.code, *code, "{body:.60}: {error:?}");
+            assert!(!error.message.is_empty());
+            if *code == ErrorCode::MalformedJson {
+                assert_eq!(event.job.as_str(), "named-by-property");
+            }
+        }
+        if round == 0 {
+            // A good job makes the lane.
+            let lane = "submit.acme.normal.default";
+            submit_raw(&servers, "acme.normal.default", br#"{"id": "good", "code": ""}"#, "acme.nobody", None).await;
+            depth(&servers, lane, |d| d.is_some()).await;
+        }
+    }
+    // The place of the fault is named.
+    let deep = r#"{"id": "a9", "code": "", "limits": {"wall_ms": 0}}"#;
+    let (_, outcome) = told(&servers, "acme.normal.default", deep, None).await;
+    assert!(outcome.error.unwrap().message.starts_with("/limits/wall_ms: "));
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn an_unknown_tenant_is_told_so() {
+    let servers = Servers::new();
+    let mut options = options();
+    options.admit_unknown_tenants = false;
+    let scheduler = servers.scheduler(options);
+    let client = servers.client("globex").await;
+    let outcome = soon(client.submit(job("x"), None).await.unwrap().result()).await.unwrap();
+    assert_eq!(outcome.error.unwrap().code, ErrorCode::UnknownTenant);
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_reply_key_of_another_tenant_hears_nothing() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options());
+    let _other = servers.client("globex").await;
+    let replies = QueueSpec::replies(&tenant("globex"), &ClientId::new("victim").unwrap());
+    servers.bus.declare_queue(&replies).await.unwrap();
+    submit_raw(&servers, "acme.normal.default", br#"{"id": "spy", "code": ""}"#, "globex.victim", Some("spy")).await;
+    let key = JobKey::new(tenant("acme"), JobId::new("spy").unwrap());
+    let recorded = soon(async {
+        loop {
+            if let Some(record) = servers.registry.lookup(&key).await.unwrap()
+                && let Some(outcome) = outcome_of(&record)
+            {
+                return outcome.clone();
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    assert!(String::from_utf8_lossy(&recorded).contains("forbidden_reply_key"));
+    depth(&servers, names::UNROUTED_QUEUE, |d| d == Some(0)).await;
+    scheduler.stop().await;
+    assert_eq!(servers.bus.queue_depth(&replies.name).await.unwrap(), Some(0));
+}
+
+#[tokio::test]
+async fn a_reply_key_that_nobody_binds_loses_nothing() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options());
+    let _client = servers.client("acme").await;
+    let bad = br#"{"id": "gone", "code": "", "pool": "nowhere"}"#;
+    submit_raw(&servers, "acme.normal.nowhere", bad, "acme.gone", None).await;
+    let key = JobKey::new(tenant("acme"), JobId::new("gone").unwrap());
+    soon(async {
+        while servers.registry.lookup(&key).await.unwrap().is_none_or(|r| outcome_of(&r).is_none()) {
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    scheduler.stop().await;
+    assert_eq!(servers.bus.queue_depth(names::UNROUTED_QUEUE).await.unwrap(), Some(0));
+}
+
+#[tokio::test]
+async fn messages_that_their_tenant_did_not_send_are_dropped() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options());
+    let _order = servers.worker("w1", 1).await.work("").await;
+    let client = servers.client("globex").await;
+    soon(client.submit(job("honest"), None).await.unwrap().result()).await.unwrap();
+    // As RabbitMQ delivers what a tenant's own queue dead-letters into the exchange for jobs.
+    let mut forged = thermae_backplane::bus::Message {
+        exchange: names::SUBMIT.to_owned(),
+        key: "globex.normal.default".to_owned(),
+        body: br#"{"id": "forged", "code": ""}"#.to_vec().into(),
+        ..Default::default()
+    };
+    forged.headers.set_text(names::H_DEAD_QUEUE, "replies.acme.trap");
+    servers.bus.publish(forged).await.unwrap().wait().await.unwrap();
+    soon(client.submit(job("honest-2"), None).await.unwrap().result()).await.unwrap();
+    assert_eq!(scheduler.metric("thermae_scheduler_forged_total", ""), 1.0);
+    let key = JobKey::new(tenant("globex"), JobId::new("forged").unwrap());
+    assert_eq!(servers.registry.lookup(&key).await.unwrap(), None);
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn submitting_again_gives_the_recorded_outcome_and_runs_nothing() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options());
+    let mut order = servers.worker("w1", 2).await.work("once\n").await;
+    for _ in 0..3 {
+        let client = servers.client("acme").await;
+        let outcome = soon(client.submit(job("same"), None).await.unwrap().result()).await.unwrap();
+        assert_eq!(outcome.stdout, "once\n");
+    }
+    order.recv().await.unwrap();
+    assert!(order.try_recv().is_err(), "it ran twice");
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_second_client_hears_of_a_job_under_way() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options());
+    let worker = servers.worker("w1", 2).await;
+    let mut jobs = worker.take().await;
+    let (first, second) = (servers.client("acme").await, servers.client("acme").await);
+    let one = first.submit(job("same"), None).await.unwrap();
+    let running = soon(jobs.recv()).await.unwrap();
+    assert_eq!(worker.start(&running).await, thermae_backplane::record::Start::Go);
+    let two = second.submit(job("same"), None).await.unwrap();
+    depth(&servers, "submit.acme.normal.default", |d| d == Some(0)).await;
+    worker.finish(&running, "shared\n").await;
+    assert_eq!(soon(one.result()).await.unwrap(), soon(two.result()).await.unwrap());
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn an_idempotency_key_runs_one_job() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options());
+    let worker = servers.worker("w1", 4).await;
+    let mut jobs = worker.take().await;
+    let client = servers.client("acme").await;
+    let keyed = |id: &str, code: &str| {
+        let mut job = job(id);
+        job.idempotency_key = Some("order-7".to_owned());
+        job.code = code.to_owned();
+        job
+    };
+    let first = client.submit(keyed("k1", "print(1)"), None).await.unwrap();
+    let running = soon(jobs.recv()).await.unwrap();
+    let second = client.submit(keyed("k2", "print(1)"), None).await.unwrap();
+    let other = client.submit(keyed("k3", "print(2)"), None).await.unwrap();
+    let refused = soon(other.result()).await.unwrap();
+    assert_eq!(refused.error.unwrap().code, ErrorCode::IdempotencyConflict);
+    worker.start(&running).await;
+    worker.finish(&running, "1\n").await;
+    let (first, second) = (soon(first.result()).await.unwrap(), soon(second.result()).await.unwrap());
+    assert_eq!((first.duplicate_of, second.duplicate_of.as_deref()), (None, Some("k1")));
+    assert_eq!(first.stdout, second.stdout);
+    assert!(jobs.try_recv().is_err(), "only one was handed out");
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_past_its_deadline_is_rejected_and_one_of_no_worker_waits() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options());
+    let client = servers.client("acme").await;
+    let mut hurried = job("hurried");
+    hurried.start_within_ms = Some(30);
+    let hurried = client.submit(hurried, None).await.unwrap();
+    let patient = client.submit(job("patient"), None).await.unwrap();
+    let outcome = soon(hurried.result()).await.unwrap();
+    assert_eq!(outcome.error.unwrap().code, ErrorCode::DeadlineExceeded);
+    // Only now does a worker come.
+    let _order = servers.worker("w1", 1).await.work("at last\n").await;
+    assert_eq!(soon(patient.result()).await.unwrap().stdout, "at last\n");
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_language_that_no_worker_of_the_pool_runs_is_named() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options());
+    let _order = servers.worker("w1", 1).await.work("").await;
+    let client = servers.client("acme").await;
+    let mut shell = job("sh");
+    shell.language = Language::Shell;
+    let outcome = soon(client.submit(shell, None).await.unwrap().result()).await.unwrap();
+    let error = outcome.error.unwrap();
+    assert_eq!(error.code, ErrorCode::UnsupportedLanguage);
+    assert!(error.message.contains("python") && error.message.contains(pool().as_str()), "{}", error.message);
+    scheduler.stop().await;
+}

@@ -1,0 +1,315 @@
+//! A fleet for tests: scheduler, client, and a worker that does as it is told.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thermae_backplane::bus::{self, Bus, Delivery, Message, QueueSpec, SharedBus};
+use thermae_backplane::record::{Finish, Start};
+use thermae_backplane::registry::{self, Claim, Epoch, FinishRequest, JobKey, Registry, StartRequest};
+use thermae_client::Client;
+use thermae_scheduler::{Options, Service};
+use thermae_schemas::{
+    Event, EventBody, Heartbeat, Job, JobId, Language, Outcome, PoolCapacity, PoolName, Status, TenantName, WorkerId,
+    WorkerState, names,
+};
+use thermae_service::http::Health;
+use thermae_service::units::Millis;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) const LONG: Duration = Duration::from_secs(3600);
+
+pub(crate) fn tenant(name: &str) -> TenantName {
+    TenantName::new(name).unwrap()
+}
+
+pub(crate) fn pool() -> PoolName {
+    PoolName::new("default").unwrap()
+}
+
+pub(crate) fn worker_id(name: &str) -> WorkerId {
+    WorkerId::new(name).unwrap()
+}
+
+/// A job with this id.
+pub(crate) fn job(id: &str) -> Job {
+    Job { id: JobId::new(id).unwrap(), ..Job::python("print(1 + 1)") }
+}
+
+/// Waits for something that must come soon.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), future).await.expect("it did not come")
+}
+
+/// Options with short times.
+pub(crate) fn options() -> Options {
+    Options {
+        tick: Millis::from_millis(50),
+        lead_ttl: Millis::from_millis(400),
+        lead_renew: Millis::from_millis(100),
+        record_grace: Millis::from_millis(50),
+        worker_grace: Millis::from_millis(50),
+        ..Options::default()
+    }
+}
+
+/// Servers that outlive schedulers.
+#[derive(Clone)]
+pub(crate) struct Servers {
+    pub(crate) bus: Arc<bus::Local>,
+    pub(crate) registry: Arc<registry::Local>,
+}
+
+impl Servers {
+    pub(crate) fn new() -> Self {
+        Self { bus: Arc::new(bus::Local::new()), registry: Arc::new(registry::Local::new()) }
+    }
+
+    /// Starts a scheduler, on a connection of its own.
+    pub(crate) fn scheduler(&self, options: Options) -> Scheduler {
+        let (bus, metrics, health) = (Arc::new(self.bus.connect()), prometheus::Registry::new(), Health::new());
+        let service = Service::new(options, bus.clone(), self.registry.clone(), &metrics, health.clone())
+            .expect("it can be made");
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(service.run(stop.clone()));
+        Scheduler { bus, metrics, health, stop, task }
+    }
+
+    pub(crate) async fn client(&self, name: &str) -> Client {
+        thermae_backplane::declare_fleet(&*self.bus).await.unwrap();
+        let bus: SharedBus = Arc::new(self.bus.connect());
+        Client::connect(bus, tenant(name), thermae_client::Options::default()).await.unwrap()
+    }
+
+    /// A ready worker of the default pool. It takes no jobs by itself.
+    pub(crate) async fn worker(&self, name: &str, slots: u32) -> Worker {
+        let worker = Worker {
+            id: worker_id(name),
+            slots,
+            max_sessions: 8,
+            bus: self.bus.connect(),
+            registry: self.registry.clone(),
+        };
+        for spec in [QueueSpec::pool(&pool()), QueueSpec::worker(&worker.id), QueueSpec::control(&worker.id)] {
+            thermae_backplane::declare_fleet(&*self.bus).await.unwrap();
+            self.bus.declare_queue(&spec).await.unwrap();
+        }
+        worker.beat(WorkerState::Ready, LONG).await;
+        worker
+    }
+}
+
+/// A running scheduler.
+pub(crate) struct Scheduler {
+    bus: Arc<bus::Local>,
+    pub(crate) metrics: prometheus::Registry,
+    pub(crate) health: Health,
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), thermae_scheduler::Error>>,
+}
+
+impl Scheduler {
+    /// Ends it as SIGTERM does.
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        soon(self.task).await.unwrap().unwrap();
+    }
+
+    /// Ends it as SIGKILL does: its connection breaks, and nobody gives leadership up.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+        self.bus.close().await;
+    }
+
+    /// A counter or gauge, summed over its labels that contain `with`.
+    pub(crate) fn metric(&self, name: &str, with: &str) -> f64 {
+        let families = self.metrics.gather();
+        let Some(family) = families.iter().find(|family| family.name() == name) else { return 0.0 };
+        family
+            .get_metric()
+            .iter()
+            .filter(|m| with.is_empty() || m.get_label().iter().any(|label| label.value() == with))
+            .map(|m| m.get_counter().get_value() + m.get_gauge().get_value())
+            .sum()
+    }
+}
+
+/// A worker that runs no code.
+pub(crate) struct Worker {
+    pub(crate) id: WorkerId,
+    pub(crate) slots: u32,
+    pub(crate) max_sessions: u32,
+    pub(crate) bus: bus::Local,
+    pub(crate) registry: Arc<registry::Local>,
+}
+
+/// An assigned job in a worker's hands.
+pub(crate) struct Assigned {
+    pub(crate) delivery: Delivery,
+    pub(crate) key: JobKey,
+    pub(crate) attempt: u32,
+    claim: Claim,
+}
+
+impl Assigned {
+    pub(crate) fn id(&self) -> &str {
+        self.key.job.as_str()
+    }
+}
+
+impl Worker {
+    /// Says what it can do; counts as alive for `ttl` from now.
+    pub(crate) async fn beat(&self, state: WorkerState, ttl: Duration) {
+        let capacity = PoolCapacity {
+            slots: self.slots,
+            busy: 0,
+            max_sessions: self.max_sessions,
+            languages: vec![Language::Python],
+        };
+        let beat = Heartbeat {
+            protocol: 1,
+            worker: self.id.clone(),
+            state,
+            pools: BTreeMap::from([(pool(), capacity)]),
+            running: Vec::new(),
+            sessions: Vec::new(),
+            version: "test".to_owned(),
+        };
+        self.registry.heartbeat(&beat, ttl).await.unwrap();
+    }
+
+    /// Takes jobs off the pool's queue and the worker's own, in order of arrival.
+    pub(crate) async fn take(&self) -> mpsc::UnboundedReceiver<Assigned> {
+        let (to, from) = mpsc::unbounded_channel();
+        for queue in [names::pool_queue(&pool()), names::worker_queue(&self.id)] {
+            let mut consumer = self.bus.consume(&queue, 0).await.unwrap();
+            let (to, id) = (to.clone(), self.id.clone());
+            tokio::spawn(async move {
+                while let Some(delivery) = consumer.next().await {
+                    if to.send(assigned(&id, delivery)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        from
+    }
+
+    pub(crate) async fn start(&self, job: &Assigned) -> Start {
+        let message = &job.delivery.message;
+        let request = StartRequest {
+            job: job.key.clone(),
+            pool: pool(),
+            claim: job.claim.clone(),
+            epoch: Epoch(message.headers.text(names::H_EPOCH).unwrap().to_owned()),
+            only_copy: !job.delivery.redelivered && !message.headers.flag(names::H_MAYBE_DUPLICATE),
+            max_attempts: u32::try_from(message.headers.int(names::H_MAX_ATTEMPTS).unwrap()).unwrap(),
+            reply_key: message.reply_to.clone(),
+            correlation_id: message.correlation_id.clone(),
+            lease: Duration::from_millis(200),
+            ttl: LONG,
+        };
+        self.registry.start(&request).await.unwrap()
+    }
+
+    /// Records and publishes an outcome, and acknowledges.
+    pub(crate) async fn finish(&self, job: &Assigned, stdout: &str) {
+        let mut outcome = Outcome::new(Status::Succeeded);
+        outcome.stdout = stdout.to_owned();
+        outcome.worker = Some(self.id.clone());
+        let event = Event::new(job.key.job.clone(), job.attempt, EventBody::Result(outcome));
+        let body: bytes::Bytes = serde_json::to_vec(&event).unwrap().into();
+        let request = FinishRequest {
+            job: job.key.clone(),
+            pool: pool(),
+            claim: job.claim.clone(),
+            outcome: body.clone(),
+            ttl: LONG,
+        };
+        assert_eq!(self.registry.finish(&request).await.unwrap(), Finish::Won);
+        self.answer(job, body).await;
+    }
+
+    /// Publishes a result and acknowledges.
+    pub(crate) async fn answer(&self, job: &Assigned, body: bytes::Bytes) {
+        let message = &job.delivery.message;
+        if let Some(key) = message.reply_to.clone() {
+            let result = Message {
+                exchange: names::REPLIES.to_owned(),
+                key,
+                body,
+                message_id: message.message_id.clone(),
+                correlation_id: message.correlation_id.clone(),
+                ..Message::default()
+            };
+            self.bus.publish(result).await.unwrap().wait().await.unwrap();
+        }
+        job.delivery.ack().await.unwrap();
+    }
+
+    /// Runs whatever comes, one after the other; tells the order.
+    pub(crate) async fn work(self, stdout: &'static str) -> mpsc::UnboundedReceiver<(TenantName, String)> {
+        let (to, order) = mpsc::unbounded_channel();
+        let mut jobs = self.take().await;
+        tokio::spawn(async move {
+            while let Some(job) = jobs.recv().await {
+                match self.start(&job).await {
+                    Start::Go => {
+                        let _ = to.send((job.key.tenant.clone(), job.id().to_owned()));
+                        self.finish(&job, stdout).await;
+                    }
+                    Start::Terminal(recorded) => self.answer(&job, recorded).await,
+                    Start::Stale => job.delivery.ack().await.unwrap(),
+                    Start::Resolve => self.hand_over(job).await,
+                }
+            }
+        });
+        order
+    }
+
+    /// Hands a copy to the resolve queue.
+    pub(crate) async fn hand_over(&self, job: Assigned) {
+        let message = Message { exchange: names::RESOLVE.to_owned(), ..job.delivery.message.clone() };
+        self.bus.publish(message).await.unwrap().wait().await.unwrap();
+        job.delivery.ack().await.unwrap();
+    }
+}
+
+fn assigned(worker: &WorkerId, delivery: Delivery) -> Assigned {
+    let message = &delivery.message;
+    let owner = message.headers.text(names::H_TENANT).unwrap();
+    let key = JobKey::new(tenant(owner), JobId::new(message.message_id.clone().unwrap()).unwrap());
+    let attempt = u32::try_from(message.headers.int(names::H_ATTEMPT).unwrap()).unwrap();
+    let nonce = uuid::Uuid::new_v4().to_string();
+    Assigned { claim: Claim { attempt, owner: worker.clone(), nonce }, key, attempt, delivery }
+}
+
+/// Publishes what no client of ours would.
+pub(crate) async fn submit_raw(servers: &Servers, key: &str, body: &[u8], reply_to: &str, id: Option<&str>) {
+    let message = Message {
+        exchange: names::SUBMIT.to_owned(),
+        key: key.to_owned(),
+        body: body.to_vec().into(),
+        message_id: id.map(str::to_owned),
+        correlation_id: Some("mark".to_owned()),
+        reply_to: Some(reply_to.to_owned()),
+        mandatory: true,
+        persistent: true,
+        ..Message::default()
+    };
+    servers.bus.publish(message).await.unwrap().wait().await.unwrap();
+}
+
+/// Waits until a queue has this many messages waiting.
+pub(crate) async fn depth(servers: &Servers, queue: &str, wanted: impl Fn(Option<u64>) -> bool) {
+    soon(async {
+        // The twin's queues tell nobody of their depth.
+        while !wanted(servers.bus.queue_depth(queue).await.unwrap()) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
