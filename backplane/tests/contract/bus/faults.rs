@@ -1,0 +1,178 @@
+//! What only a real broker can do.
+
+use std::time::{Duration, Instant};
+
+use thermae_backplane::bus::{Bus, Error, QueueKind, QueueSpec, Rabbit, RabbitOptions};
+use thermae_backplane::declare_fleet;
+use thermae_schemas::{ClientId, TenantName, WorkerId, names};
+
+use super::{message, publish, queue, rabbit};
+use crate::support::{Proxy, server, soon, until};
+
+fn url() -> String {
+    server("THERMAE_TEST_AMQP")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_reaches_nobody_elses_keys() {
+    let fleet = rabbit(&url()).await.unwrap();
+    declare_fleet(&fleet).await.unwrap();
+    let acme_bus = rabbit(&server("THERMAE_TEST_AMQP_TENANT")).await.unwrap();
+    let other_bus = rabbit(&server("THERMAE_TEST_AMQP_OTHER")).await.unwrap();
+    let (acme, globex) = (TenantName::new("acme").unwrap(), TenantName::new("globex").unwrap());
+    let client = ClientId::random();
+
+    // Its own: all of it works.
+    let own = QueueSpec::replies(&acme, &client);
+    acme_bus.declare_queue(&own).await.unwrap();
+    let mut replies = acme_bus.consume(&own.name, 1).await.unwrap();
+    publish(&fleet, message(names::REPLIES, &names::reply_key(&acme, &client), "for acme")).await.unwrap();
+    soon("its reply", replies.next()).await.unwrap().ack().await.unwrap();
+    let worker = WorkerId::boot("w");
+    let calls = QueueSpec::calls(&worker);
+    fleet.declare_queue(&calls).await.unwrap();
+    publish(&acme_bus, message(names::CALLS, &names::calls_key(&acme, &worker), "answer")).await.unwrap();
+
+    // Another tenant's: none of it.
+    let denied = [
+        publish(&acme_bus, message(names::SUBMIT, "globex.normal.default", "x")).await,
+        publish(&acme_bus, message(names::CALLS, &names::calls_key(&globex, &worker), "x")).await,
+        publish(&acme_bus, message(names::WORK, "pool.default", "x")).await,
+        publish(&acme_bus, message(names::RESOLVE, "x", "x")).await,
+        publish(&acme_bus, message(names::REPLIES, &names::reply_key(&globex, &client), "x")).await,
+        publish(&acme_bus, message("", names::RESOLVE_QUEUE, "x")).await,
+        acme_bus.declare_queue(&QueueSpec::replies(&globex, &client)).await,
+        acme_bus
+            .declare_queue(&QueueSpec { bindings: vec![(names::REPLIES.into(), "globex.c".into())], ..own.clone() })
+            .await,
+        acme_bus.declare_queue(&QueueSpec { bindings: vec![(names::REPLIES.into(), "#".into())], ..own.clone() }).await,
+        acme_bus.consume(names::RESOLVE_QUEUE, 1).await.map(drop),
+        other_bus.consume(&own.name, 1).await.map(drop),
+        other_bus.delete_queue(&own.name).await,
+    ];
+    for (n, answer) in denied.iter().enumerate() {
+        assert!(matches!(answer, Err(Error::Denied(_))), "attempt {n}: {answer:?}");
+    }
+    // And after all that its own still works.
+    publish(&acme_bus, message(names::CALLS, &names::calls_key(&acme, &worker), "answer")).await.unwrap();
+    fleet.delete_queue(&calls.name).await.unwrap();
+    fleet.delete_queue(&own.name).await.unwrap();
+}
+
+#[tokio::test]
+async fn wrong_credentials_are_denied_at_once_and_not_repeated() {
+    let wrong = url().replacen("fleet:fleet@", "fleet:not-the-password@", 1);
+    let begun = Instant::now();
+    let error = Rabbit::connect(RabbitOptions::new(wrong, "contract suite")).await.err().unwrap();
+    assert!(matches!(error, Error::Denied(_)), "{error:?}");
+    assert!(begun.elapsed() < Duration::from_secs(8));
+    let text = error.to_string();
+    assert!(text.contains("fleet") && !text.contains("not-the-password"), "{text}");
+    let options = RabbitOptions::new("amqp://u:not-the-password@h:1/%2f", "x");
+    assert!(!format!("{options:?}").contains("not-the-password"));
+}
+
+#[tokio::test]
+async fn a_missing_vhost_is_denied_and_a_url_that_is_none_too() {
+    let missing = url().replace("%2f", "no-such-vhost");
+    for bad in [missing.as_str(), "not a url"] {
+        let error = Rabbit::connect(RabbitOptions::new(bad, "contract suite")).await.err().unwrap();
+        assert!(matches!(error, Error::Denied(_)), "{error:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_is_absent_is_waited_for() {
+    let proxy = Proxy::to(&url()).await;
+    proxy.set_open(false);
+    let through = proxy.through(&url());
+    let options = RabbitOptions { deadline: Some(Duration::from_millis(500)), ..RabbitOptions::new(&through, "x") };
+    assert!(matches!(Rabbit::connect(options).await.err(), Some(Error::Disconnected(_))));
+    let waiting = tokio::spawn(async move { Rabbit::connect(RabbitOptions::new(through, "x")).await });
+    tokio::task::yield_now().await;
+    proxy.set_open(true);
+    let bus = soon("the connection", waiting).await.unwrap().unwrap();
+    assert!(bus.is_connected());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cut_connection_heals_and_loses_nothing() {
+    let proxy = Proxy::to(&url()).await;
+    let bus = rabbit(&proxy.through(&url())).await.unwrap();
+    let steady = rabbit(&url()).await.unwrap();
+    declare_fleet(&bus).await.unwrap();
+    let to = queue(&bus, QueueKind::Quorum).await;
+    let mut consumer = bus.consume(&to.name, 2).await.unwrap();
+    for round in 0..5 {
+        publish(&steady, message("work", &to.name, &round.to_string())).await.unwrap();
+        let stale = soon("a delivery", consumer.next()).await.unwrap();
+        proxy.cut();
+        until("the loss to be seen", || async { !bus.is_connected() || stale.ack().await.is_err() }).await;
+        assert!(matches!(stale.requeue().await, Ok(()) | Err(Error::Disconnected(_))));
+        // The consumer subscribes anew by itself, and the delivery comes again, marked.
+        let again = soon("it again", consumer.next()).await.unwrap();
+        assert!(again.redelivered, "round {round}");
+        assert_eq!(&again.message.body[..], round.to_string().as_bytes());
+        again.ack().await.unwrap();
+        publish(&bus, message("work", &to.name, "through the new connection")).await.unwrap();
+        soon("it", consumer.next()).await.unwrap().ack().await.unwrap();
+    }
+    bus.delete_queue(&to.name).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_publish_whose_confirm_is_lost_says_so() {
+    let proxy = Proxy::to(&url()).await;
+    let bus = rabbit(&proxy.through(&url())).await.unwrap();
+    declare_fleet(&bus).await.unwrap();
+    let to = queue(&bus, QueueKind::Quorum).await;
+    let mut lost = 0;
+    for round in 0..20 {
+        let mut confirms = Vec::new();
+        for n in 0..20 {
+            match bus.publish(message("work", &to.name, &format!("{round}.{n}"))).await {
+                Ok(confirm) => confirms.push(confirm),
+                Err(error) => assert!(matches!(error, Error::Disconnected(_)), "{error:?}"),
+            }
+        }
+        proxy.cut();
+        for confirm in confirms {
+            match soon("an answer", confirm.wait()).await {
+                Ok(()) => {}
+                Err(Error::Disconnected(_)) => lost += 1,
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        until("the next connection", || async { bus.is_connected() }).await;
+    }
+    assert!(lost > 0, "no confirm was ever lost: the test proves nothing");
+    bus.delete_queue(&to.name).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_restarts_keeps_messages_and_consumers() {
+    let set = crate::support::Set::up("rabbitmq");
+    let url = set.variable("THERMAE_TEST_AMQP");
+    let bus = rabbit(&url).await.unwrap();
+    declare_fleet(&bus).await.unwrap();
+    let to = queue(&bus, QueueKind::Quorum).await;
+    let mut consumer = bus.consume(&to.name, 1).await.unwrap();
+    publish(&bus, message("work", &to.name, "before")).await.unwrap();
+    let held = soon("a delivery", consumer.next()).await.unwrap();
+    for how in ["stop", "kill"] {
+        set.control("rabbitmq", how);
+        until("the loss to be seen", || async { !bus.is_connected() }).await;
+        assert!(matches!(bus.publish(message("work", &to.name, "x")).await, Err(Error::Disconnected(_))));
+        set.control("rabbitmq", "start");
+        until("the next connection", || async { bus.is_connected() }).await;
+    }
+    assert!(held.ack().await.is_err());
+    let again = tokio::time::timeout(Duration::from_secs(60), consumer.next()).await.expect("it again").unwrap();
+    assert!(again.redelivered);
+    again.ack().await.unwrap();
+    publish(&bus, message("work", &to.name, "after")).await.unwrap();
+    let after = soon("a delivery", consumer.next()).await.unwrap();
+    assert_eq!(&after.message.body[..], b"after");
+    after.ack().await.unwrap();
+    bus.close().await;
+}

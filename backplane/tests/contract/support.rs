@@ -1,0 +1,151 @@
+//! Servers, proxies and waiting.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// Longer than anything that succeeds takes.
+pub const LONG: Duration = Duration::from_secs(20);
+/// Long enough for something that must not happen to have happened.
+pub const SHORT: Duration = Duration::from_millis(300);
+
+/// A variable that names a server.
+pub fn server(variable: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| {
+        panic!("{variable} is not set: this test needs a real server; `cargo xtask test` starts one and sets it")
+    })
+}
+
+/// A name that nobody else has.
+pub fn unique(what: &str) -> String {
+    format!("{what}-{}", &uuid::Uuid::new_v4().simple().to_string()[..12])
+}
+
+/// Waits for something that must happen.
+pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LONG, future).await.unwrap_or_else(|_| panic!("{what}: not within {LONG:?}"))
+}
+
+/// Makes sure that something does not happen.
+pub async fn never<T: std::fmt::Debug>(what: &str, future: impl Future<Output = T>) {
+    if let Ok(happened) = tokio::time::timeout(SHORT, future).await {
+        panic!("{what} happened: {happened:?}");
+    }
+}
+
+/// Asks again until the answer is yes.
+pub async fn until<F: Future<Output = bool>>(what: &str, mut ask: impl FnMut() -> F) {
+    soon(what, async {
+        while !ask().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+}
+
+/// A TCP proxy whose connections can be cut.
+pub struct Proxy {
+    pub address: SocketAddr,
+    cuts: watch::Sender<u64>,
+    open: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// To the server of a URL like `amqp://user:password@host:port/...`.
+    pub async fn to(url: &str) -> Self {
+        let host = url.split('@').next_back().unwrap().trim_start_matches("redis://");
+        let target = host.split('/').next().unwrap().to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (cuts, cut) = watch::channel(0);
+        let (open, is_open) = watch::channel(true);
+        let task = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                if !*is_open.borrow() {
+                    continue;
+                }
+                let Ok(server) = TcpStream::connect(&target).await else { continue };
+                let mut cut = cut.clone();
+                cut.mark_unchanged();
+                tokio::spawn(async move {
+                    let (mut client, mut server) = (client, server);
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
+                        _ = cut.changed() => {}
+                    }
+                    let _ = server.shutdown().await;
+                });
+            }
+        });
+        Self { address, cuts, open, task }
+    }
+
+    /// The same URL, through the proxy.
+    pub fn through(&self, url: &str) -> String {
+        let (scheme, rest) = url.split_once("://").unwrap();
+        let (user, rest) = rest.split_once('@').map_or(("", rest), |(user, rest)| (user, rest));
+        let path = rest.split_once('/').map_or("", |(_, path)| path);
+        let at = if user.is_empty() { "" } else { "@" };
+        format!("{scheme}://{user}{at}{}/{path}", self.address)
+    }
+
+    /// Ends every connection at once.
+    pub fn cut(&self) {
+        self.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Whether new connections are served.
+    pub fn set_open(&self, open: bool) {
+        self.open.send_replace(open);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.cut();
+        self.task.abort();
+    }
+}
+
+/// A set of servers of a test's own, which it may stop and kill. Gone when dropped.
+pub struct Set {
+    name: String,
+    environment: String,
+}
+
+impl Set {
+    pub fn up(only: &str) -> Self {
+        let name = unique("contract");
+        let environment = services(&["test-up", "--set", &name, "--only", only, "--print-env"]);
+        Self { name, environment }
+    }
+
+    pub fn variable(&self, name: &str) -> String {
+        let line = self.environment.lines().find_map(|line| line.strip_prefix("export ")?.strip_prefix(name));
+        let value = line.unwrap_or_else(|| panic!("{name} is not in {:?}", self.environment));
+        value.trim_start_matches('=').trim_matches('\'').to_owned()
+    }
+
+    pub fn control(&self, server: &str, how: &str) {
+        services(&["test-ctl", "--set", &self.name, server, how]);
+    }
+}
+
+impl Drop for Set {
+    fn drop(&mut self) {
+        let _ = services(&["test-down", "--set", &self.name]);
+    }
+}
+
+fn services(arguments: &[&str]) -> String {
+    let program = server("THERMAE_TEST_XTASK");
+    let done = std::process::Command::new(program).arg("services").args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "services {arguments:?}: {text}{}", String::from_utf8_lossy(&done.stderr));
+    text
+}
