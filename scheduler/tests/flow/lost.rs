@@ -1,0 +1,150 @@
+//! Workers that die, and copies of unknown fate.
+
+use std::time::Duration;
+
+use thermae_backplane::bus::{Bus, Message};
+use thermae_backplane::record::Start;
+use thermae_backplane::registry::Registry;
+use thermae_schemas::{ErrorCode, IfGone, SessionName, SessionRequest, Status, WorkerState, names};
+
+use crate::fleet::{Servers, depth, job, options, soon};
+
+fn in_session(id: &str, session: &str) -> thermae_schemas::Job {
+    let mut job = job(id);
+    job.session = Some(SessionRequest { id: SessionName::new(session).unwrap(), if_gone: IfGone::Fail });
+    job
+}
+
+#[tokio::test]
+async fn started_code_of_a_dead_worker_is_lost_and_not_started_again() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options());
+    let dying = servers.worker("dying", 1).await;
+    let client = servers.client("acme").await;
+    let mut jobs = dying.take().await;
+    let handle = client.submit(job("j"), None).await.unwrap();
+    let running = soon(jobs.recv()).await.unwrap();
+    assert_eq!(dying.start(&running).await, Start::Go);
+    // Its connection breaks; the broker gives the job to another worker, marked.
+    drop((running, jobs));
+    dying.bus.close().await;
+    let mut order = servers.worker("other", 1).await.work("again\n").await;
+    let outcome = soon(handle.result()).await.unwrap();
+    assert_eq!(outcome.status, Status::Lost);
+    let error = outcome.error.unwrap();
+    assert_eq!(error.code, ErrorCode::WorkerLost);
+    assert!(error.message.contains("dying") && !error.safe_to_retry, "{error:?}");
+    assert!(order.try_recv().is_err(), "it ran again");
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn code_that_may_run_twice_is_started_again() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options());
+    let dying = servers.worker("dying", 1).await;
+    let client = servers.client("acme").await;
+    let mut jobs = dying.take().await;
+    let mut twice = job("j");
+    twice.max_attempts = 2;
+    let handle = client.submit(twice, None).await.unwrap();
+    let running = soon(jobs.recv()).await.unwrap();
+    assert_eq!(dying.start(&running).await, Start::Go);
+    drop((running, jobs));
+    dying.bus.close().await;
+    let mut order = servers.worker("other", 1).await.work("again\n").await;
+    let outcome = soon(handle.result()).await.unwrap();
+    assert_eq!((outcome.status, outcome.stdout.as_str()), (Status::Succeeded, "again\n"));
+    assert_eq!(order.recv().await.unwrap().1, "j");
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn what_waits_for_a_dead_worker_is_not_forgotten() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options());
+    let dying = servers.worker("dying", 1).await;
+    let client = servers.client("acme").await;
+    // A session's job goes to the queue of the one worker, which never takes it.
+    let handle = client.submit(in_session("j", "s"), None).await.unwrap();
+    let queue = names::worker_queue(&dying.id);
+    depth(&servers, &queue, |d| d == Some(1)).await;
+    dying.beat(WorkerState::Ready, Duration::from_millis(20)).await;
+    let outcome = soon(handle.result()).await.unwrap();
+    assert_eq!(outcome.status, Status::Rejected);
+    let error = outcome.error.unwrap();
+    assert_eq!(error.code, ErrorCode::SessionLost);
+    assert!(error.safe_to_retry, "nothing of it ran");
+    depth(&servers, &queue, |d| d.is_none()).await;
+    soon(async {
+        while !servers.registry.dead_workers().await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    assert!(scheduler.metric("thermae_scheduler_drained_total", "") >= 1.0);
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_that_kills_every_worker_before_it_starts_is_given_up() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options());
+    let worker = servers.worker("w1", 1).await;
+    let client = servers.client("acme").await;
+    let handle = client.submit(job("poison"), None).await.unwrap();
+    let mut jobs = worker.take().await;
+    let given_up = async {
+        // As the delivery limit does.
+        while let Some(job) = jobs.recv().await {
+            job.delivery.dead_letter().await.unwrap();
+        }
+    };
+    let outcome = tokio::select! {
+        outcome = soon(handle.result()) => outcome.unwrap(),
+        () = given_up => panic!("the queue is gone"),
+    };
+    assert_eq!(outcome.status, Status::Rejected);
+    assert_eq!(outcome.error.unwrap().code, ErrorCode::DeliveryLimit);
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_dead_submit_message_is_submitted_again() {
+    let servers = Servers::new();
+    let client = servers.client("acme").await;
+    // What RabbitMQ does with a submit message that schedulers dropped too often.
+    let mut dead = Message {
+        exchange: names::RESOLVE.to_owned(),
+        key: "acme.normal.default".to_owned(),
+        body: br#"{"id": "unlucky", "code": ""}"#.to_vec().into(),
+        message_id: Some("unlucky".to_owned()),
+        reply_to: Some(names::reply_key(client.tenant(), client.id())),
+        ..Message::default()
+    };
+    dead.headers.set_text(names::H_DEAD_REASON, "delivery_limit");
+    dead.headers.set_text(names::H_DEAD_QUEUE, "submit.acme.normal.default");
+    servers.bus.publish(dead).await.unwrap().wait().await.unwrap();
+    let mut order = servers.worker("w1", 1).await.work("").await;
+    let scheduler = servers.scheduler(options());
+    assert_eq!(soon(order.recv()).await.unwrap().1, "unlucky");
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn an_emptied_registry_makes_nothing_run_twice() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options());
+    let worker = servers.worker("w1", 1).await;
+    let client = servers.client("acme").await;
+    let mut jobs = worker.take().await;
+    let handle = client.submit(job("j"), None).await.unwrap();
+    let running = soon(jobs.recv()).await.unwrap();
+    assert_eq!(worker.start(&running).await, Start::Go);
+    servers.registry.empty();
+    // A copy comes to light while its worker is not heard of any more.
+    worker.hand_over(running).await;
+    let outcome = soon(handle.result()).await.unwrap();
+    assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Lost, ErrorCode::RecordLost));
+    scheduler.stop().await;
+}

@@ -1,0 +1,75 @@
+//! Sessions: where they are placed, and that their jobs find them in order.
+
+use std::collections::HashSet;
+
+use thermae_backplane::bus::Bus;
+use thermae_backplane::record::Start;
+use thermae_schemas::{IfGone, Job, SessionName, SessionRequest, names};
+
+use crate::fleet::{Servers, depth, job, options, soon};
+
+fn in_session(id: &str, session: &str) -> Job {
+    let mut job = job(id);
+    job.session = Some(SessionRequest { id: SessionName::new(session).unwrap(), if_gone: IfGone::Fail });
+    job
+}
+
+#[tokio::test]
+async fn a_sessions_jobs_go_to_its_worker_in_order_and_the_first_makes_it() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options());
+    let (a, b) = (servers.worker("a", 4).await, servers.worker("b", 4).await);
+    let client = servers.client("acme").await;
+    for n in 0..6 {
+        client.submit(in_session(&n.to_string(), "s"), None).await.unwrap();
+    }
+    let (mut at_a, mut at_b) = (a.take().await, b.take().await);
+    let mut workers = HashSet::new();
+    for n in 0..6 {
+        let (name, job) = tokio::select! {
+            job = soon(at_a.recv()) => ("a", job.unwrap()),
+            job = soon(at_b.recv()) => ("b", job.unwrap()),
+        };
+        assert_eq!(job.id(), n.to_string());
+        assert_eq!(job.delivery.message.headers.flag(names::H_SESSION_CREATE), n == 0, "job {n}");
+        workers.insert(name);
+    }
+    assert_eq!(workers.len(), 1, "one worker holds the session");
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn sessions_spread_over_the_workers() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options());
+    let (a, b) = (servers.worker("a", 8).await, servers.worker("b", 8).await);
+    let client = servers.client("acme").await;
+    for n in 0..8 {
+        client.submit(in_session(&format!("j{n}"), &format!("s{n}")), None).await.unwrap();
+    }
+    for worker in [&a, &b] {
+        depth(&servers, &names::worker_queue(&worker.id), |d| d == Some(4)).await;
+    }
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_without_a_place_waits_and_holds_up_no_other_job() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options());
+    let mut worker = servers.worker("w", 8).await;
+    worker.max_sessions = 0;
+    worker.beat(thermae_schemas::WorkerState::Ready, crate::fleet::LONG).await;
+    let client = servers.client("acme").await;
+    client.submit(in_session("waits", "s"), None).await.unwrap();
+    client.submit(job("plain"), None).await.unwrap();
+    let mut jobs = worker.take().await;
+    let plain = soon(jobs.recv()).await.unwrap();
+    assert_eq!(plain.id(), "plain");
+    assert_eq!(worker.start(&plain).await, Start::Go);
+    worker.max_sessions = 1;
+    worker.beat(thermae_schemas::WorkerState::Ready, crate::fleet::LONG).await;
+    assert_eq!(soon(jobs.recv()).await.unwrap().id(), "waits");
+    assert_eq!(servers.bus.queue_depth(names::RESOLVE_QUEUE).await.unwrap(), Some(0));
+    scheduler.stop().await;
+}
