@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
-use thermae_schemas::{PoolName, Status};
+use thermae_schemas::{ErrorCode, PoolName, Status};
 
 use crate::pool::Warmth;
 
@@ -14,6 +14,35 @@ use crate::pool::Warmth;
 const SECONDS: &[f64] = &[
     0.000_1, 0.000_25, 0.000_5, 0.000_75, 0.001, 0.001_5, 0.002, 0.003, 0.005, 0.007_5, 0.01, 0.025, 0.05, 0.1, 0.25,
     0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
+];
+
+/// What becomes of tool calls, beside the codes of those that are refused or never answered.
+const RESULTS: [&str; 2] = ["ok", "error"];
+const REFUSALS: [ErrorCode; 7] = [
+    ErrorCode::UnknownTool,
+    ErrorCode::ToolCallLimit,
+    ErrorCode::ToolArguments,
+    ErrorCode::ToolTimeout,
+    ErrorCode::ClientGone,
+    ErrorCode::WorkerLost,
+    ErrorCode::Internal,
+];
+/// Why sessions end.
+const ENDS: [&str; 3] = ["expired", "lost", "closed"];
+/// Why leases are lost.
+const LOSSES: [&str; 2] = ["revoked", "passed"];
+/// Why deliveries are not run here.
+const RETURNS: [&str; 10] = [
+    "draining",
+    "no_container",
+    "lease_lost",
+    "again",
+    "record_unreadable",
+    "started_elsewhere",
+    "copy",
+    "maybe_started",
+    "waited_long",
+    "session_gone",
 ];
 
 /// A part of a job's way through the worker.
@@ -115,7 +144,7 @@ impl Metrics {
             let made = HistogramVec::new(opts, labels)?;
             registry.register(Box::new(made.clone())).map(|()| made)
         };
-        Ok(Self {
+        let metrics = Self {
             jobs: counters("jobs_total", "Jobs that ended here, by status", &["pool", "status"])?,
             phases: histograms("phase_seconds", "Parts of a job's way through the worker", &["pool", "phase"])?,
             containers: gauges("containers", "Containers, by state", &["pool", "state"])?,
@@ -168,7 +197,21 @@ impl Metrics {
                 registry.register(Box::new(made.clone()))?;
                 made
             },
-        })
+        };
+        metrics.begin_at_zero();
+        Ok(metrics)
+    }
+
+    /// A counter that appears with its first event shows no increase to Prometheus: the first lost lease would raise no alert.
+    fn begin_at_zero(&self) {
+        let begin = |counter: &IntCounterVec, values: &[&str]| {
+            values.iter().for_each(|value| drop(counter.with_label_values(&[*value])));
+        };
+        begin(&self.tool_calls, &RESULTS);
+        begin(&self.tool_calls, &REFUSALS.map(ErrorCode::as_str));
+        begin(&self.sessions_ended, &ENDS);
+        begin(&self.leases_lost, &LOSSES);
+        begin(&self.returned, &RETURNS);
     }
 
     /// A job ended here.
@@ -194,6 +237,13 @@ impl Metrics {
     /// The metrics of one pool.
     pub(crate) fn pool(&self, name: &PoolName) -> PoolMetrics {
         let state = |s: &str| self.containers.with_label_values(&[name.as_str(), s]);
+        for status in Status::ALL {
+            drop(self.jobs.with_label_values(&[name.as_str(), status.as_str()]));
+        }
+        for warmth in [word(true), word(false)] {
+            drop(self.acquired.with_label_values(&[name.as_str(), warmth]));
+            drop(self.sandboxes.with_label_values(&[name.as_str(), warmth]));
+        }
         PoolMetrics {
             idle: state("idle"),
             busy: state("busy"),

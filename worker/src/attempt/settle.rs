@@ -47,6 +47,7 @@ pub(super) fn reply(work: &Work, key: &str, body: Bytes, persistent: bool) -> Me
 }
 
 /// Publishes until the broker has confirmed it. `false` when the worker gave up first.
+#[tracing::instrument(name = "publish", skip_all)]
 async fn publish(ctx: &Context, message: Message) -> Result<bool, bus::Error> {
     let done = ctx
         .insist("publish", || {
