@@ -16,6 +16,8 @@ pub struct Config {
     pub amqp: String,
     /// Redis: `redis://user:password@host:port/db`.
     pub redis: String,
+    /// What every key in Redis begins with; the same for all of a fleet, another one for another fleet.
+    pub redis_prefix: String,
     /// Where `/healthz`, `/readyz` and `/metrics` are served.
     pub listen: SocketAddr,
     /// Logs and traces.
@@ -29,6 +31,7 @@ impl Default for Config {
         Self {
             amqp: "amqp://guest:guest@127.0.0.1:5672/%2f".to_owned(),
             redis: "redis://127.0.0.1:6379/".to_owned(),
+            redis_prefix: "thermae:".to_owned(),
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9464),
             telemetry: telemetry::Options::default(),
             scheduler: Options::default(),

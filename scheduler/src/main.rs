@@ -83,7 +83,10 @@ async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
         // Both wait for servers that are away, and say so.
         tokio::try_join!(
             async { Rabbit::connect(RabbitOptions::new(&config.amqp, "thermae-scheduler")).await.context("RabbitMQ") },
-            async { Redis::connect(RedisOptions::new(&config.redis)).await.context("Redis") },
+            async {
+                let options = RedisOptions { prefix: config.redis_prefix.clone(), ..RedisOptions::new(&config.redis) };
+                Redis::connect(options).await.context("Redis")
+            },
         )
     };
     let (bus, registry) = tokio::select! {
