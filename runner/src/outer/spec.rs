@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The native container: what it sees of this machine, and its bounds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +26,9 @@ pub struct Spec {
 /// First of the host users that containers run as; the runner's own pid is added. Far above what distributions assign.
 const FIRST_UID: u32 = 2_000_000_000;
 
+/// Places that sandboxes cover with their own.
+const COVERED: [&str; 5] = ["/tmp", "/workspace", "/dev", "/proc", "/sys"];
+
 impl Spec {
     /// A sane wall for this machine around that interpreter (`None`: the active virtualenv's, else `python3` of `PATH`).
     ///
@@ -35,6 +38,12 @@ impl Spec {
     /// [`crate::Error::Interpreter`] when there is none.
     pub fn detect(python: Option<&Path>) -> Result<Self> {
         let found = super::resolve::interpreter(python)?;
+        if let Some(hidden) = found.show.iter().find(|p| COVERED.iter().any(|c| p.starts_with(c))) {
+            return Err(Error::Interpreter {
+                path: found.python.display().to_string(),
+                reason: format!("{} is where every sandbox has storage of its own; put it elsewhere", hidden.display()),
+            });
+        }
         Ok(Self {
             python: found.python.to_string_lossy().into_owned(),
             show: found.show.iter().map(|p| p.to_string_lossy().into_owned()).collect(),

@@ -31,7 +31,7 @@ STARTED = encode({"op": "started"})
 DONE_OK = encode({"op": "done", "how": "ok"})
 DONE_MEMORY = encode({"op": "done", "how": "memory", "error": {"type": "MemoryError", "message": "", "traceback": ""}})
 LOWEST_FD = 200
-RESERVE = 4 << 20  # Address space, never touched, given back when memory has run out: telling it takes some.
+RESERVE = 4 << 20  # Address space, never touched (`bytes`, unlike `bytearray`, comes from calloc), given back when memory has run out: telling it takes some.
 KEPT = frozenset(
     (types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, type(None))
     + (str, bytes, bytearray, int, float, bool, complex, list, tuple, dict, set, frozenset)
@@ -79,7 +79,7 @@ class Harness:
         self.tools = {}
         self.loop = None
         self.session = False
-        self.reserve = bytearray(RESERVE)
+        self.reserve = bytes(RESERVE)
         os.register_at_fork(after_in_child=self.channel.abandon)
         self.interrupts.before = lambda: harness_streams.flush(self.streams.out)
         for part in PARTS + (sys.modules[__name__],):
@@ -141,7 +141,7 @@ class Harness:
         self.value = self.error = None
         if self.reserve is None:
             try:
-                self.reserve = bytearray(RESERVE)
+                self.reserve = bytes(RESERVE)
             except MemoryError:
                 pass
         interrupts.seen = interrupts.late = False
