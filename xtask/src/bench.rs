@@ -14,7 +14,12 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::services::{Service, set::Set};
-use crate::{build, images, paths, process::ProcId};
+use crate::{
+    images::{self, engine::Engine},
+    paths,
+    process::ProcId,
+    supervise,
+};
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -26,11 +31,14 @@ pub(crate) struct Options {
 
 /// Runs it all and writes `target/bench/latest.json`.
 pub(crate) fn run(options: Options) -> Result<()> {
-    build::release()?;
+    supervise::begin()?;
+    build()?;
     let dir = paths::root().join("target/bench");
     fs::create_dir_all(&dir)?;
     let python = venv(&dir)?;
     let mut set = Set::open("bench")?;
+    // What an earlier run left, if it was killed before it could stop its servers.
+    set.stop()?;
     let rows = set.start(&Service::ALL).and_then(|()| measure(&set, &dir, &python, options));
     set.stop()?;
     let rows = rows?;
@@ -47,10 +55,11 @@ fn measure(set: &Set, dir: &Path, python: &Path, options: Options) -> Result<Vec
     let facts: std::collections::BTreeMap<_, _> = set.environment()?.into_iter().collect();
     let fact = |name: &str| facts.get(name).cloned().with_context(|| format!("the services gave no {name}"));
     let (docker, image) = (fact("THERMAE_TEST_DOCKER")?, images::PYTHON);
-    images::load(&docker)?;
+    images::python::ensure(&Engine { socket: set.docker_socket()? }, &images::python::build_runner()?)?;
     let (jobs, seconds) = if options.quick { ("50", "1") } else { ("500", "10") };
     let (slow, seconds_slow) = if options.quick { ("5", "1") } else { ("50", "10") };
-    let cases = ["--case", "print", "--case", "pandas", "--case", "tools10", "--case", "session", "--case", "tool-call"];
+    let cases =
+        ["--case", "print", "--case", "pandas", "--case", "tools10", "--case", "session", "--case", "tool-call"];
     let closed = |amqp: &[&str]| {
         let limits = ["closed", "--jobs", jobs, "--seconds", seconds];
         load(&[amqp, &limits, &cases].concat())
@@ -72,12 +81,25 @@ fn measure(set: &Set, dir: &Path, python: &Path, options: Options) -> Result<Vec
     drop(fleet);
 
     step("docker run per job");
-    rows.extend(load(&[&["baseline", "--on", "docker-run", "--docker", &docker, "--of", image], &alone[..], &[slow]].concat())?);
+    rows.extend(load(
+        &[&["baseline", "--on", "docker-run", "--docker", &docker, "--of", image], &alone[..], &[slow]].concat(),
+    )?);
     step("docker exec");
     let container = Parked::start(&docker, image)?;
     let of = ["baseline", "--on", "docker-exec", "--docker", &docker, "--of", &container.id];
     rows.extend(load(&[&of, &alone[..], &[slow]].concat())?);
     Ok(rows)
+}
+
+fn build() -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--release", "--workspace", "--bins"])
+        .current_dir(paths::root())
+        .status()
+        .context("start cargo")?;
+    ensure!(status.success(), "the build failed");
+    Ok(())
 }
 
 fn step(what: &str) {
@@ -105,7 +127,7 @@ struct Fleet {
 impl Fleet {
     fn start(dir: &Path, amqp: &str, redis: &str, docker: &str, image: &str) -> Result<Self> {
         let mut fleet = Self { processes: Vec::new() };
-        let pool = format!("[pools.default]\nbackend = \"docker\"\n[pools.default.docker]\nsocket = {docker:?}\nimage = {image:?}\n");
+        let pool = format!("[docker]\nsocket = {docker:?}\n[pools.default]\nbackend = \"docker\"\nimage = {image:?}\n");
         for (program, more) in [("thermae-scheduler", ""), ("thermae-worker", pool.as_str())] {
             let listen = format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
             let config = dir.join(program).with_extension("toml");
@@ -137,7 +159,10 @@ fn await_ready(program: &str, listen: &str, child: Option<&mut Child>) -> Result
         if let Some(status) = child.try_wait()? {
             bail!("{program} ended with {status}; its log is in target/bench");
         }
-        ensure!(begun.elapsed() < Duration::from_secs(90), "{program} was not ready in time; its log is in target/bench");
+        ensure!(
+            begun.elapsed() < Duration::from_secs(90),
+            "{program} was not ready in time; its log is in target/bench"
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
     Ok(())
@@ -218,7 +243,12 @@ fn print_table(rows: &[Value]) {
         let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
         println!(
             "{:<10} {:<11} {:>9} {:>9} {:>9} {:>9}",
-            text("case"), text("on"), cell("p50_ms"), cell("p95_ms"), cell("p99_ms"), cell("jobs_per_s")
+            text("case"),
+            text("on"),
+            cell("p50_ms"),
+            cell("p95_ms"),
+            cell("p99_ms"),
+            cell("jobs_per_s")
         );
     }
 }

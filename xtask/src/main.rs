@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod deny;
 mod images;
 mod paths;
@@ -40,6 +41,11 @@ enum Task {
         /// For the test programs, after `--`.
         #[arg(last = true)]
         filter: Vec<String>,
+    },
+    /// Measures the fleets beside what people use without one; writes target/bench/latest.json.
+    Bench {
+        #[command(flatten)]
+        options: bench::Options,
     },
     /// Makes the Python sandbox image, with no image registry.
     Image {
@@ -129,6 +135,7 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<ExitCode> {
     match task {
         Task::Services(task) => services_task(task)?,
+        Task::Bench { options } => bench::run(options)?,
         Task::Test { only, filter } => return test::run(&only, &filter),
         Task::Image { set, compose, runner } => image_task(set, compose, runner)?,
     }
