@@ -82,7 +82,8 @@ pub(crate) fn run(
     let mut file = File::create(log).with_context(|| format!("create {}", log.display()))?;
     let (reader, writer) = std::io::pipe().context("make a pipe")?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
-    let name = command.get_program().to_string_lossy().into_owned();
+    let program = Path::new(command.get_program());
+    let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
     let mut child = command.spawn().with_context(|| format!("start {name}"))?;
     // It holds the pipe's other end, and would keep it open.
     drop(command);
