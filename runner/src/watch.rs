@@ -57,6 +57,18 @@ pub(crate) fn peak_memory(pid: i32) -> u64 {
     peak.unwrap_or(0) * 1024
 }
 
+/// CPU time of the children that a live process has waited for, during a run that took `wall`; in clock ticks.
+pub(crate) fn children_cpu(pid: i32, wall: Duration) -> Duration {
+    if wall < Duration::from_millis(1000 / TICKS) {
+        return Duration::ZERO;
+    }
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let ticks = stat
+        .rsplit_once(')')
+        .map_or(0, |(_, rest)| rest.split_whitespace().skip(13).take(2).filter_map(|f| f.parse::<u64>().ok()).sum());
+    Duration::from_millis(ticks * 1000 / TICKS)
+}
+
 /// Fields 14–17 of `stat`, counted after the name, which may hold anything.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;

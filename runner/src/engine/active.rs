@@ -148,7 +148,7 @@ impl Active {
         self.soft_at() + Duration::from_millis(self.limits.grace_ms)
     }
 
-    /// Judges the end. `status` is the kernel's word on the process (`None`: a session whose process lives on); `oom`
+    /// Judges the end. `status` is the kernel's word on the process (`None`: it is done, and lives on or is about to be killed); `oom`
     /// whether the kernel killed for memory meanwhile.
     pub(super) fn judge(&mut self, status: Option<Status>, oom: bool) -> (End, Option<CodeError>) {
         let mut done = self.done.take();
@@ -182,7 +182,7 @@ impl Active {
                 Some("memory") => End::OutOfMemory,
                 _ if self.interrupted => soft(),
                 Some("raised" | "interrupted") => End::Raised,
-                _ => End::Exited { code: done.as_ref().and_then(|d| d.code).unwrap_or(0) },
+                _ => End::Exited { code: done.as_ref().and_then(|d| d.code).unwrap_or(0) & 0xff },
             },
         };
         (end, error)

@@ -327,13 +327,13 @@ impl Engine {
             return self.pending.push_front(*pending);
         }
         run.drain(&mut self.link);
-        cell.stage = if reaped.is_some() { Stage::Ending } else { Stage::Idle };
+        cell.stage = if reaped.is_none() && run.session { Stage::Idle } else { Stage::Ending };
         let oom = self.oom.as_ref().map_or(0, crate::oom::OomCounter::read) > run.oom_before;
         let value = run.done.as_mut().and_then(|d| d.value.take());
         let (end, error) = run.judge(reaped.map(|r| r.status), oom);
         let cpu = match &reaped {
             Some(r) => r.cpu,
-            None => sys::cpu_time(cell.pid).unwrap_or_default(),
+            None => sys::cpu_time(cell.pid).unwrap_or_default() + watch::children_cpu(cell.pid, now - run.handed),
         };
         let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
         let began = run.began.unwrap_or(now);
@@ -353,6 +353,11 @@ impl Engine {
         let exit = Exit { end, error, value, usage, phases, warm: run.warm };
         if let Err(e) = self.link.push_json(Kind::Exit, run.number, &exit) {
             crate::log(&format!("exit of run {}: {e}", run.number));
+        }
+        // The answer first: what follows is cleaning up.
+        self.flush();
+        if let Some(cell) = self.cells.get(&id).filter(|c| c.stage == Stage::Ending) {
+            cell.kill();
         }
     }
 }
