@@ -1,6 +1,23 @@
 //! `thermae-worker`: serves pools of a fleet that has RabbitMQ and Redis.
+//!
+//! Configuration: defaults, then the file of `--config`, then the environment (`THERMAE_…`), then flags. It waits for
+//! RabbitMQ and Redis as long as they take (`/readyz` says for which). SIGTERM drains it; a second one ends it at once.
+//! Exit status: 0 after a drain, 2 for a configuration that can't be used, 3 when the fleet refuses it.
+
+mod config;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::Parser;
+use thermae_backplane::bus::{Bus, Rabbit, RabbitOptions};
+use thermae_backplane::registry::{Redis, RedisOptions};
+use thermae_service::health::Health;
+use thermae_service::{config as configuration, http, signals, telemetry};
+use thermae_worker::Service;
+
+use config::{Config, Flags};
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
@@ -8,5 +25,74 @@ fn main() -> ExitCode {
     if args.next().is_some_and(|a| a == "__runner") {
         return thermae_runner::main_with(args);
     }
-    ExitCode::from(2)
+    let flags = Flags::parse();
+    let config = match Config::load(&flags) {
+        Ok(config) => config,
+        Err(e) => return fail(2, &e),
+    };
+    let runtime = match tokio::runtime::Runtime::new().context("starting the runtime") {
+        Ok(runtime) => runtime,
+        Err(e) => return fail(3, &e),
+    };
+    match runtime.block_on(run(config)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) if e.is::<thermae_worker::Error>() || e.is::<telemetry::Error>() => fail(2, &e),
+        Err(e) => fail(3, &e),
+    }
+}
+
+fn fail(code: u8, error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {error:#}");
+    ExitCode::from(code)
+}
+
+async fn run(config: Config) -> anyhow::Result<()> {
+    let guard = telemetry::init("thermae-worker", &config.telemetry)?;
+    for variable in configuration::unread::<Config>(configuration::ENV_PREFIX) {
+        tracing::debug!(variable, "not read by this program");
+    }
+    let drain = signals::shutdown().context("setting up signals")?;
+    let (health, metrics) = (Health::new(), prometheus::Registry::new());
+    let (bus_ready, registry_ready) = (health.condition("bus"), health.condition("registry"));
+    health.condition("pools");
+    bus_ready.not_ready("waiting for RabbitMQ");
+    registry_ready.not_ready("waiting for Redis");
+    // The endpoint outlives the drain: whoever asks then hears that the worker drains.
+    let serving = tokio_util::sync::CancellationToken::new();
+    let server = http::serve(config.listen, health.clone(), metrics.clone(), serving.clone()).await?;
+    tracing::info!(addr = %server.addr(), "health and metrics");
+
+    let connect = async {
+        let bus = async {
+            let bus = Rabbit::connect(RabbitOptions::new(&config.amqp, "thermae-worker")).await?;
+            bus_ready.ready();
+            anyhow::Ok(bus)
+        };
+        let registry = async {
+            let options = RedisOptions { prefix: config.redis_prefix.clone(), ..RedisOptions::new(&config.redis) };
+            let registry = Redis::connect(options).await?;
+            registry_ready.ready();
+            anyhow::Ok(registry)
+        };
+        tokio::try_join!(bus, registry)
+    };
+    let outcome = match drain.run_until_cancelled(connect).await {
+        None => Ok(()),
+        Some(Err(e)) => Err(e),
+        Some(Ok((bus, registry))) => {
+            let bus: Arc<dyn Bus> = Arc::new(bus);
+            match Service::new(config.worker(), Arc::clone(&bus), Arc::new(registry), &metrics, health) {
+                Ok(service) => {
+                    let ended = service.run(drain).await;
+                    bus.close().await;
+                    ended.map_err(Into::into)
+                }
+                Err(e) => Err(e.into()),
+            }
+        }
+    };
+    serving.cancel();
+    server.stopped().await;
+    guard.shutdown().await;
+    outcome
 }

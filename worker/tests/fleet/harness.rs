@@ -170,18 +170,17 @@ impl Fleet {
         self.bus.publish(message).await.unwrap().wait().await.unwrap();
     }
 
-    /// The work message of a job, its record made.
-    pub async fn assign(&self, tenant: &TenantName, job: &Job, candidate: Option<WorkerId>) -> Message {
+    /// A scheduler's admission of a job.
+    pub async fn admit(&self, tenant: &TenantName, job: &Job, candidate: Option<WorkerId>) -> Admitted {
         let reply_key = names::reply_key(&self.tenant, &self.client);
-        let admitted = self
-            .registry
+        self.registry
             .admit(&Admit {
                 job: JobKey::new(tenant.clone(), job.id.clone()),
                 pool: job.pool.clone(),
                 credit: 1000,
                 tenant_limit: None,
                 max_attempts: job.max_attempts,
-                reply_key: Some(reply_key.clone()),
+                reply_key: Some(reply_key),
                 correlation_id: Some("mark".into()),
                 digest: job.id.to_string(),
                 idempotency_key: None,
@@ -195,7 +194,13 @@ impl Fleet {
                 ttl: Duration::from_secs(600),
             })
             .await
-            .unwrap();
+            .unwrap()
+    }
+
+    /// The work message of a job, its record made.
+    pub async fn assign(&self, tenant: &TenantName, job: &Job, candidate: Option<WorkerId>) -> Message {
+        let reply_key = names::reply_key(&self.tenant, &self.client);
+        let admitted = self.admit(tenant, job, candidate).await;
         let Admitted::Assigned { attempt, epoch, to, .. } = admitted else { panic!("not assigned: {admitted:?}") };
         let (key, create) = match to {
             Target::Pool => (names::pool_key(&job.pool), false),
@@ -217,6 +222,27 @@ impl Fleet {
             headers,
             mandatory: true,
             persistent: true,
+        }
+    }
+
+    /// A second copy of a job's work message, marked as one that may be.
+    pub async fn assign_again(&self, job: &Job) -> Message {
+        let mut headers = Headers::default();
+        headers.set_text(names::H_TENANT, self.tenant.as_str());
+        headers.set_int(names::H_ATTEMPT, 1);
+        headers.set_int(names::H_MAX_ATTEMPTS, job.max_attempts.into());
+        headers.set_text(names::H_EPOCH, self.registry.epoch().await.unwrap().0);
+        headers.set_flag(names::H_MAYBE_DUPLICATE, true);
+        Message {
+            exchange: names::WORK.into(),
+            key: names::pool_key(&job.pool),
+            body: serde_json::to_vec(job).unwrap().into(),
+            message_id: Some(job.id.to_string()),
+            reply_to: Some(names::reply_key(&self.tenant, &self.client)),
+            headers,
+            mandatory: true,
+            persistent: true,
+            ..Message::default()
         }
     }
 
@@ -337,6 +363,19 @@ impl Fleet {
 
     pub async fn registry_is_empty(&self) -> bool {
         self.registry.workers().await.unwrap().is_empty()
+    }
+
+    /// Waits for the recorded outcome of a job.
+    pub async fn until_recorded(&self, job: &Job) -> String {
+        let recorded = async {
+            loop {
+                if let Some(recorded) = self.recorded(job).await {
+                    return String::from_utf8(recorded.to_vec()).unwrap();
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        within("the record", recorded).await
     }
 
     /// The recorded outcome of a job.

@@ -1,1 +1,147 @@
+//! Sessions, through the real runner.
 
+use thermae_backplane::bus::Message;
+use thermae_backplane::registry::{Gone, Registry};
+use thermae_schemas::{ErrorCode, IfGone, Outcome, SessionName, Status, TenantName, names};
+use thermae_service::units::Millis;
+
+use crate::harness::{Fleet, options, pool_name, python, session_job, within};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn variables_last_from_job_to_job_and_jobs_run_in_their_order() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(options()).await;
+    let jobs: Vec<_> =
+        (0..10).map(|n| session_job("s", if n == 0 { "x = []" } else { "x.append(len(x))\nprint(x[-1])" })).collect();
+    for job in &jobs {
+        fleet.submit_to(&worker.id, job).await;
+    }
+    for (n, job) in jobs.iter().enumerate() {
+        let outcome = fleet.outcome(job).await;
+        assert_eq!(outcome.status, Status::Succeeded, "{outcome:?}");
+        let state = outcome.session.unwrap();
+        assert_eq!((state.fresh, state.alive), (n == 0, true));
+        assert_eq!(outcome.stdout, if n == 0 { String::new() } else { format!("{}\n", n - 1) });
+    }
+    assert_eq!(fleet.run(&python("print('x' in dir())")).await.stdout, "False\n", "nobody else sees it");
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_code_does_wrong_leaves_the_session_alive() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(options()).await;
+    let mut slow = session_job("s", "while True: pass");
+    slow.limits.wall_ms = Some(200);
+    let jobs = [
+        (session_job("s", "x = 7"), Status::Succeeded),
+        (session_job("s", "raise ValueError"), Status::Failed),
+        (session_job("s", "import sys; sys.exit(2)"), Status::Failed),
+        (slow, Status::TimedOut),
+        (session_job("s", "print(x)"), Status::Succeeded),
+    ];
+    let mut last = None;
+    for (job, status) in jobs {
+        fleet.submit_to(&worker.id, &job).await;
+        let outcome = fleet.outcome(&job).await;
+        assert_eq!(outcome.status, status, "{outcome:?}");
+        assert!(outcome.session.as_ref().unwrap().alive);
+        last = Some(outcome);
+    }
+    assert_eq!(last.unwrap().stdout, "7\n");
+    worker.end().await;
+}
+
+async fn at(fleet: &mut Fleet, worker: &thermae_schemas::WorkerId, job: &thermae_schemas::Job) -> Outcome {
+    fleet.submit_to(worker, job).await;
+    fleet.outcome(job).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_whose_process_dies_is_lost_and_says_so() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(options()).await;
+    at(&mut fleet, &worker.id, &session_job("s", "x = 1")).await;
+    let (dying, next) = (session_job("s", "import os; os._exit(0)"), session_job("s", "print(x)"));
+    // Both are on their way before the first one dies.
+    let (first, second) = (
+        fleet.assign(&fleet.tenant.clone(), &dying, None).await,
+        fleet.assign(&fleet.tenant.clone(), &next, None).await,
+    );
+    for message in [first, second] {
+        fleet.bus.publish(message).await.unwrap().wait().await.unwrap();
+    }
+    let outcome = fleet.outcome(&dying).await;
+    assert!(!outcome.session.unwrap().alive);
+    let outcome = fleet.outcome(&next).await;
+    assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Rejected, ErrorCode::SessionLost));
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_session_expires_and_a_job_on_its_way_hears_that() {
+    let mut fleet = Fleet::new().await;
+    let mut options = options();
+    options.pools.get_mut(&pool_name()).unwrap().session_idle = Millis::from_millis(300);
+    let worker = fleet.worker(options).await;
+    at(&mut fleet, &worker.id, &session_job("s", "x = 1")).await;
+    let (late, anew) = (session_job("s", "print(x)"), {
+        let mut job = session_job("s", "print(x)");
+        job.session.as_mut().unwrap().if_gone = IfGone::New;
+        job
+    });
+    let (message, anew) = (
+        fleet.assign(&fleet.tenant.clone(), &late, None).await,
+        fleet.assign(&fleet.tenant.clone(), &anew, None).await,
+    );
+    within("the session's end", async {
+        while worker.count("thermae_worker_sessions_ended_total", "expired") < 1.0 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    fleet.bus.publish(message).await.unwrap().wait().await.unwrap();
+    let outcome = fleet.outcome(&late).await;
+    assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Rejected, ErrorCode::SessionExpired));
+    // One that would take a new session is placed anew by a scheduler, and not here behind its back.
+    fleet.bus.publish(anew.clone()).await.unwrap().wait().await.unwrap();
+    let resolved = fleet.resolved().await.message;
+    assert_eq!(resolved, Message { exchange: names::RESOLVE.into(), key: String::new(), ..anew });
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_at_its_bound_gives_up_the_session_it_used_longest_ago() {
+    let mut fleet = Fleet::new().await;
+    let mut options = options();
+    options.pools.get_mut(&pool_name()).unwrap().max_sessions = 2;
+    let worker = fleet.worker(options).await;
+    for name in ["a", "b", "c"] {
+        let outcome = at(&mut fleet, &worker.id, &session_job(name, "x = 1")).await;
+        assert_eq!(outcome.status, Status::Succeeded, "{name}: {outcome:?}");
+    }
+    assert_eq!(at(&mut fleet, &worker.id, &session_job("b", "print(x)")).await.stdout, "1\n");
+    // Another tenant takes none of them away.
+    let other = TenantName::new("globex").unwrap();
+    let job = session_job("z", "1");
+    let message = fleet.assign(&other, &job, Some(worker.id.clone())).await;
+    fleet.bus.publish(message).await.unwrap().wait().await.unwrap();
+    let outcome = fleet.outcome(&job).await;
+    assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Rejected, ErrorCode::SessionLimit));
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_loses_sessions_plainly() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(options()).await;
+    at(&mut fleet, &worker.id, &session_job("s", "x = 1")).await;
+    let id = worker.id.clone();
+    worker.end().await;
+    let (tenant, session) = (fleet.tenant.clone(), SessionName::new("s").unwrap());
+    // It has said so itself; saying it again changes nothing.
+    fleet.registry.end_session(&tenant, &session, &id, Gone::Lost).await.unwrap();
+    let job = session_job("s", "print(x)");
+    let admit = fleet.admit(&tenant, &job, Some(id)).await;
+    assert_eq!(admit, thermae_backplane::registry::Admitted::SessionGone(Gone::Lost));
+}

@@ -1,1 +1,144 @@
+//! Tool calls, through the real runner.
 
+use serde_json::json;
+use thermae_schemas::{ErrorCode, Job, Status, TenantName, ToolReply, ToolSpec};
+
+use crate::harness::{Fleet, options, python};
+
+fn tool(name: &str) -> ToolSpec {
+    ToolSpec { name: name.into(), description: String::new(), input_schema: None, max_calls: None, raw: false }
+}
+
+fn with_tools(code: &str, tools: Vec<ToolSpec>) -> Job {
+    let mut job = python(code);
+    job.tools = tools;
+    job
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_calls_are_in_flight_at_once_and_answered_in_any_order() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(options()).await;
+    let code = "import asyncio\nprint(await asyncio.gather(*(look(n=i) for i in range(5))))";
+    let job = with_tools(code, vec![tool("look")]);
+    fleet.submit(&job).await;
+    let mut calls = Vec::new();
+    for _ in 0..5 {
+        calls.push(fleet.tool_call(&job).await);
+    }
+    for call in calls.iter().rev() {
+        let n = call.arguments["n"].as_u64().unwrap();
+        fleet.answer(call, ToolReply::Ok(json!(n * 10))).await;
+    }
+    let outcome = fleet.outcome(&job).await;
+    assert_eq!((outcome.stdout.as_str(), outcome.usage.tool_calls), ("[0, 10, 20, 30, 40]\n", 5), "{outcome:?}");
+    assert_eq!(worker.count("thermae_worker_tool_calls_total", "ok"), 5.0);
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_checked_before_it_leaves_and_its_error_is_the_codes() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(options()).await;
+    let mut strict = tool("strict");
+    strict.max_calls = Some(1);
+    strict.input_schema = Some(json!({
+        "type": "object",
+        "properties": {"zeta": {"type": "integer"}, "alpha": {"type": "boolean"}},
+        "required": ["zeta"],
+        "additionalProperties": false,
+    }));
+    let code = "
+for arguments in [{'zeta': 'x'}, {'zeta': 1, 'other': 2}]:
+    try:
+        await strict(**arguments)
+    except ToolError as e:
+        print(e)
+print(await strict(1, True))
+try:
+    await strict(zeta=2)
+except ToolError as e:
+    print(e)
+";
+    let job = with_tools(code, vec![strict]);
+    let mut message = fleet.assign(&fleet.tenant.clone(), &job, None).await;
+    // The order in which a client wrote its properties is that of positional arguments; our own types sort them.
+    let sorted = r#"{"alpha":{"type":"boolean"},"zeta":{"type":"integer"}}"#;
+    let written = r#"{"zeta":{"type":"integer"},"alpha":{"type":"boolean"}}"#;
+    message.body = String::from_utf8(message.body.to_vec()).unwrap().replace(sorted, written).into();
+    fleet.bus.publish(message).await.unwrap().wait().await.unwrap();
+    let call = fleet.tool_call(&job).await;
+    assert_eq!(call.call.len(), 32, "128 bits");
+    fleet.answer(&call, ToolReply::Ok(json!(call.arguments))).await;
+    let outcome = fleet.outcome(&job).await;
+    let lines: Vec<_> = outcome.stdout.lines().collect();
+    assert_eq!(lines.len(), 4, "{outcome:?}");
+    assert!(lines[0].contains("tool_arguments") && lines[1].contains("tool_arguments"), "{lines:?}");
+    assert!(lines[3].contains("tool_call_limit"), "{lines:?}");
+    assert_eq!(outcome.usage.tool_calls, 1);
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_its_own_tenant_answers() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(options()).await;
+    let job = with_tools("print(await look())", vec![tool("look")]);
+    fleet.submit(&job).await;
+    let call = fleet.tool_call(&job).await;
+    fleet.answer_as(&TenantName::new("globex").unwrap(), &call, ToolReply::Ok(json!("forged"))).await;
+    fleet.answer(&call, ToolReply::Ok(json!("true"))).await;
+    fleet.answer(&call, ToolReply::Ok(json!("late"))).await;
+    assert_eq!(fleet.outcome(&job).await.stdout, "true\n");
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tools_error_and_silence_are_raised_in_the_code() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(options()).await;
+    let code = "
+for _ in range(2):
+    try:
+        await look()
+    except ToolError as e:
+        print(e)
+";
+    let mut job = with_tools(code, vec![tool("look")]);
+    job.limits.tool_ms = Some(300);
+    fleet.submit(&job).await;
+    let call = fleet.tool_call(&job).await;
+    fleet.answer(&call, ToolReply::Error("no such city".into())).await;
+    let outcome = fleet.outcome(&job).await;
+    let lines: Vec<_> = outcome.stdout.lines().collect();
+    assert!(lines[0].contains("no such city") && lines[1].contains("tool_timeout"), "{outcome:?}");
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_gone_fails_the_call_at_once() {
+    let fleet = Fleet::new().await;
+    let worker = fleet.worker(options()).await;
+    let code = "
+try:
+    await look()
+except ToolError as e:
+    print(e)
+";
+    let job = with_tools(code, vec![tool("look")]);
+    let mut message = fleet.assign(&fleet.tenant.clone(), &job, None).await;
+    message.reply_to = Some("acme.gone".into());
+    fleet.bus.publish(message).await.unwrap().wait().await.unwrap();
+    let recorded = fleet.until_recorded(&job).await;
+    assert!(recorded.contains("client_gone"), "{recorded}");
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_tools_of_one_name_in_the_code_are_refused() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(options()).await;
+    let outcome = fleet.run(&with_tools("1", vec![tool("a.b"), tool("a-b")])).await;
+    assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Rejected, ErrorCode::SchemaViolation));
+    worker.end().await;
+}

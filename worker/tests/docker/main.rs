@@ -1,0 +1,151 @@
+//! The worker on a real Docker engine: `THERMAE_TEST_DOCKER` (its socket) and `THERMAE_TEST_IMAGE` say which, and
+//! `cargo xtask test` sets them.
+
+#![allow(unreachable_pub, dead_code, reason = "the harness is another test program's")]
+
+#[path = "../fleet/harness.rs"]
+mod harness;
+
+use std::collections::HashMap;
+
+use bollard::Docker;
+use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
+use thermae_backplane::registry::Registry;
+use thermae_schemas::{ErrorCode, EventBody, Status, Stream};
+use thermae_worker::{BackendKind, Options};
+
+use harness::{Fleet, options, pool_name, python, session_job, within};
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run these tests by `cargo xtask test`"))
+}
+
+fn docker_options() -> Options {
+    let mut options = options();
+    options.docker.socket = variable("THERMAE_TEST_DOCKER").into();
+    // A fleet of this test's own: others share the engine.
+    options.fleet = uuid::Uuid::new_v4().simple().to_string();
+    let pool = options.pools.get_mut(&pool_name()).unwrap();
+    pool.backend = BackendKind::Docker;
+    pool.image = variable("THERMAE_TEST_IMAGE");
+    options
+}
+
+async fn engine() -> Docker {
+    let client = Docker::connect_with_unix(&variable("THERMAE_TEST_DOCKER"), 60, bollard::API_DEFAULT_VERSION).unwrap();
+    client.negotiate_version().await.unwrap()
+}
+
+/// Ids of a fleet's containers.
+async fn containers(engine: &Docker, fleet: &str) -> Vec<String> {
+    let filters = HashMap::from([("label".to_owned(), vec![format!("thermae.fleet={fleet}")])]);
+    let options = ListContainersOptions { all: true, filters: Some(filters), ..Default::default() };
+    let all = engine.list_containers(Some(options)).await.unwrap();
+    all.into_iter().filter_map(|c| c.id).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_run_behind_both_walls_and_nothing_is_left() {
+    let (mut fleet, options, engine) = (Fleet::new().await, docker_options(), engine().await);
+    let name = options.fleet.clone();
+    let worker = fleet.worker(options).await;
+    let code = "import os\nprint(os.getuid(), os.path.exists('/var/run/docker.sock'), os.listdir('/sys'))\nopen('/tmp/x', 'x')";
+    for _ in 0..5 {
+        let outcome = fleet.run(&python(code)).await;
+        assert_eq!(outcome.status, Status::Succeeded, "{outcome:?}");
+        assert!(outcome.stdout.contains("False []"), "{}", outcome.stdout);
+    }
+    let network = fleet.run(&python("import socket\nsocket.create_connection(('127.0.0.1', 1), 1)")).await;
+    assert_eq!(network.status, Status::Failed);
+    let mut users = Vec::new();
+    for id in containers(&engine, &name).await {
+        let found = engine.inspect_container(&id, None).await.unwrap();
+        let host = found.host_config.unwrap();
+        assert_eq!(host.network_mode.as_deref(), Some("none"));
+        assert_eq!((host.readonly_rootfs, host.privileged), (Some(true), Some(false)));
+        users.push(found.config.unwrap().user.unwrap());
+    }
+    users.sort();
+    let all = users.len();
+    users.dedup();
+    assert!(all >= 2 && users.len() == all && !users[0].starts_with('0'), "a user of its own each: {users:?}");
+    worker.end().await;
+    within("the containers' end", gone(&engine, &name)).await;
+}
+
+async fn gone(engine: &Docker, fleet: &str) {
+    while !containers(engine, fleet).await.is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_is_killed_under_the_code_is_lost_and_replaced() {
+    let (mut fleet, options, engine) = (Fleet::new().await, docker_options(), engine().await);
+    let name = options.fleet.clone();
+    let worker = fleet.worker(options).await;
+    let mut job = python("print('on', flush=True)\nwhile True: pass");
+    job.stream = vec![Stream::Output];
+    fleet.submit(&job).await;
+    assert!(matches!(fleet.event_of(&job).await, EventBody::Stdout { .. }));
+    for id in containers(&engine, &name).await {
+        let force = RemoveContainerOptions { force: true, ..Default::default() };
+        let _ = engine.remove_container(&id, Some(force)).await;
+    }
+    let outcome = fleet.outcome(&job).await;
+    assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Lost, ErrorCode::SandboxLost));
+    assert_eq!(outcome.stdout, "on\n", "what had come before is kept");
+    assert_eq!(fleet.run(&python("print(1)")).await.stdout, "1\n");
+    worker.end().await;
+    within("the containers' end", gone(&engine, &name)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_and_memory_limits_hold() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(docker_options()).await;
+    for (n, code) in ["x = 1", "x += 1", "print(x)"].into_iter().enumerate() {
+        let job = session_job("s", code);
+        fleet.submit_to(&worker.id, &job).await;
+        let outcome = fleet.outcome(&job).await;
+        assert_eq!(outcome.stdout, if n == 2 { "2\n" } else { "" }, "{outcome:?}");
+    }
+    let hog = fleet.run(&python("x = bytearray(1 << 30)\nx[::4096] = b'x' * (1 << 18)")).await;
+    assert_eq!(hog.status, Status::OutOfMemory, "{hog:?}");
+    assert_eq!(fleet.run(&python("print(1)")).await.stdout, "1\n");
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_image_is_named_and_loses_nothing() {
+    let (fleet, mut options) = (Fleet::new().await, docker_options());
+    options.pools.get_mut(&pool_name()).unwrap().image = "thermae/no-such-image:1".into();
+    let worker = fleet.start_unready(options, fleet.registry.clone(), None);
+    fleet.until_state(&worker.id, thermae_schemas::WorkerState::Unhealthy).await;
+    let detail = worker.health.states()["pools"].detail.clone();
+    assert!(detail.contains("thermae/no-such-image:1"), "{detail}");
+    worker.end().await;
+    assert!(fleet.registry.workers().await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dead_boot_of_this_worker_left_is_swept_away() {
+    let (fleet, options, engine) = (Fleet::new().await, docker_options(), engine().await);
+    let name = options.fleet.clone();
+    // What an engine's crash leaves: a container of an earlier boot that never started.
+    let labels = [("thermae.fleet", name.as_str()), ("thermae.worker", "test-000000000000")];
+    let body = bollard::models::ContainerCreateBody {
+        image: Some(variable("THERMAE_TEST_IMAGE")),
+        labels: Some(labels.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect()),
+        ..Default::default()
+    };
+    let left = engine.create_container(None, body).await.unwrap().id;
+    let worker = fleet.worker(options).await;
+    let swept = async {
+        while containers(&engine, &name).await.contains(&left) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    within("the sweep", swept).await;
+    worker.end().await;
+}
