@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{paths, services::packages};
 
 /// What the sandboxes need beyond a program without privileges.
-const NEEDED: [&str; 6] = ["clone", "mount", "pivot_root", "setns", "umount2", "unshare"];
+const NEEDED: [&str; 7] = ["clone", "mount", "pivot_root", "sethostname", "setns", "umount2", "unshare"];
 /// What no job may reach, whatever else changes.
 const NEVER: [&str; 14] = [
     "bpf",
