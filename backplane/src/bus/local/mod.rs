@@ -127,7 +127,8 @@ impl Consumer for LocalConsumer {
             seq,
             settled: AtomicBool::new(false),
         };
-        Some(Delivery::new((*waiting.message).clone(), waiting.returns > 0, Box::new(settle)))
+        let message = Message { mandatory: false, ..(*waiting.message).clone() };
+        Some(Delivery::new(message, waiting.returns > 0, Box::new(settle)))
     }
 
     async fn stop(&mut self) -> Result<(), Error> {

@@ -103,7 +103,9 @@ async fn watch_for_end(link: Arc<Link>, shared: Arc<Shared>) {
         tokio::select! {
             () = shared.closed.cancelled() => break,
             event = events.next() => match event {
-                Some(Event::Error(_)) | None => break,
+                None => break,
+                // Of a channel or of the connection: the state above tells, and is set before the event.
+                Some(Event::Error(_)) => {}
                 Some(Event::ConnectionBlocked(reason)) => {
                     tracing::warn!(reason, "the broker is short of memory or disk and takes no messages for now");
                 }

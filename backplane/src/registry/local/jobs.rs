@@ -24,7 +24,11 @@ impl Memory {
             let before = entry.record.clone();
             let answer = step(&mut entry.record);
             if before != entry.record {
+                let earlier = expires < entry.expires;
                 entry.expires = expires;
+                if earlier {
+                    self.remember_until(expires, Forget::Job(job.clone()));
+                }
             }
             return answer;
         }
@@ -89,6 +93,9 @@ impl Memory {
         let doubtful = admit.first_submitted.is_some_and(|submitted| submitted < began);
         let _ = self.on_record(job, admit.ttl, now, |slot| record::admit(slot, terms, doubtful));
         let expires = now + millis(admit.ttl);
+        if self.jobs.get(job).is_some_and(|entry| entry.expires > expires) {
+            self.remember_until(expires, Forget::Job(job.clone()));
+        }
         if let Some(entry) = self.jobs.get_mut(job) {
             entry.expires = expires;
             entry.credit_ttl = millis(admit.credit_ttl);

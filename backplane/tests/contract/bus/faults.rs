@@ -107,12 +107,11 @@ async fn a_cut_connection_heals_and_loses_nothing() {
         publish(&steady, message("work", &to.name, &round.to_string())).await.unwrap();
         let stale = soon("a delivery", consumer.next()).await.unwrap();
         proxy.cut();
-        until("the loss to be seen", || async { !bus.is_connected() || stale.ack().await.is_err() }).await;
-        assert!(matches!(stale.requeue().await, Ok(()) | Err(Error::Disconnected(_))));
         // The consumer subscribes anew by itself, and the delivery comes again, marked.
         let again = soon("it again", consumer.next()).await.unwrap();
         assert!(again.redelivered, "round {round}");
         assert_eq!(&again.message.body[..], round.to_string().as_bytes());
+        assert!(matches!(stale.ack().await, Err(Error::Disconnected(_))));
         again.ack().await.unwrap();
         publish(&bus, message("work", &to.name, "through the new connection")).await.unwrap();
         soon("it", consumer.next()).await.unwrap().ack().await.unwrap();

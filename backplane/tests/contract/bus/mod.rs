@@ -1,6 +1,7 @@
 //! The bus's contract.
 
 mod faults;
+mod latency;
 mod suite;
 
 use std::sync::Arc;

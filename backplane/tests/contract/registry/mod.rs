@@ -1,1 +1,195 @@
 //! The registry's contract.
+
+mod faults;
+mod histories;
+mod suite;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thermae_backplane::registry::{
+    self, Admit, Admitted, Claim, Epoch, FinishRequest, JobKey, RedisOptions, ResolveRequest, SettleRequest,
+    SharedRegistry, StartRequest,
+};
+use thermae_schemas::{
+    Heartbeat, JobId, Language, PoolCapacity, PoolName, RunningJob, SessionHeld, SessionName, TenantName, WorkerId,
+    WorkerState,
+};
+
+use crate::support::{server, unique};
+
+/// How records are kept in these tests.
+pub const TTL: Duration = Duration::from_secs(60);
+
+/// A registry of its own, in which an epoch begins now; sessions may be made at once.
+pub async fn redis(url: &str) -> registry::Redis {
+    let options = RedisOptions {
+        prefix: unique("test:") + ":",
+        deadline: Some(Duration::from_secs(15)),
+        announce_grace: Duration::ZERO,
+        ..RedisOptions::new(url)
+    };
+    registry::Redis::connect(options).await.unwrap()
+}
+
+pub async fn real() -> SharedRegistry {
+    Arc::new(redis(&server("THERMAE_TEST_REDIS")).await)
+}
+
+pub fn tenant(name: &str) -> TenantName {
+    TenantName::new(name).unwrap()
+}
+
+pub fn pool() -> PoolName {
+    PoolName::new("default").unwrap()
+}
+
+pub fn session(name: &str) -> SessionName {
+    SessionName::new(name).unwrap()
+}
+
+pub fn worker(name: &str) -> WorkerId {
+    WorkerId::new(name).unwrap()
+}
+
+pub fn job(name: &str) -> JobKey {
+    JobKey::new(tenant("acme"), JobId::new(name).unwrap())
+}
+
+pub fn claim(attempt: u32, owner: &str, nonce: &str) -> Claim {
+    Claim { attempt, owner: worker(owner), nonce: nonce.to_owned() }
+}
+
+pub fn admit(name: &str) -> Admit {
+    Admit {
+        job: job(name),
+        pool: pool(),
+        credit: 100,
+        tenant_limit: None,
+        max_attempts: 1,
+        reply_key: Some("acme.c".to_owned()),
+        correlation_id: Some("mark".to_owned()),
+        digest: "d".to_owned(),
+        idempotency_key: None,
+        session: None,
+        first_submitted: None,
+        credit_ttl: TTL,
+        ttl: TTL,
+    }
+}
+
+pub fn start(name: &str, claim: Claim, epoch: &Epoch) -> StartRequest {
+    StartRequest {
+        job: job(name),
+        pool: pool(),
+        claim,
+        epoch: epoch.clone(),
+        only_copy: true,
+        max_attempts: 1,
+        reply_key: Some("acme.c".to_owned()),
+        correlation_id: None,
+        lease: TTL,
+        ttl: TTL,
+    }
+}
+
+pub fn finish(name: &str, claim: Claim, outcome: &str) -> FinishRequest {
+    FinishRequest { job: job(name), pool: pool(), claim, outcome: outcome.to_owned().into(), ttl: TTL }
+}
+
+pub fn resolve(name: &str, attempt: u32, max_attempts: u32) -> ResolveRequest {
+    let (lost, grace) = ("lost".into(), Duration::ZERO);
+    ResolveRequest { job: job(name), pool: pool(), attempt, max_attempts, lost, grace, ttl: TTL }
+}
+
+pub fn settle(name: &str, outcome: &str) -> SettleRequest {
+    let (outcome, reply_key) = (outcome.to_owned().into(), Some("acme.c".to_owned()));
+    SettleRequest { job: job(name), pool: Some(pool()), outcome, reply_key, ttl: TTL }
+}
+
+pub fn beat(name: &str) -> Heartbeat {
+    let capacity = PoolCapacity { slots: 2, busy: 0, max_sessions: 4, languages: vec![Language::Python] };
+    Heartbeat {
+        protocol: 1,
+        worker: worker(name),
+        state: WorkerState::Ready,
+        pools: [(pool(), capacity)].into(),
+        running: Vec::new(),
+        sessions: Vec::new(),
+        version: "0".to_owned(),
+    }
+}
+
+pub fn running(name: &str, attempt: u32, nonce: &str) -> RunningJob {
+    let JobKey { tenant, job } = job(name);
+    RunningJob { tenant, job, attempt, nonce: nonce.to_owned(), pool: pool() }
+}
+
+pub fn held(name: &str) -> SessionHeld {
+    SessionHeld { tenant: tenant("acme"), session: session(name), pool: pool(), expires_in_ms: 1000 }
+}
+
+/// The attempt that a job was assigned as.
+pub fn attempt(admitted: &Admitted) -> Option<u32> {
+    match admitted {
+        Admitted::Assigned { attempt, .. } => Some(*attempt),
+        _ => None,
+    }
+}
+
+macro_rules! suite {
+    ($($test:ident,)+) => {
+        mod local {
+            $(#[tokio::test]
+            async fn $test() {
+                super::suite::$test(std::sync::Arc::new(thermae_backplane::registry::Local::new())).await;
+            })+
+        }
+        mod redis {
+            $(#[tokio::test]
+            async fn $test() {
+                super::suite::$test(super::real().await).await;
+            })+
+        }
+    };
+}
+
+suite! {
+    a_job_runs_once_and_its_outcome_stays,
+    a_repeated_call_gets_the_same_answer,
+    a_copy_of_a_running_job_is_held_and_then_lost,
+    a_job_that_may_run_again_is_assigned_anew,
+    an_abandoned_attempt_is_decided_at_once,
+    a_superseded_attempt_does_not_count,
+    a_job_that_has_not_started_can_be_ended,
+    a_record_that_is_missing_starts_only_from_a_sole_copy,
+    a_doubtful_record_starts_only_from_a_sole_copy,
+    credit_is_taken_and_given_back,
+    credit_of_a_dead_worker_comes_back_with_its_lease,
+    a_tenant_has_no_more_than_its_limit,
+    an_idempotency_key_names_one_job,
+    a_session_stays_with_its_worker,
+    a_session_that_is_gone_is_never_silently_made_anew,
+    a_session_whose_worker_left_is_lost,
+    the_next_job_may_make_a_session_that_was_never_made,
+    a_worker_that_falls_silent_is_dead_until_it_is_buried,
+    a_heartbeat_renews_leases_and_revokes_what_does_not_stand,
+    a_heartbeat_writes_anew_what_is_missing,
+    one_leads_at_a_time,
+    records_are_forgotten_after_their_time,
+    changes_are_told,
+    it_is_fit,
+}
+
+/// Waits for this notice; others may come before it.
+pub async fn in_order(
+    news: &mut tokio::sync::broadcast::Receiver<registry::Notice>,
+    wanted: registry::Notice,
+) -> registry::Notice {
+    loop {
+        let notice = news.recv().await.unwrap();
+        if notice == wanted {
+            return notice;
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! What every registry does.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use thermae_backplane::record::{Finish, Resolve, Settle, Start, State};
+use thermae_backplane::registry::{Admitted, Gone, Notice, SessionAdmit, SharedRegistry, Target};
+use thermae_schemas::{IfGone, JobId, WorkerState};
+
+use super::{
+    TTL, admit, attempt, beat, claim, finish, held, job, pool, resolve, running, session, settle, start, tenant, worker,
+};
+use crate::support::{soon, until};
+
+const BRIEF: Duration = Duration::from_millis(60);
+
+pub async fn a_job_runs_once_and_its_outcome_stays(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    let assigned = Admitted::Assigned { attempt: 1, epoch: epoch.clone(), to: Target::Pool, repeat: false };
+    assert_eq!(registry.admit(&admit("a/1")).await.unwrap(), assigned);
+    let mine = claim(1, "w", "n");
+    assert_eq!(registry.start(&start("a/1", mine.clone(), &epoch)).await.unwrap(), Start::Go);
+    let other = registry.start(&start("a/1", claim(1, "v", "o"), &epoch)).await.unwrap();
+    assert_eq!(other, Start::Resolve);
+    assert_eq!(registry.admit(&admit("a/1")).await.unwrap(), Admitted::UnderWay);
+    // Bytes that are no text come back as they were.
+    let outcome = Bytes::from_static(b"\xff\x00result");
+    let mut end = finish("a/1", mine, "");
+    end.outcome = outcome.clone();
+    assert_eq!(registry.finish(&end).await.unwrap(), Finish::Won);
+    assert_eq!(
+        registry.finish(&finish("a/1", claim(1, "v", "o"), "x")).await.unwrap(),
+        Finish::Terminal(outcome.clone())
+    );
+    assert_eq!(registry.admit(&admit("a/1")).await.unwrap(), Admitted::Terminal(outcome.clone()));
+    let late = registry.start(&start("a/1", claim(1, "v", "o"), &epoch)).await.unwrap();
+    assert_eq!(late, Start::Terminal(outcome.clone()));
+    assert_eq!(registry.resolve(&resolve("a/1", 1, 1)).await.unwrap(), Resolve::Terminal(outcome.clone()));
+    assert_eq!(registry.settle(&settle("a/1", "x")).await.unwrap(), Settle::Terminal(outcome.clone()));
+    let record = registry.lookup(&job("a/1")).await.unwrap().unwrap();
+    assert_eq!(record.state, State::Terminal { outcome });
+    assert_eq!((record.reply_key.as_deref(), record.correlation_id.as_deref()), (Some("acme.c"), Some("mark")));
+    assert_eq!(registry.lookup(&job("none")).await.unwrap(), None);
+}
+
+pub async fn a_repeated_call_gets_the_same_answer(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    let first = registry.admit(&admit("a")).await.unwrap();
+    let again = registry.admit(&admit("a")).await.unwrap();
+    assert_eq!((attempt(&first), attempt(&again)), (Some(1), Some(1)));
+    assert!(matches!(again, Admitted::Assigned { repeat: true, .. }));
+    for _ in 0..2 {
+        assert_eq!(registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap(), Start::Go);
+    }
+    for _ in 0..2 {
+        assert_eq!(registry.finish(&finish("a", claim(1, "w", "n"), "done")).await.unwrap(), Finish::Won);
+    }
+    for _ in 0..2 {
+        assert_eq!(registry.settle(&settle("b", "rejected")).await.unwrap(), Settle::Won);
+    }
+}
+
+pub async fn a_copy_of_a_running_job_is_held_and_then_lost(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    registry.admit(&admit("a")).await.unwrap();
+    let mut begin = start("a", claim(1, "w", "n"), &epoch);
+    begin.lease = BRIEF;
+    registry.start(&begin).await.unwrap();
+    let Resolve::Hold(wait) = registry.resolve(&resolve("a", 1, 1)).await.unwrap() else { panic!("not held") };
+    assert!(wait <= BRIEF);
+    tokio::time::sleep(wait + Duration::from_millis(5)).await;
+    assert_eq!(registry.resolve(&resolve("a", 1, 1)).await.unwrap(), Resolve::Lost);
+    assert_eq!(registry.credit_used(&pool()).await.unwrap(), 0);
+    let late = registry.finish(&finish("a", claim(1, "w", "n"), "done")).await.unwrap();
+    assert_eq!(late, Finish::Terminal("lost".into()));
+}
+
+pub async fn a_job_that_may_run_again_is_assigned_anew(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    let mut request = admit("a");
+    request.max_attempts = 2;
+    registry.admit(&request).await.unwrap();
+    let mut begin = start("a", claim(1, "w", "n"), &epoch);
+    begin.lease = Duration::from_millis(1);
+    registry.start(&begin).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    for _ in 0..2 {
+        assert_eq!(registry.resolve(&resolve("a", 1, 2)).await.unwrap(), Resolve::Reassign(2));
+    }
+    assert_eq!(registry.start(&start("a", claim(1, "v", "o"), &epoch)).await.unwrap(), Start::Stale);
+    assert_eq!(registry.start(&start("a", claim(2, "v", "o"), &epoch)).await.unwrap(), Start::Go);
+    assert_eq!(registry.resolve(&resolve("a", 1, 2)).await.unwrap(), Resolve::Stale);
+    assert_eq!(registry.finish(&finish("a", claim(2, "v", "o"), "done")).await.unwrap(), Finish::Won);
+}
+
+pub async fn an_abandoned_attempt_is_decided_at_once(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    registry.admit(&admit("a")).await.unwrap();
+    registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap();
+    assert!(!registry.abandon(&job("a"), &claim(1, "w", "other")).await.unwrap());
+    for _ in 0..2 {
+        assert!(registry.abandon(&job("a"), &claim(1, "w", "n")).await.unwrap());
+    }
+    assert_eq!(registry.resolve(&resolve("a", 1, 1)).await.unwrap(), Resolve::Lost);
+    assert!(!registry.abandon(&job("a"), &claim(1, "w", "n")).await.unwrap());
+}
+
+pub async fn a_superseded_attempt_does_not_count(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    let mut request = admit("a");
+    request.max_attempts = 3;
+    registry.admit(&request).await.unwrap();
+    registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap();
+    registry.abandon(&job("a"), &claim(1, "w", "n")).await.unwrap();
+    assert_eq!(registry.resolve(&resolve("a", 1, 3)).await.unwrap(), Resolve::Reassign(2));
+    assert_eq!(registry.finish(&finish("a", claim(1, "w", "n"), "late")).await.unwrap(), Finish::Superseded);
+    registry.start(&start("a", claim(2, "v", "o"), &epoch)).await.unwrap();
+    assert_eq!(registry.finish(&finish("a", claim(1, "w", "n"), "late")).await.unwrap(), Finish::Superseded);
+    assert_eq!(registry.finish(&finish("a", claim(2, "v", "o"), "done")).await.unwrap(), Finish::Won);
+}
+
+pub async fn a_job_that_has_not_started_can_be_ended(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    registry.admit(&admit("a")).await.unwrap();
+    assert_eq!(registry.settle(&settle("a", "cancelled")).await.unwrap(), Settle::Won);
+    assert_eq!(registry.credit_used(&pool()).await.unwrap(), 0);
+    let answer = registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap();
+    assert_eq!(answer, Start::Terminal("cancelled".into()));
+    registry.admit(&admit("b")).await.unwrap();
+    registry.start(&start("b", claim(1, "w", "n"), &epoch)).await.unwrap();
+    let started = Settle::Started { owner: worker("w"), attempt: 1 };
+    assert_eq!(registry.settle(&settle("b", "cancelled")).await.unwrap(), started);
+}
+
+pub async fn a_record_that_is_missing_starts_only_from_a_sole_copy(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    let mut copy = start("a", claim(1, "w", "n"), &epoch);
+    copy.only_copy = false;
+    assert_eq!(registry.start(&copy).await.unwrap(), Start::Resolve);
+    assert_eq!(registry.lookup(&job("a")).await.unwrap(), None);
+    assert_eq!(registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap(), Start::Go);
+    assert_eq!(registry.finish(&finish("b", claim(1, "w", "n"), "done")).await.unwrap(), Finish::Won);
+    let mut early = resolve("c", 1, 1);
+    early.grace = Duration::from_secs(1_000_000_000);
+    let answer = registry.resolve(&early).await.unwrap();
+    // The epoch of the one in the process began with time itself; then it is lost at once.
+    assert!(matches!(answer, Resolve::Hold(_) | Resolve::Lost), "{answer:?}");
+    assert!(matches!(registry.resolve(&resolve("c", 1, 1)).await.unwrap(), Resolve::Lost | Resolve::Terminal(_)));
+    assert_eq!(registry.resolve(&resolve("d", 1, 2)).await.unwrap(), Resolve::Reassign(2));
+}
+
+pub async fn a_doubtful_record_starts_only_from_a_sole_copy(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    // A time before every epoch, except the one that began with time itself.
+    let mut request = admit("a");
+    request.first_submitted = Some(1);
+    registry.admit(&request).await.unwrap();
+    let record = registry.lookup(&job("a")).await.unwrap().unwrap();
+    let mut copy = start("a", claim(1, "w", "n"), &epoch);
+    copy.only_copy = false;
+    let expected = if record.doubtful { Start::Resolve } else { Start::Go };
+    assert_eq!(registry.start(&copy).await.unwrap(), expected);
+    if record.doubtful {
+        assert_eq!(registry.resolve(&resolve("a", 1, 1)).await.unwrap(), Resolve::Lost);
+    }
+}
+
+pub async fn credit_is_taken_and_given_back(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    let mut request = admit("a");
+    request.credit = 1;
+    assert_eq!(attempt(&registry.admit(&request).await.unwrap()), Some(1));
+    let mut second = admit("b");
+    second.credit = 1;
+    assert_eq!(registry.admit(&second).await.unwrap(), Admitted::NoCredit);
+    assert_eq!(registry.lookup(&job("b")).await.unwrap(), None);
+    // A repeat of the first takes no more.
+    assert_eq!(attempt(&registry.admit(&request).await.unwrap()), Some(1));
+    assert_eq!(registry.credit_used(&pool()).await.unwrap(), 1);
+    registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap();
+    assert_eq!(registry.credit_used(&pool()).await.unwrap(), 1);
+    registry.finish(&finish("a", claim(1, "w", "n"), "done")).await.unwrap();
+    assert_eq!(registry.credit_used(&pool()).await.unwrap(), 0);
+    assert_eq!(attempt(&registry.admit(&second).await.unwrap()), Some(1));
+}
+
+pub async fn credit_of_a_dead_worker_comes_back_with_its_lease(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    let mut request = admit("a");
+    request.credit_ttl = BRIEF;
+    registry.admit(&request).await.unwrap();
+    until("credit of a job that never started", || async { registry.credit_used(&pool()).await.unwrap() == 0 }).await;
+    registry.admit(&admit("b")).await.unwrap();
+    let mut begin = start("b", claim(1, "w", "n"), &epoch);
+    begin.lease = BRIEF;
+    registry.start(&begin).await.unwrap();
+    until("credit of a job whose lease passed", || async { registry.credit_used(&pool()).await.unwrap() == 0 }).await;
+}
+
+pub async fn a_tenant_has_no_more_than_its_limit(registry: SharedRegistry) {
+    let mut request = admit("a");
+    request.tenant_limit = Some(1);
+    assert_eq!(attempt(&registry.admit(&request).await.unwrap()), Some(1));
+    request.job.job = JobId::new("b").unwrap();
+    assert_eq!(registry.admit(&request).await.unwrap(), Admitted::TenantBusy);
+    let mut other = request.clone();
+    other.job.tenant = tenant("globex");
+    assert_eq!(attempt(&registry.admit(&other).await.unwrap()), Some(1));
+    registry.settle(&settle("a", "cancelled")).await.unwrap();
+    assert_eq!(attempt(&registry.admit(&request).await.unwrap()), Some(1));
+}
+
+pub async fn an_idempotency_key_names_one_job(registry: SharedRegistry) {
+    let with_key = |name: &str, digest: &str| {
+        let mut request = admit(name);
+        request.idempotency_key = Some("key".to_owned());
+        request.digest = digest.to_owned();
+        request
+    };
+    assert_eq!(attempt(&registry.admit(&with_key("a", "d")).await.unwrap()), Some(1));
+    assert_eq!(attempt(&registry.admit(&with_key("a", "d")).await.unwrap()), Some(1));
+    let first = JobId::new("a").unwrap();
+    assert_eq!(registry.admit(&with_key("b", "d")).await.unwrap(), Admitted::DuplicateOf(first.clone()));
+    assert_eq!(registry.admit(&with_key("c", "other")).await.unwrap(), Admitted::IdempotencyConflict(first));
+    let mut elsewhere = with_key("b", "d");
+    elsewhere.job.tenant = tenant("globex");
+    assert_eq!(attempt(&registry.admit(&elsewhere).await.unwrap()), Some(1));
+}
+
+fn in_session(name: &str, candidate: Option<&str>, if_gone: IfGone) -> thermae_backplane::registry::Admit {
+    let mut request = admit(name);
+    request.session = Some(SessionAdmit { session: session("s"), if_gone, candidate: candidate.map(worker) });
+    request
+}
+
+fn target(admitted: Admitted) -> Target {
+    match admitted {
+        Admitted::Assigned { to, .. } => to,
+        other => panic!("not assigned: {other:?}"),
+    }
+}
+
+fn on(name: &str, create: bool) -> Target {
+    Target::Worker { worker: worker(name), create }
+}
+
+pub async fn a_session_stays_with_its_worker(registry: SharedRegistry) {
+    let nobody = registry.admit(&in_session("a", None, IfGone::Fail)).await.unwrap();
+    assert_eq!(nobody, Admitted::NoSessionWorker);
+    registry.heartbeat(&beat("w"), TTL).await.unwrap();
+    registry.heartbeat(&beat("v"), TTL).await.unwrap();
+    let first = in_session("a", Some("w"), IfGone::Fail);
+    assert_eq!(target(registry.admit(&first).await.unwrap()), on("w", true));
+    assert_eq!(target(registry.admit(&first).await.unwrap()), on("w", true));
+    let second = in_session("b", Some("v"), IfGone::Fail);
+    assert_eq!(target(registry.admit(&second).await.unwrap()), on("w", false));
+    let mut announced = beat("w");
+    announced.sessions = vec![held("s")];
+    registry.heartbeat(&announced, TTL).await.unwrap();
+    assert_eq!(target(registry.admit(&first).await.unwrap()), on("w", false));
+    // Another tenant's session of that name is another one.
+    let mut other = in_session("c", Some("v"), IfGone::Fail);
+    other.job.tenant = tenant("globex");
+    assert_eq!(target(registry.admit(&other).await.unwrap()), on("v", true));
+}
+
+pub async fn a_session_that_is_gone_is_never_silently_made_anew(registry: SharedRegistry) {
+    registry.heartbeat(&beat("w"), TTL).await.unwrap();
+    registry.admit(&in_session("a", Some("w"), IfGone::Fail)).await.unwrap();
+    let end = |gone| registry.end_session(tenant_ref(), session_ref(), worker_ref("v"), gone);
+    end(Gone::Expired).await.unwrap();
+    let still = registry.admit(&in_session("b", Some("w"), IfGone::Fail)).await.unwrap();
+    assert_eq!(target(still), on("w", false), "somebody else's word about it counts for nothing");
+    let end = |gone| registry.end_session(tenant_ref(), session_ref(), worker_ref("w"), gone);
+    end(Gone::Expired).await.unwrap();
+    end(Gone::Lost).await.unwrap();
+    let gone = registry.admit(&in_session("c", Some("w"), IfGone::Fail)).await.unwrap();
+    assert_eq!(gone, Admitted::SessionGone(Gone::Expired));
+    let anew = registry.admit(&in_session("d", Some("w"), IfGone::New)).await.unwrap();
+    assert_eq!(target(anew), on("w", true));
+    end(Gone::Closed).await.unwrap();
+    let free = registry.admit(&in_session("e", Some("w"), IfGone::Fail)).await.unwrap();
+    assert_eq!(target(free), on("w", true));
+}
+
+fn tenant_ref() -> &'static thermae_schemas::TenantName {
+    Box::leak(Box::new(tenant("acme")))
+}
+
+fn session_ref() -> &'static thermae_schemas::SessionName {
+    Box::leak(Box::new(session("s")))
+}
+
+fn worker_ref(name: &str) -> &'static thermae_schemas::WorkerId {
+    Box::leak(Box::new(worker(name)))
+}
+
+pub async fn a_session_whose_worker_left_is_lost(registry: SharedRegistry) {
+    for (how, name) in ["leave", "silence"].into_iter().zip(["w", "v"]) {
+        let mut request = in_session(how, Some(name), IfGone::Fail);
+        request.session.as_mut().unwrap().session = session(how);
+        registry.heartbeat(&beat(name), if how == "leave" { TTL } else { BRIEF }).await.unwrap();
+        assert_eq!(target(registry.admit(&request).await.unwrap()), on(name, true));
+        if how == "leave" {
+            registry.leave(&worker(name)).await.unwrap();
+        } else {
+            until("its death", || async { registry.workers().await.unwrap().is_empty() }).await;
+        }
+        assert_eq!(registry.admit(&request).await.unwrap(), Admitted::SessionGone(Gone::Lost));
+    }
+}
+
+pub async fn the_next_job_may_make_a_session_that_was_never_made(registry: SharedRegistry) {
+    registry.heartbeat(&beat("w"), TTL).await.unwrap();
+    registry.admit(&in_session("a", Some("w"), IfGone::Fail)).await.unwrap();
+    registry.settle(&settle("a", "cancelled")).await.unwrap();
+    let next = registry.admit(&in_session("b", Some("w"), IfGone::Fail)).await.unwrap();
+    assert_eq!(target(next), on("w", true));
+}
+
+pub async fn a_worker_that_falls_silent_is_dead_until_it_is_buried(registry: SharedRegistry) {
+    registry.heartbeat(&beat("w"), BRIEF).await.unwrap();
+    registry.heartbeat(&beat("v"), TTL).await.unwrap();
+    assert_eq!(registry.workers().await.unwrap(), [beat("v"), beat("w")]);
+    registry.bury(&worker("w")).await.unwrap();
+    until("its death", || async { registry.workers().await.unwrap() == [beat("v")] }).await;
+    assert_eq!(registry.dead_workers().await.unwrap(), [worker("w")]);
+    registry.leave(&worker("v")).await.unwrap();
+    assert_eq!(registry.workers().await.unwrap(), []);
+    assert_eq!(registry.dead_workers().await.unwrap(), [worker("v"), worker("w")]);
+    registry.bury(&worker("w")).await.unwrap();
+    registry.bury(&worker("v")).await.unwrap();
+    assert_eq!(registry.dead_workers().await.unwrap(), []);
+    registry.leave(&worker("unknown")).await.unwrap();
+    assert_eq!(registry.dead_workers().await.unwrap(), []);
+}
+
+pub async fn a_heartbeat_renews_leases_and_revokes_what_does_not_stand(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    registry.admit(&admit("a")).await.unwrap();
+    let mut begin = start("a", claim(1, "w", "n"), &epoch);
+    begin.lease = BRIEF;
+    registry.start(&begin).await.unwrap();
+    let mut word = beat("w");
+    word.running = vec![running("a", 1, "n"), running("a", 1, "other")];
+    let answer = registry.heartbeat(&word, TTL).await.unwrap();
+    assert_eq!((answer.epoch, answer.revoked), (epoch.clone(), vec![job("a")]));
+    tokio::time::sleep(BRIEF * 2).await;
+    assert!(matches!(registry.resolve(&resolve("a", 1, 1)).await.unwrap(), Resolve::Hold(_)));
+    assert_eq!(registry.credit_used(&pool()).await.unwrap(), 1);
+    registry.abandon(&job("a"), &claim(1, "w", "n")).await.unwrap();
+    registry.resolve(&resolve("a", 1, 1)).await.unwrap();
+    word.running.truncate(1);
+    assert_eq!(registry.heartbeat(&word, TTL).await.unwrap().revoked, [job("a")]);
+    assert_eq!(registry.credit_used(&pool()).await.unwrap(), 0);
+}
+
+pub async fn a_heartbeat_writes_anew_what_is_missing(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    let mut word = beat("w");
+    word.running = vec![running("a", 1, "n")];
+    word.sessions = vec![held("s")];
+    assert_eq!(registry.heartbeat(&word, TTL).await.unwrap().revoked, []);
+    assert_eq!(registry.credit_used(&pool()).await.unwrap(), 1);
+    let record = registry.lookup(&job("a")).await.unwrap().unwrap();
+    assert_eq!(record.owner(), Some(&worker("w")));
+    let copy = registry.start(&start("a", claim(1, "v", "o"), &epoch)).await.unwrap();
+    assert_eq!(copy, Start::Resolve);
+    let there = registry.admit(&in_session("b", Some("v"), IfGone::Fail)).await.unwrap();
+    assert_eq!(target(there), on("w", false));
+    assert_eq!(registry.finish(&finish("a", claim(1, "w", "n"), "done")).await.unwrap(), Finish::Won);
+}
+
+pub async fn one_leads_at_a_time(registry: SharedRegistry) {
+    assert!(registry.lead("0", "a", BRIEF).await.unwrap());
+    assert!(registry.lead("0", "a", BRIEF).await.unwrap());
+    assert!(!registry.lead("0", "b", BRIEF).await.unwrap());
+    assert!(registry.lead("1", "b", BRIEF).await.unwrap());
+    until("the lease to pass", || async { registry.lead("0", "b", TTL).await.unwrap() }).await;
+    assert!(!registry.lead("0", "a", TTL).await.unwrap());
+}
+
+pub async fn records_are_forgotten_after_their_time(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    let mut request = admit("a");
+    request.ttl = BRIEF;
+    request.idempotency_key = Some("key".to_owned());
+    registry.admit(&request).await.unwrap();
+    // A change puts it off.
+    registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap();
+    tokio::time::sleep(BRIEF * 2).await;
+    assert!(registry.lookup(&job("a")).await.unwrap().is_some());
+    let mut end = finish("a", claim(1, "w", "n"), "done");
+    end.ttl = BRIEF;
+    registry.finish(&end).await.unwrap();
+    until("its end", || async { registry.lookup(&job("a")).await.unwrap().is_none() }).await;
+    request.job.job = JobId::new("b").unwrap();
+    assert_eq!(attempt(&registry.admit(&request).await.unwrap()), Some(1), "its key is free again, too");
+}
+
+pub async fn changes_are_told(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    let mut news = registry.notices();
+    registry.heartbeat(&beat("w"), TTL).await.unwrap();
+    assert_eq!(soon("news of a worker", news.recv()).await.unwrap(), Notice::Workers);
+    // Nothing new: nothing told. So the next news is the next change's.
+    registry.heartbeat(&beat("w"), TTL).await.unwrap();
+    registry.admit(&admit("a")).await.unwrap();
+    registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap();
+    registry.finish(&finish("a", claim(1, "w", "n"), "done")).await.unwrap();
+    assert_eq!(soon("news of credit", news.recv()).await.unwrap(), Notice::Credit(pool()));
+    let mut draining = beat("w");
+    draining.state = WorkerState::Draining;
+    registry.heartbeat(&draining, TTL).await.unwrap();
+    assert_eq!(soon("news of a drain", news.recv()).await.unwrap(), Notice::Workers);
+    registry.leave(&worker("w")).await.unwrap();
+    assert_eq!(soon("news of its end", news.recv()).await.unwrap(), Notice::Workers);
+}
+
+pub async fn it_is_fit(registry: SharedRegistry) {
+    registry.check().await.unwrap();
+}
