@@ -193,6 +193,9 @@ pub struct Exit {
     /// Whether a sandbox made ahead was used.
     #[serde(default)]
     pub warm: bool,
+    /// Whether the session that it ran in lives on.
+    #[serde(default)]
+    pub session_lives: bool,
 }
 
 /// Once, when the container is ready for its first run.

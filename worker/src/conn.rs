@@ -240,17 +240,9 @@ async fn read(inner: Arc<Inner>, stream: Arc<UnixStream>) {
 
 async fn read_frames(inner: &Inner, stream: &UnixStream) -> io::Result<String> {
     let mut buf = BytesMut::with_capacity(64 << 10);
-    let mut batch = Vec::new();
     loop {
         while let Some((frame, used)) = Frame::decode(&buf)? {
             buf.advance(used);
-            batch.push(frame);
-        }
-        // A session that ended with its run says so right behind the run's exit: whoever hears of the exit finds it said.
-        if batch.iter().any(|f| f.kind == Kind::SessionClosed) {
-            inner.session_closed.cancel();
-        }
-        for frame in batch.drain(..) {
             if let Some(fatal) = dispatch(inner, frame).await {
                 return Ok(fatal);
             }
@@ -274,7 +266,7 @@ async fn dispatch(inner: &Inner, frame: Frame) -> Option<String> {
             Err(e) => return Some(format!("unreadable ready: {e}")),
         },
         Kind::Pong => inner.pong.notify_one(),
-        Kind::SessionClosed => {}
+        Kind::SessionClosed => inner.session_closed.cancel(),
         Kind::Fatal => return Some(format!("the runner can't go on: {}", String::from_utf8_lossy(&frame.body))),
         _ => {
             let run = inner.runs().get(&frame.run).cloned();

@@ -21,6 +21,7 @@ const CONTROL_PREFETCH: u16 = 256;
 
 /// Makes sure of the worker's queues.
 pub(crate) async fn declare(ctx: &Context) -> Result<(), thermae_backplane::bus::Error> {
+    thermae_backplane::declare_fleet(&*ctx.bus).await?;
     let own = [QueueSpec::worker(&ctx.id), QueueSpec::control(&ctx.id), QueueSpec::calls(&ctx.id)];
     for spec in own.into_iter().chain(ctx.pools.keys().map(QueueSpec::pool)) {
         ctx.bus.declare_queue(&spec).await?;

@@ -197,6 +197,7 @@ mod tests {
             usage: frames::Usage { wall_us: 1500, ..Default::default() },
             phases: BTreeMap::new(),
             warm: true,
+            session_lives: false,
         };
         let about = About { limits: &limits, worker: &worker, tool_calls: 2, session: None };
         of_exit(exit, Collected { stdout: stdout.to_vec(), ..Default::default() }, about)

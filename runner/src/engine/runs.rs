@@ -38,6 +38,8 @@ struct RunMessage<'a> {
     env: &'a BTreeMap<String, String>,
     tools: &'a [Tool],
     session: bool,
+    /// Wait for the kill when done, in place of an exit.
+    linger: bool,
     soft_ms: Option<u64>,
 }
 
@@ -121,7 +123,7 @@ impl Engine {
     /// Ends a run that has nothing to show.
     pub(super) fn refuse(&mut self, number: u32, end: End) {
         let exit =
-            Exit { end, error: None, value: None, usage: Usage::default(), phases: BTreeMap::new(), warm: false };
+            Exit { end, error: None, value: None, usage: Usage::default(), phases: BTreeMap::new(), warm: false, session_lives: false };
         let _ = self.link.push_json(Kind::Exit, number, &exit);
     }
 
@@ -184,6 +186,7 @@ impl Engine {
             env: &pending.run.env,
             tools: &pending.run.tools,
             session: session.is_some(),
+            linger: cell.sandbox.is_some(),
             soft_ms: None,
         };
         let prepared = (|| -> std::io::Result<_> {
@@ -327,7 +330,8 @@ impl Engine {
             return self.pending.push_front(*pending);
         }
         run.drain(&mut self.link);
-        cell.stage = if reaped.is_none() && run.session { Stage::Idle } else { Stage::Ending };
+        let session_lives = reaped.is_none() && run.session;
+        cell.stage = if session_lives { Stage::Idle } else { Stage::Ending };
         let oom = self.oom.as_ref().map_or(0, crate::oom::OomCounter::read) > run.oom_before;
         let value = run.done.as_mut().and_then(|d| d.value.take());
         let (end, error) = run.judge(reaped.map(|r| r.status), oom);
@@ -350,7 +354,7 @@ impl Engine {
             ("collect".to_string(), micros(now.elapsed())),
         ]);
         let value = value.filter(|_| matches!(end, End::Exited { .. }));
-        let exit = Exit { end, error, value, usage, phases, warm: run.warm };
+        let exit = Exit { end, error, value, usage, phases, warm: run.warm, session_lives };
         if let Err(e) = self.link.push_json(Kind::Exit, run.number, &exit) {
             crate::log(&format!("exit of run {}: {e}", run.number));
         }

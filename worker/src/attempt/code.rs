@@ -145,6 +145,7 @@ fn not_started(reason: String) -> Exit {
         usage: frames::Usage::default(),
         phases: Default::default(),
         warm: false,
+        session_lives: false,
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 use super::{Condition, Member, Pool};
 use crate::backend::native::chain;
 use crate::backend::{Identity, setup};
-use crate::conn::{Conn, Pings};
+use crate::conn::{self, Conn, Pings};
 
 /// How often it looks by itself, without being woken.
 const TICK: Duration = Duration::from_secs(1);
@@ -72,20 +72,19 @@ impl Pool {
         for _ in 0..create {
             let pool = Arc::clone(self);
             self.tasks.spawn(async move {
-                let closed = pool.closed.clone();
-                let made = closed.run_until_cancelled(pool.make()).await;
+                // Never given up half-way: what an engine is making can't be removed yet.
+                let made = pool.make().await;
                 pool.made(made);
             });
         }
     }
 
     /// Takes note of an attempt at making a container.
-    fn made(self: &Arc<Self>, made: Option<Result<Member, String>>) {
+    fn made(self: &Arc<Self>, made: Result<Member, String>) {
         let mut state = self.state();
         state.creating -= 1;
         match made {
-            None => {}
-            Some(Ok(member)) => {
+            Ok(member) => {
                 if state.failures > 0 {
                     tracing::info!(pool = %self.name, "containers can be made again");
                 }
@@ -95,7 +94,7 @@ impl Pool {
                 self.condition.send_if_modified(|c| std::mem::replace(c, Condition::Ready) != Condition::Ready);
                 self.place(member);
             }
-            Some(Err(why)) => {
+            Err(why) => {
                 self.metrics.creation_failures.inc();
                 state.failures += 1;
                 state.retry_at = Some(Instant::now() + MAX_BACKOFF.min(BACKOFF * 2u32.pow(state.failures.min(8))));
@@ -129,7 +128,8 @@ impl Pool {
         let mut made = made.map_err(|e| chain(&e))?;
         let pings = Pings { every: self.options.ping_every.0, within: self.options.ping_within.0 };
         let conn = Conn::start(made.stream, &setup(&self.options, made.python), pings, &self.tasks);
-        match conn.ready(within).await {
+        let ready = self.closed.run_until_cancelled(conn.ready(within)).await;
+        match ready.unwrap_or_else(|| Err(conn::Error::Closed("the worker stops".into()))) {
             Ok(ready) => {
                 for warning in &ready.warnings {
                     self.warn_once(warning);

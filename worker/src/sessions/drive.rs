@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thermae_backplane::registry::Gone;
-use thermae_runner::frames::End;
 use thermae_schemas::SessionState;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -159,13 +158,6 @@ async fn died(home: Option<&Home>) {
 
 /// Whether the session goes on after a run that ended so.
 fn lives(ran: &Ran, closed: &CancellationToken) -> bool {
-    let over = match &ran.ended {
-        Ended::Exit(exit) => match &exit.end {
-            End::Exited { .. } | End::Raised | End::OutOfMemory | End::OutputLimit => false,
-            End::TimedOut { soft, .. } => !soft,
-            End::Signaled { .. } | End::Killed | End::NoSession | End::NotStarted { .. } => true,
-        },
-        _ => true,
-    };
-    ran.usable && !over && !closed.is_cancelled()
+    let said = matches!(&ran.ended, Ended::Exit(exit) if exit.session_lives);
+    said && ran.usable && !closed.is_cancelled()
 }

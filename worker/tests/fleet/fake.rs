@@ -140,7 +140,15 @@ async fn serve(mut socket: UnixStream, script: &Script) -> std::io::Result<()> {
 }
 
 async fn exit(socket: &mut UnixStream, run: u32, end: End) -> std::io::Result<()> {
-    let exit = Exit { end, error: None, value: None, usage: Usage::default(), phases: Default::default(), warm: true };
+    let exit = Exit {
+        end,
+        error: None,
+        value: None,
+        usage: Usage::default(),
+        phases: Default::default(),
+        warm: true,
+        session_lives: false,
+    };
     send(socket, Frame::json(Kind::Exit, run, &exit).unwrap()).await
 }
 

@@ -57,7 +57,10 @@ async fn a_job_that_started_elsewhere_is_left_to_resolve() {
     fleet.start_elsewhere(&job, &message).await;
     fleet.bus.publish(message.clone()).await.unwrap().wait().await.unwrap();
     let resolved = fleet.resolved().await;
-    assert_eq!(resolved.message, Message { exchange: names::RESOLVE.into(), key: String::new(), ..message });
+    assert_eq!(
+        resolved.message,
+        Message { exchange: names::RESOLVE.into(), key: String::new(), mandatory: false, ..message }
+    );
     assert_eq!(script.starts("print x"), 0);
     worker.end().await;
 }

@@ -106,7 +106,7 @@ async fn an_idle_session_expires_and_a_job_on_its_way_hears_that() {
     // One that would take a new session is placed anew by a scheduler, and not here behind its back.
     fleet.bus.publish(anew.clone()).await.unwrap().wait().await.unwrap();
     let resolved = fleet.resolved().await.message;
-    assert_eq!(resolved, Message { exchange: names::RESOLVE.into(), key: String::new(), ..anew });
+    assert_eq!(resolved, Message { exchange: names::RESOLVE.into(), key: String::new(), mandatory: false, ..anew });
     worker.end().await;
 }
 
