@@ -35,6 +35,11 @@ fn main() {
 }
 
 fn measure(runner: &mut Runner, name: &str, run: &Run, count: usize, pause: Duration) {
+    // Arguments choose cases by their names, as in `-- 'print, back'`.
+    let mut wanted = std::env::args().skip(1).filter(|a| !a.starts_with("--")).peekable();
+    if wanted.peek().is_some() && !wanted.any(|w| name.contains(&w)) {
+        return;
+    }
     for _ in 0..20 {
         runner.run(run).ok();
     }
