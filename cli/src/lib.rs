@@ -1,1 +1,118 @@
 //! The `thermae` program as a library: what its commands, the load tests and the end-to-end tests share.
+//!
+//! ```text
+//!  main ─▶ runner_entry?  ── yes ─▶ the runner (started by the embedded fleet's worker)
+//!     │
+//!     └──▶ args ─▶ run │ batch │ doctor ─▶ fleet ─▶ embedded: scheduler + worker + in-process backplane
+//!                         │                     └─▶ remote: RabbitMQ, as a tenant
+//!                         └─ tools: commands of this machine that the code may call
+//! ```
+
+mod advice;
+mod args;
+mod batch;
+mod doctor;
+mod failure;
+mod fleet;
+mod reference;
+mod run;
+mod style;
+mod tools;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use thermae_service::{signals, telemetry};
+
+use args::{Cli, Color, Command};
+use failure::{Exit, Failure};
+pub use fleet::{EmbeddedOptions, Error, Fleet};
+
+/// Name of the hidden command that makes this program the runner.
+const RUNNER: &str = "__runner";
+
+/// When this process was started as `<exe> __runner …`, runs the runner and gives its exit status. To be called first thing in the
+/// `main` of every program that uses [`Fleet::embedded`], while the process has one thread.
+pub fn runner_entry() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    let first = args.next()?;
+    if first == RUNNER {
+        Some(thermae_runner::main_with(args))
+    } else if first == doctor::PROBE {
+        Some(doctor::probe(args.next() == Some(OsString::from("inner"))))
+    } else {
+        None
+    }
+}
+
+/// The program.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match cli.color {
+        Color::Auto => {}
+        Color::Always => anstream::ColorChoice::Always.write_global(),
+        Color::Never => anstream::ColorChoice::Never.write_global(),
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            style::error("internal", &format!("the runtime can't start: {error}"), None);
+            return Exit::Fleet.into();
+        }
+    };
+    let exit = runtime.block_on(start(cli));
+    // Nothing is left to wait for: what still runs belongs to a fleet that was closed.
+    runtime.shutdown_background();
+    exit.into()
+}
+
+async fn start(cli: Cli) -> Exit {
+    let options = telemetry::Options {
+        log: match cli.verbose {
+            0 => "error".to_owned(),
+            1 => "info".to_owned(),
+            _ => "debug".to_owned(),
+        },
+        ..telemetry::Options::default()
+    };
+    let as_json = match &cli.command {
+        Command::Run(args) => args.json,
+        Command::Batch(args) => args.json,
+        Command::Doctor(args) => args.json,
+        Command::Completions { .. } | Command::Reference { .. } => false,
+    };
+    let guard = match telemetry::init("thermae", &options) {
+        Ok(guard) => guard,
+        Err(error) => {
+            Failure::usage("bad_log_options", failure::chain(&error)).report(as_json);
+            return Exit::Usage;
+        }
+    };
+    let exit = execute(&cli.command).await.unwrap_or_else(|failure| {
+        failure.report(as_json);
+        failure.exit
+    });
+    guard.shutdown().await;
+    exit
+}
+
+async fn execute(command: &Command) -> Result<Exit, Failure> {
+    let interrupt = signals::shutdown()
+        .map_err(|error| Failure::fleet("internal", format!("signals can't be handled: {error}")))?;
+    match command {
+        Command::Run(args) => run::run(args, &interrupt).await,
+        Command::Batch(args) => batch::batch(args, &interrupt).await,
+        Command::Doctor(args) => doctor::doctor(args, &interrupt).await,
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "thermae", &mut script);
+            style::print(&script);
+            Ok(Exit::Success)
+        }
+        Command::Reference { page } => {
+            style::print(reference::page(*page).as_bytes());
+            Ok(Exit::Success)
+        }
+    }
+}

@@ -54,6 +54,11 @@ impl Health {
         self.0.borrow().clone()
     }
 
+    /// News of the conditions, for whoever waits for one of them.
+    pub fn subscribe(&self) -> watch::Receiver<BTreeMap<String, State>> {
+        self.0.subscribe()
+    }
+
     /// Waits until every condition is met.
     pub async fn wait_ready(&self) {
         // The sender lives in `self`, so the channel can't close under the waiter.

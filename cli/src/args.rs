@@ -1,0 +1,317 @@
+//! The command line, as data.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use thermae_service::units::{ByteSize, Millis};
+
+const EXAMPLES: &str = "\
+Examples:
+  thermae run hello.py                          run a program in a fresh sandbox on this machine
+  echo 'print(1+1)' | thermae run -             the same, from standard input
+  thermae run report.py --tool 'get_sales=python3 sales.py'
+                                                let the program call a tool of yours
+  thermae batch jobs.jsonl --out results.jsonl  run many; a rerun does only what is missing
+  thermae run hello.py --amqp amqp://acme:secret@fleet:5672
+                                                run it on a fleet
+  thermae doctor                                what this machine allows, and what to do about the rest
+
+Exit status: 0 success; 1 the code failed; 2 usage; 3 the fleet failed; 130 interrupted.
+";
+
+/// Runs code that AI agents write, each program in a fresh, sealed sandbox: on this machine, or on a fleet.
+#[derive(Debug, Parser)]
+#[command(name = "thermae", version, after_help = EXAMPLES, max_term_width = 110)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Whether to use colours.
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN", hide_possible_values = true, help = "Colours: auto, always, never")]
+    pub(crate) color: Color,
+    /// Tell more about what happens inside; twice for all of it.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help = "Log more to standard error (-vv for all; THERMAE_LOG for a filter)")]
+    pub(crate) verbose: u8,
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// Where a terminal shows them.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run one program
+    Run(Box<RunArgs>),
+    /// Run a file of jobs, and write a file of results
+    Batch(Box<BatchArgs>),
+    /// Say what this machine allows, and what to do about what is missing
+    Doctor(DoctorArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print a page of the documentation that is made from the program.
+    #[command(hide = true)]
+    Reference {
+        /// Which page.
+        page: Page,
+    },
+}
+
+/// Generated pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Page {
+    /// docs/configuration.md
+    Configuration,
+    /// docs/errors.md
+    Errors,
+}
+
+/// Which fleet.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Fleet")]
+pub(crate) struct FleetArgs {
+    /// RabbitMQ of the fleet, as amqp://USER:PASSWORD@HOST:PORT; without it, the embedded fleet of this process
+    #[arg(long, env = "THERMAE_AMQP", hide_env_values = true, value_name = "URL")]
+    pub(crate) amqp: Option<String>,
+    /// Tenant whose jobs these are; the URL's user by default
+    #[arg(long, env = "THERMAE_TENANT", hide_env_values = true, value_name = "NAME", requires = "amqp")]
+    pub(crate) tenant: Option<String>,
+    /// How long to wait for a fleet that does not answer
+    #[arg(long, default_value = "30s", value_name = "TIME")]
+    pub(crate) connect_timeout: Millis,
+    /// Python of the embedded fleet's sandboxes; that of the active virtualenv, else of PATH, by default
+    #[arg(long, env = "THERMAE_PYTHON", hide_env_values = true, value_name = "PATH")]
+    pub(crate) python: Option<PathBuf>,
+}
+
+/// The tools that code may call.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Tools")]
+pub(crate) struct ToolArgs {
+    /// A tool that the code may call: a shell command that gets the arguments as JSON on standard input and prints its
+    /// result as JSON. May be repeated
+    #[arg(long = "tool", value_name = "NAME=COMMAND")]
+    pub(crate) tools: Vec<String>,
+    /// File with a [tools] table; thermae.toml beside the program by default
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tools_file: Option<PathBuf>,
+}
+
+/// What a job may use.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Limits (each at most what the pool allows)")]
+pub(crate) struct LimitArgs {
+    /// Wall clock, for example 10s
+    #[arg(long, value_name = "TIME")]
+    pub(crate) wall: Option<Millis>,
+    /// CPU time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) cpu: Option<Millis>,
+    /// Memory, for example 128MiB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<ByteSize>,
+    /// Processes and threads
+    #[arg(long, value_name = "N")]
+    pub(crate) pids: Option<u32>,
+    /// Standard output and standard error together
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) output: Option<ByteSize>,
+    /// How long a tool call may wait for its answer
+    #[arg(long, value_name = "TIME")]
+    pub(crate) tool_wait: Option<Millis>,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  thermae run hello.py
+  thermae run - < hello.py
+  thermae run hello.py --wall 5s --memory 64MiB --env MODE=test --stdin data.csv
+  thermae run report.py --tool 'get_sales=python3 sales.py'
+  thermae run step1.py --session s1 --amqp $URL && thermae run step2.py --session s1 --amqp $URL
+  thermae run hello.py --json | jq .usage
+
+The program's output goes to standard output and standard error as it comes. Its exit status does not become
+ours: 0 success; 1 the code failed; 2 usage, or a job that no fleet would take; 3 the fleet failed; 130 interrupted.
+";
+
+/// `thermae run`.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(crate) struct RunArgs {
+    /// The program; - for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Which fleet.
+    #[command(flatten)]
+    pub(crate) fleet: FleetArgs,
+    /// Tools.
+    #[command(flatten)]
+    pub(crate) tools: ToolArgs,
+    /// Limits.
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    /// How the job runs.
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+    /// Print one JSON object with everything that is known of the outcome
+    #[arg(long, help_heading = "Output", conflicts_with_all = ["stream", "value"])]
+    pub(crate) json: bool,
+    /// Print output while the code runs: auto (on a terminal), always, never
+    #[arg(long, help_heading = "Output", value_enum, default_value_t = Stream::Auto, default_missing_value = "always", num_args = 0..=1, require_equals = true, value_name = "WHEN", hide_possible_values = true)]
+    pub(crate) stream: Stream,
+    /// Print the value of the last expression, too
+    #[arg(long, help_heading = "Output")]
+    pub(crate) value: bool,
+}
+
+/// Whether output is shown while it comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Stream {
+    /// On a terminal.
+    Auto,
+    /// Yes.
+    Always,
+    /// At the end.
+    Never,
+}
+
+/// How a job runs.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Job")]
+pub(crate) struct JobArgs {
+    /// What the program is written in: python (javascript and shell have no pool yet); by the file's name where missing
+    #[arg(long, value_name = "NAME")]
+    pub(crate) language: Option<String>,
+    /// File for the code's standard input; - for ours
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stdin: Option<PathBuf>,
+    /// Environment variable for the code; NAME alone passes ours on. May be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// Run in this session: variables stay for its next job. Sessions of the embedded fleet end with this command
+    #[arg(long, value_name = "NAME")]
+    pub(crate) session: Option<String>,
+    /// When the session existed and is gone: fail, or begin a new one (new)
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = IfGone::Fail, hide_possible_values = true, requires = "session")]
+    pub(crate) if_gone: IfGone,
+    /// Pool to run in
+    #[arg(long, value_name = "NAME")]
+    pub(crate) pool: Option<String>,
+    /// How urgent it is among the tenant's own jobs: high, normal, low
+    #[arg(long, value_enum, default_value_t = Class::Normal, value_name = "CLASS", hide_possible_values = true)]
+    pub(crate) class: Class,
+    /// How often the code may be started; above 1 only for code that may safely run twice
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) max_attempts: u32,
+    /// Give up when it has not started within this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) start_within: Option<Millis>,
+    /// Jobs with the same key are one job: later ones get the first one's outcome
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+}
+
+/// What to do when a session is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IfGone {
+    /// Fail.
+    Fail,
+    /// Begin a new one.
+    New,
+}
+
+/// How urgent a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Class {
+    /// Somebody waits.
+    High,
+    /// The default.
+    Normal,
+    /// Nobody waits.
+    Low,
+}
+
+const BATCH_EXAMPLES: &str = "\
+Examples:
+  thermae batch jobs.jsonl --out results.jsonl
+  thermae batch jobs.jsonl --out results.jsonl --concurrency 64 --amqp amqp://acme:secret@fleet:5672
+  thermae batch jobs.jsonl --out results.jsonl --retry lost,rejected
+
+A line of JOBS is a job: {\"id\": \"a\", \"code\": \"print(1)\"}, and any other field of schemas/json/job.json. A line of RESULTS
+has the job's id, its status, stdout, stderr, usage and error. Interrupted or killed, run it again: only what RESULTS lacks
+is run.
+
+Exit status: 0 all succeeded; 1 some code failed; 2 usage; 3 the fleet failed, or lost or refused some jobs; 130 interrupted.
+";
+
+/// `thermae batch`.
+#[derive(Debug, Args)]
+#[command(after_help = BATCH_EXAMPLES)]
+pub(crate) struct BatchArgs {
+    /// The jobs: JSON Lines
+    #[arg(value_name = "JOBS")]
+    pub(crate) jobs: PathBuf,
+    /// The results: JSON Lines, one appended as each job ends
+    #[arg(long, value_name = "RESULTS")]
+    pub(crate) out: PathBuf,
+    /// Jobs under way at once; twice the processors on the embedded fleet, 32 on a real one, by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) concurrency: Option<u32>,
+    /// How often code may be started, for jobs that do not say it themselves; above 1 only for code that may run twice
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) max_attempts: Option<u32>,
+    /// Run these again, though RESULTS has them: statuses, comma-separated
+    #[arg(long, value_name = "STATUS", value_delimiter = ',')]
+    pub(crate) retry: Vec<String>,
+    /// Which fleet.
+    #[command(flatten)]
+    pub(crate) fleet: FleetArgs,
+    /// Tools.
+    #[command(flatten)]
+    pub(crate) tools: ToolArgs,
+    /// Limits, for jobs that do not say them themselves.
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    /// Print the summary as one JSON object, and no progress
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+}
+
+const DOCTOR_EXAMPLES: &str = "\
+Exit status: 0 programs can run here (there may be warnings); 1 they can't: a check marked \"fail\" says why.
+";
+
+/// `thermae doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = DOCTOR_EXAMPLES)]
+pub(crate) struct DoctorArgs {
+    /// Print the checks as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Python to look at; that of the active virtualenv, else of PATH, by default
+    #[arg(long, env = "THERMAE_PYTHON", hide_env_values = true, value_name = "PATH")]
+    pub(crate) python: Option<PathBuf>,
+    /// Socket of the container engine
+    #[arg(long, default_value = "/var/run/docker.sock", value_name = "PATH")]
+    pub(crate) docker: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,201 @@
+//! The file of jobs: every line is checked before the first job runs, and read again when its turn comes, so that a file of any
+//! size costs no more memory than its ids.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use serde_json::Value;
+use thermae_schemas::{Job, JobId, LimitRequest, ToolSpec, reads};
+
+/// What job lines get that do not say it themselves.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Defaults {
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) limits: LimitRequest,
+    pub(crate) tools: Vec<ToolSpec>,
+}
+
+/// Where a job stands in the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) id: String,
+    /// Line, from 1.
+    pub(crate) line: usize,
+    offset: u64,
+    length: usize,
+}
+
+/// A line that is no job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) line: usize,
+    pub(crate) message: String,
+}
+
+/// The file, read once.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// Checks the whole file.
+pub(crate) fn scan(file: &mut File, defaults: &Defaults) -> std::io::Result<Index> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    let mut index = Index::default();
+    let mut first_line: HashMap<String, usize> = HashMap::new();
+    let (mut offset, mut text) = (0u64, Vec::new());
+    for line in 1.. {
+        text.clear();
+        let length = reader.read_until(b'\n', &mut text)?;
+        if length == 0 {
+            break;
+        }
+        if !text.trim_ascii().is_empty() {
+            match parse(&text, defaults) {
+                Err(message) => index.problems.push(Problem { line, message }),
+                Ok((id, _)) => match first_line.get(&id) {
+                    Some(first) => {
+                        let message = format!("the id {id:?} stands on line {first} already");
+                        index.problems.push(Problem { line, message });
+                    }
+                    None => {
+                        first_line.insert(id.clone(), line);
+                        index.entries.push(Entry { id, line, offset, length });
+                    }
+                },
+            }
+        }
+        offset += length as u64;
+    }
+    Ok(index)
+}
+
+/// Reads one job again, with a new wire id.
+pub(crate) fn read(file: &mut File, entry: &Entry, defaults: &Defaults) -> Result<Job, String> {
+    let mut text = vec![0; entry.length];
+    file.seek(SeekFrom::Start(entry.offset))
+        .and_then(|_| file.read_exact(&mut text))
+        .map_err(|error| error.to_string())?;
+    match parse(&text, defaults)? {
+        (id, job) if id == entry.id => Ok(job),
+        (id, _) => Err(format!("the file changed: {:?} became {id:?}", entry.id)),
+    }
+}
+
+/// A line's own id and its job, whose wire id is new: a rerun is a new job.
+fn parse(text: &[u8], defaults: &Defaults) -> Result<(String, Job), String> {
+    let mut line: Value = serde_json::from_slice(text).map_err(|error| format!("not JSON: {}", place(&error)))?;
+    let fields = line.as_object_mut().ok_or("not a JSON object")?;
+    let id = match fields.get("id") {
+        Some(Value::String(id)) if !id.is_empty() => id.clone(),
+        Some(_) => return Err("the field `id` is not a text of one character or more".to_owned()),
+        None => return Err("the field `id` is missing".to_owned()),
+    };
+    fields.insert("id".to_owned(), Value::String(JobId::random().to_string()));
+    let says_attempts = fields.contains_key("max_attempts");
+    let mut job: Job = serde_path_to_error::deserialize(line).map_err(|error| {
+        let path = error.path().to_string();
+        let inner = error.into_inner().to_string();
+        if path == "." || inner.contains(&format!("`{path}`")) { inner } else { format!("`{path}`: {inner}") }
+    })?;
+    if !reads(job.protocol) {
+        return Err(format!("protocol {} is not read by this release", job.protocol));
+    }
+    if let (Some(n), false) = (defaults.max_attempts, says_attempts) {
+        job.max_attempts = n;
+    }
+    if job.tools.is_empty() {
+        job.tools.clone_from(&defaults.tools);
+    } else if let Some(tool) = job.tools.iter().find(|tool| !defaults.tools.iter().any(|known| known.name == tool.name))
+    {
+        return Err(format!("no command is given for the tool {:?} (--tool {}=COMMAND)", tool.name, tool.name));
+    }
+    let (asked, default) = (&mut job.limits, &defaults.limits);
+    asked.wall_ms = asked.wall_ms.or(default.wall_ms);
+    asked.cpu_ms = asked.cpu_ms.or(default.cpu_ms);
+    asked.memory_bytes = asked.memory_bytes.or(default.memory_bytes);
+    asked.pids = asked.pids.or(default.pids);
+    asked.output_bytes = asked.output_bytes.or(default.output_bytes);
+    asked.tool_ms = asked.tool_ms.or(default.tool_ms);
+    // Only the result goes into the file.
+    job.stream.clear();
+    Ok((id, job))
+}
+
+/// The parser counts lines within the line.
+fn place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let end = text.rfind(" at line ").unwrap_or(text.len());
+    format!("{} at column {}", &text[..end], error.column())
+}
+
+/// Opens a file of jobs for [`scan`].
+pub(crate) fn open(path: &Path) -> std::io::Result<File> {
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(std::io::Error::from(std::io::ErrorKind::IsADirectory));
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn file(text: &str) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    fn problems(text: &str) -> Vec<(usize, String)> {
+        let index = scan(&mut file(text), &Defaults::default()).unwrap();
+        index.problems.into_iter().map(|problem| (problem.line, problem.message)).collect()
+    }
+
+    #[test]
+    fn every_line_is_a_job_of_its_own() {
+        let text = "{\"id\": \"a b\", \"code\": \"print(1)\"}\n\n{\"id\": \"HumanEval/1\", \"code\": \"é\", \"max_attempts\": 2}";
+        let mut file = file(text);
+        let defaults = Defaults { max_attempts: Some(5), ..Defaults::default() };
+        let index = scan(&mut file, &defaults).unwrap();
+        assert_eq!(index.problems, []);
+        let ids: Vec<_> = index.entries.iter().map(|entry| (entry.id.as_str(), entry.line)).collect();
+        assert_eq!(ids, [("a b", 1), ("HumanEval/1", 3)]);
+        let second = read(&mut file, &index.entries[1], &defaults).unwrap();
+        let first = read(&mut file, &index.entries[0], &defaults).unwrap();
+        assert_eq!((first.code.as_str(), first.max_attempts), ("print(1)", 5));
+        assert_eq!((second.code.as_str(), second.max_attempts), ("é", 2));
+        assert_ne!(first.id, read(&mut file, &index.entries[0], &defaults).unwrap().id, "a rerun is a new job");
+    }
+
+    #[test]
+    fn each_bad_line_is_named() {
+        let text = "{\"id\": \"a\", \"code\": \"\"}\n{oops\n[]\n{\"code\": \"\"}\n{\"id\": 3, \"code\": \"\"}\n{\"id\": \"b\", \"codee\": \"\"}\n\
+            {\"id\": \"a\", \"code\": \"\"}\n{\"id\": \"c\", \"code\": \"\", \"limits\": {\"wall\": 1}}\n{\"id\": \"d\", \"code\": \"\", \"protocol\": 9}\n\
+            {\"id\": \"e\", \"code\": \"\", \"tools\": [{\"name\": \"t\"}]}\n{\"id\": \"f\", \"code\": \"\", \"limits\": {\"wall_ms\": \"1s\"}}\n";
+        let found = problems(text);
+        let lines: Vec<_> = found.iter().map(|(line, _)| *line).collect();
+        assert_eq!(lines, [2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+        for ((_, message), part) in found.iter().zip([
+            "not JSON: key must be a string at column 2",
+            "not a JSON object",
+            "`id` is missing",
+            "`id` is not",
+            "unknown field `codee`",
+            "stands on line 1 already",
+            "unknown field `wall`",
+            "protocol 9",
+            "no command is given for the tool \"t\"",
+            "`limits.wall_ms`: invalid type",
+        ]) {
+            assert!(message.contains(part), "{message:?} lacks {part:?}");
+        }
+    }
+}

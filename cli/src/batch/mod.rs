@@ -1,0 +1,166 @@
+//! `thermae batch`: a file of jobs in, a file of results out.
+//!
+//! Each line's `id` belongs to the file; on the wire every run of it is a new job. A result that is in the file is never made
+//! again, and one that is not there was never counted: whoever is killed, the same command goes on where it was.
+
+mod drive;
+mod jobs;
+mod progress;
+mod results;
+mod summary;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thermae_client::Client;
+use thermae_schemas::{BatchLine, Job, Outcome, Status};
+use tokio_util::sync::CancellationToken;
+
+use crate::args::BatchArgs;
+use crate::failure::{Exit, Failure};
+use crate::fleet::Fleet;
+use crate::run::limits;
+use crate::tools::Tools;
+use crate::{fleet, style};
+use jobs::{Defaults, Index};
+use progress::Progress;
+use results::{Ended, Results};
+use summary::Summary;
+
+/// Jobs under way at once on a real fleet.
+const ON_A_FLEET: usize = 32;
+/// Bad lines that are shown before the rest is only counted.
+const SHOWN: usize = 20;
+/// How long a cancel may take to leave when we are asked to stop.
+const CANCEL_WITHIN: Duration = Duration::from_secs(2);
+
+/// Runs the command.
+///
+/// # Errors
+/// A file that can't be used, a fleet that can't be reached.
+pub(crate) async fn batch(args: &BatchArgs, interrupt: &CancellationToken) -> Result<Exit, Failure> {
+    let tools = Arc::new(Tools::gather(&args.tools.tools, args.tools.tools_file.as_deref(), args.jobs.parent())?);
+    let defaults = Defaults { max_attempts: args.max_attempts, limits: limits(&args.limits), tools: tools.specs() };
+    let retry = statuses(&args.retry)?;
+    let unreadable =
+        |error: std::io::Error| Failure::usage("bad_jobs_file", format!("can't read {}: {error}", args.jobs.display()));
+    let mut file = jobs::open(&args.jobs).map_err(unreadable)?;
+    let index = jobs::scan(&mut file, &defaults).map_err(unreadable)?;
+    refuse_problems(&index, args)?;
+    let (mut results, had) = Results::open(&args.out, &retry)?;
+
+    let ids: HashSet<&str> = index.entries.iter().map(|entry| entry.id.as_str()).collect();
+    let mut summary = Summary { jobs: ids.len(), ..Summary::default() };
+    for (_, ended) in had.iter().filter(|(id, _)| ids.contains(id.as_str())) {
+        summary.before += 1;
+        summary.count(*ended);
+    }
+    if had.len() > summary.before && !args.json {
+        let others = had.len() - summary.before;
+        style::note(&format!(
+            "{} has {others} results of jobs that are not in {}",
+            args.out.display(),
+            args.jobs.display()
+        ));
+    }
+    let mut todo = index.entries.iter().filter(|entry| !had.contains_key(&entry.id));
+    if summary.missing() == 0 {
+        return Ok(finish(args, &summary, Duration::ZERO));
+    }
+
+    let fleet = fleet::open(&args.fleet, None, interrupt).await?;
+    let at_once = args.concurrency.map_or_else(|| default_concurrency(&fleet), |n| n as usize);
+    let mut progress = Progress::new(summary.missing() as u64, args.json);
+    let next = || match todo.next() {
+        None => Ok(None),
+        Some(entry) => jobs::read(&mut file, entry, &defaults)
+            .map(|job| Some((entry.id.clone(), job)))
+            .map_err(|why| Failure::usage("bad_jobs_file", format!("{}:{}: {why}", args.jobs.display(), entry.line))),
+    };
+    let done = |id: String, outcome: Outcome| {
+        let ended = Ended { status: outcome.status, code: outcome.error.as_ref().map(|error| error.code) };
+        results.add(&BatchLine { id, outcome })?;
+        summary.done += 1;
+        summary.count(ended);
+        progress.ended(ended.status == Status::Succeeded);
+        Ok(())
+    };
+    let stop = interrupt.child_token();
+    let run = |job| run(fleet.client(), job, &tools, &stop);
+    let driven = tokio::select! {
+        driven = drive::drive(at_once, &stop, next, run, done) => driven,
+        why = fleet.unfit() => Err(fleet::unfit(why)),
+    };
+    let elapsed = progress.finish();
+    results.sync();
+    fleet.close().await;
+    let exit = finish(args, &summary, elapsed);
+    driven?;
+    if interrupt.is_cancelled() {
+        if !args.json {
+            style::note("interrupted; the same command goes on from here");
+        }
+        return Ok(Exit::Interrupted);
+    }
+    Ok(exit)
+}
+
+/// Submits one job and waits for its outcome; cancels it, without one, when we are asked to stop.
+async fn run(
+    client: &Client,
+    job: Job,
+    tools: &Arc<Tools>,
+    stop: &CancellationToken,
+) -> Result<Option<Outcome>, Failure> {
+    let handle = tokio::select! {
+        submitted = client.submit(job, tools.handler()) => submitted.map_err(fleet::failed)?,
+        () = stop.cancelled() => return Ok(None),
+    };
+    tokio::select! {
+        biased;
+        outcome = handle.result() => outcome.map(Some).map_err(fleet::failed),
+        () = stop.cancelled() => {
+            let _ = tokio::time::timeout(CANCEL_WITHIN, handle.cancel()).await;
+            Ok(None)
+        }
+    }
+}
+
+fn default_concurrency(fleet: &Fleet) -> usize {
+    if fleet.is_embedded() { 2 * std::thread::available_parallelism().map_or(1, |n| n.get()) } else { ON_A_FLEET }
+}
+
+fn statuses(names: &[String]) -> Result<Vec<Status>, Failure> {
+    let known = || Status::ALL.map(Status::as_str).join(", ");
+    let find = |name: &String| {
+        Status::ALL.into_iter().find(|status| status.as_str() == name.trim()).ok_or_else(|| {
+            Failure::usage("usage", format!("--retry {name:?} is no status")).help(format!("one of {}", known()))
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+fn refuse_problems(index: &Index, args: &BatchArgs) -> Result<(), Failure> {
+    if index.problems.is_empty() {
+        return Ok(());
+    }
+    let mut text = format!("{} has lines that are no jobs; nothing was run", args.jobs.display());
+    for problem in index.problems.iter().take(SHOWN) {
+        text.push_str(&format!("\n  {}:{}: {}", args.jobs.display(), problem.line, problem.message));
+    }
+    if index.problems.len() > SHOWN {
+        text.push_str(&format!("\n  … and {} more", index.problems.len() - SHOWN));
+    }
+    Err(Failure::usage("bad_jobs_file", text)
+        .help("each line is one JSON object: {\"id\": \"a\", \"code\": \"print(1)\"}"))
+}
+
+fn finish(args: &BatchArgs, summary: &Summary, elapsed: Duration) -> Exit {
+    if args.json {
+        style::print(format!("{}\n", summary.json(elapsed)).as_bytes());
+    } else {
+        style::print_styled(&summary.table(elapsed));
+    }
+    summary.exit()
+}

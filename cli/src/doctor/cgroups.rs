@@ -1,0 +1,88 @@
+//! Whether this process may make control groups below its own, found out by making one.
+
+use std::path::{Path, PathBuf};
+
+use super::Check;
+
+const NAME: &str = "control groups";
+const MEANS: &str = "Memory and process limits hold by resource limits and a watch instead: coarser, but they hold.";
+
+pub(super) fn check() -> Check {
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let root = Path::new("/sys/fs/cgroup");
+    if root.join("cgroup.controllers").is_file() {
+        return unified(root, &own);
+    }
+    let mut found = Vec::new();
+    for controller in ["memory", "pids"] {
+        match hierarchy(root, &own, controller).map(|dir| try_group(&dir)) {
+            Some(Ok(())) => found.push(controller),
+            Some(Err(_)) | None => {}
+        }
+    }
+    match found.len() {
+        2 => Check::ok(NAME, "version 1; groups can be made for memory and pids"),
+        _ => Check::warn(
+            NAME,
+            format!(
+                "version 1; groups can be made for: {}",
+                if found.is_empty() { "none".to_owned() } else { found.join(", ") }
+            ),
+            MEANS,
+            "run as root, or have your system's manager delegate a group to you",
+        ),
+    }
+}
+
+fn unified(root: &Path, own: &str) -> Check {
+    let path = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
+    let dir = root.join(path.trim_start_matches('/'));
+    let controllers = std::fs::read_to_string(dir.join("cgroup.controllers")).unwrap_or_default();
+    let has = |name: &str| controllers.split_whitespace().any(|controller| controller == name);
+    let fix = "run as root, or: systemd-run --user --scope -p Delegate=yes thermae …";
+    match try_group(&dir) {
+        Ok(()) if has("memory") && has("pids") => Check::ok(NAME, "version 2; groups can be made below our own"),
+        Ok(()) => Check::warn(
+            NAME,
+            format!("version 2; our own group has only these controllers: {}", controllers.trim()),
+            MEANS,
+            fix,
+        ),
+        Err(error) => {
+            Check::warn(NAME, format!("version 2; no group can be made in {}: {error}", dir.display()), MEANS, fix)
+        }
+    }
+}
+
+/// Our own group in a hierarchy of version 1.
+fn hierarchy(root: &Path, own: &str, controller: &str) -> Option<PathBuf> {
+    let path = own.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let controllers = parts.next()?;
+        controllers.split(',').any(|c| c == controller).then(|| parts.next()).flatten()
+    })?;
+    // In a container the path is the host's, and our own group is the root of what is mounted.
+    let full = root.join(controller).join(path.trim_start_matches('/'));
+    Some(if full.is_dir() { full } else { root.join(controller) })
+}
+
+fn try_group(dir: &Path) -> std::io::Result<()> {
+    let group = dir.join(format!("thermae-doctor-{}", std::process::id()));
+    std::fs::create_dir(&group)?;
+    std::fs::remove_dir(&group)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_group_is_found_among_joined_controllers() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("memory/user/1")).unwrap();
+        let own = "12:cpu,cpuacct:/\n5:memory,hugetlb:/user/1\n4:pids:/elsewhere\n0::/x\n";
+        assert_eq!(hierarchy(root.path(), own, "memory"), Some(root.path().join("memory/user/1")));
+        assert_eq!(hierarchy(root.path(), own, "pids"), Some(root.path().join("pids")));
+        assert_eq!(hierarchy(root.path(), own, "blkio"), None);
+    }
+}

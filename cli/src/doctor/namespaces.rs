@@ -1,0 +1,106 @@
+//! Whether namespaces can be made, found out by making them: `thermae __probe` does what a sandbox does, step by step, and says
+//! how far it came.
+
+use std::process::{Command, ExitCode, Stdio};
+
+use super::Check;
+use super::host::read;
+
+/// Name of the hidden command.
+pub(crate) const PROBE: &str = "__probe";
+
+/// What is tried, in order.
+const STEPS: [&str; 5] = [
+    "make a user namespace",
+    "make mount, pid, ipc, uts and network namespaces in it",
+    "mount a tmpfs",
+    "start a process in the new pid namespace",
+    "mount a fresh /proc in it",
+];
+
+pub(super) fn check() -> Check {
+    let name = "namespaces";
+    let tried = std::env::current_exe()
+        .and_then(|exe| Command::new(exe).arg(PROBE).stdin(Stdio::null()).stderr(Stdio::null()).output());
+    let text = match tried {
+        Ok(output) => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        Err(error) => format!("0 {error}"),
+    };
+    let (done, why) = text.split_once(' ').unwrap_or((&text, "the trial ended without a word"));
+    let done: usize = done.parse().unwrap_or(0);
+    if done >= STEPS.len() {
+        return Check::ok(name, "user, mount, pid, ipc, uts and network namespaces were made");
+    }
+    let found = format!("could not {}: {why}", STEPS[done]);
+    Check::fail(name, found, "Sandboxes are made of these; without them no program runs.", fix(done))
+}
+
+/// What to do, by the step that failed and by what the kernel says about itself.
+fn fix(done: usize) -> String {
+    let is = |path: &str, value: &str| read(path).as_deref() == Some(value);
+    if done == 4 {
+        return "this is a container whose /proc is masked: start it with --security-opt systempaths=unconfined"
+            .to_owned();
+    }
+    if is("/proc/sys/user/max_user_namespaces", "0") {
+        return "sudo sysctl user.max_user_namespaces=15000".to_owned();
+    }
+    if is("/proc/sys/kernel/unprivileged_userns_clone", "0") {
+        return "sudo sysctl kernel.unprivileged_userns_clone=1, or run as root".to_owned();
+    }
+    if is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
+        return "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, or run as root".to_owned();
+    }
+    "run as root; in a container: --security-opt seccomp=images/seccomp.json --security-opt systempaths=unconfined,\n\
+     and an AppArmor profile that allows userns and mount (images/apparmor/thermae)"
+        .to_owned()
+}
+
+/// The hidden command: prints the number of steps that went well, and why the next one did not. The process must be
+/// single-threaded.
+pub(crate) fn probe(inner: bool) -> ExitCode {
+    match if inner { fresh_proc() } else { outer() } {
+        Ok(()) => println!("{}", STEPS.len()),
+        Err((done, why)) => println!("{done} {why}"),
+    }
+    ExitCode::SUCCESS
+}
+
+fn outer() -> Result<(), (usize, String)> {
+    use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+    use rustix::thread::UnshareFlags as New;
+    let at = |step: usize| move |error: rustix::io::Errno| (step, error.to_string());
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    unshare(New::NEWUSER).map_err(at(0))?;
+    let map = |file: &str, text: String| {
+        std::fs::write(format!("/proc/self/{file}"), text).map_err(|error| (0, format!("/proc/self/{file}: {error}")))
+    };
+    map("setgroups", "deny".to_owned())?;
+    map("uid_map", format!("0 {uid} 1"))?;
+    map("gid_map", format!("0 {gid} 1"))?;
+    unshare(New::NEWNS | New::NEWPID | New::NEWIPC | New::NEWUTS | New::NEWNET).map_err(at(1))?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).map_err(at(2))?;
+    mount("tmpfs", "/tmp", "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, None).map_err(at(2))?;
+    // The next process is the first of the new pid namespace.
+    let output =
+        Command::new("/proc/self/exe").args([PROBE, "inner"]).output().map_err(|error| (3, error.to_string()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    match text.trim().split_once(' ') {
+        None if output.status.success() => Ok(()),
+        None => Err((3, output.status.to_string())),
+        Some((_, why)) => Err((4, why.to_owned())),
+    }
+}
+
+fn fresh_proc() -> Result<(), (usize, String)> {
+    use rustix::mount::{MountFlags, mount};
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("proc", "/proc", "proc", flags, None).map_err(|error| (4, error.to_string()))
+}
+
+#[allow(unsafe_code)]
+fn unshare(flags: rustix::thread::UnshareFlags) -> rustix::io::Result<()> {
+    // SAFETY: it is unsafe for threads that go on using what they shared with this one (file descriptors with FILES). This process
+    // has one thread, and FILES is never asked for.
+    unsafe { rustix::thread::unshare_unsafe(flags) }
+}

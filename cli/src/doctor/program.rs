@@ -1,0 +1,50 @@
+//! The proof: a program really runs on the embedded fleet.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use thermae_schemas::{Job, Outcome, Status};
+use tokio_util::sync::CancellationToken;
+
+use super::Check;
+use crate::fleet::{EmbeddedOptions, Fleet};
+
+const NAME: &str = "a program";
+const MEANS: &str = "Nothing can run on the embedded fleet of this machine, nor in native pools.";
+const WITHIN: Duration = Duration::from_secs(20);
+
+pub(super) async fn check(python: Option<PathBuf>, interrupt: &CancellationToken) -> Check {
+    let begun = Instant::now();
+    let ran = tokio::select! {
+        ran = tokio::time::timeout(WITHIN, run(python)) => ran,
+        () = interrupt.cancelled() => return Check::fail(NAME, "interrupted", "It was not tried to the end.", ""),
+    };
+    let fix = "see the failed checks above; with -vv the log says more";
+    match ran {
+        Ok(Ok(outcome)) if outcome.status == Status::Succeeded && outcome.stdout == "42\n" => {
+            let ms = begun.elapsed().as_millis();
+            Check::ok(NAME, format!("ran in a fresh sandbox; {ms} ms with the start of the fleet"))
+        }
+        Ok(Ok(outcome)) => {
+            let why = outcome.error.map_or_else(|| format!("printed {:?}", outcome.stdout), |error| error.message);
+            Check::fail(NAME, format!("ended as {}: {why}", outcome.status.as_str()), MEANS, fix)
+        }
+        Ok(Err(why)) => Check::fail(NAME, why, MEANS, fix),
+        Err(_) => Check::fail(NAME, format!("did not end within {} s", WITHIN.as_secs()), MEANS, fix),
+    }
+}
+
+async fn run(python: Option<PathBuf>) -> Result<Outcome, String> {
+    let options = EmbeddedOptions { python, slots: Some(1), ..EmbeddedOptions::default() };
+    let fleet = Fleet::embedded(options).await.map_err(|error| error.to_string())?;
+    let job = async {
+        let handle = fleet.client().submit(Job::python("print(6 * 7)"), None).await?;
+        handle.result().await
+    };
+    let outcome = tokio::select! {
+        outcome = job => outcome.map_err(|error| error.to_string()),
+        why = fleet.unfit() => Err(why),
+    };
+    fleet.close().await;
+    outcome
+}

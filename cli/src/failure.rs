@@ -1,0 +1,172 @@
+//! What ends a command: exit status, stable code, words, advice.
+//!
+//! ```text
+//! error[broker_unreachable]: RabbitMQ at 127.0.0.1:5672 did not answer within 30s
+//!  help: start it, or leave --amqp out to use the embedded fleet
+//! ```
+
+use std::fmt;
+use std::io::Write;
+use std::process::ExitCode;
+
+use serde_json::json;
+use thermae_schemas::{ErrorCode, Status};
+
+use crate::style;
+
+/// Exit status of every command. `docs/errors.md` says which error gives which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Exit {
+    /// All is well.
+    Success = 0,
+    /// The code failed: it raised, exited with another status than 0, or hit a limit.
+    Code = 1,
+    /// The command line, a file or the job itself is wrong; nothing ran.
+    Usage = 2,
+    /// The fleet failed: unreachable, refused for its own reasons, or lost.
+    Fleet = 3,
+    /// Ended by Ctrl-C.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}
+
+impl Exit {
+    /// The exit status that an outcome means.
+    pub(crate) fn of(status: Status, code: Option<ErrorCode>) -> Self {
+        match status {
+            Status::Succeeded => Self::Success,
+            Status::Failed | Status::TimedOut | Status::OutOfMemory | Status::OutputLimit | Status::Cancelled => {
+                Self::Code
+            }
+            Status::Lost => Self::Fleet,
+            Status::Rejected => match code {
+                Some(code) if blames_the_job(code) => Self::Usage,
+                _ => Self::Fleet,
+            },
+        }
+    }
+}
+
+/// Whether a rejection with this code is answered by changing the job, and not by waiting or by mending the fleet.
+pub(crate) fn blames_the_job(code: ErrorCode) -> bool {
+    use ErrorCode::*;
+    matches!(
+        code,
+        MalformedJson
+            | UnknownField
+            | SchemaViolation
+            | UnsupportedProtocol
+            | JobTooLarge
+            | UnknownPool
+            | UnsupportedLanguage
+            | LimitTooHigh
+            | IdempotencyConflict
+    )
+}
+
+/// Codes of the command line's own failures: exit status, and what each means. Those of jobs are in [`ErrorCode::ALL`].
+pub(crate) const CODES: &[(&str, Exit, &str)] = &[
+    ("usage", Exit::Usage, "An option has a value that it can't have."),
+    ("file_not_read", Exit::Usage, "The program, or the file for its standard input, can't be read or is not UTF-8."),
+    ("unsupported_language", Exit::Usage, "No pool runs the language."),
+    ("bad_tool", Exit::Usage, "A tool's name or command can't be used."),
+    ("bad_tools_file", Exit::Usage, "thermae.toml can't be read, or has a key or value that does not belong there."),
+    ("bad_jobs_file", Exit::Usage, "The file of jobs can't be read, or has lines that are no jobs. Nothing was run."),
+    ("bad_results_file", Exit::Usage, "The file of results can't be written, or holds something else."),
+    ("results_in_use", Exit::Usage, "Another batch is writing the file of results."),
+    ("bad_url", Exit::Usage, "The AMQP URL or the tenant's name is malformed."),
+    ("bad_log_options", Exit::Usage, "THERMAE_LOG, THERMAE_LOG_FORMAT or THERMAE_OTLP_ENDPOINT can't be used."),
+    ("broker_unreachable", Exit::Fleet, "RabbitMQ did not answer within --connect-timeout."),
+    ("broker_denied", Exit::Fleet, "RabbitMQ refused: wrong credentials, or no permission for the tenant's keys."),
+    ("no_scheduler", Exit::Fleet, "No scheduler has ever run on this RabbitMQ."),
+    ("fleet_failed", Exit::Fleet, "The connection to the fleet ended before the outcome came."),
+    ("embedded_fleet", Exit::Fleet, "The embedded fleet can't start on this machine."),
+    ("internal", Exit::Fleet, "A fault of the program itself."),
+    ("interrupted", Exit::Interrupted, "Ctrl-C, or SIGTERM."),
+];
+
+/// Why a command ended without doing what it was asked.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// Exit status.
+    pub(crate) exit: Exit,
+    /// Stable code.
+    pub(crate) code: &'static str,
+    /// What happened.
+    pub(crate) message: String,
+    /// What to do.
+    pub(crate) help: Option<String>,
+}
+
+impl Failure {
+    /// Something in the command line or in a file is wrong.
+    pub(crate) fn usage(code: &'static str, message: impl fmt::Display) -> Self {
+        Self::new(Exit::Usage, code, message)
+    }
+
+    /// The fleet failed.
+    pub(crate) fn fleet(code: &'static str, message: impl fmt::Display) -> Self {
+        Self::new(Exit::Fleet, code, message)
+    }
+
+    /// Somebody wants us to end.
+    pub(crate) fn interrupted(message: impl fmt::Display) -> Self {
+        Self::new(Exit::Interrupted, "interrupted", message)
+    }
+
+    fn new(exit: Exit, code: &'static str, message: impl fmt::Display) -> Self {
+        debug_assert!(CODES.iter().any(|(known, status, _)| (*known, *status) == (code, exit)), "{code} is not listed");
+        Self { exit, code, message: message.to_string(), help: None }
+    }
+
+    /// Adds what to do.
+    pub(crate) fn help(self, help: impl Into<String>) -> Self {
+        Self { help: Some(help.into()), ..self }
+    }
+
+    /// Tells it: as JSON on standard output, or in words on standard error.
+    pub(crate) fn report(&self, as_json: bool) {
+        if as_json {
+            let error = json!({ "code": self.code, "message": self.message, "help": self.help });
+            style::print(format!("{}\n", json!({ "error": error })).as_bytes());
+        } else {
+            style::error(self.code, &self.message, self.help.as_deref());
+        }
+        let _ = std::io::stdout().flush();
+    }
+}
+
+/// An error and its causes on one line: `can't read x: permission denied`.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outcome_blames_the_code_the_job_or_the_fleet() {
+        assert_eq!(Exit::of(Status::Succeeded, None), Exit::Success);
+        assert_eq!(Exit::of(Status::TimedOut, Some(ErrorCode::WallTimeout)), Exit::Code);
+        assert_eq!(Exit::of(Status::Rejected, Some(ErrorCode::UnsupportedLanguage)), Exit::Usage);
+        assert_eq!(Exit::of(Status::Rejected, Some(ErrorCode::NoWorker)), Exit::Fleet);
+        assert_eq!(Exit::of(Status::Rejected, None), Exit::Fleet);
+        assert_eq!(Exit::of(Status::Lost, Some(ErrorCode::WorkerLost)), Exit::Fleet);
+    }
+}

@@ -1,0 +1,198 @@
+//! From the command line to a job.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+
+use thermae_schemas as schemas;
+use thermae_schemas::{Job, Language, LimitRequest, PoolName, SessionName, SessionRequest};
+
+use crate::args::{Class, IfGone, LimitArgs, RunArgs};
+use crate::failure::Failure;
+use crate::tools::Tools;
+
+/// The job that the command line describes.
+pub(super) fn job(args: &RunArgs, tools: &Tools) -> Result<Job, Failure> {
+    let options = &args.job;
+    let bad = |error: schemas::NameError| Failure::usage("usage", error);
+    let ours = |path: &Path| path.as_os_str() == "-";
+    if ours(&args.file) && options.stdin.as_deref().is_some_and(ours) {
+        return Err(Failure::usage("usage", "the program and its standard input can't both be our standard input"));
+    }
+    let mut job = Job::python(text(&args.file, "program")?);
+    job.language = language(options.language.as_deref(), &args.file)?;
+    job.stdin = options.stdin.as_deref().map(|path| text(path, "standard input")).transpose()?;
+    job.env = environment(&options.env)?;
+    job.limits = limits(&args.limits);
+    job.tools = tools.specs();
+    job.max_attempts = options.max_attempts;
+    job.start_within_ms = options.start_within.map(|within| within.as_millis());
+    job.idempotency_key.clone_from(&options.idempotency_key);
+    job.class = match options.class {
+        Class::High => schemas::Class::High,
+        Class::Normal => schemas::Class::Normal,
+        Class::Low => schemas::Class::Low,
+    };
+    if let Some(pool) = &options.pool {
+        job.pool = PoolName::new(pool.as_str()).map_err(bad)?;
+    }
+    if let Some(session) = &options.session {
+        let if_gone = match options.if_gone {
+            IfGone::Fail => schemas::IfGone::Fail,
+            IfGone::New => schemas::IfGone::New,
+        };
+        job.session = Some(SessionRequest { id: SessionName::new(session.as_str()).map_err(bad)?, if_gone });
+    }
+    Ok(job)
+}
+
+/// The limits of a command line, as a job asks for them.
+pub(crate) fn limits(args: &LimitArgs) -> LimitRequest {
+    LimitRequest {
+        wall_ms: args.wall.map(|n| n.as_millis()),
+        cpu_ms: args.cpu.map(|n| n.as_millis()),
+        memory_bytes: args.memory.map(|n| n.as_u64()),
+        pids: args.pids,
+        output_bytes: args.output.map(|n| n.as_u64()),
+        tool_ms: args.tool_wait.map(|n| n.as_millis()),
+    }
+}
+
+/// A file's text; `-` is our standard input.
+fn text(path: &Path, what: &str) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let read = if path.as_os_str() == "-" {
+        std::io::stdin().read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
+    };
+    read.map_err(|error| {
+        Failure::usage("file_not_read", format!("can't read the {what} {}: {error}", path.display()))
+    })?;
+    String::from_utf8(bytes).map_err(|_| {
+        Failure::usage("file_not_read", format!("the {what} {} is not UTF-8 text", path.display()))
+            .help("save it as UTF-8")
+    })
+}
+
+fn language(name: Option<&str>, file: &Path) -> Result<Language, Failure> {
+    let by_name = |name: &str| match name {
+        "python" | "py" => Some(Language::Python),
+        "javascript" | "js" | "mjs" => Some(Language::Javascript),
+        "shell" | "sh" | "bash" => Some(Language::Shell),
+        _ => None,
+    };
+    match name {
+        Some(name) => by_name(name).ok_or_else(|| {
+            Failure::usage("unsupported_language", format!("no pool runs {name:?}")).help("python is what pools run")
+        }),
+        None => Ok(file.extension().and_then(|e| e.to_str()).and_then(by_name).unwrap_or_default()),
+    }
+}
+
+fn environment(options: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    let mut variables = BTreeMap::new();
+    for option in options {
+        let (name, value) = match option.split_once('=') {
+            Some((name, value)) => (name, value.to_owned()),
+            None => match std::env::var(option) {
+                Ok(value) => (option.as_str(), value),
+                Err(_) => {
+                    return Err(Failure::usage("usage", format!("--env {option}: there is no such variable here"))
+                        .help("give its value: --env NAME=VALUE"));
+                }
+            },
+        };
+        if name.is_empty() || name.contains('\0') || value.contains('\0') {
+            return Err(Failure::usage("usage", format!("--env {option:?} is not NAME=VALUE")));
+        }
+        variables.insert(name.to_owned(), value);
+    }
+    Ok(variables)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn parse(more: &[&str]) -> Result<Job, Failure> {
+        let mut file = tempfile::Builder::new().suffix(".py").tempfile().unwrap();
+        file.write_all(b"print(1)").unwrap();
+        let path = file.path().to_str().unwrap().to_owned();
+        let line = ["thermae", "run", &path].into_iter().chain(more.iter().copied());
+        let Command::Run(args) = Cli::try_parse_from(line).unwrap().command else { panic!("not run") };
+        job(&args, &Tools::gather(&args.tools.tools, None, None)?)
+    }
+
+    #[test]
+    fn every_option_arrives_in_the_job() {
+        let job = parse(&[
+            "--wall",
+            "1.5s",
+            "--memory",
+            "64MiB",
+            "--pids",
+            "8",
+            "--env",
+            "A=b=c",
+            "--session",
+            "s",
+            "--if-gone",
+            "new",
+            "--max-attempts",
+            "3",
+            "--pool",
+            "big",
+            "--class",
+            "low",
+            "--start-within",
+            "1m",
+            "--tool",
+            "t=cat",
+            "--idempotency-key",
+            "k",
+            "--output",
+            "1KiB",
+            "--tool-wait",
+            "2s",
+            "--cpu",
+            "1s",
+        ])
+        .unwrap();
+        let mut value = serde_json::to_value(&job).unwrap();
+        value["id"] = "id".into();
+        assert_eq!(
+            value,
+            serde_json::json!({
+                "protocol": 1, "id": "id", "language": "python", "code": "print(1)", "pool": "big", "class": "low",
+                "session": { "id": "s", "if_gone": "new" },
+                "limits": { "wall_ms": 1500, "cpu_ms": 1000, "memory_bytes": 67108864, "pids": 8, "output_bytes": 1024, "tool_ms": 2000 },
+                "tools": [{ "name": "t" }], "max_attempts": 3, "start_within_ms": 60000, "env": { "A": "b=c" },
+                "idempotency_key": "k",
+            })
+        );
+    }
+
+    #[test]
+    fn the_language_is_that_of_the_option_or_of_the_file() {
+        assert_eq!(language(None, Path::new("a.py")).unwrap(), Language::Python);
+        assert_eq!(language(None, Path::new("-")).unwrap(), Language::Python);
+        assert_eq!(language(None, Path::new("a.js")).unwrap(), Language::Javascript);
+        assert_eq!(language(Some("shell"), Path::new("a.py")).unwrap(), Language::Shell);
+        assert_eq!(language(Some("cobol"), Path::new("a.py")).unwrap_err().code, "unsupported_language");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(parse(&["--env", "=x"]).is_err());
+        assert!(parse(&["--env", "THERMAE_NO_SUCH_VARIABLE"]).is_err());
+        assert!(parse(&["--session", "a b"]).is_err());
+        assert!(parse(&["--pool", "a.b"]).is_err());
+        assert!(parse(&["--stdin", "/nonexistent"]).is_err());
+    }
+}

@@ -1,0 +1,94 @@
+//! `thermae run`: one program, its output as it comes, its outcome as the exit status.
+
+mod job;
+mod output;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thermae_client::{Events, JobHandle};
+use thermae_schemas::{BatchLine, EventBody, Outcome};
+use tokio_util::sync::CancellationToken;
+
+use crate::args::{RunArgs, Stream};
+use crate::failure::{Exit, Failure};
+use crate::tools::Tools;
+use crate::{fleet, style};
+pub(crate) use job::limits;
+use output::Printer;
+
+/// How long an interrupted job's outcome is waited for.
+const CANCEL_WITHIN: Duration = Duration::from_secs(2);
+
+/// Runs the command.
+///
+/// # Errors
+/// A file or option that can't be used, a fleet that can't be reached.
+pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result<Exit, Failure> {
+    let beside = (args.file.as_os_str() != "-").then(|| args.file.parent()).flatten();
+    let tools = Arc::new(Tools::gather(&args.tools.tools, args.tools.tools_file.as_deref(), beside)?);
+    let mut job = job::job(args, &tools)?;
+    let live = !args.json
+        && match args.stream {
+            Stream::Always => true,
+            Stream::Never => false,
+            Stream::Auto => std::io::IsTerminal::is_terminal(&std::io::stdout()),
+        };
+    if live {
+        job.stream = vec![thermae_schemas::Stream::Output, thermae_schemas::Stream::Display];
+    }
+    if job.session.is_some() && args.fleet.amqp.is_none() && !args.json {
+        style::note(
+            "the embedded fleet ends with this command, and the session with it (--amqp names a fleet that stays)",
+        );
+    }
+    let id = job.id.clone();
+    let fleet = fleet::open(&args.fleet, Some(1), interrupt).await?;
+    let mut handle = tokio::select! {
+        submitted = fleet.client().submit(job, tools.handler()) => submitted.map_err(fleet::failed)?,
+        () = interrupt.cancelled() => return Ok(Exit::Interrupted),
+    };
+    let mut printer = Printer::default();
+    let events = live.then(|| handle.events());
+    let outcome = tokio::select! {
+        outcome = follow(&handle, events, &mut printer) => outcome?,
+        why = fleet.unfit() => {
+            fleet.close().await;
+            return Err(fleet::unfit(why));
+        }
+        () = interrupt.cancelled() => {
+            let ended = tokio::time::timeout(CANCEL_WITHIN, async {
+                let _ = handle.cancel().await;
+                let _ = handle.result().await;
+            });
+            let _ = ended.await;
+            fleet.close().await;
+            return Ok(Exit::Interrupted);
+        }
+    };
+    let exit = Exit::of(outcome.status, outcome.error.as_ref().map(|error| error.code));
+    if args.json {
+        let line = BatchLine { id: id.to_string(), outcome };
+        let text = serde_json::to_string(&line)
+            .map_err(|error| Failure::fleet("internal", format!("the outcome can't be written as JSON: {error}")))?;
+        style::print(format!("{text}\n").as_bytes());
+    } else {
+        printer.finish(&outcome, args.value);
+    }
+    fleet.close().await;
+    Ok(exit)
+}
+
+async fn follow(handle: &JobHandle, events: Option<Events>, printer: &mut Printer) -> Result<Outcome, Failure> {
+    if let Some(mut events) = events {
+        while let Some(event) = events.next().await {
+            match event.body {
+                EventBody::Stdout { seq, text } => printer.stdout(seq, &text),
+                EventBody::Stderr { seq, text } => printer.stderr(seq, &text),
+                EventBody::Display { data } => printer.display(&data),
+                _ => {}
+            }
+        }
+    }
+    handle.result().await.map_err(fleet::failed)
+}

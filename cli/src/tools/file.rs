@@ -1,0 +1,112 @@
+//! `thermae.toml`: the tools that stand beside a program.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thermae_schemas::ToolSpec;
+use thermae_service::{config, units::Millis};
+
+use super::Command;
+use crate::failure::{Failure, chain};
+
+/// What `thermae.toml` may hold.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ToolsFile {
+    /// Tools by name.
+    pub(crate) tools: BTreeMap<String, Entry>,
+}
+
+/// One tool that is a command.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Entry {
+    /// The command: a list of words, run as they are, or one string for the shell. It runs in the file's directory.
+    pub(crate) command: CommandLine,
+    /// What the tool does, for the model that writes the code.
+    #[serde(default)]
+    pub(crate) description: String,
+    /// JSON Schema of its arguments; calls that break it never leave the worker.
+    #[serde(default)]
+    pub(crate) input_schema: Option<Value>,
+    /// How often one job may call it; no bound where it is missing.
+    #[serde(default)]
+    pub(crate) max_calls: Option<u32>,
+    /// How long one call may take before the command is killed.
+    #[serde(default = "default_timeout")]
+    pub(crate) timeout: Millis,
+    /// Environment variables for the command, beside those of `thermae` itself.
+    #[serde(default)]
+    pub(crate) env: BTreeMap<String, String>,
+    /// Hand results to the code as strings, unparsed.
+    #[serde(default)]
+    pub(crate) raw: bool,
+}
+
+/// A command as it is written.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected a string for the shell, or a list of words")]
+pub(crate) enum CommandLine {
+    /// Words.
+    Words(Vec<String>),
+    /// For the shell.
+    Shell(String),
+}
+
+fn default_timeout() -> Millis {
+    Millis::from_secs(60)
+}
+
+impl ToolsFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It can't be read, is no TOML, or has a key or value that does not belong there.
+    pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
+        config::load(Some(path), config::ENV_PREFIX, Vec::new()).map_err(|error| {
+            Failure::usage("bad_tools_file", chain(&error)).help("docs/configuration.md lists what [tools] may hold")
+        })
+    }
+}
+
+impl Entry {
+    /// A tool of the command line: nothing but a command for the shell.
+    pub(super) fn shell(command: &str) -> Self {
+        Self {
+            command: CommandLine::Shell(command.to_owned()),
+            description: String::new(),
+            input_schema: None,
+            max_calls: None,
+            timeout: default_timeout(),
+            env: BTreeMap::new(),
+            raw: false,
+        }
+    }
+
+    pub(super) fn into_tool(self, name: String, dir: &Path) -> Result<(ToolSpec, Command), Failure> {
+        let words = match self.command {
+            CommandLine::Shell(text) => vec!["/bin/sh".to_owned(), "-c".to_owned(), text],
+            CommandLine::Words(words) => words,
+        };
+        if words.first().is_none_or(String::is_empty) {
+            return Err(Failure::usage("bad_tool", format!("the tool {name:?} has an empty command")));
+        }
+        let timeout = Duration::from(self.timeout);
+        if timeout.is_zero() {
+            return Err(Failure::usage("bad_tool", format!("the tool {name:?} has a timeout of zero")));
+        }
+        let dir = if dir.as_os_str().is_empty() { PathBuf::from(".") } else { dir.to_owned() };
+        let spec = ToolSpec {
+            name,
+            description: self.description,
+            input_schema: self.input_schema,
+            max_calls: self.max_calls,
+            raw: self.raw,
+        };
+        Ok((spec, Command { words, dir, env: self.env, timeout }))
+    }
+}

@@ -1,0 +1,128 @@
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::*;
+
+fn tools(options: &[&str]) -> Arc<Tools> {
+    let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
+    Arc::new(Tools::gather(&options, None, None).unwrap())
+}
+
+fn job() -> JobId {
+    JobId::new("j1").unwrap()
+}
+
+#[tokio::test]
+async fn arguments_go_in_and_the_result_comes_out_as_json() {
+    let tools = tools(&["echo=cat", "nothing=true", "who=printf '\"%s %s\"' $THERMAE_TOOL $THERMAE_JOB"]);
+    let arguments = json!({ "text": "a\n'b' $HOME", "list": [1, null, true] });
+    assert_eq!(tools.call(&job(), "echo", arguments.clone()).await, Ok(arguments));
+    assert_eq!(tools.call(&job(), "nothing", json!({})).await, Ok(Value::Null));
+    assert_eq!(tools.call(&job(), "who", json!({})).await, Ok(json!("who j1")));
+}
+
+#[tokio::test]
+async fn a_failing_command_tells_what_it_said_last() {
+    let tools = tools(&["bad=echo 'no such region' >&2; exit 3", "text=echo hello", "gone=/nonexistent/x"]);
+    let error = tools.call(&job(), "bad", json!({})).await.unwrap_err();
+    assert_eq!(error, "the tool bad ended with status 3: no such region");
+    let error = tools.call(&job(), "text", json!({})).await.unwrap_err();
+    assert!(error.contains("printed no JSON") && error.contains("hello"), "{error}");
+    assert!(tools.call(&job(), "gone", json!({})).await.unwrap_err().contains("status 127"));
+    assert!(tools.call(&job(), "unknown", json!({})).await.is_err());
+}
+
+#[tokio::test]
+async fn large_arguments_results_and_complaints_do_not_block() {
+    let tools = tools(&[
+        "echo=cat",
+        "deaf=printf 1; exec <&-",
+        "loud=head -c 3000000 /dev/zero | tr '\\0' x >&2; printf 'the end' >&2; exit 1",
+    ]);
+    let large = json!({ "text": "x".repeat(3 << 20) });
+    assert_eq!(tools.call(&job(), "echo", large.clone()).await, Ok(large.clone()));
+    assert_eq!(tools.call(&job(), "deaf", large).await, Ok(json!(1)));
+    let error = tools.call(&job(), "loud", json!({})).await.unwrap_err();
+    assert!(error.len() < 5000 && error.ends_with("the end"), "{}", error.len());
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_end_is_killed_with_its_children() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    // The pipe closes when the last process that holds it is gone.
+    let mkfifo = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(mkfifo.success());
+    let script = format!("sleep 600 > {p} & sleep 600 > {p}; wait", p = pipe.display());
+    let (_, mut command) = Entry::shell(&script).into_tool("slow".to_owned(), Path::new(".")).unwrap();
+    command.timeout = Duration::from_millis(300);
+    let reader = std::thread::spawn(move || std::fs::read(pipe));
+    let error = command.call(&job(), "slow", &json!({})).await.unwrap_err();
+    assert!(error.contains("did not end within 300ms"), "{error}");
+    assert_eq!(reader.join().unwrap().unwrap(), b"");
+}
+
+#[tokio::test]
+async fn several_calls_run_at_once() {
+    let tools = tools(&["slow=sleep 0.5; echo 1"]);
+    let begun = Instant::now();
+    let (job, calls) = (job(), 4);
+    let answers = futures::future::join_all((0..calls).map(|_| tools.call(&job, "slow", json!({})))).await;
+    assert!(answers.iter().all(|answer| *answer == Ok(json!(1))), "{answers:?}");
+    assert!(begun.elapsed() < Duration::from_millis(1900), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn the_file_beside_the_program_is_used_and_the_command_line_wins() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut file = std::fs::File::create(dir.path().join(FILE)).unwrap();
+    file.write_all(
+        br#"
+        [tools.get_sales]
+        command = ["python3", "sales.py"]
+        description = "Sales of a region"
+        input_schema = { type = "object", required = ["region"] }
+        max_calls = 5
+        timeout = "2s"
+        [tools.echo]
+        command = "cat"
+        "#,
+    )
+    .unwrap();
+    let tools = Tools::gather(&["echo=tac".to_owned()], None, Some(dir.path())).unwrap();
+    let sales = &tools.entries["get_sales"];
+    assert_eq!(
+        (sales.0.max_calls, sales.1.timeout, sales.1.dir.as_path()),
+        (Some(5), Duration::from_secs(2), dir.path())
+    );
+    assert_eq!(sales.0.input_schema, Some(json!({ "type": "object", "required": ["region"] })));
+    assert_eq!(tools.entries["echo"].1.words[2], "tac");
+}
+
+#[test]
+fn nonsense_is_refused_with_its_place() {
+    let message = |options: &[&str]| {
+        let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
+        Tools::gather(&options, None, None).unwrap_err().message
+    };
+    assert!(message(&["get_sales"]).contains("NAME=COMMAND"));
+    assert!(message(&["=cat"]).contains("NAME=COMMAND"));
+    assert!(message(&["a.b=cat", "a-b=cat"]).contains("both a_b"));
+
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(FILE);
+    for (text, part) in [
+        ("[tools.a]\ncommand = []", "empty command"),
+        ("[tools.a]\ncommand = 'x'\ncomand = 'y'", "tools.a.comand"),
+        ("[tools.a]\ncommand = 3", "tools.a.command"),
+        ("[tools.a]\ntimeout = '1s'", "missing"),
+        ("[tols.a]", "tols"),
+        ("[tools", "not valid TOML"),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let message = Tools::gather(&[], Some(&path), None).unwrap_err().message;
+        assert!(message.contains(part), "{text}: {message}");
+    }
+}

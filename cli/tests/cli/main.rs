@@ -1,0 +1,7 @@
+//! The real program, as a user calls it, on the embedded fleet with real sandboxes.
+
+mod batch;
+mod doctor;
+mod run;
+mod texts;
+mod thermae;

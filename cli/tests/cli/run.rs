@@ -1,0 +1,203 @@
+//! `thermae run`.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::thermae::Thermae;
+
+fn run(code: &str, more: &[&str]) -> crate::thermae::Answer {
+    let thermae = Thermae::with("main.py", code);
+    thermae.call(&[&["run", "main.py"], more].concat())
+}
+
+#[test]
+fn a_programs_output_is_our_output() {
+    let answer = run("import sys\nprint('out')\nprint('err', file=sys.stderr)\n1 + 1\n", &[]);
+    insta::assert_snapshot!(answer.show(), @r"
+    status 0
+    --- stdout
+    out
+    --- stderr
+    err
+    ");
+}
+
+#[test]
+fn a_program_may_come_from_standard_input() {
+    let answer = Thermae::new().call_with_input(&["run", "-"], "print(6 * 7)");
+    assert_eq!((answer.status, answer.stdout.as_str()), (0, "42\n"), "{answer:?}");
+}
+
+#[test]
+fn the_last_value_is_printed_on_wish() {
+    let answer = run("print('a')\n[1, 'b']\n", &["--value"]);
+    assert_eq!((answer.status, answer.stdout.as_str()), (0, "a\n[1, 'b']\n"), "{answer:?}");
+}
+
+#[test]
+fn an_exception_is_told_with_its_line_and_status_1() {
+    let answer = run("def f(x):\n    return 1 / x\n\nf(0)\n", &[]);
+    assert_eq!(answer.status, 1, "{answer:?}");
+    assert_eq!(answer.stdout, "");
+    assert!(answer.stderr.starts_with("Traceback (most recent call last):\n"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("line 2, in f\n    return 1 / x\n"), "{}", answer.stderr);
+    assert!(answer.stderr.ends_with("ZeroDivisionError: division by zero\n"), "{}", answer.stderr);
+    assert!(!answer.stderr.contains('\u{1b}'), "no colours without a terminal");
+    let coloured = run("1 / 0", &["--color", "always"]);
+    assert!(coloured.stderr.contains("\u{1b}["), "{}", coloured.stderr);
+}
+
+#[test]
+fn an_exit_status_of_the_code_is_status_1() {
+    let answer = run("import sys\nsys.exit(7)", &[]);
+    assert_eq!(answer.status, 1, "{answer:?}");
+    assert!(answer.stderr.starts_with("error[code_exited]: "), "{}", answer.stderr);
+    assert!(answer.stderr.contains('7'), "{}", answer.stderr);
+    assert_eq!(run("import sys\nsys.exit(0)", &[]).status, 0);
+}
+
+#[test]
+fn a_limit_that_is_reached_is_named_with_what_to_do() {
+    let answer = run("while True: pass", &["--wall", "300ms"]);
+    assert_eq!(answer.status, 1, "{answer:?}");
+    assert!(answer.stderr.contains("error[wall_timeout]: ") && answer.stderr.contains("--wall"), "{}", answer.stderr);
+}
+
+#[test]
+fn machines_get_one_json_object() {
+    let answer = run("print('é')\n{'a': 1}\n", &["--json"]);
+    assert_eq!((answer.status, answer.stderr.as_str()), (0, ""), "{answer:?}");
+    let line: Value = serde_json::from_str(&answer.stdout).unwrap();
+    assert_eq!((line["status"].as_str(), line["stdout"].as_str()), (Some("succeeded"), Some("é\n")));
+    assert_eq!(line["value"]["text/plain"], "{'a': 1}");
+    assert!(line["usage"]["wall_ms"].as_f64().unwrap() > 0.0 && line["id"].is_string(), "{line}");
+
+    let failed = run("raise ValueError('no')", &["--json"]);
+    let line: Value = serde_json::from_str(&failed.stdout).unwrap();
+    assert_eq!((failed.status, line["error"]["code"].as_str()), (1, Some("code_raised")));
+    assert_eq!(line["error"]["exception"], "ValueError");
+
+    let usage = Thermae::new().call(&["run", "nowhere.py", "--json"]);
+    let line: Value = serde_json::from_str(&usage.stdout).unwrap();
+    assert_eq!((usage.status, line["error"]["code"].as_str()), (2, Some("file_not_read")));
+}
+
+#[test]
+fn environment_input_and_session_arrive() {
+    let thermae = Thermae::with("main.py", "import os, sys\nprint(os.environ['A'], os.environ['B'], sys.stdin.read())");
+    thermae.file("input.txt", "from a file");
+    let args = ["run", "main.py", "--env", "A=1=2", "--env", "B", "--stdin", "input.txt", "--session", "s"];
+    let output = thermae.command(&args).env("B", "ours").output().unwrap();
+    let answer = crate::thermae::Answer::from(output);
+    assert_eq!((answer.status, answer.stdout.as_str()), (0, "1=2 ours from a file\n"), "{answer:?}");
+    assert!(answer.stderr.contains("note: the embedded fleet ends with this command"), "{}", answer.stderr);
+}
+
+#[test]
+fn tools_come_from_the_command_line_and_from_the_file_beside_the_program() {
+    let thermae = Thermae::with(
+        "programs/main.py",
+        "import asyncio\nprint(await asyncio.gather(double(n=4), where(), double(n=5)))\n\
+         try:\n    await broken()\nexcept ToolError as error:\n    print('caught:', error)\n",
+    );
+    thermae.file("programs/thermae.toml", "[tools.where]\ncommand = \"cat note.txt\"\n");
+    thermae.file("programs/note.txt", "\"beside\"");
+    let double = "double=python3 -c 'import json, sys; print(json.load(sys.stdin)[\"n\"] * 2)'";
+    let answer =
+        thermae.call(&["run", "programs/main.py", "--tool", double, "--tool", "broken=echo sorry >&2; exit 4"]);
+    assert_eq!(answer.status, 0, "{answer:?}");
+    assert_eq!(answer.stdout, "[8, 'beside', 10]\ncaught: the tool broken ended with status 4: sorry\n");
+}
+
+#[test]
+fn a_programs_text_names_no_tools() {
+    let code = "# [tools.x]\n# command = 'true'\n#: --tool x=true\nawait x()";
+    let answer = run(code, &[]);
+    assert_eq!(answer.status, 1);
+    assert!(answer.stderr.contains("NameError"), "{}", answer.stderr);
+}
+
+#[test]
+fn bytes_that_are_no_text_are_printed_as_they_are() {
+    let thermae = Thermae::with("main.py", "import sys\nsys.stdout.buffer.write(b'\\xff\\x00a\\r\\n\\n')");
+    let output = thermae.command(&["run", "main.py"]).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), b"\xff\x00a\r\n\n".as_slice()));
+}
+
+#[test]
+fn output_is_shown_while_the_code_runs() {
+    let thermae = Thermae::with("main.py", "print('first', flush=True)\nprint(await ask())\nprint('last')");
+    let fifo = thermae.path().join("go");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // The tool answers only after the first line was seen.
+    let mut child = thermae
+        .command(&["run", "main.py", "--stream", "--tool", "ask=cat go"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "first");
+    std::fs::write(&fifo, "\"second\"").unwrap();
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert_eq!(rest, ["second", "last"]);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn ctrl_c_ends_it_with_130_and_kills_the_code() {
+    let thermae = Thermae::with("main.py", "print('running', flush=True)\nwhile True: pass");
+    let mut child =
+        thermae.command(&["run", "main.py", "--stream"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "running\n");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn what_no_fleet_would_take_is_status_2() {
+    let language = Thermae::with("main.js", "console.log(1)").call(&["run", "main.js"]);
+    assert_eq!(language.status, 2, "{language:?}");
+    assert!(language.stderr.starts_with("error[unsupported_language]: "), "{}", language.stderr);
+    let limit = run("print(1)", &["--memory", "1000GiB"]);
+    assert_eq!(limit.status, 2, "{limit:?}");
+    assert!(limit.stderr.starts_with("error[limit_too_high]: "), "{}", limit.stderr);
+    let pool = run("print(1)", &["--pool", "nowhere"]);
+    assert_eq!(pool.status, 2, "{pool:?}");
+    assert!(pool.stderr.starts_with("error[unknown_pool]: "), "{}", pool.stderr);
+}
+
+#[test]
+fn a_fleet_that_is_not_there_is_status_3() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("amqp://acme:secret@127.0.0.1:{port}");
+    let answer = run("print(1)", &["--amqp", &url, "--connect-timeout", "1200ms"]);
+    assert_eq!(answer.status, 3, "{answer:?}");
+    assert!(answer.stderr.contains(&format!("note: waiting for RabbitMQ at 127.0.0.1:{port}")), "{}", answer.stderr);
+    assert!(answer.stderr.contains("error[broker_unreachable]: "), "{}", answer.stderr);
+    assert!(!answer.stderr.contains("secret"), "{}", answer.stderr);
+}
+
+#[test]
+fn a_machine_without_that_python_is_status_3() {
+    let answer = run("print(1)", &["--python", "/nonexistent/python3"]);
+    assert_eq!(answer.status, 3, "{answer:?}");
+    assert!(
+        answer.stderr.contains("/nonexistent/python3") && answer.stderr.contains("thermae doctor"),
+        "{}",
+        answer.stderr
+    );
+}
+
+#[test]
+fn the_quickstart_prints_its_answer() {
+    let thermae = Thermae::new();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/quickstart.py");
+    let answer = thermae.call(&["run", example]);
+    assert_eq!(answer.show(), "status 0\n--- stdout\nEast sold most: 71,045.00 of 193,540.00 in all.\n--- stderr\n");
+}

@@ -1,0 +1,89 @@
+//! Calling the program.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A call of the program in a directory of its own.
+pub(crate) struct Thermae {
+    /// Where it is called.
+    pub(crate) dir: TempDir,
+}
+
+/// What it answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// Exit status.
+    pub(crate) status: i32,
+    /// Standard output.
+    pub(crate) stdout: String,
+    /// Standard error.
+    pub(crate) stderr: String,
+}
+
+impl Thermae {
+    pub(crate) fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// A directory with one file.
+    pub(crate) fn with(name: &str, text: &str) -> Self {
+        let this = Self::new();
+        this.file(name, text);
+        this
+    }
+
+    pub(crate) fn file(&self, name: &str, text: &str) {
+        let path = self.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path().join(name)).unwrap()
+    }
+
+    /// The command, with nothing of the developer's own environment in its way.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thermae"));
+        command.args(args).current_dir(self.path()).stdin(Stdio::null());
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("THERMAE_")) {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    pub(crate) fn call(&self, args: &[&str]) -> Answer {
+        self.command(args).output().unwrap().into()
+    }
+
+    pub(crate) fn call_with_input(&self, args: &[&str], input: &str) -> Answer {
+        let mut command = self.command(args);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap().into()
+    }
+}
+
+impl From<Output> for Answer {
+    fn from(output: Output) -> Self {
+        Self {
+            status: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl Answer {
+    /// Status and both streams, for snapshots.
+    pub(crate) fn show(&self) -> String {
+        format!("status {}\n--- stdout\n{}--- stderr\n{}", self.status, self.stdout, self.stderr)
+    }
+}
