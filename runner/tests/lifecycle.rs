@@ -195,7 +195,7 @@ fn an_ordinary_user_has_both_walls_too() {
     std::fs::copy(env!("CARGO_BIN_EXE_thermae-runner"), &binary).unwrap();
     let mut command = Command::new(&binary);
     command.uid(65_533).gid(65_533);
-    let mut runner = Runner::launch(command, &spec, setup(&spec));
+    let mut runner = Runner::launch(command, Some(&spec), setup(&spec));
     std::fs::remove_file(&binary).unwrap();
     assert!(runner.ready.nested, "{:?}", runner.ready.warnings);
     assert!(runner.ready.warnings.iter().any(|w| w.contains("control group")), "{:?}", runner.ready.warnings);
@@ -205,6 +205,41 @@ fn an_ordinary_user_has_both_walls_too() {
     assert_eq!(runner.python(hog).end(), &End::OutOfMemory);
     let write = "try: open('/usr/x', 'w')\nexcept OSError as e: print(e.errno)";
     assert_eq!(runner.python(write).ok(), "30\n");
+}
+
+/// A container as Docker makes one, from util-linux: other namespaces, an unprivileged user, the image's files, no
+/// capability to gain any by.
+#[test]
+fn in_a_container_made_by_another_the_runner_masks_what_that_shows() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let binary = std::env::temp_dir().join(format!("thermae-runner-inside-{}", std::process::id()));
+    std::fs::copy(env!("CARGO_BIN_EXE_thermae-runner"), &binary).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--pid", "--fork", "--kill-child", "--net", "--ipc", "--uts", "--mount-proc", "--"]);
+    command.args(["setpriv", "--reuid", "65532", "--regid", "65532", "--clear-groups", "--bounding-set", "-all"]);
+    command.args(["--no-new-privs", "--"]).arg(&binary);
+    let spec = thermae_runner::outer::Spec::detect(Some(std::path::Path::new("/usr/bin/python3"))).unwrap();
+    let mut runner = Runner::launch(command, None, setup(&spec));
+    std::fs::remove_file(&binary).unwrap();
+    assert!(runner.ready.nested, "{:?}", runner.ready.warnings);
+    let code = "
+import os
+print(os.getcwd(), os.listdir('/tmp'), os.listdir('/sys'), os.listdir('/run'))
+print(sorted(os.listdir('/dev')))
+for f in ['/proc/sys/kernel/shmmax', '/etc/x', '/var/x', '/dev/x']:
+    try: print(open(f, 'a'))
+    except OSError as e: print(e.errno)
+open('/tmp/mine', 'w').write('x')
+print(open('/dev/null', 'w').write('x'), len(open('/dev/urandom', 'rb').read(3)), os.getuid())
+";
+    let got = runner.python(code).ok();
+    let lines: Vec<_> = got.lines().collect();
+    assert!(lines[0].ends_with("[] [] []"), "{got}");
+    assert_eq!(lines[1], "['fd', 'full', 'null', 'random', 'shm', 'stderr', 'stdin', 'stdout', 'urandom', 'zero']");
+    assert_eq!(lines[2..], ["30", "30", "30", "30", "1 3 1000"], "{got}");
+    assert!(runner.python("import os\nprint(os.listdir('/tmp'))").ok().ends_with("[]\n"));
 }
 
 #[test]

@@ -122,8 +122,15 @@ impl Engine {
 
     /// Ends a run that has nothing to show.
     pub(super) fn refuse(&mut self, number: u32, end: End) {
-        let exit =
-            Exit { end, error: None, value: None, usage: Usage::default(), phases: BTreeMap::new(), warm: false, session_lives: false };
+        let exit = Exit {
+            end,
+            error: None,
+            value: None,
+            usage: Usage::default(),
+            phases: BTreeMap::new(),
+            warm: false,
+            session_lives: false,
+        };
         let _ = self.link.push_json(Kind::Exit, number, &exit);
     }
 

@@ -115,23 +115,21 @@ impl Runner {
     }
 
     pub fn start(spec: &Spec, setup: Setup) -> Self {
-        Self::launch(Command::new(env!("CARGO_BIN_EXE_thermae-runner")), spec, setup)
+        Self::launch(Command::new(env!("CARGO_BIN_EXE_thermae-runner")), Some(spec), setup)
     }
 
     /// Starts the runner through that command, which gets the runner's arguments appended.
-    pub fn launch(mut command: Command, spec: &Spec, setup: Setup) -> Self {
+    /// Without a specification it stands in a container that someone else has made.
+    pub fn launch(mut command: Command, spec: Option<&Spec>, setup: Setup) -> Self {
         let dir = socket_dir();
         let path = dir.join("socket");
         let listener = UnixListener::bind(&path).unwrap();
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-        let child = command
-            .arg("--connect")
-            .arg(&path)
-            .arg("--outer")
-            .arg(serde_json::to_string(spec).unwrap())
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
+        command.arg("--connect").arg(&path);
+        if let Some(spec) = spec {
+            command.arg("--outer").arg(serde_json::to_string(spec).unwrap());
+        }
+        let child = command.stdin(Stdio::null()).spawn().unwrap();
         let (socket, _) = listener.accept().unwrap();
         std::fs::remove_dir_all(dir).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
