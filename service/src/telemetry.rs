@@ -108,9 +108,10 @@ impl Guard {
 /// traces are then dropped, and that is logged.
 pub fn init(service: &str, options: &Options) -> Result<Guard, Error> {
     let options = with_environment(options.clone(), |name| std::env::var(name).ok())?;
-    let filter = EnvFilter::builder()
-        .parse(&options.log)
-        .map_err(|source| Error::Filter { filter: options.log.clone(), source })?;
+    let malformed = |source| Error::Filter { filter: options.log.clone(), source };
+    // RabbitMQ's client logs returned messages whole, and they hold what the jobs' code printed.
+    let no_bodies = "lapin::returned_messages=off".parse().map_err(malformed)?;
+    let filter = EnvFilter::builder().parse(&options.log).map_err(malformed)?.add_directive(no_bodies);
     let provider =
         options.otlp_endpoint.as_deref().map(|endpoint| exporter(service, endpoint, &options)).transpose()?;
     let traces = provider.as_ref().map(|provider| {
