@@ -96,7 +96,12 @@ async fn rate(client: &Client, case: Case, in_flight: u32, time: Duration) -> Re
             anyhow::Ok(())
         });
     }
-    let ended = async { while let Some(task) = tasks.join_next().await { task.context("a load task panicked")??; } anyhow::Ok(()) };
+    let ended = async {
+        while let Some(task) = tasks.join_next().await {
+            task.context("a load task panicked")??;
+        }
+        anyhow::Ok(())
+    };
     tokio::pin!(ended);
     tokio::select! {
         early = &mut ended => { early?; bail!("the load ended early") }

@@ -5,9 +5,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod baseline;
 pub mod cases;
 pub mod closed;
 pub mod open;
 pub mod report;
+pub mod rpc;
 pub mod scenario;
 pub mod target;

@@ -4,11 +4,12 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use thermae_loadtests::cases::Case;
-use thermae_loadtests::{closed, open, report, scenario::Scenario, target};
+use thermae_loadtests::{baseline::Baseline, closed, open, report, rpc, scenario::Scenario, target};
 
 /// Load on a fleet, and what it answers.
 #[derive(Debug, Parser)]
@@ -33,6 +34,36 @@ enum What {
         #[command(flatten)]
         options: closed::Options,
     },
+    /// What people use without a fleet, one way of it: percentiles one at a time, rates with four.
+    Baseline {
+        /// Which way.
+        #[arg(long)]
+        on: On,
+        /// What to measure.
+        #[arg(long = "case", required = true)]
+        cases: Vec<Case>,
+        /// Python of `subprocess`.
+        #[arg(long, default_value = "python3")]
+        python: PathBuf,
+        /// Docker's socket.
+        #[arg(long, default_value = "/var/run/docker.sock")]
+        docker: String,
+        /// Image of `docker-run`, container of `docker-exec`.
+        #[arg(long, default_value = "")]
+        of: String,
+        /// Runs that are timed.
+        #[arg(long, default_value_t = 100)]
+        samples: u32,
+        /// How long the rate is taken, in seconds.
+        #[arg(long, default_value_t = 10)]
+        seconds: u64,
+    },
+    /// A bare RabbitMQ request and reply.
+    Rpc {
+        /// Round trips that are timed.
+        #[arg(long, default_value_t = 2000)]
+        samples: u32,
+    },
     /// A scenario of `loadtests/scenarios`: jobs arrive at their own pace. Exit status 1 where an answer is missing or wrong.
     Open {
         /// The scenario's file.
@@ -46,6 +77,14 @@ enum What {
     },
 }
 
+/// Ways to run a program without a fleet.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum On {
+    Subprocess,
+    DockerRun,
+    DockerExec,
+}
+
 fn main() -> Result<ExitCode> {
     // The embedded fleet's containers start this program again as their runner.
     if let Some(code) = thermae::runner_entry() {
@@ -56,6 +95,27 @@ fn main() -> Result<ExitCode> {
 }
 
 async fn run(args: Args) -> Result<ExitCode> {
+    let show = |rows: &[report::Row]| {
+        let text = if args.json { serde_json::to_string(rows)? + "\n" } else { report::table(rows) };
+        print!("{text}");
+        anyhow::Ok(ExitCode::SUCCESS)
+    };
+    match &args.what {
+        What::Baseline { on, cases, python, docker, of, samples, seconds } => {
+            let rate = Duration::from_secs(*seconds);
+            let baseline = match on {
+                On::Subprocess => Baseline::subprocess(python, *samples, rate),
+                On::DockerRun => Baseline::docker_run(docker, of, *samples, rate),
+                On::DockerExec => Baseline::docker_exec(docker, of, *samples, rate),
+            };
+            return show(&cases.iter().map(|case| baseline.measure(*case)).collect::<Result<Vec<_>>>()?);
+        }
+        What::Rpc { samples } => {
+            let url = args.target.amqp.as_deref().context("--amqp is missing")?;
+            return show(&[report::Row::new("rpc", "rabbitmq", &rpc::measure(url, *samples).await?, None)]);
+        }
+        What::Closed { .. } | What::Open { .. } => {}
+    }
     let target = args.target.open().await?;
     let client = &target.client;
     let mut clean = true;
@@ -65,7 +125,7 @@ async fn run(args: Args) -> Result<ExitCode> {
             for case in cases {
                 rows.push(closed::measure(client, args.target.name(), case, options).await?);
             }
-            if args.json { println!("{}", serde_json::to_string(&rows)?) } else { print!("{}", report::table(&rows)) }
+            show(&rows)?;
         }
         What::Open { scenario: file, rate, seconds } => {
             let mut scenario = Scenario::read(&file)?;
@@ -73,9 +133,14 @@ async fn run(args: Args) -> Result<ExitCode> {
             scenario.seconds = seconds.unwrap_or(scenario.seconds);
             let name = file.file_stem().unwrap_or_default().to_string_lossy();
             let report = open::run(client, &name, &scenario).await?;
-            if args.json { println!("{}", serde_json::to_string(&report)?) } else { print!("{report}") }
+            if args.json {
+                println!("{}", serde_json::to_string(&report)?)
+            } else {
+                print!("{report}")
+            }
             clean = report.is_clean();
         }
+        What::Baseline { .. } | What::Rpc { .. } => {}
     }
     target.close().await;
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -84,7 +84,14 @@ fn draw(scenario: &Scenario, dice: &mut Dice) -> (Case, u32) {
     let total: f64 = scenario.jobs.iter().map(|share| share.weight).sum();
     let mut at = dice.unit() * total;
     let last = &scenario.jobs[scenario.jobs.len() - 1];
-    let share = scenario.jobs.iter().find(|share| { at -= share.weight; at < 0.0 }).unwrap_or(last);
+    let share = scenario
+        .jobs
+        .iter()
+        .find(|share| {
+            at -= share.weight;
+            at < 0.0
+        })
+        .unwrap_or(last);
     (share.case, (dice.unit() * f64::from(share.sessions)) as u32)
 }
 

@@ -90,7 +90,8 @@ impl std::fmt::Display for LoadReport {
 
 /// Rows as a table.
 pub fn table(rows: &[Row]) -> String {
-    let mut out = format!("{:<10} {:<12} {:>10} {:>10} {:>10} {:>10}\n", "case", "on", "p50 ms", "p95 ms", "p99 ms", "jobs/s");
+    let mut out =
+        format!("{:<10} {:<12} {:>10} {:>10} {:>10} {:>10}\n", "case", "on", "p50 ms", "p95 ms", "p99 ms", "jobs/s");
     for row in rows {
         let rate = row.jobs_per_s.map_or_else(|| "-".into(), |rate| format!("{rate:.1}"));
         let _ = writeln!(

@@ -36,7 +36,10 @@ impl Options {
     pub async fn open(&self) -> Result<Target> {
         let fleet = match &self.amqp {
             Some(url) => thermae::Fleet::connect(url, self.tenant.as_deref(), Duration::from_secs(30)).await,
-            None => thermae::Fleet::embedded(thermae::EmbeddedOptions { python: self.python.clone(), ..Default::default() }).await,
+            None => {
+                thermae::Fleet::embedded(thermae::EmbeddedOptions { python: self.python.clone(), ..Default::default() })
+                    .await
+            }
         }
         .context("open the fleet")?;
         Ok(Target { client: fleet.client().clone(), fleet })
