@@ -19,7 +19,10 @@ use rustix::{
 };
 
 use super::{Running, Service, await_ready, packages, spawn};
-use crate::process::{self, ProcId};
+use crate::{
+    images::fingerprint,
+    process::{self, ProcId},
+};
 
 /// The longest path that a Unix socket can have; containerd's own is the longest below the set's folder.
 const SOCKET_PATH_LIMIT: usize = 107;
@@ -31,10 +34,7 @@ pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
     }
     let program = packages::program(Service::Docker)?;
     let home = dir.join("docker");
-    let exec = home.join("exec");
-    if exec.join("containerd/containerd-debug.sock").as_os_str().len() > SOCKET_PATH_LIMIT {
-        bail!("{} is too long for the sockets in it: move the workspace to a shorter path", home.display());
-    }
+    let exec = exec_root(dir);
     sweep(dir);
     fs::create_dir_all(&exec)?;
     // A file of its own, so that the machine's /etc/docker/daemon.json is not read.
@@ -44,7 +44,7 @@ pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
         Some(running) => running.fact("cgroup")?.to_owned(),
         None => format!("/thermae-test-{}", std::process::id()),
     };
-    let socket = home.join("docker.sock");
+    let socket = exec.join("docker.sock");
     let log = dir.join("logs/docker.log");
     let mut command = Command::new(program);
     command
@@ -113,7 +113,7 @@ pub(crate) fn answers(socket: &Path) -> bool {
 
 /// Processes that belong to the engine of this set: its containerd and the shims of its containers.
 pub(crate) fn children(dir: &Path) -> Vec<ProcId> {
-    let exec = dir.join("docker/exec").display().to_string();
+    let exec = exec_root(dir).display().to_string();
     process::pids()
         .into_iter()
         .filter(|pid| {
@@ -124,7 +124,16 @@ pub(crate) fn children(dir: &Path) -> Vec<ProcId> {
         .collect()
 }
 
-/// Mount points below the set's folder, the deepest first.
+/// Where the engine's sockets are: in the set's folder, or in a short place where their paths would be too long there.
+fn exec_root(dir: &Path) -> PathBuf {
+    let inside = dir.join("docker/exec");
+    if inside.join("containerd/containerd-debug.sock").as_os_str().len() <= SOCKET_PATH_LIMIT {
+        return inside;
+    }
+    Path::new("/run").join(format!("thermae-{}", fingerprint(&[dir.as_os_str().as_encoded_bytes()])))
+}
+
+/// Mount points below a folder, the deepest first.
 pub(crate) fn mounts(dir: &Path) -> Vec<PathBuf> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mut found: Vec<PathBuf> = table
@@ -159,13 +168,13 @@ pub(crate) fn sweep(dir: &Path) {
         }
         shim.kill();
     }
-    for mount in mounts(dir) {
+    let exec = exec_root(dir);
+    for mount in mounts(dir).into_iter().chain(mounts(&exec)) {
         let _ = unmount(&mount, UnmountFlags::DETACH);
     }
     let _ = fs::remove_file(dir.join("docker/dockerd.pid"));
-    let _ = fs::remove_file(dir.join("docker/docker.sock"));
     // What was running is not to be taken up again.
-    let _ = fs::remove_dir_all(dir.join("docker/exec"));
+    let _ = fs::remove_dir_all(exec);
 }
 
 fn remove_containers(socket: &Path) {
@@ -195,4 +204,18 @@ fn remove_group(path: &Path) -> bool {
         remove_group(&child.path());
     }
     fs::remove_dir(path).is_ok() || !path.exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_fit_wherever_the_workspace_is() {
+        let short = Path::new("/work/main/target/services/test");
+        assert!(exec_root(short).starts_with(short));
+        let long = PathBuf::from("/").join("x".repeat(200)).join("target/services/test");
+        assert!(exec_root(&long).starts_with("/run"));
+        assert_ne!(exec_root(&long), exec_root(&long.join("other")));
+    }
 }
