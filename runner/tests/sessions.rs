@@ -21,6 +21,15 @@ fn variables_survive_errors_exits_and_soft_time_outs() {
 }
 
 #[test]
+fn limits_of_one_run_do_not_bind_the_sessions_next() {
+    let mut runner = Runner::new();
+    let little = Limits { memory_bytes: 32 << 20, pids: 4, ..limits() };
+    let hog = "x = bytearray(100 << 20)\nprint(len(x) >> 20)";
+    assert_eq!(runner.run(&Run { limits: little, ..session("m", hog) }).end(), &End::OutOfMemory);
+    assert_eq!(runner.run(&session("m", hog)).ok(), "100\n");
+}
+
+#[test]
 fn sessions_are_apart_and_have_fresh_pipes_in_each_run() {
     let mut runner = Runner::new();
     runner.run(&session("a", "x = 'a'\nopen('f', 'w').write('a')")).ok();

@@ -52,7 +52,13 @@ impl Engine {
             if hatched.threads > 1 {
                 self.warnings.push(format!("preload: a module started {} threads", hatched.threads - 1));
             }
+            let useless = flavor == Flavor::Loaded && hatched.preloaded.is_empty();
             zygote.hatched = Some(hatched);
+            if useless {
+                // It would be a second bare one.
+                self.broken[flavor as usize] = true;
+                return self.hang_up(flavor);
+            }
             return Ok(());
         }
         match zygote::receive_child(&zygote.control) {
@@ -78,6 +84,9 @@ impl Engine {
     /// Puts another in its place; what it was just making is made anew.
     pub(super) fn zygote_died(&mut self, flavor: Flavor, status: Status) -> Result<()> {
         let Some(dead) = self.zygotes[flavor as usize].take() else { return Ok(()) };
+        if self.broken[flavor as usize] {
+            return Ok(());
+        }
         if dead.hatched.is_none() {
             let text = format!("{} could not become a zygote: {status:?}", self.setup.python);
             if flavor == Flavor::Bare {
@@ -110,7 +119,7 @@ impl Engine {
         self.retry_at = None;
         let quiet = self.cells.values().filter_map(|c| c.active.as_ref()).all(|a| now - a.handed >= HEAD_START);
         for flavor in FLAVORS {
-            if self.zygote(flavor).is_none_or(|z| z.hatched.is_none()) {
+            if self.broken[flavor as usize] || self.zygote(flavor).is_none_or(|z| z.hatched.is_none()) {
                 continue;
             }
             let waiting = self.pending.iter().filter(|p| p.flavor == flavor && self.needs_sandbox(p)).count();
