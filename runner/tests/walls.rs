@@ -110,11 +110,11 @@ attempt('alg', lambda: socket.socket(38, socket.SOCK_SEQPACKET, 0))
 print(sorted(os.listdir('/')))
 print(sorted(os.listdir('/etc')))
 attempt('shadow', lambda: open('/etc/shadow'))
-print(os.listdir('/home') if os.path.exists('/home') else None, os.path.exists('/var'), os.path.exists('/work/main'), os.path.exists('/root/.bashrc'), os.path.exists('/root/.cargo'))
+print(os.listdir('/home') if os.path.exists('/home') else None, os.path.exists('/var'), os.path.exists('MANIFEST'), os.path.exists('/root/.bashrc'), os.path.exists('/root/.cargo'))
 print(sorted(os.listdir('/dev')))
 print(sorted(os.environ))
 ";
-    let got = runner.run(&attack(code)).ok();
+    let got = runner.run(&attack(&code.replace("MANIFEST", env!("CARGO_MANIFEST_DIR")))).ok();
     let lines: Vec<_> = got.lines().collect();
     assert_eq!(
         lines[..5],
