@@ -23,7 +23,8 @@ fn main() {
     setup.ceiling.memory_bytes = 1 << 30;
     let mut runner = Runner::start(&spec, setup);
     println!("ready: {:?} {:?}", runner.ready.preloaded, runner.ready.warnings);
-    let pause = Duration::from_millis(8);
+    // Longer than the next sandbox takes to make, even with a large heap on a slow machine.
+    let pause = Duration::from_millis(25);
     measure(&mut runner, "print, paced", &program("print(1+1)"), 500, pause);
     measure(&mut runner, "print, back to back", &program("print(1+1)"), 1000, Duration::ZERO);
     if runner.ready.preloaded.len() == 2 {

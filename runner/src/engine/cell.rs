@@ -78,6 +78,16 @@ impl Cell {
         self.signal(rustix::process::Signal::KILL);
     }
 
+    /// Kills all that runs in it, for good.
+    pub(super) fn end(&mut self) {
+        if let Some(Sandbox { init, proc_dir, .. }) = self.sandbox.take() {
+            // Whoever lets go of a file system last takes it down, and that should not be the runner.
+            drop(proc_dir);
+            let _ = rustix::process::pidfd_send_signal(&init, rustix::process::Signal::KILL);
+        }
+        self.kill();
+    }
+
     /// Sends a signal to its process.
     pub(super) fn signal(&self, signal: rustix::process::Signal) {
         if let Some(pidfd) = &self.pidfd {

@@ -367,8 +367,8 @@ impl Engine {
         }
         // The answer first: what follows is cleaning up.
         self.flush();
-        if let Some(cell) = self.cells.get(&id).filter(|c| c.stage == Stage::Ending) {
-            cell.kill();
+        if let Some(cell) = self.cells.get_mut(&id).filter(|c| c.stage == Stage::Ending) {
+            cell.end();
         }
     }
 }
