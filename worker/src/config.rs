@@ -58,7 +58,8 @@ pub(crate) struct Config {
     docker: DockerOptions,
     /// The native backend.
     native: NativeOptions,
-    /// Directory for the containers' sockets.
+    /// Directory below which the worker makes one for its containers' sockets; the system's for temporary files where it is
+    /// missing.
     socket_dir: Option<PathBuf>,
     /// Time between heartbeats.
     heartbeat_every: Millis,

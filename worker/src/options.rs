@@ -27,8 +27,8 @@ pub struct Options {
     pub docker: DockerOptions,
     /// The native backend.
     pub native: NativeOptions,
-    /// Directory for the containers' sockets; made, and readable by nobody else. A fresh one below the system's
-    /// directory for temporary files where it is missing.
+    /// Directory below which the worker makes one, readable by nobody else, for its containers' sockets; the system's
+    /// directory for temporary files where it is missing. Socket paths are short: keep it so, too.
     pub socket_dir: Option<PathBuf>,
     /// Time between heartbeats.
     pub heartbeat_every: Millis,

@@ -88,7 +88,7 @@ impl Docker {
 
     /// Where the engine's host sees a directory of ours.
     fn on_host(&self, dir: &Path) -> PathBuf {
-        match (&self.options.socket_dir_host, dir.strip_prefix(self.sockets.path())) {
+        match (&self.options.socket_dir_host, dir.strip_prefix(self.sockets.root())) {
             (Some(host), Ok(rest)) => host.join(rest),
             _ => dir.to_path_buf(),
         }
@@ -100,7 +100,7 @@ impl Backend for Docker {
     async fn create(&self, identity: &Identity, pool: &PoolOptions) -> Result<Made, Error> {
         let client = self.client().await?;
         let python = self.python(client, pool).await?;
-        let listening = self.sockets.listen(identity.worker.as_str(), identity.serial)?;
+        let listening = self.sockets.listen(identity.serial)?;
         let uid = self.uids.take().ok_or_else(|| Error::Unfit("docker.uids: every user is in use".into()))?;
         let name = identity.name();
         let body = spec::container(spec::Parts {

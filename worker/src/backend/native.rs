@@ -58,7 +58,7 @@ impl Backend for Native {
         let spec = self.spec(pool)?;
         let python = spec.python.clone();
         let outer = serde_json::to_string(&spec).map_err(|e| Error::Unfit(e.to_string()))?;
-        let listening = self.sockets.listen(identity.worker.as_str(), identity.serial)?;
+        let listening = self.sockets.listen(identity.serial)?;
         let mut child = Command::new(&self.command[0])
             .args(&self.command[1..])
             .arg("--connect")

@@ -1,59 +1,66 @@
 //! The socket on which one container's runner connects: in a directory of its own, gone from the file system as soon as
 //! it is connected.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
 
 use tokio::net::{UnixListener, UnixStream};
 
 use super::Error;
 
-/// The directory that holds all containers' sockets. Only its owner may enter it.
+/// The directory that holds all of one worker's sockets. Only its owner may enter it.
+///
+/// Its worker holds a lock in it; a directory that nobody holds is a dead worker's, and the next one removes it.
 #[derive(Debug, Clone)]
 pub struct SocketDir {
+    root: PathBuf,
     path: PathBuf,
-    /// Made by us below the system's temporary directory, and removed at the end.
-    own: bool,
+    _lock: Arc<File>,
 }
 
+/// Name of the lock in a worker's directory.
+const LOCK: &str = "lock";
+
+/// What the directories' names begin with.
+const PREFIX: &str = "thermae-";
+
 impl SocketDir {
-    /// Makes sure of it.
+    /// Makes a worker's directory below that one (the system's directory for temporary files where it is missing).
     ///
     /// # Errors
-    /// It can't be made, or belongs to another user.
-    pub fn open(path: Option<&Path>, worker: &str) -> io::Result<Self> {
-        let own = path.is_none();
-        let path = path.map_or_else(|| std::env::temp_dir().join(format!("thermae-{worker}")), Path::to_path_buf);
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(!own).mode(0o700);
-        builder.create(&path)?;
-        if own {
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
+    /// It can't be made.
+    pub fn open(root: Option<&Path>, worker: &str) -> io::Result<Self> {
+        if let Some(root) = root {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(root)?;
         }
-        // A socket's path may have 107 bytes; whoever configures a long directory should hear it at the start.
-        let path = path.canonicalize()?;
-        Ok(Self { path, own })
+        let root = root.map_or_else(std::env::temp_dir, Path::to_path_buf).canonicalize()?;
+        sweep(&root);
+        let path = root.join(format!("{PREFIX}{worker}"));
+        fs::DirBuilder::new().mode(0o700).create(&path)?;
+        let lock = File::create(path.join(LOCK))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Self { root, path, _lock: Arc::new(lock) })
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// What it was made below.
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
-    /// Removes it, if it is this process's own.
+    /// Removes it.
     pub fn remove(&self) {
-        if self.own {
-            let _ = fs::remove_dir_all(&self.path);
-        }
+        let _ = fs::remove_dir_all(&self.path);
     }
 
     /// Listens for one container. The names of the directories are short, since a socket's path has little room.
-    pub(super) fn listen(&self, worker: &str, serial: u64) -> Result<Listening, Error> {
-        let boot = worker.rsplit('-').next().unwrap_or(worker);
-        let dir = self.path.join(format!("{boot}-{serial}"));
+    pub(super) fn listen(&self, serial: u64) -> Result<Listening, Error> {
+        let dir = self.path.join(serial.to_string());
         let made = || -> io::Result<UnixListener> {
             let _ = fs::remove_dir_all(&dir);
             // Whoever is inside the container may pass through; nobody outside can reach it, below a closed directory.
@@ -69,6 +76,17 @@ impl SocketDir {
                 let _ = fs::remove_dir_all(&dir);
                 Err(Error::System { step: format!("making the socket {}", dir.join("sock").display()), source })
             }
+        }
+    }
+}
+
+/// Removes what dead workers left. What is not theirs has no lock in it, and is left alone.
+fn sweep(root: &Path) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let ours = entry.file_name().to_str().is_some_and(|n| n.starts_with(PREFIX));
+        let Some(lock) = ours.then(|| File::open(entry.path().join(LOCK)).ok()).flatten() else { continue };
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
@@ -108,5 +126,23 @@ impl Listening {
             Ok(Err(e)) => Err(Error::system("accepting the runner")(e)),
             Err(_) => Err(Error::Runner(format!("not within {} ms", within.as_millis()))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dead_workers_directory_is_removed_and_a_living_ones_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let living = SocketDir::open(Some(root.path()), "a-1").unwrap();
+        let dead = SocketDir::open(Some(root.path()), "b-1").unwrap().path.clone();
+        fs::create_dir(root.path().join("thermae-foreign")).unwrap();
+        let next = SocketDir::open(Some(root.path()), "c-1").unwrap();
+        assert!(living.path.exists() && next.path.exists() && root.path().join("thermae-foreign").exists());
+        assert!(!dead.exists());
+        next.remove();
+        assert!(!next.path.exists());
     }
 }

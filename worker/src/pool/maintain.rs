@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
+use super::state::Bounds;
 use super::{Condition, Member, Pool};
 use crate::backend::native::chain;
 use crate::backend::{Identity, setup};
@@ -60,10 +61,13 @@ impl Pool {
             if state.closed || state.retry_at.is_some_and(|at| Instant::now() < at) {
                 return;
             }
-            let (slots, warm) = (self.options.slots() as usize, self.options.warm() as usize);
-            // While the engine fails, one attempt at a time is enough.
-            let parallel = if state.failures > 0 { 1 } else { self.options.create_parallel as usize };
-            let plan = state.plan(slots, warm, parallel);
+            let bounds = Bounds {
+                slots: self.options.slots() as usize,
+                warm: self.options.warm() as usize,
+                // While the engine fails, one attempt at a time is enough.
+                parallel: if state.failures > 0 { 1 } else { self.options.create_parallel as usize },
+            };
+            let plan = state.plan(bounds);
             evicted.extend((0..plan.evict).filter_map(|_| state.evict()));
             state.creating += plan.create;
             plan.create

@@ -70,25 +70,18 @@ impl State {
         self.waiters.remove(at)
     }
 
-    /// How many containers to make now, and how many idle ones of other tenants to remove for that.
-    ///
-    /// `warm` are kept for whoever comes. All together (sessions' apart) there are never more than `slots + warm`; at
-    /// that bound somebody's idle container goes only when nobody else could have one.
-    pub(super) fn plan(&mut self, slots: usize, warm: usize, parallel: usize) -> Plan {
+    /// What the background does next.
+    pub(super) fn plan(&mut self, bounds: Bounds) -> Plan {
         self.waiters.retain(|w| !w.tx.is_closed());
         let free = self.idle.iter().filter(|m| self.anyones(m)).count();
-        let total = self.idle.len() + self.busy + self.creating;
-        let bound = if self.reuse == Reuse::Shared { slots.max(warm) } else { slots + warm };
-        let wanted = warm.max(self.waiters.len()).saturating_sub(free + self.creating);
-        let room = bound.saturating_sub(total);
-        let evict = if room < wanted {
-            let urgent = self.waiters.len().max(1).saturating_sub(free + self.creating + room);
-            urgent.min(self.idle.len() - free)
-        } else {
-            0
+        let counts = Counts {
+            free,
+            bound: self.idle.len() - free,
+            busy: self.busy,
+            creating: self.creating,
+            waiting: self.waiters.len(),
         };
-        let create = wanted.min(room + evict).min(parallel.saturating_sub(self.creating));
-        Plan { create, evict: evict.min(create.saturating_sub(room)) }
+        counts.plan(bounds, self.reuse == Reuse::Shared)
     }
 
     /// Takes the idle member of some tenant that was used longest ago.
@@ -103,4 +96,82 @@ impl State {
 pub(super) struct Plan {
     pub(super) create: usize,
     pub(super) evict: usize,
+}
+
+/// How many containers a pool may have.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Jobs that run at once.
+    pub(super) slots: usize,
+    /// Kept for whoever comes.
+    pub(super) warm: usize,
+    /// Made at once.
+    pub(super) parallel: usize,
+}
+
+/// How many containers a pool has, sessions' apart.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    /// Idle, for anybody.
+    free: usize,
+    /// Idle, for one tenant only.
+    bound: usize,
+    busy: usize,
+    creating: usize,
+    /// Jobs that wait for one.
+    waiting: usize,
+}
+
+impl Counts {
+    /// `warm` are kept for whoever comes. All together there are never more than `slots + warm`; at that bound somebody's
+    /// idle container goes only when nobody else could have one.
+    fn plan(self, bounds: Bounds, shared: bool) -> Plan {
+        let Bounds { slots, warm, parallel } = bounds;
+        let total = self.free + self.bound + self.busy + self.creating;
+        let most = if shared { slots.max(warm) } else { slots + warm };
+        let coming = self.free + self.creating;
+        let room = most.saturating_sub(total);
+        let wanted = warm.max(self.waiting).saturating_sub(coming);
+        let urgent = self.waiting.max(1).saturating_sub(coming + room).min(self.bound);
+        let create = wanted.min(room + urgent).min(parallel.saturating_sub(self.creating));
+        Plan { create, evict: create.saturating_sub(room) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { slots: 4, warm: 2, parallel: 2 };
+
+    fn plan(counts: Counts) -> (usize, usize) {
+        let plan = counts.plan(BOUNDS, false);
+        (plan.create, plan.evict)
+    }
+
+    #[test]
+    fn the_warm_ones_are_made_ahead_and_so_many_at_once() {
+        assert_eq!(plan(Counts::default()), (2, 0));
+        assert_eq!(plan(Counts { creating: 2, ..Counts::default() }), (0, 0));
+        assert_eq!(plan(Counts { free: 2, ..Counts::default() }), (0, 0));
+        assert_eq!(plan(Counts { free: 1, busy: 1, ..Counts::default() }), (1, 0));
+    }
+
+    #[test]
+    fn at_the_bound_an_idle_one_of_another_tenants_gives_way() {
+        let full = Counts { bound: 6, ..Counts::default() };
+        assert_eq!(plan(full), (1, 1), "one is always there for a new tenant");
+        assert_eq!(plan(Counts { waiting: 2, ..full }), (2, 2));
+        assert_eq!(plan(Counts { bound: 5, free: 1, ..Counts::default() }), (0, 0), "nobody is displaced for comfort");
+        assert_eq!(plan(Counts { bound: 5, creating: 1, waiting: 1, ..Counts::default() }), (0, 0));
+        assert_eq!(plan(Counts { busy: 4, creating: 2, waiting: 3, ..Counts::default() }), (0, 0), "nothing to take");
+    }
+
+    #[test]
+    fn shared_containers_are_no_more_than_can_be_used() {
+        let counts = Counts { free: 2, busy: 2, ..Counts::default() };
+        assert_eq!(counts.plan(BOUNDS, true), Plan { create: 0, evict: 0 });
+        let counts = Counts { free: 0, busy: 4, ..Counts::default() };
+        assert_eq!(counts.plan(BOUNDS, true), Plan { create: 0, evict: 0 });
+    }
 }
