@@ -1,1 +1,88 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
 
+use super::*;
+
+fn says(body: &str) -> (ErrorCode, String) {
+    let error = read(body.as_bytes()).unwrap_err();
+    (error.code, error.message)
+}
+
+#[test]
+fn the_place_of_the_fault_is_named() {
+    for (body, code, place) in [
+        (r#"{"id": "a", "code": "", "limits": {"wall": 1}}"#, ErrorCode::UnknownField, "/limits: "),
+        (r#"{"id": "a", "code": "", "colour": "red"}"#, ErrorCode::UnknownField, "/: "),
+        (r#"{"id": "a", "code": "", "limits": {"pids": 0}}"#, ErrorCode::SchemaViolation, "/limits/pids: "),
+        (r#"{"id": "a b", "code": ""}"#, ErrorCode::SchemaViolation, "/id: "),
+        (r#"{"id": "a", "code": "", "class": "urgent"}"#, ErrorCode::SchemaViolation, "/class: "),
+        (r#"{"id": "a", "code": "", "tools": [{"name": ""}]}"#, ErrorCode::SchemaViolation, "/tools/0/name: "),
+        (
+            r#"{"id": "a", "code": "", "tools": [{"name": "a.b"}, {"name": "a-b"}]}"#,
+            ErrorCode::SchemaViolation,
+            "/tools/1/name: ",
+        ),
+        (r#"{"code": ""}"#, ErrorCode::SchemaViolation, "/: "),
+        (r#"[]"#, ErrorCode::SchemaViolation, "/: "),
+    ] {
+        let (got, message) = says(body);
+        assert_eq!(got, code, "{body}: {message}");
+        assert!(message.starts_with(place), "{body}: {message}");
+    }
+}
+
+#[test]
+fn what_is_not_json_is_malformed_and_what_is_doubled_is_a_violation() {
+    assert_eq!(says("{").0, ErrorCode::MalformedJson);
+    assert_eq!(says("").0, ErrorCode::MalformedJson);
+    assert_eq!(read(b"\xff\xfe").unwrap_err().code, ErrorCode::MalformedJson);
+    assert_eq!(says(r#"{"id": "a", "id": "b", "code": ""}"#).0, ErrorCode::SchemaViolation);
+    assert_eq!(says(r#"{"id": "a", "code": "", "max_attempts": 5000000000}"#).0, ErrorCode::SchemaViolation);
+}
+
+#[test]
+fn another_protocol_is_named_whatever_else_is_strange() {
+    for protocol in ["0", "2", "99", "5000000000"] {
+        let body = format!(r#"{{"protocol": {protocol}, "task": "?"}}"#);
+        assert_eq!(says(&body).0, ErrorCode::UnsupportedProtocol, "{body}");
+    }
+}
+
+#[test]
+fn an_answer_is_short_whatever_it_quotes() {
+    let (code, message) = says(&json!({"id": "a", "code": [("é").repeat(100_000)]}).to_string());
+    assert_eq!(code, ErrorCode::SchemaViolation);
+    assert!(message.len() < 520);
+}
+
+fn number() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(json!(null)),
+        Just(json!(0)),
+        Just(json!(1)),
+        Just(json!(100)),
+        Just(json!(101)),
+        any::<u64>().prop_map(Value::from)
+    ]
+}
+
+proptest! {
+    // The quick look and the schema must agree on what a job is.
+    #[test]
+    fn the_fast_path_and_the_schema_agree(
+        max_attempts in number(), start_within in prop_oneof![number(), Just(json!(86_400_000)), Just(json!(86_400_001))],
+        limit in number(), which in 0usize..6, key in 0usize..131, tool in 0usize..131,
+    ) {
+        let name = ["wall_ms", "cpu_ms", "memory_bytes", "pids", "output_bytes", "tool_ms"][which];
+        let mut job = json!({"id": "a", "code": "", "limits": {name: limit}});
+        if !max_attempts.is_null() { job["max_attempts"] = max_attempts; }
+        if !start_within.is_null() { job["start_within_ms"] = start_within; }
+        if key < 130 { job["idempotency_key"] = json!("é".repeat(key)); }
+        if tool < 130 { job["tools"] = json!([{"name": "é".repeat(tool)}]); }
+        let by_schema = jsonschema::validator_for(schemars::schema_for!(Job).as_value()).unwrap().is_valid(&job);
+        let read = read(job.to_string().as_bytes());
+        // Numbers that fit no type are the one thing that the schema lets through.
+        let fits = job["limits"]["pids"].as_u64().is_none_or(|n| u32::try_from(n).is_ok());
+        prop_assert_eq!(read.is_ok(), by_schema && fits, "{:?} for {}", read, job);
+    }
+}

@@ -1,0 +1,81 @@
+//! The client against a fleet that the test plays itself, on the in-process bus.
+
+mod outages;
+mod submit;
+mod tools;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thermae_backplane::bus::{self, Bus, Consumer, Message, QueueSpec, SharedBus};
+use thermae_client::{Client, Options};
+use thermae_schemas::{Class, Event, EventBody, Job, JobId, Outcome, PoolName, Status, TenantName, names};
+
+fn tenant() -> TenantName {
+    TenantName::new("acme").unwrap()
+}
+
+fn job(id: &str) -> Job {
+    Job { id: JobId::new(id).unwrap(), ..Job::python("1") }
+}
+
+fn quick() -> Options {
+    Options {
+        retry_min: Duration::from_millis(1),
+        retry_max: Duration::from_millis(5),
+        event_buffer: 4,
+        ..Options::default()
+    }
+}
+
+/// Waits for something that must come soon.
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(10), future).await.expect("it did not come")
+}
+
+/// A fleet whose scheduler and worker are the test.
+struct Fleet {
+    bus: bus::Local,
+    jobs: Box<dyn Consumer>,
+}
+
+impl Fleet {
+    async fn new() -> Self {
+        let bus = bus::Local::new();
+        thermae_backplane::declare_fleet(&bus).await.unwrap();
+        let spec = QueueSpec::submit(&tenant(), Class::Normal, &PoolName::new("default").unwrap());
+        bus.declare_queue(&spec).await.unwrap();
+        let jobs = bus.consume(&spec.name, 0).await.unwrap();
+        Self { bus, jobs }
+    }
+
+    async fn client(&self) -> Client {
+        let bus: SharedBus = Arc::new(self.bus.connect());
+        Client::connect(bus, tenant(), quick()).await.unwrap()
+    }
+
+    /// The next job message, acknowledged.
+    async fn take(&mut self) -> Message {
+        let delivery = soon(self.jobs.next()).await.unwrap();
+        delivery.ack().await.unwrap();
+        delivery.message
+    }
+
+    /// Sends an event to whoever submitted this.
+    async fn tell(&self, job: &Message, body: EventBody) {
+        let id = JobId::new(job.message_id.clone().unwrap()).unwrap();
+        let message = Message {
+            exchange: names::REPLIES.to_owned(),
+            key: job.reply_to.clone().unwrap(),
+            body: serde_json::to_vec(&Event::new(id, 1, body)).unwrap().into(),
+            mandatory: true,
+            ..Message::default()
+        };
+        self.bus.publish(message).await.unwrap().wait().await.unwrap();
+    }
+
+    async fn end(&self, job: &Message, stdout: &str) {
+        let outcome = Outcome { stdout: stdout.to_owned(), ..Outcome::new(Status::Succeeded) };
+        self.tell(job, EventBody::Result(outcome)).await;
+    }
+}

@@ -1,0 +1,111 @@
+//! A broker that goes away, on a bus that fails as it is told.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use thermae_backplane::bus::{self, Bus, Confirm, Consumer, Error, ExchangeSpec, Message, QueueSpec};
+use thermae_client::Client;
+use thermae_schemas::names;
+
+use super::{Fleet, job, quick, soon, tenant};
+
+/// How the next publish fails.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    /// Before it was sent.
+    Unsent,
+    /// The message arrived, the confirm was lost.
+    ConfirmLost,
+    /// The queue was full.
+    Refused,
+}
+
+struct Faulty {
+    inner: bus::Local,
+    faults: Mutex<Vec<Fault>>,
+    consumed: AtomicU32,
+}
+
+#[async_trait]
+impl Bus for Faulty {
+    async fn declare_exchange(&self, spec: &ExchangeSpec) -> Result<(), Error> {
+        self.inner.declare_exchange(spec).await
+    }
+    async fn declare_queue(&self, spec: &QueueSpec) -> Result<(), Error> {
+        self.inner.declare_queue(spec).await
+    }
+    async fn delete_queue(&self, queue: &str) -> Result<(), Error> {
+        self.inner.delete_queue(queue).await
+    }
+    async fn queue_depth(&self, queue: &str) -> Result<Option<u64>, Error> {
+        self.inner.queue_depth(queue).await
+    }
+    async fn publish(&self, message: Message) -> Result<Confirm, Error> {
+        let fault = self.faults.lock().unwrap().pop();
+        let (exchange, key) = (message.exchange.clone(), message.key.clone());
+        match fault {
+            None => self.inner.publish(message).await,
+            Some(Fault::Unsent) => Err(Error::Disconnected("unsent".to_owned())),
+            Some(Fault::Refused) => Ok(Confirm::new(async { Err(Error::Refused { exchange, key }) })),
+            Some(Fault::ConfirmLost) => {
+                self.inner.publish(message).await?.wait().await?;
+                Ok(Confirm::new(async { Err(Error::Disconnected("confirm lost".to_owned())) }))
+            }
+        }
+    }
+    async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, Error> {
+        self.consumed.fetch_add(1, Ordering::Relaxed);
+        self.inner.consume(queue, prefetch).await
+    }
+    fn is_connected(&self) -> bool {
+        self.inner.is_connected()
+    }
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}
+
+async fn client(fleet: &Fleet, mut faults: Vec<Fault>) -> (Client, Arc<Faulty>) {
+    faults.reverse();
+    let bus = Arc::new(Faulty { inner: fleet.bus.connect(), faults: Mutex::new(faults), consumed: AtomicU32::new(0) });
+    (Client::connect(bus.clone(), tenant(), quick()).await.unwrap(), bus)
+}
+
+#[tokio::test]
+async fn what_was_never_sent_is_repeated_unmarked() {
+    let mut fleet = Fleet::new().await;
+    let (client, _) = client(&fleet, vec![Fault::Unsent, Fault::Refused, Fault::Unsent]).await;
+    client.submit(job("j"), None).await.unwrap();
+    assert!(!fleet.take().await.headers.flag(names::H_RESEND));
+}
+
+#[tokio::test]
+async fn what_may_have_arrived_is_repeated_with_a_mark() {
+    let mut fleet = Fleet::new().await;
+    let (client, _) = client(&fleet, vec![Fault::ConfirmLost, Fault::Unsent]).await;
+    let handle = client.submit(job("j"), None).await.unwrap();
+    let (first, second) = (fleet.take().await, fleet.take().await);
+    assert!(!first.headers.flag(names::H_RESEND) && second.headers.flag(names::H_RESEND));
+    // Both are answered; the client hears one.
+    fleet.end(&first, "once").await;
+    fleet.end(&second, "once").await;
+    assert_eq!(soon(handle.result()).await.unwrap().stdout, "once");
+}
+
+#[tokio::test]
+async fn a_reply_queue_that_is_gone_is_declared_anew() {
+    let mut fleet = Fleet::new().await;
+    let (client, bus) = client(&fleet, Vec::new()).await;
+    let handle = client.submit(job("j"), None).await.unwrap();
+    let message = fleet.take().await;
+    fleet.bus.delete_queue(&names::reply_queue(&tenant(), client.id())).await.unwrap();
+    soon(async {
+        while bus.consumed.load(Ordering::Relaxed) < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    fleet.end(&message, "after all").await;
+    assert_eq!(soon(handle.result()).await.unwrap().stdout, "after all");
+}

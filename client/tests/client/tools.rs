@@ -1,0 +1,124 @@
+//! Tool calls.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use thermae_backplane::bus::{Bus, Consumer, QueueSpec};
+use thermae_client::ToolHandler;
+use thermae_schemas::{EventBody, JobId, ToolCall, ToolReply, ToolResult, WorkerId, names};
+use tokio::sync::Barrier;
+
+use super::{Fleet, job, soon, tenant};
+
+struct Tools {
+    together: Barrier,
+    calls: AtomicUsize,
+}
+
+#[async_trait]
+impl ToolHandler for Tools {
+    async fn call(&self, _: &JobId, tool: &str, arguments: Value) -> Result<Value, String> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        match tool {
+            "add" => Ok(json!(arguments["a"].as_i64().unwrap() + arguments["b"].as_i64().unwrap())),
+            "together" => {
+                self.together.wait().await;
+                Ok(arguments)
+            }
+            "fails" => Err("no such city".to_owned()),
+            "sleeps" => std::future::pending().await,
+            _ => panic!("boom"),
+        }
+    }
+}
+
+fn tools() -> Arc<Tools> {
+    Arc::new(Tools { together: Barrier::new(3), calls: AtomicUsize::new(0) })
+}
+
+fn worker() -> WorkerId {
+    WorkerId::new("w-1").unwrap()
+}
+
+fn call(call: &str, tool: &str, arguments: Value) -> EventBody {
+    EventBody::ToolCall(ToolCall {
+        call: call.to_owned(),
+        tool: tool.to_owned(),
+        arguments,
+        reply_to: names::calls_key(&tenant(), &worker()),
+        within_ms: if tool == "sleeps" { 20 } else { 10_000 },
+    })
+}
+
+async fn answers(fleet: &Fleet) -> Box<dyn Consumer> {
+    let spec = QueueSpec::calls(&worker());
+    fleet.bus.declare_queue(&spec).await.unwrap();
+    fleet.bus.consume(&spec.name, 0).await.unwrap()
+}
+
+async fn answer(answers: &mut Box<dyn Consumer>) -> ToolResult {
+    serde_json::from_slice(&soon(answers.next()).await.unwrap().message.body).unwrap()
+}
+
+#[tokio::test]
+async fn calls_are_answered_whatever_the_tool_does() {
+    let mut fleet = Fleet::new().await;
+    let client = fleet.client().await;
+    let _handle = client.submit(job("j"), Some(tools())).await.unwrap();
+    let message = fleet.take().await;
+    let mut answers = answers(&fleet).await;
+    fleet.tell(&message, call("1", "add", json!({"a": 2, "b": 3}))).await;
+    assert_eq!(answer(&mut answers).await, ToolResult::new("1", ToolReply::Ok(json!(5))));
+    fleet.tell(&message, call("2", "fails", json!({}))).await;
+    assert_eq!(answer(&mut answers).await, ToolResult::new("2", ToolReply::Error("no such city".to_owned())));
+    for (id, tool, says) in [("3", "explodes", "panicked"), ("4", "sleeps", "within 20 ms")] {
+        fleet.tell(&message, call(id, tool, json!({}))).await;
+        let ToolReply::Error(text) = answer(&mut answers).await.reply else { panic!("{tool}") };
+        assert!(text.contains(says), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn calls_run_side_by_side() {
+    let mut fleet = Fleet::new().await;
+    let client = fleet.client().await;
+    let _handle = client.submit(job("j"), Some(tools())).await.unwrap();
+    let message = fleet.take().await;
+    let mut answers = answers(&fleet).await;
+    // Each waits for the two others.
+    for id in ["1", "2", "3"] {
+        fleet.tell(&message, call(id, "together", json!({ "id": id }))).await;
+    }
+    for _ in 0..3 {
+        let answer = answer(&mut answers).await;
+        assert_eq!(answer.reply, ToolReply::Ok(json!({ "id": answer.call })));
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_call_runs_once_and_is_answered_again() {
+    let mut fleet = Fleet::new().await;
+    let client = fleet.client().await;
+    let tools = tools();
+    let _handle = client.submit(job("j"), Some(tools.clone())).await.unwrap();
+    let message = fleet.take().await;
+    let mut answers = answers(&fleet).await;
+    for _ in 0..2 {
+        fleet.tell(&message, call("same", "add", json!({"a": 1, "b": 1}))).await;
+        assert_eq!(answer(&mut answers).await.reply, ToolReply::Ok(json!(2)));
+    }
+    assert_eq!(tools.calls.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn without_a_handler_the_code_is_told() {
+    let mut fleet = Fleet::new().await;
+    let client = fleet.client().await;
+    let _handle = client.submit(job("j"), None).await.unwrap();
+    let message = fleet.take().await;
+    let mut answers = answers(&fleet).await;
+    fleet.tell(&message, call("1", "add", json!({}))).await;
+    assert!(matches!(answer(&mut answers).await.reply, ToolReply::Error(_)));
+}
