@@ -111,7 +111,7 @@ pub fn init(service: &str, options: &Options) -> Result<Guard, Error> {
     let malformed = |source| Error::Filter { filter: options.log.clone(), source };
     // RabbitMQ's client logs returned messages whole, and they hold what the jobs' code printed.
     let no_bodies = "lapin::returned_messages=off".parse().map_err(malformed)?;
-    let filter = EnvFilter::builder().parse(&options.log).map_err(malformed)?.add_directive(no_bodies);
+    let filter = EnvFilter::builder().parse(quieted(&options.log)).map_err(malformed)?.add_directive(no_bodies);
     let provider =
         options.otlp_endpoint.as_deref().map(|endpoint| exporter(service, endpoint, &options)).transpose()?;
     let traces = provider.as_ref().map(|provider| {
@@ -127,6 +127,12 @@ pub fn init(service: &str, options: &Options) -> Result<Guard, Error> {
         .try_init()
         .map_err(Error::Twice)?;
     Ok(Guard(provider))
+}
+
+/// The AMQP library logs as errors what the backplane handles and logs itself; it is heard only where it is asked for.
+fn quieted(filter: &str) -> String {
+    let asked = ["lapin", "debug", "trace"].iter().any(|word| filter.contains(word));
+    if asked || filter.trim().is_empty() { filter.to_owned() } else { format!("{filter},lapin=off") }
 }
 
 /// The shortcuts that hold in every process.
@@ -193,6 +199,14 @@ mod tests {
         };
         let options = with_environment(Options::default(), set).unwrap();
         assert_eq!((options.log.as_str(), options.log_format, options.otlp_endpoint), ("debug", LogFormat::Json, None));
+    }
+
+    #[test]
+    fn the_amqp_library_is_heard_only_on_wish() {
+        assert_eq!(quieted("info"), "info,lapin=off");
+        for asked in ["debug", "info,lapin=warn", ""] {
+            assert_eq!(quieted(asked), asked);
+        }
     }
 
     #[test]

@@ -13,7 +13,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thermae_client::Client;
 use thermae_schemas::{BatchLine, Job, Outcome, Status};
 use tokio_util::sync::CancellationToken;
 
@@ -87,7 +86,7 @@ pub(crate) async fn batch(args: &BatchArgs, interrupt: &CancellationToken) -> Re
         Ok(())
     };
     let stop = interrupt.child_token();
-    let run = |job| run(fleet.client(), job, &tools, &stop);
+    let run = |job| run(&fleet, job, &tools, &stop);
     let driven = tokio::select! {
         driven = drive::drive(at_once, &stop, next, run, done) => driven,
         why = fleet.unfit() => Err(fleet::unfit(why)),
@@ -108,13 +107,13 @@ pub(crate) async fn batch(args: &BatchArgs, interrupt: &CancellationToken) -> Re
 
 /// Submits one job and waits for its outcome; cancels it, without one, when we are asked to stop.
 async fn run(
-    client: &Client,
+    fleet: &Fleet,
     job: Job,
     tools: &Arc<Tools>,
     stop: &CancellationToken,
 ) -> Result<Option<Outcome>, Failure> {
     let handle = tokio::select! {
-        submitted = client.submit(job, tools.handler()) => submitted.map_err(fleet::failed)?,
+        submitted = fleet.submit(job, tools.handler()) => submitted.map_err(fleet::failed)?,
         () = stop.cancelled() => return Ok(None),
     };
     tokio::select! {

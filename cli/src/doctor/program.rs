@@ -38,7 +38,7 @@ async fn run(python: Option<PathBuf>) -> Result<Outcome, String> {
     let options = EmbeddedOptions { python, slots: Some(1), ..EmbeddedOptions::default() };
     let fleet = Fleet::embedded(options).await.map_err(|error| error.to_string())?;
     let job = async {
-        let handle = fleet.client().submit(Job::python("print(6 * 7)"), None).await?;
+        let handle = fleet.submit(Job::python("print(6 * 7)"), None).await?;
         handle.result().await
     };
     let outcome = tokio::select! {

@@ -3,17 +3,26 @@
 mod embedded;
 mod remote;
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use thermae_backplane::bus::{self, SharedBus};
-use thermae_client::Client;
-use thermae_schemas::NameError;
+use thermae_client::{Client, JobHandle, ToolHandler};
+use thermae_schemas::{Job, NameError};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::FleetArgs;
 use crate::failure::{Failure, chain};
 use crate::style;
 pub use embedded::EmbeddedOptions;
+
+/// How long a broker may take to answer before that is said.
+const SAY_SO_AFTER: Duration = Duration::from_millis(500);
+
+/// How long a fleet whose exchanges are there may take until somebody takes jobs.
+const COMING_UP: Duration = Duration::from_secs(5);
+/// Pause between looks for a scheduler that has not come up yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// A fleet, and a client of it.
 pub struct Fleet {
@@ -82,6 +91,26 @@ impl Fleet {
         &self.client
     }
 
+    /// Submits a job, as [`Client::submit`] does; a fleet that is just coming up, so that nobody takes jobs yet, gets a few seconds.
+    ///
+    /// # Errors
+    /// As [`Client::submit`].
+    pub async fn submit(
+        &self,
+        job: Job,
+        tools: Option<Arc<dyn ToolHandler>>,
+    ) -> Result<JobHandle, thermae_client::Error> {
+        let deadline = Instant::now() + COMING_UP;
+        loop {
+            match self.client.submit(job.clone(), tools.clone()).await {
+                Err(thermae_client::Error::NoScheduler) if Instant::now() < deadline => {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+                submitted => return submitted,
+            }
+        }
+    }
+
     /// Whether the fleet ends with this process.
     pub fn is_embedded(&self) -> bool {
         self.embedded.is_some()
@@ -132,9 +161,13 @@ pub(crate) async fn open(
                 tokio::pin!(connecting);
                 tokio::select! {
                     done = &mut connecting => return done,
-                    () = tokio::time::sleep(Duration::from_secs(1)) => {}
+                    () = tokio::time::sleep(SAY_SO_AFTER) => {}
                 }
-                style::note(&format!("waiting for RabbitMQ at {} (up to {})", remote::host(url), args.connect_timeout));
+                style::note(&format!(
+                    "waiting for the fleet at {} (up to {})",
+                    remote::host(url),
+                    args.connect_timeout
+                ));
                 connecting.await
             }
         }

@@ -8,10 +8,7 @@ use thermae_client::Client;
 use thermae_schemas::TenantName;
 use tokio::time::Instant;
 
-use super::{Error, Fleet};
-
-/// Pause between looks for a scheduler that has not come up yet.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+use super::{Error, Fleet, LOOK_AGAIN};
 
 pub(super) async fn connect(url: &str, tenant: Option<&str>, timeout: Duration) -> Result<Fleet, Error> {
     let place = Place::of(url)?;

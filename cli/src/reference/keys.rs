@@ -36,7 +36,9 @@ fn walk(root: &Value, table: &Value, prefix: &str, defaults: &Value, keys: &mut 
             walk(root, schema, &format!("{path}."), default, keys);
             continue;
         }
-        let item = resolve(root, &schema["additionalProperties"]);
+        // Names that have a rule of their own are patterns.
+        let named = schema["patternProperties"].as_object().and_then(|patterns| patterns.values().next());
+        let item = resolve(root, named.unwrap_or(&schema["additionalProperties"]));
         if item["properties"].is_object() {
             walk(root, item, &format!("{path}.<name>."), &Value::Null, keys);
             continue;

@@ -45,7 +45,7 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
     let id = job.id.clone();
     let fleet = fleet::open(&args.fleet, Some(1), interrupt).await?;
     let mut handle = tokio::select! {
-        submitted = fleet.client().submit(job, tools.handler()) => submitted.map_err(fleet::failed)?,
+        submitted = fleet.submit(job, tools.handler()) => submitted.map_err(fleet::failed)?,
         () = interrupt.cancelled() => return Ok(Exit::Interrupted),
     };
     let mut printer = Printer::default();

@@ -1,0 +1,57 @@
+"""Submit a job to a fleet from one's own program, over nothing but AMQP: answer its tool calls, print its outcome.
+
+    python3 -m pip install pika
+    python3 examples/enqueue.py amqp://acme:acme@127.0.0.1:5672
+
+docs/protocol.md says what each message holds.
+"""
+
+import json
+import sys
+import uuid
+
+import pika
+
+CODE = """
+total = 0
+for n in range(1, 4):
+    total += await square(n=n)
+print("the sum of squares is", total)
+"""
+
+url = pika.URLParameters(sys.argv[1])
+tenant = url.credentials.username
+client, job = uuid.uuid4().hex, str(uuid.uuid4())
+connection = pika.BlockingConnection(url)
+channel = connection.channel()
+channel.confirm_delivery()
+
+# 1. Where the answers come: a queue of our own, bound to our own key.
+replies = f"replies.{tenant}.{client}"
+channel.queue_declare(replies, exclusive=True)
+channel.queue_bind(replies, "replies", routing_key=f"{tenant}.{client}")
+
+# 2. The job. Mandatory and confirmed: when this returns, the fleet has it.
+channel.basic_publish(
+    exchange="submit",
+    routing_key=f"{tenant}.normal.default",
+    body=json.dumps({"id": job, "code": CODE, "tools": [{"name": "square"}]}),
+    properties=pika.BasicProperties(message_id=job, reply_to=f"{tenant}.{client}", delivery_mode=2),
+    mandatory=True,
+)
+
+# 3. Its events: tool calls to answer, and at last the result. Others, of a newer fleet, are passed over.
+for method, _, body in channel.consume(replies):
+    event = json.loads(body)
+    channel.basic_ack(method.delivery_tag)
+    if event["job"] != job:
+        continue
+    if event["event"] == "tool_call":
+        answer = {"call": event["call"], "ok": event["arguments"]["n"] ** 2}
+        channel.basic_publish(exchange="calls", routing_key=event["reply_to"], body=json.dumps(answer))
+    elif event["event"] == "result":
+        print(event["status"] + ":", event["stdout"].strip() or event.get("error"))
+        break
+
+connection.close()
+sys.exit(0 if event["status"] == "succeeded" else 1)
