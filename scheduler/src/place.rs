@@ -28,7 +28,7 @@ struct Place {
 }
 
 fn part(n: u64, of: u64) -> u64 {
-    if of == 0 { u64::MAX } else { n.saturating_mul(1_000_000) / of }
+    n.saturating_mul(1_000_000).checked_div(of).unwrap_or(u64::MAX)
 }
 
 impl Place {

@@ -1,7 +1,7 @@
 //! What clients are told: results, refusals with their codes, duplicates.
 
-use thermae_backplane::bus::{Bus, QueueSpec};
-use thermae_backplane::registry::{JobKey, Registry, outcome_of};
+use thermae_backplane::bus::QueueSpec;
+use thermae_backplane::registry::{JobKey, outcome_of};
 use thermae_schemas::{ClientId, ErrorCode, Event, EventBody, JobId, Language, Outcome, Status, Stream, names};
 
 use crate::fleet::{Servers, depth, job, options, pool, soon, submit_raw, tenant};
@@ -9,7 +9,7 @@ use crate::fleet::{Servers, depth, job, options, pool, soon, submit_raw, tenant}
 #[tokio::test]
 async fn a_job_goes_from_client_to_worker_and_back() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let mut order = servers.worker("w1", 2).await.work("2\n").await;
     let client = servers.client("acme").await;
     let mut wanted = job("j1");
@@ -49,7 +49,7 @@ async fn bad_input_gets_its_code() {
     let mut options = options();
     options.admit_unknown_tenants = false;
     options.tenants.insert(tenant("acme"), Default::default());
-    let scheduler = servers.scheduler(options);
+    let scheduler = servers.scheduler(options).await;
     thermae_backplane::declare_fleet(&*servers.bus).await.unwrap();
     let large = format!(r#"{{"id": "large", "code": "{}"}}"#, "x".repeat(2 << 20));
     let cases: &[(&str, &str, ErrorCode)] = &[
@@ -99,7 +99,7 @@ async fn an_unknown_tenant_is_told_so() {
     let servers = Servers::new();
     let mut options = options();
     options.admit_unknown_tenants = false;
-    let scheduler = servers.scheduler(options);
+    let scheduler = servers.scheduler(options).await;
     let client = servers.client("globex").await;
     let outcome = soon(client.submit(job("x"), None).await.unwrap().result()).await.unwrap();
     assert_eq!(outcome.error.unwrap().code, ErrorCode::UnknownTenant);
@@ -109,7 +109,7 @@ async fn an_unknown_tenant_is_told_so() {
 #[tokio::test]
 async fn a_reply_key_of_another_tenant_hears_nothing() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let _other = servers.client("globex").await;
     let replies = QueueSpec::replies(&tenant("globex"), &ClientId::new("victim").unwrap());
     servers.bus.declare_queue(&replies).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_reply_key_of_another_tenant_hears_nothing() {
 #[tokio::test]
 async fn a_reply_key_that_nobody_binds_loses_nothing() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let _client = servers.client("acme").await;
     let bad = br#"{"id": "gone", "code": "", "pool": "nowhere"}"#;
     submit_raw(&servers, "acme.normal.nowhere", bad, "acme.gone", None).await;
@@ -153,7 +153,7 @@ async fn a_reply_key_that_nobody_binds_loses_nothing() {
 #[tokio::test]
 async fn messages_that_their_tenant_did_not_send_are_dropped() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let _order = servers.worker("w1", 1).await.work("").await;
     let client = servers.client("globex").await;
     soon(client.submit(job("honest"), None).await.unwrap().result()).await.unwrap();
@@ -176,7 +176,7 @@ async fn messages_that_their_tenant_did_not_send_are_dropped() {
 #[tokio::test]
 async fn submitting_again_gives_the_recorded_outcome_and_runs_nothing() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let mut order = servers.worker("w1", 2).await.work("once\n").await;
     for _ in 0..3 {
         let client = servers.client("acme").await;
@@ -191,7 +191,7 @@ async fn submitting_again_gives_the_recorded_outcome_and_runs_nothing() {
 #[tokio::test]
 async fn a_second_client_hears_of_a_job_under_way() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let worker = servers.worker("w1", 2).await;
     let mut jobs = worker.take().await;
     let (first, second) = (servers.client("acme").await, servers.client("acme").await);
@@ -208,7 +208,7 @@ async fn a_second_client_hears_of_a_job_under_way() {
 #[tokio::test]
 async fn an_idempotency_key_runs_one_job() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let worker = servers.worker("w1", 4).await;
     let mut jobs = worker.take().await;
     let client = servers.client("acme").await;
@@ -236,7 +236,7 @@ async fn an_idempotency_key_runs_one_job() {
 #[tokio::test]
 async fn a_job_past_its_deadline_is_rejected_and_one_of_no_worker_waits() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let client = servers.client("acme").await;
     let mut hurried = job("hurried");
     hurried.start_within_ms = Some(30);
@@ -253,7 +253,7 @@ async fn a_job_past_its_deadline_is_rejected_and_one_of_no_worker_waits() {
 #[tokio::test]
 async fn a_language_that_no_worker_of_the_pool_runs_is_named() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let _order = servers.worker("w1", 1).await.work("").await;
     let client = servers.client("acme").await;
     let mut shell = job("sh");

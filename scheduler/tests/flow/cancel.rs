@@ -1,6 +1,5 @@
 //! Cancels.
 
-use thermae_backplane::bus::Bus;
 use thermae_backplane::record::Start;
 use thermae_schemas::{Cancel, Status, names};
 
@@ -9,7 +8,7 @@ use crate::fleet::{Servers, depth, job, options, soon};
 #[tokio::test]
 async fn a_job_that_waits_never_runs() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let client = servers.client("acme").await;
     let handle = client.submit(job("j"), None).await.unwrap();
     handle.cancel().await.unwrap();
@@ -27,7 +26,7 @@ async fn a_job_that_waits_never_runs() {
 #[tokio::test]
 async fn a_job_that_was_handed_out_and_not_started_never_runs() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let worker = servers.worker("w1", 1).await;
     let client = servers.client("acme").await;
     let handle = client.submit(job("j"), None).await.unwrap();
@@ -42,7 +41,7 @@ async fn a_job_that_was_handed_out_and_not_started_never_runs() {
 #[tokio::test]
 async fn a_job_that_runs_is_ended_by_its_worker() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let worker = servers.worker("w1", 1).await;
     let client = servers.client("acme").await;
     let handle = client.submit(job("j"), None).await.unwrap();

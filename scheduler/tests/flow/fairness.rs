@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use thermae_backplane::bus::Bus;
 use thermae_backplane::record::Start;
-use thermae_backplane::registry::Registry;
 use thermae_scheduler::TenantOptions;
 use thermae_schemas::Class;
 
@@ -15,7 +13,7 @@ async fn a_busy_pool_is_shared_one_to_three() {
     let servers = Servers::new();
     let mut options = options();
     options.tenants.insert(tenant("large"), TenantOptions { weight: 3, max_in_flight: None });
-    let scheduler = servers.scheduler(options);
+    let scheduler = servers.scheduler(options).await;
     let (small, large) = (servers.client("small").await, servers.client("large").await);
     for n in 0..80 {
         small.submit(job(&format!("s{n}")), None).await.unwrap();
@@ -37,7 +35,7 @@ async fn a_busy_pool_is_shared_one_to_three() {
 #[tokio::test]
 async fn urgent_jobs_go_before_the_others_of_their_tenant() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let client = servers.client("acme").await;
     for (n, class) in [(0, Class::Low), (1, Class::Low), (2, Class::Normal), (3, Class::High)] {
         let mut job = job(&n.to_string());
@@ -57,7 +55,7 @@ async fn urgent_jobs_go_before_the_others_of_their_tenant() {
 #[tokio::test]
 async fn credit_is_never_exceeded_and_never_lost() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let worker = servers.worker("w1", 3).await;
     let client = servers.client("acme").await;
     let mut handles = Vec::new();
@@ -85,7 +83,7 @@ async fn a_bounded_tenant_holds_nobody_else_up() {
     let servers = Servers::new();
     let mut options = options();
     options.tenants.insert(tenant("bounded"), TenantOptions { weight: 100, max_in_flight: Some(2) });
-    let scheduler = servers.scheduler(options);
+    let scheduler = servers.scheduler(options).await;
     let worker = servers.worker("w1", 8).await;
     let (bounded, free) = (servers.client("bounded").await, servers.client("free").await);
     for n in 0..10 {
@@ -114,7 +112,7 @@ async fn a_bounded_tenant_holds_nobody_else_up() {
 #[tokio::test]
 async fn a_backlog_stays_in_its_queue() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let client = servers.client("acme").await;
     let mut handles = Vec::new();
     for n in 0..10_000 {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thermae_backplane::bus::{self, Bus, Delivery, Message, QueueSpec, SharedBus};
+use thermae_backplane::bus::{self, Delivery, Message, QueueSpec, SharedBus};
 use thermae_backplane::record::{Finish, Start};
-use thermae_backplane::registry::{self, Claim, Epoch, FinishRequest, JobKey, Registry, StartRequest};
+use thermae_backplane::registry::{self, Claim, Epoch, FinishRequest, JobKey, SharedRegistry, StartRequest};
 use thermae_client::Client;
 use thermae_scheduler::{Options, Service};
 use thermae_schemas::{
@@ -55,21 +55,37 @@ pub(crate) fn options() -> Options {
     }
 }
 
+/// Makes a connection of its own.
+pub(crate) type Connect = Arc<dyn Fn() -> futures::future::BoxFuture<'static, SharedBus> + Send + Sync>;
+
 /// Servers that outlive schedulers.
 #[derive(Clone)]
 pub(crate) struct Servers {
-    pub(crate) bus: Arc<bus::Local>,
-    pub(crate) registry: Arc<registry::Local>,
+    pub(crate) bus: SharedBus,
+    pub(crate) registry: SharedRegistry,
+    pub(crate) connect: Connect,
 }
 
 impl Servers {
+    /// The in-process ones.
     pub(crate) fn new() -> Self {
-        Self { bus: Arc::new(bus::Local::new()), registry: Arc::new(registry::Local::new()) }
+        Self::on(Arc::new(registry::Local::new()))
+    }
+
+    /// The in-process bus, with this registry.
+    pub(crate) fn on(registry: SharedRegistry) -> Self {
+        let bus = Arc::new(bus::Local::new());
+        let broker = bus.clone();
+        let connect: Connect = Arc::new(move || {
+            let bus: SharedBus = Arc::new(broker.connect());
+            Box::pin(async move { bus })
+        });
+        Self { bus, registry, connect }
     }
 
     /// Starts a scheduler, on a connection of its own.
-    pub(crate) fn scheduler(&self, options: Options) -> Scheduler {
-        let (bus, metrics, health) = (Arc::new(self.bus.connect()), prometheus::Registry::new(), Health::new());
+    pub(crate) async fn scheduler(&self, options: Options) -> Scheduler {
+        let (bus, metrics, health) = ((self.connect)().await, prometheus::Registry::new(), Health::new());
         let service = Service::new(options, bus.clone(), self.registry.clone(), &metrics, health.clone())
             .expect("it can be made");
         let stop = CancellationToken::new();
@@ -79,7 +95,7 @@ impl Servers {
 
     pub(crate) async fn client(&self, name: &str) -> Client {
         thermae_backplane::declare_fleet(&*self.bus).await.unwrap();
-        let bus: SharedBus = Arc::new(self.bus.connect());
+        let bus = (self.connect)().await;
         Client::connect(bus, tenant(name), thermae_client::Options::default()).await.unwrap()
     }
 
@@ -89,7 +105,7 @@ impl Servers {
             id: worker_id(name),
             slots,
             max_sessions: 8,
-            bus: self.bus.connect(),
+            bus: (self.connect)().await,
             registry: self.registry.clone(),
         };
         for spec in [QueueSpec::pool(&pool()), QueueSpec::worker(&worker.id), QueueSpec::control(&worker.id)] {
@@ -103,7 +119,7 @@ impl Servers {
 
 /// A running scheduler.
 pub(crate) struct Scheduler {
-    bus: Arc<bus::Local>,
+    bus: SharedBus,
     pub(crate) metrics: prometheus::Registry,
     pub(crate) health: Health,
     stop: CancellationToken,
@@ -142,8 +158,8 @@ pub(crate) struct Worker {
     pub(crate) id: WorkerId,
     pub(crate) slots: u32,
     pub(crate) max_sessions: u32,
-    pub(crate) bus: bus::Local,
-    pub(crate) registry: Arc<registry::Local>,
+    pub(crate) bus: SharedBus,
+    pub(crate) registry: SharedRegistry,
 }
 
 /// An assigned job in a worker's hands.
@@ -178,7 +194,7 @@ impl Worker {
             sessions: Vec::new(),
             version: "test".to_owned(),
         };
-        self.registry.heartbeat(&beat, ttl).await.unwrap();
+        persist(|| self.registry.heartbeat(&beat, ttl)).await;
     }
 
     /// Takes jobs off the pool's queue and the worker's own, in order of arrival.
@@ -212,7 +228,7 @@ impl Worker {
             lease: Duration::from_millis(200),
             ttl: LONG,
         };
-        self.registry.start(&request).await.unwrap()
+        persist(|| self.registry.start(&request)).await
     }
 
     /// Records and publishes an outcome, and acknowledges.
@@ -229,8 +245,11 @@ impl Worker {
             outcome: body.clone(),
             ttl: LONG,
         };
-        assert_eq!(self.registry.finish(&request).await.unwrap(), Finish::Won);
-        self.answer(job, body).await;
+        match persist(|| self.registry.finish(&request)).await {
+            Finish::Won => self.answer(job, body).await,
+            Finish::Terminal(recorded) => self.answer(job, recorded).await,
+            Finish::Superseded => acknowledge(&job.delivery).await,
+        }
     }
 
     /// Publishes a result and acknowledges.
@@ -245,9 +264,9 @@ impl Worker {
                 correlation_id: message.correlation_id.clone(),
                 ..Message::default()
             };
-            self.bus.publish(result).await.unwrap().wait().await.unwrap();
+            self.publish(result).await;
         }
-        job.delivery.ack().await.unwrap();
+        acknowledge(&job.delivery).await;
     }
 
     /// Runs whatever comes, one after the other; tells the order.
@@ -262,7 +281,7 @@ impl Worker {
                         self.finish(&job, stdout).await;
                     }
                     Start::Terminal(recorded) => self.answer(&job, recorded).await,
-                    Start::Stale => job.delivery.ack().await.unwrap(),
+                    Start::Stale => acknowledge(&job.delivery).await,
                     Start::Resolve => self.hand_over(job).await,
                 }
             }
@@ -273,9 +292,31 @@ impl Worker {
     /// Hands a copy to the resolve queue.
     pub(crate) async fn hand_over(&self, job: Assigned) {
         let message = Message { exchange: names::RESOLVE.to_owned(), ..job.delivery.message.clone() };
-        self.bus.publish(message).await.unwrap().wait().await.unwrap();
-        job.delivery.ack().await.unwrap();
+        self.publish(message).await;
+        acknowledge(&job.delivery).await;
     }
+
+    async fn publish(&self, message: Message) {
+        persist(|| async { self.bus.publish(message.clone()).await?.wait().await }).await;
+    }
+}
+
+/// Repeats what outages fail.
+async fn persist<T, E: std::fmt::Display, F: Future<Output = Result<T, E>>>(step: impl Fn() -> F) -> T {
+    loop {
+        match step().await {
+            Ok(done) => return done,
+            Err(error) => {
+                tracing::debug!(%error, "again");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+/// Where the connection is gone the job comes again.
+async fn acknowledge(delivery: &Delivery) {
+    let _ = delivery.ack().await;
 }
 
 fn assigned(worker: &WorkerId, delivery: Delivery) -> Assigned {

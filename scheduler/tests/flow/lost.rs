@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use thermae_backplane::bus::{Bus, Message};
+use thermae_backplane::bus::Message;
 use thermae_backplane::record::Start;
-use thermae_backplane::registry::Registry;
 use thermae_schemas::{ErrorCode, IfGone, SessionName, SessionRequest, Status, WorkerState, names};
 
 use crate::fleet::{Servers, depth, job, options, soon};
@@ -18,7 +17,7 @@ fn in_session(id: &str, session: &str) -> thermae_schemas::Job {
 #[tokio::test]
 async fn started_code_of_a_dead_worker_is_lost_and_not_started_again() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let dying = servers.worker("dying", 1).await;
     let client = servers.client("acme").await;
     let mut jobs = dying.take().await;
@@ -41,7 +40,7 @@ async fn started_code_of_a_dead_worker_is_lost_and_not_started_again() {
 #[tokio::test]
 async fn code_that_may_run_twice_is_started_again() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let dying = servers.worker("dying", 1).await;
     let client = servers.client("acme").await;
     let mut jobs = dying.take().await;
@@ -62,7 +61,7 @@ async fn code_that_may_run_twice_is_started_again() {
 #[tokio::test]
 async fn what_waits_for_a_dead_worker_is_not_forgotten() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let dying = servers.worker("dying", 1).await;
     let client = servers.client("acme").await;
     // A session's job goes to the queue of the one worker, which never takes it.
@@ -89,7 +88,7 @@ async fn what_waits_for_a_dead_worker_is_not_forgotten() {
 #[tokio::test]
 async fn a_job_that_kills_every_worker_before_it_starts_is_given_up() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let worker = servers.worker("w1", 1).await;
     let client = servers.client("acme").await;
     let handle = client.submit(job("poison"), None).await.unwrap();
@@ -126,22 +125,23 @@ async fn a_dead_submit_message_is_submitted_again() {
     dead.headers.set_text(names::H_DEAD_QUEUE, "submit.acme.normal.default");
     servers.bus.publish(dead).await.unwrap().wait().await.unwrap();
     let mut order = servers.worker("w1", 1).await.work("").await;
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     assert_eq!(soon(order.recv()).await.unwrap().1, "unlucky");
     scheduler.stop().await;
 }
 
 #[tokio::test]
 async fn an_emptied_registry_makes_nothing_run_twice() {
-    let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let registry = std::sync::Arc::new(thermae_backplane::registry::Local::new());
+    let servers = Servers::on(registry.clone());
+    let scheduler = servers.scheduler(options()).await;
     let worker = servers.worker("w1", 1).await;
     let client = servers.client("acme").await;
     let mut jobs = worker.take().await;
     let handle = client.submit(job("j"), None).await.unwrap();
     let running = soon(jobs.recv()).await.unwrap();
     assert_eq!(worker.start(&running).await, Start::Go);
-    servers.registry.empty();
+    registry.empty();
     // A copy comes to light while its worker is not heard of any more.
     worker.hand_over(running).await;
     let outcome = soon(handle.result()).await.unwrap();

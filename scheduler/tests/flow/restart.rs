@@ -2,20 +2,18 @@
 
 use std::collections::HashSet;
 
-use thermae_backplane::bus::Bus;
-
 use crate::fleet::{Servers, depth, job, options, soon};
 
 async fn followed(kill: bool) {
     let servers = Servers::new();
-    let mut scheduler = servers.scheduler(options());
+    let mut scheduler = servers.scheduler(options()).await;
     let client = servers.client("acme").await;
     let mut order = servers.worker("w1", 2).await.work("").await;
     let mut handles = Vec::new();
     for n in 0..300 {
         handles.push(client.submit(job(&n.to_string()), None).await.unwrap());
         if n % 60 == 30 {
-            let next = servers.scheduler(options());
+            let next = servers.scheduler(options()).await;
             if kill {
                 scheduler.kill().await
             } else {
@@ -48,13 +46,13 @@ async fn a_killed_scheduler_loses_nothing_and_doubles_nothing() {
 #[tokio::test]
 async fn the_next_scheduler_finds_the_backlog_of_tenants_that_it_never_met() {
     let servers = Servers::new();
-    let first = servers.scheduler(options());
+    let first = servers.scheduler(options()).await;
     let client = servers.client("acme").await;
     let handle = client.submit(job("waits"), None).await.unwrap();
     depth(&servers, "submit.acme.normal.default", |d| d == Some(0)).await;
     first.kill().await;
     depth(&servers, "submit.acme.normal.default", |d| d == Some(1)).await;
-    let second = servers.scheduler(options());
+    let second = servers.scheduler(options()).await;
     let _order = servers.worker("w1", 1).await.work("found\n").await;
     assert_eq!(soon(handle.result()).await.unwrap().stdout, "found\n");
     second.stop().await;
@@ -64,7 +62,7 @@ async fn the_next_scheduler_finds_the_backlog_of_tenants_that_it_never_met() {
 #[tokio::test]
 async fn one_leads_and_the_other_is_ready_to() {
     let servers = Servers::new();
-    let (a, b) = (servers.scheduler(options()), servers.scheduler(options()));
+    let (a, b) = (servers.scheduler(options()).await, servers.scheduler(options()).await);
     soon(a.health.wait_ready()).await;
     soon(b.health.wait_ready()).await;
     let leads = |s: &crate::fleet::Scheduler| s.metric("thermae_scheduler_leader", "");

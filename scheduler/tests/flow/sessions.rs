@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use thermae_backplane::bus::Bus;
 use thermae_backplane::record::Start;
 use thermae_schemas::{IfGone, Job, SessionName, SessionRequest, names};
 
@@ -17,7 +16,7 @@ fn in_session(id: &str, session: &str) -> Job {
 #[tokio::test]
 async fn a_sessions_jobs_go_to_its_worker_in_order_and_the_first_makes_it() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let (a, b) = (servers.worker("a", 4).await, servers.worker("b", 4).await);
     let client = servers.client("acme").await;
     for n in 0..6 {
@@ -41,7 +40,7 @@ async fn a_sessions_jobs_go_to_its_worker_in_order_and_the_first_makes_it() {
 #[tokio::test]
 async fn sessions_spread_over_the_workers() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let (a, b) = (servers.worker("a", 8).await, servers.worker("b", 8).await);
     let client = servers.client("acme").await;
     for n in 0..8 {
@@ -56,7 +55,7 @@ async fn sessions_spread_over_the_workers() {
 #[tokio::test]
 async fn a_session_without_a_place_waits_and_holds_up_no_other_job() {
     let servers = Servers::new();
-    let scheduler = servers.scheduler(options());
+    let scheduler = servers.scheduler(options()).await;
     let mut worker = servers.worker("w", 8).await;
     worker.max_sessions = 0;
     worker.beat(thermae_schemas::WorkerState::Ready, crate::fleet::LONG).await;
