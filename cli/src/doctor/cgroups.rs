@@ -15,9 +15,8 @@ pub(super) fn check() -> Check {
     }
     let mut found = Vec::new();
     for controller in ["memory", "pids"] {
-        match hierarchy(root, &own, controller).map(|dir| try_group(&dir)) {
-            Some(Ok(())) => found.push(controller),
-            Some(Err(_)) | None => {}
+        if hierarchy(root, &own, controller).is_some_and(|dir| try_group(&dir).is_ok()) {
+            found.push(controller);
         }
     }
     match found.len() {
