@@ -1,8 +1,9 @@
 //! How far a batch is: a bar on a terminal, a line now and then elsewhere, nothing for machines.
 
+use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::style;
 
@@ -32,9 +33,12 @@ impl Progress {
             How::Nothing
         } else if style::watched() {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(10));
-            let template = "{bar:32.green/dim} {human_pos}/{human_len}  {per_sec:.dim}  eta {eta}{msg:.red}";
+            let template = "{bar:32.green/dim} {human_pos}/{human_len}  {rate:.dim}  eta {eta}{msg:.red}";
             if let Ok(style) = ProgressStyle::with_template(template) {
-                bar.set_style(style.progress_chars("━╸─"));
+                let rate = |state: &ProgressState, text: &mut dyn Write| {
+                    let _ = write!(text, "{:.1} jobs/s", state.per_sec());
+                };
+                bar.set_style(style.with_key("rate", rate).progress_chars("━╸─"));
             }
             bar.enable_steady_tick(Duration::from_millis(250));
             How::Bar(bar)

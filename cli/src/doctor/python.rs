@@ -65,8 +65,10 @@ fn packages(packages: &Value) -> Check {
     if missing.is_empty() {
         return Check::ok(name, found);
     }
-    let fix =
-        format!("{} in a virtualenv, activated (or --python): pip install {}", "python3 -m venv", missing.join(" "));
+    let fix = format!(
+        "make a virtualenv, and activate it or name its Python with --python:\npython3 -m venv .venv && .venv/bin/pip install {}",
+        missing.join(" ")
+    );
     Check::warn(name, found, "Programs that import what is missing fail; all others run.", fix)
 }
 
