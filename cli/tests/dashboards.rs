@@ -66,7 +66,11 @@ fn names(expr: &str) -> BTreeSet<String> {
                     let list = if after.starts_with('(') { closing(after, ')') } else { 0 };
                     word + (rest[word..].len() - after.len()) + list
                 } else {
-                    if !after.starts_with('(') && !LISTS.contains(&after) && !WORDS.contains(&name) && !aggregates(after) {
+                    if !after.starts_with('(')
+                        && !LISTS.contains(&after)
+                        && !WORDS.contains(&name)
+                        && !aggregates(after)
+                    {
                         names.insert(name.to_owned());
                     }
                     word
@@ -81,7 +85,10 @@ fn names(expr: &str) -> BTreeSet<String> {
 
 /// Whether what follows a name makes that name an aggregation: `sum by (x) (…)`.
 fn aggregates(after: &str) -> bool {
-    after.starts_with("by ") || after.starts_with("by(") || after.starts_with("without ") || after.starts_with("without(")
+    after.starts_with("by ")
+        || after.starts_with("by(")
+        || after.starts_with("without ")
+        || after.starts_with("without(")
 }
 
 /// Length up to and with the closing sign; signs in strings do not count.
@@ -114,9 +121,8 @@ fn dashboard() -> Vec<(String, String)> {
         }
     }
     for variable in dashboard["templating"]["list"].as_array().unwrap() {
-        if let Some((metric, _)) = variable["definition"]
-            .as_str()
-            .and_then(|text| text.strip_prefix("label_values(")?.split_once(','))
+        if let Some((metric, _)) =
+            variable["definition"].as_str().and_then(|text| text.strip_prefix("label_values(")?.split_once(','))
         {
             queries.push(("variables".to_owned(), metric.to_owned()));
         }
@@ -169,7 +175,10 @@ fn every_query_asks_for_metrics_that_there_are() {
         assert!(!asked.is_empty(), "{place}: {expr:?} asks for nothing");
         for name in asked.iter().filter(|name| !known.contains(*name)) {
             let name = metric(name).to_owned();
-            assert!(seen.contains(&name) || take(&metrics, &name), "{place} asks for {name}, which there is not: {expr}");
+            assert!(
+                seen.contains(&name) || take(&metrics, &name),
+                "{place} asks for {name}, which there is not: {expr}"
+            );
             seen.insert(name);
         }
     }
@@ -179,7 +188,8 @@ fn every_query_asks_for_metrics_that_there_are() {
 #[test]
 fn every_metric_is_on_the_dashboard_and_in_the_documentation() {
     let metrics = programs();
-    let shown: BTreeSet<String> = dashboard().iter().flat_map(|(_, expr)| names(expr)).map(|n| metric(&n).to_owned()).collect();
+    let shown: BTreeSet<String> =
+        dashboard().iter().flat_map(|(_, expr)| names(expr)).map(|n| metric(&n).to_owned()).collect();
     let text = read("docs/operations.md");
     let rows = text.lines().filter_map(|line| {
         let (name, rest) = line.strip_prefix("| `thermae_")?.split_once("` | ")?;
@@ -191,7 +201,10 @@ fn every_metric_is_on_the_dashboard_and_in_the_documentation() {
         assert!(shown.contains(name), "no panel shows {name}");
         assert!(take(&metrics, name), "docs/operations.md has {name}, which there is not (or twice)");
         let labels: Vec<&str> = labels.split(", ").map(|l| l.trim_matches('`')).filter(|l| !l.is_empty()).collect();
-        assert!(had(&metrics, name, &labels, help), "{name} has other labels than {labels:?}, or another text than {help:?}");
+        assert!(
+            had(&metrics, name, &labels, help),
+            "{name} has other labels than {labels:?}, or another text than {help:?}"
+        );
         assert!(take(&metrics, name));
     }
     // Only the registry's own text says how many are left.
@@ -203,7 +216,10 @@ fn every_metric_is_on_the_dashboard_and_in_the_documentation() {
 fn every_alert_and_every_panel_is_explained() {
     let operations = read("docs/operations.md");
     for (alert, _) in rules().iter().filter(|(name, _)| !name.contains(':')) {
-        assert!(operations.contains(&format!("| `{alert}` |")), "docs/operations.md does not say what to do about {alert}");
+        assert!(
+            operations.contains(&format!("| `{alert}` |")),
+            "docs/operations.md does not say what to do about {alert}"
+        );
     }
     let readme = read("dashboards/README.md");
     let dashboard: Value = serde_json::from_str(&read("dashboards/fleet.json")).unwrap();
@@ -216,7 +232,10 @@ fn every_alert_and_every_panel_is_explained() {
 #[test]
 fn names_are_told_from_everything_else() {
     let of = |expr: &str| names(expr).into_iter().collect::<Vec<_>>().join(" ");
-    assert_eq!(of("histogram_quantile(0.99, sum by (le, pool) (rate(a_bucket{pool=~\"$pool\"}[$__rate_interval])))"), "a_bucket");
+    assert_eq!(
+        of("histogram_quantile(0.99, sum by (le, pool) (rate(a_bucket{pool=~\"$pool\"}[$__rate_interval])))"),
+        "a_bucket"
+    );
     assert_eq!(of("sum (a and on (instance) b == 1) / (sum without (x) (c{y=\"}\"}) > 0.5e3)"), "a b c");
     assert_eq!(of("absent(pool:x:rate5m) or vector(0) + count by (le) (d offset 5m)"), "d pool:x:rate5m");
     assert_eq!(metric("x_seconds_bucket"), "x_seconds");
@@ -232,7 +251,8 @@ fn prometheus_accepts_and_tests_the_rules() {
     };
     let tool = Path::new(&server).with_file_name("promtool");
     for args in [["check", "rules", "rules.yaml"], ["test", "rules", "rules.test.yaml"]] {
-        let output = std::process::Command::new(&tool).args(args).current_dir(root().join("dashboards")).output().unwrap();
+        let output =
+            std::process::Command::new(&tool).args(args).current_dir(root().join("dashboards")).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "promtool {}: {said}", args.join(" "));
     }

@@ -141,6 +141,7 @@ impl Metrics {
         begin(&self.cancelled, &MET);
         begin(&self.resolved, &DECISIONS);
         ErrorCode::ALL.iter().for_each(|(_, code, ..)| begin(&self.rejected, &[code]));
+        DECISIONS.iter().for_each(|decision| drop(self.resolve_time.with_label_values(&[*decision])));
     }
 
     pub(crate) fn submitted(&self, class: Class) {

@@ -1,0 +1,251 @@
+//! Every query of the dashboard returns data from a real Prometheus, while the fleet has a bit of everything to do.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use thermae_client::{Client, JobHandle, ToolHandler};
+use thermae_schemas::{Class, EventBody, Job, JobId, PoolName, SessionName, SessionRequest, Status, Stream, ToolSpec};
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::Test;
+use crate::fleet::Fleet;
+use crate::prometheus::Prometheus;
+
+pub(crate) const TESTS: &[(&str, Test)] = &[("dashboards::every_query_returns_data_under_load", every_query)];
+
+/// How long a query may take until it has data. Rates need two scrapes; what the load does every few seconds needs more.
+const WITHIN: Duration = Duration::from_secs(60);
+
+/// Metrics that are there and may stay 0: the good news of what did not happen, and what lasts a moment only.
+const QUIET: &[&str] = &[
+    "thermae_scheduler_forged_total",
+    "thermae_scheduler_drained_total",
+    "thermae_scheduler_in_flight",
+    "thermae_worker_container_creation_failures_total",
+    "thermae_worker_containers_quarantined_total",
+    "thermae_worker_leases_lost_total",
+    "thermae_worker_deliveries_returned_total",
+    "thermae_worker_heartbeat_failures_total",
+];
+
+fn dashboards() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../dashboards")
+}
+
+/// One query of the dashboard, as Grafana would send it.
+#[derive(Debug, Clone)]
+struct Query {
+    panel: String,
+    expr: String,
+}
+
+/// The dashboard's queries, its variables put in as Grafana does.
+fn queries(dashboard: &Value) -> Result<Vec<Query>> {
+    let mut queries = Vec::new();
+    for panel in dashboard["panels"].as_array().context("no panels")? {
+        let title = panel["title"].as_str().context("a panel without a title")?;
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let expr = target["expr"].as_str().with_context(|| format!("{title} has a target without a query"))?;
+            // Grafana takes four scrapes, so that a missed one leaves no hole.
+            let expr = expr.replace("$__rate_interval", "4s").replace("$pool", ".*").replace("$__range", "30m");
+            ensure!(!expr.contains('$'), "{title} has a variable that this test does not know: {expr}");
+            queries.push(Query { panel: title.to_owned(), expr });
+        }
+    }
+    Ok(queries)
+}
+
+fn every_query(fleet: &Fleet) -> Result<()> {
+    let dashboard: Value = serde_json::from_slice(&std::fs::read(dashboards().join("fleet.json"))?)?;
+    let queries = queries(&dashboard)?;
+    ensure!(queries.len() > 40, "only {} queries were found", queries.len());
+    // It takes the place of the one that will be killed.
+    fleet.add_worker()?;
+    let prometheus = Prometheus::start(&dashboards().join("rules.yaml"), &fleet.addresses())?;
+    let load = Load::start(fleet);
+    lose_a_job(fleet)?;
+    // What is not there gives nothing: an answer means something.
+    ensure!(prometheus.query("thermae_no_such_metric")?.is_empty(), "a metric that is not there has values");
+    let moved = |expr: &str, values: &[f64]| {
+        !values.is_empty() && (QUIET.iter().any(|metric| expr.contains(metric)) || values.iter().any(|v| *v != 0.0))
+    };
+    await_all(queries, |query| Ok(moved(&query.expr, &prometheus.query(&query.expr)?)))?;
+    let pools = prometheus.label_values("thermae_scheduler_credit", "pool")?;
+    ensure!(pools.contains(&"default".to_owned()), "the variable $pool has the values {pools:?}");
+    rules(&prometheus)?;
+    load.end(fleet)
+}
+
+/// Asks for each until it has data.
+fn await_all(mut missing: Vec<Query>, has_data: impl Fn(&Query) -> Result<bool>) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        let mut still = Vec::new();
+        for query in missing {
+            if !has_data(&query)? {
+                still.push(query);
+            }
+        }
+        if still.is_empty() {
+            return Ok(());
+        }
+        if begun.elapsed() > WITHIN {
+            let list: String = still.iter().map(|query| format!("  {}: {}\n", query.panel, query.expr)).collect();
+            bail!("{} queries returned nothing (or only 0) within {WITHIN:?}:\n{list}", still.len());
+        }
+        missing = still;
+        // Until the next scrape.
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
+/// The rules are loaded, evaluate, and what they record is there.
+fn rules(prometheus: &Prometheus) -> Result<()> {
+    let rules = prometheus.rules()?;
+    ensure!(rules.len() >= 20, "{rules:?}");
+    let sick: Vec<_> = rules.iter().filter(|(_, health, _)| health != "ok").collect();
+    ensure!(sick.is_empty(), "rules that don't evaluate: {sick:?}");
+    let recorded = rules.iter().filter(|(name, _, _)| name.contains(':'));
+    let recorded: Vec<Query> =
+        recorded.map(|(name, _, _)| Query { panel: "recorded".to_owned(), expr: name.clone() }).collect();
+    ensure!(!recorded.is_empty(), "nothing is recorded: {rules:?}");
+    await_all(recorded, |query| Ok(!prometheus.query(&query.expr)?.is_empty()))?;
+    let firing = prometheus.query("ALERTS{alertname=\"ThermaeNoLeader\", alertstate=\"firing\"}")?;
+    ensure!(firing.is_empty(), "an alert fires that has no reason to");
+    Ok(())
+}
+
+/// Kills the worker that runs a job, so that the job is lost and the scheduler has something to resolve.
+fn lose_a_job(fleet: &Fleet) -> Result<()> {
+    let client = fleet.acme.client();
+    let job = Job { stream: vec![Stream::Lifecycle], ..Job::python("import time\ntime.sleep(600)") };
+    let job = limited(job, 300_000);
+    let (handle, worker) = fleet.runtime.block_on(async {
+        let mut handle = client.submit(job, None).await?;
+        let mut events = handle.events();
+        loop {
+            match tokio::time::timeout(Duration::from_secs(30), events.next()).await?.map(|event| event.body) {
+                Some(EventBody::Started { worker }) => return anyhow::Ok((handle, worker)),
+                Some(EventBody::Result(outcome)) => bail!("it should run on: {outcome:?}"),
+                Some(_) => {}
+                None => bail!("the events ended"),
+            }
+        }
+    })?;
+    let name = worker.as_str().rsplit_once('-').context("a worker's id is its name and its boot")?.0;
+    fleet.kill(name)?;
+    let outcome = fleet
+        .runtime
+        .block_on(async { anyhow::Ok(tokio::time::timeout(Duration::from_secs(60), handle.result()).await??) })?;
+    ensure!(outcome.status == Status::Lost, "{outcome:?}");
+    Ok(())
+}
+
+fn limited(mut job: Job, wall_ms: u64) -> Job {
+    job.limits.wall_ms = Some(wall_ms);
+    job
+}
+
+/// A tool that answers, or raises if the code wishes it.
+struct Echo;
+
+#[async_trait]
+impl ToolHandler for Echo {
+    async fn call(&self, _: &JobId, _: &str, arguments: Value) -> Result<Value, String> {
+        if arguments["fail"] == json!(true) { Err("as you wished".to_owned()) } else { Ok(arguments) }
+    }
+}
+
+/// Clients that keep the fleet busy with a bit of everything, until they are told to stop.
+struct Load {
+    stop: DropGuard,
+    tasks: Vec<JoinHandle<Result<BTreeMap<&'static str, usize>>>>,
+}
+
+impl Load {
+    fn start(fleet: &Fleet) -> Self {
+        let stop = CancellationToken::new();
+        let tasks = (0..4)
+            .map(|n| {
+                let (client, stop) = (fleet.acme.client().clone(), stop.clone());
+                fleet.runtime.spawn(async move {
+                    let mut seen = BTreeMap::new();
+                    while !stop.is_cancelled() {
+                        round(&client, n, &mut seen).await?;
+                    }
+                    Ok(seen)
+                })
+            })
+            .collect();
+        Self { stop: stop.drop_guard(), tasks }
+    }
+
+    /// Stops it; each kind of outcome must have come.
+    fn end(self, fleet: &Fleet) -> Result<()> {
+        drop(self.stop);
+        let mut seen: BTreeMap<&'static str, usize> = BTreeMap::new();
+        for task in self.tasks {
+            for (status, count) in fleet.runtime.block_on(task)?? {
+                *seen.entry(status).or_default() += count;
+            }
+        }
+        for status in ["succeeded", "failed", "timed_out", "cancelled", "rejected"] {
+            ensure!(seen.contains_key(status), "no job ended as {status}: {seen:?}");
+        }
+        Ok(())
+    }
+}
+
+/// One of each kind. What becomes of the single job is no matter here: a worker is killed on the way.
+async fn round(client: &Client, n: usize, seen: &mut BTreeMap<&'static str, usize>) -> Result<()> {
+    // More at once than the fleet has credit for, so that some wait.
+    let mut burst = Vec::new();
+    for _ in 0..8 {
+        burst.push(client.submit(Job::python("import time\ntime.sleep(0.05)\nprint(1 + 1)"), None).await?);
+    }
+    for handle in burst {
+        note(&handle, seen).await?;
+    }
+    for job in kinds(n)? {
+        note(&client.submit(job, Some(Arc::new(Echo))).await?, seen).await?;
+    }
+    // Whether the cancel meets it waiting or running, it ends it.
+    let handle = client.submit(Job::python("import time\ntime.sleep(60)"), None).await?;
+    handle.cancel().await?;
+    note(&handle, seen).await
+}
+
+/// Jobs of every kind, for one after the other.
+fn kinds(n: usize) -> Result<Vec<Job>> {
+    let name = SessionName::new(format!("load-{n}-{}", uuid::Uuid::new_v4()))?;
+    let session = |code: &str| {
+        let session = SessionRequest { id: name.clone(), if_gone: Default::default() };
+        Job { session: Some(session), ..Job::python(code) }
+    };
+    let echo =
+        ToolSpec { name: "echo".into(), description: String::new(), input_schema: None, max_calls: None, raw: false };
+    let calls = "for n in range(5):\n    await echo(n=n)\ntry:\n    await echo(fail=True)\nexcept Exception:\n    pass";
+    Ok(vec![
+        Job { class: Class::High, ..Job::python("import json\nprint(json.dumps({}))") },
+        Job { tools: vec![echo], ..Job::python(calls) },
+        session("x = 1"),
+        session("print(x)"),
+        // The session ends with its interpreter.
+        session("import os\nos._exit(3)"),
+        Job::python("raise ValueError('no')"),
+        Job { pool: PoolName::new("no-such")?, ..Job::python("") },
+        limited(Job::python("while True: pass"), 200),
+    ])
+}
+
+async fn note(handle: &JobHandle, seen: &mut BTreeMap<&'static str, usize>) -> Result<()> {
+    let outcome = tokio::time::timeout(Duration::from_secs(60), handle.result()).await??;
+    *seen.entry(outcome.status.as_str()).or_default() += 1;
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! Tracing: one trace shows a job's whole way, through four processes, as a real OTLP receiver gets it.
+
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result, ensure};
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
+use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use tokio::runtime::Runtime;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status};
+
+use crate::HarmTest;
+use crate::fleet::Fleet;
+use crate::servers::{OwnServers, Servers, binary};
+
+pub(crate) const TESTS: &[(&str, HarmTest)] = &[("trace::one_trace_shows_a_jobs_whole_way", one_trace)];
+
+/// What must be there: a span of a process, and the span that it is a child of.
+const WAY: &[(&str, &str, &str, &str)] = &[
+    ("thermae-scheduler", "schedule", "thermae", "job"),
+    ("thermae-scheduler", "admit", "thermae-scheduler", "schedule"),
+    ("thermae-scheduler", "publish", "thermae-scheduler", "schedule"),
+    ("thermae-worker", "job", "thermae-scheduler", "schedule"),
+    ("thermae-worker", "acquire", "thermae-worker", "job"),
+    ("thermae-worker", "start", "thermae-worker", "job"),
+    ("thermae-worker", "run", "thermae-worker", "job"),
+    ("thermae-worker", "tool_call", "thermae-worker", "run"),
+    ("thermae", "tool", "thermae-worker", "tool_call"),
+    ("thermae-worker", "finish", "thermae-worker", "job"),
+    ("thermae-worker", "publish", "thermae-worker", "finish"),
+];
+
+/// One span, as far as it matters here.
+#[derive(Debug, Clone)]
+struct Span {
+    service: String,
+    name: String,
+    trace: Vec<u8>,
+    id: Vec<u8>,
+    parent: Vec<u8>,
+}
+
+/// An OTLP receiver, like that of any collector.
+struct Receiver {
+    runtime: Runtime,
+    endpoint: String,
+    spans: Spans,
+}
+
+#[derive(Clone, Default)]
+struct Spans(Arc<Mutex<Vec<Span>>>);
+
+#[tonic::async_trait]
+impl TraceService for Spans {
+    async fn export(
+        &self,
+        request: Request<ExportTraceServiceRequest>,
+    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
+        let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for of_process in request.into_inner().resource_spans {
+            let attributes = of_process.resource.map(|resource| resource.attributes).unwrap_or_default();
+            let service = attributes.into_iter().find(|attribute| attribute.key == "service.name");
+            let service = match service.and_then(|attribute| attribute.value?.value) {
+                Some(Value::StringValue(name)) => name,
+                _ => return Err(Status::invalid_argument("spans of no service")),
+            };
+            spans.extend(of_process.scope_spans.into_iter().flat_map(|scope| scope.spans).map(|span| Span {
+                service: service.clone(),
+                name: span.name,
+                trace: span.trace_id,
+                id: span.span_id,
+                parent: span.parent_span_id,
+            }));
+        }
+        Ok(Response::new(ExportTraceServiceResponse::default()))
+    }
+}
+
+impl Receiver {
+    fn start() -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let inside = runtime.enter();
+        let incoming = TcpIncoming::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+        let endpoint = format!("http://{}", incoming.local_addr()?);
+        let spans = Spans::default();
+        let service = TraceServiceServer::new(spans.clone());
+        runtime.spawn(Server::builder().add_service(service).serve_with_incoming(incoming));
+        drop(inside);
+        Ok(Self { runtime, endpoint, spans })
+    }
+
+    /// Everything that was received.
+    fn end(self) -> Vec<Span> {
+        self.runtime.shutdown_background();
+        std::mem::take(&mut *self.spans.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn one_trace(own: &OwnServers) -> Result<()> {
+    let receiver = Receiver::start()?;
+    let servers = Servers { otlp: Some(receiver.endpoint.clone()), ..own.servers.clone() };
+    let fleet = Fleet::start_on(servers, "traced", 1)?;
+    let printed = run(&fleet, &receiver.endpoint).with_context(|| fleet.logs())?;
+    // A process that ends has sent its last spans.
+    fleet.drain("worker")?;
+    fleet.drain("scheduler")?;
+    drop(fleet);
+    check(&receiver.end(), &printed)
+}
+
+/// Runs a program that calls a tool once, and prints its trace context and the tool's answer.
+fn run(fleet: &Fleet, endpoint: &str) -> Result<String> {
+    let dir = tempfile::tempdir()?;
+    let program = dir.path().join("program.py");
+    std::fs::write(&program, "import os\nanswer = await echo(n=21)\nprint(os.environ['TRACEPARENT'], answer['n'])\n")?;
+    let output = Command::new(binary("thermae")?)
+        .arg("run")
+        .arg(&program)
+        .args(["--tool", "echo=cat", "--amqp", &fleet.servers.acme])
+        .env("THERMAE_OTLP_ENDPOINT", endpoint)
+        .stdin(Stdio::null())
+        .output()?;
+    ensure!(output.status.success(), "{}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn check(received: &[Span], printed: &str) -> Result<()> {
+    let roots: Vec<&Span> = received.iter().filter(|s| s.service == "thermae" && s.name == "job").collect();
+    ensure!(roots.len() == 1 && roots[0].parent.is_empty(), "not one root:\n{}", tree(received));
+    let trace = &roots[0].trace;
+    let spans: Vec<Span> = received.iter().filter(|span| span.trace == *trace).cloned().collect();
+    let the = |service: &str, name: &str, parent: &[u8]| {
+        let mut found = spans.iter().filter(|s| s.service == service && s.name == name && s.parent == parent);
+        let span = found.next().with_context(|| format!("no {service}/{name} there:\n{}", tree(&spans)))?;
+        ensure!(found.next().is_none(), "more than one {service}/{name}:\n{}", tree(&spans));
+        anyhow::Ok(span)
+    };
+    // Rows come after those that they hang on.
+    let mut found = vec![(("thermae", "job"), roots[0])];
+    for (service, name, parent_service, parent_name) in WAY {
+        let above = found.iter().find(|(key, _)| *key == (*parent_service, *parent_name));
+        let (_, above) = above.with_context(|| format!("{name} hangs on {parent_name}, which comes later"))?;
+        found.push(((service, name), the(service, name, &above.id)?));
+    }
+    for span in &spans {
+        let hangs = span.parent.is_empty() || spans.iter().any(|above| above.id == span.parent);
+        ensure!(hangs, "{}/{} hangs in the air:\n{}", span.service, span.name, tree(&spans));
+    }
+    let run = found.iter().find(|(key, _)| *key == ("thermae-worker", "run")).context("no run")?.1;
+    let expected = format!("00-{}-{}-01 21\n", hex(trace), hex(&run.id));
+    ensure!(printed == expected, "the code saw {printed:?}, not {expected:?}");
+    Ok(())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// All spans, one a line, for whoever has to find out what is missing.
+fn tree(spans: &[Span]) -> String {
+    let line = |s: &Span| format!("{} {}/{} {} <- {}\n", hex(&s.trace), s.service, s.name, hex(&s.id), hex(&s.parent));
+    spans.iter().map(line).collect()
+}
