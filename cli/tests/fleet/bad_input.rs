@@ -1,0 +1,160 @@
+//! Bad input on the wire: each gets a clear error with a stable code, and the fleet goes on.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use thermae_backplane::bus::{self, Bus, Message, QueueSpec, Rabbit, RabbitOptions};
+use thermae_schemas::{
+    ClientId, ErrorCode, Event, EventBody, Job, JobId, Language, Outcome, PoolName, Status, TenantName, names,
+};
+
+use crate::Test;
+use crate::fleet::Fleet;
+use crate::jobs::run;
+
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    ("bad_input::each_malformed_job_gets_its_code", malformed),
+    ("bad_input::unknown_pools_and_languages_are_refused", unknown),
+    ("bad_input::a_reply_key_that_nobody_binds_loses_nothing", unbound),
+    ("bad_input::another_tenants_keys_are_denied", other_tenant),
+    ("bad_input::wrong_credentials_are_an_error_at_once", credentials),
+];
+
+/// A tenant's bare connection: what somebody has who writes AMQP by hand.
+struct Raw {
+    bus: Rabbit,
+    tenant: TenantName,
+    client: ClientId,
+    replies: Box<dyn bus::Consumer>,
+}
+
+impl Raw {
+    async fn connect(url: &str, tenant: &str) -> Result<Self> {
+        let bus = Rabbit::connect(RabbitOptions::new(url, "test")).await?;
+        let (tenant, client) = (TenantName::new(tenant)?, ClientId::random());
+        bus.declare_queue(&QueueSpec::replies(&tenant, &client)).await?;
+        let replies = bus.consume(&names::reply_queue(&tenant, &client), 10).await?;
+        Ok(Self { bus, tenant, client, replies })
+    }
+
+    /// Publishes a body to `submit` under this key.
+    async fn submit(&self, key: &str, id: &str, body: &[u8], reply_to: &str) -> Result<(), bus::Error> {
+        let message = Message {
+            exchange: names::SUBMIT.into(),
+            key: key.into(),
+            body: body.to_vec().into(),
+            message_id: Some(id.into()),
+            reply_to: Some(reply_to.into()),
+            mandatory: true,
+            persistent: true,
+            ..Message::default()
+        };
+        self.bus.publish(message).await?.wait().await
+    }
+
+    /// Submits this body and waits for the job's outcome.
+    async fn ask(&mut self, pool: &str, id: &str, body: &[u8]) -> Result<Outcome> {
+        let key = format!("{}.normal.{pool}", self.tenant);
+        self.submit(&key, id, body, &names::reply_key(&self.tenant, &self.client)).await?;
+        loop {
+            let delivery =
+                tokio::time::timeout(Duration::from_secs(30), self.replies.next()).await?.context("no reply")?;
+            delivery.ack().await?;
+            let event: Event = serde_json::from_slice(&delivery.message.body)?;
+            ensure!(event.job.as_str() == id, "a reply for {}", event.job);
+            if let EventBody::Result(outcome) = event.body {
+                return Ok(outcome);
+            }
+        }
+    }
+}
+
+fn refused(outcome: &Outcome, code: ErrorCode, words: &str) -> Result<()> {
+    let error = outcome.error.as_ref().with_context(|| format!("no error: {outcome:?}"))?;
+    ensure!(outcome.status == Status::Rejected && error.code == code, "wanted {code:?}: {outcome:?}");
+    ensure!(error.message.contains(words), "{:?} does not say {words:?}", error.message);
+    Ok(())
+}
+
+fn malformed(fleet: &Fleet) -> Result<()> {
+    fleet.runtime.block_on(async {
+        let mut raw = Raw::connect(&fleet.servers.acme, "acme").await?;
+        let huge = serde_json::json!({ "id": "huge", "code": "x".repeat(20 << 20) }).to_string();
+        let cases: &[(&str, &str, ErrorCode, &str)] = &[
+            ("b1", r#"{"id": "b1", "code": "#, ErrorCode::MalformedJson, ""),
+            ("b2", "\u{0}\u{1}", ErrorCode::MalformedJson, ""),
+            ("b3", r#"{"id": "b3", "code": "", "codee": 1}"#, ErrorCode::UnknownField, "codee"),
+            ("b4", r#"{"id": "b4", "code": "", "limits": {"wall": 1}}"#, ErrorCode::UnknownField, "wall"),
+            ("b5", r#"{"id": "b5", "code": 7}"#, ErrorCode::SchemaViolation, "code"),
+            ("b6", r#"{"id": "b6"}"#, ErrorCode::SchemaViolation, "code"),
+            ("b7", r#"{"id": "b7", "code": "", "max_attempts": 0}"#, ErrorCode::SchemaViolation, "max_attempts"),
+            ("b8", r#"{"id": "b8", "code": "", "protocol": 99}"#, ErrorCode::UnsupportedProtocol, "99"),
+            ("huge", &huge, ErrorCode::JobTooLarge, ""),
+        ];
+        for (id, body, code, words) in cases {
+            let outcome = raw.ask("default", id, body.as_bytes()).await.with_context(|| format!("case {id}"))?;
+            refused(&outcome, *code, words)?;
+        }
+        anyhow::Ok(())
+    })?;
+    let outcome = run(fleet, Job::python("print('on')"))?;
+    ensure!(outcome.stdout == "on\n", "{outcome:?}");
+    Ok(())
+}
+
+fn unknown(fleet: &Fleet) -> Result<()> {
+    let outcome = run(fleet, Job { pool: PoolName::new("no-such")?, ..Job::python("") })?;
+    refused(&outcome, ErrorCode::UnknownPool, "no-such")?;
+    let outcome = run(fleet, Job { language: Language::Javascript, ..Job::python("") })?;
+    refused(&outcome, ErrorCode::UnsupportedLanguage, "javascript")
+}
+
+fn unbound(fleet: &Fleet) -> Result<()> {
+    fleet.runtime.block_on(async {
+        let raw = Raw::connect(&fleet.servers.acme, "acme").await?;
+        let job = Job::python("print('kept')");
+        let body = serde_json::to_vec(&job)?;
+        raw.submit("acme.normal.default", job.id.as_str(), &body, "acme.nobody").await?;
+        // Its outcome stays readable: whoever asks again, with a key that is bound, gets it.
+        let mut asking = Raw::connect(&fleet.servers.acme, "acme").await?;
+        let outcome = asking.ask("default", job.id.as_str(), &body).await?;
+        ensure!(outcome.stdout == "kept\n", "{outcome:?}");
+        Ok(())
+    })
+}
+
+fn other_tenant(fleet: &Fleet) -> Result<()> {
+    fleet.runtime.block_on(async {
+        let globex = Raw::connect(&fleet.servers.globex, "globex").await?;
+        let (job, own) = (Job::python(""), names::reply_key(&globex.tenant, &globex.client));
+        let body = serde_json::to_vec(&job)?;
+        match globex.submit("acme.normal.default", job.id.as_str(), &body, &own).await {
+            Err(bus::Error::Denied(_)) => {}
+            other => bail!("publishing to another tenant's key gave {other:?}"),
+        }
+        // Under its own key, with another tenant's reply key: nothing reaches that tenant.
+        let globex = Raw::connect(&fleet.servers.globex, "globex").await?;
+        let mut acme = Raw::connect(&fleet.servers.acme, "acme").await?;
+        let theirs = names::reply_key(&acme.tenant, &acme.client);
+        let job = Job::python("print('never')");
+        globex.submit("globex.normal.default", job.id.as_str(), &serde_json::to_vec(&job)?, &theirs).await?;
+        let mine = JobId::random();
+        let code = format!("{{\"id\": \"{mine}\", \"code\": \"print('mine')\"}}");
+        // `ask` fails on a reply for any other job.
+        let outcome = acme.ask("default", mine.as_str(), code.as_bytes()).await?;
+        ensure!(outcome.stdout == "mine\n", "{outcome:?}");
+        Ok(())
+    })
+}
+
+fn credentials(fleet: &Fleet) -> Result<()> {
+    let wrong = fleet.servers.acme.replace("acme:acme@", "acme:wrong@");
+    let output = std::process::Command::new(crate::servers::binary("thermae")?)
+        .args(["run", "-", "--amqp", &wrong])
+        .stdin(std::process::Stdio::null())
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.code() == Some(3), "{}: {said}", output.status);
+    ensure!(said.contains("credentials") && !said.contains("wrong@"), "{said}");
+    Ok(())
+}

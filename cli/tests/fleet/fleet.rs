@@ -1,0 +1,211 @@
+//! A fleet of real processes: a scheduler, workers, and a client of each tenant.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::servers::{Servers, binary};
+
+/// How long a process may take until it is ready; a cold worker makes its first containers in that time.
+const READY: Duration = Duration::from_secs(90);
+
+/// A running fleet. Dropping it drains it.
+pub(crate) struct Fleet {
+    /// The servers under it.
+    pub(crate) servers: Servers,
+    /// Runs the tests' clients.
+    pub(crate) runtime: Runtime,
+    /// Client of the tenant `acme`.
+    pub(crate) acme: thermae::Fleet,
+    processes: Mutex<Vec<Process>>,
+    prefix: String,
+    dir: TempDir,
+}
+
+impl Fleet {
+    /// Starts one on the servers that the test run shares.
+    pub(crate) fn start(name: &str, workers: usize) -> Result<Self> {
+        Self::start_on(Servers::shared()?, name, workers)
+    }
+
+    /// Starts one on these servers, and waits until it is ready.
+    pub(crate) fn start_on(servers: Servers, name: &str, workers: usize) -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("thermae-e2e-").tempdir()?;
+        let prefix = format!("{name}-{}", uuid::Uuid::new_v4().simple());
+        let mut processes = vec![Process::scheduler(&servers, dir.path(), &prefix)?];
+        for n in 0..workers {
+            processes.push(Process::worker(&servers, dir.path(), &prefix, n)?);
+        }
+        processes.iter_mut().try_for_each(Process::await_ready)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let acme = runtime.block_on(thermae::Fleet::connect(&servers.acme, None, Duration::from_secs(30)))?;
+        Ok(Self { servers, runtime, acme, processes: Mutex::new(processes), prefix, dir })
+    }
+
+    /// Starts another worker.
+    pub(crate) fn add_worker(&self) -> Result<()> {
+        let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut worker = Process::worker(&self.servers, self.dir.path(), &self.prefix, processes.len())?;
+        worker.await_ready()?;
+        processes.push(worker);
+        Ok(())
+    }
+
+    /// Ends one process as a crash would; gives its name.
+    pub(crate) fn kill(&self, kind: &str) -> Result<String> {
+        let mut process = self.take(kind)?;
+        process.child.kill()?;
+        process.child.wait()?;
+        Ok(process.name.clone())
+    }
+
+    /// Asks one process to drain, and waits for its end.
+    pub(crate) fn drain(&self, kind: &str) -> Result<()> {
+        self.take(kind)?.drain()
+    }
+
+    /// What keeps this fleet's keys in Redis apart.
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    fn take(&self, kind: &str) -> Result<Process> {
+        let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = processes.iter().position(|p| p.name.starts_with(kind)).with_context(|| format!("no {kind} runs"))?;
+        Ok(processes.remove(at))
+    }
+
+    /// Every process's kind (`scheduler`, `worker`) and address.
+    pub(crate) fn addresses(&self) -> Vec<(String, String)> {
+        let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        let kind = |name: &str| name.split('-').next().unwrap_or_default().to_owned();
+        processes.iter().map(|process| (kind(&process.name), process.http.clone())).collect()
+    }
+
+    /// What the processes logged.
+    pub(crate) fn logs(&self) -> String {
+        let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        processes.iter().map(|p| format!("--- {}\n{}\n", p.name, tail(&p.log))).collect()
+    }
+
+    /// A failed test's error, with the end of the processes' logs.
+    pub(crate) fn check(&self, result: Result<()>) -> Result<(), libtest_mimic::Failed> {
+        result.map_err(|error| format!("{error:?}\n{}", self.logs()).into())
+    }
+}
+
+/// One process of the fleet.
+pub(crate) struct Process {
+    /// `scheduler` or `worker-<n>`.
+    pub(crate) name: String,
+    child: Child,
+    http: String,
+    log: PathBuf,
+}
+
+impl Process {
+    /// A scheduler on these servers.
+    pub(crate) fn scheduler(servers: &Servers, dir: &Path, prefix: &str) -> Result<Self> {
+        Self::spawn("thermae-scheduler", "scheduler".to_owned(), servers, dir, prefix, "")
+    }
+
+    /// A worker with Docker containers on these servers.
+    pub(crate) fn worker(servers: &Servers, dir: &Path, prefix: &str, n: usize) -> Result<Self> {
+        let name = format!("worker-{n}");
+        let config = format!(
+            "name = {name:?}\nfleet = {prefix:?}\n[docker]\nsocket = {:?}\n[pools.default]\nbackend = \"docker\"\nimage = {:?}\nslots = 2\nwarm = 2\n",
+            servers.docker, servers.image
+        );
+        Self::spawn("thermae-worker", name, servers, dir, prefix, &config)
+    }
+
+    fn spawn(program: &str, name: String, servers: &Servers, dir: &Path, prefix: &str, more: &str) -> Result<Self> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let http = format!("127.0.0.1:{port}");
+        let config = dir.join(format!("{name}.toml"));
+        let common = format!(
+            "amqp = {:?}\nredis = {:?}\nredis_prefix = {prefix:?}\nlisten = {http:?}\n",
+            servers.amqp, servers.redis
+        );
+        std::fs::write(&config, common + more)?;
+        let log = dir.join(format!("{name}.log"));
+        let out = File::create(&log)?;
+        let child = Command::new(binary(program)?)
+            .arg("--config")
+            .arg(&config)
+            .envs(servers.otlp.iter().map(|endpoint| ("THERMAE_OTLP_ENDPOINT", endpoint)))
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(out)
+            .spawn()?;
+        Ok(Self { name, child, http, log })
+    }
+
+    /// Waits until it says that it is ready.
+    pub(crate) fn await_ready(&mut self) -> Result<()> {
+        let begun = Instant::now();
+        while get(&self.http, "/readyz").ok().is_none_or(|(status, _)| status != 200) {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("{} ended with {status}:\n{}", self.name, tail(&self.log));
+            }
+            ensure!(begun.elapsed() < READY, "{} was not ready within {READY:?}:\n{}", self.name, tail(&self.log));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    /// Whether it says that it is ready, and in which words.
+    pub(crate) fn readiness(&self) -> Result<(u16, String)> {
+        get(&self.http, "/readyz")
+    }
+
+    /// What it logged.
+    pub(crate) fn logged(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Asks it to drain, and waits for its end.
+    pub(crate) fn drain(&mut self) -> Result<()> {
+        if self.child.try_wait()?.is_none() {
+            let pid = rustix::process::Pid::from_child(&self.child);
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        }
+        let status = self.child.wait()?;
+        ensure!(status.success(), "{} drained with {status}:\n{}", self.name, tail(&self.log));
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Err(error) = self.drain() {
+            eprintln!("{error:#}");
+        }
+    }
+}
+
+/// One GET over HTTP/1.0: status and body.
+pub(crate) fn get(address: &str, path: &str) -> Result<(u16, String)> {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
+    let status = head.split(' ').nth(1).context("no HTTP status")?.parse()?;
+    Ok((status, body.to_owned()))
+}
+
+fn tail(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(25)..].join("\n")
+}

@@ -1,0 +1,180 @@
+//! What a client does every day, on the real fleet.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use thermae_client::ToolHandler;
+use thermae_schemas::{
+    ErrorCode, EventBody, Job, JobId, Outcome, SessionName, SessionRequest, Status, Stream, ToolSpec,
+};
+
+use crate::Test;
+use crate::fleet::Fleet;
+
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    ("jobs::a_program_prints_in_a_fresh_sandbox", prints),
+    ("jobs::an_exception_is_an_answer", raises),
+    ("jobs::tool_calls_are_answered_at_once_when_gathered", tools),
+    ("jobs::a_session_keeps_its_variables_and_others_see_none", sessions),
+    ("jobs::output_streams_while_the_code_runs", streams),
+    ("jobs::a_running_job_is_cancelled", cancels),
+    ("jobs::limits_hold", limits),
+    ("jobs::the_same_job_twice_runs_once", same_job_twice),
+];
+
+/// Submits a job and waits for its outcome.
+pub(crate) fn run(fleet: &Fleet, job: Job) -> Result<Outcome> {
+    run_with(fleet, job, None)
+}
+
+fn run_with(fleet: &Fleet, job: Job, tools: Option<Arc<dyn ToolHandler>>) -> Result<Outcome> {
+    fleet.runtime.block_on(async {
+        let handle = fleet.acme.client().submit(job, tools).await?;
+        Ok(tokio::time::timeout(Duration::from_secs(60), handle.result()).await??)
+    })
+}
+
+fn prints(fleet: &Fleet) -> Result<()> {
+    for _ in 0..4 {
+        let job = Job::python("import os\nprint(1 + 1, os.path.exists('/tmp/mark'))\nopen('/tmp/mark', 'w').close()");
+        let outcome = run(fleet, job)?;
+        ensure!((outcome.status, outcome.stdout.as_str()) == (Status::Succeeded, "2 False\n"), "{outcome:?}");
+    }
+    Ok(())
+}
+
+fn raises(fleet: &Fleet) -> Result<()> {
+    let outcome = run(fleet, Job::python("def f():\n    raise ValueError('no\\n  such')\nprint('before')\nf()\n"))?;
+    let Some(error) = &outcome.error else { anyhow::bail!("{outcome:?}") };
+    ensure!(outcome.status == Status::Failed && error.code == ErrorCode::CodeRaised, "{outcome:?}");
+    ensure!(error.exception.as_deref() == Some("ValueError") && outcome.stdout == "before\n", "{outcome:?}");
+    let traceback = error.traceback.as_deref().unwrap_or_default();
+    ensure!(traceback.contains("line 2, in f") && traceback.contains("raise ValueError"), "{traceback}");
+    Ok(())
+}
+
+/// A tool that answers only when three calls wait for it: calls that come one by one would never end.
+struct Together(tokio::sync::Barrier);
+
+#[async_trait]
+impl ToolHandler for Together {
+    async fn call(&self, _: &JobId, _: &str, arguments: Value) -> Result<Value, String> {
+        self.0.wait().await;
+        Ok(json!({ "twice": arguments["n"].as_i64().unwrap_or_default() * 2, "text": "a\nb" }))
+    }
+}
+
+fn tools(fleet: &Fleet) -> Result<()> {
+    let code = "import asyncio\nresults = await asyncio.gather(*(double(n=i) for i in range(3)))\nprint([r['twice'] for r in results], repr(results[0]['text']))";
+    let tool = ToolSpec {
+        name: "double".into(),
+        description: String::new(),
+        input_schema: None,
+        max_calls: Some(3),
+        raw: false,
+    };
+    let job = Job { tools: vec![tool], ..Job::python(code) };
+    let outcome = run_with(fleet, job, Some(Arc::new(Together(tokio::sync::Barrier::new(3)))))?;
+    ensure!(outcome.stdout == "[0, 2, 4] 'a\\nb'\n" && outcome.usage.tool_calls == 3, "{outcome:?}");
+    Ok(())
+}
+
+fn session(name: &str, code: &str) -> Result<Job> {
+    let session = SessionRequest { id: SessionName::new(name)?, if_gone: Default::default() };
+    Ok(Job { session: Some(session), ..Job::python(code) })
+}
+
+fn sessions(fleet: &Fleet) -> Result<()> {
+    let name = format!("s-{}", uuid::Uuid::new_v4());
+    let first = run(fleet, session(&name, "x = 41\nimport sys\nsys.exit(0)")?)?;
+    ensure!(first.session.as_ref().is_some_and(|s| s.fresh && s.alive), "{first:?}");
+    let next = run(fleet, session(&name, "x += 1\nprint(x)")?)?;
+    ensure!(next.stdout == "42\n" && next.session.as_ref().is_some_and(|s| !s.fresh), "{next:?}");
+    let other = run(fleet, session(&format!("{name}-b"), "print('x' in globals())")?)?;
+    ensure!(other.stdout == "False\n", "{other:?}");
+    Ok(())
+}
+
+fn streams(fleet: &Fleet) -> Result<()> {
+    // The second line is printed only after the client has answered a call that it makes when it has seen the first.
+    struct Seen(tokio::sync::Notify);
+    #[async_trait]
+    impl ToolHandler for Seen {
+        async fn call(&self, _: &JobId, _: &str, _: Value) -> Result<Value, String> {
+            self.0.notified().await;
+            Ok(Value::Null)
+        }
+    }
+    let seen = Arc::new(Seen(tokio::sync::Notify::new()));
+    let tool =
+        ToolSpec { name: "seen".into(), description: String::new(), input_schema: None, max_calls: None, raw: false };
+    let job = Job {
+        tools: vec![tool],
+        stream: vec![Stream::Output, Stream::Lifecycle],
+        ..Job::python("print('first', flush=True)\nawait seen()\nprint('second')")
+    };
+    fleet.runtime.block_on(async {
+        let handler: Arc<dyn ToolHandler> = seen.clone();
+        let mut handle = fleet.acme.client().submit(job, Some(handler)).await?;
+        let (mut events, mut text, mut kinds) = (handle.events(), String::new(), Vec::new());
+        while let Some(event) = tokio::time::timeout(Duration::from_secs(60), events.next()).await? {
+            match event.body {
+                EventBody::Accepted {} => kinds.push("accepted"),
+                EventBody::Started { .. } => kinds.push("started"),
+                EventBody::Stdout { text: more, .. } => {
+                    text += &more;
+                    seen.0.notify_one();
+                }
+                EventBody::Result(outcome) => {
+                    ensure!(outcome.stdout == "first\nsecond\n" && text == outcome.stdout, "{text:?} {outcome:?}");
+                    ensure!(kinds.contains(&"started"), "{kinds:?}");
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        anyhow::bail!("the events ended without a result")
+    })
+}
+
+fn cancels(fleet: &Fleet) -> Result<()> {
+    let job = Job { stream: vec![Stream::Lifecycle], ..Job::python("import time\nwhile True: time.sleep(1)") };
+    let outcome = fleet.runtime.block_on(async {
+        let mut handle = fleet.acme.client().submit(job, None).await?;
+        let mut events = handle.events();
+        while !matches!(events.next().await.map(|event| event.body), Some(EventBody::Started { .. }) | None) {}
+        handle.cancel().await?;
+        anyhow::Ok(tokio::time::timeout(Duration::from_secs(30), handle.result()).await??)
+    })?;
+    ensure!(outcome.status == Status::Cancelled, "{outcome:?}");
+    Ok(())
+}
+
+fn limits(fleet: &Fleet) -> Result<()> {
+    let mut slow = Job::python("while True: pass");
+    slow.limits.wall_ms = Some(500);
+    let outcome = run(fleet, slow)?;
+    ensure!(outcome.status == Status::TimedOut, "{outcome:?}");
+    let hog = run(fleet, Job::python("x = []\nwhile True: x.append(bytearray(1 << 24))"))?;
+    ensure!(hog.status == Status::OutOfMemory, "{hog:?}");
+    let flood = run(fleet, Job::python("while True: print('x' * 100000)"))?;
+    ensure!(flood.status == Status::OutputLimit, "{}", flood.status.as_str());
+    let mut greedy = Job::python("print(1)");
+    greedy.limits.memory_bytes = Some(1 << 40);
+    let refused = run(fleet, greedy)?;
+    ensure!(refused.error.as_ref().is_some_and(|e| e.code == ErrorCode::LimitTooHigh), "{refused:?}");
+    let after = run(fleet, Job::python("print('well')"))?;
+    ensure!(after.stdout == "well\n", "{after:?}");
+    Ok(())
+}
+
+fn same_job_twice(fleet: &Fleet) -> Result<()> {
+    let job = Job::python("import time\nprint(time.time_ns())");
+    let first = run(fleet, job.clone())?;
+    let second = run(fleet, job)?;
+    ensure!(first.status == Status::Succeeded && first == second, "{first:?}\n{second:?}");
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! End to end: the real binaries on a real RabbitMQ, Redis and Docker, which `cargo xtask test` starts and names in the environment.
+//!
+//! Tests of one fleet share it and run one after the other; those that stop or starve a server have a second set of servers.
+//! The harness is libtest's look-alike, because a fleet must be ended when the last test has, and libtest has no such place.
+
+mod bad_input;
+mod batch;
+mod dashboards;
+mod fleet;
+mod jobs;
+mod outages;
+mod prometheus;
+mod promise;
+mod servers;
+mod trace;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Trial};
+
+use crate::fleet::Fleet;
+use crate::servers::OwnServers;
+
+/// A test on the fleet that all share.
+type Test = fn(&Fleet) -> anyhow::Result<()>;
+/// A test that brings its own fleet, on servers that it may break.
+type HarmTest = fn(&OwnServers) -> anyhow::Result<()>;
+
+fn main() -> ExitCode {
+    let mut args = Arguments::from_args();
+    // They share two cores and one fleet, and some kill workers.
+    args.test_threads = Some(1);
+    let fleet = Arc::new(std::sync::OnceLock::new());
+    let shared: Vec<(&'static str, Test)> = [jobs::TESTS, bad_input::TESTS, batch::TESTS, dashboards::TESTS].concat();
+    let mut trials: Vec<Trial> = shared
+        .into_iter()
+        .map(|(name, test)| {
+            let fleet = Arc::clone(&fleet);
+            Trial::test(name, move || {
+                let fleet = fleet.get_or_init(|| Fleet::start("shared", 2).map_err(|error| format!("{error:#}")));
+                let fleet = fleet.as_ref().map_err(|error| format!("the fleet did not start: {error}"))?;
+                fleet.check(test(fleet))
+            })
+        })
+        .collect();
+    let own = Arc::new(std::sync::OnceLock::new());
+    trials.extend([promise::TESTS, outages::TESTS, trace::TESTS].concat().into_iter().map(|(name, test)| {
+        let own = Arc::clone(&own);
+        Trial::test(name, move || {
+            let own = own.get_or_init(|| OwnServers::start("harm").map_err(|error| format!("{error:#}")));
+            let own = own.as_ref().map_err(|error| format!("the servers did not start: {error}"))?;
+            test(own).map_err(|error| format!("{error:#}").into())
+        })
+    }));
+    let conclusion = libtest_mimic::run(&args, trials);
+    // `exit_code` ends the process without running destructors.
+    drop(fleet);
+    drop(own);
+    conclusion.exit_code()
+}

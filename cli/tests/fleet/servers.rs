@@ -1,0 +1,99 @@
+//! Where the servers are, by the environment that `cargo xtask test` sets; and sets of servers that a test may break.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+/// Addresses of one set of servers.
+#[derive(Debug, Clone)]
+pub(crate) struct Servers {
+    /// AMQP URL of the fleet's own user.
+    pub(crate) amqp: String,
+    /// AMQP URL of the tenant `acme`.
+    pub(crate) acme: String,
+    /// AMQP URL of the tenant `globex`.
+    pub(crate) globex: String,
+    /// Redis URL.
+    pub(crate) redis: String,
+    /// Docker's socket.
+    pub(crate) docker: String,
+    /// Image of the sandboxes.
+    pub(crate) image: String,
+    /// Where the fleet's processes send their traces, if anywhere.
+    pub(crate) otlp: Option<String>,
+}
+
+fn var(name: &str) -> Result<String> {
+    std::env::var(name).with_context(|| format!("{name} is not set: run these tests with `cargo xtask test`"))
+}
+
+impl Servers {
+    /// Those that the test run shares.
+    pub(crate) fn shared() -> Result<Self> {
+        Ok(Self {
+            amqp: var("THERMAE_TEST_AMQP")?,
+            acme: var("THERMAE_TEST_AMQP_TENANT")?,
+            globex: var("THERMAE_TEST_AMQP_OTHER")?,
+            redis: var("THERMAE_TEST_REDIS")?,
+            docker: var("THERMAE_TEST_DOCKER")?,
+            image: var("THERMAE_TEST_IMAGE")?,
+            otlp: None,
+        })
+    }
+}
+
+/// RabbitMQ and Redis of one test's own, beside the shared Docker. Ended when dropped.
+pub(crate) struct OwnServers {
+    name: String,
+    /// Where they are.
+    pub(crate) servers: Servers,
+}
+
+impl OwnServers {
+    /// Starts them.
+    pub(crate) fn start(name: &str) -> Result<Self> {
+        let mut own = Self { name: name.to_owned(), servers: Servers::shared()? };
+        let lines = xtask(&["test-up", "--set", name, "--only", "rabbitmq,redis", "--print-env"])?;
+        for line in lines.lines() {
+            let Some((key, value)) = line.strip_prefix("export ").and_then(|pair| pair.split_once('=')) else {
+                continue;
+            };
+            let value = value.trim_matches('\'').to_owned();
+            match key {
+                "THERMAE_TEST_AMQP" => own.servers.amqp = value,
+                "THERMAE_TEST_AMQP_TENANT" => own.servers.acme = value,
+                "THERMAE_TEST_AMQP_OTHER" => own.servers.globex = value,
+                "THERMAE_TEST_REDIS" => own.servers.redis = value,
+                _ => {}
+            }
+        }
+        Ok(own)
+    }
+
+    /// Stops, kills or starts one server; `start` gives it its old port and data.
+    pub(crate) fn ctl(&self, server: &str, action: &str) -> Result<()> {
+        xtask(&["test-ctl", "--set", &self.name, server, action]).map(drop)
+    }
+}
+
+impl Drop for OwnServers {
+    fn drop(&mut self) {
+        if let Err(error) = xtask(&["test-down", "--set", &self.name]) {
+            eprintln!("{error:#}");
+        }
+    }
+}
+
+fn xtask(args: &[&str]) -> Result<String> {
+    let output = Command::new(var("THERMAE_TEST_XTASK")?).arg("services").args(args).output()?;
+    ensure!(output.status.success(), "xtask services {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Where a binary of this build is.
+pub(crate) fn binary(name: &str) -> Result<PathBuf> {
+    let file = PathBuf::from(var("THERMAE_TEST_BIN")?).join(name);
+    ensure!(file.is_file(), "{} is not built: run these tests with `cargo xtask test`", file.display());
+    Ok(file)
+}
