@@ -155,6 +155,6 @@ fn credentials(fleet: &Fleet) -> Result<()> {
         .output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.code() == Some(3), "{}: {said}", output.status);
-    ensure!(said.contains("credentials") && !said.contains("wrong@"), "{said}");
+    ensure!(said.contains("check user and password") && !said.contains("wrong@"), "{said}");
     Ok(())
 }

@@ -99,6 +99,7 @@ impl Memory {
         if let Some(entry) = self.jobs.get_mut(job) {
             entry.expires = expires;
             entry.credit_ttl = millis(admit.credit_ttl);
+            entry.pool = Some(admit.pool.clone());
             entry.session = admit.session.as_ref().map(|session| session.session.clone());
         }
         if let Some(name) = &admit.idempotency_key {
@@ -166,7 +167,9 @@ impl Memory {
             record::settle(slot, &settle.outcome, settle.reply_key.as_deref())
         });
         if answer == Settle::Won {
-            self.give_credit(settle.pool.as_ref(), &settle.job);
+            // Who cancels a job does not know its pool.
+            let admitted = self.jobs.get(&settle.job).and_then(|entry| entry.pool.clone());
+            self.give_credit(settle.pool.as_ref().or(admitted.as_ref()), &settle.job);
             self.release_creation(&settle.job);
         }
         answer

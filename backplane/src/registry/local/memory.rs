@@ -15,6 +15,8 @@ pub(super) struct Entry {
     pub(super) record: Option<Record>,
     /// How long it holds credit when it is handed out (again) and has not started.
     pub(super) credit_ttl: Millis,
+    /// The pool whose credit it holds.
+    pub(super) pool: Option<PoolName>,
     /// The session it runs in.
     pub(super) session: Option<SessionName>,
     pub(super) expires: Millis,

@@ -162,6 +162,7 @@ suite! {
     an_abandoned_attempt_is_decided_at_once,
     a_superseded_attempt_does_not_count,
     a_job_that_has_not_started_can_be_ended,
+    a_cancel_that_knows_no_pool_gives_the_credit_back,
     a_record_that_is_missing_starts_only_from_a_sole_copy,
     a_doubtful_record_starts_only_from_a_sole_copy,
     credit_is_taken_and_given_back,

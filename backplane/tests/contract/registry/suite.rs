@@ -132,6 +132,15 @@ pub async fn a_job_that_has_not_started_can_be_ended(registry: SharedRegistry) {
     assert_eq!(registry.settle(&settle("b", "cancelled")).await.unwrap(), started);
 }
 
+pub async fn a_cancel_that_knows_no_pool_gives_the_credit_back(registry: SharedRegistry) {
+    registry.admit(&admit("a")).await.unwrap();
+    assert_eq!(registry.credit_used(&pool()).await.unwrap(), 1);
+    let mut cancel = settle("a", "cancelled");
+    cancel.pool = None;
+    assert_eq!(registry.settle(&cancel).await.unwrap(), Settle::Won);
+    assert_eq!(registry.credit_used(&pool()).await.unwrap(), 0);
+}
+
 pub async fn a_record_that_is_missing_starts_only_from_a_sole_copy(registry: SharedRegistry) {
     let epoch = registry.epoch().await.unwrap();
     let mut copy = start("a", claim(1, "w", "n"), &epoch);

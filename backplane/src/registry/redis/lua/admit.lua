@@ -57,7 +57,7 @@ else
   local submitted = optional(ARGV[15])
   if submitted and tonumber(submitted) < tonumber(began) then redis.call('HSET', key, 'd', '1') end
 end
-redis.call('HSET', key, 't', ARGV[16])
+redis.call('HSET', key, 't', ARGV[16], 'p', pool)
 if session then redis.call('HSET', key, 'v', session) else redis.call('HDEL', key, 'v') end
 keep(key, ARGV[17])
 if place then

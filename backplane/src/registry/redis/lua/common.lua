@@ -30,7 +30,7 @@ end
 
 -- The record: s(tate: A, S or T), a(ttempt), m(ax attempts), r(eply key), c(orrelation id), d(oubtful), and the
 -- e(poch) it was written in; of a started one o(wner), n(once), l(ease until); of an ended one x, the outcome;
--- beside it t, for how long it holds credit unstarted, and v, its session. nil: there is none.
+-- beside it p, its pool, t, for how long it holds credit there unstarted, and v, its session. nil: there is none.
 local function load(key)
   local s, a, m, d, e, o, n, l = unpack(redis.call('HMGET', key, 's', 'a', 'm', 'd', 'e', 'o', 'n', 'l'))
   if not s then return nil end

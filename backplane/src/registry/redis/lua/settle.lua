@@ -15,7 +15,8 @@ if not is_repeat then
   set_terminal(key, ARGV[5])
   keep(key, ARGV[7])
 end
-give_credit(optional(ARGV[4]), tenant, job)
+-- Who cancels a job does not know its pool.
+give_credit(optional(ARGV[4]) or redis.call('HGET', key, 'p') or nil, tenant, job)
 
 -- A session that this job was to make may be made by the next one.
 local session = redis.call('HGET', key, 'v')
