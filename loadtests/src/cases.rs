@@ -25,7 +25,7 @@ pub enum Case {
 }
 
 const PANDAS: &str = "import pandas as pd\nframe = pd.DataFrame({'a': range(100), 'b': range(100)})\nprint(int((frame.a * frame.b).sum()))\n";
-const TOOLS10: &str = "total = 0\nfor i in range(10):\n    total += await add(a=total, b=i)\nprint(total)\n";
+const TOOLS10: &str = "total = 0\nfor i in range(10):\n    total = await add(a=total, b=i)\nprint(total)\n";
 /// Round trips of one [`Case::ToolCall`] job.
 const CALLS: u32 = 100;
 
