@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn sockets_fit_wherever_the_workspace_is() {
-        let short = Path::new("/work/main/target/services/test");
+        let short = Path::new("/home/user/thermae/target/services/test");
         assert!(exec_root(short).starts_with(short));
         let long = PathBuf::from("/").join("x".repeat(200)).join("target/services/test");
         assert!(exec_root(&long).starts_with("/run"));
