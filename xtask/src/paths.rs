@@ -21,6 +21,14 @@ pub(crate) fn release() -> PathBuf {
     target().join("release")
 }
 
+/// This program's file. A build of the whole workspace may have put a new one in its place while this one runs, which the
+/// kernel then calls deleted.
+pub(crate) fn this_program() -> Option<PathBuf> {
+    let file = std::env::current_exe().ok()?;
+    let text = file.to_str()?;
+    Some(PathBuf::from(text.strip_suffix(" (deleted)").unwrap_or(text))).filter(|file| file.is_file())
+}
+
 /// The folder of one named set of test services. It is the workspace's own, so that all who work in one tree find it.
 pub(crate) fn services(set: &str) -> PathBuf {
     root().join("target/services").join(set)

@@ -19,14 +19,19 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::process;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static ADOPTS: AtomicBool = AtomicBool::new(false);
 
 /// After a step's own process has ended, how long its output is still read: something it left may hold the pipe.
 const DRAIN: Duration = Duration::from_secs(2);
+
+/// How often adopted processes that have ended are reaped while a step runs.
+const REAP_EVERY: Duration = Duration::from_millis(100);
 
 /// Makes this process the parent of every orphan among its descendants, so that whatever a test leaves behind is found,
 /// and turns SIGINT, SIGTERM and SIGHUP into a flag, so that everything is stopped in order.
 pub(crate) fn begin() -> Result<()> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).context("become a subreaper")?;
+    ADOPTS.store(true, Ordering::SeqCst);
     std::thread::Builder::new().name("signals".to_owned()).spawn(|| {
         let listened = tokio::runtime::Builder::new_current_thread().enable_all().build().and_then(|runtime| {
             runtime.block_on(async {
@@ -103,7 +108,12 @@ pub(crate) fn run(
     let end = Instant::now() + limit;
     let mut stopped: Option<String> = None;
     let mut ended: Option<(ExitStatus, Instant)> = None;
+    let mut reaped = Instant::now();
     loop {
+        if reaped.elapsed() > REAP_EVERY {
+            reap_adopted(child.id());
+            reaped = Instant::now();
+        }
         match lines.recv_timeout(Duration::from_millis(50)) {
             Ok(line) => {
                 file.write_all(line.as_bytes())?;
@@ -140,6 +150,23 @@ pub(crate) fn run(
         _ => None,
     };
     Ok(Finished { failure, log: log.to_path_buf() })
+}
+
+/// Whoever adopts orphans must bury them: tests wait for processes to be gone, and a zombie is not.
+///
+/// Only the step's own process is waited for elsewhere. (Servers are children as well, and are watched by their state alone.)
+fn reap_adopted(step: u32) {
+    if !ADOPTS.load(Ordering::SeqCst) {
+        return;
+    }
+    let me = std::process::id();
+    let dead = |pid: &i32| {
+        let ours = |stat: process::Stat| stat.state == 'Z' && u32::try_from(stat.parent) == Ok(me);
+        u32::try_from(*pid) != Ok(step) && process::stat(*pid).is_some_and(ours)
+    };
+    for pid in process::pids().into_iter().filter(dead).filter_map(Pid::from_raw) {
+        let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
+    }
 }
 
 /// Ends a step's process group, and after a grace every descendant of it.
@@ -195,17 +222,12 @@ mod tests {
     fn a_daemon_that_holds_the_pipe_does_not_hold_the_step() {
         let log = log("daemon");
         let begun = Instant::now();
+        let mut daemon = None;
         let done = run(shell("sleep 60 & echo $!"), &log, Duration::from_secs(100), |line| {
-            let pid: i32 = line.parse().unwrap();
-            // Ended later than the step, by this test.
-            std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_secs(4));
-                if let Some(id) = process::ProcId::of(pid) {
-                    id.kill();
-                }
-            });
+            daemon = process::ProcId::of(line.parse().unwrap());
         })
         .unwrap();
+        daemon.unwrap().kill();
         assert!(done.failure.is_none());
         assert!(begun.elapsed() < Duration::from_secs(30));
         std::fs::remove_file(log).unwrap();

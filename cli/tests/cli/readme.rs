@@ -21,7 +21,7 @@ fn blocks(text: &str) -> Vec<String> {
         let Some(fence) = line.strip_prefix("```") else { continue };
         let block: Vec<&str> = lines.by_ref().take_while(|line| !line.starts_with("```")).collect();
         let block = block.join("\n");
-        if fence == "sh" && !block.contains(":5672") {
+        if fence == "sh" && !block.contains(":5672") && !block.contains("docker compose") {
             blocks.push(block);
         }
     }
@@ -35,8 +35,8 @@ fn the_commands_that_need_no_fleet_work() {
     assert!(blocks.len() >= 4, "{blocks:?}");
     for block in blocks {
         let script = block
-            .replace("cargo run --release --", env!("CARGO_BIN_EXE_thermae"))
             .replace("target/release/thermae", env!("CARGO_BIN_EXE_thermae"))
+            .replace("cargo run --release --", env!("CARGO_BIN_EXE_thermae"))
             .replace(" target/", &format!(" {}/", dir.path().display()));
         let mut command = Command::new("bash");
         command.args(["-euo", "pipefail", "-c", &script]).current_dir(root()).env_remove("THERMAE_AMQP");

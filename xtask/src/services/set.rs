@@ -150,7 +150,7 @@ impl Set {
         if let Some(program) = paths::find_program("prometheus") {
             pairs.push(("THERMAE_TEST_PROMETHEUS", program.display().to_string()));
         }
-        if let Ok(me) = std::env::current_exe() {
+        if let Some(me) = paths::this_program() {
             pairs.push(("THERMAE_TEST_XTASK", me.display().to_string()));
         }
         if let Some(name) = self.dir.file_name() {
