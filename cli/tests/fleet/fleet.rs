@@ -63,6 +63,7 @@ impl Fleet {
         let mut process = self.take(kind)?;
         process.child.kill()?;
         process.child.wait()?;
+        process.killed = true;
         Ok(process.name.clone())
     }
 
@@ -106,6 +107,7 @@ pub(crate) struct Process {
     /// `scheduler` or `worker-<n>`.
     pub(crate) name: String,
     child: Child,
+    killed: bool,
     http: String,
     log: PathBuf,
 }
@@ -145,7 +147,7 @@ impl Process {
             .stdout(out.try_clone()?)
             .stderr(out)
             .spawn()?;
-        Ok(Self { name, child, http, log })
+        Ok(Self { name, child, killed: false, http, log })
     }
 
     /// Waits until it says that it is ready.
@@ -185,7 +187,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if let Err(error) = self.drain() {
+        if !self.killed
+            && let Err(error) = self.drain()
+        {
             eprintln!("{error:#}");
         }
     }
