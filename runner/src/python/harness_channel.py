@@ -202,24 +202,27 @@ class Channel:
         number = self.call(name, arguments, lambda ok, value: answer.append((ok, value)))
         try:
             while not answer:
-                with self.turn:
-                    if answer:
-                        break
-                    if self.reading:
-                        self.turn.wait()
-                        continue
-                    self.reading = True
+                mine = False
                 try:
+                    with self.turn:
+                        if answer:
+                            break
+                        if self.reading:
+                            self.turn.wait()
+                            continue
+                        # In this order: an interrupt may come between any two steps, and nobody reads while `reading` is left set.
+                        mine = self.reading = True
                     poll.poll()
                 finally:
-                    main = self.interrupts.hold()
-                    try:
-                        with self.turn:
-                            self.reading = False
-                            self.receive()
-                    finally:
-                        if main:
-                            self.interrupts.release()
+                    if mine:
+                        main = self.interrupts.hold()
+                        try:
+                            with self.turn:
+                                self.reading = False
+                                self.receive()
+                        finally:
+                            if main:
+                                self.interrupts.release()
         finally:
             self.waiting.pop(number, None)
         if answer[0][1] is GONE:
@@ -230,6 +233,8 @@ class Channel:
         """Calls count from 1 again; `names` may be called."""
         self.calls = 0
         self.names = names
+        # An interrupt may have kept the last run's reader from saying that it is gone; a second reader does no harm.
+        self.reading = False
         self.open = True
 
     def end_run(self):

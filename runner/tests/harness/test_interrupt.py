@@ -89,6 +89,21 @@ class Interrupts(Case):
         outcome = session.run("print(await a())", tools=[tool("a")], answer=lambda p, c: reply(p, c, "whole"), session=True)
         self.assertEqual(outcome.out, "whole\n")
 
+    def test_at_every_step_of_a_blocking_call(self):
+        """A reader that was interrupted between its steps must not keep the next run's results from being read."""
+
+        def answer(process, call):
+            reply(process, call, None)
+            if call["call"] == stop:
+                process.interrupt()
+
+        session = self.session()
+        for stop in range(1, 150):
+            code = "while True:\n    a.sync()"
+            self.assertEqual(session.run(code, tools=[tool("a")], answer=answer, session=True).how, "interrupted")
+            again = session.run("print(await a())", tools=[tool("a")], answer=lambda p, c: reply(p, c, stop), session=True)
+            self.assertEqual(again.out, "%d\n" % stop)
+
     def test_a_session_stays_and_answers_the_next_job_only(self):
         session = self.session()
         code = "x = 5\nprint('late', end='')\n" + READY + "while True: pass"
