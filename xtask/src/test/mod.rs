@@ -10,14 +10,16 @@ mod tally;
 mod watchdog;
 
 use std::{
+    fs::{File, TryLockError},
     process::ExitCode,
     time::{Duration, Instant},
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 
 use crate::{
     images::{self, engine::Engine},
+    paths,
     services::{self, Service, set::Set},
     supervise,
 };
@@ -33,6 +35,7 @@ const SET: &str = "test";
 /// Runs all steps, or those that were named.
 pub(crate) fn run(only: &[Step], filter: &[String]) -> Result<ExitCode> {
     let begun = Instant::now();
+    let _alone = alone()?;
     supervise::begin()?;
     // What an earlier run left, if it was killed before it could stop its servers.
     Set::open(SET)?.stop()?;
@@ -51,6 +54,21 @@ pub(crate) fn run(only: &[Step], filter: &[String]) -> Result<ExitCode> {
     println!("took {} s", begun.elapsed().as_secs());
     tally.print();
     Ok(if tally.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// One run at a time in one tree: a second one would take the first one's servers for leftovers. The lock goes with the
+/// process, however it ends.
+fn alone() -> Result<File> {
+    let path = paths::services(SET).join("lock");
+    std::fs::create_dir_all(paths::services(SET))?;
+    let file = File::create(&path).with_context(|| format!("create {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            bail!("another `cargo xtask test` runs in this tree; wait for it, or use a clone of your own")
+        }
+        Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("lock {}", path.display())),
+    }
 }
 
 /// A set that is stopped whatever happens, a panic included.
