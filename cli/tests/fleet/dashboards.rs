@@ -27,6 +27,8 @@ const QUIET: &[&str] = &[
     "thermae_scheduler_forged_total",
     "thermae_scheduler_drained_total",
     "thermae_scheduler_in_flight",
+    // Only a race makes one: the scheduler hands out when it knows of credit, and that may be gone when it asks.
+    "thermae_scheduler_returned_total",
     "thermae_worker_container_creation_failures_total",
     "thermae_worker_containers_quarantined_total",
     "thermae_worker_leases_lost_total",
