@@ -169,11 +169,17 @@ pub(crate) fn drain_signals(fd: BorrowedFd<'_>) -> bool {
 
 /// Gives every signal its default action and an empty mask, as a program expects them after an `exec`.
 pub(crate) fn default_signals() {
-    // SAFETY: SIG_DFL installs no code; the set is initialised before use.
+    for signal in 1..32 {
+        // SAFETY: SIG_DFL installs no code.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    unblock_signals();
+}
+
+/// Empties this thread's signal mask.
+pub(crate) fn unblock_signals() {
+    // SAFETY: the set is initialised before use.
     unsafe {
-        for signal in 1..32 {
-            libc::signal(signal, libc::SIG_DFL);
-        }
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());

@@ -15,6 +15,7 @@ mod view;
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use rustix::process::Pid;
@@ -48,6 +49,8 @@ pub(crate) struct Outer {
 pub(crate) fn enter(spec: &Spec, inside: impl FnOnce(Outer) -> i32) -> Result<i32> {
     let privileged = rustix::process::geteuid().is_root() && has_sys_admin();
     let mut warnings = Vec::new();
+    // From here on a SIGTERM waits until there is somebody to clean up.
+    let signals = sys::signal_fd(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT]).step("signalfd")?;
     let group = match cgroup::Group::make(spec) {
         Ok(group) => Some(group),
         Err(reason) => {
@@ -71,7 +74,8 @@ pub(crate) fn enter(spec: &Spec, inside: impl FnOnce(Outer) -> i32) -> Result<i3
             return Err(Error::Forbidden { step: "new namespaces".into(), source, advice: USERNS_ADVICE });
         }
         Ok(Fork::Child) => {
-            drop(ours);
+            drop((ours, signals));
+            sys::unblock_signals();
             let oom = group.as_ref().and_then(cgroup::Group::oom_counter);
             let bounded = group.as_ref().is_some_and(cgroup::Group::bounds_memory);
             std::mem::forget(group);
@@ -97,12 +101,11 @@ pub(crate) fn enter(spec: &Spec, inside: impl FnOnce(Outer) -> i32) -> Result<i3
         return Err(e);
     }
     ours.write_all(b"g").step("release the runner")?;
-    supervise(pid, group)
+    supervise(pid, &signals, group)
 }
 
 /// Waits for the runner's end and removes the group; hands a SIGTERM on.
-fn supervise(pid: i32, group: Option<cgroup::Group>) -> Result<i32> {
-    let signals = sys::signal_fd(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT]).step("signalfd")?;
+fn supervise(pid: i32, signals: &OwnedFd, group: Option<cgroup::Group>) -> Result<i32> {
     loop {
         if let Some(reaped) = sys::wait(pid, false).step("wait for the runner")? {
             drop(group);
@@ -111,9 +114,9 @@ fn supervise(pid: i32, group: Option<cgroup::Group>) -> Result<i32> {
                 sys::Status::Signaled(signal) => 128 + signal,
             });
         }
-        let mut fds = [rustix::event::PollFd::new(&signals, rustix::event::PollFlags::IN)];
+        let mut fds = [rustix::event::PollFd::new(signals, rustix::event::PollFlags::IN)];
         let _ = rustix::event::poll(&mut fds, None);
-        if sys::drain_signals(std::os::fd::AsFd::as_fd(&signals)) {
+        if sys::drain_signals(std::os::fd::AsFd::as_fd(signals)) {
             kill(pid);
         }
     }

@@ -59,7 +59,7 @@ impl Backend for Native {
         let python = spec.python.clone();
         let outer = serde_json::to_string(&spec).map_err(|e| Error::Unfit(e.to_string()))?;
         let listening = self.sockets.listen(identity.serial)?;
-        let mut child = Command::new(&self.command[0])
+        let child = Command::new(&self.command[0])
             .args(&self.command[1..])
             .arg("--connect")
             .arg(listening.socket())
@@ -73,11 +73,11 @@ impl Backend for Native {
             .stderr(Stdio::piped())
             // A terminal's Ctrl-C is for the worker, which drains.
             .process_group(0)
-            .kill_on_drop(true)
             .spawn()
             .map_err(Error::system(format!("starting the runner {}", self.command[0])))?;
+        let mut supervisor = Supervisor(child);
         let words = LastWords::default();
-        if let Some(stderr) = child.stderr.take() {
+        if let Some(stderr) = supervisor.0.stderr.take() {
             let (words, name) = (words.clone(), identity.name());
             self.tasks.spawn(async move {
                 let mut lines = BufReader::new(stderr).lines();
@@ -89,7 +89,7 @@ impl Backend for Native {
         }
         let accepted = tokio::select! {
             accepted = listening.accept(pool.create_within.0) => accepted,
-            status = child.wait() => {
+            status = supervisor.0.wait() => {
                 let status = status.map_or_else(|e| e.to_string(), |s| s.to_string());
                 // Its last line may still be on its way through the pipe.
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -97,7 +97,7 @@ impl Backend for Native {
             }
         };
         let (stream, dir) = accepted?;
-        let container = Process { name: identity.name(), child, _dir: dir };
+        let container = Process { name: identity.name(), supervisor, _dir: dir };
         Ok(Made { stream, container: Box::new(container), python })
     }
 
@@ -107,10 +107,10 @@ impl Backend for Native {
     }
 }
 
-/// A container made of namespaces: the supervisor process of it.
+/// A container made of namespaces.
 struct Process {
     name: String,
-    child: Child,
+    supervisor: Supervisor,
     _dir: OwnDir,
 }
 
@@ -121,13 +121,37 @@ impl Container for Process {
     }
 
     async fn destroy(&mut self) {
-        let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else { return };
-        // The supervisor kills the runner, and with it everything inside, and takes the control group away.
-        let _ = kill_process(pid, Signal::TERM);
-        if tokio::time::timeout(KILL_AFTER, self.child.wait()).await.is_err() {
-            let _ = kill_process_group(pid, Signal::KILL);
-            let _ = self.child.wait().await;
+        self.supervisor.end();
+        if tokio::time::timeout(KILL_AFTER, self.supervisor.0.wait()).await.is_err() {
+            if let Some(pid) = self.supervisor.pid() {
+                let _ = kill_process_group(pid, Signal::KILL);
+            }
+            let _ = self.supervisor.0.wait().await;
         }
+    }
+}
+
+/// The process that waits for a runner, outside its walls. Whoever drops it asks it to end, and not by force: it is the
+/// one to take the control group away.
+struct Supervisor(Child);
+
+impl Supervisor {
+    /// Nothing once it has been waited for.
+    fn pid(&self) -> Option<Pid> {
+        self.0.id().and_then(|id| Pid::from_raw(id.cast_signed()))
+    }
+
+    /// It kills the runner, and with it everything inside.
+    fn end(&self) {
+        if let Some(pid) = self.pid() {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

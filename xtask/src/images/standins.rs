@@ -105,10 +105,11 @@ pub(crate) fn docker_compose() -> Result<PathBuf> {
     let program = paths::images().join("docker-compose");
     if !program.is_file() {
         let unpacked = rootfs::unpack(RELEASE, "docker-compose", &paths::images().join("docker-compose.d"))?;
-        let found = ["usr/bin/docker-compose", "usr/libexec/docker/cli-plugins/docker-compose"]
+        // One of them is a link to the other, relative, which would point nowhere from its new place.
+        let found = ["usr/libexec/docker/cli-plugins/docker-compose", "usr/bin/docker-compose"]
             .map(|path| unpacked.join(path))
             .into_iter()
-            .find(|path| path.is_file())
+            .find(|path| path.is_file() && !path.is_symlink())
             .context("the package has no docker-compose program")?;
         fs::rename(found, &program)?;
         fs::remove_dir_all(unpacked)?;
