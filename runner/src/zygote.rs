@@ -21,7 +21,7 @@ const BOOT: &str =
     "import os\nexec(compile(os.read(4, 1 << 20), '<thermae zygote>', 'exec'), {'__name__': 'thermae_zygote'})";
 
 /// Environment of every job. One thread per numeric library: a zygote must be single-threaded to be forked from.
-const ENVIRONMENT: [&str; 15] = [
+const ENVIRONMENT: [&str; 16] = [
     "PATH=/usr/local/bin:/usr/bin:/bin",
     "HOME=/workspace",
     "USER=sandbox",
@@ -37,6 +37,8 @@ const ENVIRONMENT: [&str; 15] = [
     "MKL_NUM_THREADS=1",
     "NUMEXPR_NUM_THREADS=1",
     "ARROW_DEFAULT_MEMORY_POOL=system",
+    // For the zygote only, which takes it away: what is bound before a fork is not bound in every child.
+    "LD_BIND_NOW=1",
 ];
 
 /// First message to a zygote.

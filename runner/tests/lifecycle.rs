@@ -128,6 +128,18 @@ fn a_dead_zygote_is_started_anew() {
     assert_ne!(zygote(&runner), before);
 }
 
+/// Libraries seed themselves anew where a fork has changed their pid; a zygote with a job's pid would hide the fork.
+#[test]
+fn no_job_has_the_pid_of_its_zygote() {
+    let mut runner = Runner::new();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", zygote(&runner))).unwrap();
+    let pids = status.lines().find_map(|l| l.strip_prefix("NSpid:")).unwrap();
+    let own: u32 = pids.split_whitespace().last().unwrap().parse().unwrap();
+    assert!(own > 9000, "{pids}");
+    let job: u32 = runner.run(&program("import os; print(os.getpid())")).ok().trim().parse().unwrap();
+    assert!(job < 10, "{job}");
+}
+
 #[test]
 fn a_hung_zygote_is_replaced_and_the_run_is_neither_lost_nor_doubled() {
     let spec = spec();

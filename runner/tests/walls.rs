@@ -76,7 +76,7 @@ fn two_jobs_draw_different_random_numbers() {
     let draw = "import random, uuid, os, ssl, secrets, tempfile\nprint(random.random(), uuid.uuid4(), os.urandom(4), ssl.RAND_bytes(8), secrets.token_hex(4), next(tempfile._get_candidate_names()))";
     let (a, b) = (runner.python(draw).ok(), runner.python(draw).ok());
     for (x, y) in a.split(' ').zip(b.split(' ')) {
-        assert_ne!(x, y);
+        assert_ne!(x, y, "{a}{b}");
     }
 }
 

@@ -79,12 +79,11 @@ pub(super) struct Active {
 }
 
 impl Active {
-    /// Moves what a pipe holds to the worker, at most once.
-    pub(super) fn pump(&mut self, which: usize, link: &mut Link) -> Pumped {
+    /// Moves what a pipe holds to the worker, at most one `chunk` of it.
+    pub(super) fn pump(&mut self, which: usize, link: &mut Link, chunk: &mut [u8]) -> Pumped {
         let output = &mut self.outputs[which];
         let Some(pipe) = &mut output.pipe else { return Pumped::Closed };
-        let mut chunk = [0; 65536];
-        match pipe.read(&mut chunk) {
+        match pipe.read(chunk) {
             Ok(0) => {
                 output.pipe = None;
                 Pumped::Closed
@@ -107,11 +106,11 @@ impl Active {
     }
 
     /// Empties both pipes of what was written before the end.
-    pub(super) fn drain(&mut self, link: &mut Link) {
+    pub(super) fn drain(&mut self, link: &mut Link, chunk: &mut [u8]) {
         for which in 0..2 {
             let mut left = LAST_DRAIN;
             loop {
-                match self.pump(which, link) {
+                match self.pump(which, link, chunk) {
                     Pumped::Some(n) if n < left => left -= n,
                     Pumped::Over => {
                         self.cause.get_or_insert(Cause::Output);

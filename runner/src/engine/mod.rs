@@ -86,6 +86,8 @@ pub(crate) struct Engine {
     epoll: OwnedFd,
     signals: OwnedFd,
     null: OwnedFd,
+    /// What was just read from a pipe; as large as a pipe's buffer.
+    chunk: Box<[u8]>,
     setup: Setup,
     wall: Option<Wall>,
     programs: Programs,
@@ -154,6 +156,7 @@ impl Engine {
             epoll,
             signals,
             null: sys::null_device().step("open /dev/null")?,
+            chunk: vec![0; 65536].into(),
             programs: Programs::compile()?,
             setup,
             wall,

@@ -286,7 +286,7 @@ impl Engine {
             return;
         }
         let Some(run) = self.cells.get_mut(&id).and_then(|c| c.active.as_mut()) else { return };
-        if run.pump(which, &mut self.link) == Pumped::Over {
+        if run.pump(which, &mut self.link, &mut self.chunk) == Pumped::Over {
             self.condemn(id, Cause::Output);
         }
     }
@@ -336,7 +336,7 @@ impl Engine {
             pending.lost += 1;
             return self.pending.push_front(*pending);
         }
-        run.drain(&mut self.link);
+        run.drain(&mut self.link, &mut self.chunk);
         let session_lives = reaped.is_none() && run.session;
         cell.stage = if session_lives { Stage::Idle } else { Stage::Ending };
         let oom = self.oom.as_ref().map_or(0, crate::oom::OomCounter::read) > run.oom_before;

@@ -64,7 +64,11 @@ impl Wall {
                 drop(ours);
                 nursery::run(theirs, shape)
             }
-            Fork::Parent { pid, .. } => Ok(Self { nursery: ours, pid }),
+            Fork::Parent { pid, .. } => {
+                drop(theirs);
+                nursery::await_settled(&ours)?;
+                Ok(Self { nursery: ours, pid })
+            }
         }
     }
 

@@ -39,6 +39,15 @@ impl Birth {
     }
 }
 
+/// What a nursery says first; anything else is why it can't work.
+const SETTLED: &[u8] = b"settled";
+
+/// Waits until the nursery can make sandboxes. Zygotes come later: until then their pids would be those of jobs.
+pub(super) fn await_settled(socket: &Packets) -> Result<()> {
+    let (word, _) = socket.receive().step("hear from the nursery")?;
+    if word == SETTLED { Ok(()) } else { Err(Error::Protocol(String::from_utf8_lossy(&word).into_owned())) }
+}
+
 /// The nursery's life. Ends with the runner.
 pub(super) fn run(socket: Packets, shape: &Shape) -> ! {
     sys::die_with_parent();
@@ -46,7 +55,10 @@ pub(super) fn run(socket: Packets, shape: &Shape) -> ! {
     sys::close_all_but(&socket);
     if let Err(e) = settle(shape) {
         crate::log(&format!("nursery: {e}"));
-        let _ = socket.send(&[&0u32.to_le_bytes(), e.to_string().as_bytes()].concat(), &[]);
+        let _ = socket.send(e.to_string().as_bytes(), &[]);
+        sys::exit(1);
+    }
+    if socket.send(SETTLED, &[]).is_err() {
         sys::exit(1);
     }
     loop {
@@ -73,7 +85,9 @@ fn settle(shape: &Shape) -> Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount("proc", "/proc", "proc", flags, None).step("mount /proc in the inner pid namespace")?;
     // Zygotes get pids that no job has: libraries that tell a fork by a changed pid then always notice it.
-    let _ = std::fs::write("/proc/sys/kernel/ns_last_pid", "9000");
+    if let Err(e) = std::fs::write("/proc/sys/kernel/ns_last_pid", "9000") {
+        crate::log(&format!("a zygote's pid may be a job's: ns_last_pid: {e}"));
+    }
     Ok(())
 }
 

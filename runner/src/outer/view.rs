@@ -65,7 +65,7 @@ pub(super) fn build(spec: &Spec, privileged: bool) -> Result<()> {
     for dir in MOUNT_POINTS {
         fs::create_dir_all(new.join(dir)).step(format!("make /{dir}"))?;
     }
-    symlink("workspace", new.join("work")).step("link /work")?;
+    link_work(new).step("link /work")?;
     devices(old, new, privileged)?;
     // For the zygotes' imports, which may write caches; every sandbox has its own storage instead.
     rustix::mount::mount("tmp", "/new/tmp", "tmpfs", safe, c"size=64m,mode=1777").step("mount /tmp")?;
@@ -77,6 +77,19 @@ pub(super) fn build(spec: &Spec, privileged: bool) -> Result<()> {
     rustix::mount::unmount("/.old", UnmountFlags::DETACH).step("leave the old root")?;
     fs::remove_dir("/.old").step("remove the pivot's directory")?;
     mounts::make_read_only(&["/proc", "/tmp"]).step("make the view read-only")
+}
+
+/// `/work` is another name of `/workspace`, unless the interpreter lives below it: then only `/work/artifacts` is one.
+fn link_work(new: &Path) -> io::Result<()> {
+    match symlink("workspace", new.join("work")) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        other => return other,
+    }
+    match symlink("../workspace/artifacts", new.join("work/artifacts")) {
+        // It belongs to what is shown there, and that is read-only.
+        Err(e) if matches!(e.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::ReadOnlyFilesystem) => Ok(()),
+        other => other,
+    }
 }
 
 fn under(root: &Path, path: &Path) -> PathBuf {

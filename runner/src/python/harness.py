@@ -1,7 +1,8 @@
 """Runs a job's program inside its sandbox: `__main__`, streams, tools, values, errors; one process, one channel.
 
-The zygote loads this and its parts (in the order of `python/mod.rs`) before it freezes its heap; the forked child
-calls `serve(fd)`, which never returns. `fd` is the job's end of a Unix stream socketpair.
+The zygote loads this and its parts (in the order of `python/mod.rs`), makes the `Harness` and rehearses it before it freezes
+its heap: a forked child finds all that made, and copies only the pages that it writes. The child hands it the job's end of a
+Unix stream socketpair (`adopt`) and calls `serve`, which never returns.
 
 Nothing here is a wall: the program can reach all of it. What the runner believes comes from the kernel.
 """
@@ -54,7 +55,9 @@ def preload():
 def serve(fd):
     """Run what arrives on `fd`; ends with the process."""
     try:
-        Harness(fd).serve()
+        harness = Harness(os.getcwd())
+        harness.adopt(fd)
+        harness.serve()
     except BaseException:
         try:
             sys.excepthook(*sys.exc_info())
@@ -66,13 +69,10 @@ def serve(fd):
 class Harness:
     """One sandbox's process: a fresh job's single run, or a session's many."""
 
-    def __init__(self, fd):
-        high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LOWEST_FD)
-        os.close(fd)
-        gc.enable()
+    def __init__(self, workdir):
         self.pid = _getpid()
         self.interrupts = Interrupts()
-        self.channel = Channel(high, self.interrupts)
+        self.channel = Channel(self.interrupts)
         self.streams = harness_streams.Streams()
         self.hidden = frozenset(id(part.__dict__) for part in PARTS) | {id(globals())}
         self.runs = self.flags = self.shown = 0
@@ -84,17 +84,23 @@ class Harness:
         self.interrupts.before = lambda: harness_streams.flush(self.streams.out)
         for part in PARTS + (sys.modules[__name__],):
             sys.modules.pop(part.__name__, None)  # A program's own module may be called `harness`.
-        self.make_main()
+        self.make_main(workdir)
         self.registries = self.find_registries()
         self.at_rest = self.endings()
-        self.rehearse()
 
-    def make_main(self):
+    def adopt(self, fd):
+        """In the process that is to run programs: take the channel."""
+        high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LOWEST_FD)
+        os.close(fd)
+        gc.enable()
+        self.pid = self.interrupts.pid = _getpid()
+        self.channel.open_on(high)
+
+    def make_main(self, here):
         self.zygote = sys.modules.get("__main__")
         self.main = main = types.ModuleType("__main__")
         sys.modules["__main__"] = main
         self.globals = main.__dict__
-        here = os.getcwd()
         self.path = os.path.join(here, "main.py")
         self.globals.update(__annotations__={}, __builtins__=builtins, __file__=self.path, __cached__=None)
         display = self.display

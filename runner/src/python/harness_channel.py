@@ -50,10 +50,10 @@ def encode(message):
 class Channel:
     """Framing, and the tool calls that are outstanding; safe from several threads and event loops."""
 
-    def __init__(self, fd, interrupts):
-        self.fd = fd
+    def __init__(self, interrupts):
+        self.fd = -1
         self.interrupts = interrupts
-        self.sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)
+        self.sock = None
         self.buffer = bytearray()
         self.write_lock = _thread.allocate_lock()
         self.turn = threading.Condition(_thread.allocate_lock())
@@ -63,6 +63,11 @@ class Channel:
         self.calls = 0
         self.names = ()
         self.open = False
+
+    def open_on(self, fd):
+        """The other side is at `fd`."""
+        self.fd = fd
+        self.sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)
 
     def send(self, data):
         """All of `data`, unbroken by an interrupt: half a message would spoil every later one."""

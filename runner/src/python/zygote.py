@@ -9,7 +9,11 @@ a byte of any job: requests carry descriptors only. Descriptor 3 is a sequenced-
                      then per request `u32` number, `i32` errno; on success the child's pidfd
 
 A child is forked with CLONE_PARENT, which makes it a child of the runner: its exit status and usage reach the runner from the
-kernel. `os.fork` can't do that, so the system call is made here between the interpreter's own fork hooks.
+kernel. `os.fork` can't do that, so the system call is made here.
+
+What a child costs is pages: each that it writes is copied, and Python writes wherever it looks. So a child is forked with
+nearly everything made and rehearsed, and the interpreter's fork hooks are left out: in a process with one thread no lock is
+held by another, and who reseeds is known.
 """
 
 import array
@@ -34,12 +38,17 @@ PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_GET_TI
 ROBUST_LIST = {"x86_64": (273, 274), "aarch64": (99, 100)}[os.uname().machine]
 READY = b'{"op":"ready"}'
 
-# What is done with a preloaded module ahead of its users: in the zygote for its caches and late imports, and in each child
-# for its page faults, which are most of a short program's time. (Populating the same pages by `madvise` takes longer.)
+# What is done with a preloaded module ahead of its users: in the zygote for its caches and late imports, and so that it is
+# known which pages a child writes. Page faults are most of a short program's time.
 REHEARSALS = {
     "numpy": "import numpy as np; a = np.arange(6.0).reshape(2, 3); (a @ a.T).sum(); str(a)",
     "pandas": "import pandas as pd; d = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']}); d.a.sum(); d[d.a > 1]; str(d)",
 }
+
+
+# So often has code to run before the interpreter has settled on how it runs it: what it notes down till then, it notes in
+# pages that every child would have to copy.
+REHEARSALS_AHEAD = 20
 
 
 class Filter(ctypes.Structure):
@@ -71,6 +80,7 @@ class Kernel:
         self.last_capability = self.count_capabilities()
         self.pidfd = ctypes.c_int(-1)
         self.pidfd_at = ctypes.addressof(self.pidfd)
+        self.clone = SYS_CLONE
         self.flags = CLONE_PARENT | CLONE_PIDFD | signal.SIGCHLD
         # glibc keeps its thread's id in memory and asks the kernel to write it anew at a fork; `raise` uses it.
         tid = ctypes.c_ulong(0)
@@ -97,17 +107,20 @@ class Kernel:
             raise OSError(number, "%s: %s" % (what, os.strerror(number)))
         return result
 
-    def fork(self):
-        """0 in the child, the pid in the zygote; `self.pidfd` is then the child's."""
+    def fork(self, hooks):
+        """0 in the child, the pid in the zygote; `self.pidfd` is then the child's. `hooks`: there are other threads."""
         ctid, tls = (self.tid_at, 0) if SYS_CLONE == 56 else (0, self.tid_at)
-        self.before()
+        if hooks:
+            self.before()
         pid = self.syscall(SYS_CLONE, self.flags, 0, self.pidfd_at, ctid, tls)
         if pid == 0:
-            self.in_child()
+            if hooks:
+                self.in_child()
             self.syscall(ROBUST_LIST[0], self.robust[0], self.robust[1], 0, 0, 0)
             return 0
         number = ctypes.get_errno()
-        self.in_parent()
+        if hooks:
+            self.in_parent()
         if pid < 0:
             raise OSError(number, "clone: %s" % os.strerror(number))
         return pid
@@ -126,8 +139,11 @@ class Zygote:
     def __init__(self):
         self.control = socket.socket(fileno=CONTROL)
         setup = json.loads(self.control.recv(1 << 20))
+        self.after_fork = []
+        self.real_register, os.register_at_fork = os.register_at_fork, self.register_at_fork
         harness = self.load(setup["harness"])
-        self.make_job, self.reply, self.workdir = harness.Harness, struct.Struct("<Ii").pack, setup["workdir"]
+        pages = sys.modules.pop("zygote_pages")
+        self.reply, self.workdir = struct.Struct("<Ii").pack, setup["workdir"]
         harness.preload()
         sys.path[:] = [entry for entry in sys.path if entry]
         preloaded, missing = [], []
@@ -141,7 +157,9 @@ class Zygote:
         if self.random_ssl:
             # Its first use sets the library up, which takes milliseconds: here, not in every child.
             self.random_ssl(os.urandom(32), 32.0)
+        self.random_python = "random" in sys.modules and sys.modules["random"].seed
         self.random_numpy = "numpy.random" in sys.modules and sys.modules["numpy.random"].seed
+        os.register_at_fork = self.real_register
         self.kernel = kernel = Kernel()
         self.nested = setup["nested"]
         self.home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if self.nested else -1
@@ -151,15 +169,27 @@ class Zygote:
         if not self.nested:
             kernel.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
         answer = dict(self.sizes(), python=sys.version.split()[0], preloaded=preloaded, missing=missing)
+        self.hooks = answer["threads"] > 1
         self.silence()
+        os.environ.pop("LD_BIND_NOW", None)
+        self.job = harness.Harness(self.workdir)
+        self.main_thread = sys.modules["threading"].main_thread()
         self.rehearsals = [compile(REHEARSALS[name], "rehearsal", "exec") for name in preloaded if name in REHEARSALS]
         try:
             self.rehearse()
         except Exception:
             self.rehearsals = []
+        for _ in range(REHEARSALS_AHEAD):
+            self.renew()
+            self.job.rehearse()
         gc.collect()
         gc.disable()
         gc.freeze()
+        self.pages = pages.Pages(kernel)
+        try:
+            self.pages.learn(self.walk)
+        except (OSError, ValueError):
+            pass
         for program in ("base", "absent"):
             kernel.filter(Filter(bytes.fromhex(setup[program])))
         self.control.send(json.dumps(answer).encode())
@@ -172,6 +202,14 @@ class Zygote:
             sys.modules[name] = module
             exec(compile(source, module.__file__, "exec"), module.__dict__)
         return module
+
+    def register_at_fork(self, **hooks):
+        """Stands in for the real one while modules load: what other libraries want done in a child is done in ours, too."""
+        self.real_register(**hooks)
+        hook = hooks.get("after_in_child")
+        module = getattr(hook, "__module__", None) or type(getattr(hook, "__self__", None)).__module__
+        if hook is not None and module.partition(".")[0] not in getattr(sys, "stdlib_module_names", ()):
+            self.after_fork.append(hook)
 
     def rehearse(self):
         for code in self.rehearsals:
@@ -223,10 +261,10 @@ class Zygote:
     def fork(self, fds):
         kernel = self.kernel
         if not self.nested:
-            return kernel.fork()
+            return kernel.fork(self.hooks)
         kernel.check(kernel.setns(fds[1], CLONE_NEWPID), "join the pid namespace")
         try:
-            pid = kernel.fork()
+            pid = kernel.fork(self.hooks)
         except BaseException:
             kernel.setns(self.home, CLONE_NEWPID)
             raise
@@ -247,6 +285,7 @@ class Zygote:
         """The child's way into its sandbox: join, drop, close, seal; then it waits for its program."""
         kernel, channel = self.kernel, fds[0]
         try:
+            populated = self.pages.populate()
             os.setsid()
             if self.nested:
                 for fd, (kind, name) in zip(fds[2:], self.joins):
@@ -257,12 +296,12 @@ class Zygote:
             os.closerange(3, channel)
             os.closerange(channel + 1, 1 << 20)
             kernel.filter(self.seal)
-            if self.random_ssl:
-                self.random_ssl(os.urandom(32), 32.0)
-            if self.random_numpy:
-                self.random_numpy()
-            self.rehearse()
-            job = self.make_job(channel)
+            self.renew()
+            job = self.job
+            job.adopt(channel)
+            if not populated:
+                self.rehearse()
+                job.rehearse()
             os.write(job.channel.fd, struct.pack("<I", len(READY)) + READY)
         except BaseException as error:
             text = json.dumps({"op": "failed", "reason": "%s: %s" % (type(error).__name__, error)}).encode()
@@ -271,6 +310,29 @@ class Zygote:
             finally:
                 os._exit(70)
         return job
+
+    def walk(self):
+        """What a child does that writes to memory, out of any sandbox."""
+        ours, _theirs = socket.socketpair()
+        os.setsid()
+        self.kernel.drop_capabilities()
+        self.renew()
+        self.job.adopt(ours.detach())
+        self.rehearse()
+        self.job.rehearse()
+
+    def renew(self):
+        """What two processes must not share, though they are copies: random numbers, and the kernel's name of the thread."""
+        if self.random_ssl:
+            self.random_ssl(os.urandom(32), 32.0)
+        if self.random_python:
+            self.random_python()
+        if self.random_numpy:
+            self.random_numpy()
+        self.main_thread._set_native_id()
+        if not self.hooks:
+            for hook in self.after_fork:
+                hook()
 
 
 def main():

@@ -367,6 +367,7 @@ pub(super) fn allowed() -> Vec<Entry> {
             ],
         ),
         free("a child joins its sandbox; sealed afterwards", &[libc::SYS_setns, libc::SYS_capset]),
+        free("a child has its own pages copied; sealed afterwards", &[libc::SYS_process_madvise]),
         when("new processes and threads, never new namespaces", &[libc::SYS_clone], 0, Test::Masked(NAMESPACES, 0)),
         when("what personality it has", &[libc::SYS_personality], 0, Test::Is(0xffff_ffff)),
         when("the default personality", &[libc::SYS_personality], 0, Test::Is(0)),
@@ -453,6 +454,7 @@ pub(super) fn sealed() -> Vec<Entry> {
     let mut table = vec![
         free("namespaces are joined once", &[libc::SYS_setns]),
         free("capabilities are dropped once", &[libc::SYS_capset]),
+        free("another process's memory is none of its business", &[libc::SYS_process_madvise]),
         when(
             "a child of the job's is no child of the runner's",
             &[libc::SYS_clone],

@@ -149,7 +149,7 @@ impl Pool {
             if state.closed {
                 return Err(Error::Closed);
             }
-            match state.take(tenant) {
+            match state.take(tenant, self.options.slots() as usize) {
                 Some(member) => {
                     state.busy += 1;
                     Ok(member)

@@ -1,6 +1,7 @@
 //! What a pool has, and the rules of who may have what: pure, under one short lock.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use thermae_schemas::TenantName;
 use tokio::sync::oneshot;
@@ -9,6 +10,9 @@ use tokio::time::Instant;
 use super::Held;
 use super::member::Member;
 use crate::options::Reuse;
+
+/// So long a container may be making its next sandbox after a job.
+const REST: Duration = Duration::from_millis(10);
 
 /// A job that waits for a container.
 pub(super) struct Waiter {
@@ -55,11 +59,21 @@ impl State {
         self.reuse != Reuse::Tenant || member.tenant.is_none()
     }
 
-    /// Takes the idle member that suits best: the tenant's own that was used last, else one that nobody used.
-    pub(super) fn take(&mut self, tenant: &TenantName) -> Option<Member> {
-        let alive = |m: &Member| !m.conn.closed().is_cancelled();
-        let own = self.idle.iter().rposition(|m| alive(m) && m.tenant.is_some() && self.suits(m, tenant));
-        let at = own.or_else(|| self.idle.iter().rposition(|m| alive(m) && self.suits(m, tenant)))?;
+    /// Takes the idle member that suits best: of the tenant's own the one that rested longest. While even that one is still at
+    /// work on its next sandbox, one that nobody used, unless the tenant has as many as it can use at once.
+    pub(super) fn take(&mut self, tenant: &TenantName, slots: usize) -> Option<Member> {
+        let alive = |m: &&Member| !m.conn.closed().is_cancelled() && self.suits(m, tenant);
+        let place = |wanted: &dyn Fn(&&Member) -> bool| self.idle.iter().position(|m| alive(&m) && wanted(&m));
+        let own = place(&|m| m.tenant.is_some());
+        let fresh = place(&|m| m.tenant.is_none());
+        let at = match (own, fresh) {
+            (Some(own), Some(fresh)) => {
+                let kept = self.idle.iter().filter(|m| m.tenant.is_some() && alive(m)).count();
+                let rested = self.idle[own].used.elapsed() >= REST || kept + self.busy >= slots;
+                if rested { own } else { fresh }
+            }
+            (own, fresh) => own.or(fresh)?,
+        };
         Some(self.idle.remove(at))
     }
 
