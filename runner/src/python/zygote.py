@@ -50,6 +50,9 @@ REHEARSALS = {
 # pages that every child would have to copy.
 REHEARSALS_AHEAD = 20
 
+# After so many forks the zygote itself has settled, and its children find its heap alike.
+LEARN_AFTER = 1
+
 
 class Filter(ctypes.Structure):
     """`struct sock_fprog`, with its program kept alive beside it."""
@@ -186,10 +189,7 @@ class Zygote:
         gc.disable()
         gc.freeze()
         self.pages = pages.Pages(kernel)
-        try:
-            self.pages.learn(self.walk)
-        except (OSError, ValueError):
-            pass
+        self.forks = 0
         for program in ("base", "absent"):
             kernel.filter(Filter(bytes.fromhex(setup[program])))
         self.control.send(json.dumps(answer).encode())
@@ -249,6 +249,9 @@ class Zygote:
             for _level, _type, data in control:
                 fds.frombytes(data[: len(data) // 4 * 4])
             number, problem = struct.unpack("<I", request)[0], 0
+            if self.forks == LEARN_AFTER:
+                self.learn()
+            self.forks += 1
             try:
                 if self.fork(fds) == 0:
                     return fds
@@ -311,15 +314,19 @@ class Zygote:
                 os._exit(70)
         return job
 
-    def walk(self):
-        """What a child does that writes to memory, out of any sandbox."""
-        ours, _theirs = socket.socketpair()
-        os.setsid()
-        self.kernel.drop_capabilities()
-        self.renew()
-        self.job.adopt(ours.detach())
+    def learn(self):
+        try:
+            self.pages.learn(self.walk)
+        except (OSError, ValueError):
+            pass
+
+    def walk(self, channel):
+        """A child's way, out of any sandbox."""
+        self.nested = False
+        job = self.become_job([channel])
         self.rehearse()
-        self.job.rehearse()
+        job.rehearse()
+        return job.channel.sock
 
     def renew(self):
         """What two processes must not share, though they are copies: random numbers, and the kernel's name of the thread."""

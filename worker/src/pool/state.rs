@@ -59,22 +59,17 @@ impl State {
         self.reuse != Reuse::Tenant || member.tenant.is_none()
     }
 
-    /// Takes the idle member that suits best: of the tenant's own the one that rested longest. While even that one is still at
-    /// work on its next sandbox, one that nobody used, unless the tenant has as many as it can use at once.
+    /// Takes the idle member that suits best.
     pub(super) fn take(&mut self, tenant: &TenantName, slots: usize) -> Option<Member> {
-        let alive = |m: &&Member| !m.conn.closed().is_cancelled() && self.suits(m, tenant);
-        let place = |wanted: &dyn Fn(&&Member) -> bool| self.idle.iter().position(|m| alive(&m) && wanted(&m));
-        let own = place(&|m| m.tenant.is_some());
-        let fresh = place(&|m| m.tenant.is_none());
-        let at = match (own, fresh) {
-            (Some(own), Some(fresh)) => {
-                let kept = self.idle.iter().filter(|m| m.tenant.is_some() && alive(m)).count();
-                let rested = self.idle[own].used.elapsed() >= REST || kept + self.busy >= slots;
-                if rested { own } else { fresh }
+        let (mut places, mut suitable) = (Vec::new(), Vec::new());
+        for (at, member) in self.idle.iter().enumerate() {
+            if !member.conn.closed().is_cancelled() && self.suits(member, tenant) {
+                places.push(at);
+                suitable.push(Candidate { bound: member.tenant.is_some(), rested: member.used.elapsed() });
             }
-            (own, fresh) => own.or(fresh)?,
-        };
-        Some(self.idle.remove(at))
+        }
+        let at = choose(&suitable, self.busy, slots)?;
+        Some(self.idle.remove(places[at]))
     }
 
     /// Takes the one that has waited longest for such a member and still does.
@@ -103,6 +98,25 @@ impl State {
         let at = (0..self.idle.len()).filter(|&i| !self.anyones(&self.idle[i])).min_by_key(|&i| self.idle[i].used)?;
         Some(self.idle.remove(at))
     }
+}
+
+/// An idle member that a tenant may have.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    /// Whether it is the tenant's already.
+    bound: bool,
+    /// Since its last job began.
+    rested: Duration,
+}
+
+/// Of the tenant's own the one that rested longest. While even that one is still at work on its next sandbox, one that nobody
+/// used: but no more of them than the tenant can use at once.
+fn choose(suitable: &[Candidate], busy: usize, slots: usize) -> Option<usize> {
+    let own = suitable.iter().position(|c| c.bound);
+    let unused = suitable.iter().position(|c| !c.bound);
+    let (Some(own), Some(unused)) = (own, unused) else { return own.or(unused) };
+    let kept = suitable.iter().filter(|c| c.bound).count() + busy;
+    Some(if suitable[own].rested >= REST || kept >= slots { own } else { unused })
 }
 
 /// What the background does next.
@@ -161,6 +175,18 @@ mod tests {
     fn plan(counts: Counts) -> (usize, usize) {
         let plan = counts.plan(BOUNDS, false);
         (plan.create, plan.evict)
+    }
+
+    #[test]
+    fn a_tenants_own_that_rested_longest_comes_first() {
+        let own = |ms| Candidate { bound: true, rested: Duration::from_millis(ms) };
+        let unused = Candidate { bound: false, rested: Duration::from_secs(9) };
+        assert_eq!(choose(&[], 0, 4), None);
+        assert_eq!(choose(&[unused, unused], 0, 4), Some(0));
+        assert_eq!(choose(&[unused, own(500), own(20)], 0, 4), Some(1), "in the order in which they came back");
+        assert_eq!(choose(&[unused, own(1)], 0, 4), Some(0), "its next sandbox is not made yet");
+        assert_eq!(choose(&[unused, own(3), own(2), own(1)], 1, 4), Some(1), "no more than it can use at once");
+        assert_eq!(choose(&[own(1)], 0, 4), Some(0));
     }
 
     #[test]
