@@ -131,6 +131,12 @@ pub trait Bus: Send + Sync + 'static {
     /// [`Error::Disconnected`] or [`Error::Closed`]: then it was not sent.
     async fn publish(&self, message: Message) -> Result<Confirm, Error>;
 
+    /// Waits until all that was published without a confirm is in its queues: what is published afterwards comes after it.
+    ///
+    /// # Errors
+    /// [`Error::Disconnected`] or [`Error::Closed`]: then some of it may be lost.
+    async fn flush(&self) -> Result<(), Error>;
+
     /// Subscribes, with at most `prefetch` deliveries unsettled at once.
     async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, Error>;
 

@@ -54,6 +54,9 @@ impl Bus for Faulty {
             }
         }
     }
+    async fn flush(&self) -> Result<(), Error> {
+        self.inner.flush().await
+    }
     async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, Error> {
         self.consumed.fetch_add(1, Ordering::Relaxed);
         self.inner.consume(queue, prefetch).await

@@ -3,6 +3,7 @@
 //! These are not persistent and nothing waits for them, but tool calls: those are mandatory, so that a call to a client
 //! that is gone fails at once.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -11,6 +12,8 @@ use serde_json::value::RawValue;
 use thermae_backplane::bus;
 use thermae_runner::frames;
 use thermae_schemas::{ErrorCode, Event, EventBody, MimeBundle, Stream, ToolCall, names};
+
+use tokio::time::error::Elapsed;
 
 use super::settle::reply;
 use crate::context::Context;
@@ -37,6 +40,8 @@ pub(super) struct Streamer<'a> {
     output: bool,
     display: bool,
     seq: u64,
+    /// Whether anything was sent since the last flush.
+    sent: AtomicBool,
     /// The beginnings of characters whose rest has not come yet.
     partial: [Vec<u8>; 2],
 }
@@ -52,6 +57,7 @@ impl<'a> Streamer<'a> {
             output: wants(Stream::Output),
             display: wants(Stream::Display),
             seq: 0,
+            sent: AtomicBool::new(false),
             partial: Default::default(),
         }
     }
@@ -79,11 +85,14 @@ impl<'a> Streamer<'a> {
         }
     }
 
-    /// Sends what is left of characters that never became whole.
+    /// Sends what is left of characters that never became whole; when it returns, the result comes after all that was sent.
     pub(super) async fn end(&mut self) {
         for output in [Output::Stdout, Output::Stderr] {
             let rest = std::mem::take(&mut self.partial[output as usize]);
             self.text(output, String::from_utf8_lossy(&rest).into_owned()).await;
+        }
+        if self.sent.swap(false, Ordering::Relaxed) {
+            lost(tokio::time::timeout(EVENT_WITHIN, self.ctx.bus.flush()).await);
         }
     }
 
@@ -104,11 +113,17 @@ impl<'a> Streamer<'a> {
         let event = Event::new(self.work.key.job.clone(), self.work.attempt, body);
         let Ok(body) = serde_json::to_vec(&event) else { return };
         let message = bus::Message { mandatory: false, ..reply(self.work, key, body.into(), false) };
-        match tokio::time::timeout(EVENT_WITHIN, self.ctx.bus.publish(message)).await {
-            Ok(Ok(_confirm)) => {}
-            Ok(Err(e)) => tracing::debug!(error = %e, "a streamed event is lost; the result has it all"),
-            Err(_) => tracing::debug!("a streamed event is lost; the result has it all"),
-        }
+        self.sent.store(true, Ordering::Relaxed);
+        lost(tokio::time::timeout(EVENT_WITHIN, self.ctx.bus.publish(message)).await);
+    }
+}
+
+/// Says so where an event may be lost: that costs nothing but the event.
+fn lost<T>(sent: Result<Result<T, bus::Error>, Elapsed>) {
+    match sent {
+        Ok(Ok(_)) => {}
+        Ok(Err(e)) => tracing::debug!(error = %e, "a streamed event may be lost; the result has it all"),
+        Err(e) => tracing::debug!(error = %e, "a streamed event may be lost; the result has it all"),
     }
 }
 

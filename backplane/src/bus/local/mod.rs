@@ -87,6 +87,10 @@ impl Bus for Local {
         Ok(Confirm::new(std::future::ready(answer)))
     }
 
+    async fn flush(&self) -> Result<(), Error> {
+        self.open().map(drop)
+    }
+
     async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, Error> {
         let (to, from) = mpsc::unbounded_channel();
         let (queue, id) = self.open()?.subscribe(queue, self.connection, prefetch, to)?;

@@ -67,6 +67,10 @@ impl Bus for Rabbit {
         link.publishers.publish(&link.connection, message).await
     }
 
+    async fn flush(&self) -> Result<(), Error> {
+        self.shared.link()?.publishers.flush().await
+    }
+
     async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, Error> {
         let link = self.shared.link()?;
         Ok(Box::new(consume::RabbitConsumer::open(self.shared.clone(), link, queue, prefetch).await?))

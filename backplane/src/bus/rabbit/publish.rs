@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use futures::future::BoxFuture;
-use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
+use lapin::options::{BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions};
 use lapin::types::ShortString;
 use lapin::{BasicProperties, Channel, Confirmation, Connection};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -109,6 +109,13 @@ impl Publishers {
                 }
             })),
         }
+    }
+
+    /// A channel's requests are worked through in their order, so the answer to one says that all before it are done.
+    pub(super) async fn flush(&self) -> Result<(), Error> {
+        let plain = lock(&self.plain).clone();
+        // On a channel that consumes nothing this changes nothing.
+        plain.basic_qos(0, BasicQosOptions::default()).await.map_err(|error| mapped(&error))
     }
 
     async fn publish_plain(&self, connection: &Connection, out: Outgoing) -> Result<Confirm, Error> {

@@ -81,6 +81,7 @@ suite! {
     a_mandatory_message_to_nobody_is_unroutable,
     an_alternate_exchange_takes_what_nobody_is_bound_for,
     messages_keep_their_order,
+    after_a_flush_a_message_comes_later,
     no_more_than_the_prefetch_is_out,
     what_a_dropped_consumer_held_comes_back_marked_and_in_order,
     what_a_lost_connection_held_comes_back_marked,

@@ -74,6 +74,31 @@ pub async fn an_alternate_exchange_takes_what_nobody_is_bound_for(broker: Broker
     bus.delete_queue(&spec.name).await.unwrap();
 }
 
+pub async fn after_a_flush_a_message_comes_later(broker: Broker) {
+    let bus = ready(&broker).await;
+    let to = queue(&*bus, QueueKind::Classic).await;
+    let mut consumer = bus.consume(&to.name, 100).await.unwrap();
+    for round in 0..50 {
+        // Those without a confirm and those with one travel by different channels.
+        for n in 0..10 {
+            let mut event = message("work", &to.name, &format!("{round}.{n}"));
+            (event.mandatory, event.persistent) = (false, false);
+            bus.publish(event).await.unwrap();
+        }
+        bus.flush().await.unwrap();
+        publish(&*bus, message("work", &to.name, &format!("{round}.end"))).await.unwrap();
+        for n in 0..10 {
+            let found = soon("an event", consumer.next()).await.unwrap();
+            assert_eq!(body(&found), format!("{round}.{n}"));
+            found.ack().await.unwrap();
+        }
+        let found = soon("what came after", consumer.next()).await.unwrap();
+        assert_eq!(body(&found), format!("{round}.end"));
+        found.ack().await.unwrap();
+    }
+    bus.delete_queue(&to.name).await.unwrap();
+}
+
 pub async fn messages_keep_their_order(broker: Broker) {
     let bus = ready(&broker).await;
     let to = queue(&*bus, QueueKind::Quorum).await;
