@@ -34,6 +34,7 @@ const QUIET: &[&str] = &[
     "thermae_worker_leases_lost_total",
     "thermae_worker_deliveries_returned_total",
     "thermae_worker_heartbeat_failures_total",
+    "thermae_worker_forged_total",
 ];
 
 fn dashboards() -> PathBuf {

@@ -90,6 +90,20 @@ impl Fleet {
         processes.iter().map(|process| (kind(&process.name), process.http.clone())).collect()
     }
 
+    /// A metric's value, all processes and labels together.
+    pub(crate) fn metric(&self, name: &str) -> Result<f64> {
+        let mut sum = 0.0;
+        for (_, address) in self.addresses() {
+            let (_, text) = get(&address, "/metrics")?;
+            let values = text.lines().filter_map(|line| {
+                let (series, value) = line.rsplit_once(' ')?;
+                (series.split('{').next() == Some(name)).then(|| value.parse::<f64>().ok())?
+            });
+            sum += values.sum::<f64>();
+        }
+        Ok(sum)
+    }
+
     /// What the processes logged.
     pub(crate) fn logs(&self) -> String {
         let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
