@@ -16,6 +16,10 @@ use crate::servers::{Servers, binary};
 /// How long a process may take until it is ready; a cold worker makes its first containers in that time.
 const READY: Duration = Duration::from_secs(90);
 
+/// Jobs that a worker runs at once, and containers that it keeps ready beyond them.
+pub(crate) const SLOTS: usize = 2;
+pub(crate) const WARM: usize = 2;
+
 /// A running fleet. Dropping it drains it.
 pub(crate) struct Fleet {
     /// The servers under it.
@@ -110,6 +114,12 @@ impl Fleet {
         processes.iter().map(|p| format!("--- {}\n{}\n", p.name, tail(&p.log))).collect()
     }
 
+    /// Whether any of the processes has logged these words.
+    pub(crate) fn has_logged(&self, words: &str) -> bool {
+        let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        processes.iter().any(|process| process.logged().contains(words))
+    }
+
     /// A failed test's error, with the end of the processes' logs.
     pub(crate) fn check(&self, result: Result<()>) -> Result<(), libtest_mimic::Failed> {
         result.map_err(|error| format!("{error:?}\n{}", self.logs()).into())
@@ -136,7 +146,7 @@ impl Process {
     pub(crate) fn worker(servers: &Servers, dir: &Path, prefix: &str, n: usize) -> Result<Self> {
         let name = format!("worker-{n}");
         let config = format!(
-            "name = {name:?}\nfleet = {prefix:?}\n[docker]\nsocket = {:?}\n[pools.default]\nbackend = \"docker\"\nimage = {:?}\nslots = 2\nwarm = 2\n",
+            "name = {name:?}\nfleet = {prefix:?}\n[docker]\nsocket = {:?}\n[pools.default]\nbackend = \"docker\"\nimage = {:?}\nslots = {SLOTS}\nwarm = {WARM}\n",
             servers.docker, servers.image
         );
         Self::spawn("thermae-worker", name, servers, dir, prefix, &config)
