@@ -20,6 +20,9 @@ const READY: Duration = Duration::from_secs(90);
 pub(crate) const SLOTS: usize = 2;
 pub(crate) const WARM: usize = 2;
 
+/// Jobs that the tenant `globex` may have handed out at once; `acme` has no such bound.
+const GLOBEX_MAX: usize = 1;
+
 /// A running fleet. Dropping it drains it.
 pub(crate) struct Fleet {
     /// The servers under it.
@@ -139,7 +142,8 @@ pub(crate) struct Process {
 impl Process {
     /// A scheduler on these servers.
     pub(crate) fn scheduler(servers: &Servers, dir: &Path, prefix: &str) -> Result<Self> {
-        Self::spawn("thermae-scheduler", "scheduler".to_owned(), servers, dir, prefix, "")
+        let config = format!("[scheduler.tenants.globex]\nmax_in_flight = {GLOBEX_MAX}\n");
+        Self::spawn("thermae-scheduler", "scheduler".to_owned(), servers, dir, prefix, &config)
     }
 
     /// A worker with Docker containers on these servers.
