@@ -6,7 +6,7 @@ use thermae_backplane::registry::JobKey;
 use thermae_schemas::{Cancel, ErrorCode, ErrorInfo, Outcome, Status, names};
 
 use crate::answer::{Address, acknowledge};
-use crate::context::{self, Context};
+use crate::context::Context;
 use crate::error::Trouble;
 use crate::serve::serve;
 
@@ -31,7 +31,7 @@ pub(crate) async fn run(ctx: Context) {
 
 async fn cancel(ctx: &Context, delivery: &Delivery) -> Result<(), Trouble> {
     let message = &delivery.message;
-    if context::came_as_dead_letter(message) {
+    if message.came_as_dead_letter() {
         tracing::warn!(key = message.key, "a cancel that its tenant did not send is dropped");
         ctx.metrics.forged();
         return Ok(());

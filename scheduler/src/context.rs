@@ -105,12 +105,6 @@ pub(crate) fn set_trace(message: &mut Message, trace: TraceContext) {
     }
 }
 
-/// Whether RabbitMQ moved the message here as a dead letter. A tenant can make it do so, under any routing key, from a queue of its
-/// own; jobs and cancels never come that way honestly.
-pub(crate) fn came_as_dead_letter(message: &Message) -> bool {
-    message.headers.0.keys().any(|name| name == "x-death" || name.starts_with("x-first-death-"))
-}
-
 /// The part of a message's reply key that may be used: its tenant's own.
 pub(crate) fn reply_key(tenant: &TenantName, message: &Message) -> Option<String> {
     message.reply_to.clone().filter(|key| names::owns_reply_key(tenant, key))

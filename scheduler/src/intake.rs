@@ -20,7 +20,7 @@ use tokio::sync::{OnceCell, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::acknowledge;
-use crate::context::{self, Context};
+use crate::context::Context;
 use crate::error::Trouble;
 use crate::fleet::{Fleet, remember_pool};
 use crate::head::Head;
@@ -159,7 +159,7 @@ impl Lanes {
     async fn take(&self, lane: &Lane, delivery: Delivery) -> Result<(), Trouble> {
         let ctx = &self.0.ctx;
         let message = &delivery.message;
-        if message.key != lane.to_string() || context::came_as_dead_letter(message) {
+        if message.key != lane.to_string() || message.came_as_dead_letter() {
             // By way of a CC header or a dead letter RabbitMQ lets a tenant write into another's queue.
             tracing::warn!(%lane, key = message.key, "a message that its tenant did not send here is dropped");
             ctx.metrics.forged();

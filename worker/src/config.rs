@@ -1,74 +1,53 @@
-//! The configuration of the program: where the fleet is, and the worker's own options.
+//! Configuration of the program `thermae-worker`: where the fleet is, and the worker's own options beside it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::Parser;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use thermae_schemas::PoolName;
+use thermae_service::telemetry;
 use thermae_service::units::Millis;
-use thermae_service::{config, telemetry};
-use thermae_worker::{DockerOptions, NativeOptions, Options, PoolOptions};
 
-/// Serves pools of a fleet: takes jobs from RabbitMQ, runs each in a fresh sandbox, publishes its one outcome.
-#[derive(Debug, Parser)]
-#[command(name = "thermae-worker", version)]
-pub(crate) struct Flags {
-    /// Configuration file (TOML).
-    #[arg(long, value_name = "FILE", env = "THERMAE_CONFIG")]
-    config: Option<PathBuf>,
-    /// URL of RabbitMQ, amqp://user:password@host:port/vhost.
-    #[arg(long, value_name = "URL")]
-    amqp: Option<String>,
-    /// URL of Redis, redis://host:port/.
-    #[arg(long, value_name = "URL")]
-    redis: Option<String>,
-    /// Address of /healthz, /readyz and /metrics.
-    #[arg(long, value_name = "ADDR")]
-    listen: Option<SocketAddr>,
-    /// The worker's name; the host's where it is missing.
-    #[arg(long)]
-    name: Option<String>,
-}
+use crate::{DockerOptions, NativeOptions, Options, PoolOptions};
 
-/// The configuration. All but the first five keys are the worker's own options.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+/// Configuration of the program `thermae-worker`. All but the first five keys are the worker's [`Options`], spelled out: a structure
+/// that is flattened into another can't refuse unknown keys, nor say where they stand.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Config {
-    /// URL of RabbitMQ. `%2f` is the vhost `/`.
-    pub(crate) amqp: String,
-    /// URL of Redis.
-    pub(crate) redis: String,
-    /// Prefix of the fleet's keys in Redis.
-    pub(crate) redis_prefix: String,
-    /// Address of `/healthz`, `/readyz` and `/metrics`.
-    pub(crate) listen: SocketAddr,
+pub struct Config {
+    /// RabbitMQ: `amqp://user:password@host:port/vhost`; `%2f` is the vhost `/`. The user needs every permission.
+    pub amqp: String,
+    /// Redis: `redis://user:password@host:port/db`.
+    pub redis: String,
+    /// What every key in Redis begins with; the same for all of a fleet, another one for another fleet.
+    pub redis_prefix: String,
+    /// Where `/healthz`, `/readyz` and `/metrics` are served.
+    pub listen: SocketAddr,
     /// Logs and traces.
-    pub(crate) telemetry: telemetry::Options,
+    pub telemetry: telemetry::Options,
     /// The worker's name; its id is this and a random boot id. The host's name where it is missing.
-    name: Option<String>,
+    pub name: Option<String>,
     /// The fleet's name. It is on every container, and a worker clears away only what dead workers of its own fleet left.
-    fleet: String,
+    pub fleet: String,
     /// The pools that it serves.
-    pools: BTreeMap<PoolName, PoolOptions>,
+    pub pools: BTreeMap<PoolName, PoolOptions>,
     /// The Docker backend.
-    docker: DockerOptions,
+    pub docker: DockerOptions,
     /// The native backend.
-    native: NativeOptions,
-    /// Directory below which the worker makes one for its containers' sockets; the system's for temporary files where it is
-    /// missing.
-    socket_dir: Option<PathBuf>,
+    pub native: NativeOptions,
+    /// Directory below which the worker makes one, readable by nobody else, for its containers' sockets; the system's
+    /// directory for temporary files where it is missing. Socket paths are short: keep it so, too.
+    pub socket_dir: Option<PathBuf>,
     /// Time between heartbeats.
-    heartbeat_every: Millis,
+    pub heartbeat_every: Millis,
     /// How long jobs may go on without a heartbeat that arrives.
-    lease: Millis,
+    pub lease: Millis,
     /// After SIGTERM: how long running jobs may take to end.
-    drain_grace: Millis,
+    pub drain_grace: Millis,
     /// How long a job's record is kept after it ended.
-    record_ttl: Millis,
+    pub record_ttl: Millis,
 }
 
 impl Default for Config {
@@ -96,24 +75,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads it from the file, the environment and the flags.
-    ///
-    /// # Errors
-    /// A key that is unknown, a value that does not fit: named in the message.
-    pub(crate) fn load(flags: &Flags) -> anyhow::Result<Self> {
-        let overrides = vec![
-            ("amqp".to_owned(), json!(flags.amqp)),
-            ("redis".to_owned(), json!(flags.redis)),
-            ("listen".to_owned(), json!(flags.listen)),
-            ("name".to_owned(), json!(flags.name)),
-        ];
-        let config: Self = config::load(flags.config.as_deref(), config::ENV_PREFIX, overrides)?;
-        config.worker().validate()?;
-        Ok(config)
-    }
-
     /// The worker's part.
-    pub(crate) fn worker(&self) -> Options {
+    pub fn worker(&self) -> Options {
         Options {
             name: self.name.clone(),
             fleet: self.fleet.clone(),
@@ -126,5 +89,32 @@ impl Config {
             drain_grace: self.drain_grace,
             record_ttl: self.record_ttl,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn keys<T: JsonSchema>() -> Value {
+        schemars::SchemaGenerator::default().into_root_schema_for::<T>().as_value()["properties"].clone()
+    }
+
+    #[test]
+    fn every_option_of_the_worker_is_a_key_and_says_the_same() {
+        let (of_program, of_worker) = (keys::<Config>(), keys::<Options>());
+        for (key, option) in of_worker.as_object().unwrap() {
+            assert_eq!(of_program[key], *option, "{key}");
+        }
+        assert_eq!(of_program.as_object().unwrap().len(), of_worker.as_object().unwrap().len() + 5);
+    }
+
+    #[test]
+    fn the_workers_part_is_whole() {
+        let config = Config { fleet: "f".into(), lease: Millis::from_secs(9), ..Config::default() };
+        let expected = Options { fleet: "f".into(), lease: Millis::from_secs(9), ..Options::default() };
+        assert_eq!(serde_json::to_value(config.worker()).unwrap(), serde_json::to_value(expected).unwrap());
     }
 }

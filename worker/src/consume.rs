@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thermae_backplane::bus::{Consumer, Delivery, QueueSpec};
+use thermae_backplane::bus::{Consumer, Delivery, Message, QueueSpec};
 use thermae_backplane::registry::JobKey;
 use thermae_schemas::{Cancel, TenantName, names};
 use tokio::sync::watch;
@@ -160,16 +160,27 @@ pub(crate) async fn calls_queue(ctx: Arc<Context>, end: CancellationToken) {
     let queue = names::calls_queue(&ctx.id);
     while let Some(mut consumer) = subscribe(&ctx, &queue, CONTROL_PREFETCH, &end).await {
         while let Some(Some(delivery)) = end.run_until_cancelled(consumer.next()).await {
-            // The key is the broker's word about who wrote: its topic permissions bind a tenant to its own.
-            match names::tenant_of(&delivery.message.key) {
+            match author(&ctx, &delivery.message) {
                 Some(tenant) => {
                     if let Err(e) = ctx.calls.answer(&tenant, &delivery.message.body) {
                         tracing::debug!(job.tenant = %tenant, error = %e, "an answer to a tool call is not taken");
                     }
                 }
-                None => tracing::debug!(key = delivery.message.key, "an answer under no tenant's key"),
+                None => {
+                    let key = &delivery.message.key;
+                    tracing::warn!(key, "an answer to a tool call that its tenant did not send here is dropped");
+                    ctx.metrics.forged.inc();
+                }
             }
             let _ = delivery.ack().await;
         }
     }
+}
+
+/// The tenant that wrote an answer. Its key is the broker's word for that, since topic permissions bind a tenant to its own; but by
+/// way of a CC header or a dead letter RabbitMQ lets a tenant write here under keys that it did not check.
+fn author(ctx: &Context, message: &Message) -> Option<TenantName> {
+    let tenant = names::tenant_of(&message.key)?;
+    let honest = message.key == names::calls_key(&tenant, &ctx.id) && !message.came_as_dead_letter();
+    honest.then_some(tenant)
 }

@@ -14,6 +14,7 @@
 
 mod attempt;
 pub mod backend;
+mod config;
 mod conn;
 mod consume;
 mod context;
@@ -29,6 +30,7 @@ mod sessions;
 mod tools;
 mod work;
 
+pub use config::Config;
 pub use options::{
     BackendKind, DockerOptions, Invalid, LimitOptions, Limits, NativeOptions, Options, PoolOptions, Reuse,
 };

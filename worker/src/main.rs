@@ -4,7 +4,7 @@
 //! RabbitMQ and Redis as long as they take (`/readyz` says for which). SIGTERM drains it; a second one ends it at once.
 //! Exit status: 0 after a drain, 2 for a configuration that can't be used, 3 when the fleet refuses it.
 
-mod config;
+mod flags;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use clap::Parser;
 use thermae_backplane::bus::{Bus, Rabbit, RabbitOptions};
 use thermae_backplane::registry::{Redis, RedisOptions};
 use thermae_service::health::Health;
-use thermae_service::{config as configuration, http, signals, telemetry};
-use thermae_worker::Service;
+use thermae_service::{config, http, signals, telemetry};
+use thermae_worker::{Config, Service};
 
-use config::{Config, Flags};
+use flags::Flags;
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
@@ -25,8 +25,7 @@ fn main() -> ExitCode {
     if args.next().is_some_and(|a| a == "__runner") {
         return thermae_runner::main_with(args);
     }
-    let flags = Flags::parse();
-    let config = match Config::load(&flags) {
+    let config = match Flags::parse().load() {
         Ok(config) => config,
         Err(e) => return fail(2, &e),
     };
@@ -48,7 +47,7 @@ fn fail(code: u8, error: &anyhow::Error) -> ExitCode {
 
 async fn run(config: Config) -> anyhow::Result<()> {
     let guard = telemetry::init("thermae-worker", &config.telemetry)?;
-    for variable in configuration::unread::<Config>(configuration::ENV_PREFIX) {
+    for variable in config::unread::<Config>(config::ENV_PREFIX) {
         tracing::debug!(variable, "not read by this program");
     }
     let drain = signals::shutdown().context("setting up signals")?;

@@ -123,6 +123,8 @@ pub(crate) struct Metrics {
     pub returned: IntCounterVec,
     /// Heartbeats that failed.
     pub heartbeat_failures: IntCounter,
+    /// Answers to tool calls that were dropped.
+    pub forged: IntCounter,
 }
 
 impl Metrics {
@@ -194,6 +196,14 @@ impl Metrics {
             heartbeat_failures: {
                 let made =
                     IntCounter::new("thermae_worker_heartbeat_failures_total", "Heartbeats that did not arrive")?;
+                registry.register(Box::new(made.clone()))?;
+                made
+            },
+            forged: {
+                let made = IntCounter::new(
+                    "thermae_worker_forged_total",
+                    "Answers to tool calls dropped because their tenant did not send them",
+                )?;
                 registry.register(Box::new(made.clone()))?;
                 made
             },

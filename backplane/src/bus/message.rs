@@ -83,6 +83,14 @@ pub struct Message {
     pub persistent: bool,
 }
 
+impl Message {
+    /// Whether RabbitMQ moved it here as a dead letter. A tenant can make it do so, under any routing key, from a queue of its
+    /// own; what clients send never comes that way honestly.
+    pub fn came_as_dead_letter(&self) -> bool {
+        self.headers.0.keys().any(|name| name == "x-death" || name.starts_with("x-first-death-"))
+    }
+}
+
 /// How a delivery is settled; made by the bus.
 #[async_trait]
 pub trait Settle: Send + Sync {

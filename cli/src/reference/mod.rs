@@ -41,15 +41,10 @@ stands.
   `--python`.
 ";
 
-const WORKER_TOO: &str = "
-It has the scheduler's `amqp`, `redis`, `redis_prefix`, `listen` and `telemetry` too, and listens on port 9465 by default.
-";
-
 fn configuration() -> String {
     let mut text = CONFIGURATION.to_owned();
     section::<thermae_scheduler::Config>(&mut text, "thermae-scheduler");
-    section::<thermae_worker::Options>(&mut text, "thermae-worker");
-    text.push_str(WORKER_TOO);
+    section::<thermae_worker::Config>(&mut text, "thermae-worker");
     section::<telemetry::Options>(&mut text, "Logs and traces, in each of them");
     section::<ToolsFile>(&mut text, "thermae.toml, beside a program");
     text

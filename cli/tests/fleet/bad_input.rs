@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use lapin::options::{QueueBindOptions, QueueDeclareOptions};
+use lapin::types::{AMQPValue, FieldTable};
 use thermae_backplane::bus::{self, Bus, Message, QueueSpec, Rabbit, RabbitOptions};
 use thermae_schemas::{
-    ClientId, ErrorCode, Event, EventBody, Job, JobId, Language, Outcome, PoolName, Status, TenantName, names,
+    Class, ClientId, ErrorCode, Event, EventBody, Job, JobId, Language, Outcome, PoolName, Status, Stream, TenantName,
+    names,
 };
 
 use crate::Test;
@@ -17,6 +20,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("bad_input::unknown_pools_and_languages_are_refused", unknown),
     ("bad_input::a_reply_key_that_nobody_binds_loses_nothing", unbound),
     ("bad_input::another_tenants_keys_are_denied", other_tenant),
+    ("bad_input::what_a_tenants_own_queue_dead_letters_is_dropped", dead_letters),
     ("bad_input::wrong_credentials_are_an_error_at_once", credentials),
 ];
 
@@ -143,6 +147,61 @@ fn other_tenant(fleet: &Fleet) -> Result<()> {
         // `ask` fails on a reply for any other job.
         let outcome = acme.ask("default", mine.as_str(), code.as_bytes()).await?;
         ensure!(outcome.stdout == "mine\n", "{outcome:?}");
+        Ok(())
+    })
+}
+
+/// RabbitMQ lets a tenant say what becomes of messages that die in a queue of its own: here, that they go on under another tenant's key.
+async fn trap(channel: &lapin::Channel, replies: &str, to: &str, key: &str) -> Result<()> {
+    let queue = format!("replies.globex.trap-{}", uuid::Uuid::new_v4());
+    let mut arguments = FieldTable::default();
+    for (name, value) in [("x-dead-letter-exchange", to), ("x-dead-letter-routing-key", key)] {
+        arguments.insert(name.into(), AMQPValue::LongString(value.into()));
+    }
+    arguments.insert("x-message-ttl".into(), AMQPValue::LongInt(0));
+    let options = QueueDeclareOptions { durable: true, exclusive: true, ..Default::default() };
+    channel.queue_declare(queue.as_str().into(), options, arguments).await?;
+    let options = QueueBindOptions::default();
+    channel
+        .queue_bind(queue.as_str().into(), names::REPLIES.into(), replies.into(), options, Default::default())
+        .await?;
+    Ok(())
+}
+
+fn dead_letters(fleet: &Fleet) -> Result<()> {
+    fleet.runtime.block_on(async {
+        let worker = {
+            let job = Job { stream: vec![Stream::Lifecycle], ..Job::python("") };
+            let mut handle = fleet.acme.client().submit(job, None).await?;
+            let mut events = handle.events();
+            loop {
+                match tokio::time::timeout(Duration::from_secs(30), events.next()).await?.map(|event| event.body) {
+                    Some(EventBody::Started { worker }) => break worker,
+                    Some(_) => {}
+                    None => bail!("the events ended"),
+                }
+            }
+        };
+        let mut globex = Raw::connect(&fleet.servers.globex, "globex").await?;
+        let bare = lapin::Connection::connect(&fleet.servers.globex, Default::default()).await?;
+        let channel = bare.create_channel().await?;
+        let (mine, acme) = (names::reply_key(&globex.tenant, &globex.client), TenantName::new("acme")?);
+        trap(&channel, &mine, names::SUBMIT, &names::submit_key(&acme, Class::Normal, &PoolName::new("default")?))
+            .await?;
+        trap(&channel, &mine, names::CALLS, &names::calls_key(&acme, &worker)).await?;
+        let forged = ["thermae_scheduler_forged_total", "thermae_worker_forged_total"];
+        let before = forged.map(|metric| fleet.metric(metric));
+        // Its result goes to the client's own queue, and to the traps.
+        let outcome = globex.ask("default", "bait", br#"{"id": "bait", "code": ""}"#).await?;
+        ensure!(outcome.status == Status::Succeeded, "{outcome:?}");
+        for (metric, before) in forged.into_iter().zip(before) {
+            let wanted = before? + 1.0;
+            let begun = std::time::Instant::now();
+            while fleet.metric(metric)? < wanted {
+                ensure!(begun.elapsed() < Duration::from_secs(30), "{metric} is {}", fleet.metric(metric)?);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
         Ok(())
     })
 }

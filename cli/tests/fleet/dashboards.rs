@@ -27,13 +27,12 @@ const QUIET: &[&str] = &[
     "thermae_scheduler_forged_total",
     "thermae_scheduler_drained_total",
     "thermae_scheduler_in_flight",
-    // Only a race makes one: the scheduler hands out when it knows of credit, and that may be gone when it asks.
-    "thermae_scheduler_returned_total",
     "thermae_worker_container_creation_failures_total",
     "thermae_worker_containers_quarantined_total",
     "thermae_worker_leases_lost_total",
     "thermae_worker_deliveries_returned_total",
     "thermae_worker_heartbeat_failures_total",
+    "thermae_worker_forged_total",
 ];
 
 fn dashboards() -> PathBuf {
@@ -72,6 +71,7 @@ fn every_query(fleet: &Fleet) -> Result<()> {
     let prometheus = Prometheus::start(&dashboards().join("rules.yaml"), &fleet.addresses())?;
     let load = Load::start(fleet);
     lose_a_job(fleet)?;
+    let bounded = Bounded::start(fleet)?;
     // What is not there gives nothing: an answer means something.
     ensure!(prometheus.query("thermae_no_such_metric")?.is_empty(), "a metric that is not there has values");
     let moved = |expr: &str, values: &[f64]| {
@@ -81,6 +81,7 @@ fn every_query(fleet: &Fleet) -> Result<()> {
     let pools = prometheus.label_values("thermae_scheduler_credit", "pool")?;
     ensure!(pools.contains(&"default".to_owned()), "the variable $pool has the values {pools:?}");
     rules(&prometheus)?;
+    bounded.end(fleet)?;
     load.end(fleet)
 }
 
@@ -147,6 +148,40 @@ fn lose_a_job(fleet: &Fleet) -> Result<()> {
         .block_on(async { anyhow::Ok(tokio::time::timeout(Duration::from_secs(60), handle.result()).await??) })?;
     ensure!(outcome.status == Status::Lost, "{outcome:?}");
     Ok(())
+}
+
+/// A tenant that may have one job handed out, and has two: one runs, and the other is sent back whenever it is tried, which is each time
+/// that somebody's job ends. (That a pool's credit is gone when the scheduler asks is a race, which no load can force.)
+struct Bounded {
+    jobs: Vec<JobHandle>,
+    /// The handles are of no use without it.
+    _globex: thermae::Fleet,
+}
+
+impl Bounded {
+    fn start(fleet: &Fleet) -> Result<Self> {
+        let patience = Duration::from_secs(30);
+        fleet.runtime.block_on(async {
+            let globex = thermae::Fleet::connect(&fleet.servers.globex, None, patience).await?;
+            let mut jobs = Vec::new();
+            for _ in 0..2 {
+                let job = limited(Job::python("import time\ntime.sleep(600)"), 300_000);
+                jobs.push(globex.client().submit(job, None).await?);
+            }
+            Ok(Self { jobs, _globex: globex })
+        })
+    }
+
+    fn end(self, fleet: &Fleet) -> Result<()> {
+        fleet.runtime.block_on(async {
+            for handle in &self.jobs {
+                handle.cancel().await?;
+                let outcome = tokio::time::timeout(Duration::from_secs(60), handle.result()).await??;
+                ensure!(outcome.status == Status::Cancelled, "{outcome:?}");
+            }
+            Ok(())
+        })
+    }
 }
 
 fn limited(mut job: Job, wall_ms: u64) -> Job {

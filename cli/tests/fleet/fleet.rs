@@ -16,6 +16,13 @@ use crate::servers::{Servers, binary};
 /// How long a process may take until it is ready; a cold worker makes its first containers in that time.
 const READY: Duration = Duration::from_secs(90);
 
+/// Jobs that a worker runs at once, and containers that it keeps ready beyond them.
+pub(crate) const SLOTS: usize = 2;
+pub(crate) const WARM: usize = 2;
+
+/// Jobs that the tenant `globex` may have handed out at once; `acme` has no such bound.
+const GLOBEX_MAX: usize = 1;
+
 /// A running fleet. Dropping it drains it.
 pub(crate) struct Fleet {
     /// The servers under it.
@@ -90,10 +97,30 @@ impl Fleet {
         processes.iter().map(|process| (kind(&process.name), process.http.clone())).collect()
     }
 
+    /// A metric's value, all processes and labels together.
+    pub(crate) fn metric(&self, name: &str) -> Result<f64> {
+        let mut sum = 0.0;
+        for (_, address) in self.addresses() {
+            let (_, text) = get(&address, "/metrics")?;
+            let values = text.lines().filter_map(|line| {
+                let (series, value) = line.rsplit_once(' ')?;
+                (series.split('{').next() == Some(name)).then(|| value.parse::<f64>().ok())?
+            });
+            sum += values.sum::<f64>();
+        }
+        Ok(sum)
+    }
+
     /// What the processes logged.
     pub(crate) fn logs(&self) -> String {
         let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
         processes.iter().map(|p| format!("--- {}\n{}\n", p.name, tail(&p.log))).collect()
+    }
+
+    /// Whether any of the processes has logged these words.
+    pub(crate) fn has_logged(&self, words: &str) -> bool {
+        let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        processes.iter().any(|process| process.logged().contains(words))
     }
 
     /// A failed test's error, with the end of the processes' logs.
@@ -115,14 +142,15 @@ pub(crate) struct Process {
 impl Process {
     /// A scheduler on these servers.
     pub(crate) fn scheduler(servers: &Servers, dir: &Path, prefix: &str) -> Result<Self> {
-        Self::spawn("thermae-scheduler", "scheduler".to_owned(), servers, dir, prefix, "")
+        let config = format!("[scheduler.tenants.globex]\nmax_in_flight = {GLOBEX_MAX}\n");
+        Self::spawn("thermae-scheduler", "scheduler".to_owned(), servers, dir, prefix, &config)
     }
 
     /// A worker with Docker containers on these servers.
     pub(crate) fn worker(servers: &Servers, dir: &Path, prefix: &str, n: usize) -> Result<Self> {
         let name = format!("worker-{n}");
         let config = format!(
-            "name = {name:?}\nfleet = {prefix:?}\n[docker]\nsocket = {:?}\n[pools.default]\nbackend = \"docker\"\nimage = {:?}\nslots = 2\nwarm = 2\n",
+            "name = {name:?}\nfleet = {prefix:?}\n[docker]\nsocket = {:?}\n[pools.default]\nbackend = \"docker\"\nimage = {:?}\nslots = {SLOTS}\nwarm = {WARM}\n",
             servers.docker, servers.image
         );
         Self::spawn("thermae-worker", name, servers, dir, prefix, &config)

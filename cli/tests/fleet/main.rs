@@ -13,6 +13,7 @@ mod prometheus;
 mod promise;
 mod servers;
 mod trace;
+mod walls;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -32,7 +33,8 @@ fn main() -> ExitCode {
     // They share two cores and one fleet, and some kill workers.
     args.test_threads = Some(1);
     let fleet = Arc::new(std::sync::OnceLock::new());
-    let shared: Vec<(&'static str, Test)> = [jobs::TESTS, bad_input::TESTS, batch::TESTS, dashboards::TESTS].concat();
+    let shared: Vec<(&'static str, Test)> =
+        [jobs::TESTS, walls::TESTS, bad_input::TESTS, batch::TESTS, dashboards::TESTS].concat();
     let mut trials: Vec<Trial> = shared
         .into_iter()
         .map(|(name, test)| {

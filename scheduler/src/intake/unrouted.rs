@@ -5,7 +5,6 @@ use thermae_schemas::{ErrorCode, ErrorInfo, names};
 
 use super::Lanes;
 use crate::answer::{acknowledge, give_back};
-use crate::context;
 use crate::error::Trouble;
 use crate::lane::Lane;
 use crate::outage::Backoff;
@@ -45,7 +44,7 @@ pub(super) async fn run(lanes: Lanes) -> Result<(), Trouble> {
 async fn route(lanes: &Lanes, delivery: &Delivery) -> Result<(), Trouble> {
     let ctx = &lanes.0.ctx;
     let message = &delivery.message;
-    if context::came_as_dead_letter(message) {
+    if message.came_as_dead_letter() {
         tracing::warn!(key = message.key, "a message that its tenant did not send here is dropped");
         ctx.metrics.forged();
         acknowledge(delivery).await;

@@ -1,7 +1,8 @@
 //! Tool calls, through the real runner.
 
 use serde_json::json;
-use thermae_schemas::{ErrorCode, Job, Status, TenantName, ToolReply, ToolSpec};
+use thermae_backplane::bus::{Headers, Message, QueueSpec};
+use thermae_schemas::{ErrorCode, Job, Status, TenantName, ToolReply, ToolResult, ToolSpec, names};
 
 use crate::harness::{Fleet, options, python};
 
@@ -90,6 +91,36 @@ async fn only_its_own_tenant_answers() {
     fleet.answer(&call, ToolReply::Ok(json!("true"))).await;
     fleet.answer(&call, ToolReply::Ok(json!("late"))).await;
     assert_eq!(fleet.outcome(&job).await.stdout, "true\n");
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_their_tenant_did_not_send_are_dropped() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(options()).await;
+    let job = with_tools("print(await look())", vec![tool("look")]);
+    fleet.submit(&job).await;
+    let call = fleet.tool_call(&job).await;
+    let forged = ToolResult::new(call.call.clone(), ToolReply::Ok(json!("forged")));
+    // As RabbitMQ delivers what another tenant's queue dead-letters under this one's key.
+    let mut dead = Message {
+        exchange: names::CALLS.into(),
+        key: call.reply_to.clone(),
+        body: serde_json::to_vec(&forged).unwrap().into(),
+        ..Message::default()
+    };
+    dead.headers.set_text(names::H_DEAD_QUEUE, "replies.globex.trap");
+    fleet.bus.publish(dead.clone()).await.unwrap().wait().await.unwrap();
+    // As it delivers what a CC header brings here: under the key that was checked, which is not one of this queue's.
+    let away =
+        QueueSpec { bindings: vec![(names::CALLS.into(), "*.elsewhere".into())], ..QueueSpec::calls(&worker.id) };
+    fleet.bus.declare_queue(&away).await.unwrap();
+    let copied = Message { key: "acme.elsewhere".into(), headers: Headers::default(), ..dead };
+    fleet.bus.publish(copied).await.unwrap().wait().await.unwrap();
+    // They were taken first: it is one queue.
+    fleet.answer(&call, ToolReply::Ok(json!("true"))).await;
+    assert_eq!(fleet.outcome(&job).await.stdout, "true\n");
+    assert_eq!(worker.count("thermae_worker_forged_total", ""), 2.0);
     worker.end().await;
 }
 
