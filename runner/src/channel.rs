@@ -83,11 +83,10 @@ impl Channel {
         Ok((channel, theirs.into()))
     }
 
-    /// Reads what is there; messages are then taken with [`Channel::next`].
-    pub(crate) fn fill(&mut self) -> io::Result<Got> {
-        let mut chunk = [0; 65536];
+    /// Reads what is there, by the `chunk`; messages are then taken with [`Channel::next`].
+    pub(crate) fn fill(&mut self, chunk: &mut [u8]) -> io::Result<Got> {
         loop {
-            match io::Read::read(&mut self.socket, &mut chunk) {
+            match io::Read::read(&mut self.socket, chunk) {
                 Ok(0) => return Ok(Got::Closed),
                 Ok(n) => {
                     self.inbox.extend_from_slice(&chunk[..n]);

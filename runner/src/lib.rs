@@ -138,7 +138,7 @@ fn first_frame(link: &mut Link) -> Result<Option<Setup>> {
                 other => Err(Error::Protocol(format!("the first frame is a set-up, not {other:?}"))),
             };
         }
-        if !link.fill().step("read from the worker")? {
+        if !link.fill(&mut [0; 4096]).step("read from the worker")? {
             return Ok(None);
         }
     }

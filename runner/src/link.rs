@@ -37,11 +37,10 @@ impl Link {
         self.socket.set_nonblocking(true)
     }
 
-    /// Reads once; `false` at end of file.
-    pub(crate) fn fill(&mut self) -> io::Result<bool> {
-        let mut chunk = [0; 65536];
+    /// Reads once, at most one `chunk`; `false` at end of file.
+    pub(crate) fn fill(&mut self, chunk: &mut [u8]) -> io::Result<bool> {
         loop {
-            match self.socket.read(&mut chunk) {
+            match self.socket.read(chunk) {
                 Ok(0) => return Ok(false),
                 Ok(n) => {
                     self.inbox.extend_from_slice(&chunk[..n]);

@@ -4,6 +4,7 @@ mod limits;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -164,7 +165,11 @@ impl Default for PoolOptions {
 impl PoolOptions {
     /// Jobs that run at once.
     pub fn slots(&self) -> u32 {
-        self.slots.unwrap_or_else(|| 2 * std::thread::available_parallelism().map_or(1, |n| n.get() as u32))
+        // Asking the system means reading files, and this is on every job's way.
+        static DEFAULT: OnceLock<u32> = OnceLock::new();
+        self.slots.unwrap_or_else(|| {
+            *DEFAULT.get_or_init(|| 2 * std::thread::available_parallelism().map_or(1, |n| n.get() as u32))
+        })
     }
 
     /// Containers kept ready beyond those in use.

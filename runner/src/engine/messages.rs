@@ -20,7 +20,7 @@ impl Engine {
                 let _ = epoll::modify(&self.epoll, &cell.channel, Token::Channel(id).data(), EventFlags::IN);
             }
         }
-        let got = cell.channel.fill();
+        let got = cell.channel.fill(&mut self.chunk);
         let closed = !matches!(got, Ok(Got::Empty));
         while let Some(cell) = self.cells.get_mut(&id) {
             if let Some(run) = &cell.active

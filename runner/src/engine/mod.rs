@@ -86,7 +86,7 @@ pub(crate) struct Engine {
     epoll: OwnedFd,
     signals: OwnedFd,
     null: OwnedFd,
-    /// What was just read from a pipe; as large as a pipe's buffer.
+    /// What was just read from a pipe or socket; as large as a pipe's buffer.
     chunk: Box<[u8]>,
     setup: Setup,
     wall: Option<Wall>,
@@ -240,7 +240,7 @@ impl Engine {
         {
             return Ok(());
         }
-        match self.link.fill() {
+        match self.link.fill(&mut self.chunk) {
             Ok(true) => {}
             // The worker is gone, and whatever runs for it must go too.
             Ok(false) => self.over = Some(0),

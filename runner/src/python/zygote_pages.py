@@ -17,6 +17,7 @@ SYS_PROCESS_MADVISE = 440
 PIDFD_SELF = -10000
 MADV_POPULATE_WRITE = 23
 MOST_RANGES = 1024  # The kernel's UIO_MAXIOV.
+RANGE = 16  # Bytes of a `struct iovec`.
 MARK = b"\npages\n"  # Before it come the channel's own messages, which are JSON.
 # Bits of an entry of `/proc/self/pagemap`: the page is there; it is a file's or shared; nobody else maps it.
 PRESENT, FILE, EXCLUSIVE = 1 << 63, 1 << 61, 1 << 56
@@ -28,7 +29,7 @@ class Pages:
     def __init__(self, kernel):
         self.kernel = kernel
         self.vector = None
-        self.count = self.address = 0
+        self.calls = []
 
     def learn(self, walk):
         """Send a child down the way: `walk(channel)` is all that children do, and returns the channel's socket."""
@@ -47,15 +48,17 @@ class Pages:
         ours.close()
         if pid > 0:
             os.waitpid(pid, 0)
-        self.count = min(len(told) // 2, MOST_RANGES)
         self.vector = (ctypes.c_ulong * len(told))(*told)
-        self.address = ctypes.addressof(self.vector)
+        first = ctypes.addressof(self.vector)
+        for start in range(0, len(told) // 2, MOST_RANGES):
+            self.calls.append((first + start * RANGE, min(len(told) // 2 - start, MOST_RANGES)))
 
     def populate(self):
         """Copy them; whether that was possible (Linux 6.14, and no filter that forbids it)."""
-        if not self.count:
-            return False
-        return self.kernel.syscall(SYS_PROCESS_MADVISE, PIDFD_SELF, self.address, self.count, MADV_POPULATE_WRITE, 0) > 0
+        done = bool(self.calls)
+        for address, count in self.calls:
+            done = self.kernel.syscall(SYS_PROCESS_MADVISE, PIDFD_SELF, address, count, MADV_POPULATE_WRITE, 0) > 0 and done
+        return done
 
 
 def writable():
