@@ -1,4 +1,5 @@
-//! Load on a fleet, and what it answers: closed-loop measurements for the benches, open-loop scenarios for capacity.
+//! Load on a fleet, and what it answers: closed-loop measurements for the benches and the floor under them, open-loop
+//! scenarios for capacity.
 //!
 //! Every answer is checked, and canaries between the timed jobs prove that each sandbox was fresh; a wrong answer is an
 //! error of the run and not a slow sample.
@@ -8,6 +9,7 @@
 pub mod baseline;
 pub mod cases;
 pub mod closed;
+pub mod floor;
 pub mod open;
 pub mod report;
 pub mod rpc;

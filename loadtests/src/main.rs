@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use thermae_loadtests::cases::Case;
-use thermae_loadtests::{baseline::Baseline, closed, open, report, rpc, scenario::Scenario, target};
+use thermae_loadtests::{baseline::Baseline, closed, floor, open, report, rpc, scenario::Scenario, target};
 
 /// Load on a fleet, and what it answers.
 #[derive(Debug, Parser)]
@@ -57,6 +57,15 @@ enum What {
         /// How long the rate is taken, in seconds.
         #[arg(long, default_value_t = 10)]
         seconds: u64,
+    },
+    /// What can't be had for less: the embedded fleet's sandboxes without any worker, and a bare fork into their namespaces.
+    /// Percentiles with one in flight, paced so that a sandbox made ahead is ready; rates with several.
+    Floor {
+        /// What to measure; all where none is named.
+        #[arg(long = "case")]
+        cases: Vec<floor::Floor>,
+        #[command(flatten)]
+        options: closed::Options,
     },
     /// A bare RabbitMQ request and reply.
     Rpc {
@@ -110,6 +119,9 @@ async fn run(args: Args) -> Result<ExitCode> {
             };
             return show(&cases.iter().map(|case| baseline.measure(*case)).collect::<Result<Vec<_>>>()?);
         }
+        What::Floor { cases, options } => {
+            return show(&floor::measure(args.target.python.clone(), cases, *options).await?);
+        }
         What::Rpc { samples } => {
             let url = args.target.amqp.as_deref().context("--amqp is missing")?;
             return show(&[report::Row::new("rpc", "rabbitmq", &rpc::measure(url, *samples).await?, None)]);
@@ -140,7 +152,7 @@ async fn run(args: Args) -> Result<ExitCode> {
             }
             clean = report.is_clean();
         }
-        What::Baseline { .. } | What::Rpc { .. } => {}
+        What::Baseline { .. } | What::Floor { .. } | What::Rpc { .. } => {}
     }
     target.close().await;
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })

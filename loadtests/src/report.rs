@@ -10,9 +10,9 @@ use thermae_schemas::Status;
 /// One measured case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was measured.
+    /// What was measured: `print`, `pandas`, `tools10`, `session`, `tool_call`, `rpc`, or `fork`.
     pub case: String,
-    /// On what.
+    /// On what: docs/performance.md lists them.
     pub on: String,
     /// Median, in milliseconds.
     pub p50_ms: f64,

@@ -7,10 +7,12 @@
 //! The runner connects to its worker, is told how to set itself up, keeps warm interpreters and sandboxes made ahead, and
 //! runs each program in a sandbox of its own behind two walls: the outer one, a container (`outer` draws the native
 //! one), and the inner one (`inner`). It knows no queue, no tenant and no other container. It ends with its worker.
+//! [`floor`] and [`peer`] are there to measure it.
 
 mod channel;
 mod engine;
 mod error;
+pub mod floor;
 pub mod frames;
 mod inner;
 mod limits;
@@ -18,6 +20,7 @@ mod link;
 mod mounts;
 mod oom;
 pub mod outer;
+pub mod peer;
 pub mod python;
 mod scan;
 mod seccomp;
@@ -51,35 +54,55 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// The command line.
 struct Options {
-    connect: String,
+    task: Task,
     outer: Option<Spec>,
+}
+
+/// What the process is for.
+enum Task {
+    /// To work for the worker that listens there.
+    Connect(String),
+    /// To measure what the kernel alone takes.
+    Floor(floor::Plan),
 }
 
 impl Options {
     fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Self> {
         let usage = |text: &str| Error::Usage(format!("{text}; usage: --connect PATH [--outer JSON]"));
-        let (mut connect, mut outer) = (None, None);
+        let (mut task, mut outer) = (None, None);
         let mut args = args.into_iter();
         while let Some(flag) = args.next() {
             let value = args.next().and_then(|v| v.into_string().ok());
             match (flag.to_str(), value) {
-                (Some("--connect"), Some(path)) => connect = Some(path),
+                (Some("--connect"), Some(path)) => task = Some(Task::Connect(path)),
+                (Some("--floor"), Some(json)) => task = Some(Task::Floor(serde_json::from_str(&json)?)),
                 (Some("--outer"), Some(json)) => outer = Some(serde_json::from_str(&json)?),
                 _ => return Err(usage(&format!("unknown or incomplete argument {}", flag.to_string_lossy()))),
             }
         }
-        Ok(Self { connect: connect.ok_or_else(|| usage("--connect is missing"))?, outer })
+        Ok(Self { task: task.ok_or_else(|| usage("--connect is missing"))?, outer })
     }
 }
 
 fn start(options: Options) -> Result<i32> {
+    let mut outer = options.outer;
+    if let Some(spec) = &mut outer {
+        spec.settle();
+    }
+    match (options.task, outer) {
+        (Task::Connect(path), outer) => connect(&path, outer),
+        (Task::Floor(plan), Some(spec)) => outer::enter(&spec, |_| floor::serve(&plan, false)),
+        (Task::Floor(plan), None) => Ok(floor::serve(&plan, true)),
+    }
+}
+
+fn connect(path: &str, outer: Option<Spec>) -> Result<i32> {
     use error::Context;
-    let socket = UnixStream::connect(&options.connect).step(format!("connect to {}", options.connect))?;
-    let socket_dir = std::path::Path::new(&options.connect).parent().map(|d| d.to_string_lossy().into_owned());
-    match options.outer {
+    let socket = UnixStream::connect(path).step(format!("connect to {path}"))?;
+    let socket_dir = std::path::Path::new(path).parent().map(|d| d.to_string_lossy().into_owned());
+    match outer {
         None => Ok(serve(socket, socket_dir, None)),
-        Some(mut spec) => {
-            spec.settle();
+        Some(spec) => {
             let last_words = socket.try_clone().step("copy the socket")?;
             let ended = outer::enter(&spec, |wall| serve(socket, None, Some(wall)));
             if let Err(e) = &ended {

@@ -2,7 +2,7 @@
 //!
 //! Method (docs/performance.md): every server on this machine; percentiles with one job in flight, from submit to result,
 //! at least 500 jobs after a warm-up; rates with four in flight for ten seconds; shipped defaults; canaries between the timed
-//! jobs prove that each sandbox was fresh. The loads come from `thermae-loadtests`; here the processes are started and the rows gathered.
+//! jobs prove that each sandbox was fresh. Beside the fleets stands the floor, which no fleet can pass. The loads come from `thermae-loadtests`; here the processes are started and the rows gathered.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -70,6 +70,8 @@ fn measure(set: &Set, dir: &Path, python: &Path, options: Options) -> Result<Vec
     let interpreter = python.display().to_string();
     step("embedded fleet");
     rows.extend(closed(&["--python", &interpreter])?);
+    step("floor");
+    rows.extend(load(&["--python", &interpreter, "floor", "--jobs", jobs, "--seconds", seconds])?);
     step("subprocess");
     rows.extend(load(&[&["baseline", "--on", "subprocess", "--python", &interpreter], &alone[..], &["200"]].concat())?);
 
@@ -253,7 +255,7 @@ fn print_table(rows: &[Value]) {
     }
 }
 
-/// What the figures mean: each fleet against what people use without one.
+/// What the figures mean: each fleet against what people use without one, and the embedded one against its floor.
 fn print_ratios(rows: &[Value]) {
     let p50 = |case: &str, on: &str| {
         let row = rows.iter().find(|row| row["case"] == case && row["on"] == on)?;
@@ -271,5 +273,9 @@ fn print_ratios(rows: &[Value]) {
             }
         }
     }
+    for case in ["print", "pandas", "session"] {
+        ratio(&format!("{case}: embedded / floor"), p50(case, "embedded"), p50(case, "floor"));
+    }
+    ratio("sandbox (print on the floor) / bare fork into namespaces", p50("print", "floor"), p50("fork", "floor"));
     ratio("tool call / bare RabbitMQ request and reply", p50("tool_call", "fleet"), p50("rpc", "rabbitmq"));
 }

@@ -32,6 +32,19 @@ pub struct EmbeddedOptions {
     pub preload_eager: bool,
 }
 
+impl EmbeddedOptions {
+    /// The pool that its sandboxes come from.
+    pub fn pool(&self) -> thermae_worker::PoolOptions {
+        thermae_worker::PoolOptions {
+            backend: thermae_worker::BackendKind::Native,
+            python: self.python.clone(),
+            slots: self.slots,
+            preload_eager: self.preload_eager,
+            ..thermae_worker::PoolOptions::default()
+        }
+    }
+}
+
 /// The parts of a fleet that runs.
 pub(super) struct Running {
     worker: CancellationToken,
@@ -54,7 +67,7 @@ pub(super) async fn start(options: EmbeddedOptions) -> Result<Fleet, Error> {
     declare_fleet(&*shared).await.map_err(|error| failed("the bus", &error))?;
 
     let worker = thermae_worker::Service::new(
-        worker_options(options),
+        worker_options(&options),
         shared.clone(),
         registry.clone(),
         &metrics,
@@ -99,7 +112,7 @@ pub(super) async fn start(options: EmbeddedOptions) -> Result<Fleet, Error> {
     Ok(Fleet { client, bus: shared, embedded: Some(running) })
 }
 
-fn worker_options(options: EmbeddedOptions) -> thermae_worker::Options {
+fn worker_options(options: &EmbeddedOptions) -> thermae_worker::Options {
     let mut worker = thermae_worker::Options {
         name: Some("embedded".to_owned()),
         // When the command ends, what still runs has nobody to tell.
@@ -107,10 +120,7 @@ fn worker_options(options: EmbeddedOptions) -> thermae_worker::Options {
         ..thermae_worker::Options::default()
     };
     for pool in worker.pools.values_mut() {
-        pool.backend = thermae_worker::BackendKind::Native;
-        pool.python.clone_from(&options.python);
-        pool.slots = options.slots;
-        pool.preload_eager = options.preload_eager;
+        *pool = options.pool();
     }
     worker
 }

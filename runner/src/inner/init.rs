@@ -56,7 +56,20 @@ pub(super) fn run(shape: &Shape, mut nursery: UnixStream) -> ! {
 fn prepare(shape: &Shape) -> Result<()> {
     rustix::system::sethostname(b"sandbox").step("set the sandbox's host name")?;
     storage(shape.disk_bytes)?;
+    places()?;
     proc_tree()?;
+    mask()?;
+    last_namespace()
+}
+
+/// The least that a sandbox is made of, for [`crate::floor`]: the steps of an init that no kernel does without.
+pub(crate) fn bare(shape: &Shape) -> Result<()> {
+    storage(shape.disk_bytes)?;
+    proc_tree()?;
+    last_namespace()
+}
+
+fn last_namespace() -> Result<()> {
     sys::unshare(sys::CLONE_NEWUSER).step("the sandbox's user namespace")
 }
 
@@ -65,7 +78,11 @@ fn storage(bytes: u64) -> Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     let options = format!("size={bytes},nr_inodes={},mode=755\0", bytes / 8192 + 1024);
     let options = std::ffi::CStr::from_bytes_with_nul(options.as_bytes()).ok();
-    rustix::mount::mount("sandbox", "/tmp", "tmpfs", flags, options).step("mount the sandbox's storage")?;
+    rustix::mount::mount("sandbox", "/tmp", "tmpfs", flags, options).step("mount the sandbox's storage")
+}
+
+/// Shows the storage at every writable place.
+fn places() -> Result<()> {
     for (from, mode, at) in
         [("/tmp/w", 0o755, "/workspace"), ("/tmp/s", 0o1777, "/dev/shm"), ("/tmp/t", 0o1777, "/tmp")]
     {
@@ -79,9 +96,15 @@ fn storage(bytes: u64) -> Result<()> {
     Ok(())
 }
 
+/// Flags of the sandbox's `/proc`.
+const PROC: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
+
 fn proc_tree() -> Result<()> {
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    rustix::mount::mount("proc", "/proc", "proc", flags, None).step("mount the sandbox's /proc")?;
+    rustix::mount::mount("proc", "/proc", "proc", PROC, None).step("mount the sandbox's /proc")
+}
+
+/// Hides what is not the sandbox's own in `/proc`.
+fn mask() -> Result<()> {
     let masks = MASKED_FILES.iter().map(|f| ("/dev/null", *f)).chain(MASKED_DIRS.iter().map(|d| (EMPTY, *d)));
     for (from, at) in masks {
         match rustix::mount::mount_bind(from, at) {
@@ -89,7 +112,7 @@ fn proc_tree() -> Result<()> {
             Err(e) => return Err(e).step(format!("mask {at}")),
         }
     }
-    let flags = flags | MountFlags::BIND | MountFlags::RDONLY;
+    let flags = PROC | MountFlags::BIND | MountFlags::RDONLY;
     rustix::mount::mount_remount("/proc", flags, "").step("make /proc read-only")?;
     debug_assert!(Path::new(EMPTY).is_dir());
     Ok(())

@@ -22,7 +22,11 @@ use crate::error::{Context, Error, Result, USERNS_ADVICE};
 use crate::seqpacket::Packets;
 use crate::sys::{self, Fork};
 
+pub(crate) use init::bare;
 pub(crate) use nursery::Birth;
+
+/// The namespaces that a sandbox's init is forked into; its user namespace it enters last, by itself.
+pub(crate) const FRESH: i32 = sys::CLONE_NEWPID | sys::CLONE_NEWNS | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS;
 
 /// What every sandbox of this container has in common.
 #[derive(Debug, Clone)]
@@ -49,15 +53,7 @@ impl Wall {
     /// # Errors
     /// [`Error::Forbidden`] where nested namespaces are not allowed.
     pub(crate) fn raise(shape: &Shape) -> Result<Self> {
-        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        sys::unshare(sys::CLONE_NEWUSER | sys::CLONE_NEWNS | sys::CLONE_NEWPID).map_err(|source| Error::Forbidden {
-            step: "inner namespaces".into(),
-            source,
-            advice: USERNS_ADVICE,
-        })?;
-        crate::outer::write_maps(std::process::id() as i32, (0, uid), (0, gid), true)?;
-        rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
-            .step("private mounts")?;
+        enter()?;
         let (ours, theirs) = Packets::pair().step("nursery's socket")?;
         match sys::fork(0).step("fork the nursery")? {
             Fork::Child => {
@@ -104,6 +100,46 @@ impl Wall {
                     Err(e) => Err(e.to_string()),
                 }
             }
+        }
+    }
+}
+
+/// Puts this process into the inner user and mount namespace, and its children into the inner pid namespace.
+fn enter() -> Result<()> {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    sys::unshare(sys::CLONE_NEWUSER | sys::CLONE_NEWNS | sys::CLONE_NEWPID).map_err(|source| Error::Forbidden {
+        step: "inner namespaces".into(),
+        source,
+        advice: USERNS_ADVICE,
+    })?;
+    crate::outer::write_maps(std::process::id() as i32, (0, uid), (0, gid), true)?;
+    rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).step("private mounts")
+}
+
+/// Does `work` where a nursery would stand, in a process of its own; its exit status. For [`crate::floor`].
+///
+/// # Errors
+/// As for [`Wall::raise`]; what goes wrong within is logged there, and the status is 1.
+pub(crate) fn in_place_of_the_nursery(shape: &Shape, work: impl FnOnce() -> Result<()>) -> Result<i32> {
+    enter()?;
+    match sys::fork(0).step("fork into the nursery's place")? {
+        Fork::Child => {
+            sys::die_with_parent();
+            let done = nursery::settle(shape).and_then(|()| work());
+            sys::exit(done.map_or_else(
+                |e| {
+                    crate::log(&e.to_string());
+                    1
+                },
+                |()| 0,
+            ))
+        }
+        Fork::Parent { pid, .. } => {
+            let reaped = sys::wait(pid, true).step("wait in the nursery's place")?;
+            Ok(reaped.map_or(1, |r| match r.status {
+                sys::Status::Exited(code) => code,
+                sys::Status::Signaled(signal) => 128 + signal,
+            }))
         }
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn run(socket: Packets, shape: &Shape) -> ! {
 }
 
 /// A mount namespace of its own: sandboxes are copied from it, the runner and the zygotes keep theirs.
-fn settle(shape: &Shape) -> Result<()> {
+pub(super) fn settle(shape: &Shape) -> Result<()> {
     rustix::process::umask(rustix::fs::Mode::empty());
     sys::unshare(sys::CLONE_NEWNS).step("nursery's mount namespace")?;
     if shape.foreign {
@@ -94,8 +94,7 @@ fn settle(shape: &Shape) -> Result<()> {
 /// Makes one sandbox; the descriptors are those of [`Sandbox`], in its order.
 fn birth(shape: &Shape) -> Result<Vec<OwnedFd>> {
     let (mut ours, theirs) = UnixStream::pair().step("init's socket")?;
-    let flags = sys::CLONE_NEWPID | sys::CLONE_NEWNS | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS;
-    match sys::fork(flags).step("fork a sandbox's init")? {
+    match sys::fork(super::FRESH).step("fork a sandbox's init")? {
         Fork::Child => {
             drop(ours);
             init::run(shape, theirs)

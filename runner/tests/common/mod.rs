@@ -3,8 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,6 +13,7 @@ use thermae_runner::frames::{
     End, Exit, Frame, Kind, Limits, Place, Ready, Run, Setup, Tool, ToolCall, ToolResult, WIRE,
 };
 use thermae_runner::outer::Spec;
+use thermae_runner::peer::Peer;
 
 /// Longer than anything here may take: a test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -49,8 +49,7 @@ impl Outcome {
 pub struct Runner {
     pub child: Child,
     pub ready: Ready,
-    socket: UnixStream,
-    buffer: Vec<u8>,
+    peer: Peer,
     outcomes: HashMap<u32, Outcome>,
     calls: Vec<(u32, ToolCall)>,
     closed: Vec<String>,
@@ -132,42 +131,17 @@ impl Runner {
         let child = command.stdin(Stdio::null()).spawn().unwrap();
         let (socket, _) = listener.accept().unwrap();
         std::fs::remove_dir_all(dir).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut runner = Self {
-            child,
-            ready: Ready { python: String::new(), preloaded: vec![], warnings: vec![], nested: false, pid: 0 },
-            socket,
-            buffer: Vec::new(),
-            outcomes: HashMap::new(),
-            calls: Vec::new(),
-            closed: Vec::new(),
-            pongs: 0,
-            next: 1,
-        };
-        runner.send(&Frame::json(Kind::Setup, 0, &setup).unwrap());
-        let frame = runner.frame();
-        assert_eq!(frame.kind, Kind::Ready, "{}", String::from_utf8_lossy(&frame.body));
-        runner.ready = frame.parse().unwrap();
-        runner
+        let mut peer = Peer::new(socket, PATIENCE).unwrap();
+        let ready = peer.set_up(&setup).unwrap();
+        Self { child, ready, peer, outcomes: HashMap::new(), calls: Vec::new(), closed: Vec::new(), pongs: 0, next: 1 }
     }
 
     pub fn send(&mut self, frame: &Frame) {
-        let mut bytes = Vec::new();
-        frame.encode(&mut bytes);
-        self.socket.write_all(&bytes).unwrap();
+        self.peer.send(frame).unwrap();
     }
 
     pub fn frame(&mut self) -> Frame {
-        loop {
-            if let Some((frame, used)) = Frame::decode(&self.buffer).unwrap() {
-                self.buffer.drain(..used);
-                return frame;
-            }
-            let mut chunk = [0; 65536];
-            let got = self.socket.read(&mut chunk).expect("the runner answers in time");
-            assert_ne!(got, 0, "the runner left");
-            self.buffer.extend_from_slice(&chunk[..got]);
-        }
+        self.peer.frame().expect("the runner answers in time")
     }
 
     /// Reads one frame and files it.
@@ -256,7 +230,7 @@ impl Runner {
 
     /// Leaves as a dying worker would; how the runner ended.
     pub fn leave(&mut self) -> ExitStatus {
-        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+        self.peer.leave();
         self.child.wait().unwrap()
     }
 }

@@ -43,6 +43,28 @@ impl Native {
         Ok(Self { command, show: options.show.clone(), sockets, tasks })
     }
 
+    /// The command that starts a runner behind this pool's outer wall, and the interpreter inside. What the runner is to do
+    /// is still to be added.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] where there is no interpreter.
+    pub fn command(&self, pool: &PoolOptions) -> Result<(Command, String), Error> {
+        let spec = self.spec(pool)?;
+        let outer = serde_json::to_string(&spec).map_err(|e| Error::Unfit(e.to_string()))?;
+        let mut command = Command::new(&self.command[0]);
+        command
+            .args(&self.command[1..])
+            .arg("--outer")
+            .arg(outer)
+            // Nothing of this process's environment reaches the code.
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .stdin(Stdio::null())
+            // A terminal's Ctrl-C is for the worker, which drains.
+            .process_group(0);
+        Ok((command, spec.python))
+    }
+
     fn spec(&self, pool: &PoolOptions) -> Result<Spec, Error> {
         let mut spec = Spec::detect(pool.python.as_deref()).map_err(|e| Error::Unfit(chain(&e)))?;
         spec.show.extend(self.show.iter().map(|p| p.to_string_lossy().into_owned()));
@@ -55,24 +77,13 @@ impl Native {
 #[async_trait]
 impl Backend for Native {
     async fn create(&self, identity: &Identity, pool: &PoolOptions) -> Result<Made, Error> {
-        let spec = self.spec(pool)?;
-        let python = spec.python.clone();
-        let outer = serde_json::to_string(&spec).map_err(|e| Error::Unfit(e.to_string()))?;
+        let (mut command, python) = self.command(pool)?;
         let listening = self.sockets.listen(identity.serial)?;
-        let child = Command::new(&self.command[0])
-            .args(&self.command[1..])
+        let child = command
             .arg("--connect")
             .arg(listening.socket())
-            .arg("--outer")
-            .arg(outer)
-            // Nothing of this process's environment reaches the code.
-            .env_clear()
-            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-            .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            // A terminal's Ctrl-C is for the worker, which drains.
-            .process_group(0)
             .spawn()
             .map_err(Error::system(format!("starting the runner {}", self.command[0])))?;
         let mut supervisor = Supervisor(child);
