@@ -255,7 +255,7 @@ class Zygote:
             for _level, _type, data in control:
                 fds.frombytes(data[: len(data) // 4 * 4])
             number, problem = struct.unpack("<I", request)[0], 0
-            if self.forks == LEARN_AFTER:
+            if self.forks == LEARN_AFTER and not self.hooks:
                 self.learn()
             self.forks += 1
             try:
