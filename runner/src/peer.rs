@@ -47,7 +47,7 @@ impl Peer {
             if begun.elapsed() >= self.patience {
                 return Err(Error::Protocol(format!("the runner sent nothing for {:?}", self.patience)));
             }
-            if !self.link.fill().step("read from the runner")? {
+            if !self.link.fill(&mut [0; 4096]).step("read from the runner")? {
                 return Err(Error::Protocol("the runner left".into()));
             }
         }
