@@ -5,7 +5,6 @@ of page faults with a page to copy in each. They hardly differ from child to chi
 and tells which pages became its own; the others then ask the kernel for just those, in one call and before they need them.
 """
 
-import array
 import ctypes
 import os
 import signal
@@ -18,7 +17,6 @@ PIDFD_SELF = -10000
 MADV_POPULATE_WRITE = 23
 MOST_RANGES = 1024  # The kernel's UIO_MAXIOV.
 RANGE = 16  # Bytes of a `struct iovec`.
-MARK = b"\npages\n"  # Before it come the channel's own messages, which are JSON.
 # Bits of an entry of `/proc/self/pagemap`: the page is there; it is a file's or shared; nobody else maps it.
 PRESENT, FILE, EXCLUSIVE = 1 << 63, 1 << 61, 1 << 56
 
@@ -31,27 +29,46 @@ class Pages:
         self.vector = None
         self.calls = []
 
-    def learn(self, walk):
-        """Send a child down the way: `walk(channel)` is all that children do, and returns the channel's socket."""
+    def learn(self, greet, walk):
+        """Send a child down the way: `greet(channel)` leaves there what it will find, `walk(channel)` is all that it does.
+
+        A page is the child's own where nobody else maps it. A second child stands by, so that this is never so only because
+        this process has written there meanwhile.
+        """
         mapped = writable()
         ours, theirs = socket.socketpair()
-        pid = self.kernel.syscall(self.kernel.clone, signal.SIGCHLD, 0, 0, 0, 0)
+        greet(ours)
+        standby = self.fork(signal.pause)
+        walker = self.fork(lambda: self.report(walk(theirs.detach())))
+        theirs.close()
+        try:
+            ranges = own(mapped, received_fd(ours))
+        finally:
+            ours.close()
+            for pid in (standby, walker):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        self.vector = (ctypes.c_ulong * len(ranges))(*ranges)
+        first = ctypes.addressof(self.vector)
+        for start in range(0, len(ranges) // 2, MOST_RANGES):
+            self.calls.append((first + start * RANGE, min(len(ranges) // 2 - start, MOST_RANGES)))
+
+    def fork(self, live):
+        """A child that lives so, and no longer."""
+        pid = self.kernel.check(self.kernel.syscall(self.kernel.clone, signal.SIGCHLD, 0, 0, 0, 0), "clone")
         if pid == 0:
             try:
-                answer = walk(theirs.detach())
-                answer.sendall(MARK + b"".join(struct.pack("=QQ", start, size) for start, size in own(mapped)))
+                live()
             finally:
-                os._exit(0)
-        theirs.close()
-        with ours.makefile("rb") as stream:
-            told = array.array("L", stream.read().partition(MARK)[2])
-        ours.close()
-        if pid > 0:
-            os.waitpid(pid, 0)
-        self.vector = (ctypes.c_ulong * len(told))(*told)
-        first = ctypes.addressof(self.vector)
-        for start in range(0, len(told) // 2, MOST_RANGES):
-            self.calls.append((first + start * RANGE, min(len(told) // 2 - start, MOST_RANGES)))
+                os._exit(1)
+        return pid
+
+    @staticmethod
+    def report(channel):
+        """In the child: hand the page map over, and touch nothing more."""
+        pagemap = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+        channel.sendmsg([b"\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", pagemap))])
+        signal.pause()
 
     def populate(self):
         """Copy them; whether that was possible (Linux 6.14, and no filter that forbids it)."""
@@ -72,17 +89,27 @@ def writable():
     return found
 
 
-def own(mapped):
-    """The runs of pages there that are this process's alone: start, size."""
-    found = []
-    pagemap = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+def received_fd(channel):
+    """The first descriptor that comes; before it come the channel's own messages."""
+    while True:
+        data, fds, _flags, _address = socket.recv_fds(channel, 65536, 1)
+        if fds:
+            return fds[0]
+        if not data:
+            raise OSError("the child ended on its way")
+
+
+def own(mapped, pagemap):
+    """The runs of pages there that are one process's alone, by its page map: start, size, start, size, ..."""
+    ranges = []
     for start, end in mapped:
-        entries = os.pread(pagemap, (end - start) // PAGE * 8, start // PAGE * 8)
-        for index, (entry,) in enumerate(struct.iter_unpack("=Q", entries)):
+        told = os.pread(pagemap, (end - start) // PAGE * 8, start // PAGE * 8)
+        for index, (entry,) in enumerate(struct.iter_unpack("=Q", told)):
             if entry & PRESENT and entry & EXCLUSIVE and not entry & FILE:
                 at = start + index * PAGE
-                if found and sum(found[-1]) == at:
-                    found[-1] = found[-1][0], found[-1][1] + PAGE
+                if ranges and ranges[-2] + ranges[-1] == at:
+                    ranges[-1] += PAGE
                 else:
-                    found.append((at, PAGE))
-    return found
+                    ranges += at, PAGE
+    os.close(pagemap)
+    return ranges
