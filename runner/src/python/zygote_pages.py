@@ -38,7 +38,8 @@ class Pages:
         mapped = writable()
         ours, theirs = socket.socketpair()
         greet(ours)
-        standby = self.fork(signal.pause)
+        # Without the channel, whose end has to show.
+        standby = self.fork(lambda: theirs.close() or signal.pause())
         walker = self.fork(lambda: self.report(walk(theirs.detach())))
         theirs.close()
         try:
