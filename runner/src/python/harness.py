@@ -52,20 +52,6 @@ def preload():
     import select  # noqa: F401
 
 
-def serve(fd):
-    """Run what arrives on `fd`; ends with the process."""
-    try:
-        harness = Harness(os.getcwd())
-        harness.adopt(fd)
-        harness.serve()
-    except BaseException:
-        try:
-            sys.excepthook(*sys.exc_info())
-            sys.stderr.flush()
-        finally:
-            _exit(70)
-
-
 class Harness:
     """One sandbox's process: a fresh job's single run, or a session's many."""
 

@@ -60,7 +60,10 @@ class Process:
                 for std in (0, 1, 2):
                     os.dup2(null, std)
                 warnings.filters[:] = WARNINGS
-                harness.serve(fd)
+                job = harness.Harness(os.getcwd())
+                job.adopt(fd)
+                job.rehearse()
+                job.serve()
             finally:
                 os._exit(99)
         child.close()
