@@ -80,9 +80,10 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
+        // The kernel lets go of a group some milliseconds after its last process died; on a busy machine, later. Below what a
+        // worker gives a container to end.
+        let until = Instant::now() + Duration::from_millis(1500);
         for dir in &self.dirs {
-            // The kernel lets go of a group some milliseconds after its last process died; on a busy machine, later.
-            let until = Instant::now() + Duration::from_secs(2);
             while fs::remove_dir(dir).is_err_and(|e| e.raw_os_error() == Some(libc::EBUSY)) && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(5));
             }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
@@ -85,9 +85,12 @@ fn link_work(new: &Path) -> io::Result<()> {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         other => return other,
     }
+    // Where `/work` itself is shown it is the machine's own: nothing is made there.
+    if fs::metadata(new.join("work"))?.dev() != fs::metadata(new)?.dev() {
+        return Ok(());
+    }
     match symlink("../workspace/artifacts", new.join("work/artifacts")) {
-        // It belongs to what is shown there, and that is read-only.
-        Err(e) if matches!(e.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::ReadOnlyFilesystem) => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,
     }
 }

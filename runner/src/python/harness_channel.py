@@ -262,7 +262,8 @@ class Channel:
         """In a forked child: two readers of one channel would spoil it for both."""
         self.open = False
         self.waiting = {}
-        self.sock.close()
+        if self.sock is not None:
+            self.sock.close()
 
 
 class Interrupts:

@@ -53,6 +53,12 @@ WALKS = {
     "pandas": "import pandas as pd; pd.DataFrame({'a': [1, 2]}).a.sum()",
 }
 
+# Modules whose fork hooks a child of a process with one thread can do without: they make locks anew that nobody holds. Those
+# of `random` are done by `Zygote.renew`.
+HOOKS_LEFT_OUT = frozenset(
+    ("threading", "logging", "random", "concurrent.futures.thread", "asyncio.events")
+)
+
 # So often has code to run before the interpreter has settled on how it runs it: what it notes down till then, it notes in
 # pages that every child would have to copy.
 REHEARSALS_AHEAD = 20
@@ -118,7 +124,7 @@ class Kernel:
         return result
 
     def fork(self, hooks):
-        """0 in the child, the pid in the zygote; `self.pidfd` is then the child's. `hooks`: there are other threads."""
+        """0 in the child, the pid in the zygote; `self.pidfd` is then the child's. `hooks`: the interpreter's, as in `os.fork`."""
         ctid, tls = (self.tid_at, 0) if SYS_CLONE == 56 else (0, self.tid_at)
         if hooks:
             self.before()
@@ -154,7 +160,7 @@ class Zygote:
     def __init__(self):
         self.control = socket.socket(fileno=CONTROL)
         setup = json.loads(self.control.recv(1 << 20))
-        self.after_fork = []
+        self.hooks = False
         self.real_register, os.register_at_fork = os.register_at_fork, self.register_at_fork
         harness = self.load(setup["harness"])
         pages = sys.modules.pop("zygote_pages")
@@ -168,13 +174,6 @@ class Zygote:
                 preloaded.append(name)
             except Exception as error:
                 missing.append("%s: %s: %s" % (name, type(error).__name__, error))
-        self.random_ssl = sys.modules.get("_ssl") and sys.modules["_ssl"].RAND_add
-        if self.random_ssl:
-            # Its first use sets the library up, which takes milliseconds: here, not in every child.
-            self.random_ssl(os.urandom(32), 32.0)
-        self.random_python = "random" in sys.modules and sys.modules["random"].seed
-        self.random_numpy = "numpy.random" in sys.modules and sys.modules["numpy.random"].seed
-        os.register_at_fork = self.real_register
         self.kernel = kernel = Kernel()
         self.nested = setup["nested"]
         self.home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if self.nested else -1
@@ -183,18 +182,23 @@ class Zygote:
         kernel.check(kernel.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
         if not self.nested:
             kernel.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-        answer = dict(self.sizes(), python=sys.version.split()[0], preloaded=preloaded, missing=missing)
-        self.hooks = answer["threads"] > 1
         self.silence()
         os.environ.pop("LD_BIND_NOW", None)
-        self.job = harness.Harness(self.workdir)
-        self.main_thread = sys.modules["threading"].main_thread()
         self.rehearsals = [compile(REHEARSALS[name], "rehearsal", "exec") for name in preloaded if name in REHEARSALS]
         self.walks = [compile(WALKS[name], "rehearsal", "exec") for name in preloaded if name in WALKS]
         try:
             self.rehearse()
         except Exception:
             self.rehearsals = []
+        # Whatever the modules load, start or register at their first use has happened by now.
+        os.register_at_fork = self.real_register
+        answer = dict(self.sizes(), python=sys.version.split()[0], preloaded=preloaded, missing=missing)
+        self.hooks = self.hooks or answer["threads"] > 1
+        self.random_ssl = sys.modules.get("_ssl") and sys.modules["_ssl"].RAND_add
+        self.random_python = "random" in sys.modules and sys.modules["random"].seed
+        self.random_numpy = "numpy.random" in sys.modules and sys.modules["numpy.random"].seed
+        self.main_thread = sys.modules["threading"].main_thread()
+        self.job = harness.Harness(self.workdir)
         for _ in range(REHEARSALS_AHEAD):
             self.renew()
             self.job.rehearse()
@@ -217,12 +221,10 @@ class Zygote:
         return module
 
     def register_at_fork(self, **hooks):
-        """Stands in for the real one while modules load: what other libraries want done in a child is done in ours, too."""
+        """Stands in for the real one while modules load: whoever wants more than the known modules gets all hooks run."""
         self.real_register(**hooks)
-        hook = hooks.get("after_in_child")
-        module = getattr(hook, "__module__", None) or type(getattr(hook, "__self__", None)).__module__
-        if hook is not None and module.partition(".")[0] not in getattr(sys, "stdlib_module_names", ()):
-            self.after_fork.append(hook)
+        if sys._getframe(1).f_globals.get("__name__") not in HOOKS_LEFT_OUT:
+            self.hooks = True
 
     def rehearse(self):
         for code in self.rehearsals:
@@ -262,7 +264,7 @@ class Zygote:
             for _level, _type, data in control:
                 fds.frombytes(data[: len(data) // 4 * 4])
             number, problem = struct.unpack("<I", request)[0], 0
-            if self.forks == LEARN_AFTER and not self.hooks:
+            if self.forks == LEARN_AFTER and self.nested and not self.hooks:
                 self.learn()
             self.forks += 1
             try:
@@ -330,7 +332,7 @@ class Zygote:
     def learn(self):
         try:
             self.pages.learn(self.greet, self.walk)
-        except OSError:
+        except Exception:
             pass  # Children rehearse, then.
 
     @staticmethod
@@ -360,9 +362,6 @@ class Zygote:
         if self.random_numpy:
             self.random_numpy()
         self.main_thread._set_native_id()
-        if not self.hooks:
-            for hook in self.after_fork:
-                hook()
 
 
 def main():

@@ -17,6 +17,8 @@ PIDFD_SELF = -10000
 MADV_POPULATE_WRITE = 23
 MOST_RANGES = 1024  # The kernel's UIO_MAXIOV.
 RANGE = 16  # Bytes of a `struct iovec`.
+PR_SET_PDEATHSIG = 1
+WITHIN = 1.0  # Seconds for the child's way; the runner takes a zygote for hung after three.
 # Bits of an entry of `/proc/self/pagemap`: the page is there; it is a file's or shared; nobody else maps it.
 PRESENT, FILE, EXCLUSIVE = 1 << 63, 1 << 61, 1 << 56
 
@@ -35,18 +37,19 @@ class Pages:
         A page is the child's own where nobody else maps it. A second child stands by, so that this is never so only because
         this process has written there meanwhile.
         """
-        mapped = writable()
+        mapped, children = writable(), []
         ours, theirs = socket.socketpair()
+        ours.settimeout(WITHIN)
         greet(ours)
-        # Without the channel, whose end has to show.
-        standby = self.fork(lambda: theirs.close() or signal.pause())
-        walker = self.fork(lambda: self.report(walk(theirs.detach())))
-        theirs.close()
         try:
+            # Without the channel, whose end has to show.
+            children.append(self.fork(lambda: theirs.close() or signal.pause()))
+            children.append(self.fork(lambda: self.report(walk(theirs.detach()))))
+            theirs.close()
             ranges = own(mapped, received_fd(ours))
         finally:
             ours.close()
-            for pid in (standby, walker):
+            for pid in children:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
         self.vector = (ctypes.c_ulong * len(ranges))(*ranges)
@@ -59,6 +62,7 @@ class Pages:
         pid = self.kernel.check(self.kernel.syscall(self.kernel.clone, signal.SIGCHLD, 0, 0, 0, 0), "clone")
         if pid == 0:
             try:
+                self.kernel.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
                 live()
             finally:
                 os._exit(1)
