@@ -9,7 +9,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use futures::future::BoxFuture;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
 use lapin::options::{BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions};
 use lapin::types::ShortString;
 use lapin::{BasicProperties, Channel, Confirmation, Connection};
@@ -29,6 +30,8 @@ type Sending = BoxFuture<'static, Result<Confirmation, Error>>;
 pub(super) struct Publishers {
     confirmed: Arc<Pool>,
     plain: Mutex<Channel>,
+    /// The end of the last message without a confirm: when it is on the wire. Requests may overtake what is not.
+    written: Mutex<Option<Shared<BoxFuture<'static, ()>>>>,
     permits: Arc<Semaphore>,
     tasks: TaskTracker,
 }
@@ -70,6 +73,7 @@ impl Publishers {
         Ok(Self {
             confirmed: Arc::new(Pool(Mutex::new(vec![first]))),
             plain: Mutex::new(plain),
+            written: Mutex::new(None),
             permits: Arc::new(Semaphore::new(AT_ONCE)),
             tasks,
         })
@@ -111,8 +115,12 @@ impl Publishers {
         }
     }
 
-    /// A channel's requests are worked through in their order, so the answer to one says that all before it are done.
+    /// The broker works through a channel's requests in their order, so the answer to one says that all before it are done.
     pub(super) async fn flush(&self) -> Result<(), Error> {
+        let written = lock(&self.written).clone();
+        if let Some(written) = written {
+            written.await;
+        }
         let plain = lock(&self.plain).clone();
         // On a channel that consumes nothing this changes nothing.
         plain.basic_qos(0, BasicQosOptions::default()).await.map_err(|error| mapped(&error))
@@ -131,7 +139,9 @@ impl Publishers {
             // Under the lock: frames of two messages must not be mixed.
             let plain = lock(&self.plain);
             let mut sending = out.send(plain.clone());
-            poll_once(&mut sending)
+            let first = poll_once(&mut sending);
+            *lock(&self.written) = first.is_none().then(|| sending.map(drop).boxed().shared());
+            first
         };
         match first {
             Some(Err(error)) => Err(error),

@@ -83,7 +83,7 @@ pub async fn after_a_flush_a_message_comes_later(broker: Broker) {
         for n in 0..10 {
             let mut event = message("work", &to.name, &format!("{round}.{n}"));
             (event.mandatory, event.persistent) = (false, false);
-            bus.publish(event).await.unwrap();
+            drop(bus.publish(event).await.unwrap());
         }
         bus.flush().await.unwrap();
         publish(&*bus, message("work", &to.name, &format!("{round}.end"))).await.unwrap();
