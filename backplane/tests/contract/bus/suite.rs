@@ -353,7 +353,14 @@ pub async fn a_classic_queue_without_a_consumer_expires(broker: Broker) {
     let spec = QueueSpec { name, kind: QueueKind::Classic, bindings, delivery_limit: None, dead_letter: None, expires };
     bus.declare_queue(&spec).await.unwrap();
     let consumer = bus.consume(&spec.name, 1).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(600)).await;
+    // One that has none, declared later, is gone: so this one's time has passed, too.
+    let twin = unique("test");
+    let bindings = vec![("replies".to_owned(), twin.clone())];
+    bus.declare_queue(&QueueSpec { name: twin.clone(), bindings, ..spec.clone() }).await.unwrap();
+    until("the other's expiry", || async {
+        matches!(publish(&*bus, message("replies", &twin, "x")).await, Err(Error::Unroutable { .. }))
+    })
+    .await;
     publish(&*bus, message("replies", &spec.name, "kept while it has a consumer")).await.unwrap();
     drop(consumer);
     // Looking at it must not keep it: so the publish is what asks.

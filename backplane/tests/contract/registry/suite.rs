@@ -83,7 +83,10 @@ pub async fn a_job_that_may_run_again_is_assigned_anew(registry: SharedRegistry)
     let mut begin = start("a", claim(1, "w", "n"), &epoch);
     begin.lease = Duration::from_millis(1);
     registry.start(&begin).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    until("its lease to pass", || async {
+        !matches!(registry.resolve(&resolve("a", 1, 2)).await.unwrap(), Resolve::Hold(_))
+    })
+    .await;
     for _ in 0..2 {
         assert_eq!(registry.resolve(&resolve("a", 1, 2)).await.unwrap(), Resolve::Reassign(2));
     }
@@ -354,7 +357,15 @@ pub async fn a_heartbeat_renews_leases_and_revokes_what_does_not_stand(registry:
     word.running = vec![running("a", 1, "n"), running("a", 1, "other")];
     let answer = registry.heartbeat(&word, TTL).await.unwrap();
     assert_eq!((answer.epoch, answer.revoked), (epoch.clone(), vec![job("a")]));
-    tokio::time::sleep(BRIEF * 2).await;
+    // A lease as brief, taken later and not renewed, has passed: so the first one would have.
+    registry.admit(&admit("b")).await.unwrap();
+    let mut other = start("b", claim(1, "v", "o"), &epoch);
+    other.lease = BRIEF;
+    registry.start(&other).await.unwrap();
+    until("the other lease to pass", || async {
+        registry.resolve(&resolve("b", 1, 1)).await.unwrap() == Resolve::Lost
+    })
+    .await;
     assert!(matches!(registry.resolve(&resolve("a", 1, 1)).await.unwrap(), Resolve::Hold(_)));
     assert_eq!(registry.credit_used(&pool()).await.unwrap(), 1);
     registry.abandon(&job("a"), &claim(1, "w", "n")).await.unwrap();
@@ -397,7 +408,11 @@ pub async fn records_are_forgotten_after_their_time(registry: SharedRegistry) {
     registry.admit(&request).await.unwrap();
     // A change puts it off.
     registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap();
-    tokio::time::sleep(BRIEF * 2).await;
+    // A record as brief, made later and not changed, is forgotten.
+    let mut other = admit("c");
+    other.ttl = BRIEF;
+    registry.admit(&other).await.unwrap();
+    until("the other's end", || async { registry.lookup(&job("c")).await.unwrap().is_none() }).await;
     assert!(registry.lookup(&job("a")).await.unwrap().is_some());
     let mut end = finish("a", claim(1, "w", "n"), "done");
     end.ttl = BRIEF;
