@@ -178,7 +178,7 @@ impl Watch {
         let out_of_patience = sleep_until(overdue);
         let (cancelled, lost, stopped) = (entry.cancel.cancelled(), entry.lost(), ctx.stop.cancelled());
         tokio::pin!(out_of_patience, cancelled, lost, stopped);
-        loop {
+        let end = loop {
             let end_it = tokio::select! {
                 biased;
                 frame = running.next() => {
@@ -187,7 +187,7 @@ impl Watch {
                         Kind::Started => streamer.started().await,
                         Kind::Stdout => self.output(&mut streamer, Output::Stdout, &frame.body).await,
                         Kind::Stderr => self.output(&mut streamer, Output::Stderr, &frame.body).await,
-                        Kind::Display => self.display(&streamer, &frame).await,
+                        Kind::Display => self.display(&mut streamer, &frame).await,
                         Kind::ToolCall => {
                             let Ok(call) = frame.parse::<frames::ToolCall>() else { continue };
                             let number = call.call;
@@ -208,7 +208,6 @@ impl Watch {
                             }
                         }
                         Kind::Exit => {
-                            streamer.end().await;
                             break match exit_of(&frame) {
                                 Ok(exit) => ended(early, exit),
                                 Err(e) => {
@@ -238,7 +237,12 @@ impl Watch {
             early = Some(end_it);
             running.kill();
             out_of_patience.as_mut().reset(Instant::now() + PATIENCE);
+        };
+        // However it ended, but for a lost lease: without one nothing is sent.
+        if !matches!(end, Ended::LeaseLost(_)) {
+            streamer.end().await;
         }
+        end
     }
 
     async fn output(&mut self, streamer: &mut Streamer<'_>, output: Output, bytes: &[u8]) {
@@ -251,7 +255,7 @@ impl Watch {
         streamer.output(output, bytes).await;
     }
 
-    async fn display(&mut self, streamer: &Streamer<'_>, frame: &Frame) {
+    async fn display(&mut self, streamer: &mut Streamer<'_>, frame: &Frame) {
         self.displayed += frame.body.len();
         if self.displayed > MAX_DISPLAYED {
             return;

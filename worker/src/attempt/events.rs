@@ -3,7 +3,6 @@
 //! These are not persistent and nothing waits for them, but tool calls: those are mandatory, so that a call to a client
 //! that is gone fails at once.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -12,7 +11,6 @@ use serde_json::value::RawValue;
 use thermae_backplane::bus;
 use thermae_runner::frames;
 use thermae_schemas::{ErrorCode, Event, EventBody, MimeBundle, Stream, ToolCall, names};
-
 use tokio::time::error::Elapsed;
 
 use super::settle::reply;
@@ -40,8 +38,8 @@ pub(super) struct Streamer<'a> {
     output: bool,
     display: bool,
     seq: u64,
-    /// Whether anything was sent since the last flush.
-    sent: AtomicBool,
+    /// Whether anything was sent.
+    sent: bool,
     /// The beginnings of characters whose rest has not come yet.
     partial: [Vec<u8>; 2],
 }
@@ -57,12 +55,12 @@ impl<'a> Streamer<'a> {
             output: wants(Stream::Output),
             display: wants(Stream::Display),
             seq: 0,
-            sent: AtomicBool::new(false),
+            sent: false,
             partial: Default::default(),
         }
     }
 
-    pub(super) async fn started(&self) {
+    pub(super) async fn started(&mut self) {
         if self.lifecycle {
             self.send(EventBody::Started { worker: self.ctx.id.clone() }).await;
         }
@@ -79,7 +77,7 @@ impl<'a> Streamer<'a> {
         }
     }
 
-    pub(super) async fn display(&self, data: &MimeBundle) {
+    pub(super) async fn display(&mut self, data: &MimeBundle) {
         if self.display {
             self.send(EventBody::Display { data: data.clone() }).await;
         }
@@ -91,7 +89,7 @@ impl<'a> Streamer<'a> {
             let rest = std::mem::take(&mut self.partial[output as usize]);
             self.text(output, String::from_utf8_lossy(&rest).into_owned()).await;
         }
-        if self.sent.swap(false, Ordering::Relaxed) {
+        if self.sent {
             lost(tokio::time::timeout(EVENT_WITHIN, self.ctx.bus.flush()).await);
         }
     }
@@ -108,12 +106,12 @@ impl<'a> Streamer<'a> {
         }
     }
 
-    async fn send(&self, body: EventBody) {
+    async fn send(&mut self, body: EventBody) {
         let Some(key) = self.key else { return };
         let event = Event::new(self.work.key.job.clone(), self.work.attempt, body);
         let Ok(body) = serde_json::to_vec(&event) else { return };
         let message = bus::Message { mandatory: false, ..reply(self.work, key, body.into(), false) };
-        self.sent.store(true, Ordering::Relaxed);
+        self.sent = true;
         lost(tokio::time::timeout(EVENT_WITHIN, self.ctx.bus.publish(message)).await);
     }
 }
