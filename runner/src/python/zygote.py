@@ -39,13 +39,12 @@ PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_GET_TI
 ROBUST_LIST = {"x86_64": (273, 274), "aarch64": (99, 100)}[os.uname().machine]
 READY = b'{"op":"ready"}'
 
-# What is done with a preloaded module ahead of its users: in the zygote for its caches and late imports, and so that it is
-# known which pages a child writes. Page faults are most of a short program's time.
+# What is done with a preloaded module ahead of its users, for its caches and late imports: in the zygote, and in a child whose
+# pages could not be copied ahead. Page faults are most of a short program's time.
 REHEARSALS = {
     "numpy": "import numpy as np; a = np.arange(6.0).reshape(2, 3); (a @ a.T).sum(); str(a)",
     "pandas": "import pandas as pd; d = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']}); d.a.sum(); d[d.a > 1]; str(d)",
 }
-
 
 # What nearly every user of such a module does: the pages that it writes are worth having in every child.
 WALKS = {
@@ -55,9 +54,7 @@ WALKS = {
 
 # Modules whose fork hooks a child of a process with one thread can do without: they make locks anew that nobody holds. Those
 # of `random` are done by `Zygote.renew`.
-HOOKS_LEFT_OUT = frozenset(
-    ("threading", "logging", "random", "concurrent.futures.thread", "asyncio.events")
-)
+HOOKS_LEFT_OUT = frozenset(("threading", "logging", "random", "concurrent.futures.thread", "asyncio.events"))
 
 # So often has code to run before the interpreter has settled on how it runs it: what it notes down till then, it notes in
 # pages that every child would have to copy.
