@@ -233,6 +233,15 @@ pub struct ToolResult {
     pub result: Result<Box<RawValue>, String>,
 }
 
+/// What a look at the whole container found, once no run went on and the next sandboxes were ready.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proof {
+    /// What is there and should not be, in words for a person; empty when the container is clean.
+    pub findings: Vec<String>,
+    /// How long the look took, in microseconds.
+    pub took_us: u64,
+}
+
 /// Kinds of frames. `W` worker to runner, `R` runner to worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -253,6 +262,8 @@ pub enum Kind {
     Ping = 7,
     /// W: end everything and exit 0.
     Shutdown = 8,
+    /// W: prove that nothing of the runs so far is left; no payload. [`Kind::Verified`] follows once no run goes on.
+    Verify = 9,
     /// R: [`Ready`].
     Ready = 64,
     /// R: the code is about to run; no payload.
@@ -273,6 +284,8 @@ pub enum Kind {
     Pong = 72,
     /// R: text; the runner can't go on and exits.
     Fatal = 73,
+    /// R: [`Proof`], with the number of the last [`Kind::Verify`] that it answers; earlier ones are answered too.
+    Verified = 74,
 }
 
 impl Kind {
@@ -288,6 +301,7 @@ impl Kind {
             CloseSession,
             Ping,
             Shutdown,
+            Verify,
             Ready,
             Started,
             Stdout,
@@ -298,6 +312,7 @@ impl Kind {
             SessionClosed,
             Pong,
             Fatal,
+            Verified,
         ]
         .into_iter()
         .find(|k| *k as u8 == n)

@@ -111,6 +111,9 @@ pub struct PoolOptions {
     pub retire_after_jobs: u32,
     /// Age at which a container is replaced.
     pub retire_after: Millis,
+    /// Prove after each job that nothing of it is left in its container (processes, mounts, descriptors, memory), and remove a
+    /// container that can't. A tenant's next job need not wait for the proof; with `reuse = "shared"` it does.
+    pub verify: bool,
     /// Sessions that it may hold at once.
     pub max_sessions: u32,
     /// How long a session may idle before it is closed.
@@ -148,6 +151,7 @@ impl Default for PoolOptions {
             reuse: Reuse::default(),
             retire_after_jobs: 1000,
             retire_after: Millis::from_secs(30 * 60),
+            verify: true,
             max_sessions: 16,
             session_idle: Millis::from_secs(270),
             create_parallel: 2,
@@ -255,6 +259,11 @@ impl Options {
         for (name, pool) in &self.pools {
             let key = |k: &str| format!("pools.{name}.{k}");
             check(pool.slots() > 0 && pool.slots() <= 4096, key("slots"), "must be 1 to 4096")?;
+            check(
+                pool.warm() > 0,
+                key("warm"),
+                "must not be zero: that a container can be made is shown by making one",
+            )?;
             check(pool.create_parallel > 0, key("create_parallel"), "must not be zero")?;
             check(pool.retire_after_jobs > 0, key("retire_after_jobs"), "must not be zero")?;
             check(!pool.ping_every.0.is_zero(), key("ping_every"), "must not be zero")?;

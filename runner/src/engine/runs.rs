@@ -74,6 +74,7 @@ impl Engine {
             },
             Kind::CloseSession => self.close_session(&String::from_utf8_lossy(&frame.body)),
             Kind::Ping => self.link.push(Kind::Pong, 0, &[]),
+            Kind::Verify => self.ask_proof(number),
             Kind::Shutdown => self.over = Some(0),
             other => {
                 return Err(crate::Error::Protocol(format!("a worker does not send {other:?}")));

@@ -7,5 +7,6 @@ mod fake;
 mod faults;
 mod harness;
 mod jobs;
+mod proofs;
 mod sessions;
 mod tools;
