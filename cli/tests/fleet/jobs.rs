@@ -83,7 +83,7 @@ fn tools(fleet: &Fleet) -> Result<()> {
 }
 
 fn session(name: &str, code: &str) -> Result<Job> {
-    let session = SessionRequest { id: SessionName::new(name)?, if_gone: Default::default() };
+    let session = SessionRequest::new(SessionName::new(name)?);
     Ok(Job { session: Some(session), ..Job::python(code) })
 }
 
