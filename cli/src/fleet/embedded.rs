@@ -52,6 +52,7 @@ pub(super) struct Running {
     tasks: TaskTracker,
     health: Health,
     registry: SharedRegistry,
+    metrics: prometheus::Registry,
 }
 
 pub(super) async fn start(options: EmbeddedOptions) -> Result<Fleet, Error> {
@@ -89,6 +90,7 @@ pub(super) async fn start(options: EmbeddedOptions) -> Result<Fleet, Error> {
         tasks: TaskTracker::new(),
         health,
         registry: registry.clone(),
+        metrics,
     };
     running.tasks.spawn({
         let drain = running.worker.clone();
@@ -126,6 +128,10 @@ fn worker_options(options: &EmbeddedOptions) -> thermae_worker::Options {
 }
 
 impl Running {
+    pub(super) fn metrics(&self) -> &prometheus::Registry {
+        &self.metrics
+    }
+
     /// Ends, with the reason, when the first sandbox can't be made. Waits for ever once one was made: from then on the worker mends
     /// itself.
     pub(super) async fn unfit(&self) -> String {

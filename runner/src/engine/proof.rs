@@ -153,7 +153,9 @@ impl Engine {
         base.learn(&sight);
         let findings = sight.findings(base);
         let now = Instant::now();
-        if !findings.is_empty() && self.proof.quiet_since.is_some_and(|at| now - at < PATIENCE) {
+        // A request that came while we looked starts its patience here.
+        let since = *self.proof.quiet_since.get_or_insert(now);
+        if !findings.is_empty() && now - since < PATIENCE {
             self.proof.again_at = Some(now + AGAIN);
             return Ok(());
         }

@@ -55,6 +55,9 @@ impl Held {
     pub(crate) fn keep_for_session(&mut self) {
         if !self.session {
             self.session = true;
+            if let Some(member) = &self.member {
+                member.conn.no_more_proofs();
+            }
             let mut state = self.pool.state();
             state.busy -= 1;
             state.sessions += 1;

@@ -10,20 +10,25 @@ use crate::options::Reuse;
 /// Why a container is removed whose proof found something.
 pub(super) const UNCLEAN: &str = "something of a job is left in it";
 
+/// How long one tenant's jobs may follow each other without a pause in which a proof can be given. Then the next one waits for it.
+const AT_MOST: Duration = Duration::from_secs(5);
+
 /// How long a proof may take while no job runs. The runner itself gives what is left of a job two seconds to vanish.
 const WITHIN: Duration = Duration::from_secs(10);
 
 impl Pool {
-    /// Takes a container back from a job and has it proven clean: before anybody else's job, beside the next of the same tenant.
+    /// Takes a container back from a job and has it proven clean: before anybody else's job, and as a rule beside the next of the
+    /// same tenant.
     pub(super) fn prove(self: &Arc<Self>, member: Member) {
         let (conn, name) = (Arc::clone(&member.conn), member.container.name().to_owned());
         // One who watches is enough: what a later proof finds is found with it, or by the next look at the idle ones.
-        let watched = conn.awaits_proof();
+        let unproven_for = conn.unproven_for();
         let proven = conn.verify();
+        let overdue = unproven_for.is_some_and(|time| time > AT_MOST);
         let mut waits = Some(member);
-        if let Some(member) = waits.take_if(|m| self.reuse(m) == Reuse::Tenant) {
+        if let Some(member) = waits.take_if(|m| self.reuse(m) == Reuse::Tenant && !overdue) {
             self.place(member);
-            if watched {
+            if unproven_for.is_some() {
                 return;
             }
         }
@@ -51,6 +56,7 @@ impl Pool {
                 tracing::error!(pool = %self.name, container, ?findings, "a container is not clean after a job");
                 "unclean"
             }
+            Some(Verdict::Moot) => return,
             None => "none",
         };
         self.metrics.verified(result);
