@@ -149,3 +149,32 @@ async fn what_a_dead_boot_of_this_worker_left_is_swept_away() {
     within("the sweep", swept).await;
     worker.end().await;
 }
+
+/// Where the machine forbids nested namespaces, as many do: each job then has a container of its own, and the worker goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nested_namespaces_are_forbidden_each_job_has_its_own_container() {
+    let (mut fleet, mut options, engine) = (Fleet::new().await, docker_options(), engine().await);
+    let dir = tempfile::tempdir().unwrap();
+    let profile = dir.path().join("no-namespaces.json");
+    let forbid =
+        r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["unshare"], "action": "SCMP_ACT_ERRNO"}]}"#;
+    std::fs::write(&profile, forbid).unwrap();
+    options.docker.seccomp = Some(profile);
+    let name = options.fleet.clone();
+    let worker = fleet.worker(options).await;
+    // The image's layers are mounted anew for each container.
+    let code = "import os\nroot = next(l for l in open('/proc/self/mountinfo') if ' / / ' in l)\nprint(__import__('zlib').crc32(root.encode()), os.path.exists('/tmp/left'))\nopen('/tmp/left', 'w').close()";
+    let mut roots = Vec::new();
+    for _ in 0..4 {
+        let outcome = fleet.run(&python(code)).await;
+        let (root, found) = outcome.stdout.trim().split_once(' ').unwrap_or_else(|| panic!("{outcome:?}"));
+        assert_eq!(found, "False", "the job before left something");
+        roots.push(root.to_owned());
+    }
+    roots.sort();
+    roots.dedup();
+    assert_eq!(roots.len(), 4, "a container each: {roots:?}");
+    assert_eq!(worker.count("thermae_worker_containers_quarantined_total", ""), 0.0, "retired, not distrusted");
+    worker.end().await;
+    within("the containers' end", gone(&engine, &name)).await;
+}
