@@ -47,6 +47,12 @@ def encode(message):
     return frame(_dumps(message).encode("utf-8", "replace"))
 
 
+def unreadable(text, error):
+    """What stands for a result that Python can't read (too deep, too long a number): whoever waits for it must hear of it."""
+    number = text[:64].partition('"call":')[2].partition(",")[0]
+    return {"op": "result", "call": int(number), "error": "the result can't be read: %s" % error}
+
+
 class Channel:
     """Framing, and the tool calls that are outstanding; safe from several threads and event loops."""
 
@@ -107,7 +113,11 @@ class Channel:
                 return
             text = buffer[4:end].decode("utf-8")
             del buffer[:end]
-            yield _loads(text)
+            try:
+                message = _loads(text)
+            except (ValueError, RecursionError) as error:
+                message = unreadable(text, error)
+            yield message
 
     def call(self, name, arguments, waiter):
         """Write a call; `waiter(ok, value)` is told its result. Returns its number."""
