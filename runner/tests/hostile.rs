@@ -61,7 +61,7 @@ const FIELDS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_job_may_say_anything_on_its_channel() {
+fn a_hostile_job_may_say_anything_on_its_channel() {
     let mut runner = Runner::new();
     survives(&mut runner, &[]);
     let before = open_files(&runner);

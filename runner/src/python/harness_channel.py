@@ -11,6 +11,7 @@ import _socket
 import _thread
 import json
 import os
+import signal
 import struct
 import sys
 import threading
@@ -288,9 +289,11 @@ class Interrupts:
         self.seen = False
         self.task = None
         self.before = None
+        # One object, and the default: `asyncio.run` cancels its task at an interrupt only where this is the handler.
+        self.handler = signal.default_int_handler = self.handle
 
     def arm(self):
-        _signal.signal(_signal.SIGINT, self.handle)
+        _signal.signal(_signal.SIGINT, self.handler)
 
     def hold(self):
         """Put interrupts off on the main thread; whether `release` is owed."""
