@@ -24,6 +24,8 @@ mod error;
 pub mod fair;
 mod fleet;
 mod head;
+#[cfg(test)]
+mod hostile;
 mod intake;
 mod lane;
 mod lead;
