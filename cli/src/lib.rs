@@ -14,6 +14,8 @@ mod batch;
 mod doctor;
 mod failure;
 mod fleet;
+#[cfg(test)]
+mod hostile;
 mod reference;
 mod run;
 mod sessions;

@@ -62,6 +62,8 @@ pub(crate) enum Got {
 pub(crate) struct Channel {
     socket: UnixStream,
     inbox: Vec<u8>,
+    /// Bytes of the inbox that were taken.
+    taken: usize,
     outbox: Vec<u8>,
     sent: usize,
     /// Bytes received in the current run.
@@ -79,7 +81,7 @@ impl Channel {
     pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
-        let channel = Self { socket: ours, inbox: Vec::new(), outbox: Vec::new(), sent: 0, received: 0 };
+        let channel = Self { socket: ours, inbox: Vec::new(), taken: 0, outbox: Vec::new(), sent: 0, received: 0 };
         Ok((channel, theirs.into()))
     }
 
@@ -109,15 +111,20 @@ impl Channel {
     /// # Errors
     /// What is wrong with it, for the user's eyes.
     pub(crate) fn next(&mut self) -> Result<Option<Message>, String> {
-        let Some(head) = self.inbox.first_chunk::<4>() else { return Ok(None) };
-        let length = u32::from_le_bytes(*head) as usize;
-        if length > MAX_MESSAGE {
+        let waiting = &self.inbox[self.taken..];
+        let length = waiting.first_chunk::<4>().map(|head| u32::from_le_bytes(*head) as usize);
+        if let Some(length) = length.filter(|length| *length > MAX_MESSAGE) {
             return Err(format!("a message of {length} bytes on the job's channel, more than {MAX_MESSAGE}"));
         }
-        let Some(body) = self.inbox.get(4..4 + length) else { return Ok(None) };
+        let Some(body) = length.and_then(|length| waiting.get(4..4 + length)) else {
+            // Once for all that were taken: a flood of small ones is not moved for each.
+            self.inbox.drain(..self.taken);
+            self.taken = 0;
+            return Ok(None);
+        };
         let message =
             serde_json::from_slice(body).map_err(|e| format!("a malformed message on the job's channel: {e}"));
-        self.inbox.drain(..4 + length);
+        self.taken += 4 + body.len();
         message.map(Some)
     }
 

@@ -14,6 +14,8 @@ mod engine;
 mod error;
 pub mod floor;
 pub mod frames;
+#[cfg(test)]
+mod hostile;
 mod inner;
 mod limits;
 mod link;

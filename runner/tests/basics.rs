@@ -6,6 +6,13 @@ use common::{Runner, program};
 use thermae_runner::frames::{End, Kind, Run};
 
 #[test]
+fn a_sandbox_knows_where_it_is() {
+    let mut runner = Runner::new();
+    let code = "import socket\nprint(socket.gethostname(), socket.gethostbyname(socket.gethostname()))\nprint(open('/etc/hostname').read())";
+    assert_eq!(runner.python(code).ok(), "sandbox 127.0.0.1\nsandbox\n\n");
+}
+
+#[test]
 fn a_program_prints_in_a_sandbox_made_ahead() {
     let mut runner = Runner::new();
     assert!(runner.ready.nested, "{:?}", runner.ready.warnings);

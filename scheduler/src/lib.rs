@@ -25,6 +25,8 @@ mod error;
 pub mod fair;
 mod fleet;
 mod head;
+#[cfg(test)]
+mod hostile;
 mod intake;
 mod lane;
 mod lead;

@@ -80,6 +80,12 @@ fn kind(message: &Message) -> Kind {
     }
 }
 
+/// Reads a message as [`decide`] does, and no more.
+#[cfg(test)]
+pub(crate) fn look(message: &Message) {
+    let _ = (kind(message), key_of(message), pool_of(message));
+}
+
 /// Decides about one message; when this returns, it may be acknowledged.
 async fn decide(ctx: &Context, delivery: &Delivery) -> Result<&'static str, Trouble> {
     let message = &delivery.message;

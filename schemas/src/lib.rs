@@ -11,6 +11,8 @@ mod control;
 mod error;
 mod event;
 pub mod generate;
+#[cfg(test)]
+mod hostile;
 mod id;
 mod job;
 pub mod names;

@@ -7,6 +7,8 @@
 
 pub mod config;
 pub mod health;
+#[cfg(test)]
+mod hostile;
 pub mod http;
 pub mod signals;
 pub mod telemetry;

@@ -19,6 +19,8 @@ mod conn;
 mod consume;
 mod context;
 mod heartbeat;
+#[cfg(test)]
+mod hostile;
 mod metrics;
 mod options;
 mod orphans;

@@ -3,8 +3,10 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod cpython;
 mod deny;
 mod fleet;
+mod fuzz;
 mod images;
 mod paths;
 mod process;
@@ -53,6 +55,16 @@ enum Task {
     Soak {
         #[command(flatten)]
         options: soak::Options,
+    },
+    /// CPython's own tests in sandboxes and outside, compared case by case.
+    Cpython {
+        #[command(flatten)]
+        options: cpython::Options,
+    },
+    /// Hostile input for every reader of it, more than the tests try.
+    Fuzz {
+        #[command(flatten)]
+        options: fuzz::Options,
     },
     /// Makes the Python sandbox image, with no image registry.
     Image {
@@ -144,6 +156,8 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Services(task) => services_task(task)?,
         Task::Bench { options } => bench::run(options)?,
         Task::Soak { options } => soak::run(&options)?,
+        Task::Cpython { options } => return cpython::run(&options),
+        Task::Fuzz { options } => return fuzz::run(options),
         Task::Test { only, filter } => return test::run(&only, &filter),
         Task::Image { set, compose, runner } => image_task(set, compose, runner)?,
     }

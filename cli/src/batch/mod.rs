@@ -4,7 +4,7 @@
 //! again, and one that is not there was never counted: whoever is killed, the same command goes on where it was.
 
 mod drive;
-mod jobs;
+pub(crate) mod jobs;
 mod progress;
 mod results;
 mod summary;

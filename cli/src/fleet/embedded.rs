@@ -11,7 +11,7 @@ use thermae_backplane::registry::{self, SharedRegistry};
 use thermae_client::Client;
 use thermae_schemas::{TenantName, WorkerState};
 use thermae_service::health::Health;
-use thermae_service::units::Millis;
+use thermae_service::units::{ByteSize, Millis};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -30,17 +30,24 @@ pub struct EmbeddedOptions {
     pub slots: Option<u32>,
     /// Import the pool's preload list (numpy, pandas) at once, and not when the first job asks for it.
     pub preload_eager: bool,
+    /// Limits of its jobs; their memory makes the containers' size.
+    pub limits: thermae_worker::LimitOptions,
+    /// Size of a sandbox's writable file systems together; the pool's default where it is missing.
+    pub disk: Option<ByteSize>,
 }
 
 impl EmbeddedOptions {
     /// The pool that its sandboxes come from.
     pub fn pool(&self) -> thermae_worker::PoolOptions {
+        let default = thermae_worker::PoolOptions::default();
         thermae_worker::PoolOptions {
             backend: thermae_worker::BackendKind::Native,
             python: self.python.clone(),
             slots: self.slots,
             preload_eager: self.preload_eager,
-            ..thermae_worker::PoolOptions::default()
+            limits: self.limits.clone(),
+            disk: self.disk.unwrap_or(default.disk),
+            ..default
         }
     }
 }

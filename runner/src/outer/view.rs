@@ -40,7 +40,8 @@ const MOUNT_POINTS: [&str; 5] = ["proc", "tmp", "workspace", "dev/shm", "sys"];
 /// The user that jobs see themselves as.
 pub(crate) const PASSWD: &str = "root:x:0:0:root:/workspace:/bin/sh\nsandbox:x:1000:1000:sandbox:/workspace:/bin/sh\n";
 const GROUP: &str = "root:x:0:\nsandbox:x:1000:\n";
-const HOSTS: &str = "127.0.0.1 localhost\n::1 localhost\n";
+/// The sandbox's own name too: programs look up where they are.
+const HOSTS: &str = "127.0.0.1 localhost sandbox\n::1 localhost\n";
 
 /// Builds the view and makes it the root. The old tree is gone afterwards.
 pub(super) fn build(spec: &Spec, privileged: bool) -> Result<()> {
@@ -163,7 +164,7 @@ fn etc(old: &Path, new: &Path) -> io::Result<()> {
     fs::write(to.join("passwd"), PASSWD)?;
     fs::write(to.join("group"), GROUP)?;
     fs::write(to.join("hosts"), HOSTS)?;
-    fs::write(to.join("hostname"), "thermae\n")
+    fs::write(to.join("hostname"), "sandbox\n")
 }
 
 /// A minimal `/dev`: real nodes where that is allowed, else binds of the host's.

@@ -89,7 +89,14 @@ class Harness:
         self.globals = main.__dict__
         self.path = os.path.join(here, "main.py")
         self.globals.update(__annotations__={}, __builtins__=builtins, __file__=self.path, __cached__=None)
-        display = self.display
+
+        def display(*objects, raw=False, **_ignored):
+            """Show objects to the client: rich where they have a rich form. `raw=True`: they are MIME bundles already."""
+            self.display(objects, raw)
+
+        # A function of `builtins`, which it can be found by: programs copy and pickle what they see.
+        display.__module__ = "builtins"
+        display.__qualname__ = "display"
         self.globals.update(display=display, ToolError=ToolError)
         builtins.display, builtins.ToolError = display, ToolError
         if not hasattr(builtins, "exit"):
@@ -153,8 +160,7 @@ class Harness:
             except BaseException as error:
                 how, code = self.classify(error)
             if how != "interrupted":
-                for figure in harness_show.open_figures():
-                    self.display(figure)
+                self.display(harness_show.open_figures())
                 if not self.session:
                     self.finish()
         except BaseException as error:
@@ -256,8 +262,7 @@ class Harness:
                 value = await value
         return value if last is not None else None
 
-    def display(self, *objects, raw=False, **_ignored):
-        """Show objects to the client: rich where they have a rich form. `raw=True`: they are MIME bundles already."""
+    def display(self, objects, raw=False):
         for value in objects:
             shown = harness_show.as_bundle(value) if raw else harness_show.bundle(value)
             if harness_show.is_figure(value):

@@ -11,6 +11,7 @@ import _socket
 import _thread
 import json
 import os
+import signal
 import struct
 import sys
 import threading
@@ -45,6 +46,12 @@ def frame(data):
 def encode(message):
     """One frame. Lone surrogates (odd file names) become `?`: the other side wants UTF-8."""
     return frame(_dumps(message).encode("utf-8", "replace"))
+
+
+def unreadable(text, error):
+    """What stands for a result that Python can't read (too deep, too long a number): whoever waits for it must hear of it."""
+    number = text[:64].partition('"call":')[2].partition(",")[0]
+    return {"op": "result", "call": int(number), "error": "the result can't be read: %s" % error}
 
 
 class Channel:
@@ -107,7 +114,11 @@ class Channel:
                 return
             text = buffer[4:end].decode("utf-8")
             del buffer[:end]
-            yield _loads(text)
+            try:
+                message = _loads(text)
+            except (ValueError, RecursionError) as error:
+                message = unreadable(text, error)
+            yield message
 
     def call(self, name, arguments, waiter):
         """Write a call; `waiter(ok, value)` is told its result. Returns its number."""
@@ -278,9 +289,11 @@ class Interrupts:
         self.seen = False
         self.task = None
         self.before = None
+        # One object, and the default: `asyncio.run` cancels its task at an interrupt only where this is the handler.
+        self.handler = signal.default_int_handler = self.handle
 
     def arm(self):
-        _signal.signal(_signal.SIGINT, self.handle)
+        _signal.signal(_signal.SIGINT, self.handler)
 
     def hold(self):
         """Put interrupts off on the main thread; whether `release` is owed."""

@@ -167,7 +167,8 @@ impl Runner {
             Kind::Started => outcome.started = true,
             Kind::Stdout => outcome.stdout.extend(&frame.body),
             Kind::Stderr => outcome.stderr.extend(&frame.body),
-            Kind::Display => outcome.displays.push(frame.parse().unwrap()),
+            // What a job displays need not be JSON that can be read.
+            Kind::Display => outcome.displays.push(frame.parse().unwrap_or_default()),
             Kind::ToolCall => self.calls.push((frame.run, frame.parse().unwrap())),
             Kind::Exit => outcome.exit = Some(frame.parse().unwrap()),
             Kind::SessionClosed => self.closed.push(String::from_utf8(frame.body).unwrap()),

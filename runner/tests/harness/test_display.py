@@ -30,6 +30,15 @@ sys.modules.update({"matplotlib": types.ModuleType("matplotlib"), "matplotlib.fi
 
 
 class Display(Case):
+    def test_it_can_be_copied_and_pickled(self):
+        code = (
+            "import builtins, copy, pickle\n"
+            "copied = copy.deepcopy({'display': display})['display']\n"
+            "found = pickle.loads(pickle.dumps((display, ToolError('no', 'add'))))\n"
+            "print(copied is display is builtins.display is found[0], repr(found[1]))"
+        )
+        self.assertEqual(self.ok(code).out, "True ToolError('no')\n")
+
     def test_rich_values(self):
         code = (
             "class A:\n    def __repr__(self): return 'plain'\n    def _repr_html_(self): return '<b>h</b>'\n    def _repr_png_(self): return b'\\x89PNG'\n"

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 import unittest
 
@@ -56,6 +57,15 @@ class Interrupts(Case):
         outcome = self.interrupted(code, at=when_asleep)
         self.assertEqual(outcome.out, "tidied\n")
         self.assertIn('File "main.py", line 4, in <module>\n    await asyncio.sleep(1000)', outcome.error["traceback"])
+
+    @unittest.skipIf(sys.version_info < (3, 11), "asyncio.run leaves interrupts alone")
+    def test_a_loop_of_the_programs_own_cancels_its_task(self):
+        code = (
+            "import asyncio, signal\nasync def main():\n    signal.raise_signal(signal.SIGINT)\n    print('goes on')\n"
+            "    await asyncio.sleep(1000)\ntry:\n    asyncio.run(main())\nexcept KeyboardInterrupt:\n    print('seen')\n"
+            "print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+        )
+        self.assertEqual(self.ok(code).out, "goes on\nseen\nTrue\n")
 
     def test_awaiting_a_tool(self):
         self.interrupted(READY + "await a()", tools=[tool("a")], at=when_asleep)

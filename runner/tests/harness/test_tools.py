@@ -34,6 +34,18 @@ class Tools(Case):
             self.raised("x = []; x.append(x)\nawait " + call, "ValueError", tools=[ADD])
         self.raised("await add(a='x' * (17 << 20))", "ValueError", tools=[ADD])
 
+    def test_a_result_that_python_cannot_read_is_an_error(self):
+        import struct
+
+        for text in ("[" * 100000 + "]" * 100000, "1" + "0" * 5000):
+
+            def answer(process, call):
+                data = ('{"op":"result","call":%d,"ok":%s}' % (call["call"], text)).encode()
+                process.channel.sendall(struct.pack("<I", len(data)) + data)
+
+            code = "try:\n    await add(1, 2)\nexcept ToolError as error:\n    print(error)"
+            self.assertIn("the result can't be read: ", self.ok(code, tools=[ADD], answer=answer).out)
+
     def test_several_at_once_in_any_order(self):
         waiting = []
 

@@ -40,7 +40,7 @@ impl Copy {
             pool: pool_of(message)?,
             attempt: number(names::H_ATTEMPT)?,
             max_attempts: number(names::H_MAX_ATTEMPTS).unwrap_or(1),
-            deaths: headers.int(names::H_DEATHS).unwrap_or(0) + i64::from(dead_letter),
+            deaths: headers.int(names::H_DEATHS).unwrap_or(0).saturating_add(dead_letter.into()),
             dead_letter,
             to: Address { reply_key: message.reply_to.clone(), correlation_id: message.correlation_id.clone() },
         })

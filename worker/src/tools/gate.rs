@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use thermae_runner::frames;
 use thermae_schemas::{ErrorCode, ToolSpec};
+
+use super::schema::Schema;
 
 /// Python's reserved words: a tool of such a name gets a `_` behind it.
 const RESERVED: &[&str] = &[
@@ -38,7 +39,7 @@ pub(crate) struct Gate {
 }
 
 struct Declared {
-    validator: Option<Validator>,
+    schema: Option<Schema>,
     max_calls: Option<u32>,
     calls: u32,
 }
@@ -61,9 +62,9 @@ impl Gate {
                     other.name, spec.name
                 ));
             }
-            let validator = spec.input_schema.as_ref().map(compile).transpose();
-            let validator = validator.map_err(|e| format!("input_schema of the tool {:?}: {e}", spec.name))?;
-            tools.insert(spec.name.clone(), Declared { validator, max_calls: spec.max_calls, calls: 0 });
+            let schema = spec.input_schema.as_ref().map(Schema::compile).transpose();
+            let schema = schema.map_err(|e| format!("input_schema of the tool {:?}: {e}", spec.name))?;
+            tools.insert(spec.name.clone(), Declared { schema, max_calls: spec.max_calls, calls: 0 });
             told.push(frames::Tool {
                 name: spec.name.clone(),
                 alias,
@@ -84,17 +85,15 @@ impl Gate {
         let Some(tool) = self.tools.get_mut(name) else {
             return refuse(ErrorCode::UnknownTool, format!("the job declares no tool {name:?}"));
         };
+        let bytes = arguments.get().len();
         let arguments: Value = match serde_json::from_str(arguments.get()) {
             Ok(Value::Object(map)) => Value::Object(map),
             _ => return refuse(ErrorCode::ToolArguments, format!("the arguments of {name:?} are no JSON object")),
         };
-        if let Some(validator) = &tool.validator
-            && let Err(e) = validator.validate(&arguments)
+        if let Some(schema) = &tool.schema
+            && let Err(why) = schema.check(&arguments, bytes)
         {
-            let at = e.instance_path().to_string();
-            let at = if at.is_empty() { String::new() } else { format!(" at {at}") };
-            let message = format!("the arguments of {name:?} break its input schema{at}: {}", cut(&e.to_string(), 500));
-            return refuse(ErrorCode::ToolArguments, message);
+            return refuse(ErrorCode::ToolArguments, format!("the arguments of {name:?} {why}"));
         }
         if let Some(max) = tool.max_calls.filter(|max| tool.calls >= *max) {
             return refuse(ErrorCode::ToolCallLimit, format!("{name:?} may be called {max} times in one job"));
@@ -110,14 +109,6 @@ impl Gate {
     }
 }
 
-/// Patterns run in linear time: a schema comes from the client, and its arguments from the code.
-fn compile(schema: &Value) -> Result<Validator, String> {
-    jsonschema::options()
-        .with_pattern_options(PatternOptions::regex())
-        .build(schema)
-        .map_err(|e| cut(&e.to_string(), 500).to_owned())
-}
-
 /// The name of a tool as the code sees it.
 fn alias(name: &str) -> String {
     let mut alias: String = name.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '_' }).collect();
@@ -128,10 +119,6 @@ fn alias(name: &str) -> String {
         alias.push('_');
     }
     alias
-}
-
-fn cut(text: &str, max: usize) -> &str {
-    text.char_indices().nth(max).map_or(text, |(at, _)| &text[..at])
 }
 
 #[cfg(test)]

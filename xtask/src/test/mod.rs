@@ -18,12 +18,14 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
+    cpython,
     images::{self, engine::Engine},
     paths,
     services::{self, Service, set::Set},
     supervise,
 };
 use compose::Fleet;
+pub(crate) use libtest::Libtest;
 use steps::Runner;
 pub(crate) use steps::Step;
 use tally::Tally;
@@ -99,6 +101,7 @@ fn all_steps(runner: &mut Runner, mut servers: Servers) {
     if runner.wants(Step::Test) || runner.wants(Step::Compose) {
         let ready = runner.check("servers and image", || {
             services::prometheus::program()?;
+            cpython::ensure_distribution_tests()?;
             servers.set.start(&Service::ALL)?;
             let socket = servers.set.docker_socket()?;
             images::python::ensure(&Engine { socket }, &images::python::build_runner()?)

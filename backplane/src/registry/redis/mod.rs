@@ -4,6 +4,8 @@
 //! runs random histories through both and compares the answers. Leases are measured by Redis's clock. One Redis (with or
 //! without replicas) is meant, not a cluster: keys are made in the scripts.
 
+#[cfg(test)]
+mod hostile;
 mod link;
 mod options;
 mod reply;

@@ -1,0 +1,102 @@
+//! A module as a job of the embedded fleet.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use thermae::{EmbeddedOptions, Fleet};
+use thermae_schemas::{Job, LimitRequest, Outcome, Status};
+use thermae_service::units::{ByteSize, Millis};
+use thermae_worker::{LimitOptions, Limits};
+
+use crate::{CASES, Side, Told, report::tail};
+
+/// Modules that run at once, on each side.
+pub const AT_ONCE: u32 = 2;
+
+/// The embedded fleet with room for tests.
+pub struct Inside {
+    fleet: Fleet,
+}
+
+impl Inside {
+    /// Starts it with that interpreter.
+    ///
+    /// # Errors
+    /// As [`Fleet::embedded`].
+    pub async fn start(python: &Path) -> Result<Self> {
+        let ceiling = Limits {
+            wall: Millis::from_secs(300),
+            cpu: Millis::from_secs(300),
+            memory: ByteSize::mib(1024),
+            pids: 256,
+            output: ByteSize::mib(8),
+            ..Limits::default()
+        };
+        let options = EmbeddedOptions {
+            python: Some(python.to_owned()),
+            slots: Some(AT_ONCE),
+            limits: LimitOptions { default: ceiling.clone(), ceiling, ..LimitOptions::default() },
+            disk: Some(ByteSize::mib(512)),
+            ..EmbeddedOptions::default()
+        };
+        Ok(Self { fleet: Fleet::embedded(options).await.context("start the embedded fleet")? })
+    }
+
+    /// The environment that jobs have.
+    ///
+    /// # Errors
+    /// No job runs here.
+    pub async fn environment(&self) -> Result<BTreeMap<String, String>> {
+        let outcome = self.submit("import os\ndisplay({'application/json': dict(os.environ)}, raw=True)", &[]).await?;
+        ensure!(outcome.status == Status::Succeeded, "no job runs here: {outcome:?}");
+        let shown = outcome.displays.first().and_then(|shown| shown.get("application/json"));
+        serde_json::from_value(shown.cloned().unwrap_or_default()).context("read a job's environment")
+    }
+
+    /// Runs one module.
+    ///
+    /// # Errors
+    /// The fleet's.
+    pub async fn run(&self, module: &str, skip: &[&str]) -> Result<Side> {
+        let begun = Instant::now();
+        let skip = serde_json::to_string(skip)?;
+        let outcome = self.submit(CASES, &[("CASES_MODULE", module), ("CASES_SKIP", &skip)]).await?;
+        let told = outcome.displays.iter().find_map(|shown| shown.get("application/json"));
+        let told: Option<Told> =
+            told.map(|told| serde_json::from_value(told.clone())).transpose().context("read what a job told")?;
+        Ok(Side {
+            told,
+            trouble: (outcome.status != Status::Succeeded).then(|| trouble(&outcome)),
+            stderr: tail(&outcome.stderr),
+            took_ms: begun.elapsed().as_millis() as u64,
+        })
+    }
+
+    async fn submit(&self, code: &str, env: &[(&str, &str)]) -> Result<Outcome> {
+        let mut job = Job::python(code);
+        job.limits = LimitRequest::default();
+        job.env = env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        Ok(self.fleet.submit(job, None).await?.result().await?)
+    }
+
+    /// Ends the fleet.
+    pub async fn close(self) {
+        self.fleet.close().await;
+    }
+}
+
+fn trouble(outcome: &Outcome) -> String {
+    let mut text = outcome.status.as_str().to_owned();
+    if let Some(code) = outcome.exit_code {
+        text += &format!(", status {code}");
+    }
+    if let Some(signal) = outcome.signal {
+        text += &format!(", signal {signal}");
+    }
+    if let Some(error) = &outcome.error {
+        text += &format!(": {}", error.message);
+    }
+    text
+}

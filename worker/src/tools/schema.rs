@@ -1,0 +1,213 @@
+//! The input schemas of tools. They come from the client, the arguments from the code: neither may cost the worker more than its
+//! due.
+//!
+//! A schema's references make it a graph, and a walk through that can be endless, deeper than the stack, or as long as
+//! two to the power of the arguments' depth. So what a reference points at is marked with a keyword of our own, which
+//! counts the visits, and ends the check when they were too many. A schema whose references could lead past the marks is
+//! refused, and so is one that leads deeper than a stack should go.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use jsonschema::paths::Location;
+use jsonschema::{Keyword, PatternOptions, ValidationError, Validator};
+use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value};
+
+/// The keyword that counts: its value is what one visit costs.
+const COST: &str = "x-thermae-cost";
+
+/// Most levels on the longest way through a schema, from reference to reference.
+const DEEPEST: usize = 1000;
+
+/// What any check may cost: visits of a reference's target, times the size of the target.
+const BUDGET: u64 = 1 << 20;
+
+/// What each byte of the arguments adds to it.
+const BUDGET_PER_BYTE: u64 = 4;
+
+/// Keywords that refer to another schema.
+const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
+
+/// Longest text of a complaint, in characters.
+const LONGEST: usize = 500;
+
+thread_local! {
+    /// What is left for the check that runs on this thread.
+    static LEFT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// One tool's input schema.
+pub(super) struct Schema(Validator);
+
+impl Schema {
+    /// Compiles it. Patterns run in linear time.
+    ///
+    /// # Errors
+    /// It is no schema, points elsewhere, or is too deep: in words for whoever submitted the job.
+    pub(super) fn compile(schema: &Value) -> Result<Self, String> {
+        let mut schema = schema.clone();
+        mark(&mut schema)?;
+        let validator = jsonschema::options()
+            .with_pattern_options(PatternOptions::regex())
+            .with_keyword(COST, |_: &Map<String, Value>, cost: &Value, _: Location| {
+                Ok(Box::new(Meter(cost.as_u64().unwrap_or(1))) as Box<dyn for<'i> Keyword<'i>>)
+            })
+            .build(&schema)
+            .map_err(|e| cut(&e.to_string()).to_owned())?;
+        Ok(Self(validator))
+    }
+
+    /// Checks arguments that had so many bytes.
+    ///
+    /// # Errors
+    /// What is wrong with them, in words for the code.
+    pub(super) fn check(&self, arguments: &Value, bytes: usize) -> Result<(), String> {
+        LEFT.set(BUDGET.saturating_add(BUDGET_PER_BYTE.saturating_mul(bytes as u64)));
+        let checked = catch_unwind(AssertUnwindSafe(|| match self.0.validate(arguments) {
+            Ok(()) => Ok(()),
+            Err(e) => {
+                let at = e.instance_path().to_string();
+                let at = if at.is_empty() { String::new() } else { format!(" at {at}") };
+                Err(format!("break its input schema{at}: {}", cut(&e.to_string())))
+            }
+        }));
+        match checked {
+            Ok(result) => result,
+            Err(reason) if reason.is::<Spent>() => Err("take too long to check against its input schema".into()),
+            Err(reason) => resume_unwind(reason),
+        }
+    }
+}
+
+/// Unwinds from the middle of a check whose budget is spent; nothing else would stop it.
+struct Spent;
+
+/// The keyword's validator: passes everything, for a price.
+struct Meter(u64);
+
+impl Meter {
+    fn charge(&self) {
+        match LEFT.get().checked_sub(self.0) {
+            Some(left) => LEFT.set(left),
+            // Not a panic: no hook runs, nothing is printed.
+            None => resume_unwind(Box::new(Spent)),
+        }
+    }
+}
+
+impl<'i> Keyword<'i> for Meter {
+    fn validate(&self, _: &'i Value) -> Result<(), ValidationError<'i>> {
+        self.charge();
+        Ok(())
+    }
+
+    fn is_valid(&self, _: &'i Value) -> bool {
+        self.charge();
+        true
+    }
+}
+
+/// Marks the root and whatever a reference can point at.
+fn mark(schema: &mut Value) -> Result<(), String> {
+    let old = schema.get("$schema").and_then(Value::as_str).is_some_and(|s| s.contains("draft-04"));
+    let mut seen = Seen { identity: if old { "id" } else { "$id" }, ..Seen::default() };
+    seen.walk(schema, &mut String::new(), 0)?;
+    let levels = (seen.targets.len() + 1) * seen.depth;
+    if levels > DEEPEST {
+        return Err(format!("its references may lead {levels} levels deep; {DEEPEST} is the most"));
+    }
+    seen.targets.insert(String::new());
+    for pointer in seen.targets {
+        let Some(target) = schema.pointer_mut(&pointer) else {
+            return Err(cut(&format!("the reference \"#{pointer}\" points at nothing")).to_owned());
+        };
+        let cost = size(target);
+        if let Value::Object(target) = target {
+            target.insert(COST.into(), cost.into());
+        }
+    }
+    Ok(())
+}
+
+/// What a walk through a schema finds.
+#[derive(Default)]
+struct Seen {
+    /// The keyword that gives a schema a name of its own.
+    identity: &'static str,
+    /// Pointers to all that references can point at.
+    targets: BTreeSet<String>,
+    /// Its deepest level.
+    depth: usize,
+}
+
+impl Seen {
+    /// Looks at everything: what is data and what a schema can't be told apart without the whole grammar, and a reference that
+    /// was overlooked would be a way past the marks.
+    fn walk(&mut self, value: &Value, at: &mut String, depth: usize) -> Result<(), String> {
+        self.depth = self.depth.max(depth + 1);
+        match value {
+            Value::Object(map) => {
+                self.object(map, at, depth)?;
+                for (key, value) in map {
+                    self.below(value, &key.replace('~', "~0").replace('/', "~1"), at, depth)?;
+                }
+            }
+            Value::Array(items) => {
+                for (number, value) in items.iter().enumerate() {
+                    self.below(value, &number.to_string(), at, depth)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn below(&mut self, value: &Value, key: &str, at: &mut String, depth: usize) -> Result<(), String> {
+        let before = at.len();
+        at.push('/');
+        at.push_str(key);
+        self.walk(value, at, depth + 1)?;
+        at.truncate(before);
+        Ok(())
+    }
+
+    fn object(&mut self, map: &Map<String, Value>, at: &str, depth: usize) -> Result<(), String> {
+        if map.contains_key(COST) {
+            return Err(format!("the keyword {COST:?} is the fleet's own"));
+        }
+        // Below one of these, pointers would begin elsewhere.
+        if depth > 0 && map.get(self.identity).is_some_and(Value::is_string) {
+            return Err(format!("{:?} below the schema's root", self.identity));
+        }
+        if ["$anchor", "$dynamicAnchor"].iter().any(|anchor| map.get(*anchor).is_some_and(Value::is_string)) {
+            self.targets.insert(at.to_owned());
+        }
+        for reference in REFERENCES.iter().filter_map(|key| map.get(*key)).filter_map(Value::as_str) {
+            let decoded = percent_decode_str(reference).decode_utf8_lossy();
+            match decoded.strip_prefix('#') {
+                // A name: that of an anchor, which is marked.
+                Some(name) if !name.is_empty() && !name.starts_with('/') => {}
+                Some(pointer) => {
+                    self.targets.insert(pointer.to_owned());
+                }
+                None => return Err(cut(&format!("the reference {reference:?} points elsewhere")).to_owned()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Values in a value.
+fn size(value: &Value) -> u64 {
+    1 + match value {
+        Value::Object(map) => map.values().map(size).sum(),
+        Value::Array(items) => items.iter().map(size).sum(),
+        _ => 0,
+    }
+}
+
+fn cut(text: &str) -> &str {
+    text.char_indices().nth(LONGEST).map_or(text, |(at, _)| &text[..at])
+}

@@ -1,0 +1,79 @@
+//! `cargo xtask cpython`: CPython's own tests in sandboxes and outside, compared case by case. The work is done by
+//! `thermae-conformance`; here its interpreter gets its tests.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{paths, services::packages, supervise};
+
+/// The distribution's interpreter, which has its tests in a package.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// What to run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The interpreter; for the distribution's own, its tests are installed where they are missing.
+    #[arg(long, default_value = PYTHON)]
+    python: PathBuf,
+    /// Only these modules.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Only the few fast ones.
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Builds the program and runs it; exit status 1 where a case went otherwise.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    supervise::begin()?;
+    ensure_tests(&options.python)?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["run", "--quiet", "--package", "thermae-conformance", "--"]).current_dir(paths::root());
+    command.arg("--python").arg(&options.python);
+    if !options.only.is_empty() {
+        command.arg("--only").arg(options.only.join(","));
+    }
+    if options.quick {
+        command.arg("--quick");
+    }
+    let status = command.status().context("start cargo")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Sees to it that the distribution's interpreter has its tests.
+pub(crate) fn ensure_distribution_tests() -> Result<()> {
+    ensure_tests(Path::new(PYTHON))
+}
+
+fn ensure_tests(python: &Path) -> Result<()> {
+    if has_tests(python)? {
+        return Ok(());
+    }
+    ensure!(
+        python == Path::new(PYTHON),
+        "{} lacks the package `test`: use one that was built with it",
+        python.display()
+    );
+    let version = ask(python, "import sys; print('%d.%d' % sys.version_info[:2])")?;
+    packages::install(&[&format!("libpython{}-testsuite", version.trim())])?;
+    ensure!(has_tests(python)?, "the package of tests was installed, but {} still has none", python.display());
+    Ok(())
+}
+
+/// Distributions leave most of the package `test` out, but not all of it.
+fn has_tests(python: &Path) -> Result<bool> {
+    let found =
+        ask(python, "import importlib.util as i; print(all(map(i.find_spec, ('test.test_dict', 'test.test_json'))))")?;
+    Ok(found.trim() == "True")
+}
+
+fn ask(python: &Path, program: &str) -> Result<String> {
+    let mut command = Command::new(python);
+    command.args(["-I", "-c", program]).stdin(Stdio::null());
+    let output = command.output().with_context(|| format!("start {}", python.display()))?;
+    ensure!(output.status.success(), "{}: {}", python.display(), String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
