@@ -289,8 +289,14 @@ class Interrupts:
         self.seen = False
         self.task = None
         self.before = None
-        # One object, and the default: `asyncio.run` cancels its task at an interrupt only where this is the handler.
-        self.handler = signal.default_int_handler = self.handle
+
+        def default_int_handler(number, frame):
+            self.handle(number, frame)
+
+        # The default, by name too: `asyncio.run` cancels its task at an interrupt only where this is the handler.
+        default_int_handler.__module__ = "signal"
+        default_int_handler.__qualname__ = "default_int_handler"
+        self.handler = signal.default_int_handler = default_int_handler
 
     def arm(self):
         _signal.signal(_signal.SIGINT, self.handler)

@@ -63,9 +63,9 @@ class Interrupts(Case):
         code = (
             "import asyncio, signal\nasync def main():\n    signal.raise_signal(signal.SIGINT)\n    print('goes on')\n"
             "    await asyncio.sleep(1000)\ntry:\n    asyncio.run(main())\nexcept KeyboardInterrupt:\n    print('seen')\n"
-            "print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+            "print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, signal.default_int_handler.__module__)"
         )
-        self.assertEqual(self.ok(code).out, "goes on\nseen\nTrue\n")
+        self.assertEqual(self.ok(code).out, "goes on\nseen\nTrue signal\n")
 
     def test_awaiting_a_tool(self):
         self.interrupted(READY + "await a()", tools=[tool("a")], at=when_asleep)

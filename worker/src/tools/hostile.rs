@@ -133,7 +133,12 @@ fn references_that_tools_really_use_still_work() {
     let wrong = check(schema.clone(), r#"{"thing":{"next":{"n":"one"}}}"#).unwrap_err();
     assert!(wrong.message.contains("at /thing/next/n"), "{}", wrong.message);
     assert!(check(schema, r#"{"name":1}"#).is_err());
-    // Many small ones: the budget grows with the arguments.
+    // A large tree of a large grammar, and many small things: the budget grows with the arguments.
+    let kinds: Vec<_> =
+        (0..20).map(|n| json!({"properties": {"k": {"const": n}, "l": {"$ref": "#"}, "r": {"$ref": "#"}}})).collect();
+    let grammar = json!({"type": "object", "required": ["k"], "anyOf": kinds});
+    let tree = (0..6).fold("{\"k\":3}".to_owned(), |t, n| format!("{{\"k\":{n},\"l\":{t},\"r\":{t}}}"));
+    assert!(check(grammar, &tree).is_ok());
     let list = json!({"$defs": {"i": {"properties": {"n": {"type": "integer"}}}}, "properties": {"a": {"items": {"$ref": "#/$defs/i"}}}});
     let many = format!("{{\"a\":[{}]}}", vec!["{\"n\":1}"; 300_000].join(","));
     assert!(check(list, &many).is_ok());

@@ -22,10 +22,13 @@ const COST: &str = "x-thermae-cost";
 const DEEPEST: usize = 1000;
 
 /// What any check may cost: visits of a reference's target, times the size of the target.
-const BUDGET: u64 = 1 << 20;
+const BUDGET: u64 = 1 << 19;
 
-/// What each byte of the arguments adds to it.
-const BUDGET_PER_BYTE: u64 = 4;
+/// What each byte of the arguments adds to it: honest checks visit each value a few times, and values have some bytes.
+const BUDGET_PER_BYTE: u64 = 64;
+
+/// The most that arguments of any length add. It is seconds.
+const LARGEST_ADDITION: u64 = 1 << 26;
 
 /// Keywords that refer to another schema.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
@@ -64,7 +67,7 @@ impl Schema {
     /// # Errors
     /// What is wrong with them, in words for the code.
     pub(super) fn check(&self, arguments: &Value, bytes: usize) -> Result<(), String> {
-        LEFT.set(BUDGET.saturating_add(BUDGET_PER_BYTE.saturating_mul(bytes as u64)));
+        LEFT.set(BUDGET + BUDGET_PER_BYTE.saturating_mul(bytes as u64).min(LARGEST_ADDITION));
         let checked = catch_unwind(AssertUnwindSafe(|| match self.0.validate(arguments) {
             Ok(()) => Ok(()),
             Err(e) => {
