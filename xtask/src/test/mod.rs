@@ -25,7 +25,7 @@ use crate::{
 };
 use compose::Fleet;
 use steps::Runner;
-pub(crate) use steps::Step;
+pub(crate) use steps::{Step, log};
 use tally::Tally;
 use watchdog::Watchdog;
 
