@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
 
+use crate::cpu::CpuCounter;
 use crate::error::{Context, Error, Result};
 use crate::frames::{Kind, Ready, Setup, WIRE};
 use crate::inner::{Shape, Wall};
@@ -104,6 +105,8 @@ pub(crate) struct Engine {
     retry_at: Option<Instant>,
     next_memory_check: Option<Instant>,
     oom: Option<OomCounter>,
+    /// Counts the container's CPU time.
+    cpu: Option<CpuCounter>,
     memory_bounded: bool,
     warnings: Vec<String>,
     ready: bool,
@@ -121,13 +124,13 @@ impl Engine {
         }
         let mut warnings = Vec::new();
         let foreign = outer.is_none();
-        let (oom, memory_bounded) = match outer {
+        let (oom, cpu, memory_bounded) = match outer {
             Some(outer) => {
                 warnings.extend(outer.warnings);
-                (outer.oom, outer.memory_bounded)
+                (outer.oom, outer.cpu, outer.memory_bounded)
             }
             // A container engine bounds the container's memory.
-            None => (OomCounter::of_container(), true),
+            None => (OomCounter::of_container(), CpuCounter::of_container(), true),
         };
         let signals = sys::signal_fd(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP]).step("signalfd")?;
         let _ = rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1));
@@ -171,6 +174,7 @@ impl Engine {
             retry_at: None,
             next_memory_check: None,
             oom,
+            cpu,
             memory_bounded,
             warnings,
             ready: false,

@@ -246,6 +246,7 @@ impl Engine {
             cause: None,
             interrupted: false,
             next_cpu_check: handed + Duration::from_millis(pending.run.limits.cpu_ms),
+            container_cpu_before: None,
             oom_before: self.oom.as_ref().map_or(0, crate::oom::OomCounter::read),
             done: None,
         };
