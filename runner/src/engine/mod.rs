@@ -86,7 +86,6 @@ pub(crate) struct Engine {
     congested: bool,
     epoll: OwnedFd,
     signals: OwnedFd,
-    null: OwnedFd,
     /// What was just read from a pipe or socket; as large as a pipe's buffer.
     chunk: Box<[u8]>,
     setup: Setup,
@@ -158,7 +157,6 @@ impl Engine {
             congested: false,
             epoll,
             signals,
-            null: sys::null_device().step("open /dev/null")?,
             chunk: vec![0; 65536].into(),
             programs: Programs::compile()?,
             setup,
