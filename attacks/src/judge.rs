@@ -80,6 +80,12 @@ fn ending(wanted: &Ending, outcome: &Outcome, calls: usize) -> Vec<String> {
     {
         problems.push(format!("{calls} tool calls reached the client, not {wanted}"));
     }
+    if let Some(most) = wanted.bytes {
+        let bytes = serde_json::to_vec(outcome).map_or(usize::MAX, |json| json.len());
+        if bytes > most {
+            problems.push(format!("its outcome has {bytes} bytes, more than {most}"));
+        }
+    }
     if let Some(wanted) = &wanted.stdout
         && *wanted != outcome.stdout
     {

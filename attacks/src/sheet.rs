@@ -115,13 +115,15 @@ pub struct Ending {
     pub message: Option<String>,
     /// Tool calls that reached the client.
     pub calls: Option<usize>,
+    /// Most bytes of its outcome's JSON.
+    pub bytes: Option<usize>,
     /// Its exact standard output.
     pub stdout: Option<String>,
 }
 
 impl Default for Ending {
     fn default() -> Self {
-        Self { status: Status::Succeeded, error: None, message: None, calls: None, stdout: None }
+        Self { status: Status::Succeeded, error: None, message: None, calls: None, bytes: None, stdout: None }
     }
 }
 

@@ -8,6 +8,8 @@ use serde_json::value::RawValue;
 use thermae_runner::frames;
 use thermae_schemas::{ErrorCode, ToolSpec};
 
+use crate::fit::LARGEST;
+
 /// Python's reserved words: a tool of such a name gets a `_` behind it.
 const RESERVED: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
@@ -84,6 +86,13 @@ impl Gate {
         let Some(tool) = self.tools.get_mut(name) else {
             return refuse(ErrorCode::UnknownTool, format!("the job declares no tool {name:?}"));
         };
+        // The call is a message to the client, and would be refused by the broker.
+        if arguments.get().len() > LARGEST {
+            return refuse(
+                ErrorCode::ToolArguments,
+                format!("the arguments of {name:?} are larger than {LARGEST} bytes"),
+            );
+        }
         let arguments: Value = match serde_json::from_str(arguments.get()) {
             Ok(Value::Object(map)) => Value::Object(map),
             _ => return refuse(ErrorCode::ToolArguments, format!("the arguments of {name:?} are no JSON object")),
