@@ -151,6 +151,8 @@ pub struct Rule {
     pub max: Option<f64>,
     /// Text that contains this.
     pub contains: Option<String>,
+    /// The job may be ended before it comes to this.
+    pub maybe: bool,
     /// Different in every job of the attack.
     pub unlike: bool,
     /// The same in every job of the attack.
@@ -182,6 +184,13 @@ impl Expected {
                 Some(value) => Err(format!("{value} breaks {rule:?}")),
             },
         }
+    }
+}
+
+impl Expected {
+    /// Whether it may be missing.
+    pub fn may_miss(&self) -> bool {
+        matches!(self, Self::Rule(rule) if rule.maybe)
     }
 }
 
