@@ -10,6 +10,7 @@
 //! [`floor`] and [`peer`] are there to measure it.
 
 mod channel;
+mod cpu;
 mod engine;
 mod error;
 pub mod floor;

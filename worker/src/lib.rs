@@ -18,6 +18,7 @@ mod config;
 mod conn;
 mod consume;
 mod context;
+mod fit;
 mod heartbeat;
 #[cfg(test)]
 mod hostile;

@@ -4,6 +4,7 @@ use base64::Engine;
 use thermae_runner::frames::{CodeError, End, Exit};
 use thermae_schemas::{ErrorCode, ErrorInfo, MimeBundle, Outcome, SessionState, Status, Usage, WorkerId};
 
+use crate::fit::fit;
 use crate::options::Granted;
 
 /// What a run printed and displayed, byte for byte.
@@ -62,6 +63,7 @@ pub(crate) fn fill(outcome: &mut Outcome, collected: Collected, about: About<'_>
     outcome.usage.tool_calls = about.tool_calls;
     outcome.session = about.session;
     outcome.worker = Some(about.worker.clone());
+    fit(outcome);
 }
 
 /// Bytes as text, and exactly where they are none.

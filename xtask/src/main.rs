@@ -1,7 +1,8 @@
-//! What people who develop Thermae run: services, images, tests, benches.
+//! What people who develop Thermae run: services, images, tests, attacks, benches.
 
 #![forbid(unsafe_code)]
 
+mod attack;
 mod bench;
 mod cpython;
 mod deny;
@@ -45,6 +46,11 @@ enum Task {
         /// For the test programs, after `--`.
         #[arg(last = true)]
         filter: Vec<String>,
+    },
+    /// Tries every attack on the sandbox, on every backend; ends with `N tried, N held`.
+    Attack {
+        #[command(flatten)]
+        options: attack::Options,
     },
     /// Measures the fleets beside what people use without one; writes target/bench/latest.json.
     Bench {
@@ -154,6 +160,7 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<ExitCode> {
     match task {
         Task::Services(task) => services_task(task)?,
+        Task::Attack { options } => return attack::run(&options),
         Task::Bench { options } => bench::run(options)?,
         Task::Soak { options } => soak::run(&options)?,
         Task::Cpython { options } => return cpython::run(&options),

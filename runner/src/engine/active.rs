@@ -74,6 +74,8 @@ pub(super) struct Active {
     /// The wall clock's interrupt was sent.
     pub(super) interrupted: bool,
     pub(super) next_cpu_check: Instant,
+    /// The container's CPU time when the limit could first have been reached.
+    pub(super) container_cpu_before: Option<Duration>,
     pub(super) oom_before: u64,
     pub(super) done: Option<Message>,
 }

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
 
+use crate::cpu::CpuCounter;
 use crate::error::{Context, Error, Result};
 use crate::frames::{Kind, Ready, Setup, WIRE};
 use crate::inner::{Shape, Wall};
@@ -86,7 +87,6 @@ pub(crate) struct Engine {
     congested: bool,
     epoll: OwnedFd,
     signals: OwnedFd,
-    null: OwnedFd,
     /// What was just read from a pipe or socket; as large as a pipe's buffer.
     chunk: Box<[u8]>,
     setup: Setup,
@@ -105,6 +105,8 @@ pub(crate) struct Engine {
     retry_at: Option<Instant>,
     next_memory_check: Option<Instant>,
     oom: Option<OomCounter>,
+    /// Counts the container's CPU time.
+    cpu: Option<CpuCounter>,
     memory_bounded: bool,
     warnings: Vec<String>,
     proof: proof::Proof,
@@ -123,13 +125,13 @@ impl Engine {
         }
         let mut warnings = Vec::new();
         let foreign = outer.is_none();
-        let (oom, memory_bounded) = match outer {
+        let (oom, cpu, memory_bounded) = match outer {
             Some(outer) => {
                 warnings.extend(outer.warnings);
-                (outer.oom, outer.memory_bounded)
+                (outer.oom, outer.cpu, outer.memory_bounded)
             }
             // A container engine bounds the container's memory.
-            None => (OomCounter::of_container(), true),
+            None => (OomCounter::of_container(), CpuCounter::of_container(), true),
         };
         let signals = sys::signal_fd(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP]).step("signalfd")?;
         let _ = rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1));
@@ -157,7 +159,6 @@ impl Engine {
             congested: false,
             epoll,
             signals,
-            null: sys::null_device().step("open /dev/null")?,
             chunk: vec![0; 65536].into(),
             programs: Programs::compile()?,
             setup,
@@ -173,6 +174,7 @@ impl Engine {
             retry_at: None,
             next_memory_check: None,
             oom,
+            cpu,
             memory_bounded,
             warnings,
             proof: proof::Proof::default(),

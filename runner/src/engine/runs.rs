@@ -203,18 +203,18 @@ impl Engine {
             let (err, err_end) = active::output_pipe()?;
             let stdin = pending.run.stdin.as_ref().filter(|s| !s.is_empty());
             let (in_end, stdin) = match stdin {
-                None => (None, None),
+                // Opened for this run alone: locks and flags stay with what was opened, and would await the next.
+                None => (sys::null_device()?, None),
                 Some(text) => {
                     let (read, write) = active::input_pipe()?;
-                    (Some(read), Some((write, text.clone().into_bytes(), 0)))
+                    (read, Some((write, text.clone().into_bytes(), 0)))
                 }
             };
             if let Some(hatched) = self.zygotes[cell.flavor as usize].as_ref().and_then(|z| z.hatched.as_ref()) {
                 limits::apply_run(cell.pid, &pending.run.limits, &self.setup.ceiling, hatched, session.is_none())?;
             }
-            let in_fd = in_end.as_ref().map_or(self.null.as_fd(), AsFd::as_fd);
             cell.channel.received = 0;
-            cell.channel.send(&json, &[in_fd, out_end.as_fd(), err_end.as_fd()])?;
+            cell.channel.send(&json, &[in_end.as_fd(), out_end.as_fd(), err_end.as_fd()])?;
             Ok((out, err, stdin))
         })();
         let (out, err, stdin) = match prepared {
@@ -247,6 +247,7 @@ impl Engine {
             cause: None,
             interrupted: false,
             next_cpu_check: handed + Duration::from_millis(pending.run.limits.cpu_ms),
+            container_cpu_before: None,
             oom_before: self.oom.as_ref().map_or(0, crate::oom::OomCounter::read),
             done: None,
         };

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::Engine;
 use super::active::Cause;
 use super::cell::{FLAVORS, Stage};
+use crate::cpu::CpuCounter;
 use crate::error::Result;
 use crate::{sys, watch};
 
@@ -19,6 +20,9 @@ const MEMORY_TICK: Duration = Duration::from_millis(25);
 
 /// How often at most CPU time is looked at, once a run may have used it up.
 const CPU_TICK: Duration = Duration::from_millis(5);
+
+/// What the runner and its zygotes may use beside a run: an import of the preload list, a spare.
+const BESIDE: Duration = Duration::from_secs(1);
 
 /// When spares are made though a run goes on.
 const HEAD_START: Duration = Duration::from_millis(5);
@@ -80,11 +84,16 @@ impl Engine {
         // The clock of the main process is exact, the sum over the sandbox has steps of 10 ms.
         let all = cell.sandbox.as_ref().map(|s| watch::sample(&s.proc_dir).cpu.saturating_sub(cell.cpu_before));
         let used = own.max(all.unwrap_or_default());
-        if used >= limit {
+        // A process that ended and that nobody waits for shows in neither. The container's group counts it, and everybody else's there,
+        // too: so it has a limit of its own, from now on. (Not from the start: most runs end before, and need no look.)
+        let container = self.cpu.as_ref().and_then(CpuCounter::read).unwrap_or_default();
+        let since = container.saturating_sub(*run.container_cpu_before.get_or_insert(container));
+        let (left, left_of_container) = (limit.saturating_sub(used), (limit + BESIDE).saturating_sub(since));
+        if left.is_zero() || left_of_container.is_zero() {
             self.condemn(id, Cause::Cpu);
         } else {
             let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-            run.next_cpu_check = now + ((limit - used) / cores).max(CPU_TICK);
+            run.next_cpu_check = now + (left.min(left_of_container) / cores).max(CPU_TICK);
         }
     }
 

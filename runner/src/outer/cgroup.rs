@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::Spec;
+use crate::cpu::CpuCounter;
 use crate::oom::OomCounter;
 
 /// Directories made, one per hierarchy (version 1) or one in all (version 2); removed on drop.
 pub(super) struct Group {
     dirs: Vec<PathBuf>,
     memory: Option<PathBuf>,
+    cpu: Option<PathBuf>,
 }
 
 /// Prefix of the groups' names; the supervisor's pid follows, so that a dead one's leavings are known.
@@ -25,9 +27,11 @@ impl Group {
     pub(super) fn make(spec: &Spec) -> Result<Self, String> {
         let own = fs::read_to_string("/proc/self/cgroup").map_err(|e| format!("/proc/self/cgroup: {e}"))?;
         let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|e| format!("/proc/self/mountinfo: {e}"))?;
-        let mut group = Self { dirs: Vec::new(), memory: None };
+        let mut group = Self { dirs: Vec::new(), memory: None, cpu: None };
         let mut problem = String::from("no memory hierarchy is mounted");
         for (controller, limits) in [
+            // It only counts; version 2 counts in every group.
+            ("cpuacct", vec![]),
             (
                 "memory",
                 vec![
@@ -40,6 +44,7 @@ impl Group {
             let Some((at, v2)) = locate(&own, &mounts, controller) else { continue };
             match group.add(&at, v2, &limits) {
                 Ok(dir) if controller == "memory" => group.memory = Some(dir),
+                Ok(dir) if controller == "cpuacct" => group.cpu = Some(dir),
                 Ok(_) => {}
                 Err(e) => problem = format!("{}: {e}", at.display()),
             }
@@ -70,6 +75,11 @@ impl Group {
     /// Counts its OOM kills.
     pub(super) fn oom_counter(&self) -> Option<OomCounter> {
         OomCounter::open(self.memory.as_deref()?).ok()
+    }
+
+    /// Counts its CPU time.
+    pub(super) fn cpu_counter(&self) -> Option<CpuCounter> {
+        CpuCounter::open(self.cpu.as_deref().or(self.memory.as_deref())?).ok()
     }
 
     /// Whether memory is bounded by it.

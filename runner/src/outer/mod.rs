@@ -20,6 +20,7 @@ use std::os::unix::net::UnixStream;
 
 use rustix::process::Pid;
 
+use crate::cpu::CpuCounter;
 use crate::error::{Context, Error, Result, USERNS_ADVICE};
 use crate::oom::OomCounter;
 use crate::sys::{self, Fork};
@@ -36,6 +37,8 @@ pub(crate) struct Outer {
     pub(crate) warnings: Vec<String>,
     /// Counts the kernel's OOM kills in the container's group, where there is one.
     pub(crate) oom: Option<OomCounter>,
+    /// Counts the CPU time of the container's group, where there is one.
+    pub(crate) cpu: Option<CpuCounter>,
     /// Whether the kernel bounds the container's memory.
     pub(crate) memory_bounded: bool,
 }
@@ -77,10 +80,11 @@ pub(crate) fn enter(spec: &Spec, inside: impl FnOnce(Outer) -> i32) -> Result<i3
             drop((ours, signals));
             sys::unblock_signals();
             let oom = group.as_ref().and_then(cgroup::Group::oom_counter);
+            let cpu = group.as_ref().and_then(cgroup::Group::cpu_counter);
             let bounded = group.as_ref().is_some_and(cgroup::Group::bounds_memory);
             std::mem::forget(group);
             let code = match wall_off(spec, privileged, theirs) {
-                Ok(()) => inside(Outer { warnings, oom, memory_bounded: bounded }),
+                Ok(()) => inside(Outer { warnings, oom, cpu, memory_bounded: bounded }),
                 Err(e) => {
                     crate::log(&format!("outer wall: {e}"));
                     3

@@ -3,7 +3,8 @@
 //! Refused on purpose, among others: namespaces and mounts (the walls), `ptrace` and `process_vm_*` (other processes'
 //! memory), `bpf`, `perf_event_open`, `userfaultfd`, `io_uring_*` (kernel attack surface), `keyctl` and friends (keys are
 //! not namespaced), `AF_NETLINK`, `AF_PACKET`, `AF_VSOCK`, `AF_ALG` (sockets past the network wall), `TIOCSTI` (typing
-//! into a terminal), clocks, modules, `kexec`, swap, quotas.
+//! into a terminal), `inotify`, `fanotify` and `F_NOTIFY` (the files that a sandbox sees are the machine's, or the container's: a watch on
+//! them tells what everybody runs), clocks, modules, `kexec`, swap, quotas.
 
 use libc::c_long;
 
@@ -114,7 +115,6 @@ pub(super) fn allowed() -> Vec<Entry> {
                 libc::SYS_close_range,
                 libc::SYS_dup,
                 libc::SYS_dup3,
-                libc::SYS_fcntl,
                 libc::SYS_pipe2,
                 libc::SYS_eventfd2,
                 libc::SYS_timerfd_create,
@@ -124,9 +124,6 @@ pub(super) fn allowed() -> Vec<Entry> {
                 libc::SYS_memfd_create,
                 libc::SYS_pidfd_open,
                 libc::SYS_pidfd_send_signal,
-                libc::SYS_inotify_init1,
-                libc::SYS_inotify_add_watch,
-                libc::SYS_inotify_rm_watch,
                 libc::SYS_flock,
             ],
         ),
@@ -368,6 +365,7 @@ pub(super) fn allowed() -> Vec<Entry> {
         ),
         free("a child joins its sandbox; sealed afterwards", &[libc::SYS_setns, libc::SYS_capset]),
         free("a child has its own pages copied; sealed afterwards", &[libc::SYS_process_madvise]),
+        when("flags and locks, but no watches on folders", &[libc::SYS_fcntl], 1, Test::Not(libc::F_NOTIFY as u64)),
         when("new processes and threads, never new namespaces", &[libc::SYS_clone], 0, Test::Masked(NAMESPACES, 0)),
         when("what personality it has", &[libc::SYS_personality], 0, Test::Is(0xffff_ffff)),
         when("the default personality", &[libc::SYS_personality], 0, Test::Is(0)),
@@ -422,7 +420,6 @@ fn legacy() -> Vec<Entry> {
             libc::SYS_pipe,
             libc::SYS_eventfd,
             libc::SYS_signalfd,
-            libc::SYS_inotify_init,
             libc::SYS_poll,
             libc::SYS_select,
             libc::SYS_epoll_create,

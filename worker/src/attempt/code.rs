@@ -26,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Tool calls of one run that may wait for answers at once.
 const MAX_CALLS_AT_ONCE: usize = 1024;
 
-/// Bytes of displayed things that are kept.
-const MAX_DISPLAYED: usize = 16 << 20;
+/// Bytes of displayed things that are kept, and so the most that one event can hold.
+const MAX_DISPLAYED: usize = 8 << 20;
 
 /// Where the code runs.
 #[derive(Debug, Clone)]

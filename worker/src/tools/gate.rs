@@ -8,6 +8,7 @@ use thermae_runner::frames;
 use thermae_schemas::{ErrorCode, ToolSpec};
 
 use super::schema::Schema;
+use crate::fit::LARGEST;
 
 /// Python's reserved words: a tool of such a name gets a `_` behind it.
 const RESERVED: &[&str] = &[
@@ -86,6 +87,13 @@ impl Gate {
             return refuse(ErrorCode::UnknownTool, format!("the job declares no tool {name:?}"));
         };
         let bytes = arguments.get().len();
+        // The call is a message to the client, and would be refused by the broker.
+        if bytes > LARGEST {
+            return refuse(
+                ErrorCode::ToolArguments,
+                format!("the arguments of {name:?} are larger than {LARGEST} bytes"),
+            );
+        }
         let arguments: Value = match serde_json::from_str(arguments.get()) {
             Ok(Value::Object(map)) => Value::Object(map),
             _ => return refuse(ErrorCode::ToolArguments, format!("the arguments of {name:?} are no JSON object")),

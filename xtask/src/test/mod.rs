@@ -27,7 +27,7 @@ use crate::{
 use compose::Fleet;
 pub(crate) use libtest::Libtest;
 use steps::Runner;
-pub(crate) use steps::Step;
+pub(crate) use steps::{Step, log};
 use tally::Tally;
 use watchdog::Watchdog;
 

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType};
+use bollard::models::{
+    ContainerCreateBody, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, Mount, MountType,
+};
 
 use crate::backend::{Identity, container_memory, container_pids, labels};
 use crate::options::{DockerOptions, PoolOptions};
@@ -40,6 +42,8 @@ pub(super) fn container(parts: Parts<'_>) -> ContainerCreateBody {
         host_config: Some(HostConfig {
             network_mode: Some("none".into()),
             ipc_mode: Some("private".into()),
+            // Else /proc/self/cgroup tells the container's id and where the machine keeps it.
+            cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
             readonly_rootfs: Some(true),
             privileged: Some(false),
             cap_drop: Some(vec!["ALL".into()]),
@@ -103,6 +107,7 @@ mod tests {
         let host = body.host_config.unwrap();
         assert_eq!(host.network_mode.as_deref(), Some("none"));
         assert_eq!(host.readonly_rootfs, Some(true));
+        assert_eq!(host.cgroupns_mode, Some(HostConfigCgroupnsModeEnum::PRIVATE));
         assert_eq!(host.cap_drop, Some(vec!["ALL".to_owned()]));
         assert_eq!(host.security_opt, Some(vec!["no-new-privileges".to_owned(), "seccomp={}".to_owned()]));
         assert_eq!(host.memory, host.memory_swap);

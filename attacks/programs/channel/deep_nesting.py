@@ -1,0 +1,22 @@
+"""
+tries = "calls a tool with, shows, and returns JSON that is nested two million levels deep"
+wins = "a stack that overflows: in the runner, the worker, the scheduler or the client"
+guard = "parsers with a depth limit; what they refuse is refused to this job alone"
+slow = true
+uncontrolled = "outside of a sandbox there is no channel"
+aftermath = true
+held.answered = true
+outcome = { calls = 0 }
+[[tools]]
+name = "echo"
+"""
+import select
+
+link = channel()
+deep = b"[" * 2000000 + b"]" * 2000000
+link.sendall(frame(b'{"op":"call","call":1,"name":"echo","arguments":{"x":' + deep + b"}}"))
+observe("answered", bool(select.select([link], [], [], 10)[0]) and b"error" in link.recv(65536))
+tell()
+link.sendall(frame(b'{"op":"display","data":{"application/json":' + deep + b"}}"))
+link.sendall(frame(b'{"op":"done","how":"ok","value":{"application/json":' + deep + b"}}"))
+time.sleep(5)

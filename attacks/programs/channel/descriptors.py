@@ -1,0 +1,17 @@
+"""
+tries = "passes thousands of descriptors along with its messages"
+wins = "a runner that has no descriptor left"
+guard = "the runner reads without taking descriptors; the kernel drops them"
+uncontrolled = "outside of a sandbox there is no channel"
+aftermath = true
+held.passed = 5060
+"""
+link = channel()
+null = os.open("/dev/null", os.O_RDONLY)
+rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("253i", *[null] * 253))]
+passed = 0
+for _ in range(20):
+    link.sendmsg([frame({"op": "display", "data": {"text/plain": "x"}})], rights)
+    passed += 253
+    time.sleep(0.005)
+observe("passed", passed)

@@ -1,0 +1,20 @@
+"""
+tries = "makes device nodes of its own in every writable place, and opens them"
+wins = "the machine's memory and disks"
+guard = "the kernel: no capability to make one; the places are mounted nodev besides"
+control = {}
+held.block = "EPERM"
+held.character = "EPERM"
+held.shm = "EPERM"
+held.nodev = true
+open.character = "worked"
+"""
+import stat
+
+here = TARGET["folder"] if CONTROL else "/workspace"
+attempt("character", os.mknod, here + "/mem", 0o600 | stat.S_IFCHR, os.makedev(1, 1))
+attempt("block", os.mknod, here + "/disk", 0o600 | stat.S_IFBLK, os.makedev(8, 0))
+if not CONTROL:
+    attempt("shm", os.mknod, "/dev/shm/mem", 0o600 | stat.S_IFCHR, os.makedev(1, 1))
+places = ("/tmp", "/workspace", "/dev/shm")
+observe("nodev", all(os.statvfs(place).f_flag & os.ST_NODEV for place in places))

@@ -1,0 +1,13 @@
+"""
+tries = "types into a terminal (TIOCSTI), pastes by TIOCLINUX, takes the console over, changes line disciplines"
+wins = "commands in the shell of whoever started the worker (CVE-2017-5226)"
+guard = "seccomp: ioctl without these requests; and a session without a terminal"
+control = {}
+held."*" = "EPERM"
+held.terminal = "ENOENT"
+open.sti = "ENOTTY"
+open.linux = "ENOTTY"
+"""
+for name, request in [("sti", 0x5412), ("linux", 0x541C), ("console", 0x541D), ("discipline", 0x5423)]:
+    call("ioctl", 0, request, b"\x03", told=name)
+attempt("terminal", opened, "/dev/tty", os.O_RDWR)

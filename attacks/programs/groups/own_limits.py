@@ -1,0 +1,17 @@
+"""
+tries = "raises the memory and process limits of its own control group, moves itself to another"
+wins = "as much of the machine as there is"
+guard = "/sys is covered; a cgroup namespace hides the paths"
+control = {}
+held.limits = []
+held.own_path = "/"
+open.limits = { none = [[]] }
+"""
+found = []
+for place, _, files in os.walk("/sys/fs/cgroup"):
+    found += [name for name in files if name in ("cgroup.procs", "memory.max", "memory.limit_in_bytes", "pids.max")]
+    if found:
+        break
+observe("limits", sorted(set(found)))
+paths = {line.strip().split(":", 2)[2] for line in open("/proc/self/cgroup")}
+observe("own_path", paths.pop() if len(paths) == 1 else "several")

@@ -1,0 +1,12 @@
+"""
+tries = "loads a BPF program and makes a BPF map"
+wins = "code of one's own in the kernel, and its verifier to be fooled"
+guard = "seccomp: bpf is not in the table"
+control = {}
+held.map = "EPERM"
+held.program = "EPERM"
+open.map = "worked"
+open.program = { none = ["EPERM"] }
+"""
+call("bpf", 0, struct.pack("4I", 2, 4, 4, 1) + bytes(112), 128, told="map")
+call("bpf", 5, bytes(128), 128, told="program")

@@ -1,0 +1,26 @@
+"""
+tries = "leaves files, a fifo, a socket and a set-user-id program in every writable place, for the next job in the container"
+wins = "code of one's own in the next job; its data for the one after"
+guard = "each sandbox has storage of its own, which goes with it"
+control = {}
+held.left = { min = 9 }
+held.found = []
+open.left = { min = 3 }
+open.found = { none = [[]] }
+"""
+PLACES = [TARGET["folder"]] if CONTROL else ["/tmp", "/workspace", "/dev/shm"]
+left = 0
+for place in PLACES:
+    with open(place + "/left", "w") as file:
+        file.write("#!/bin/sh\n")
+    os.chmod(place + "/left", 0o4755)
+    os.mkfifo(place + "/fifo")
+    socket.socket(socket.AF_UNIX).bind(place + "/bound")
+    left += 3
+    if place != "/dev/shm":
+        os.makedirs(place + "/folder/deep")
+        left += 1
+observe("left", left)
+# --- the next job
+PLACES = [TARGET["folder"]] if CONTROL else ["/tmp", "/workspace", "/dev/shm"]
+observe("found", sorted({name for place in PLACES for name in os.listdir(place)}))

@@ -1,0 +1,23 @@
+"""
+tries = "fills all writable places, one after the other, with as much as they take"
+wins = "the machine's disk or memory"
+guard = "one storage of a fixed size is behind all of them"
+uncontrolled = "it would fill the machine's disk"
+aftermath = true
+held.tmp = { any = ["ENOSPC", "EFBIG"] }
+held.workspace = "ENOSPC"
+held.shm = "ENOSPC"
+held.mib = { min = 32, max = 64 }
+"""
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+chunk, written = b"x" * (1 << 20), 0
+for name, place in [("tmp", "/tmp"), ("workspace", "/workspace"), ("shm", "/dev/shm")]:
+    with open(place + "/filler", "wb", buffering=0) as file:
+        try:
+            while written < 1 << 30:
+                written += file.write(chunk)
+                if written > 80 << 20:
+                    break
+        except OSError as error:
+            observe(name, errno.errorcode[error.errno])
+observe("mib", written >> 20)

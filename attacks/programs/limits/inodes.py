@@ -1,0 +1,16 @@
+"""
+tries = "makes empty files until it can't, half a million at most"
+wins = "kernel memory, a file for a file"
+guard = "the storage has a fixed number of files"
+uncontrolled = "it would fill the machine's disk"
+aftermath = true
+held.refused = "ENOSPC"
+held.files = { min = 1000, max = 20000 }
+"""
+files = 0
+try:
+    for files in range(500000):
+        os.close(os.open("/tmp/%d" % files, os.O_CREAT | os.O_WRONLY))
+except OSError as error:
+    observe("refused", errno.errorcode[error.errno])
+observe("files", files)

@@ -1,0 +1,20 @@
+"""
+tries = "takes memory that counts as nobody's: anonymous files (memfd), 16 of 60 MiB each"
+wins = "a machine without memory, past the limit on a process's own"
+guard = "the container's control group counts it"
+uncontrolled = "it would take the machine's memory"
+aftermath = true
+limits = { wall_ms = 8000 }
+held.started = true
+outcome = { status = "out_of_memory", error = "out_of_memory" }
+[rootless]
+skip = "without a control group only rlimits and a watch over processes bound memory, and neither sees memory that no process maps (docs/security.md)"
+"""
+observe("started", True)
+tell()
+chunk, handles = b"x" * (1 << 20), []
+for number in range(16):
+    handles.append(os.memfd_create("hoard"))
+    for _ in range(60):
+        os.write(handles[-1], chunk)
+observe("taken", "960 MiB")

@@ -1,0 +1,24 @@
+"""
+tries = "makes message queues and shared memory segments until it can't"
+wins = "kernel memory that outlives its maker"
+guard = "rlimit on queues' bytes; the ipc namespace goes with the sandbox; the control group counts the segments"
+uncontrolled = "it would fill the machine's"
+aftermath = true
+held.queues = { any = ["EMFILE", "ENOSPC"] }
+held.made = { min = 1, max = 1000 }
+held.segments = { min = 100 }
+"""
+made = 0
+try:
+    for made in range(1000):
+        syscall("mq_open", b"queue%d" % made, os.O_CREAT | os.O_RDWR, 0o600, None)
+except OSError as error:
+    observe("queues", errno.errorcode[error.errno])
+observe("made", made)
+segments = 0
+try:
+    for segments in range(5000):
+        syscall("shmget", 0, 4096, 0o1600)
+except OSError:
+    pass
+observe("segments", segments)

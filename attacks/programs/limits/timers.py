@@ -1,0 +1,20 @@
+"""
+tries = "sets timers and queues signals to itself until it can't"
+wins = "kernel memory, interrupts without end"
+guard = "rlimit on queued signals; all of it goes with the process"
+slow = true
+uncontrolled = "it would fill the machine's"
+aftermath = true
+held.refused = "EAGAIN"
+held.timers = { min = 1, max = 200000 }
+"""
+TIMER_CREATE = (222, 107)[MACHINE]
+event, timer = struct.pack("QiiI44x", 0, 0, 1, 0), ctypes.c_int()
+timers = 0
+try:
+    while timers < 200000:
+        syscall(TIMER_CREATE, 1, event, ctypes.byref(timer))
+        timers += 1
+except OSError as error:
+    observe("refused", errno.errorcode[error.errno])
+observe("timers", timers)

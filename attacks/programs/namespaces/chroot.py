@@ -1,0 +1,14 @@
+"""
+tries = "changes its root by chroot and pivot_root, the beginning of the classic ways out of a jail"
+wins = "a root above its own"
+guard = "seccomp: neither is in the table"
+control = { within = ["unshare", "--mount"] }
+held.chroot = "EPERM"
+held.pivot_root = "EPERM"
+held.parent_of_root = "/"
+open.chroot = "worked"
+open.pivot_root = { any = ["EINVAL", "EBUSY"] }
+"""
+observe("parent_of_root", "/" if os.stat("/..").st_ino == os.stat("/").st_ino else "elsewhere")
+call("pivot_root", b"/tmp", b"/tmp")
+call("chroot", b"/tmp")

@@ -1,0 +1,24 @@
+"""
+tries = "walks out by `..`, by magic links of /proc and by openat2 without RESOLVE flags"
+wins = "files above the root"
+guard = "the mount namespace has no more than it shows: every way ends at the sandbox's own root"
+uncontrolled = "the machine's root is its own parent, too"
+held.dots = true
+held.magic_cwd = true
+held.magic_root = true
+held.openat2 = true
+"""
+root = os.stat("/")
+
+
+def same(path):
+    found = os.stat(path)
+    return (found.st_dev, found.st_ino) == (root.st_dev, root.st_ino)
+
+
+observe("dots", same("/../../../.."))
+observe("magic_cwd", same("/proc/self/cwd/../../../.."))
+observe("magic_root", same("/proc/self/root/../.."))
+handle = syscall("openat2", os.open("/usr", os.O_RDONLY), b"../../../..", struct.pack("3Q", 0, 0, 0), 24)
+found = os.fstat(handle)
+observe("openat2", (found.st_dev, found.st_ino) == (root.st_dev, root.st_ino))

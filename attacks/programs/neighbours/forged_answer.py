@@ -1,0 +1,17 @@
+"""
+tries = "forges answers to a tool call that a job in another container is waiting for, under every likely number"
+wins = "another job's tool results"
+guard = "the runner takes no answers from a job; calls are numbered by runner and worker, 128 random bits on the wire"
+uncontrolled = "outside of a sandbox there is no channel"
+held.sent = 64
+held.answer = { mine = true }
+outcome = { status = "failed", error = "code_raised", message = 'unexpected "result"' }
+"""
+link = channel()
+observe("sent", 64)
+tell()
+for number in range(64):
+    link.sendall(frame({"op": "result", "call": number, "ok": {"mine": False}}))
+time.sleep(5)
+# --- the neighbour
+observe("answer", gate.sync(mine=True))

@@ -1,0 +1,13 @@
+"""
+tries = "gives a program of its own file capabilities, and trusted and security attributes"
+wins = "a capability at the next exec"
+guard = "the kernel: no capability to set them; and no_new_privs"
+control = {}
+held.capability = "EPERM"
+held.trusted = "EPERM"
+open.capability = "worked"
+"""
+here = TARGET["folder"] + "/program" if CONTROL else "/workspace/program"
+open(here, "w").close()
+attempt("capability", os.setxattr, here, "security.capability", struct.pack("<5I", 0x2000001, 1 << 21, 0, 0, 0))
+attempt("trusted", os.setxattr, here, "trusted.thermae", b"x")

@@ -1,0 +1,20 @@
+"""
+tries = "gives files to root and to others, makes them immutable"
+wins = "files that nobody can remove; a set-user-id file of another's"
+guard = "the kernel: only the job's own user is mapped; no capability"
+control = {}
+held.root = "EINVAL"
+held.group = "EINVAL"
+held.immutable = { any = ["EPERM", "ENOTTY", "EOPNOTSUPP"] }
+open.root = "worked"
+open.group = "worked"
+"""
+import fcntl
+
+here = TARGET["folder"] + "/own" if CONTROL else "/workspace/own"
+open(here, "w").close()
+attempt("root", os.chown, here, 0, -1)
+attempt("group", os.chown, here, -1, 0)
+if not CONTROL:
+    with open(here) as file:
+        attempt("immutable", fcntl.ioctl, file, 0x40086602, struct.pack("l", 0x10))

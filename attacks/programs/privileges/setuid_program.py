@@ -1,0 +1,23 @@
+"""
+tries = "makes a set-user-id program and runs it; runs those of the system"
+wins = "root by the oldest way there is"
+guard = "no_new_privs; everything is mounted nosuid; no user but the job's is mapped"
+uncontrolled = "the machine's own set-user-id programs are not to be tried out"
+held.own = "1000"
+held.own_mode = "0o4755"
+held.system = "1000"
+held.nosuid = true
+"""
+import shutil
+import subprocess
+
+shutil.copy("/usr/bin/id", "/workspace/id")
+os.chmod("/workspace/id", 0o4755)
+observe("own_mode", oct(os.stat("/workspace/id").st_mode & 0o7777))
+observe("own", subprocess.run(["/workspace/id", "-u"], capture_output=True, text=True).stdout.strip())
+# Whatever set-user-id program there is, it begins as the job's user.
+script = "for f in /usr/bin/su /usr/bin/mount /usr/bin/passwd /usr/bin/newuidmap; do $f --version >/dev/null 2>&1; done; id -u"
+observe("system", subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout.strip())
+mounts = [line.split() for line in open("/proc/self/mounts")]
+# What another mount covers can't be reached.
+observe("nosuid", all(os.statvfs(mount[1]).f_flag & os.ST_NOSUID for mount in mounts if os.path.exists(mount[1])))

@@ -1,0 +1,20 @@
+"""
+tries = "reads and writes another process's memory by process_vm_readv and process_vm_writev: pid 1's and its own child's"
+wins = "bytes of a process behind the wall"
+guard = "seccomp: neither is in the table"
+control = {}
+held."*" = "EPERM"
+open.read_child = "worked"
+open.write_child = "worked"
+"""
+buffer = ctypes.create_string_buffer(b"12345678")
+vector = struct.pack("2Q", ctypes.addressof(buffer), 8)
+pid = os.fork()
+if pid == 0:
+    signal.pause()
+if not CONTROL:
+    call("process_vm_readv", 1, vector, 1, vector, 1, 0, told="read_init")
+call("process_vm_readv", pid, vector, 1, vector, 1, 0, told="read_child")
+call("process_vm_writev", pid, vector, 1, vector, 1, 0, told="write_child")
+os.kill(pid, signal.SIGKILL)
+os.waitpid(pid, 0)

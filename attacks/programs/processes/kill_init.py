@@ -1,0 +1,20 @@
+"""
+tries = "kills, stops and interrupts pid 1 by every signal, by kill, tgkill and pidfd"
+wins = "the end of the process that holds the sandbox together, at a time of the job's choice"
+guard = "the kernel: signals from inside do not reach the first process of a pid namespace that has no handler for them"
+uncontrolled = "it is a property of pid 1; elsewhere the signals would do harm"
+held.sent = { min = 60 }
+held.state = "S"
+held.children = "exit 0"
+"""
+sent = 0
+for number in range(1, 65):
+    if number in (32, 33):
+        continue
+    os.kill(1, number)
+    sent += 1
+syscall("tgkill", 1, 1, signal.SIGKILL)
+syscall("pidfd_send_signal", os.pidfd_open(1), signal.SIGKILL, None, 0)
+observe("sent", sent)
+observe("state", open("/proc/1/stat").read().rsplit(")", 1)[1].split()[0])
+observe("children", child(lambda: 0))

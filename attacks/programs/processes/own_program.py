@@ -1,0 +1,18 @@
+"""
+tries = "writes to the interpreter that it runs from, by /proc/self/exe, and to the runner's, by /proc/1/exe"
+wins = "code of one's own in the next process of that program (CVE-2019-5736)"
+guard = "the file tree is read-only; pid 1 is not dumpable"
+control = { within = ["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", '"$@"; exit $?', "sh"] }
+held.self = { any = ["EROFS", "ETXTBSY", "EACCES"] }
+held.init = "EACCES"
+# Whose file it is the kernel looks at first.
+held.library = { any = ["EROFS", "EACCES"] }
+held.read_only = true
+# The program is running; its libraries could be written.
+open.library = "worked"
+open.read_only = false
+"""
+attempt("self", opened, "/proc/self/exe", os.O_WRONLY)
+attempt("init", opened, "/proc/1/exe", os.O_WRONLY)
+attempt("library", opened, os.__file__, os.O_WRONLY)
+observe("read_only", bool(os.statvfs(os.__file__).f_flag & os.ST_RDONLY))

@@ -1,0 +1,26 @@
+"""
+tries = "draws numpy's random numbers in two jobs that were forked from an interpreter with numpy loaded"
+wins = "the next job's numbers"
+guard = "a forked child seeds numpy's generator anew (where the interpreter has numpy; the standard library's otherwise)"
+uncontrolled = "the machine's interpreter need not have numpy; `randomness/generators` has the control"
+held."*" = { unlike = true }
+"""
+try:
+    import numpy as source
+except ImportError:
+    import random as numpy_is_missing
+
+    observe("global", numpy_is_missing.random())
+else:
+    observe("global", float(source.random.random()))
+    observe("generator", float(source.random.default_rng().random()))
+# --- the next job
+try:
+    import numpy as source
+except ImportError:
+    import random as numpy_is_missing
+
+    observe("global", numpy_is_missing.random())
+else:
+    observe("global", float(source.random.random()))
+    observe("generator", float(source.random.default_rng().random()))

@@ -1,0 +1,10 @@
+"""
+tries = "speaks to the hypervisor and to the machine by vsock, which knows no network namespace"
+wins = "the hypervisor's agent"
+guard = "seccomp: no socket of that family"
+control = {}
+held."*" = "EPERM"
+open.stream = { any = ["worked", "EAFNOSUPPORT"] }
+"""
+attempt("stream", lambda: socket.socket(40, socket.SOCK_STREAM, 0).close())
+attempt("datagram", lambda: socket.socket(40, socket.SOCK_DGRAM, 0).close())

@@ -1,0 +1,90 @@
+//! The positive control: the same programs with no sandbox around them.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use tokio::process::Command;
+
+use crate::evidence::{Evidence, compare};
+use crate::program::Attack;
+use crate::sheet::{Control, Mode};
+use crate::targets::Map;
+
+/// Longer than any control takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Answers that say that this machine lacks what is attacked, or keeps even this user from it.
+const LACKING: [&str; 8] =
+    ["ENOSYS", "EAFNOSUPPORT", "EPROTONOSUPPORT", "ESOCKTNOSUPPORT", "EOPNOTSUPP", "ENODEV", "EPERM", "EACCES"];
+
+/// What a control showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shown {
+    /// With the guard off, the program gets through.
+    Through,
+    /// Why there is none.
+    None(String),
+    /// It can't be run on this machine; the exact answers inside are what counts.
+    CannotRun(String),
+    /// It did not get through though it should have: the attack shows nothing.
+    Failed(String),
+}
+
+/// Runs an attack's control by that interpreter.
+pub async fn run(attack: &Attack, python: &Path, folder: &Path, prelude: &str, map: &Map) -> Shown {
+    let Some(control) = &attack.sheet.control else {
+        return Shown::None(attack.sheet.uncontrolled.clone().unwrap_or_default());
+    };
+    match evidence(attack, control, python, folder, prelude, map).await {
+        Err(error) => Shown::Failed(format!("{error:#}")),
+        Ok(evidence) => {
+            let problems = compare(&evidence, &attack.sheet.open, false);
+            if problems.is_empty() {
+                Shown::Through
+            } else {
+                let lacking = |problem: &String| LACKING.iter().any(|l| problem.contains(&format!("{l:?}")));
+                let text = problems.join("; ");
+                if problems.iter().all(lacking) { Shown::CannotRun(text) } else { Shown::Failed(text) }
+            }
+        }
+    }
+}
+
+async fn evidence(
+    attack: &Attack,
+    control: &Control,
+    python: &Path,
+    folder: &Path,
+    prelude: &str,
+    map: &Map,
+) -> Result<Vec<Evidence>> {
+    let report = tempfile::NamedTempFile::new()?;
+    let mut target = serde_json::to_value(map)?;
+    target["report"] = json!(report.path());
+    let whole = |code: &String| format!("{prelude}\n{code}\nverdict()\n");
+    let plan = json!({
+        "mode": match control.mode { Mode::Apart => "apart", Mode::Fork => "fork", Mode::Same => "same" },
+        "jobs": attack.jobs.iter().map(whole).collect::<Vec<_>>(),
+        "neighbour": attack.neighbour.as_ref().map(whole),
+        "target": target.to_string(),
+    });
+    let mut file = tempfile::NamedTempFile::new()?;
+    file.write_all(plan.to_string().as_bytes())?;
+    let script = folder.join("control.py");
+    let line = [python.as_os_str(), "-I".as_ref(), script.as_os_str(), file.path().as_os_str()];
+    let mut words = control.within.iter().map(AsRef::as_ref).chain(line);
+    let mut command = Command::new(words.next().context("no command")?);
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let output = tokio::time::timeout(PATIENCE, command.output()).await.context("the control hangs")??;
+    let told: Vec<_> =
+        std::fs::read_to_string(report.path())?.lines().map(Evidence::parse).collect::<Result<_, _>>()?;
+    if told.is_empty() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        bail!("no evidence ({}): {}", output.status, words.lines().last().unwrap_or_default());
+    }
+    Ok(told)
+}

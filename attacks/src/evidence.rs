@@ -1,0 +1,97 @@
+//! What a job told of what it tried.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use thermae_schemas::{MimeBundle, Outcome};
+
+use crate::sheet::{ANY_NAME, Findings};
+
+/// What only the suite looks at: which container the job was in.
+const CONTAINER: &str = "container";
+
+/// Observations by name.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Evidence(BTreeMap<String, Value>);
+
+impl Evidence {
+    /// What arrived with a job's outcome: what it showed on its way, and its value.
+    pub fn of(outcome: &Outcome) -> Self {
+        let mut all = Self::default();
+        for bundle in outcome.displays.iter().chain(&outcome.value) {
+            all.add(bundle);
+        }
+        all
+    }
+
+    fn add(&mut self, bundle: &MimeBundle) {
+        if let Some(Value::Object(told)) = bundle.get("application/json") {
+            self.0.extend(told.clone());
+        }
+    }
+
+    /// What a control wrote down.
+    pub fn parse(line: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(line).map(Self)
+    }
+
+    /// The container that it came from.
+    pub fn container(&self) -> Option<&Value> {
+        self.0.get(CONTAINER)
+    }
+
+    /// The observation of that name.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &String> {
+        self.0.keys().filter(|name| *name != CONTAINER)
+    }
+}
+
+/// Compares the evidence of all jobs with what must be found. `strict`: every observation must be expected, and made.
+pub fn compare(jobs: &[Evidence], wanted: &Findings, strict: bool) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut names: Vec<&String> = jobs.iter().flat_map(Evidence::names).collect();
+    names.extend(wanted.keys().filter(|name| *name != ANY_NAME));
+    names.sort();
+    names.dedup();
+    if strict && !jobs.iter().any(|job| job.names().next().is_some()) {
+        problems.push("no evidence arrived".to_owned());
+    }
+    for name in names {
+        let found: Vec<&Value> = jobs.iter().filter_map(|job| job.get(name)).collect();
+        match wanted.get(name).or_else(|| wanted.get(ANY_NAME)) {
+            Some(expected) if found.is_empty() && expected.may_miss() => {}
+            _ if found.is_empty() => problems.push(format!("{name}: not tried")),
+            // A system call that this architecture never had.
+            Some(_) if found.iter().all(|v| *v == "no such call here") => {}
+            Some(expected) => problems.extend(expected.check(&found).err().map(|why| format!("{name}: {why}"))),
+            None if strict => problems.push(format!("{name}: nothing is said of what must be found")),
+            None => {}
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(toml: &str) -> Findings {
+        toml::from_str(toml).unwrap()
+    }
+
+    #[test]
+    fn what_was_not_tried_has_not_held() {
+        let evidence = |json: &str| [Evidence::parse(json).unwrap()];
+        let wanted = findings("a = 'EPERM'");
+        assert!(compare(&evidence(r#"{"a": "EPERM", "container": 1}"#), &wanted, true).is_empty());
+        for bad in [r#"{"a": "worked"}"#, "{}", r#"{"a": "EPERM", "b": 1}"#] {
+            assert!(!compare(&evidence(bad), &wanted, true).is_empty(), "{bad}");
+        }
+        assert!(compare(&evidence(r#"{"b": "EPERM"}"#), &findings("'*' = 'EPERM'"), true).is_empty());
+        assert!(!compare(&evidence("{}"), &findings("'*' = 'EPERM'"), true).is_empty());
+    }
+}

@@ -1,0 +1,144 @@
+//! Whether an attack has held: pure, from all that arrived.
+
+use thermae_schemas::{Outcome, Status};
+
+use crate::evidence::{Evidence, compare};
+use crate::program::Attack;
+use crate::sheet::{Difference, Ending, Findings};
+use crate::site::Backend;
+
+/// All that arrived of one run of an attack.
+#[derive(Debug)]
+pub struct Run {
+    /// Of the jobs, in their order.
+    pub outcomes: Vec<Outcome>,
+    /// Of the neighbour.
+    pub neighbour: Option<Outcome>,
+    /// Calls of the attacking job's that reached the client.
+    pub calls: usize,
+}
+
+/// What differs on that backend.
+pub fn difference<'a>(attack: &'a Attack, backend: &Backend) -> Option<&'a Difference> {
+    match backend {
+        Backend::Native => None,
+        Backend::Rootless => Some(&attack.sheet.rootless),
+        Backend::Docker(_) if backend.is_runsc() => Some(&attack.sheet.runsc),
+        Backend::Docker(_) => Some(&attack.sheet.docker),
+    }
+}
+
+/// What must be found on that backend.
+pub fn wanted(attack: &Attack, backend: &Backend) -> Findings {
+    let difference = difference(attack, backend);
+    let mut wanted = difference.and_then(|d| d.instead.clone()).unwrap_or_else(|| attack.sheet.held.clone());
+    wanted.extend(difference.into_iter().flat_map(|d| d.held.clone()));
+    wanted
+}
+
+/// What speaks against it; nothing when it has held.
+pub fn problems(attack: &Attack, backend: &Backend, run: &Run) -> Vec<String> {
+    let mut evidence: Vec<_> = run.outcomes.iter().map(Evidence::of).collect();
+    let mut problems = Vec::new();
+    let containers: Vec<_> = evidence.iter().filter_map(Evidence::container).collect();
+    if containers.windows(2).any(|pair| pair[0] != pair[1]) {
+        problems.push("its jobs were not in one container, and show nothing".to_owned());
+    }
+    if let Some(neighbour) = &run.neighbour {
+        let own = Evidence::of(neighbour);
+        if own.container().is_none() || containers.first() == own.container().as_ref() {
+            problems.push("its neighbour was not in another container".to_owned());
+        }
+        if neighbour.status != Status::Succeeded {
+            problems.push(format!("its neighbour: {}", ended(neighbour)));
+        }
+        evidence.push(own);
+    }
+    problems.extend(compare(&evidence, &wanted(attack, backend), true));
+    if let Some((first, others)) = run.outcomes.split_first() {
+        let differently = difference(attack, backend).and_then(|d| d.outcome.as_ref());
+        problems.extend(ending(differently.unwrap_or(&attack.sheet.outcome), first, run.calls));
+        let bad = others.iter().filter(|o| o.status != Status::Succeeded);
+        problems.extend(bad.map(|outcome| format!("a later job: {}", ended(outcome))));
+    }
+    problems
+}
+
+fn ending(wanted: &Ending, outcome: &Outcome, calls: usize) -> Vec<String> {
+    let error = outcome.error.as_ref();
+    let mut problems = Vec::new();
+    if outcome.status != wanted.status || wanted.error.is_some_and(|code| error.is_none_or(|e| e.code != code)) {
+        problems.push(format!("it {}, not {:?} {:?}", ended(outcome), wanted.status, wanted.error));
+    }
+    if let Some(words) = &wanted.message
+        && !error.is_some_and(|e| e.message.contains(words))
+    {
+        problems.push(format!("it {}: does not say {words:?}", ended(outcome)));
+    }
+    if let Some(wanted) = wanted.calls
+        && wanted != calls
+    {
+        problems.push(format!("{calls} tool calls reached the client, not {wanted}"));
+    }
+    if let Some(most) = wanted.bytes {
+        let bytes = serde_json::to_vec(outcome).map_or(usize::MAX, |json| json.len());
+        if bytes > most {
+            problems.push(format!("its outcome has {bytes} bytes, more than {most}"));
+        }
+    }
+    if let Some(wanted) = &wanted.stdout
+        && *wanted != outcome.stdout
+    {
+        problems.push(format!("it printed {:?}, not {wanted:?}", head(&outcome.stdout)));
+    }
+    problems
+}
+
+/// How a job ended, in words.
+pub fn ended(outcome: &Outcome) -> String {
+    let error = outcome.error.as_ref();
+    let message = error.map(|e| format!(" ({}: {})", e.code.as_str(), head(&e.message))).unwrap_or_default();
+    let last = error.and_then(|e| e.traceback.as_ref()).and_then(|t| t.trim_end().lines().nth_back(1));
+    format!(
+        "ended {}{message}{}",
+        outcome.status.as_str(),
+        last.map(|l| format!(" at {}", l.trim())).unwrap_or_default()
+    )
+}
+
+fn head(text: &str) -> String {
+    text.chars().take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn attack() -> Attack {
+        let sheet = "tries = ''\nwins = ''\nguard = ''\nuncontrolled = ''\n[held]\na = 1\n[docker.held]\na = 2";
+        Attack { name: "g/n".into(), sheet: toml::from_str(sheet).unwrap(), jobs: vec![], neighbour: None }
+    }
+
+    fn told(a: i64, container: i64) -> Outcome {
+        let mut outcome = Outcome::new(Status::Succeeded);
+        outcome.value = Some([("application/json".to_owned(), json!({ "a": a, "container": container }))].into());
+        outcome
+    }
+
+    #[test]
+    fn what_a_backend_gives_otherwise_is_asked_of_it_alone() {
+        let run = |a| Run { outcomes: vec![told(a, 7)], neighbour: None, calls: 0 };
+        assert!(problems(&attack(), &Backend::Native, &run(1)).is_empty());
+        assert!(problems(&attack(), &Backend::Docker(None), &run(2)).is_empty());
+        assert_eq!(problems(&attack(), &Backend::Native, &run(2)).len(), 1);
+    }
+
+    #[test]
+    fn jobs_that_were_not_where_they_should_be_show_nothing() {
+        let apart = Run { outcomes: vec![told(1, 7), told(1, 8)], neighbour: None, calls: 0 };
+        assert_eq!(problems(&attack(), &Backend::Native, &apart).len(), 1);
+        let together = Run { outcomes: vec![told(1, 7)], neighbour: Some(told(1, 7)), calls: 0 };
+        assert_eq!(problems(&attack(), &Backend::Native, &together).len(), 1);
+    }
+}

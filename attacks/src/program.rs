@@ -1,0 +1,109 @@
+//! The attacks' files: Python programs in `programs/<group>/<name>.py`, and what is put before each.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::sheet::Sheet;
+
+/// What parts of a file begin with: a program of several jobs.
+const PART: &str = "# --- ";
+
+/// An attack.
+#[derive(Debug, Clone)]
+pub struct Attack {
+    /// `<group>/<name>`.
+    pub name: String,
+    /// What it says about itself.
+    pub sheet: Sheet,
+    /// Jobs that are run one after the other in one container: the attack, or what it leaves and who looks for it.
+    pub jobs: Vec<String>,
+    /// A job in another container that lives through it all.
+    pub neighbour: Option<String>,
+}
+
+impl Attack {
+    /// The group.
+    pub fn group(&self) -> &str {
+        self.name.split('/').next().unwrap_or_default()
+    }
+}
+
+/// The folder of the programs in this tree.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("programs")
+}
+
+/// All attacks of a folder, in the order of their names.
+///
+/// # Errors
+/// A file that can't be read or breaks the form; its path is named.
+pub fn load(folder: &Path) -> Result<Vec<Attack>> {
+    let mut attacks = Vec::new();
+    for group in entries(folder)?.into_iter().filter(|p| p.is_dir()) {
+        for file in entries(&group)?.into_iter().filter(|p| p.extension().is_some_and(|e| e == "py")) {
+            let name = file.strip_prefix(folder)?.with_extension("").to_string_lossy().into_owned();
+            let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+            attacks.push(parse(name, &text).with_context(|| file.display().to_string())?);
+        }
+    }
+    ensure!(!attacks.is_empty(), "no attack in {}", folder.display());
+    Ok(attacks)
+}
+
+/// The helpers that stand before each program.
+///
+/// # Errors
+/// The file can't be read.
+pub fn prelude(folder: &Path) -> Result<String> {
+    let file = folder.join("prelude.py");
+    fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let read = fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))?;
+    let mut paths: Vec<_> = read.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+fn parse(name: String, text: &str) -> Result<Attack> {
+    let body = text.strip_prefix("\"\"\"\n").context("does not begin with a docstring on lines of its own")?;
+    let (sheet, code) = body.split_once("\n\"\"\"\n").context("the docstring does not end")?;
+    let sheet: Sheet = toml::from_str(sheet).context("the docstring is not the TOML of an attack")?;
+    ensure!(sheet.control.is_some() != sheet.uncontrolled.is_some(), "say either `control` or `uncontrolled`");
+    ensure!(sheet.control.is_some() != sheet.open.is_empty(), "`open` is what a control finds");
+    let (mut jobs, mut neighbour) = (vec![String::new()], None);
+    let mut part = &mut jobs[0];
+    for line in code.lines() {
+        match line.strip_prefix(PART) {
+            None => part.extend([line, "\n"]),
+            Some("the next job") => {
+                jobs.push(String::new());
+                part = jobs.last_mut().context("just pushed")?;
+            }
+            Some("the neighbour") => part = neighbour.insert(String::new()),
+            Some(other) => bail!("unknown part {other:?}"),
+        }
+    }
+    Ok(Attack { name, sheet, jobs, neighbour })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_a_sheet_and_jobs() {
+        let text = "\"\"\"\ntries = 't'\nwins = 'w'\nguard = 'g'\nuncontrolled = 'u'\n[held]\na = 1\n\"\"\"\nx\n# --- the next job\ny\n# --- the neighbour\nz\n";
+        let attack = parse("g/n".into(), text).unwrap();
+        assert_eq!((attack.jobs, attack.neighbour), (vec!["x\n".to_owned(), "y\n".to_owned()], Some("z\n".to_owned())));
+    }
+
+    #[test]
+    fn every_file_of_the_folder_is_an_attack_and_there_are_many() {
+        let attacks = load(&folder()).unwrap();
+        assert!(attacks.len() >= 80, "{}", attacks.len());
+    }
+}

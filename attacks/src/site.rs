@@ -1,0 +1,176 @@
+//! Where attacks are tried: scheduler and worker as they are, in this process, on a backend of choice.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use thermae_backplane::bus::{self, SharedBus};
+use thermae_backplane::declare_fleet;
+use thermae_backplane::registry::{self, SharedRegistry};
+use thermae_client::{Client, JobHandle};
+use thermae_schemas::{Job, TenantName};
+use thermae_service::health::Health;
+use thermae_service::units::Millis;
+use thermae_worker::{BackendKind, Reuse};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::tools::Tools;
+
+/// How long the first container may take, and the end of it all.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What draws the outer wall.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Backend {
+    /// The runner itself, as root.
+    Native,
+    /// The runner itself, as an ordinary user.
+    Rootless,
+    /// Docker, with that runtime (`None`: the engine's default, runc).
+    Docker(Option<String>),
+}
+
+impl Backend {
+    /// Whether the outer wall is gVisor's.
+    pub fn is_runsc(&self) -> bool {
+        matches!(self, Self::Docker(Some(runtime)) if runtime == "runsc")
+    }
+}
+
+impl FromStr for Backend {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "native" => Ok(Self::Native),
+            None if text == "rootless" => Ok(Self::Rootless),
+            None if text == "docker" => Ok(Self::Docker(None)),
+            Some(("docker", runtime)) => Ok(Self::Docker(Some(runtime.to_owned()))),
+            _ => Err(format!("{text:?} is not native, rootless, docker or docker:RUNTIME")),
+        }
+    }
+}
+
+impl std::fmt::Display for Backend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Native => f.write_str("native"),
+            Self::Rootless => f.write_str("rootless"),
+            Self::Docker(None) => f.write_str("docker"),
+            Self::Docker(Some(runtime)) => write!(f, "docker:{runtime}"),
+        }
+    }
+}
+
+/// What a backend needs to know of this machine.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Machine {
+    /// Interpreter of native sandboxes.
+    #[arg(long)]
+    pub python: Option<PathBuf>,
+    /// Socket of the Docker engine.
+    #[arg(long, env = "THERMAE_TEST_DOCKER", default_value = "/var/run/docker.sock")]
+    pub docker: PathBuf,
+    /// Image of the containers.
+    #[arg(long, env = "THERMAE_TEST_IMAGE", default_value = "thermae/python:dev")]
+    pub image: String,
+}
+
+/// A fleet with one worker.
+pub struct Fleet {
+    client: Client,
+    bus: SharedBus,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Fleet {
+    /// Starts one that runs so many jobs at once: with one slot, all jobs share one container, one after the other.
+    ///
+    /// # Errors
+    /// No container can be made on this machine; the reason is the worker's own.
+    pub async fn open(backend: &Backend, machine: &Machine, slots: u32) -> Result<Self> {
+        let shared: SharedBus = Arc::new(bus::Local::new());
+        let registry: SharedRegistry = Arc::new(registry::Local::new());
+        let (metrics, health) = (prometheus::Registry::new(), Health::new());
+        declare_fleet(&*shared).await.context("the bus")?;
+        let options = options(backend, machine, slots);
+        let worker = thermae_worker::Service::new(options, shared.clone(), registry.clone(), &metrics, health.clone())?;
+        let options = thermae_scheduler::Options::default();
+        let scheduler = thermae_scheduler::Service::new(options, shared.clone(), registry, &metrics, Health::new())?;
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        tasks.spawn({
+            let drain = stop.clone();
+            async move {
+                if let Err(error) = worker.run(drain).await {
+                    tracing::error!(%error, "the worker ended");
+                }
+            }
+        });
+        tasks.spawn({
+            let stop = stop.clone();
+            async move {
+                if let Err(error) = scheduler.run(stop).await {
+                    tracing::error!(%error, "the scheduler ended");
+                }
+            }
+        });
+        let client = Client::connect(shared.clone(), TenantName::new("acme")?, thermae_client::Options::default());
+        let fleet = Self { client: client.await?, bus: shared, stop, tasks };
+        if tokio::time::timeout(PATIENCE, health.wait_ready()).await.is_err() {
+            let why = health.states().get("pools").map(|pools| pools.detail.clone()).unwrap_or_default();
+            fleet.close().await;
+            bail!("no container within {PATIENCE:?}: {why}");
+        }
+        Ok(fleet)
+    }
+
+    /// Submits a job.
+    ///
+    /// # Errors
+    /// The client's.
+    pub async fn submit(&self, job: Job, tools: &Arc<Tools>) -> Result<JobHandle> {
+        Ok(self.client.submit(job, Some(tools.clone())).await?)
+    }
+
+    /// Kills what runs, removes every container, ends.
+    pub async fn close(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(PATIENCE, self.tasks.wait()).await.is_err() {
+            tracing::warn!("the fleet did not end in time");
+        }
+        self.bus.close().await;
+    }
+}
+
+fn options(backend: &Backend, machine: &Machine, slots: u32) -> thermae_worker::Options {
+    let mut options = thermae_worker::Options {
+        name: Some("attacks".to_owned()),
+        // Others may share the engine.
+        fleet: uuid::Uuid::new_v4().simple().to_string(),
+        drain_grace: Millis::from_millis(0),
+        ..thermae_worker::Options::default()
+    };
+    options.docker.socket = machine.docker.clone();
+    for pool in options.pools.values_mut() {
+        pool.slots = Some(slots);
+        pool.warm = Some(1);
+        pool.reuse = Reuse::Tenant;
+        match backend {
+            Backend::Native | Backend::Rootless => {
+                pool.backend = BackendKind::Native;
+                pool.python.clone_from(&machine.python);
+            }
+            Backend::Docker(runtime) => {
+                pool.backend = BackendKind::Docker;
+                pool.image.clone_from(&machine.image);
+                options.docker.runtime.clone_from(runtime);
+            }
+        }
+    }
+    options
+}

@@ -1,0 +1,207 @@
+//! Runs attacks on one backend, one after the other.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use thermae_runner::outer::Spec;
+use thermae_schemas::{Job, Outcome, Status, ToolSpec};
+
+use crate::control::{self, Shown};
+use crate::evidence::Evidence;
+use crate::judge::{self, Run, ended};
+use crate::program::{self, Attack};
+use crate::report::{Report, Verdict};
+use crate::site::{Backend, Fleet, Machine};
+use crate::targets::Targets;
+use crate::tools::{GATE, Tools};
+
+/// Longer than any attack takes.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Honest jobs of which the quickest counts: others work on this machine, too.
+const HONEST_RUNS: usize = 5;
+
+/// An honest job may take this much longer after an attack than before it: what a busy machine makes of milliseconds.
+const SLOWER: (u32, Duration) = (3, Duration::from_millis(30));
+
+/// Everything to try attacks on one backend.
+pub struct Suite<'a> {
+    folder: &'a Path,
+    prelude: String,
+    honest: String,
+    backend: Backend,
+    /// One slot: all jobs in one container.
+    one: Fleet,
+    /// Two slots: a container for the neighbour.
+    two: Fleet,
+    targets: Targets,
+    /// Interpreter of the controls; `None` where they are not run.
+    controls: Option<PathBuf>,
+    baseline: Duration,
+}
+
+/// The machine's own interpreter, past every shim: a control is started a hundred times.
+fn interpreter(machine: &Machine) -> Result<PathBuf> {
+    Ok(Spec::detect(machine.python.as_deref())?.python.into())
+}
+
+/// An honest job's time, and the container it was in.
+struct Honest {
+    quickest: Duration,
+    container: Value,
+}
+
+impl<'a> Suite<'a> {
+    /// Starts the fleets. `controls`: whether the controls are run, too.
+    ///
+    /// # Errors
+    /// The backend can't make containers here.
+    pub async fn open(folder: &'a Path, backend: Backend, machine: &Machine, controls: bool) -> Result<Self> {
+        let honest = folder.join("honest.py");
+        let one = Fleet::open(&backend, machine, 1).await.with_context(|| format!("the backend {backend}"))?;
+        let mut suite = Self {
+            folder,
+            prelude: program::prelude(folder)?,
+            honest: std::fs::read_to_string(&honest).with_context(|| format!("read {}", honest.display()))?,
+            one,
+            two: Fleet::open(&backend, machine, 2).await?,
+            backend,
+            targets: Targets::new()?,
+            controls: if controls { Some(interpreter(machine)?) } else { None },
+            baseline: Duration::MAX,
+        };
+        suite.baseline = suite.honest().await.context("an honest job, before any attack")?.quickest;
+        Ok(suite)
+    }
+
+    /// Ends the fleets.
+    pub async fn close(self) {
+        self.one.close().await;
+        self.two.close().await;
+    }
+
+    /// Tries one attack.
+    pub async fn attack(&self, attack: &Attack) -> Report {
+        let begun = Instant::now();
+        let report = |verdict, control| Report {
+            attack: attack.name.clone(),
+            backend: self.backend.to_string(),
+            verdict,
+            control,
+            seconds: begun.elapsed().as_secs_f64(),
+        };
+        if let Some(why) = judge::difference(attack, &self.backend).and_then(|d| d.skip.clone()) {
+            return report(Verdict::Skipped(why), String::new());
+        }
+        let tried = tokio::time::timeout(PATIENCE, self.tried(attack)).await;
+        let mut problems = match tried {
+            Ok(Ok(problems)) => problems,
+            Ok(Err(error)) => vec![format!("{error:#}")],
+            Err(_) => vec![format!("it hangs for more than {PATIENCE:?}")],
+        };
+        let control = match self.control(attack).await {
+            None => "control: run on another backend".to_owned(),
+            Some(Shown::Through) => "its control gets through".to_owned(),
+            Some(Shown::None(why)) => format!("no control: {why}"),
+            Some(Shown::CannotRun(why)) => format!("its control can't run here: {why}"),
+            Some(Shown::Failed(why)) => {
+                problems.push(format!("its control, with the guard off, does not get through: {why}"));
+                "control failed".to_owned()
+            }
+        };
+        report(if problems.is_empty() { Verdict::Held } else { Verdict::NotHeld(problems) }, control)
+    }
+
+    async fn control(&self, attack: &Attack) -> Option<Shown> {
+        let python = self.controls.as_ref()?;
+        Some(control::run(attack, python, self.folder, &self.prelude, &self.targets.map()).await)
+    }
+
+    /// Runs its jobs, and an honest one where it must leave things as they were; what speaks against it.
+    async fn tried(&self, attack: &Attack) -> Result<Vec<String>> {
+        let run = self.run(attack).await?;
+        let mut problems = judge::problems(attack, &self.backend, &run);
+        if attack.sheet.aftermath {
+            let at = run.outcomes.first().and_then(|o| Evidence::of(o).container().cloned());
+            match self.honest().await {
+                Err(error) => problems.push(format!("afterwards, {error:#}")),
+                Ok(honest) => {
+                    if at.as_ref() != Some(&honest.container) {
+                        problems.push("afterwards, the container was another one".to_owned());
+                    }
+                    let most = self.baseline * SLOWER.0 + SLOWER.1;
+                    if honest.quickest > most {
+                        let (now, before) = (honest.quickest, self.baseline);
+                        problems.push(format!("afterwards, an honest job takes {now:?}; before, {before:?}"));
+                    }
+                }
+            }
+        }
+        Ok(problems)
+    }
+
+    async fn run(&self, attack: &Attack) -> Result<Run> {
+        let target = serde_json::to_string(&self.targets.map())?;
+        let fleet = if attack.neighbour.is_some() { &self.two } else { &self.one };
+        let gate: Arc<Tools> = Arc::default();
+        let neighbour = match &attack.neighbour {
+            None => None,
+            Some(code) => {
+                let mut job = self.job(code, &target);
+                job.tools = vec![serde_json::from_value::<ToolSpec>(json!({ "name": GATE }))?];
+                let handle = fleet.submit(job, &gate).await?;
+                tokio::select! {
+                    () = gate.reached() => {}
+                    early = handle.result() => bail!("its neighbour did not wait: {}", ended(&early?)),
+                }
+                Some(handle)
+            }
+        };
+        let (mut outcomes, mut calls) = (Vec::new(), 0);
+        for (number, code) in attack.jobs.iter().enumerate() {
+            let (mut job, tools) = (self.job(code, &target), Arc::<Tools>::default());
+            job.limits = attack.sheet.limits.clone();
+            job.tools.clone_from(&attack.sheet.tools);
+            outcomes.push(fleet.submit(job, &tools).await?.result().await?);
+            if number == 0 {
+                calls = tools.calls();
+            }
+        }
+        gate.open();
+        let neighbour = match neighbour {
+            Some(handle) => Some(handle.result().await?),
+            None => None,
+        };
+        Ok(Run { outcomes, neighbour, calls })
+    }
+
+    fn job(&self, code: &str, target: &str) -> Job {
+        let mut job = Job::python(format!("{}\n{code}\nverdict()\n", self.prelude));
+        job.env.insert("ATTACK".to_owned(), target.to_owned());
+        job
+    }
+
+    /// What an honest job finds and how long it takes, in the container that the attacks share.
+    async fn honest(&self) -> Result<Honest> {
+        let (mut quickest, mut container) = (Duration::MAX, Value::Null);
+        for _ in 0..HONEST_RUNS {
+            let begun = Instant::now();
+            let handle = self.one.submit(self.job(&self.honest, "{}"), &Arc::default()).await?;
+            let outcome: Outcome = handle.result().await?;
+            quickest = quickest.min(begun.elapsed());
+            ensure!(outcome.status == Status::Succeeded, "an honest job {}", ended(&outcome));
+            let evidence = Evidence::of(&outcome);
+            for (name, wanted) in
+                [("answer", json!(499_500)), ("processes", json!(["1", "2"])), ("files", json!([[], [], []]))]
+            {
+                let found = evidence.get(name);
+                ensure!(found == Some(&wanted), "an honest job finds {name}: {found:?}, not {wanted}");
+            }
+            container = evidence.container().cloned().unwrap_or_default();
+        }
+        Ok(Honest { quickest, container })
+    }
+}

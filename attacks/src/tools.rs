@@ -1,0 +1,59 @@
+//! The client's side of the attacking jobs' tools: what arrives here has passed every check.
+
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use serde_json::Value;
+use thermae_client::ToolHandler;
+use thermae_schemas::JobId;
+use tokio::sync::watch;
+
+/// The tool at which a neighbour waits until the attack is over.
+pub const GATE: &str = "gate";
+
+/// The tool that answers with a megabyte. All others answer with their arguments.
+const LARGE: &str = "large";
+
+/// Answers calls and remembers them.
+#[derive(Debug)]
+pub struct Tools {
+    calls: Mutex<Vec<String>>,
+    reached: watch::Sender<bool>,
+    open: watch::Sender<bool>,
+}
+
+impl Default for Tools {
+    fn default() -> Self {
+        Self { calls: Mutex::default(), reached: watch::Sender::new(false), open: watch::Sender::new(false) }
+    }
+}
+
+impl Tools {
+    /// How many calls came.
+    pub fn calls(&self) -> usize {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Waits until somebody stands at the gate.
+    pub async fn reached(&self) {
+        // It can't fail: the sender is ours.
+        let _ = self.reached.subscribe().wait_for(|reached| *reached).await;
+    }
+
+    /// Lets whoever stands at the gate through.
+    pub fn open(&self) {
+        self.open.send_replace(true);
+    }
+}
+
+#[async_trait]
+impl ToolHandler for Tools {
+    async fn call(&self, _job: &JobId, tool: &str, arguments: Value) -> Result<Value, String> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(tool.to_owned());
+        if tool == GATE {
+            self.reached.send_replace(true);
+            let _ = self.open.subscribe().wait_for(|open| *open).await;
+        }
+        Ok(if tool == LARGE { Value::String("x".repeat(1 << 20)) } else { arguments })
+    }
+}
