@@ -6,14 +6,18 @@
 //!
 //! Both ends are of one release, so nothing here is versioned beyond [`WIRE`]; the runner refuses another number.
 
+mod files;
+
 use std::collections::BTreeMap;
 use std::io;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+pub use files::{Artifact, ArtifactEnd, ArtifactLimits, Input, Omission, Omissions, Why};
+
 /// Number of this wire; carried by [`Setup`] and refused when different.
-pub const WIRE: u32 = 1;
+pub const WIRE: u32 = 2;
 
 /// Largest frame either side accepts, in bytes, header excluded.
 pub const MAX_FRAME: usize = 32 << 20;
@@ -31,8 +35,10 @@ pub struct Setup {
     pub preload_eager: bool,
     /// Sandboxes made ahead of the job, for the bare and the loaded zygote each.
     pub spares: u32,
-    /// Size of each sandbox's writable file systems together, in bytes (`/tmp`, `/workspace`, `/dev/shm`).
+    /// Size of each sandbox's writable file systems together, in bytes (`/tmp`, `/workspace`, `/session`, `/dev/shm`).
     pub disk_bytes: u64,
+    /// How much is collected of what a run leaves.
+    pub artifacts: ArtifactLimits,
     /// Ceilings: a run may ask for less, never for more.
     pub ceiling: Limits,
     /// `false` where nested namespaces are forbidden: one process per job without the inner wall (reuse policy `job`).
@@ -142,6 +148,13 @@ pub enum End {
     Killed,
     /// Named session does not exist in this container and might not be made.
     NoSession,
+    /// A file that it was to find could not be placed; nothing of the code ran.
+    BadFile {
+        /// Which, below `/workspace`.
+        path: String,
+        /// Why.
+        reason: String,
+    },
     /// The runner could not start it; nothing of the code ran.
     NotStarted {
         /// Why.
@@ -196,6 +209,9 @@ pub struct Exit {
     /// Whether the session that it ran in lives on.
     #[serde(default)]
     pub session_lives: bool,
+    /// What was not sent of the files that it left.
+    #[serde(default)]
+    pub left_out: Omissions,
 }
 
 /// Once, when the container is ready for its first run.
@@ -253,6 +269,10 @@ pub enum Kind {
     Ping = 7,
     /// W: end everything and exit 0.
     Shutdown = 8,
+    /// W: [`Input`]; [`Kind::InputData`] follows, and at last the [`Run`] of the same number.
+    Input = 9,
+    /// W: raw bytes of the last [`Input`].
+    InputData = 10,
     /// R: [`Ready`].
     Ready = 64,
     /// R: the code is about to run; no payload.
@@ -273,6 +293,12 @@ pub enum Kind {
     Pong = 72,
     /// R: text; the runner can't go on and exits.
     Fatal = 73,
+    /// R: [`Artifact`], after the code's end and before [`Exit`].
+    Artifact = 74,
+    /// R: raw bytes of the last [`Artifact`].
+    ArtifactData = 75,
+    /// R: [`ArtifactEnd`].
+    ArtifactEnd = 76,
 }
 
 impl Kind {
@@ -288,6 +314,8 @@ impl Kind {
             CloseSession,
             Ping,
             Shutdown,
+            Input,
+            InputData,
             Ready,
             Started,
             Stdout,
@@ -298,6 +326,9 @@ impl Kind {
             SessionClosed,
             Pong,
             Fatal,
+            Artifact,
+            ArtifactData,
+            ArtifactEnd,
         ]
         .into_iter()
         .find(|k| *k as u8 == n)

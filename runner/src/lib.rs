@@ -12,6 +12,7 @@
 mod channel;
 mod engine;
 mod error;
+mod files;
 pub mod floor;
 pub mod frames;
 mod inner;
