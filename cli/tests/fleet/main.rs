@@ -6,6 +6,7 @@
 mod bad_input;
 mod batch;
 mod dashboards;
+mod files;
 mod fleet;
 mod jobs;
 mod outages;
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
     args.test_threads = Some(1);
     let fleet = Arc::new(std::sync::OnceLock::new());
     let shared: Vec<(&'static str, Test)> =
-        [jobs::TESTS, walls::TESTS, bad_input::TESTS, batch::TESTS, dashboards::TESTS].concat();
+        [jobs::TESTS, files::TESTS, walls::TESTS, bad_input::TESTS, batch::TESTS, dashboards::TESTS].concat();
     let mut trials: Vec<Trial> = shared
         .into_iter()
         .map(|(name, test)| {
