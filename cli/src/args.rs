@@ -52,6 +52,8 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Run a file of jobs, and write a file of results
     Batch(Box<BatchArgs>),
+    /// List or close a tenant's sessions on a fleet
+    Sessions(Box<SessionsArgs>),
     /// Say what this machine allows, and what to do about what is missing
     Doctor(DoctorArgs),
     /// Print a completion script for a shell
@@ -211,6 +213,12 @@ pub(crate) struct JobArgs {
     /// When the session existed and is gone: fail, or begin a new one (new)
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = IfGone::Fail, hide_possible_values = true, requires = "session")]
     pub(crate) if_gone: IfGone,
+    /// Begin the session anew: what it held is given up
+    #[arg(long, requires = "session")]
+    pub(crate) reset_session: bool,
+    /// Close the session after this job
+    #[arg(long, requires = "session")]
+    pub(crate) close_session: bool,
     /// Pool to run in
     #[arg(long, value_name = "NAME")]
     pub(crate) pool: Option<String>,
@@ -296,6 +304,55 @@ pub(crate) struct BatchArgs {
     /// Print the summary as one JSON object, and no progress
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
+}
+
+const SESSIONS_EXAMPLES: &str = "\
+Examples:
+  thermae sessions list --amqp amqp://acme:secret@fleet:5672
+  thermae sessions close s1 s2 --amqp $URL
+  thermae sessions close --all --amqp $URL
+
+A session is made by its first job (thermae run --session NAME), and begun anew by one with --reset-session.
+
+Exit status: 0 success; 1 there was no such session; 2 usage; 3 the fleet failed; 130 interrupted.
+";
+
+/// `thermae sessions`.
+#[derive(Debug, Args)]
+#[command(after_help = SESSIONS_EXAMPLES)]
+pub(crate) struct SessionsArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) verb: SessionsVerb,
+}
+
+/// What to do with sessions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsVerb {
+    /// List the sessions that live, as their workers last said
+    List {
+        /// Which fleet.
+        #[command(flatten)]
+        fleet: FleetArgs,
+        /// Print a JSON array
+        #[arg(long, help_heading = "Output")]
+        json: bool,
+    },
+    /// Close sessions, each after the jobs that it still has
+    Close {
+        /// Their names
+        #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
+        names: Vec<String>,
+        /// All that `list` shows
+        #[arg(long)]
+        all: bool,
+        /// Pool of the sessions that are named
+        #[arg(long, value_name = "NAME", conflicts_with = "all")]
+        pool: Option<String>,
+        /// Which fleet.
+        #[command(flatten)]
+        fleet: FleetArgs,
+    },
 }
 
 const DOCTOR_EXAMPLES: &str = "\

@@ -89,6 +89,8 @@ pub(crate) const CODES: &[(&str, Exit, &str)] = &[
     ("bad_results_file", Exit::Usage, "The file of results can't be written, or holds something else."),
     ("results_in_use", Exit::Usage, "Another batch is writing the file of results."),
     ("bad_url", Exit::Usage, "The AMQP URL or the tenant's name is malformed."),
+    ("bad_name", Exit::Usage, "A pool's or session's name breaks its rule."),
+    ("no_fleet", Exit::Usage, "The command needs a fleet that stays: --amqp is missing."),
     ("bad_log_options", Exit::Usage, "THERMAE_LOG, THERMAE_LOG_FORMAT or THERMAE_OTLP_ENDPOINT can't be used."),
     ("broker_unreachable", Exit::Fleet, "RabbitMQ did not answer within --connect-timeout."),
     ("broker_denied", Exit::Fleet, "RabbitMQ refused: wrong credentials, or no permission for the tenant's keys."),

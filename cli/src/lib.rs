@@ -3,7 +3,7 @@
 //! ```text
 //!  main ─▶ runner_entry?  ── yes ─▶ the runner (started by the embedded fleet's worker)
 //!     │
-//!     └──▶ args ─▶ run │ batch │ doctor ─▶ fleet ─▶ embedded: scheduler + worker + in-process backplane
+//!     └──▶ args ─▶ run │ batch │ sessions │ doctor ─▶ fleet ─▶ embedded: scheduler + worker + in-process backplane
 //!                         │                     └─▶ remote: RabbitMQ, as a tenant
 //!                         └─ tools: commands of this machine that the code may call
 //! ```
@@ -17,6 +17,7 @@ mod failure;
 mod fleet;
 mod reference;
 mod run;
+mod sessions;
 mod style;
 mod tools;
 
@@ -81,6 +82,7 @@ async fn start(cli: Cli) -> Exit {
         Command::Run(args) => args.json,
         Command::Batch(args) => args.json,
         Command::Doctor(args) => args.json,
+        Command::Sessions(args) => sessions::as_json(args),
         Command::Completions { .. } | Command::Reference { .. } => false,
     };
     let guard = match telemetry::init("thermae", &options) {
@@ -104,6 +106,7 @@ async fn execute(command: &Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(args) => run::run(args, &interrupt).await,
         Command::Batch(args) => batch::batch(args, &interrupt).await,
+        Command::Sessions(args) => sessions::sessions(args, &interrupt).await,
         Command::Doctor(args) => doctor::doctor(args, &interrupt).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -1,15 +1,16 @@
 //! The client itself.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use thermae_backplane::bus::SharedBus;
-use thermae_schemas::{ClientId, Job, TenantName, names};
+use thermae_schemas::{ClientId, Job, JobId, Query, SessionInfo, TenantName, names};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::jobs::{Fate, Jobs, Waiting};
+use crate::questions::Questions;
 use crate::tools::Calls;
 use crate::{Error, JobHandle, Options, ToolHandler, dispatch, publish, trace};
 
@@ -20,6 +21,7 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) jobs: Jobs,
     pub(crate) calls: Calls,
+    pub(crate) questions: Questions,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
 }
@@ -45,6 +47,7 @@ impl Client {
             options,
             jobs: Jobs::default(),
             calls: Calls::default(),
+            questions: Questions::default(),
             stop: stop.clone(),
             tasks: TaskTracker::new(),
         });
@@ -95,6 +98,23 @@ impl Client {
         publish::confirmed(shared, message).await?;
         forget.keep();
         Ok(JobHandle { id: job.id, shared: shared.clone(), events: Some(streamed), fate: end })
+    }
+
+    /// The tenant's sessions that live, as their workers last said.
+    ///
+    /// # Errors
+    /// As for [`Client::submit`]; [`Error::NoAnswer`] where no scheduler answers within `within`.
+    pub async fn sessions(&self, within: Duration) -> Result<Vec<SessionInfo>, Error> {
+        let shared = &self.shared;
+        let query = Query::sessions(JobId::random());
+        let answer = shared.questions.ask(&query.id);
+        let body = serde_json::to_vec(&query)?.into();
+        let message = publish::message(shared, names::query_key(&shared.tenant), &query.id, body);
+        let asked = async {
+            publish::confirmed(shared, message).await?;
+            answer.wait().await.ok_or(Error::Closed)
+        };
+        tokio::time::timeout(within, asked).await.map_err(|_| Error::NoAnswer(within))?
     }
 
     /// Ends the client: handles that still wait get [`Error::Closed`], tool calls are given up, the reply queue is deleted.

@@ -30,6 +30,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut consumer: Box<dyn Consumer>) {
             }
         }
     }
+    shared.questions.close();
 }
 
 /// Subscribes anew after the queue was deleted under us (a broker without its data, say).
@@ -62,6 +63,7 @@ fn hand_on(shared: &Arc<Shared>, event: Event, delivery: &Delivery) {
     let known = match event.body {
         EventBody::Result(_) => shared.jobs.end(event),
         EventBody::ToolCall(call) => tools::answer(shared, event.job, call, &delivery.message.headers),
+        EventBody::Sessions { sessions } => shared.questions.answered(&event.job, sessions),
         EventBody::Unknown => true,
         _ => shared.jobs.stream(event),
     };

@@ -1,6 +1,7 @@
 //! What can go wrong between an orchestrator and the fleet. What goes wrong *in* a job is its outcome, not an error.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use thermae_backplane::bus;
 use thermae_schemas::JobId;
@@ -23,6 +24,9 @@ pub enum Error {
     /// The client was dropped or closed before the job's result came.
     #[error("the client was closed before the result came")]
     Closed,
+    /// A question was not answered in time.
+    #[error("no scheduler answered within {} s", .0.as_secs_f64())]
+    NoAnswer(Duration),
 }
 
 impl From<bus::Error> for Error {

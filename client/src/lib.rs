@@ -21,6 +21,7 @@ mod handle;
 mod jobs;
 mod options;
 mod publish;
+mod questions;
 mod tools;
 mod trace;
 

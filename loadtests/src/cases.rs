@@ -53,7 +53,7 @@ impl Case {
             Self::Pandas => Job::python(PANDAS),
             Self::Tools10 => Job { tools: vec![add()], ..Job::python(TOOLS10) },
             Self::Session => Job {
-                session: SessionName::new(session).ok().map(|id| SessionRequest { id, if_gone: Default::default() }),
+                session: SessionName::new(session).ok().map(SessionRequest::new),
                 ..Job::python("n = globals().get('n', 0) + 1\nprint(n > 0)")
             },
             Self::ToolCall => Job {

@@ -14,4 +14,5 @@ pub mod open;
 pub mod report;
 pub mod rpc;
 pub mod scenario;
+pub mod soak;
 pub mod target;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use thermae_loadtests::cases::Case;
-use thermae_loadtests::{baseline::Baseline, closed, floor, open, report, rpc, scenario::Scenario, target};
+use thermae_loadtests::{baseline::Baseline, closed, floor, open, report, rpc, scenario::Scenario, soak, target};
+use thermae_service::telemetry;
 
 /// Load on a fleet, and what it answers.
 #[derive(Debug, Parser)]
@@ -73,6 +74,11 @@ enum What {
         #[arg(long, default_value_t = 2000)]
         samples: u32,
     },
+    /// Honest and hostile jobs, mixed. Exit status 1 where an answer is missing or wrong, or memory is not flat.
+    Soak {
+        #[command(flatten)]
+        options: soak::Options,
+    },
     /// A scenario of `loadtests/scenarios`: jobs arrive at their own pace. Exit status 1 where an answer is missing or wrong.
     Open {
         /// The scenario's file.
@@ -100,6 +106,7 @@ fn main() -> Result<ExitCode> {
         return Ok(code);
     }
     let args = Args::parse();
+    let _log = telemetry::init("thermae-loadtests", &telemetry::Options { log: "warn".into(), ..Default::default() })?;
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(args))
 }
 
@@ -126,7 +133,7 @@ async fn run(args: Args) -> Result<ExitCode> {
             let url = args.target.amqp.as_deref().context("--amqp is missing")?;
             return show(&[report::Row::new("rpc", "rabbitmq", &rpc::measure(url, *samples).await?, None)]);
         }
-        What::Closed { .. } | What::Open { .. } => {}
+        What::Closed { .. } | What::Open { .. } | What::Soak { .. } => {}
     }
     let target = args.target.open().await?;
     let client = &target.client;
@@ -149,6 +156,15 @@ async fn run(args: Args) -> Result<ExitCode> {
                 println!("{}", serde_json::to_string(&report)?)
             } else {
                 print!("{report}")
+            }
+            clean = report.is_clean();
+        }
+        What::Soak { options } => {
+            let report = soak::run(&target, &options).await?;
+            if args.json {
+                println!("{}", serde_json::to_string(&report)?)
+            } else {
+                println!("{report}")
             }
             clean = report.is_clean();
         }

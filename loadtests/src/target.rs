@@ -1,5 +1,6 @@
 //! The fleet under load: a real one over AMQP, or the embedded one in this process.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -47,6 +48,23 @@ impl Options {
 }
 
 impl Target {
+    /// Metrics of the embedded fleet.
+    pub fn metrics(&self) -> Option<&prometheus::Registry> {
+        self.fleet.metrics()
+    }
+
+    /// Proofs that containers are clean, by result; nothing but with the embedded fleet.
+    pub fn proofs(&self) -> BTreeMap<String, u64> {
+        let families = self.metrics().map(prometheus::Registry::gather).unwrap_or_default();
+        let verified = families.iter().filter(|f| f.name() == "thermae_worker_containers_verified_total");
+        let mut proofs = BTreeMap::new();
+        for metric in verified.flat_map(|f| f.get_metric()) {
+            let result = metric.get_label().iter().find(|l| l.name() == "result").map(|l| l.value().to_owned());
+            *proofs.entry(result.unwrap_or_default()).or_default() += metric.get_counter().get_value() as u64;
+        }
+        proofs
+    }
+
     /// Ends it.
     pub async fn close(self) {
         self.fleet.close().await;

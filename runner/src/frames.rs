@@ -249,6 +249,15 @@ pub struct ToolResult {
     pub result: Result<Box<RawValue>, String>,
 }
 
+/// What a look at the whole container found, once no run went on and the next sandboxes were ready.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proof {
+    /// What is there and should not be, in words for a person; empty when the container is clean.
+    pub findings: Vec<String>,
+    /// How long the look took, in microseconds.
+    pub took_us: u64,
+}
+
 /// Kinds of frames. `W` worker to runner, `R` runner to worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -269,10 +278,12 @@ pub enum Kind {
     Ping = 7,
     /// W: end everything and exit 0.
     Shutdown = 8,
+    /// W: prove that nothing of the runs so far is left; no payload. [`Kind::Verified`] follows once no run goes on.
+    Verify = 9,
     /// W: [`Input`]; [`Kind::InputData`] follows, and at last the [`Run`] of the same number.
-    Input = 9,
+    Input = 10,
     /// W: raw bytes of the last [`Input`].
-    InputData = 10,
+    InputData = 11,
     /// R: [`Ready`].
     Ready = 64,
     /// R: the code is about to run; no payload.
@@ -293,12 +304,14 @@ pub enum Kind {
     Pong = 72,
     /// R: text; the runner can't go on and exits.
     Fatal = 73,
+    /// R: [`Proof`], with the number of the last [`Kind::Verify`] that it answers; earlier ones are answered too.
+    Verified = 74,
     /// R: [`Artifact`], after the code's end and before [`Exit`].
-    Artifact = 74,
+    Artifact = 75,
     /// R: raw bytes of the last [`Artifact`].
-    ArtifactData = 75,
+    ArtifactData = 76,
     /// R: [`ArtifactEnd`].
-    ArtifactEnd = 76,
+    ArtifactEnd = 77,
 }
 
 impl Kind {
@@ -314,6 +327,7 @@ impl Kind {
             CloseSession,
             Ping,
             Shutdown,
+            Verify,
             Input,
             InputData,
             Ready,
@@ -326,6 +340,7 @@ impl Kind {
             SessionClosed,
             Pong,
             Fatal,
+            Verified,
             Artifact,
             ArtifactData,
             ArtifactEnd,

@@ -18,7 +18,8 @@ pub(crate) struct Sample {
 /// Clock ticks per second: the kernel's user-visible constant on all architectures we run on.
 const TICKS: u64 = 100;
 
-const PAGE: u64 = 4096;
+/// Bytes of a page.
+pub(crate) const PAGE: u64 = 4096;
 
 /// Takes a sample; processes that vanish meanwhile don't count.
 pub(crate) fn sample(proc_dir: impl AsFd) -> Sample {

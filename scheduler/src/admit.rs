@@ -97,7 +97,7 @@ fn request(ctx: &Context, head: &Head, credit: u32, candidate: Candidate) -> Adm
         idempotency_key: head.idempotency_key.clone(),
         session: head.session.as_ref().map(|session| SessionAdmit {
             session: session.id.clone(),
-            if_gone: session.if_gone,
+            if_gone: session.if_gone(),
             candidate,
         }),
         first_submitted: if head.repeat { head.submitted } else { None },

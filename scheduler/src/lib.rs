@@ -5,6 +5,7 @@
 //! ```text
 //!  Service ─▶ lead ─▶ reign ─┬─ intake     submit queues ─▶ validate ─▶ dispatch ─▶ admit ─▶ exchange work
 //!                            ├─ cancel     jobs that are not wanted any more
+//!                            ├─ query      questions about a tenant's own
 //!                            ├─ resolve    copies of unknown fate
 //!                            └─ deadworkers  what dead workers left
 //! ```
@@ -31,6 +32,7 @@ mod metrics;
 mod options;
 mod outage;
 mod place;
+mod query;
 mod reign;
 mod resolve;
 mod serve;

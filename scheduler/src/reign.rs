@@ -10,7 +10,7 @@ use crate::dispatch::Dispatcher;
 use crate::error::{Error, Trouble};
 use crate::fleet::Fleet;
 use crate::intake::Lanes;
-use crate::{cancel, deadworkers, resolve};
+use crate::{cancel, deadworkers, query, resolve};
 
 /// Arrivals between the lanes and the dispatcher; the lanes' windows bound the rest.
 const ARRIVALS: usize = 256;
@@ -38,6 +38,7 @@ pub(crate) async fn run(ctx: Context, fleet: watch::Sender<Arc<Fleet>>) -> Resul
     let lanes = Lanes::new(ctx.clone(), arrived, fleet);
     ctx.tasks.spawn(Dispatcher::new(ctx.clone(), lanes.clone()).run(arrivals));
     ctx.tasks.spawn(cancel::run(ctx.clone()));
+    ctx.tasks.spawn(query::run(ctx.clone()));
     ctx.tasks.spawn(resolve::run(ctx.clone()));
     ctx.tasks.spawn(deadworkers::run(ctx.clone()));
     match lanes.run().await {

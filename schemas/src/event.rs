@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{JobId, MimeBundle, Outcome, ToolCall, WorkerId};
+use crate::{JobId, MimeBundle, Outcome, SessionInfo, ToolCall, WorkerId};
 
 /// One message about a job, to its reply key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -63,6 +63,11 @@ pub enum EventBody {
     ToolCall(ToolCall),
     /// The end. May come twice, then byte for byte the same.
     Result(Outcome),
+    /// The answer to a [`crate::Query`]; `job` is the question's id.
+    Sessions {
+        /// The tenant's sessions that live, by name.
+        sessions: Vec<SessionInfo>,
+    },
     /// An event newer than this reader.
     #[serde(other)]
     Unknown,

@@ -3,7 +3,7 @@
 use schemars::{Schema, schema_for};
 use serde_json::{Value, json};
 
-use crate::{Batch, BatchLine, Cancel, Event, Heartbeat, Job, PROTOCOL, ToolResult, names};
+use crate::{Batch, BatchLine, Cancel, Event, Heartbeat, Job, PROTOCOL, Query, ToolResult, names};
 
 /// Every message, as its file's name and its JSON Schema.
 pub fn schemas() -> Vec<(&'static str, Schema)> {
@@ -14,6 +14,7 @@ pub fn schemas() -> Vec<(&'static str, Schema)> {
         ("event", schema_for!(Event)),
         ("tool_result", schema_for!(ToolResult)),
         ("cancel", schema_for!(Cancel)),
+        ("query", schema_for!(Query)),
         ("heartbeat", schema_for!(Heartbeat)),
     ]
 }
@@ -41,18 +42,21 @@ pub fn asyncapi() -> Value {
         "channels": {
             "submit": channel(names::SUBMIT, "{tenant}.{class}.{pool}", "Jobs. message_id is the job's id, reply_to the reply key, mandatory and persistent.", "job"),
             "cancel": channel(names::SUBMIT, "{tenant}.cancel", "Cancels of jobs.", "cancel"),
+            "query": channel(names::SUBMIT, "{tenant}.query", "Questions about what is the tenant's own; reply_to is the reply key.", "query"),
             "replies": channel(names::REPLIES, "{tenant}.{client}", "Everything the fleet says about a client's jobs.", "event"),
             "calls": channel(names::CALLS, "{tenant}.{worker}", "Answers to tool calls, to the call's reply_to.", "tool_result"),
         },
         "operations": {
             "submitJob": operation("send", "submit", "Submit a job."),
             "cancelJob": operation("send", "cancel", "Cancel a job."),
+            "ask": operation("send", "query", "Ask for the tenant's sessions."),
             "hearEvents": operation("receive", "replies", "Hear a job's events."),
             "answerToolCall": operation("send", "calls", "Answer a tool call."),
         },
         "components": { "messages": {
             "job": message("job", "One request to run one program."),
             "cancel": message("cancel", "Stop a job."),
+            "query": message("query", "A question about what is the tenant's own."),
             "event": message("event", "What happened to a job."),
             "tool_result": message("tool_result", "The answer to a tool call."),
         } },

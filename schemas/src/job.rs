@@ -163,6 +163,29 @@ pub struct SessionRequest {
     /// What to do when it existed and is gone (lost with its worker, or expired).
     #[serde(default)]
     pub if_gone: IfGone,
+    /// Begin anew under this name: whatever the session held, if it lives, is given up when this job starts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reset: bool,
+    /// Close the session when this job has ended, however it ended. Its name is free from then on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub close: bool,
+    /// From this job on the session is closed when it has idled for so many milliseconds; the pool's `session_idle`, which is
+    /// also the most, where no job of the session has said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub idle_ms: Option<u64>,
+}
+
+impl SessionRequest {
+    /// A request for the session of that name; when it is gone the job fails.
+    pub fn new(id: SessionName) -> Self {
+        Self { id, if_gone: IfGone::Fail, reset: false, close: false, idle_ms: None }
+    }
+
+    /// What to do when it is gone, a wish to begin anew included.
+    pub fn if_gone(&self) -> IfGone {
+        if self.reset { IfGone::New } else { self.if_gone }
+    }
 }
 
 /// What to do when a session existed and is gone.

@@ -16,6 +16,7 @@ mod id;
 mod job;
 pub mod names;
 mod outcome;
+mod query;
 mod tool;
 mod worker;
 
@@ -27,6 +28,7 @@ pub use file::{Artifact, ArtifactRequest, InputFile, LeftOut, LeftOutWhy, check_
 pub use id::{ClientId, JobId, NameError, PoolName, SessionName, TenantName, WorkerId};
 pub use job::{Class, IfGone, Job, Language, LimitRequest, SessionRequest, ToolSpec};
 pub use outcome::{LimitsUsed, MimeBundle, Outcome, SessionState, Status, Usage};
+pub use query::{Asked, Query, SessionInfo};
 pub use tool::{ToolCall, ToolReply, ToolResult};
 pub use worker::{Heartbeat, PoolCapacity, RunningJob, SessionHeld, WorkerState};
 

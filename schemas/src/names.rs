@@ -3,6 +3,7 @@
 //! ```text
 //! submit   <tenant>.<class>.<pool>     ─▶ submit.<tenant>.<class>.<pool>    (no such queue: ─▶ submit.unrouted)
 //!          <tenant>.cancel             ─▶ submit.cancel
+//!          <tenant>.query              ─▶ submit.query
 //! work     pool.<pool>                 ─▶ work.pool.<pool>
 //!          worker.<worker>             ─▶ work.worker.<worker>
 //!          control.<worker>            ─▶ work.control.<worker>
@@ -14,7 +15,7 @@
 
 use crate::{Class, ClientId, PoolName, TenantName, WorkerId};
 
-/// Exchange for jobs and cancels; clients write it under their tenant's key.
+/// Exchange for jobs, cancels and questions; clients write it under their tenant's key.
 pub const SUBMIT: &str = "submit";
 /// Exchange behind [`SUBMIT`] for keys that no queue is bound to (its alternate exchange; fan-out).
 pub const UNROUTED: &str = "submit.unrouted";
@@ -33,6 +34,10 @@ pub const UNROUTED_QUEUE: &str = "submit.unrouted";
 pub const CANCEL_QUEUE: &str = "submit.cancel";
 /// Binding key of [`CANCEL_QUEUE`].
 pub const CANCEL_BINDING: &str = "*.cancel";
+/// Queue of questions.
+pub const QUERY_QUEUE: &str = "submit.query";
+/// Binding key of [`QUERY_QUEUE`].
+pub const QUERY_BINDING: &str = "*.query";
 /// Queue that remembers which submit queues exist, for the next scheduler.
 pub const LANES_QUEUE: &str = "submit.lanes";
 /// Binding key of [`LANES_QUEUE`], on [`WORK`].
@@ -84,6 +89,11 @@ pub fn submit_queue(tenant: &TenantName, class: Class, pool: &PoolName) -> Strin
 /// Routing key of a cancel on [`SUBMIT`].
 pub fn cancel_key(tenant: &TenantName) -> String {
     format!("{tenant}.cancel")
+}
+
+/// Routing key of a question on [`SUBMIT`].
+pub fn query_key(tenant: &TenantName) -> String {
+    format!("{tenant}.query")
 }
 
 /// The tenant that a routing key on [`SUBMIT`] or [`CALLS`], or a reply key, begins with.

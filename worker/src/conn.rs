@@ -4,6 +4,7 @@
 //! Whatever ends the connection (end of file, a broken frame, no answer to a ping, [`Conn::close`]) closes it for good:
 //! [`Conn::closed`] says so, every run's stream of frames ends, and the runner, which sees the end of file, exits.
 
+mod proof;
 mod write;
 
 use std::collections::HashMap;
@@ -14,12 +15,14 @@ use std::time::Duration;
 
 use crate::artifacts::InputFile;
 use bytes::{Buf, BytesMut};
-use thermae_runner::frames::{Exit, Frame, Kind, Ready, Run, Setup, ToolResult};
+use thermae_runner::frames::{self, Exit, Frame, Kind, Ready, Run, Setup, ToolResult};
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use proof::Proof;
+pub(crate) use proof::Verdict;
 use write::Writer;
 
 /// Frames of one run that may wait for it; beyond, the socket is not read.
@@ -61,6 +64,7 @@ struct Inner {
     ready: watch::Sender<Option<Ready>>,
     pong: Notify,
     session_closed: CancellationToken,
+    proof: Proof,
     closed: CancellationToken,
     why: OnceLock<String>,
 }
@@ -102,6 +106,7 @@ impl Conn {
             ready: watch::Sender::new(None),
             pong: Notify::new(),
             session_closed: CancellationToken::new(),
+            proof: Proof::default(),
             closed: CancellationToken::new(),
             why: OnceLock::new(),
         });
@@ -281,6 +286,10 @@ async fn dispatch(inner: &Inner, frame: Frame) -> Option<String> {
         },
         Kind::Pong => inner.pong.notify_one(),
         Kind::SessionClosed => inner.session_closed.cancel(),
+        Kind::Verified => match frame.parse::<frames::Proof>() {
+            Ok(proof) => inner.proof.given(frame.run, proof),
+            Err(e) => return Some(format!("unreadable proof: {e}")),
+        },
         Kind::Fatal => return Some(format!("the runner can't go on: {}", String::from_utf8_lossy(&frame.body))),
         _ => {
             let run = inner.runs().get(&frame.run).cloned();

@@ -29,6 +29,8 @@ const REFUSALS: [ErrorCode; 7] = [
 ];
 /// Why sessions end.
 const ENDS: [&str; 3] = ["expired", "lost", "closed"];
+/// What becomes of proofs that containers are clean.
+const VERDICTS: [&str; 3] = ["clean", "unclean", "none"];
 /// Why leases are lost.
 const LOSSES: [&str; 2] = ["revoked", "passed"];
 /// Why deliveries are not run here.
@@ -71,6 +73,8 @@ pub(crate) enum Phase {
     Publish,
     /// Acknowledging the delivery.
     Ack,
+    /// From a container's return to the proof that it is clean; off every job's way.
+    Reset,
 }
 
 impl Phase {
@@ -86,6 +90,7 @@ impl Phase {
             Self::Finish => "finish",
             Self::Publish => "publish",
             Self::Ack => "ack",
+            Self::Reset => "reset",
         }
     }
 
@@ -110,6 +115,7 @@ pub(crate) struct Metrics {
     creations: HistogramVec,
     creation_failures: IntCounterVec,
     quarantined: IntCounterVec,
+    verified: IntCounterVec,
     acquired: IntCounterVec,
     sandboxes: IntCounterVec,
     /// Tool calls by result.
@@ -167,6 +173,11 @@ impl Metrics {
                 "containers_quarantined_total",
                 "Containers removed because they were no longer to be trusted",
                 &["pool"],
+            )?,
+            verified: counters(
+                "containers_verified_total",
+                "Proofs that a container is clean after a job: given (clean), refused (unclean), never given (none)",
+                &["pool", "result"],
             )?,
             acquired: counters(
                 "containers_acquired_total",
@@ -293,6 +304,8 @@ impl Metrics {
             creations: self.creations.with_label_values(&[name.as_str()]),
             creation_failures: self.creation_failures.with_label_values(&[name.as_str()]),
             quarantined: self.quarantined.with_label_values(&[name.as_str()]),
+            verified: VERDICTS.map(|v| (v, self.verified.with_label_values(&[name.as_str(), v]))),
+            reset: self.phases.with_label_values(&[name.as_str(), Phase::Reset.as_str()]),
             warned: Arc::default(),
         }
     }
@@ -314,6 +327,9 @@ pub(crate) struct PoolMetrics {
     pub creation_failures: IntCounter,
     /// Containers that were no longer to be trusted.
     pub quarantined: IntCounter,
+    verified: [(&'static str, IntCounter); 3],
+    /// From a container's return to the proof that it is clean.
+    pub reset: Histogram,
     warned: Arc<Mutex<HashSet<String>>>,
 }
 
@@ -324,6 +340,13 @@ impl PoolMetrics {
         self.busy.set(busy as i64);
         self.session.set(session as i64);
         self.creating.set(creating as i64);
+    }
+
+    /// A proof was given, or not.
+    pub(crate) fn verified(&self, result: &str) {
+        if let Some((_, counter)) = self.verified.iter().find(|(v, _)| *v == result) {
+            counter.inc();
+        }
     }
 
     /// Whether this is the first time that this warning comes.

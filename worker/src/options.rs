@@ -116,8 +116,14 @@ pub struct PoolOptions {
     pub retire_after_jobs: u32,
     /// Age at which a container is replaced.
     pub retire_after: Millis,
+    /// Prove after each job that nothing of it is left in its container (processes, mounts, descriptors, memory), and remove a
+    /// container that can't. A tenant's next job need not wait for the proof; with `reuse = "shared"` it does.
+    pub verify: bool,
     /// Sessions that it may hold at once.
     pub max_sessions: u32,
+    /// Sessions that one tenant may hold of them; then each new one ends the one of its own that idled longest. All, where it is
+    /// missing.
+    pub max_sessions_per_tenant: Option<u32>,
     /// How long a session may idle before it is closed.
     pub session_idle: Millis,
     /// Containers made at once.
@@ -157,7 +163,9 @@ impl Default for PoolOptions {
             reuse: Reuse::default(),
             retire_after_jobs: 1000,
             retire_after: Millis::from_secs(30 * 60),
+            verify: true,
             max_sessions: 16,
+            max_sessions_per_tenant: None,
             session_idle: Millis::from_secs(270),
             create_parallel: 2,
             create_within: Millis::from_secs(30),
@@ -266,7 +274,13 @@ impl Options {
         for (name, pool) in &self.pools {
             let key = |k: &str| format!("pools.{name}.{k}");
             check(pool.slots() > 0 && pool.slots() <= 4096, key("slots"), "must be 1 to 4096")?;
+            check(
+                pool.warm() > 0,
+                key("warm"),
+                "must not be zero: that a container can be made is shown by making one",
+            )?;
             check(pool.create_parallel > 0, key("create_parallel"), "must not be zero")?;
+            check(pool.max_sessions_per_tenant != Some(0), key("max_sessions_per_tenant"), "must not be zero")?;
             check(pool.retire_after_jobs > 0, key("retire_after_jobs"), "must not be zero")?;
             check(!pool.ping_every.0.is_zero(), key("ping_every"), "must not be zero")?;
             check(!pool.languages.is_empty(), key("languages"), "must not be empty")?;

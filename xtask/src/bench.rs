@@ -4,21 +4,18 @@
 //! at least 500 jobs after a warm-up; rates with four in flight for ten seconds; shipped defaults; canaries between the timed
 //! jobs prove that each sandbox was fresh. Beside the fleets stands the floor, which no fleet can pass. The loads come from `thermae-loadtests`; here the processes are started and the rows gathered.
 
-use std::fs::{self, File};
-use std::net::TcpListener;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use crate::fleet::{self, Fleet};
 use crate::services::{Service, set::Set};
 use crate::{
     images::{self, engine::Engine},
-    paths,
-    process::ProcId,
-    supervise,
+    paths, supervise,
 };
 
 /// How much is measured.
@@ -32,7 +29,7 @@ pub(crate) struct Options {
 /// Runs it all and writes `target/bench/latest.json`.
 pub(crate) fn run(options: Options) -> Result<()> {
     supervise::begin()?;
-    build()?;
+    fleet::build()?;
     let dir = paths::root().join("target/bench");
     fs::create_dir_all(&dir)?;
     let python = venv(&dir)?;
@@ -93,17 +90,6 @@ fn measure(set: &Set, dir: &Path, python: &Path, options: Options) -> Result<Vec
     Ok(rows)
 }
 
-fn build() -> Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--release", "--workspace", "--bins"])
-        .current_dir(paths::root())
-        .status()
-        .context("start cargo")?;
-    ensure!(status.success(), "the build failed");
-    Ok(())
-}
-
 fn step(what: &str) {
     eprintln!("bench: {what}");
 }
@@ -119,64 +105,6 @@ fn load(args: &[&str]) -> Result<Vec<Value>> {
         .context("start thermae-loadtests")?;
     ensure!(output.status.success(), "thermae-loadtests {}: {}", args.join(" "), output.status);
     serde_json::from_slice(&output.stdout).context("read the rows")
-}
-
-/// A scheduler and a worker with shipped defaults.
-struct Fleet {
-    processes: Vec<Child>,
-}
-
-impl Fleet {
-    fn start(dir: &Path, amqp: &str, redis: &str, docker: &str, image: &str) -> Result<Self> {
-        let mut fleet = Self { processes: Vec::new() };
-        let pool = format!("[docker]\nsocket = {docker:?}\n[pools.default]\nbackend = \"docker\"\nimage = {image:?}\n");
-        for (program, more) in [("thermae-scheduler", ""), ("thermae-worker", pool.as_str())] {
-            let listen = format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
-            let config = dir.join(program).with_extension("toml");
-            fs::write(&config, format!("amqp = {amqp:?}\nredis = {redis:?}\nlisten = {listen:?}\n{more}"))?;
-            let log = File::create(dir.join(program).with_extension("log"))?;
-            let mut command = Command::new(paths::release().join(program));
-            command.arg("--config").arg(&config).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-            fleet.processes.push(command.spawn().with_context(|| format!("start {program}"))?);
-            await_ready(program, &listen, fleet.processes.last_mut())?;
-        }
-        Ok(fleet)
-    }
-}
-
-impl Drop for Fleet {
-    fn drop(&mut self) {
-        for child in self.processes.iter_mut().rev() {
-            if let Some(process) = ProcId::of(child.id() as i32) {
-                process.stop(Duration::from_secs(60));
-            }
-            let _ = child.wait();
-        }
-    }
-}
-
-fn await_ready(program: &str, listen: &str, child: Option<&mut Child>) -> Result<()> {
-    let (begun, child) = (Instant::now(), child.context("no process")?);
-    while !ready(listen).unwrap_or(false) {
-        if let Some(status) = child.try_wait()? {
-            bail!("{program} ended with {status}; its log is in target/bench");
-        }
-        ensure!(
-            begun.elapsed() < Duration::from_secs(90),
-            "{program} was not ready in time; its log is in target/bench"
-        );
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    Ok(())
-}
-
-fn ready(listen: &str) -> Result<bool> {
-    use std::io::{Read, Write};
-    let mut stream = std::net::TcpStream::connect(listen)?;
-    stream.write_all(b"GET /readyz HTTP/1.0\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer.split(' ').nth(1) == Some("200"))
 }
 
 /// A container that stands, for `docker exec`.

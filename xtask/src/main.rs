@@ -4,10 +4,12 @@
 
 mod bench;
 mod deny;
+mod fleet;
 mod images;
 mod paths;
 mod process;
 mod services;
+mod soak;
 mod supervise;
 mod test;
 
@@ -46,6 +48,11 @@ enum Task {
     Bench {
         #[command(flatten)]
         options: bench::Options,
+    },
+    /// Honest and hostile jobs, mixed: every honest one right, every hostile one ended, nothing left.
+    Soak {
+        #[command(flatten)]
+        options: soak::Options,
     },
     /// Makes the Python sandbox image, with no image registry.
     Image {
@@ -136,6 +143,7 @@ fn run(task: Task) -> Result<ExitCode> {
     match task {
         Task::Services(task) => services_task(task)?,
         Task::Bench { options } => bench::run(options)?,
+        Task::Soak { options } => soak::run(&options)?,
         Task::Test { only, filter } => return test::run(&only, &filter),
         Task::Image { set, compose, runner } => image_task(set, compose, runner)?,
     }

@@ -70,7 +70,7 @@ pub async fn declare_fleet(bus: &dyn Bus) -> Result<(), Error> {
     for exchange in ExchangeSpec::fleet() {
         bus.declare_exchange(&exchange).await?;
     }
-    for queue in [QueueSpec::unrouted(), QueueSpec::cancel(), QueueSpec::resolve()] {
+    for queue in [QueueSpec::unrouted(), QueueSpec::cancel(), QueueSpec::query(), QueueSpec::resolve()] {
         bus.declare_queue(&queue).await?;
     }
     Ok(())

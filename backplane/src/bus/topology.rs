@@ -119,6 +119,14 @@ impl QueueSpec {
         }
     }
 
+    /// Questions of clients.
+    pub fn query() -> Self {
+        Self {
+            dead_letter: None,
+            ..Self::quorum(names::QUERY_QUEUE.to_owned(), names::SUBMIT, names::QUERY_BINDING.to_owned())
+        }
+    }
+
     /// Jobs whose fate must be decided. Nothing is ever discarded from it.
     pub fn resolve() -> Self {
         Self {

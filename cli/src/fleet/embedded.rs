@@ -55,6 +55,7 @@ pub(super) struct Running {
     registry: SharedRegistry,
     /// Where files of its jobs are, in a folder that goes with it.
     pub(super) artifacts: Artifacts,
+    metrics: prometheus::Registry,
 }
 
 pub(super) async fn start(options: EmbeddedOptions) -> Result<Fleet, Error> {
@@ -96,6 +97,7 @@ pub(super) async fn start(options: EmbeddedOptions) -> Result<Fleet, Error> {
         health,
         registry: registry.clone(),
         artifacts,
+        metrics,
     };
     running.tasks.spawn({
         let drain = running.worker.clone();
@@ -133,6 +135,10 @@ fn worker_options(options: &EmbeddedOptions) -> thermae_worker::Options {
 }
 
 impl Running {
+    pub(super) fn metrics(&self) -> &prometheus::Registry {
+        &self.metrics
+    }
+
     /// Ends, with the reason, when the first sandbox can't be made. Waits for ever once one was made: from then on the worker mends
     /// itself.
     pub(super) async fn unfit(&self) -> String {

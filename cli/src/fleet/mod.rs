@@ -117,6 +117,11 @@ impl Fleet {
         self.embedded.as_ref().map(|running| &running.artifacts)
     }
 
+    /// Metrics of the embedded fleet's scheduler and worker.
+    pub fn metrics(&self) -> Option<&prometheus::Registry> {
+        self.embedded.as_ref().map(embedded::Running::metrics)
+    }
+
     /// Whether the fleet ends with this process.
     pub fn is_embedded(&self) -> bool {
         self.embedded.is_some()

@@ -41,7 +41,13 @@ pub(super) fn job(args: &RunArgs, tools: &Tools) -> Result<Job, Failure> {
             IfGone::Fail => schemas::IfGone::Fail,
             IfGone::New => schemas::IfGone::New,
         };
-        job.session = Some(SessionRequest { id: SessionName::new(session.as_str()).map_err(bad)?, if_gone });
+        let id = SessionName::new(session.as_str()).map_err(bad)?;
+        job.session = Some(SessionRequest {
+            if_gone,
+            reset: options.reset_session,
+            close: options.close_session,
+            ..SessionRequest::new(id)
+        });
     }
     Ok(job)
 }

@@ -11,6 +11,8 @@ fn the_help_is_what_it_was() {
         ("help", ["--help"].as_slice()),
         ("help_run", &["run", "--help"]),
         ("help_batch", &["batch", "--help"]),
+        ("help_sessions", &["sessions", "--help"]),
+        ("help_sessions_close", &["sessions", "close", "--help"]),
         ("help_doctor", &["doctor", "--help"]),
     ] {
         let answer = thermae.call(args);
@@ -36,6 +38,11 @@ fn usage_errors_are_status_2() {
         &["run", "x.py", "--max-attempts", "0"],
         &["run", "x.py", "--if-gone", "new"],
         &["run", "x.py", "--json", "--value"],
+        &["run", "x.py", "--close-session"],
+        &["sessions"],
+        &["sessions", "list"],
+        &["sessions", "close", "--amqp", "amqp://a:b@127.0.0.1"],
+        &["sessions", "close", "s", "--all", "--amqp", "amqp://a:b@127.0.0.1"],
         &["batch", "x.jsonl"],
         &["run", "nowhere.py"],
         &["run", "--tool", "x", "nowhere.py"],

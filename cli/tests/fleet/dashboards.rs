@@ -262,7 +262,7 @@ async fn round(client: &Client, n: usize, seen: &mut BTreeMap<&'static str, usiz
 fn kinds(n: usize) -> Result<Vec<Job>> {
     let name = SessionName::new(format!("load-{n}-{}", uuid::Uuid::new_v4()))?;
     let session = |code: &str| {
-        let session = SessionRequest { id: name.clone(), if_gone: Default::default() };
+        let session = SessionRequest::new(name.clone());
         Job { session: Some(session), ..Job::python(code) }
     };
     let echo =

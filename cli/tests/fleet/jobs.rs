@@ -19,6 +19,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("jobs::an_exception_is_an_answer", raises),
     ("jobs::tool_calls_are_answered_at_once_when_gathered", tools),
     ("jobs::a_session_keeps_its_variables_and_others_see_none", sessions),
+    ("jobs::frames_and_figures_are_mime_bundles", rich),
     ("jobs::output_streams_while_the_code_runs", streams),
     ("jobs::a_running_job_is_cancelled", cancels),
     ("jobs::limits_hold", limits),
@@ -83,7 +84,7 @@ fn tools(fleet: &Fleet) -> Result<()> {
 }
 
 fn session(name: &str, code: &str) -> Result<Job> {
-    let session = SessionRequest { id: SessionName::new(name)?, if_gone: Default::default() };
+    let session = SessionRequest::new(SessionName::new(name)?);
     Ok(Job { session: Some(session), ..Job::python(code) })
 }
 
@@ -95,6 +96,21 @@ fn sessions(fleet: &Fleet) -> Result<()> {
     ensure!(next.stdout == "42\n" && next.session.as_ref().is_some_and(|s| !s.fresh), "{next:?}");
     let other = run(fleet, session(&format!("{name}-b"), "print('x' in globals())")?)?;
     ensure!(other.stdout == "False\n", "{other:?}");
+    Ok(())
+}
+
+fn rich(fleet: &Fleet) -> Result<()> {
+    let code = "import pandas as pd, matplotlib.pyplot as plt\n\
+                frame = pd.DataFrame({'a': [1, 2]})\n\
+                plt.plot([1, 2, 3])\nplt.show()\ndisplay(frame)\nframe\n";
+    let outcome = run(fleet, Job::python(code))?;
+    let kinds = |bundle: &thermae_schemas::MimeBundle| bundle.keys().cloned().collect::<Vec<_>>();
+    let displays: Vec<_> = outcome.displays.iter().map(kinds).collect();
+    ensure!(displays == [["image/png", "text/plain"], ["text/html", "text/plain"]], "{displays:?} of {outcome:?}");
+    let png = outcome.displays[0]["image/png"].as_str().unwrap_or_default();
+    ensure!(png.starts_with("iVBORw0KGgo"), "no PNG: {:.40}", png);
+    let value = outcome.value.as_ref().map(kinds);
+    ensure!(value.as_deref() == Some(&["text/html".to_owned(), "text/plain".to_owned()]), "{value:?}");
     Ok(())
 }
 

@@ -13,6 +13,7 @@ mod outages;
 mod prometheus;
 mod promise;
 mod servers;
+mod sessions;
 mod trace;
 mod walls;
 
@@ -35,7 +36,8 @@ fn main() -> ExitCode {
     args.test_threads = Some(1);
     let fleet = Arc::new(std::sync::OnceLock::new());
     let shared: Vec<(&'static str, Test)> =
-        [jobs::TESTS, files::TESTS, walls::TESTS, bad_input::TESTS, batch::TESTS, dashboards::TESTS].concat();
+        [jobs::TESTS, sessions::TESTS, files::TESTS, walls::TESTS, bad_input::TESTS, batch::TESTS, dashboards::TESTS]
+            .concat();
     let mut trials: Vec<Trial> = shared
         .into_iter()
         .map(|(name, test)| {

@@ -91,6 +91,12 @@ impl Cell {
         self.kill();
     }
 
+    /// Descriptors that the runner holds for it.
+    pub(super) fn descriptors(&self) -> usize {
+        1 + [self.child_end.is_some(), self.pidfd.is_some()].into_iter().filter(|there| *there).count()
+            + self.sandbox.as_ref().map_or(0, Sandbox::descriptors)
+    }
+
     /// Sends a signal to its process.
     pub(super) fn signal(&self, signal: rustix::process::Signal) {
         if let Some(pidfd) = &self.pidfd {

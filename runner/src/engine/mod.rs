@@ -11,6 +11,7 @@ mod active;
 mod cell;
 mod harvest;
 mod messages;
+mod proof;
 mod runs;
 mod supply;
 mod timers;
@@ -117,6 +118,7 @@ pub(crate) struct Engine {
     oom: Option<OomCounter>,
     memory_bounded: bool,
     warnings: Vec<String>,
+    proof: proof::Proof,
     ready: bool,
     over: Option<i32>,
 }
@@ -188,6 +190,7 @@ impl Engine {
             oom,
             memory_bounded,
             warnings,
+            proof: proof::Proof::default(),
             ready: false,
             over: None,
         };
@@ -218,6 +221,7 @@ impl Engine {
             self.replenish()?;
             self.announce()?;
             self.gather();
+            self.prove()?;
             self.flush();
             if let Some(code) = self.over {
                 return Ok(code);
@@ -297,7 +301,7 @@ impl Engine {
                     && (self.setup.spares == 0 || self.spares(flavor) > 0)
         };
         let eager = self.setup.preload_eager && !self.setup.preload.is_empty();
-        if self.ready || !stocked(Flavor::Bare) || eager && !stocked(Flavor::Loaded) {
+        if self.ready || !stocked(Flavor::Bare) || eager && !stocked(Flavor::Loaded) || !self.knows_clean()? {
             return Ok(());
         }
         let hatched = |flavor: Flavor| self.zygote(flavor).and_then(|z| z.hatched.as_ref());

@@ -23,7 +23,7 @@ pub(super) struct Pending {
     pub(super) number: u32,
     pub(super) run: Run,
     /// What it is to find.
-    pub(super) files: Vec<files::File>,
+    pub(super) files: files::Inputs,
     pub(super) flavor: Flavor,
     pub(super) arrived: Instant,
     /// Whether it ever had to wait.
@@ -80,6 +80,7 @@ impl Engine {
             },
             Kind::CloseSession => self.close_session(&String::from_utf8_lossy(&frame.body)),
             Kind::Ping => self.link.push(Kind::Pong, 0, &[]),
+            Kind::Verify => self.ask_proof(number),
             Kind::Shutdown => self.over = Some(0),
             other => {
                 return Err(crate::Error::Protocol(format!("a worker does not send {other:?}")));

@@ -11,7 +11,7 @@ use crate::channel::Channel;
 use crate::error::{Context, Error, Result};
 use crate::files::Seen;
 use crate::frames::{End, Kind};
-use crate::inner::Birth;
+use crate::inner::{Birth, LOOK};
 use crate::sys::{Reaped, Status};
 use crate::zygote::{self, Nest, Zygote};
 use crate::{limits, log};
@@ -171,6 +171,9 @@ impl Engine {
     pub(super) fn on_nursery(&mut self) -> Result<()> {
         let Some(wall) = &self.wall else { return Ok(()) };
         let birth = Birth::receive(&wall.nursery).step("hear from the nursery")?;
+        if let (LOOK, Err(seen)) = (birth.id, &birth.outcome) {
+            return self.looked(seen);
+        }
         match birth.outcome {
             Ok(sandbox) => match self.cells.get_mut(&birth.id) {
                 Some(cell) => {
@@ -280,7 +283,7 @@ impl Engine {
 }
 
 /// The pid behind a pidfd, in this process's pid namespace; not positive once it was reaped.
-fn pid_of(pidfd: impl AsFd) -> Option<i32> {
+pub(super) fn pid_of(pidfd: impl AsFd) -> Option<i32> {
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_fd().as_raw_fd())).ok()?;
     info.lines().find_map(|l| l.strip_prefix("Pid:")?.trim().parse().ok())
 }

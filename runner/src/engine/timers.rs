@@ -46,9 +46,7 @@ impl Engine {
         for zygote in self.zygotes.iter().flatten().filter(|z| z.hatched.is_none()) {
             at(zygote.heard + HATCHING);
         }
-        if let Some(when) = self.next_memory_check {
-            at(when);
-        }
+        self.next_memory_check.into_iter().chain(self.next_look()).for_each(&mut at);
         next
     }
 

@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, RawDir, openat};
 use rustix::io::Errno;
 
-pub(crate) use place::{File, Inbox, place};
+pub(crate) use place::{Inbox, Inputs, place};
 pub(crate) use seen::Seen;
 pub(crate) use walk::{Step, Walk};
 

@@ -1,11 +1,13 @@
 //! Files that a run is to find: gathered from the worker, written before the code starts.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::time::SystemTime;
 
-use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fstat, mkdirat, openat, unlinkat};
+use rustix::fs::{AtFlags, MemfdFlags, Mode, OFlags, fchmod, fstat, memfd_create, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
@@ -13,55 +15,69 @@ use super::seen::{Print, Seen, Stamp};
 use super::{ARTIFACTS, WORKSPACE, directory};
 use crate::frames::Input;
 
-/// A whole file.
-#[derive(Debug)]
-pub(crate) struct File {
-    pub(crate) input: Input,
-    pub(crate) bytes: Vec<u8>,
+/// Files of one run. Their bytes are in memory of their own, which is gone with them to the last page: the runner's must not grow.
+#[derive(Debug, Default)]
+pub(crate) struct Inputs {
+    files: Vec<Input>,
+    bytes: Option<File>,
+    size: u64,
+}
+
+impl Inputs {
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// Bytes that were announced.
+    fn announced(&self) -> u64 {
+        self.files.iter().map(|file| file.size).fold(0, u64::saturating_add)
+    }
+
+    fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let file = match &mut self.bytes {
+            Some(file) => file,
+            None => self.bytes.insert(memfd_create("inputs", MemfdFlags::CLOEXEC)?.into()),
+        };
+        file.write_all(bytes)?;
+        self.size += bytes.len() as u64;
+        Ok(())
+    }
 }
 
 /// Files of runs that have not come yet.
 #[derive(Debug, Default)]
-pub(crate) struct Inbox {
-    runs: HashMap<u32, Result<Vec<File>, String>>,
-    bytes: u64,
-}
+pub(crate) struct Inbox(HashMap<u32, Result<Inputs, String>>);
 
 impl Inbox {
     /// A file of that run begins.
     pub(crate) fn begin(&mut self, run: u32, input: Input) {
-        if let Ok(files) = self.runs.entry(run).or_insert_with(|| Ok(Vec::new())) {
-            files.push(File { input, bytes: Vec::new() });
+        if let Ok(inputs) = self.0.entry(run).or_insert_with(|| Ok(Inputs::default())) {
+            inputs.files.push(input);
         }
     }
 
     /// More of its bytes; no more than `room` are kept over all runs.
     pub(crate) fn fill(&mut self, run: u32, bytes: &[u8], room: u64) {
-        let Some(files) = self.runs.get_mut(&run) else { return };
-        let Ok(list) = files else { return };
-        let Some(file) = list.last_mut() else { return };
-        if self.bytes + bytes.len() as u64 > room {
-            self.bytes -= sum(list);
-            *files = Err(format!("the run's files are larger than the {room} bytes of a sandbox's storage"));
-            return;
+        let kept: u64 = self.0.values().flatten().map(|inputs| inputs.size).sum();
+        let Some(slot) = self.0.get_mut(&run) else { return };
+        let Ok(inputs) = slot else { return };
+        if kept + bytes.len() as u64 > room {
+            *slot = Err(format!("the run's files are larger than the {room} bytes of a sandbox's storage"));
+        } else if let Err(e) = inputs.add(bytes) {
+            *slot = Err(format!("the run's files can't be kept: {e}"));
         }
-        if file.bytes.is_empty() {
-            file.bytes.reserve_exact(usize::try_from(file.input.size.min(room)).unwrap_or(0).max(bytes.len()));
-        }
-        file.bytes.extend_from_slice(bytes);
-        self.bytes += bytes.len() as u64;
     }
 
     /// The files of a run that comes now.
     ///
     /// # Errors
     /// Why they are not whole, in words.
-    pub(crate) fn take(&mut self, run: u32) -> Result<Vec<File>, String> {
-        let files = self.runs.remove(&run).unwrap_or_else(|| Ok(Vec::new()))?;
-        self.bytes -= sum(&files);
-        match files.iter().find(|f| f.bytes.len() as u64 != f.input.size) {
-            Some(torn) => Err(format!("{} bytes of {} came", torn.bytes.len(), torn.input.path)),
-            None => Ok(files),
+    pub(crate) fn take(&mut self, run: u32) -> Result<Inputs, String> {
+        let inputs = self.0.remove(&run).unwrap_or_else(|| Ok(Inputs::default()))?;
+        match inputs.announced() {
+            size if size == inputs.size => Ok(inputs),
+            size => Err(format!("{} bytes of the run's files came, and not {size}", inputs.size)),
         }
     }
 
@@ -71,20 +87,21 @@ impl Inbox {
     }
 }
 
-fn sum(files: &[File]) -> u64 {
-    files.iter().map(|f| f.bytes.len() as u64).sum()
-}
-
 /// Writes files below the workspace of that storage, over what is there; those among the artifacts are known from then on.
 ///
 /// # Errors
 /// The file that could not be written, and why.
-pub(crate) fn place(storage: &OwnedFd, files: &[File], seen: &mut Seen) -> Result<(), (String, io::Error)> {
-    files.iter().try_for_each(|file| write(storage, file, seen).map_err(|error| (file.input.path.clone(), error)))
+pub(crate) fn place(storage: &OwnedFd, inputs: &Inputs, seen: &mut Seen) -> Result<(), (String, io::Error)> {
+    let mut at = 0;
+    for input in &inputs.files {
+        write(storage, input, inputs.bytes.as_ref(), at, seen).map_err(|error| (input.path.clone(), error))?;
+        at += input.size;
+    }
+    Ok(())
 }
 
-fn write(storage: &OwnedFd, file: &File, seen: &mut Seen) -> io::Result<()> {
-    let mut parts: Vec<&str> = file.input.path.split('/').collect();
+fn write(storage: &OwnedFd, input: &Input, from: Option<&File>, mut at: u64, seen: &mut Seen) -> io::Result<()> {
+    let mut parts: Vec<&str> = input.path.split('/').collect();
     let name = parts.pop().unwrap_or_default();
     if parts.iter().chain([&name]).any(|part| matches!(*part, "" | "." | "..") || part.contains('\0')) {
         return Err(io::Error::other("not a relative path of plain components"));
@@ -104,13 +121,22 @@ fn write(storage: &OwnedFd, file: &File, seen: &mut Seen) -> io::Result<()> {
     let begun = SystemTime::now();
     // A name that somebody makes anew meanwhile is refused, whatever it is.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut made = std::fs::File::from(openat(&dir, name, flags, Mode::from_raw_mode(0o600))?);
-    made.write_all(&file.bytes)?;
-    fchmod(&made, Mode::from_raw_mode(if file.input.executable { 0o755 } else { 0o644 }))?;
-    if parts.first() == Some(&ARTIFACTS) {
-        let path = format!("/workspace/{}", file.input.path).into_bytes();
-        let sha256 = Sha256::digest(&file.bytes).into();
-        seen.insert(path, Print::new(Stamp::from(&fstat(&made)?), sha256, begun));
+    let mut made = File::from(openat(&dir, name, flags, Mode::from_raw_mode(0o600))?);
+    let mut hash = (parts.first() == Some(&ARTIFACTS)).then(Sha256::new);
+    let (mut chunk, end) = ([0; 16 << 10], at + input.size);
+    while let Some(from) = from.filter(|_| at < end) {
+        let want = chunk.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
+        from.read_exact_at(&mut chunk[..want], at)?;
+        made.write_all(&chunk[..want])?;
+        if let Some(hash) = &mut hash {
+            hash.update(&chunk[..want]);
+        }
+        at += want as u64;
+    }
+    fchmod(&made, Mode::from_raw_mode(if input.executable { 0o755 } else { 0o644 }))?;
+    if let Some(hash) = hash {
+        let path = format!("/workspace/{}", input.path).into_bytes();
+        seen.insert(path, Print::new(Stamp::from(&fstat(&made)?), hash.finalize().into(), begun));
     }
     Ok(())
 }
@@ -121,9 +147,14 @@ mod tests {
 
     use super::*;
 
-    fn file(path: &str, bytes: &[u8]) -> File {
-        let input = Input { path: path.into(), executable: false, size: bytes.len() as u64 };
-        File { input, bytes: bytes.to_vec() }
+    fn inputs(files: &[(&str, &[u8])]) -> Inputs {
+        let mut inputs = Inputs::default();
+        for (path, bytes) in files {
+            let (executable, size) = (path.ends_with(".sh"), bytes.len() as u64);
+            inputs.files.push(Input { path: (*path).into(), executable, size });
+            inputs.add(bytes).unwrap();
+        }
+        inputs
     }
 
     fn storage() -> (tempfile::TempDir, OwnedFd) {
@@ -136,14 +167,13 @@ mod tests {
     #[test]
     fn parents_are_made_and_modes_are_as_asked() {
         let (dir, storage) = storage();
-        let mut program = file("a/b/c", b"#!");
-        program.input.executable = true;
-        let files = [file("x", b"1"), program, file("x", b"22")];
+        let files = inputs(&[("x", b"1"), ("a/b/c.sh", b"#!"), ("empty", b""), ("x", b"22")]);
         place(&storage, &files, &mut Seen::default()).unwrap();
         let at = |path: &str| dir.path().join("w").join(path);
         assert_eq!(std::fs::read(at("x")).unwrap(), b"22");
+        assert_eq!(std::fs::read(at("a/b/c.sh")).unwrap(), b"#!");
         let mode = |path: &str| std::fs::metadata(at(path)).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode("x"), mode("a/b/c")), (0o644, 0o755));
+        assert_eq!((mode("x"), mode("a/b/c.sh")), (0o644, 0o755));
     }
 
     #[test]
@@ -153,9 +183,9 @@ mod tests {
         std::os::unix::fs::symlink(outside.path(), dir.path().join("w/link")).unwrap();
         std::os::unix::fs::symlink(outside.path().join("f"), dir.path().join("w/file")).unwrap();
         for bad in ["", "/x", "../x", "a/../x", "a//x", "./x", "x/", ".", "..", "a\0b", "link/x"] {
-            place(&storage, &[file(bad, b"!")], &mut Seen::default()).expect_err(bad);
+            place(&storage, &inputs(&[(bad, b"!")]), &mut Seen::default()).expect_err(bad);
         }
-        place(&storage, &[file("file", b"mine")], &mut Seen::default()).unwrap();
+        place(&storage, &inputs(&[("file", b"mine")]), &mut Seen::default()).unwrap();
         assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0, "the link itself was replaced");
         assert_eq!(std::fs::read(dir.path().join("w/file")).unwrap(), b"mine");
     }
@@ -171,11 +201,10 @@ mod tests {
         inbox.fill(2, b"efg", 6);
         inbox.fill(2, b"h", 6);
         assert!(inbox.take(2).unwrap_err().contains("storage"));
-        assert_eq!(inbox.take(1).unwrap()[0].bytes, b"abcd");
+        assert_eq!(inbox.take(1).unwrap().size, 4);
         inbox.begin(3, input(6));
         inbox.fill(3, b"abc", 6);
-        assert!(inbox.take(3).unwrap_err().contains("3 bytes of f"));
-        assert_eq!(inbox.bytes, 0);
+        assert!(inbox.take(3).unwrap_err().contains("3 bytes"));
         assert!(inbox.take(4).unwrap().is_empty());
     }
 }

@@ -23,7 +23,7 @@ use crate::seqpacket::Packets;
 use crate::sys::{self, Fork};
 
 pub(crate) use init::bare;
-pub(crate) use nursery::Birth;
+pub(crate) use nursery::{Birth, LOOK, Look, own_mounts};
 
 /// The namespaces that a sandbox's init is forked into; its user namespace it enters last, by itself.
 pub(crate) const FRESH: i32 = sys::CLONE_NEWPID | sys::CLONE_NEWNS | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS;
@@ -158,6 +158,11 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
+    /// Descriptors that it consists of.
+    pub(crate) fn descriptors(&self) -> usize {
+        3 + self.namespaces.len()
+    }
+
     /// Kills every process in it.
     pub(crate) fn kill(&self) {
         let _ = rustix::process::pidfd_send_signal(self.init.as_fd(), rustix::process::Signal::KILL);

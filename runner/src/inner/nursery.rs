@@ -2,11 +2,13 @@
 //! the inits, which are copies of it, hold nothing of any job.
 
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::mount::MountFlags;
+use serde::{Deserialize, Serialize};
 
 use super::{Sandbox, Shape, conceal, init};
 use crate::error::{Context, Error, Result};
@@ -39,6 +41,32 @@ impl Birth {
     }
 }
 
+/// Number of a request that makes no sandbox: the nursery looks at itself, and answers with a [`Look`].
+pub(crate) const LOOK: u32 = u32::MAX;
+
+/// What the nursery sees of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Look {
+    /// Its open descriptors.
+    pub(crate) descriptors: usize,
+    /// Digest of its mount table, which every sandbox's is copied from.
+    pub(crate) mounts: u64,
+}
+
+impl Look {
+    fn take() -> io::Result<Self> {
+        let descriptors = std::fs::read_dir("/proc/self/fd")?.count();
+        Ok(Self { descriptors, mounts: own_mounts() })
+    }
+}
+
+/// Digest of the mount table of this process.
+pub(crate) fn own_mounts() -> u64 {
+    let mut digest = DefaultHasher::new();
+    std::fs::read("/proc/self/mountinfo").unwrap_or_default().hash(&mut digest);
+    digest.finish()
+}
+
 /// What a nursery says first; anything else is why it can't work.
 const SETTLED: &[u8] = b"settled";
 
@@ -65,6 +93,14 @@ pub(super) fn run(socket: Packets, shape: &Shape) -> ! {
         let Ok((request, _)) = socket.receive() else { sys::exit(0) };
         while let Ok(Some(_)) = sys::wait(-1, false) {}
         let id = request.get(..4).unwrap_or(&[0; 4]);
+        if id == LOOK.to_le_bytes() {
+            let text =
+                Look::take().and_then(|look| Ok(serde_json::to_string(&look)?)).unwrap_or_else(|e| e.to_string());
+            if socket.send(&[id, text.as_bytes()].concat(), &[]).is_err() {
+                sys::exit(1);
+            }
+            continue;
+        }
         let sent = match birth(shape) {
             Ok(fds) => socket.send(id, &fds),
             Err(e) => socket.send(&[id, e.to_string().as_bytes()].concat(), &[]),

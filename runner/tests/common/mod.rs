@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use thermae_runner::frames::{
-    Artifact, ArtifactEnd, ArtifactLimits, End, Exit, Frame, Input, Kind, Limits, Place, Ready, Run, Setup, Tool,
-    ToolCall, ToolResult, WIRE, Why,
+    Artifact, ArtifactEnd, ArtifactLimits, End, Exit, Frame, Input, Kind, Limits, Place, Proof, Ready, Run, Setup,
+    Tool, ToolCall, ToolResult, WIRE, Why,
 };
 use thermae_runner::outer::Spec;
 use thermae_runner::peer::Peer;
@@ -81,6 +81,7 @@ pub struct Runner {
     calls: Vec<(u32, ToolCall)>,
     closed: Vec<String>,
     pongs: u32,
+    proofs: Vec<(u32, Proof)>,
     next: u32,
 }
 
@@ -161,7 +162,17 @@ impl Runner {
         std::fs::remove_dir_all(dir).unwrap();
         let mut peer = Peer::new(socket, PATIENCE).unwrap();
         let ready = peer.set_up(&setup).unwrap();
-        Self { child, ready, peer, outcomes: HashMap::new(), calls: Vec::new(), closed: Vec::new(), pongs: 0, next: 1 }
+        Self {
+            child,
+            ready,
+            peer,
+            outcomes: HashMap::new(),
+            calls: Vec::new(),
+            closed: Vec::new(),
+            pongs: 0,
+            proofs: Vec::new(),
+            next: 1,
+        }
     }
 
     pub fn send(&mut self, frame: &Frame) {
@@ -175,6 +186,9 @@ impl Runner {
     /// Reads one frame and files it.
     pub fn step(&mut self) {
         let frame = self.frame();
+        if frame.kind == Kind::Verified {
+            return self.proofs.push((frame.run, frame.parse().unwrap()));
+        }
         let outcome = self.outcomes.entry(frame.run).or_default();
         assert!(outcome.exit.is_none() || frame.run == 0, "{:?} after the exit of run {}", frame.kind, frame.run);
         match frame.kind {
@@ -262,6 +276,26 @@ impl Runner {
         while self.pongs == before {
             self.step();
         }
+    }
+
+    /// Asks for a proof that the container is clean; its number.
+    pub fn ask_proof(&mut self) -> u32 {
+        self.next += 1;
+        self.send(&Frame::raw(Kind::Verify, self.next - 1, Vec::new()));
+        self.next - 1
+    }
+
+    /// Whether that proof has come.
+    pub fn has_proof(&self, number: u32) -> bool {
+        self.proofs.iter().any(|(n, _)| *n >= number)
+    }
+
+    /// The findings of that proof, once it is given.
+    pub fn wait_proof(&mut self, number: u32) -> Vec<String> {
+        while !self.has_proof(number) {
+            self.step();
+        }
+        self.proofs.drain(..).next_back().map(|(_, proof)| proof.findings).unwrap_or_default()
     }
 
     pub fn answer(&mut self, run: u32, call: u32, result: Result<serde_json::Value, String>) {

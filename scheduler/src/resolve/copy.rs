@@ -168,7 +168,7 @@ impl Copy {
             correlation_id: self.to.correlation_id.clone(),
             digest: String::new(),
             idempotency_key: None,
-            session: Some(SessionAdmit { session: session.id, if_gone: session.if_gone, candidate }),
+            session: Some(SessionAdmit { if_gone: session.if_gone(), session: session.id, candidate }),
             first_submitted: None,
             credit_ttl: ctx.options.credit_ttl.duration(),
             ttl: ctx.options.record_ttl.duration(),

@@ -105,6 +105,7 @@ impl Servers {
             id: worker_id(name),
             slots,
             max_sessions: 8,
+            sessions: Vec::new(),
             bus: (self.connect)().await,
             registry: self.registry.clone(),
         };
@@ -158,6 +159,8 @@ pub(crate) struct Worker {
     pub(crate) id: WorkerId,
     pub(crate) slots: u32,
     pub(crate) max_sessions: u32,
+    /// Those that it says it holds.
+    pub(crate) sessions: Vec<thermae_schemas::SessionHeld>,
     pub(crate) bus: SharedBus,
     pub(crate) registry: SharedRegistry,
 }
@@ -191,7 +194,7 @@ impl Worker {
             state,
             pools: BTreeMap::from([(pool(), capacity)]),
             running: Vec::new(),
-            sessions: Vec::new(),
+            sessions: self.sessions.clone(),
             version: "test".to_owned(),
         };
         persist(|| self.registry.heartbeat(&beat, ttl)).await;

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use thermae_backplane::bus::Message;
 use thermae_backplane::record::Start;
-use thermae_schemas::{ErrorCode, IfGone, SessionName, SessionRequest, Status, WorkerState, names};
+use thermae_schemas::{ErrorCode, SessionName, SessionRequest, Status, WorkerState, names};
 
 use crate::fleet::{Servers, depth, job, options, soon};
 
 fn in_session(id: &str, session: &str) -> thermae_schemas::Job {
     let mut job = job(id);
-    job.session = Some(SessionRequest { id: SessionName::new(session).unwrap(), if_gone: IfGone::Fail });
+    job.session = Some(SessionRequest::new(SessionName::new(session).unwrap()));
     job
 }
 

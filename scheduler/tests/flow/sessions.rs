@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 
 use thermae_backplane::record::Start;
-use thermae_schemas::{IfGone, Job, SessionName, SessionRequest, names};
+use thermae_schemas::{Job, SessionName, SessionRequest, names};
 
 use crate::fleet::{Servers, depth, job, options, soon};
 
 fn in_session(id: &str, session: &str) -> Job {
     let mut job = job(id);
-    job.session = Some(SessionRequest { id: SessionName::new(session).unwrap(), if_gone: IfGone::Fail });
+    job.session = Some(SessionRequest::new(SessionName::new(session).unwrap()));
     job
 }
 
@@ -70,5 +70,26 @@ async fn a_session_without_a_place_waits_and_holds_up_no_other_job() {
     worker.beat(thermae_schemas::WorkerState::Ready, crate::fleet::LONG).await;
     assert_eq!(soon(jobs.recv()).await.unwrap().id(), "waits");
     assert_eq!(servers.bus.queue_depth(names::RESOLVE_QUEUE).await.unwrap(), Some(0));
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_tenant_hears_of_its_own_sessions_only() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let mut worker = servers.worker("w", 4).await;
+    let held = |tenant: &str, session: &str| thermae_schemas::SessionHeld {
+        tenant: thermae_schemas::TenantName::new(tenant).unwrap(),
+        session: SessionName::new(session).unwrap(),
+        pool: thermae_schemas::PoolName::new("default").unwrap(),
+        expires_in_ms: 1000,
+    };
+    worker.sessions = vec![held("acme", "b"), held("globex", "other"), held("acme", "a")];
+    worker.beat(thermae_schemas::WorkerState::Ready, crate::fleet::LONG).await;
+    let client = servers.client("acme").await;
+    let found = soon(client.sessions(crate::fleet::LONG)).await.unwrap();
+    let names: Vec<_> = found.iter().map(|s| s.id.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert_eq!((found[0].worker.clone(), found[0].expires_in_ms), (worker.id.clone(), 1000));
     scheduler.stop().await;
 }

@@ -64,7 +64,7 @@ pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: Delivery) 
         // The claim stands and nothing of the code ran: another container may do what this one could not.
         tries += 1;
         tracing::warn!(container = held.name(), "the sandbox could not be made; trying another container");
-        held.discard("it could not make a sandbox");
+        held.quarantine("it could not make a sandbox");
         let next = tokio::select! {
             next = take(&ctx, &pool, &work) => next,
             () = ctx.stop.cancelled() => None,
@@ -82,7 +82,7 @@ pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: Delivery) 
     if ran.usable && !nothing_ran(&ran) {
         held.give_back();
     } else {
-        held.discard("it is not to be trusted any more");
+        held.quarantine("it died, or could not run a job");
     }
     drop(permit);
     conclude(&ctx, &delivery, &work, guard, ran, &prepared.limits, None).await;

@@ -42,6 +42,15 @@ pub(crate) async fn prepare(ctx: &Context, work: &Work, pool: &PoolOptions) -> R
         let code = if e.ends_with("is 0") { ErrorCode::SchemaViolation } else { ErrorCode::LimitTooHigh };
         Outcome::rejected(code, format!("{e}."))
     })?;
+    let most = pool.session_idle.as_millis();
+    match job.session.as_ref().and_then(|s| s.idle_ms) {
+        Some(0) => return Err(Outcome::rejected(ErrorCode::SchemaViolation, "session.idle_ms is 0.")),
+        Some(n) if n > most => {
+            let message = format!("session.idle_ms is {n}, and this pool allows at most {most}.");
+            return Err(Outcome::rejected(ErrorCode::LimitTooHigh, message));
+        }
+        _ => {}
+    }
     let (gate, tools) = Gate::new(&job.tools, work.params.clone())
         .map_err(|e| Outcome::rejected(ErrorCode::SchemaViolation, format!("{e}.")))?;
     if work.is_late() {

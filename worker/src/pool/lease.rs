@@ -5,6 +5,7 @@ use std::sync::Arc;
 use thermae_schemas::TenantName;
 use tokio::time::Instant;
 
+use super::proof::UNCLEAN;
 use super::{Member, Pool};
 use crate::conn::Conn;
 use crate::options::Reuse;
@@ -54,6 +55,9 @@ impl Held {
     pub(crate) fn keep_for_session(&mut self) {
         if !self.session {
             self.session = true;
+            if let Some(member) = &self.member {
+                member.conn.no_more_proofs();
+            }
             let mut state = self.pool.state();
             state.busy -= 1;
             state.sessions += 1;
@@ -66,18 +70,30 @@ impl Held {
     pub(crate) fn give_back(mut self) {
         let Some(member) = self.settle() else { return };
         let options = &self.pool.options;
+        if member.conn.is_unclean() {
+            return self.pool.quarantine(member, UNCLEAN);
+        }
         let retire = member.conn.closed().is_cancelled()
             || self.pool.reuse(&member) == Reuse::Job
             || member.jobs >= options.retire_after_jobs
             || member.born.elapsed() >= options.retire_after.0;
         if retire {
             self.pool.destroy(member, "retired");
+        } else if options.verify {
+            self.pool.prove(member);
         } else {
             self.pool.place(member);
         }
     }
 
-    /// Removes it: it is not to be trusted any more, or a session ended.
+    /// Removes it: it is not to be trusted any more.
+    pub(crate) fn quarantine(mut self, why: &'static str) {
+        if let Some(member) = self.settle() {
+            self.pool.quarantine(member, why);
+        }
+    }
+
+    /// Removes it: a session ended, or never began.
     pub(crate) fn discard(mut self, why: &'static str) {
         if let Some(member) = self.settle() {
             self.pool.destroy(member, why);
@@ -106,8 +122,7 @@ impl Drop for Held {
         let used = self.used;
         if let Some(member) = self.settle() {
             if used {
-                self.pool.metrics.quarantined.inc();
-                self.pool.destroy(member, "dropped in use");
+                self.pool.quarantine(member, "dropped in use");
             } else {
                 self.pool.place(member);
             }

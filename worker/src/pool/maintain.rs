@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
+use super::proof::UNCLEAN;
 use super::state::Bounds;
 use super::{Condition, Member, Pool};
 use crate::backend::native::chain;
@@ -40,7 +41,7 @@ impl Pool {
             let mut state = self.state();
             let (gone, idle): (Vec<_>, Vec<_>) = std::mem::take(&mut state.idle)
                 .into_iter()
-                .partition(|m| m.conn.closed().is_cancelled() || m.born.elapsed() >= self.options.retire_after.0);
+                .partition(|m| !m.is_fit() || m.born.elapsed() >= self.options.retire_after.0);
             state.idle = idle;
             gone
         };
@@ -48,6 +49,8 @@ impl Pool {
             if member.conn.closed().is_cancelled() {
                 tracing::warn!(pool = %self.name, container = member.container.name(), why = member.conn.why(), "an idle container died");
                 self.destroy(member, "it died");
+            } else if member.conn.is_unclean() {
+                self.quarantine(member, UNCLEAN);
             } else {
                 self.destroy(member, "retired");
             }

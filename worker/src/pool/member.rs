@@ -21,3 +21,10 @@ pub(super) struct Member {
     /// Whether its runner has the inner wall.
     pub(super) nested: bool,
 }
+
+impl Member {
+    /// Whether a job may have it.
+    pub(super) fn is_fit(&self) -> bool {
+        !self.conn.closed().is_cancelled() && !self.conn.is_unclean()
+    }
+}

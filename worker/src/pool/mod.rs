@@ -13,6 +13,7 @@
 mod lease;
 mod maintain;
 mod member;
+mod proof;
 mod state;
 
 use std::sync::atomic::{AtomicU64, Ordering};

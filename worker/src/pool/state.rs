@@ -27,6 +27,8 @@ pub(super) struct State {
     pub(super) waiters: VecDeque<Waiter>,
     /// Lent to jobs.
     pub(super) busy: usize,
+    /// Back from jobs, and not proven clean yet.
+    pub(super) proving: usize,
     /// Lent to sessions.
     pub(super) sessions: usize,
     pub(super) creating: usize,
@@ -43,6 +45,7 @@ impl State {
             idle: Vec::new(),
             waiters: VecDeque::new(),
             busy: 0,
+            proving: 0,
             sessions: 0,
             creating: 0,
             failures: 0,
@@ -63,7 +66,7 @@ impl State {
     pub(super) fn take(&mut self, tenant: &TenantName, slots: usize) -> Option<Member> {
         let (mut places, mut suitable) = (Vec::new(), Vec::new());
         for (at, member) in self.idle.iter().enumerate() {
-            if !member.conn.closed().is_cancelled() && self.suits(member, tenant) {
+            if member.is_fit() && self.suits(member, tenant) {
                 places.push(at);
                 suitable.push(Candidate { bound: member.tenant.is_some(), rested: member.used.elapsed() });
             }
@@ -86,7 +89,7 @@ impl State {
         let counts = Counts {
             free,
             bound: self.idle.len() - free,
-            busy: self.busy,
+            busy: self.busy + self.proving,
             creating: self.creating,
             waiting: self.waiters.len(),
         };
@@ -144,6 +147,7 @@ struct Counts {
     free: usize,
     /// Idle, for one tenant only.
     bound: usize,
+    /// Lent, or about to be idle again.
     busy: usize,
     creating: usize,
     /// Jobs that wait for one.

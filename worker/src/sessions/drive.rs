@@ -1,6 +1,7 @@
 //! The life of one session.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use thermae_backplane::registry::Gone;
@@ -32,6 +33,8 @@ enum Went {
     On,
     /// It is no more.
     Over,
+    /// Its client wanted it closed.
+    Closed,
 }
 
 impl Sessions {
@@ -42,7 +45,7 @@ impl Sessions {
             for old in session.queue.take_old(WAIT_AT_MOST) {
                 to_resolve(&self.ctx, &old.delivery, "waited_long").await;
             }
-            let idle = session.pool.options().session_idle.0;
+            let idle = session.idle();
             let next = tokio::select! {
                 biased;
                 () = self.ctx.draining.cancelled() => break Gone::Lost,
@@ -58,6 +61,7 @@ impl Sessions {
             session.queue.ended();
             match went {
                 Went::Over => break Gone::Lost,
+                Went::Closed => break Gone::Closed,
                 // Its first job never ran: nothing was made, and its name is free for whoever comes next.
                 Went::On if home.is_none() => break Gone::Closed,
                 Went::On => {}
@@ -96,49 +100,58 @@ impl Sessions {
                 return Went::On;
             }
         };
+        let (reset, close) = work.job.session.as_ref().map_or((false, false), |s| (s.reset, s.close));
+        let anew = reset || home.is_none();
         let seat = async {
             let permit = Arc::clone(session.pool.slots()).acquire_owned().await.ok()?;
-            if home.is_none() {
-                let (mut held, warmth) = session.pool.acquire(&work.key.tenant).await.ok()?;
-                ctx.metrics.acquired(&work.job.pool, warmth);
-                held.keep_for_session();
-                *home = Some(Home { conn: held.conn(), held, made: false });
+            if !anew {
+                return Some((permit, None));
             }
-            Some(permit)
+            let (mut held, warmth) = session.pool.acquire(&work.key.tenant).await.ok()?;
+            ctx.metrics.acquired(&work.job.pool, warmth);
+            held.keep_for_session();
+            Some((permit, Some(Home { conn: held.conn(), held, made: false })))
         };
         let seated = tokio::select! {
             biased;
             permit = seat => permit,
             () = ctx.draining.cancelled() => None,
         };
-        let (Some(permit), Some(home_now)) = (seated, home.as_mut()) else {
+        let Some((permit, new)) = seated else {
             requeue(ctx, delivery, "no_container").await;
             return Went::On;
         };
         ctx.metrics.phase(&work.job.pool, Phase::Acquire, began.elapsed().as_secs_f64());
-        let fresh = !home_now.made;
         let Some(guard) = claim(ctx, delivery, work).await else {
-            return self.unclaimed(home);
+            // The job must not run here. A container that was taken for it goes, unused in effect.
+            if let Some(new) = new {
+                new.held.discard("its session was never made");
+            }
+            return Went::On;
         };
+        if let Some(new) = new
+            && let Some(old) = home.replace(new)
+        {
+            old.held.discard("its session was reset");
+        }
+        let Some(home_now) = home.as_mut() else { return Went::On };
+        if let Some(ms) = work.job.session.as_ref().and_then(|s| s.idle_ms) {
+            session.idle_ms.store(ms, Ordering::Relaxed);
+        }
+        let fresh = !home_now.made;
         home_now.made = true;
         home_now.held.count_job();
         let place = Place::Session { name: session.key.1.clone(), create: fresh };
         let ran = run_code(ctx, work, &guard, &mut prepared, &home_now.conn, place).await;
         let alive = lives(&ran, home_now.conn.session_closed());
         drop(permit);
-        let state = SessionState { id: session.key.1.clone(), fresh, alive };
+        let state = SessionState { id: session.key.1.clone(), fresh, alive: alive && !close };
         conclude(ctx, delivery, work, guard, ran, &prepared.limits, Some(state)).await;
-        if alive { Went::On } else { Went::Over }
-    }
-
-    /// The job must not run here. A container that was taken for a first job goes back, unused in effect.
-    fn unclaimed(&self, home: &mut Option<Home>) -> Went {
-        if home.as_ref().is_some_and(|h| !h.made)
-            && let Some(home) = home.take()
-        {
-            home.held.discard("its session was never made");
+        match (close, alive) {
+            (true, _) => Went::Closed,
+            (false, true) => Went::On,
+            (false, false) => Went::Over,
         }
-        Went::On
     }
 }
 

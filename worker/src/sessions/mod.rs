@@ -8,7 +8,9 @@ mod drive;
 mod queue;
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use thermae_backplane::bus::Delivery;
 use thermae_backplane::registry::Gone;
@@ -46,6 +48,19 @@ struct Session {
     key: Key,
     pool: Arc<Pool>,
     queue: Queue,
+    /// How long it may idle, in milliseconds.
+    idle_ms: AtomicU64,
+}
+
+impl Session {
+    fn new(key: Key, pool: Arc<Pool>) -> Self {
+        let idle_ms = AtomicU64::new(pool.options().session_idle.as_millis());
+        Self { key, pool, queue: Queue::new(), idle_ms }
+    }
+
+    fn idle(&self) -> Duration {
+        Duration::from_millis(self.idle_ms.load(Ordering::Relaxed))
+    }
 }
 
 impl Sessions {
@@ -65,7 +80,7 @@ impl Sessions {
             tenant: s.key.0.clone(),
             session: s.key.1.clone(),
             pool: s.pool.name().clone(),
-            expires_in_ms: s.queue.expires_in(s.pool.options().session_idle.0).as_millis() as u64,
+            expires_in_ms: s.queue.expires_in(s.idle()).as_millis() as u64,
         });
         held.collect()
     }
@@ -85,7 +100,7 @@ impl Sessions {
         let refusal = if work.create_session { self.make_room(&mut state, &work) } else { Err(None) };
         match refusal {
             Ok(pool) => {
-                let session = Arc::new(Session { key: key.clone(), pool, queue: Queue::new() });
+                let session = Arc::new(Session::new(key.clone(), pool));
                 drop(session.queue.push(work, delivery));
                 state.ended.retain(|(k, _)| *k != key);
                 state.held.insert(key, Arc::clone(&session));
@@ -111,20 +126,23 @@ impl Sessions {
             return Err(Some(Outcome::rejected(ErrorCode::UnknownPool, message)));
         };
         let max = pool.options().max_sessions as usize;
+        let max_own = pool.options().max_sessions_per_tenant.map_or(max, |n| n as usize);
         let of_pool = || state.held.values().filter(|s| Arc::ptr_eq(&s.pool, pool));
-        if of_pool().count() >= max {
-            let own = of_pool().filter(|s| s.key.0 == work.key.tenant);
-            let oldest = own.filter_map(|s| Some((s.queue.idle_since()?, s))).min_by_key(|(since, _)| *since);
+        let own = || of_pool().filter(|s| s.key.0 == work.key.tenant);
+        if of_pool().count() >= max || own().count() >= max_own {
+            let oldest = own().filter_map(|s| Some((s.queue.idle_since()?, s))).min_by_key(|(since, _)| *since);
             match oldest {
                 Some((_, session)) if session.queue.evict() => {
                     let key = session.key.clone();
                     self.forget(state, &key, Gone::Expired);
                 }
                 _ => {
-                    let message = format!(
-                        "This worker holds as many sessions as it may ({max}), and none of this tenant's is idle. \
-                         Try again when one has ended."
-                    );
+                    let bound = if own().count() >= max_own {
+                        format!("as many sessions of this tenant as it may ({max_own}), and none of them is idle")
+                    } else {
+                        format!("as many sessions as it may ({max}), and none of this tenant's is idle")
+                    };
+                    let message = format!("This worker holds {bound}. Try again when one has ended.");
                     return Err(Some(Outcome::rejected(ErrorCode::SessionLimit, message)));
                 }
             }
@@ -178,7 +196,7 @@ impl Sessions {
 
     /// Answers a job whose session is no more.
     async fn turn_away(&self, delivery: &Delivery, work: &Work, gone: Gone) {
-        let anew = work.job.session.as_ref().is_some_and(|s| s.if_gone == IfGone::New);
+        let anew = work.job.session.as_ref().is_some_and(|s| s.if_gone() == IfGone::New);
         if anew || gone == Gone::Closed {
             // A scheduler places it anew; this worker may not, or there might be two of one name.
             return to_resolve(&self.ctx, delivery, "session_gone").await;

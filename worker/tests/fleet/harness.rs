@@ -189,7 +189,7 @@ impl Fleet {
                 first_submitted: None,
                 session: job.session.as_ref().map(|s| SessionAdmit {
                     session: s.id.clone(),
-                    if_gone: s.if_gone,
+                    if_gone: s.if_gone(),
                     candidate,
                 }),
                 credit_ttl: Duration::from_secs(600),
@@ -390,9 +390,6 @@ impl Fleet {
 /// A job of a session.
 pub fn session_job(session: &str, code: &str) -> Job {
     let mut job = python(code);
-    job.session = Some(SessionRequest {
-        id: thermae_schemas::SessionName::new(session).unwrap(),
-        if_gone: thermae_schemas::IfGone::Fail,
-    });
+    job.session = Some(SessionRequest::new(thermae_schemas::SessionName::new(session).unwrap()));
     job
 }

@@ -8,5 +8,6 @@ mod faults;
 mod files;
 mod harness;
 mod jobs;
+mod proofs;
 mod sessions;
 mod tools;

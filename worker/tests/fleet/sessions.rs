@@ -145,3 +145,93 @@ async fn a_drain_loses_sessions_plainly() {
     let admit = fleet.admit(&tenant, &job, Some(id)).await;
     assert_eq!(admit, thermae_backplane::registry::Admitted::SessionGone(Gone::Lost));
 }
+
+fn with(session: &str, code: &str, change: impl FnOnce(&mut thermae_schemas::SessionRequest)) -> thermae_schemas::Job {
+    let mut job = session_job(session, code);
+    change(job.session.as_mut().unwrap());
+    job
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reset_begins_anew_under_the_same_name() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(options()).await;
+    at(&mut fleet, &worker.id, &session_job("s", "x = 1")).await;
+    let outcome = at(&mut fleet, &worker.id, &with("s", "print('x' in dir())\ny = 2", |s| s.reset = true)).await;
+    assert_eq!(outcome.stdout, "False\n", "{outcome:?}");
+    let state = outcome.session.unwrap();
+    assert!(state.fresh && state.alive);
+    let outcome = at(&mut fleet, &worker.id, &session_job("s", "print(y)")).await;
+    assert_eq!((outcome.stdout.as_str(), outcome.session.unwrap().fresh), ("2\n", false));
+    // A job that never starts resets nothing.
+    let mut late = with("s", "print(1)", |s| s.reset = true);
+    late.limits.wall_ms = Some(u64::MAX);
+    assert_eq!(at(&mut fleet, &worker.id, &late).await.status, Status::Rejected);
+    assert_eq!(at(&mut fleet, &worker.id, &session_job("s", "print(y)")).await.stdout, "2\n");
+    assert_eq!(worker.count("thermae_worker_sessions", ""), 1.0);
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_session_frees_its_name_and_its_container() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(options()).await;
+    at(&mut fleet, &worker.id, &session_job("s", "x = 1")).await;
+    // A failing job closes its session just as well.
+    let outcome = at(&mut fleet, &worker.id, &with("s", "print(x); raise ValueError", |s| s.close = true)).await;
+    assert_eq!((outcome.status, outcome.stdout.as_str()), (Status::Failed, "1\n"));
+    assert!(!outcome.session.unwrap().alive);
+    within("the session's end", async {
+        while worker.count("thermae_worker_sessions_ended_total", "closed") < 1.0 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let outcome = at(&mut fleet, &worker.id, &session_job("s", "print('x' in dir())")).await;
+    assert_eq!((outcome.stdout.as_str(), outcome.session.unwrap().fresh), ("False\n", true));
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_may_ask_for_a_shorter_idle_time() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(options()).await;
+    let too_long = with("s", "1", |s| s.idle_ms = Some(24 * 3600 * 1000));
+    let outcome = at(&mut fleet, &worker.id, &too_long).await;
+    assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Rejected, ErrorCode::LimitTooHigh));
+    at(&mut fleet, &worker.id, &with("s", "x = 1", |s| s.idle_ms = Some(100))).await;
+    within("the session's end", async {
+        while worker.count("thermae_worker_sessions_ended_total", "expired") < 1.0 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenants_own_bound_holds_below_the_pools() {
+    let mut fleet = Fleet::new().await;
+    let mut options = options();
+    options.pools.get_mut(&pool_name()).unwrap().max_sessions_per_tenant = Some(1);
+    let worker = fleet.worker(options).await;
+    for name in ["a", "b"] {
+        assert_eq!(at(&mut fleet, &worker.id, &session_job(name, "x = 1")).await.status, Status::Succeeded);
+    }
+    let busy = session_job("b", "await wait()");
+    let mut busy = busy;
+    busy.tools = vec![thermae_schemas::ToolSpec {
+        name: "wait".into(),
+        description: String::new(),
+        input_schema: None,
+        max_calls: None,
+        raw: false,
+    }];
+    fleet.submit_to(&worker.id, &busy).await;
+    let call = fleet.tool_call(&busy).await;
+    let outcome = at(&mut fleet, &worker.id, &session_job("c", "1")).await;
+    assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Rejected, ErrorCode::SessionLimit));
+    fleet.answer(&call, thermae_schemas::ToolReply::Ok(serde_json::Value::Null)).await;
+    assert_eq!(fleet.outcome(&busy).await.status, Status::Succeeded);
+    worker.end().await;
+}

@@ -35,12 +35,11 @@ struct Bans {
     skip: Vec<Named>,
 }
 
-/// `name` or `name@version`, and why.
+/// `name` or `name@version`; why is for whoever reads the file.
 #[derive(Debug, Deserialize)]
 struct Named {
     #[serde(rename = "crate")]
     name: String,
-    reason: String,
 }
 
 /// `name`, why, and who may nevertheless use it.

@@ -7,7 +7,7 @@ mod libtest;
 mod readme;
 mod steps;
 mod tally;
-mod watchdog;
+pub(crate) mod watchdog;
 
 use std::{
     fs::{File, TryLockError},

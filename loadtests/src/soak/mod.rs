@@ -1,0 +1,189 @@
+//! The soak: honest and hostile jobs mixed, many of them, on one fleet. Every honest one must be answered rightly, every hostile one
+//! must end as it should, and the fleet must be afterwards what it was before.
+
+mod jobs;
+mod memory;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+
+use crate::cases::Adder;
+use crate::target::Target;
+use jobs::{KINDS, Kind};
+use memory::Watch;
+
+/// How much.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// Jobs in all.
+    #[arg(long, default_value_t = 10_000)]
+    pub jobs: u64,
+    /// Jobs in flight.
+    #[arg(long, default_value_t = 6)]
+    pub in_flight: u32,
+    /// A process whose memory must stay flat, as NAME=PID; may be repeated. This one, with the embedded fleet.
+    #[arg(long = "watch", value_parser = watched, value_name = "NAME=PID")]
+    pub watch: Vec<(String, u32)>,
+}
+
+fn watched(text: &str) -> Result<(String, u32), String> {
+    let (name, pid) = text.split_once('=').ok_or("NAME=PID")?;
+    Ok((name.to_owned(), pid.parse().map_err(|e| format!("{pid}: {e}"))?))
+}
+
+/// How long one answer may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Wrong answers that the report quotes.
+const QUOTED: usize = 10;
+
+/// What a soak gave.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Jobs sent.
+    pub jobs: u64,
+    /// Honest ones that were answered rightly, of how many.
+    pub honest: (u64, u64),
+    /// Hostile ones that ended as they should, of how many.
+    pub hostile: (u64, u64),
+    /// Right answers by kind.
+    pub by_kind: BTreeMap<&'static str, u64>,
+    /// What was wrong, the first few in words.
+    pub wrong: Vec<String>,
+    /// Of each watched process: anonymous memory in bytes early and late in the run, and whether that is flat.
+    pub memory: BTreeMap<String, (u64, u64, bool)>,
+    /// Proofs that containers are clean, by result; only with the embedded fleet.
+    pub proofs: BTreeMap<String, u64>,
+    /// Seconds that it took.
+    pub seconds: f64,
+}
+
+impl Report {
+    /// Whether all was as it should be.
+    pub fn is_clean(&self) -> bool {
+        self.wrong.is_empty()
+            && self.honest.0 == self.honest.1
+            && self.hostile.0 == self.hostile.1
+            && self.memory.values().all(|(.., flat)| *flat)
+            && self.proofs.iter().all(|(result, n)| result == "clean" || *n == 0)
+    }
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (name, right) in &self.by_kind {
+            writeln!(f, "  {name:<16} {right:>6}")?;
+        }
+        self.wrong.iter().try_for_each(|wrong| writeln!(f, "wrong: {wrong}"))?;
+        for (name, (early, late, flat)) in &self.memory {
+            let word = if *flat { "flat" } else { "NOT flat" };
+            writeln!(f, "memory of {name}: {} MiB early, {} MiB late: {word}", early >> 20, late >> 20)?;
+        }
+        for (result, n) in &self.proofs {
+            writeln!(f, "containers' proofs, {result}: {n}")?;
+        }
+        let (honest, hostile) = (self.honest, self.hostile);
+        write!(
+            f,
+            "{} jobs in {:.0} s: {} of {} honest ones right, {} of {} hostile ones ended as they should",
+            self.jobs, self.seconds, honest.0, honest.1, hostile.0, hostile.1
+        )
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    right: BTreeMap<&'static str, u64>,
+    sent: BTreeMap<&'static str, u64>,
+    wrong: Vec<String>,
+    /// What each session's jobs printed: every number once.
+    counted: BTreeMap<String, BTreeSet<u64>>,
+}
+
+/// Runs the soak to its end.
+///
+/// # Errors
+/// The load itself broke; what was wrong with the fleet is in the report.
+pub async fn run(target: &Target, options: &Options) -> Result<Report> {
+    let mut watch: BTreeMap<String, u32> = options.watch.iter().cloned().collect();
+    if target.metrics().is_some() {
+        watch.insert("the embedded fleet".into(), std::process::id());
+    }
+    let watch = Watch::begin(watch);
+    let (next, tally) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(Tally::default())));
+    let run: Arc<str> = uuid::Uuid::new_v4().simple().to_string().into();
+    let begun = Instant::now();
+    let mut tasks = JoinSet::new();
+    for _ in 0..options.in_flight.max(1) {
+        let (client, next, tally, run, jobs) =
+            (target.client.clone(), Arc::clone(&next), Arc::clone(&tally), Arc::clone(&run), options.jobs);
+        tasks.spawn(async move {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= jobs {
+                    return;
+                }
+                let kind = Kind::of(number);
+                let asked =
+                    async { client.submit(kind.job(&run, number), Some(Adder::shared())).await?.result().await };
+                let answer = match tokio::time::timeout(PATIENCE, asked).await {
+                    Ok(Ok(outcome)) => kind.check(number, &outcome).map(|()| outcome.stdout),
+                    Ok(Err(error)) => Err(format!("{}: {error}", kind.name)),
+                    Err(_) => Err(format!("{}: no answer within {PATIENCE:?}", kind.name)),
+                };
+                tally.lock().await.take(kind, jobs::session(&run, number), answer);
+            }
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.context("a load task panicked")?;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    let samples = watch.end().await;
+    let tally = std::mem::take(&mut *tally.lock().await);
+    Ok(tally.report(options.jobs, seconds, &samples, target.proofs()))
+}
+
+impl Tally {
+    fn take(&mut self, kind: &'static Kind, session: String, answer: Result<String, String>) {
+        *self.sent.entry(kind.name).or_default() += 1;
+        let answer = answer.and_then(|printed| match printed.trim().parse() {
+            _ if !kind.in_session() => Ok(()),
+            Ok(n) if self.counted.entry(session).or_default().insert(n) => Ok(()),
+            _ => Err(format!("{}: printed {printed:?}, as another job before", kind.name)),
+        });
+        match answer {
+            Ok(()) => *self.right.entry(kind.name).or_default() += 1,
+            Err(wrong) if self.wrong.len() < QUOTED => self.wrong.push(wrong),
+            Err(_) => {}
+        }
+    }
+
+    fn report(mut self, jobs: u64, seconds: f64, samples: &memory::Samples, proofs: BTreeMap<String, u64>) -> Report {
+        for (session, counted) in &self.counted {
+            if counted.iter().copied().ne(1..=counted.len() as u64) {
+                self.wrong.push(format!("session {session} did not count every job once: {counted:?}"));
+            }
+        }
+        let sum = |of: &BTreeMap<&'static str, u64>, honest: bool| {
+            KINDS.iter().filter(|k| k.honest == honest).filter_map(|k| of.get(k.name)).sum::<u64>()
+        };
+        Report {
+            jobs,
+            honest: (sum(&self.right, true), sum(&self.sent, true)),
+            hostile: (sum(&self.right, false), sum(&self.sent, false)),
+            wrong: self.wrong,
+            by_kind: self.right,
+            memory: samples.iter().map(|(name, samples)| (name.clone(), memory::flat(samples))).collect(),
+            proofs,
+            seconds,
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The proof that a container is clean: asked for after a job, given once no run goes on and the next sandboxes stand.
+//!
+//! A sandbox's end takes everything of a job with it by the kernel's own rules. This is the look whether it did: at every
+//! process of the container, at the mounts that sandboxes are copied from, at descriptors and memory of the processes that stay.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use super::Engine;
+use super::cell::Stage;
+use super::supply::pid_of;
+use crate::error::{Context, Result};
+use crate::frames::{self, Kind};
+use crate::inner::{LOOK, Look, own_mounts};
+
+/// How long what a job has left may take to vanish: the kernel ends a sandbox after its init, not with it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Time between two looks while something is still there.
+const AGAIN: Duration = Duration::from_millis(10);
+
+/// What the resident memory of one process may grow by; what it was handed last is not returned at once.
+const GROWTH: u64 = 32 << 20;
+
+/// Requests for a proof, and what clean looks like.
+#[derive(Default)]
+pub(super) struct Proof {
+    /// Number of the last request without an answer.
+    asked: Option<u32>,
+    /// Since when nothing ran, while a request waits.
+    quiet_since: Option<Instant>,
+    /// When the nursery was asked to look; it answers at once.
+    looking: Option<Instant>,
+    /// Not before then again.
+    again_at: Option<Instant>,
+    /// How the container looked before its first job.
+    base: Option<Sight>,
+}
+
+/// What is to be seen of a container between two jobs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Sight {
+    /// Processes that belong to no sandbox and are no zygote, with their names.
+    strangers: BTreeMap<i32, String>,
+    /// Digests of the mount tables that the runner and the nursery see.
+    mounts: [u64; 2],
+    /// Of each process that stays: its open descriptors (without those of sandboxes), and its resident memory in bytes.
+    standing: BTreeMap<String, (usize, u64)>,
+}
+
+impl Sight {
+    /// What is there and was not before.
+    fn findings(&self, base: &Self) -> Vec<String> {
+        let mut found = Vec::new();
+        for (pid, name) in &self.strangers {
+            if base.strangers.get(pid) != Some(name) {
+                found.push(format!("process {pid} ({name:?}) belongs to no sandbox"));
+            }
+        }
+        for (who, now, before) in
+            [("runner", self.mounts[0], base.mounts[0]), ("nursery", self.mounts[1], base.mounts[1])]
+        {
+            if now != before {
+                found.push(format!("the {who}'s mounts are not what they were"));
+            }
+        }
+        for (who, (fds, memory)) in &self.standing {
+            let Some((fds_before, memory_before)) = base.standing.get(who) else { continue };
+            if fds > fds_before {
+                found.push(format!("the {who} holds {} descriptors more than it did", fds - fds_before));
+            }
+            let grown = memory.saturating_sub(*memory_before);
+            if grown > GROWTH {
+                found.push(format!("the {who}'s memory has grown by {} MiB", grown >> 20));
+            }
+        }
+        found
+    }
+
+    /// Processes that were not there before count as standing from now on: a zygote that was started anew, say.
+    fn learn(&mut self, now: &Self) {
+        for (who, figures) in &now.standing {
+            self.standing.entry(who.clone()).or_insert(*figures);
+        }
+    }
+}
+
+impl Engine {
+    /// A worker wants the container proven clean.
+    pub(super) fn ask_proof(&mut self, number: u32) {
+        self.proof.asked = Some(number);
+        self.proof.quiet_since = None;
+    }
+
+    /// Whether it is known how a clean container looks; begins to find out.
+    pub(super) fn knows_clean(&mut self) -> Result<bool> {
+        if self.wall.is_none() || self.proof.base.is_some() {
+            return Ok(true);
+        }
+        if self.proof.looking.is_none() && self.quiet() {
+            self.look()?;
+        }
+        Ok(false)
+    }
+
+    /// When to look again.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        self.proof.asked.and(self.proof.again_at)
+    }
+
+    /// Goes on with the proof that was asked for.
+    pub(super) fn prove(&mut self) -> Result<()> {
+        let now = Instant::now();
+        if self.proof.asked.is_none() || self.proof.looking.is_some() || self.proof.again_at.is_some_and(|at| now < at)
+        {
+            return Ok(());
+        }
+        if self.wall.is_none() {
+            return self.testify(vec!["there is no inner wall, so nothing can be proven".into()], now);
+        }
+        if !self.quiet() {
+            self.proof.quiet_since = None;
+            return Ok(());
+        }
+        self.proof.quiet_since.get_or_insert(now);
+        self.look()
+    }
+
+    /// No run, none waiting, no session, nothing being made or ended.
+    fn quiet(&self) -> bool {
+        self.pending.is_empty() && self.harvests.is_empty() && self.cells.values().all(|c| c.stage == Stage::Spare)
+    }
+
+    fn look(&mut self) -> Result<()> {
+        let Some(wall) = &self.wall else { return Ok(()) };
+        self.proof.looking = Some(Instant::now());
+        wall.nursery.send(&LOOK.to_le_bytes(), &[]).step("ask the nursery to look")
+    }
+
+    /// The nursery has looked at itself; the runner looks at the rest.
+    pub(super) fn looked(&mut self, nursery: &str) -> Result<()> {
+        let Some(began) = self.proof.looking.take() else { return Ok(()) };
+        // A run that came meanwhile: its sandbox is not to be judged. What was asked is looked at after it.
+        if !self.quiet() {
+            return Ok(());
+        }
+        let sight = self.sight(serde_json::from_str(nursery)?);
+        let Some(base) = &mut self.proof.base else {
+            self.proof.base = Some(sight);
+            return Ok(());
+        };
+        base.learn(&sight);
+        let findings = sight.findings(base);
+        let now = Instant::now();
+        // A request that came while we looked starts its patience here.
+        let since = *self.proof.quiet_since.get_or_insert(now);
+        if !findings.is_empty() && now - since < PATIENCE {
+            self.proof.again_at = Some(now + AGAIN);
+            return Ok(());
+        }
+        self.testify(findings, began)
+    }
+
+    fn testify(&mut self, findings: Vec<String>, began: Instant) -> Result<()> {
+        let Some(number) = self.proof.asked.take() else { return Ok(()) };
+        (self.proof.quiet_since, self.proof.again_at) = (None, None);
+        let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        Ok(self.link.push_json(Kind::Verified, number, &frames::Proof { findings, took_us })?)
+    }
+
+    fn sight(&self, nursery: Look) -> Sight {
+        let me = std::process::id() as i32;
+        let zygotes: BTreeMap<i32, String> =
+            self.zygotes.iter().flatten().map(|z| (z.pid, format!("zygote {}", z.pid))).collect();
+        let mut known: BTreeSet<i32> = zygotes.keys().copied().chain(self.wall.as_ref().map(|w| w.pid)).collect();
+        known.insert(me);
+        for cell in self.cells.values() {
+            known.insert(cell.pid);
+            known.extend(cell.sandbox.as_ref().and_then(|s| pid_of(s.init.as_fd())));
+        }
+        let own: usize =
+            self.zygotes.iter().flatten().count() + self.cells.values().map(|c| c.descriptors()).sum::<usize>();
+        let mut standing = BTreeMap::from([
+            ("runner".to_string(), (count("/proc/self/fd").saturating_sub(own), resident(me))),
+            ("nursery".to_string(), (nursery.descriptors, self.wall.as_ref().map_or(0, |w| resident(w.pid)))),
+        ]);
+        standing
+            .extend(zygotes.into_iter().map(|(pid, name)| (name, (count(&format!("/proc/{pid}/fd")), resident(pid)))));
+        Sight { strangers: strangers(&known), mounts: [own_mounts(), nursery.mounts], standing }
+    }
+}
+
+/// Every process of the container but these, with its name. One that vanishes meanwhile does not count.
+fn strangers(known: &BTreeSet<i32>) -> BTreeMap<i32, String> {
+    let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| !known.contains(pid))
+        .filter_map(|pid| Some((pid, std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned())))
+        .collect()
+}
+
+/// Entries of a directory.
+fn count(directory: &str) -> usize {
+    std::fs::read_dir(directory).map_or(0, Iterator::count)
+}
+
+/// Resident memory of a process, in bytes.
+fn resident(pid: i32) -> u64 {
+    let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    statm.split_whitespace().nth(1).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0) * crate::watch::PAGE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sight() -> Sight {
+        Sight {
+            strangers: BTreeMap::from([(7, "dumb-init".into())]),
+            mounts: [1, 2],
+            standing: BTreeMap::from([("runner".into(), (12, 4 << 20)), ("zygote 3".into(), (5, 20 << 20))]),
+        }
+    }
+
+    #[test]
+    fn what_was_there_before_the_first_job_is_clean() {
+        let mut now = sight();
+        now.standing.insert("runner".into(), (11, 30 << 20));
+        assert_eq!(now.findings(&sight()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_kind_of_leftover_is_found() {
+        let mut now = sight();
+        now.strangers.insert(99, "miner".into());
+        // A pid that was known is another process now.
+        now.strangers.insert(7, "sleeper".into());
+        now.mounts[1] = 3;
+        now.standing.insert("runner".into(), (13, 4 << 20));
+        now.standing.insert("zygote 3".into(), (5, 60 << 20));
+        let found = now.findings(&sight());
+        for (finding, part) in
+            found.iter().zip(["sleeper", "miner", "nursery's mounts", "1 descriptors more", "40 MiB"])
+        {
+            assert!(finding.contains(part), "{found:?}");
+        }
+        assert_eq!(found.len(), 5, "{found:?}");
+    }
+
+    #[test]
+    fn a_zygote_that_was_started_anew_is_measured_from_then_on() {
+        let (mut base, mut now) = (sight(), sight());
+        now.standing.insert("zygote 9".into(), (6, 100 << 20));
+        base.learn(&now);
+        assert_eq!(now.findings(&base), Vec::<String>::new());
+        now.standing.insert("zygote 9".into(), (7, 100 << 20));
+        assert_eq!(now.findings(&base).len(), 1);
+    }
+}

@@ -1,0 +1,121 @@
+//! A container proves itself clean after a run, and says what is there when it is not.
+
+mod common;
+
+use std::process::{Command, Stdio};
+
+use common::{Runner, limits, program};
+use thermae_runner::frames::{End, Limits};
+
+/// Leaves whatever a program can leave.
+const LITTER: &str = "
+import os, socket, subprocess, sys
+for d in ('/tmp', '/workspace', '/dev/shm'):
+    open(d + '/left', 'wb').write(b'x' * 100_000)
+kept = socket.socket(socket.AF_UNIX); kept.bind('\\0left'); kept.listen()
+for n in range(5):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.closerange(0, 3)
+            import signal, time
+            [signal.signal(s, signal.SIG_IGN) for s in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)]
+            time.sleep(1000)
+        os._exit(0)
+heap = bytearray(20 << 20)
+print('left')
+";
+
+#[test]
+fn nothing_is_left_of_a_program_that_leaves_all_it_can() {
+    let mut runner = Runner::new();
+    for _ in 0..3 {
+        assert_eq!(runner.python(LITTER).ok(), "left\n");
+        let asked = runner.ask_proof();
+        assert_eq!(runner.wait_proof(asked), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn nothing_is_left_of_runs_that_are_ended_by_force() {
+    let mut runner = Runner::new();
+    let short = Limits { wall_ms: 100, grace_ms: 50, memory_bytes: 64 << 20, output_bytes: 1000, ..limits() };
+    for code in [
+        "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass",
+        "while True: print('x' * 100)",
+        "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
+        "import os\nos.kill(os.getpid(), 9)",
+    ] {
+        let mut run = program(code);
+        run.limits = short;
+        let outcome = runner.run(&run);
+        assert_ne!(outcome.end(), &End::Exited { code: 0 });
+        let asked = runner.ask_proof();
+        assert_eq!(runner.wait_proof(asked), Vec::<String>::new(), "{code}");
+    }
+}
+
+#[test]
+fn a_proof_waits_for_the_run_and_covers_earlier_requests() {
+    let mut runner = Runner::new();
+    let run = runner.begin(&program("input()\n"));
+    runner.wait_started(run);
+    let (first, second) = (runner.ask_proof(), runner.ask_proof());
+    let hung = runner.begin(&program("import time\nprint('on', flush=True)\ntime.sleep(100)"));
+    runner.wait_output(hung, "on");
+    runner.ping();
+    assert!(!runner.has_proof(first), "a run goes on");
+    runner.send(&thermae_runner::frames::Frame::raw(thermae_runner::frames::Kind::Kill, hung, Vec::new()));
+    runner.wait(hung);
+    assert_eq!(runner.wait_proof(second), Vec::<String>::new());
+    assert!(!runner.has_proof(first), "one answer is enough");
+}
+
+/// Ends a process that the test has put somewhere.
+struct Intruder(std::process::Child);
+
+impl Drop for Intruder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The guard's own positive control: something that really should not be there is seen, and seen to go.
+#[test]
+fn a_process_that_belongs_to_no_sandbox_is_found() {
+    let mut runner = Runner::new();
+    let supervisor = runner.child.id();
+    let children = std::fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children")).unwrap();
+    let inner = children.split_whitespace().next().expect("the runner").to_owned();
+    let mut enter = Command::new("nsenter");
+    enter.args(["--target", &inner, "--pid"]);
+    if !rustix::process::geteuid().is_root() {
+        enter.args(["--user", "--preserve-credentials"]);
+    }
+    // It speaks once it runs in the container, then stays until its input ends.
+    enter.args(["sh", "-c", "echo in; exec cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut intruder = Intruder(enter.spawn().unwrap());
+    let mut line = [0; 3];
+    std::io::Read::read_exact(intruder.0.stdout.as_mut().unwrap(), &mut line).unwrap();
+
+    let asked = runner.ask_proof();
+    let found = runner.wait_proof(asked);
+    assert!(found.len() == 1 && found[0].contains("belongs to no sandbox"), "{found:?}");
+    drop(intruder);
+    let asked = runner.ask_proof();
+    assert_eq!(runner.wait_proof(asked), Vec::<String>::new());
+}
+
+#[test]
+fn nothing_is_left_of_files_that_went_in_and_out() {
+    let mut runner = Runner::new();
+    let large = vec![7; 20 << 20];
+    let code = "import os\nos.rename('large', 'artifacts/large')\nos.symlink('/etc', 'artifacts/link')\nos.mkfifo('artifacts/f')";
+    for _ in 0..3 {
+        let outcome = runner.run_with(&[("large", &large), ("artifacts/in", b"x")], &program(code));
+        assert_eq!((outcome.left().len(), outcome.left_out().len()), (1, 2));
+        let asked = runner.ask_proof();
+        assert_eq!(runner.wait_proof(asked), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,85 @@
+//! Questions of clients about what is their tenant's own, answered from the workers' last words.
+
+use thermae_backplane::bus::{self, Delivery, Message, QueueSpec};
+use thermae_schemas::{Asked, Event, EventBody, Query, SessionInfo, TenantName, names};
+
+use crate::answer::{Address, acknowledge};
+use crate::context::Context;
+use crate::error::Trouble;
+use crate::serve::serve;
+
+const PREFETCH: u16 = 64;
+
+/// Runs until this scheduler leads no more.
+pub(crate) async fn run(ctx: Context) {
+    let handle = |delivery: Delivery| {
+        let ctx = &ctx;
+        async move {
+            match answer(ctx, &delivery).await {
+                Ok(()) => {
+                    acknowledge(&delivery).await;
+                    Ok(())
+                }
+                Err(error) => Err((delivery, error)),
+            }
+        }
+    };
+    serve(&ctx, &QueueSpec::query(), PREFETCH, handle).await;
+}
+
+async fn answer(ctx: &Context, delivery: &Delivery) -> Result<(), Trouble> {
+    let message = &delivery.message;
+    if message.came_as_dead_letter() {
+        tracing::warn!(key = message.key, "a question that its tenant did not send is dropped");
+        ctx.metrics.forged();
+        return Ok(());
+    }
+    let query = serde_json::from_slice::<Query>(&message.body);
+    let (Some(tenant), Ok(query)) = (names::tenant_of(&message.key), query) else {
+        tracing::warn!(key = message.key, "a question that can't be read is dropped");
+        return Ok(());
+    };
+    let Address { reply_key: Some(key), correlation_id } = Address::of(&tenant, message) else {
+        tracing::debug!(%tenant, "a question that names nobody to answer is dropped");
+        return Ok(());
+    };
+    if !thermae_schemas::reads(query.protocol) {
+        tracing::warn!(protocol = query.protocol, "a question of another protocol is dropped");
+        return Ok(());
+    }
+    let body = match query.what {
+        Asked::Sessions => EventBody::Sessions { sessions: sessions(ctx, &tenant).await? },
+    };
+    let reply = Message {
+        exchange: names::REPLIES.to_owned(),
+        key,
+        body: serde_json::to_vec(&Event::new(query.id.clone(), 0, body)).unwrap_or_default().into(),
+        message_id: Some(query.id.to_string()),
+        correlation_id,
+        mandatory: true,
+        ..Message::default()
+    };
+    match ctx.publish(reply).await {
+        // Who asked is gone.
+        Err(Trouble::Bus(bus::Error::Unroutable { .. })) => Ok(()),
+        sent => sent,
+    }
+}
+
+async fn sessions(ctx: &Context, tenant: &TenantName) -> Result<Vec<SessionInfo>, Trouble> {
+    let workers = ctx.registry.workers().await?;
+    let mut sessions: Vec<_> = workers
+        .into_iter()
+        .flat_map(|beat| {
+            let held = beat.sessions.into_iter().filter(|s| s.tenant == *tenant);
+            held.map(move |s| SessionInfo {
+                id: s.session,
+                pool: s.pool,
+                worker: beat.worker.clone(),
+                expires_in_ms: s.expires_in_ms,
+            })
+        })
+        .collect();
+    sessions.sort_by(|a, b| a.id.as_str().cmp(b.id.as_str()));
+    Ok(sessions)
+}

@@ -1,0 +1,71 @@
+//! Proofs that containers are clean, asked for after each job.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Member, Pool};
+use crate::conn::Verdict;
+use crate::options::Reuse;
+
+/// Why a container is removed whose proof found something.
+pub(super) const UNCLEAN: &str = "something of a job is left in it";
+
+/// How long one tenant's jobs may follow each other without a pause in which a proof can be given. Then the next one waits for it.
+const AT_MOST: Duration = Duration::from_secs(5);
+
+/// How long a proof may take while no job runs. The runner itself gives what is left of a job two seconds to vanish.
+const WITHIN: Duration = Duration::from_secs(10);
+
+impl Pool {
+    /// Takes a container back from a job and has it proven clean: before anybody else's job, and as a rule beside the next of the
+    /// same tenant.
+    pub(super) fn prove(self: &Arc<Self>, member: Member) {
+        let (conn, name) = (Arc::clone(&member.conn), member.container.name().to_owned());
+        // One who watches is enough: what a later proof finds is found with it, or by the next look at the idle ones.
+        let unproven_for = conn.unproven_for();
+        let proven = conn.verify();
+        let overdue = unproven_for.is_some_and(|time| time > AT_MOST);
+        let mut waits = Some(member);
+        if let Some(member) = waits.take_if(|m| self.reuse(m) == Reuse::Tenant && !overdue) {
+            self.place(member);
+            if unproven_for.is_some() {
+                return;
+            }
+        }
+        self.state().proving += usize::from(waits.is_some());
+        let (pool, began) = (Arc::clone(self), Instant::now());
+        self.tasks.spawn(async move {
+            let verdict = proven.verdict(WITHIN).await;
+            pool.judged(&name, &verdict, began.elapsed());
+            pool.state().proving -= usize::from(waits.is_some());
+            match (waits, verdict) {
+                (None, _) => pool.wake.notify_one(),
+                (Some(member), Some(Verdict::Clean)) => pool.place(member),
+                (Some(member), _) => pool.quarantine(member, UNCLEAN),
+            }
+        });
+    }
+
+    fn judged(&self, container: &str, verdict: &Option<Verdict>, took: Duration) {
+        let result = match verdict {
+            Some(Verdict::Clean) => {
+                self.metrics.reset.observe(took.as_secs_f64());
+                "clean"
+            }
+            Some(Verdict::Unclean(findings)) => {
+                tracing::error!(pool = %self.name, container, ?findings, "a container is not clean after a job");
+                "unclean"
+            }
+            Some(Verdict::Moot) => return,
+            None => "none",
+        };
+        self.metrics.verified(result);
+    }
+
+    /// Removes a container that is not to be trusted any more, and counts it.
+    pub(super) fn quarantine(self: &Arc<Self>, member: Member, why: &'static str) {
+        tracing::warn!(pool = %self.name, container = member.container.name(), why, "a container is quarantined");
+        self.metrics.quarantined.inc();
+        self.destroy(member, why);
+    }
+}

@@ -1,0 +1,88 @@
+//! A real fleet for measurements: release programs on a private set of servers.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::paths;
+use crate::process::ProcId;
+
+/// Builds all programs, optimised.
+pub(crate) fn build() -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--release", "--workspace", "--bins"])
+        .current_dir(paths::root())
+        .status()
+        .context("start cargo")?;
+    ensure!(status.success(), "the build failed");
+    Ok(())
+}
+
+/// A scheduler and a worker with shipped defaults, and Docker's containers.
+pub(crate) struct Fleet {
+    processes: Vec<(&'static str, Child)>,
+}
+
+impl Fleet {
+    /// Starts both and waits until they are ready; their configuration and logs are in `dir`.
+    pub(crate) fn start(dir: &Path, amqp: &str, redis: &str, docker: &str, image: &str) -> Result<Self> {
+        let mut fleet = Self { processes: Vec::new() };
+        let pool = format!("[docker]\nsocket = {docker:?}\n[pools.default]\nbackend = \"docker\"\nimage = {image:?}\n");
+        for (program, more) in [("thermae-scheduler", ""), ("thermae-worker", pool.as_str())] {
+            let listen = format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
+            let config = dir.join(program).with_extension("toml");
+            fs::write(&config, format!("amqp = {amqp:?}\nredis = {redis:?}\nlisten = {listen:?}\n{more}"))?;
+            let log = File::create(dir.join(program).with_extension("log"))?;
+            let mut command = Command::new(paths::release().join(program));
+            command.arg("--config").arg(&config).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+            fleet.processes.push((program, command.spawn().with_context(|| format!("start {program}"))?));
+            await_ready(program, &listen, fleet.processes.last_mut().map(|(_, child)| child))?;
+        }
+        Ok(fleet)
+    }
+
+    /// Its processes, by name.
+    pub(crate) fn pids(&self) -> impl Iterator<Item = (&'static str, u32)> {
+        self.processes.iter().map(|(name, child)| (*name, child.id()))
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        for (_, child) in self.processes.iter_mut().rev() {
+            if let Some(process) = ProcId::of(child.id() as i32) {
+                process.stop(Duration::from_secs(60));
+            }
+            let _ = child.wait();
+        }
+    }
+}
+
+fn await_ready(program: &str, listen: &str, child: Option<&mut Child>) -> Result<()> {
+    let (begun, child) = (Instant::now(), child.context("no process")?);
+    while !ready(listen).unwrap_or(false) {
+        if let Some(status) = child.try_wait()? {
+            bail!("{program} ended with {status}; its log is beside its configuration");
+        }
+        ensure!(
+            begun.elapsed() < Duration::from_secs(90),
+            "{program} was not ready in time; its log is beside its configuration"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+fn ready(listen: &str) -> Result<bool> {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(listen)?;
+    stream.write_all(b"GET /readyz HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer.split(' ').nth(1) == Some("200"))
+}

@@ -1,0 +1,76 @@
+//! `cargo xtask soak`: honest and hostile jobs mixed, on a fleet of its own; afterwards nothing may be left.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::fleet::{self, Fleet};
+use crate::images::{self, engine::Engine};
+use crate::services::{Service, set::Set};
+use crate::test::watchdog::Watchdog;
+use crate::{paths, supervise};
+
+/// How much, and on what.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Options {
+    /// Jobs in all.
+    #[arg(long, default_value_t = 10_000)]
+    jobs: u64,
+    /// The embedded fleet with native sandboxes, in place of a real one on RabbitMQ, Redis and Docker.
+    #[arg(long)]
+    embedded: bool,
+}
+
+/// Runs it. What is left of it afterwards is an error.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    supervise::begin()?;
+    fleet::build()?;
+    let dir = paths::root().join("target/soak");
+    fs::create_dir_all(&dir)?;
+    let before = Watchdog::before();
+    let soaked = if options.embedded { load(options, &[]) } else { on_docker(options, &dir) };
+    let left = before.after()?;
+    soaked?;
+    ensure!(left.is_empty(), "left behind: {}", left.join("; "));
+    println!("no process, no container, no mount, no control group left");
+    Ok(())
+}
+
+fn on_docker(options: &Options, dir: &Path) -> Result<()> {
+    let mut set = Set::open("soak")?;
+    // What an earlier run left, if it was killed before it could stop its servers.
+    set.stop()?;
+    let soaked = set.start(&Service::ALL).and_then(|()| on_set(options, &set, dir));
+    set.stop()?;
+    soaked
+}
+
+fn on_set(options: &Options, set: &Set, dir: &Path) -> Result<()> {
+    let facts: std::collections::BTreeMap<_, _> = set.environment()?.into_iter().collect();
+    let fact = |name: &str| facts.get(name).map(String::as_str).with_context(|| format!("the services gave no {name}"));
+    let engine = Engine { socket: set.docker_socket()? };
+    images::python::ensure(&engine, &images::python::build_runner()?)?;
+    let amqp = fact("THERMAE_TEST_AMQP")?;
+    let fleet = Fleet::start(dir, amqp, fact("THERMAE_TEST_REDIS")?, fact("THERMAE_TEST_DOCKER")?, images::PYTHON)?;
+    let mut more = vec!["--amqp".to_owned(), fact("THERMAE_TEST_AMQP_TENANT")?.to_owned()];
+    more.extend(fleet.pids().flat_map(|(name, pid)| ["--watch".to_owned(), format!("{name}={pid}")]));
+    let soaked = load(options, &more);
+    drop(fleet);
+    soaked?;
+    let containers = engine.run(&["ps", "--all", "--format", "{{.Names}}"])?;
+    ensure!(containers.is_empty(), "containers left behind: {}", containers.replace('\n', ", "));
+    Ok(())
+}
+
+fn load(options: &Options, more: &[String]) -> Result<()> {
+    let status = Command::new(paths::release().join("thermae-loadtests"))
+        .args(["soak", "--jobs", &options.jobs.to_string()])
+        .args(more)
+        .stdin(Stdio::null())
+        .status()
+        .context("start thermae-loadtests")?;
+    ensure!(status.success(), "the soak failed: {status}");
+    Ok(())
+}
