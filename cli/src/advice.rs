@@ -11,6 +11,15 @@ pub(crate) fn advice(code: ErrorCode) -> &'static str {
         SchemaViolation => "Change the field that the message names; schemas/json/job.json says what it may hold.",
         UnsupportedProtocol => "Use a client of the fleet's release, or of the one before it.",
         JobTooLarge => "Send less in the message: shorten the code or its standard input.",
+        BadPath => "Give each file a path of its own, relative to /workspace and without \"..\".",
+        FilesTooLarge => {
+            "Bring less, or raise the pool's disk; large inputs that many jobs share can be a dataset of the pool."
+        }
+        UnknownRef => {
+            "Use the id of an artifact of the same tenant that the store still has, or a key of the tenant's own objects."
+        }
+        StoreUnavailable => "Submit again; look into the worker's log about its store.",
+        FileNotPlaced => "Give the file another path, or (in a session) have the code take away what is in its way.",
         UnknownPool => "Check the pool's name, or add the pool to a worker's configuration.",
         UnsupportedLanguage => "Write it in Python, or choose a pool that runs the language.",
         LimitTooHigh => "Ask for less, or raise the pool's ceiling (limits.ceiling in the worker's configuration).",

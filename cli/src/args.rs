@@ -138,6 +138,7 @@ Examples:
   thermae run hello.py
   thermae run - < hello.py
   thermae run hello.py --wall 5s --memory 64MiB --env MODE=test --stdin data.csv
+  thermae run plot.py --file sales.csv --file fonts/a.ttf:fonts/a.ttf --artifacts out
   thermae run report.py --tool 'get_sales=python3 sales.py'
   thermae run step1.py --session s1 --amqp $URL && thermae run step2.py --session s1 --amqp $URL
   thermae run hello.py --json | jq .usage
@@ -174,6 +175,9 @@ pub(crate) struct RunArgs {
     /// Print the value of the last expression, too
     #[arg(long, help_heading = "Output")]
     pub(crate) value: bool,
+    /// Folder for the files that the code leaves in /workspace/artifacts; made if need be, files of the same name replaced
+    #[arg(long, help_heading = "Output", value_name = "DIR")]
+    pub(crate) artifacts: Option<PathBuf>,
 }
 
 /// Whether output is shown while it comes.
@@ -197,6 +201,9 @@ pub(crate) struct JobArgs {
     /// File for the code's standard input; - for ours
     #[arg(long, value_name = "FILE")]
     pub(crate) stdin: Option<PathBuf>,
+    /// File that the code finds in /workspace: under its own name, or as DEST, relative to /workspace. May be repeated
+    #[arg(long = "file", value_name = "SRC[:DEST]")]
+    pub(crate) files: Vec<String>,
     /// Environment variable for the code; NAME alone passes ours on. May be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
@@ -254,6 +261,7 @@ Examples:
   thermae batch jobs.jsonl --out results.jsonl
   thermae batch jobs.jsonl --out results.jsonl --concurrency 64 --amqp amqp://acme:secret@fleet:5672
   thermae batch jobs.jsonl --out results.jsonl --retry lost,rejected
+  thermae batch plots.jsonl --out results.jsonl --artifacts plots
 
 A line of JOBS is a job: {\"id\": \"a\", \"code\": \"print(1)\"}, and any other field of schemas/json/job.json. A line of RESULTS
 has the job's id, its status, stdout, stderr, usage and error. Interrupted or killed, run it again: only what RESULTS lacks
@@ -281,6 +289,9 @@ pub(crate) struct BatchArgs {
     /// Run these again, though RESULTS has them: statuses, comma-separated
     #[arg(long, value_name = "STATUS", value_delimiter = ',')]
     pub(crate) retry: Vec<String>,
+    /// Folder for the files that jobs leave in /workspace/artifacts: each job's in a folder of its id's name
+    #[arg(long, value_name = "DIR")]
+    pub(crate) artifacts: Option<PathBuf>,
     /// Which fleet.
     #[command(flatten)]
     pub(crate) fleet: FleetArgs,

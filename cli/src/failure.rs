@@ -62,6 +62,10 @@ pub(crate) fn blames_the_job(code: ErrorCode) -> bool {
             | SchemaViolation
             | UnsupportedProtocol
             | JobTooLarge
+            | BadPath
+            | FilesTooLarge
+            | UnknownRef
+            | FileNotPlaced
             | UnknownPool
             | UnsupportedLanguage
             | LimitTooHigh
@@ -72,7 +76,12 @@ pub(crate) fn blames_the_job(code: ErrorCode) -> bool {
 /// Codes of the command line's own failures: exit status, and what each means. Those of jobs are in [`ErrorCode::ALL`].
 pub(crate) const CODES: &[(&str, Exit, &str)] = &[
     ("usage", Exit::Usage, "An option has a value that it can't have."),
-    ("file_not_read", Exit::Usage, "The program, or the file for its standard input, can't be read or is not UTF-8."),
+    (
+        "file_not_read",
+        Exit::Usage,
+        "The program, or the file for its standard input, can't be read or is not UTF-8; or a file of --file can't be read.",
+    ),
+    ("artifacts_not_written", Exit::Usage, "The folder of --artifacts can't be written. The job has run."),
     ("unsupported_language", Exit::Usage, "No pool runs the language."),
     ("bad_tool", Exit::Usage, "A tool's name or command can't be used."),
     ("bad_tools_file", Exit::Usage, "thermae.toml can't be read, or has a key or value that does not belong there."),
@@ -88,6 +97,11 @@ pub(crate) const CODES: &[(&str, Exit, &str)] = &[
     ("no_scheduler", Exit::Fleet, "No scheduler has ever run on this RabbitMQ."),
     ("fleet_failed", Exit::Fleet, "The connection to the fleet ended before the outcome came."),
     ("embedded_fleet", Exit::Fleet, "The embedded fleet can't start on this machine."),
+    (
+        "artifact_not_fetched",
+        Exit::Fleet,
+        "What a job has left could not be fetched, or is not what the outcome says. The job has run.",
+    ),
     ("internal", Exit::Fleet, "A fault of the program itself."),
     ("interrupted", Exit::Interrupted, "Ctrl-C, or SIGTERM."),
 ];

@@ -10,6 +10,7 @@
 
 mod advice;
 mod args;
+mod artifacts;
 mod batch;
 mod doctor;
 mod failure;

@@ -6,14 +6,18 @@
 //!
 //! Both ends are of one release, so nothing here is versioned beyond [`WIRE`]; the runner refuses another number.
 
+mod files;
+
 use std::collections::BTreeMap;
 use std::io;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+pub use files::{Artifact, ArtifactEnd, ArtifactLimits, Input, Omission, Omissions, Why};
+
 /// Number of this wire; carried by [`Setup`] and refused when different.
-pub const WIRE: u32 = 1;
+pub const WIRE: u32 = 2;
 
 /// Largest frame either side accepts, in bytes, header excluded.
 pub const MAX_FRAME: usize = 32 << 20;
@@ -31,8 +35,10 @@ pub struct Setup {
     pub preload_eager: bool,
     /// Sandboxes made ahead of the job, for the bare and the loaded zygote each.
     pub spares: u32,
-    /// Size of each sandbox's writable file systems together, in bytes (`/tmp`, `/workspace`, `/dev/shm`).
+    /// Size of each sandbox's writable file systems together, in bytes (`/tmp`, `/workspace`, `/session`, `/dev/shm`).
     pub disk_bytes: u64,
+    /// How much is collected of what a run leaves.
+    pub artifacts: ArtifactLimits,
     /// Ceilings: a run may ask for less, never for more.
     pub ceiling: Limits,
     /// `false` where nested namespaces are forbidden: one process per job without the inner wall (reuse policy `job`).
@@ -142,6 +148,13 @@ pub enum End {
     Killed,
     /// Named session does not exist in this container and might not be made.
     NoSession,
+    /// A file that it was to find could not be placed; nothing of the code ran.
+    BadFile {
+        /// Which, below `/workspace`.
+        path: String,
+        /// Why.
+        reason: String,
+    },
     /// The runner could not start it; nothing of the code ran.
     NotStarted {
         /// Why.
@@ -196,6 +209,9 @@ pub struct Exit {
     /// Whether the session that it ran in lives on.
     #[serde(default)]
     pub session_lives: bool,
+    /// What was not sent of the files that it left.
+    #[serde(default)]
+    pub left_out: Omissions,
 }
 
 /// Once, when the container is ready for its first run.
@@ -264,6 +280,10 @@ pub enum Kind {
     Shutdown = 8,
     /// W: prove that nothing of the runs so far is left; no payload. [`Kind::Verified`] follows once no run goes on.
     Verify = 9,
+    /// W: [`Input`]; [`Kind::InputData`] follows, and at last the [`Run`] of the same number.
+    Input = 10,
+    /// W: raw bytes of the last [`Input`].
+    InputData = 11,
     /// R: [`Ready`].
     Ready = 64,
     /// R: the code is about to run; no payload.
@@ -286,6 +306,12 @@ pub enum Kind {
     Fatal = 73,
     /// R: [`Proof`], with the number of the last [`Kind::Verify`] that it answers; earlier ones are answered too.
     Verified = 74,
+    /// R: [`Artifact`], after the code's end and before [`Exit`].
+    Artifact = 75,
+    /// R: raw bytes of the last [`Artifact`].
+    ArtifactData = 76,
+    /// R: [`ArtifactEnd`].
+    ArtifactEnd = 77,
 }
 
 impl Kind {
@@ -302,6 +328,8 @@ impl Kind {
             Ping,
             Shutdown,
             Verify,
+            Input,
+            InputData,
             Ready,
             Started,
             Stdout,
@@ -313,6 +341,9 @@ impl Kind {
             Pong,
             Fatal,
             Verified,
+            Artifact,
+            ArtifactData,
+            ArtifactEnd,
         ]
         .into_iter()
         .find(|k| *k as u8 == n)

@@ -13,6 +13,7 @@ mod channel;
 mod cpu;
 mod engine;
 mod error;
+mod files;
 pub mod floor;
 pub mod frames;
 #[cfg(test)]

@@ -39,27 +39,33 @@ impl Packets {
     /// Receives one message; `UnexpectedEof` when the other end is closed.
     pub(crate) fn receive(&self) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
         let mut bytes = vec![0; MAX_BYTES];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let got = loop {
-            let mut into = [IoSliceMut::new(&mut bytes)];
-            match rustix::net::recvmsg(self.as_fd(), &mut into, &mut control, RecvFlags::CMSG_CLOEXEC) {
-                Err(rustix::io::Errno::INTR) => {}
-                other => break other?.bytes,
-            }
-        };
-        let mut fds = Vec::new();
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(rights) = message {
-                fds.extend(rights);
-            }
-        }
+        let (got, fds) = receive_with_fds(self.as_fd(), &mut bytes)?;
         if got == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         bytes.truncate(got);
         Ok((bytes, fds))
     }
+}
+
+/// One `recvmsg`: how many bytes came, and the descriptors with them.
+pub(crate) fn receive_with_fds(from: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let got = loop {
+        let mut into = [IoSliceMut::new(bytes)];
+        match rustix::net::recvmsg(from, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            other => break other?.bytes,
+        }
+    };
+    let mut fds = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+    Ok((got, fds))
 }
 
 /// One `sendmsg` with descriptors on its first byte; how many bytes went.

@@ -106,3 +106,16 @@ fn a_process_that_belongs_to_no_sandbox_is_found() {
     let asked = runner.ask_proof();
     assert_eq!(runner.wait_proof(asked), Vec::<String>::new());
 }
+
+#[test]
+fn nothing_is_left_of_files_that_went_in_and_out() {
+    let mut runner = Runner::new();
+    let large = vec![7; 20 << 20];
+    let code = "import os\nos.rename('large', 'artifacts/large')\nos.symlink('/etc', 'artifacts/link')\nos.mkfifo('artifacts/f')";
+    for _ in 0..3 {
+        let outcome = runner.run_with(&[("large", &large), ("artifacts/in", b"x")], &program(code));
+        assert_eq!((outcome.left().len(), outcome.left_out().len()), (1, 2));
+        let asked = runner.ask_proof();
+        assert_eq!(runner.wait_proof(asked), Vec::<String>::new());
+    }
+}

@@ -4,7 +4,7 @@ mod schema;
 
 use serde::Deserialize;
 use thermae_backplane::bus::Message;
-use thermae_schemas::{ErrorCode, ErrorInfo, Job, JobId, names};
+use thermae_schemas::{ErrorCode, ErrorInfo, InputFile, Job, JobId, names};
 
 use crate::fleet::Fleet;
 use crate::lane::Lane;
@@ -71,9 +71,10 @@ pub(crate) fn is_reserved(tenant: &str) -> bool {
 fn read(body: &[u8]) -> Result<Job, ErrorInfo> {
     match serde_json::from_slice::<Job>(body) {
         Ok(job) if !thermae_schemas::reads(job.protocol) => Err(schema::unsupported(u64::from(job.protocol))),
-        Ok(job) if values_hold(&job) => match clash(&job) {
-            Some(why) => Err(ErrorInfo::new(ErrorCode::SchemaViolation, why)),
-            None => Ok(job),
+        Ok(job) if values_hold(&job) => match (clash(&job), bad_path(&job)) {
+            (Some(why), _) => Err(ErrorInfo::new(ErrorCode::SchemaViolation, why)),
+            (None, Some(why)) => Err(ErrorInfo::new(ErrorCode::BadPath, why)),
+            (None, None) => Ok(job),
         },
         Ok(_) => Err(schema::explain(body, None)),
         Err(error) => Err(schema::explain(body, Some(error))),
@@ -88,6 +89,7 @@ fn values_hold(job: &Job) -> bool {
         && job.start_within_ms.is_none_or(|ms| (1..=86_400_000).contains(&ms))
         && job.idempotency_key.as_ref().is_none_or(|key| (1..=128).contains(&key.chars().count()))
         && job.tools.iter().all(|tool| (1..=128).contains(&tool.name.chars().count()))
+        && job.files.iter().all(InputFile::has_one_content)
         && [limits.wall_ms, limits.cpu_ms, limits.memory_bytes, limits.output_bytes, limits.tool_ms]
             .into_iter()
             .all(at_least_one)
@@ -104,6 +106,21 @@ fn clash(job: &Job) -> Option<String> {
         }
     }
     None
+}
+
+/// A file whose path can't be used, or is another one's.
+fn bad_path(job: &Job) -> Option<String> {
+    let mut seen = std::collections::HashSet::new();
+    job.files.iter().enumerate().find_map(|(at, file)| match file.check_path() {
+        Err(why) => Some(format!("/files/{at}/path: {:?} {why}", short(&file.path))),
+        Ok(()) if !seen.insert(&*file.path) => Some(format!("/files/{at}/path: {:?} stands twice", short(&file.path))),
+        Ok(()) => None,
+    })
+}
+
+/// The beginning of a text that may be long.
+fn short(text: &str) -> String {
+    text.chars().take(100).collect()
 }
 
 /// The job's id where the rest of it is of no use: as its body says, else as the message's property says.

@@ -50,6 +50,16 @@ codes! {
     UnsupportedProtocol = "unsupported_protocol", false;
     /// The job is larger than the fleet accepts.
     JobTooLarge = "job_too_large", false;
+    /// A file's path is absolute, leads out of `/workspace`, or stands twice.
+    BadPath = "bad_path", false;
+    /// The job's files are together larger than a sandbox's storage.
+    FilesTooLarge = "files_too_large", false;
+    /// A file's `ref` names nothing in the tenant's part of the fleet's store.
+    UnknownRef = "unknown_ref", false;
+    /// The fleet's store could not be read.
+    StoreUnavailable = "store_unavailable", true;
+    /// A file could not be written where the job wants it: something else is in its way, or the storage is full.
+    FileNotPlaced = "file_not_placed", false;
     /// No pool of that name is configured.
     UnknownPool = "unknown_pool", false;
     /// The pool does not run that language.

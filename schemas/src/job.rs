@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{JobId, PoolName, SessionName, Stream};
+use crate::{ArtifactRequest, InputFile, JobId, PoolName, SessionName, Stream};
 
 /// One request to run one program. Unknown fields are refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -51,6 +51,12 @@ pub struct Job {
     /// Fed to standard input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
+    /// Files that the code finds below `/workspace`. In a session they are written over what is there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<InputFile>,
+    /// What is wanted of the files that the code leaves in `/workspace/artifacts`.
+    #[serde(default, skip_serializing_if = "ArtifactRequest::is_default")]
+    pub artifacts: ArtifactRequest,
     /// Environment variables for the code.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
@@ -88,6 +94,8 @@ impl Job {
             max_attempts: 1,
             start_within_ms: None,
             stdin: None,
+            files: Vec::new(),
+            artifacts: ArtifactRequest::default(),
             env: BTreeMap::new(),
             idempotency_key: None,
             labels: BTreeMap::new(),

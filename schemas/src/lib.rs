@@ -10,6 +10,7 @@ mod batch;
 mod control;
 mod error;
 mod event;
+mod file;
 pub mod generate;
 #[cfg(test)]
 mod hostile;
@@ -25,6 +26,7 @@ pub use batch::{Batch, BatchLine};
 pub use control::Cancel;
 pub use error::{ErrorCode, ErrorInfo};
 pub use event::{Event, EventBody, Stream};
+pub use file::{Artifact, ArtifactRequest, InputFile, LeftOut, LeftOutWhy, check_path};
 pub use id::{ClientId, JobId, NameError, PoolName, SessionName, TenantName, WorkerId};
 pub use job::{Class, IfGone, Job, Language, LimitRequest, SessionRequest, ToolSpec};
 pub use outcome::{LimitsUsed, MimeBundle, Outcome, SessionState, Status, Usage};

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ErrorCode, ErrorInfo, SessionName, WorkerId};
+use crate::{Artifact, ErrorCode, ErrorInfo, LeftOut, SessionName, WorkerId};
 
 /// A value in several forms, by MIME type; binary forms are base64.
 pub type MimeBundle = BTreeMap<String, Value>;
@@ -90,6 +90,19 @@ pub struct Outcome {
     /// What the code displayed, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub displays: Vec<MimeBundle>,
+    /// Files that the code left in `/workspace/artifacts` (in a session, in `/session/artifacts` too): those that are new or changed,
+    /// in the order of their paths.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<Artifact>,
+    /// Their ids by their paths.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub artifact_map: BTreeMap<String, String>,
+    /// What was left out of them: the first ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts_left_out: Vec<LeftOut>,
+    /// How many more were left out.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub artifacts_left_out_more: u64,
     /// What went wrong, for every status but `succeeded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorInfo>,
@@ -110,6 +123,11 @@ pub struct Outcome {
     pub duplicate_of: Option<String>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
 impl Outcome {
     /// An outcome with this status and nothing else.
     pub fn new(status: Status) -> Self {
@@ -123,6 +141,10 @@ impl Outcome {
             signal: None,
             value: None,
             displays: Vec::new(),
+            artifacts: Vec::new(),
+            artifact_map: BTreeMap::new(),
+            artifacts_left_out: Vec::new(),
+            artifacts_left_out_more: 0,
             error: None,
             usage: Usage::default(),
             limits: None,

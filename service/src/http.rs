@@ -53,7 +53,56 @@ struct Shared {
     metrics: prometheus::Registry,
 }
 
-/// Listens until the token is cancelled.
+/// A port that is taken, and not served yet.
+#[derive(Debug)]
+pub struct Listening {
+    listener: TcpListener,
+    addr: SocketAddr,
+}
+
+/// Takes a port.
+///
+/// # Errors
+/// [`Error::Bind`].
+pub async fn listen(addr: SocketAddr) -> Result<Listening, Error> {
+    let listener = TcpListener::bind(addr).await.map_err(|source| Error::Bind { addr, source })?;
+    let addr = listener.local_addr().map_err(|source| Error::Bind { addr, source })?;
+    Ok(Listening { listener, addr })
+}
+
+impl Listening {
+    /// As for [`Server::addr`].
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Serves, with routes of the process's own beside, until the token is cancelled.
+    pub fn serve(
+        self,
+        health: Health,
+        metrics: prometheus::Registry,
+        routes: Router,
+        shutdown: CancellationToken,
+    ) -> Server {
+        let Self { listener, addr } = self;
+        let app = Router::new()
+            .route("/healthz", get(|| async { "ok\n" }))
+            .route("/readyz", get(readyz))
+            .route("/metrics", get(render))
+            .with_state(Arc::new(Shared { health, metrics }))
+            .merge(routes);
+        let task = tokio::spawn(async move {
+            let served = axum::serve(listener, app).with_graceful_shutdown(shutdown.cancelled_owned()).await;
+            if let Err(error) = served {
+                tracing::error!(%error, "the health and metrics server ended");
+            }
+        });
+        tracing::info!(%addr, "health and metrics are served");
+        Server { addr, task: AbortOnDropHandle::new(task) }
+    }
+}
+
+/// Takes a port and serves health and metrics there until the token is cancelled.
 ///
 /// # Errors
 /// [`Error::Bind`].
@@ -63,21 +112,7 @@ pub async fn serve(
     metrics: prometheus::Registry,
     shutdown: CancellationToken,
 ) -> Result<Server, Error> {
-    let listener = TcpListener::bind(addr).await.map_err(|source| Error::Bind { addr, source })?;
-    let bound = listener.local_addr().map_err(|source| Error::Bind { addr, source })?;
-    let app = Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(render))
-        .with_state(Arc::new(Shared { health, metrics }));
-    let task = tokio::spawn(async move {
-        let served = axum::serve(listener, app).with_graceful_shutdown(shutdown.cancelled_owned()).await;
-        if let Err(error) = served {
-            tracing::error!(%error, "the health and metrics server ended");
-        }
-    });
-    tracing::info!(addr = %bound, "health and metrics are served");
-    Ok(Server { addr: bound, task: AbortOnDropHandle::new(task) })
+    Ok(listen(addr).await?.serve(health, metrics, Router::new(), shutdown))
 }
 
 async fn readyz(State(shared): State<Arc<Shared>>) -> impl IntoResponse {

@@ -10,7 +10,7 @@ use thermae_schemas::PoolName;
 use thermae_service::telemetry;
 use thermae_service::units::Millis;
 
-use crate::{DockerOptions, NativeOptions, Options, PoolOptions};
+use crate::{ArtifactOptions, DockerOptions, NativeOptions, Options, PoolOptions};
 
 /// Configuration of the program `thermae-worker`. All but the first five keys are the worker's [`Options`], spelled out: a structure
 /// that is flattened into another can't refuse unknown keys, nor say where they stand.
@@ -23,7 +23,7 @@ pub struct Config {
     pub redis: String,
     /// What every key in Redis begins with; the same for all of a fleet, another one for another fleet.
     pub redis_prefix: String,
-    /// Where `/healthz`, `/readyz` and `/metrics` are served.
+    /// Where `/healthz`, `/readyz` and `/metrics` are served, and artifacts by signed URLs.
     pub listen: SocketAddr,
     /// Logs and traces.
     pub telemetry: telemetry::Options,
@@ -37,6 +37,8 @@ pub struct Config {
     pub docker: DockerOptions,
     /// The native backend.
     pub native: NativeOptions,
+    /// Where artifacts are stored.
+    pub artifacts: ArtifactOptions,
     /// Directory below which the worker makes one, readable by nobody else, for its containers' sockets; the system's
     /// directory for temporary files where it is missing. Socket paths are short: keep it so, too.
     pub socket_dir: Option<PathBuf>,
@@ -52,8 +54,19 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        let Options { name, fleet, pools, docker, native, socket_dir, heartbeat_every, lease, drain_grace, record_ttl } =
-            Options::default();
+        let Options {
+            name,
+            fleet,
+            pools,
+            docker,
+            native,
+            artifacts,
+            socket_dir,
+            heartbeat_every,
+            lease,
+            drain_grace,
+            record_ttl,
+        } = Options::default();
         Self {
             amqp: "amqp://guest:guest@127.0.0.1:5672/%2f".into(),
             redis: "redis://127.0.0.1:6379/".into(),
@@ -65,6 +78,7 @@ impl Default for Config {
             pools,
             docker,
             native,
+            artifacts,
             socket_dir,
             heartbeat_every,
             lease,
@@ -83,6 +97,7 @@ impl Config {
             pools: self.pools.clone(),
             docker: self.docker.clone(),
             native: self.native.clone(),
+            artifacts: self.artifacts.clone(),
             socket_dir: self.socket_dir.clone(),
             heartbeat_every: self.heartbeat_every,
             lease: self.lease,

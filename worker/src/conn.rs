@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use crate::artifacts::InputFile;
 use bytes::{Buf, BytesMut};
 use thermae_runner::frames::{self, Exit, Frame, Kind, Ready, Run, Setup, ToolResult};
 use tokio::net::UnixStream;
@@ -26,6 +27,9 @@ use write::Writer;
 
 /// Frames of one run that may wait for it; beyond, the socket is not read.
 const RUN_BACKLOG: usize = 256;
+
+/// Bytes of a file in one frame.
+const CHUNK: usize = 256 << 10;
 
 /// What can go wrong with a container's connection.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -139,11 +143,11 @@ impl Conn {
         tokio::time::timeout(within, wait).await.unwrap_or(Err(Error::NotReady(within)))
     }
 
-    /// Starts a run.
+    /// Starts a run that finds these files. They go no faster than the runner takes them.
     ///
     /// # Errors
     /// The connection is closed: nothing of the code ran.
-    pub(crate) fn run(&self, run: &Run) -> Result<Running, Error> {
+    pub(crate) async fn run(&self, run: &Run, files: &[InputFile]) -> Result<Running, Error> {
         let number = self.0.next_run.fetch_add(1, Ordering::Relaxed);
         let (tx, frames) = mpsc::channel(RUN_BACKLOG);
         self.0.runs().insert(number, tx);
@@ -151,6 +155,16 @@ impl Conn {
         let frame = Frame::json(Kind::Run, number, run).map_err(|e| Error::Closed(e.to_string()))?;
         if frame.body.len() + 16 > thermae_runner::frames::MAX_FRAME {
             return Err(Error::TooLarge(frame.body.len()));
+        }
+        for file in files {
+            let input = Frame::json(Kind::Input, number, &file.input).map_err(|e| Error::Closed(e.to_string()))?;
+            self.0.send(&input)?;
+            for chunk in file.bytes.chunks(CHUNK) {
+                if self.0.closed.run_until_cancelled(self.0.writer.room()).await.is_none() {
+                    return Err(self.0.error());
+                }
+                self.0.send(&Frame::raw(Kind::InputData, number, chunk))?;
+            }
         }
         self.0.send(&frame)?;
         Ok(running)

@@ -9,6 +9,7 @@ use thermae_backplane::registry::{self, SharedRegistry};
 use thermae_schemas::{PoolName, WorkerId};
 use tokio_util::sync::CancellationToken;
 
+use crate::artifacts::Artifacts;
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::pool::Pool;
@@ -28,6 +29,8 @@ pub(crate) struct Context {
     pub bus: SharedBus,
     /// The registry.
     pub registry: SharedRegistry,
+    /// Where files of jobs are stored.
+    pub artifacts: Artifacts,
     /// Its metrics.
     pub metrics: Metrics,
     /// Jobs under way.

@@ -40,6 +40,7 @@ fn setup() -> Setup {
         spares: 1,
         disk_bytes: 1,
         ceiling,
+        artifacts: thermae_runner::frames::ArtifactLimits::default(),
         nested: true,
     }
 }

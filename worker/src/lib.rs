@@ -4,7 +4,7 @@
 //! consume ─▶ attempt ─▶ pool ─▶ conn ══ runner in its container
 //!    │          │         └ backend: docker | native
 //!    │          └ registry: start, finish        heartbeat ─ running ─ leases
-//!    └▶ sessions ─▶ attempt
+//!    └▶ sessions ─▶ attempt ─▶ artifacts: the store of files
 //! ```
 //!
 //! It knows no fairness between tenants (the scheduler's) and no sandbox (the runner's). It holds no job that it has not
@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod artifacts;
 mod attempt;
 pub mod backend;
 mod config;
@@ -33,8 +34,9 @@ mod sessions;
 mod tools;
 mod work;
 
+pub use artifacts::{ArtifactLimits, ArtifactOptions, Artifacts, Error as ArtifactsError, routes as artifact_routes};
 pub use config::Config;
 pub use options::{
     BackendKind, DockerOptions, Invalid, LimitOptions, Limits, NativeOptions, Options, PoolOptions, Reuse,
 };
-pub use service::{Error, Service};
+pub use service::{Error, Parts, Service};

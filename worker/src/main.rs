@@ -15,7 +15,7 @@ use thermae_backplane::bus::{Bus, Rabbit, RabbitOptions};
 use thermae_backplane::registry::{Redis, RedisOptions};
 use thermae_service::health::Health;
 use thermae_service::{config, http, signals, telemetry};
-use thermae_worker::{Config, Service};
+use thermae_worker::{Artifacts, Config, Parts, Service};
 
 use flags::Flags;
 
@@ -58,8 +58,10 @@ async fn run(config: Config) -> anyhow::Result<()> {
     registry_ready.not_ready("waiting for Redis");
     // The endpoint outlives the drain: whoever asks then hears that the worker drains.
     let serving = tokio_util::sync::CancellationToken::new();
-    let server = http::serve(config.listen, health.clone(), metrics.clone(), serving.clone()).await?;
-    tracing::info!(addr = %server.addr(), "health and metrics");
+    let listening = http::listen(config.listen).await?;
+    let artifacts = Artifacts::open(&config.artifacts, Some(listening.addr())).map_err(thermae_worker::Error::from)?;
+    let routes = thermae_worker::artifact_routes(artifacts.clone());
+    let server = listening.serve(health.clone(), metrics.clone(), routes, serving.clone());
 
     let connect = async {
         let bus = async {
@@ -80,7 +82,9 @@ async fn run(config: Config) -> anyhow::Result<()> {
         Some(Err(e)) => Err(e),
         Some(Ok((bus, registry))) => {
             let bus: Arc<dyn Bus> = Arc::new(bus);
-            match Service::new(config.worker(), Arc::clone(&bus), Arc::new(registry), &metrics, health) {
+            let parts = Parts { artifacts: Some(artifacts), ..Parts::default() };
+            let registry = Arc::new(registry);
+            match Service::with_parts(config.worker(), Arc::clone(&bus), registry, &metrics, health, parts) {
                 Ok(service) => {
                     let ended = service.run(drain).await;
                     bus.close().await;

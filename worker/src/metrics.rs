@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
-use thermae_schemas::{ErrorCode, PoolName, Status};
+use thermae_schemas::{ErrorCode, LeftOutWhy, PoolName, Status};
 
 use crate::pool::Warmth;
 
@@ -46,6 +46,9 @@ const RETURNS: [&str; 10] = [
     "waited_long",
     "session_gone",
 ];
+
+/// What becomes of files in artifacts directories.
+const FATES: [&str; 3] = ["stored", "left_out", "not_stored"];
 
 /// A part of a job's way through the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +130,10 @@ pub(crate) struct Metrics {
     pub leases_lost: IntCounterVec,
     /// Deliveries handed back or on, by why.
     pub returned: IntCounterVec,
+    /// Files of artifacts directories, by what became of them.
+    pub artifacts: IntCounterVec,
+    /// Bytes of those that were stored.
+    pub artifact_bytes: IntCounter,
     /// Heartbeats that failed.
     pub heartbeat_failures: IntCounter,
     /// Answers to tool calls that were dropped.
@@ -204,6 +211,17 @@ impl Metrics {
                 "Deliveries that were not run here: requeued or handed to resolve",
                 &["why"],
             )?,
+            artifacts: counters(
+                "artifacts_total",
+                "Files in artifacts directories: stored, left out by a rule, or not stored by the store's failure",
+                &["result"],
+            )?,
+            artifact_bytes: {
+                let made =
+                    IntCounter::new("thermae_worker_artifact_bytes_total", "Bytes of artifacts that were stored")?;
+                registry.register(Box::new(made.clone()))?;
+                made
+            },
             heartbeat_failures: {
                 let made =
                     IntCounter::new("thermae_worker_heartbeat_failures_total", "Heartbeats that did not arrive")?;
@@ -233,6 +251,7 @@ impl Metrics {
         begin(&self.sessions_ended, &ENDS);
         begin(&self.leases_lost, &LOSSES);
         begin(&self.returned, &RETURNS);
+        begin(&self.artifacts, &FATES);
     }
 
     /// A job ended here.
@@ -243,6 +262,18 @@ impl Metrics {
     /// Something took so long.
     pub(crate) fn phase(&self, pool: &PoolName, phase: Phase, seconds: f64) {
         self.phases.with_label_values(&[pool.as_str(), phase.as_str()]).observe(seconds);
+    }
+
+    /// A run's files were gathered.
+    pub(crate) fn gathered(&self, files: &crate::artifacts::Gathered) {
+        let not_stored = files.left_out.iter().filter(|f| f.why == LeftOutWhy::NotStored).count() as u64;
+        let left_out = files.left_out.len() as u64 + files.left_out_more - not_stored;
+        for (fate, count) in FATES.into_iter().zip([files.artifacts.len() as u64, left_out, not_stored]) {
+            if count > 0 {
+                self.artifacts.with_label_values(&[fate]).inc_by(count);
+            }
+        }
+        self.artifact_bytes.inc_by(files.artifacts.iter().map(|a| a.size).sum());
     }
 
     /// A job took a container.

@@ -14,6 +14,8 @@ use thermae_service::units::{ByteSize, Millis};
 pub(crate) use limits::Granted;
 pub use limits::{LimitOptions, Limits};
 
+use crate::artifacts::{ArtifactLimits, ArtifactOptions};
+
 /// A worker's options.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -28,6 +30,8 @@ pub struct Options {
     pub docker: DockerOptions,
     /// The native backend.
     pub native: NativeOptions,
+    /// Where artifacts are stored.
+    pub artifacts: ArtifactOptions,
     /// Directory below which the worker makes one, readable by nobody else, for its containers' sockets; the system's
     /// directory for temporary files where it is missing. Socket paths are short: keep it so, too.
     pub socket_dir: Option<PathBuf>,
@@ -49,6 +53,7 @@ impl Default for Options {
             pools: PoolName::new("default").map(|name| (name, PoolOptions::default())).into_iter().collect(),
             docker: DockerOptions::default(),
             native: NativeOptions::default(),
+            artifacts: ArtifactOptions::default(),
             socket_dir: None,
             heartbeat_every: Millis::from_secs(3),
             lease: Millis::from_secs(15),
@@ -135,6 +140,10 @@ pub struct PoolOptions {
     pub overhead: ByteSize,
     /// Size of a sandbox's writable file systems together.
     pub disk: ByteSize,
+    /// How much is collected of what a run leaves.
+    pub artifacts: ArtifactLimits,
+    /// Directories or files of this machine (Docker: of the engine's), by names: every sandbox reads them at `/data/<name>`.
+    pub datasets: BTreeMap<String, PathBuf>,
     /// Limits of jobs that ask for none, and the most that a job may ask for.
     pub limits: LimitOptions,
 }
@@ -165,6 +174,8 @@ impl Default for PoolOptions {
             ping_within: Millis::from_secs(10),
             overhead: ByteSize::mib(192),
             disk: ByteSize::mib(64),
+            artifacts: ArtifactLimits::default(),
+            datasets: BTreeMap::new(),
             limits: LimitOptions::default(),
         }
     }
@@ -276,6 +287,17 @@ impl Options {
             for language in &pool.languages {
                 check(*language == Language::Python, key("languages"), "python is the only language yet")?;
             }
+            for (dataset, path) in &pool.datasets {
+                let key = key(&format!("datasets.{dataset}"));
+                let plain = dataset.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+                let named = plain && !dataset.starts_with('.') && (1..=64).contains(&dataset.len());
+                check(
+                    named,
+                    key.clone(),
+                    "the name is 1 to 64 letters, digits, '-', '_' or '.', and begins with no '.'",
+                )?;
+                check(path.is_absolute() && path.to_str().is_some(), key, "must be an absolute path, in UTF-8")?;
+            }
             pool.limits.validate().map_err(|(k, problem)| Invalid { key: key(&format!("limits.{k}")), problem })?;
         }
         Ok(())
@@ -289,6 +311,21 @@ mod tests {
     #[test]
     fn the_defaults_are_valid() {
         Options::default().validate().unwrap();
+    }
+
+    #[test]
+    fn a_dataset_has_a_plain_name_and_an_absolute_path() {
+        let problem = |name: &str, path: &str| {
+            let mut options = Options::default();
+            for pool in options.pools.values_mut() {
+                pool.datasets.insert(name.into(), path.into());
+            }
+            options.validate().err().map(|invalid| invalid.key)
+        };
+        assert_eq!(problem("sales-2024.csv", "/srv/sales"), None);
+        for (name, path) in [("..", "/srv"), ("a/b", "/srv"), ("", "/srv"), (".x", "/srv"), ("a", "srv")] {
+            assert_eq!(problem(name, path), Some(format!("pools.default.datasets.{name}")));
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use base64::Engine;
 use thermae_runner::frames::{CodeError, End, Exit};
 use thermae_schemas::{ErrorCode, ErrorInfo, MimeBundle, Outcome, SessionState, Status, Usage, WorkerId};
 
+use crate::artifacts::Gathered;
 use crate::fit::fit;
 use crate::options::Granted;
 
@@ -16,6 +17,8 @@ pub(crate) struct Collected {
     pub stderr: Vec<u8>,
     /// What was displayed, in order.
     pub displays: Vec<MimeBundle>,
+    /// The files that it left.
+    pub files: Gathered,
 }
 
 /// What an outcome says besides how the run ended.
@@ -59,6 +62,10 @@ pub(crate) fn fill(outcome: &mut Outcome, collected: Collected, about: About<'_>
     (outcome.stdout, outcome.stdout_base64) = text(collected.stdout);
     (outcome.stderr, outcome.stderr_base64) = text(collected.stderr);
     outcome.displays = collected.displays;
+    outcome.artifacts = collected.files.artifacts;
+    outcome.artifact_map = collected.files.map;
+    outcome.artifacts_left_out = collected.files.left_out;
+    outcome.artifacts_left_out_more = collected.files.left_out_more;
     outcome.limits = Some(about.limits.used());
     outcome.usage.tool_calls = about.tool_calls;
     outcome.session = about.session;
@@ -133,6 +140,10 @@ fn judge(exit: &Exit, limits: &Granted) -> (Status, Option<ErrorInfo>) {
             let message = "The session is gone with its sandbox, and its variables with it. Nothing of this job ran.";
             (Status::Rejected, error(ErrorCode::SessionLost, message.into()))
         }
+        End::BadFile { path, reason } => {
+            let message = format!("The file {path} could not be placed: {reason}. Nothing of the code ran.");
+            (Status::Rejected, error(ErrorCode::FileNotPlaced, message))
+        }
         End::NotStarted { reason } => {
             let message = format!("The sandbox could not be made: {reason}. Nothing of the code ran.");
             (Status::Rejected, error(ErrorCode::SandboxFailed, message))
@@ -200,6 +211,7 @@ mod tests {
             phases: BTreeMap::new(),
             warm: true,
             session_lives: false,
+            left_out: frames::Omissions::default(),
         };
         let about = About { limits: &limits, worker: &worker, tool_calls: 2, session: None };
         of_exit(exit, Collected { stdout: stdout.to_vec(), ..Default::default() }, about)
@@ -229,11 +241,13 @@ mod tests {
             (End::Killed, Status::Cancelled, ErrorCode::Cancelled),
             (End::NoSession, Status::Rejected, ErrorCode::SessionLost),
             (End::NotStarted { reason: "x".into() }, Status::Rejected, ErrorCode::SandboxFailed),
+            (End::BadFile { path: "a".into(), reason: "x".into() }, Status::Rejected, ErrorCode::FileNotPlaced),
         ] {
             let made = outcome(end, b"");
             let error = made.error.unwrap();
             assert_eq!((made.status, error.code), (status, code));
-            assert_eq!(error.safe_to_retry, status == Status::Rejected, "{code:?}");
+            let retry = status == Status::Rejected && code != ErrorCode::FileNotPlaced;
+            assert_eq!(error.safe_to_retry, retry, "{code:?}");
         }
         assert_eq!(outcome(End::Exited { code: 0 }, b"").error, None);
     }

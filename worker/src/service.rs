@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::artifacts::{self, Artifacts};
 use crate::backend::docker::Docker;
 use crate::backend::native::Native;
 use crate::backend::{self, Backend, SocketDir};
@@ -48,12 +49,24 @@ pub enum Error {
         #[source]
         source: backend::Error,
     },
+    /// The store for artifacts can't be used.
+    #[error("the store for artifacts can't be used")]
+    Artifacts(#[from] artifacts::Error),
     /// The directory for sockets can't be made.
     #[error("the directory for the containers' sockets can't be made")]
     Sockets(#[source] std::io::Error),
     /// A metric is registered already.
     #[error("the metrics can't be registered")]
     Metrics(#[from] prometheus::Error),
+}
+
+/// Parts of a worker that its maker may give it.
+#[derive(Default)]
+pub struct Parts {
+    /// Draws the outer wall of every pool, whatever the options say.
+    pub backend: Option<Arc<dyn Backend>>,
+    /// The store for artifacts; else the options' own, whose URLs nobody serves.
+    pub artifacts: Option<Artifacts>,
 }
 
 /// A worker.
@@ -79,22 +92,23 @@ impl Service {
         metrics: &prometheus::Registry,
         health: Health,
     ) -> Result<Self, Error> {
-        Self::with_backends(options, bus, registry, metrics, health, None)
+        Self::with_parts(options, bus, registry, metrics, health, Parts::default())
     }
 
-    /// As [`Service::new`], with every pool on this backend.
+    /// As [`Service::new`], with parts that were made elsewhere.
     ///
     /// # Errors
     /// As [`Service::new`].
-    pub fn with_backends(
+    pub fn with_parts(
         options: Options,
         bus: SharedBus,
         registry: SharedRegistry,
         metrics: &prometheus::Registry,
         health: Health,
-        backend: Option<Arc<dyn Backend>>,
+        parts: Parts,
     ) -> Result<Self, Error> {
         options.validate()?;
+        let artifacts = parts.artifacts.map_or_else(|| Artifacts::open(&options.artifacts, None), Ok)?;
         let metrics = Metrics::new(metrics)?;
         let id = WorkerId::boot(options.name.as_deref().unwrap_or(&host_name()));
         let sockets = SocketDir::open(options.socket_dir.as_deref(), id.as_str()).map_err(Error::Sockets)?;
@@ -106,7 +120,7 @@ impl Service {
             tasks: tasks.clone(),
         };
         let mut backends =
-            Backends { options: &options, sockets: &sockets, tasks: &tasks, given: backend, made: [None, None] };
+            Backends { options: &options, sockets: &sockets, tasks: &tasks, given: parts.backend, made: [None, None] };
         let mut pools = BTreeMap::new();
         for (name, pool) in &options.pools {
             let backend = backends.get(pool.backend).map_err(|source| Error::Backend { pool: name.clone(), source })?;
@@ -116,6 +130,7 @@ impl Service {
             id,
             bus,
             registry,
+            artifacts,
             metrics,
             table: Table::default(),
             calls: Outstanding::default(),

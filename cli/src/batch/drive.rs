@@ -14,7 +14,7 @@ pub(crate) async fn drive<F>(
     at_once: usize,
     stop: &CancellationToken,
     mut next: impl FnMut() -> Result<Option<(String, Job)>, Failure>,
-    run: impl Fn(Job) -> F,
+    run: impl Fn(String, Job) -> F,
     mut done: impl FnMut(String, Outcome) -> Result<(), Failure>,
 ) -> Result<(), Failure>
 where
@@ -27,7 +27,7 @@ where
         while more && failed.is_none() && !stop.is_cancelled() && under_way.len() < at_once {
             match next() {
                 Ok(Some((id, job))) => {
-                    let running = run(job);
+                    let running = run(id.clone(), job);
                     under_way.push(async move { (id, running.await) });
                 }
                 Ok(None) => more = false,
@@ -64,7 +64,7 @@ mod tests {
     #[tokio::test]
     async fn so_many_and_no_more_are_under_way() {
         let (now, most, results) = (Cell::new(0), Cell::new(0), RefCell::new(Vec::new()));
-        let run = |_| {
+        let run = |_, _| {
             now.set(now.get() + 1);
             most.set(most.get().max(now.get()));
             let now = &now;
@@ -85,7 +85,7 @@ mod tests {
     #[tokio::test]
     async fn stop_begins_nothing_more_and_keeps_what_ended() {
         let (stop, begun, gate) = (CancellationToken::new(), Cell::new(0), Notify::new());
-        let run = |_| {
+        let run = |_, _| {
             begun.set(begun.get() + 1);
             let (first, stop, gate) = (begun.get() == 1, &stop, &gate);
             async move {
@@ -115,7 +115,7 @@ mod tests {
     #[tokio::test]
     async fn the_first_failure_ends_it_all() {
         let stop = CancellationToken::new();
-        let run = |_| {
+        let run = |_, _| {
             let stop = &stop;
             async move {
                 tokio::select! {

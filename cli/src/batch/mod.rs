@@ -10,6 +10,7 @@ mod results;
 mod summary;
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::failure::{Exit, Failure};
 use crate::fleet::Fleet;
 use crate::run::limits;
 use crate::tools::Tools;
-use crate::{fleet, style};
+use crate::{artifacts, fleet, style};
 use jobs::{Defaults, Index};
 use progress::Progress;
 use results::{Ended, Results};
@@ -86,7 +87,7 @@ pub(crate) async fn batch(args: &BatchArgs, interrupt: &CancellationToken) -> Re
         Ok(())
     };
     let stop = interrupt.child_token();
-    let run = |job| run(&fleet, job, &tools, &stop);
+    let run = |id: String, job| run(&fleet, id, job, &tools, &stop, args.artifacts.as_deref());
     let driven = tokio::select! {
         driven = drive::drive(at_once, &stop, next, run, done) => driven,
         why = fleet.unfit() => Err(fleet::unfit(why)),
@@ -105,25 +106,35 @@ pub(crate) async fn batch(args: &BatchArgs, interrupt: &CancellationToken) -> Re
     Ok(exit)
 }
 
-/// Submits one job and waits for its outcome; cancels it, without one, when we are asked to stop.
+/// Submits one job, waits for its outcome and keeps the files that it left; cancels it, without one, when we are asked to stop.
 async fn run(
     fleet: &Fleet,
-    job: Job,
+    id: String,
+    mut job: Job,
     tools: &Arc<Tools>,
     stop: &CancellationToken,
+    into: Option<&Path>,
 ) -> Result<Option<Outcome>, Failure> {
+    if into.is_some() {
+        artifacts::ask(fleet, &mut job);
+    }
     let handle = tokio::select! {
         submitted = fleet.submit(job, tools.handler()) => submitted.map_err(fleet::failed)?,
         () = stop.cancelled() => return Ok(None),
     };
-    tokio::select! {
+    let mut outcome = tokio::select! {
         biased;
-        outcome = handle.result() => outcome.map(Some).map_err(fleet::failed),
+        outcome = handle.result() => outcome.map_err(fleet::failed)?,
         () = stop.cancelled() => {
             let _ = tokio::time::timeout(CANCEL_WITHIN, handle.cancel()).await;
-            Ok(None)
+            return Ok(None);
         }
+    };
+    // Before its line is written: whoever is killed in between does it again.
+    if let Some(into) = into {
+        artifacts::save(fleet, &mut outcome, &artifacts::folder_of(into, &id)).await?;
     }
+    Ok(Some(outcome))
 }
 
 fn default_concurrency(fleet: &Fleet) -> usize {

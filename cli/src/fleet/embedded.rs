@@ -12,6 +12,7 @@ use thermae_client::Client;
 use thermae_schemas::{TenantName, WorkerState};
 use thermae_service::health::Health;
 use thermae_service::units::{ByteSize, Millis};
+use thermae_worker::{Artifacts, Parts};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -59,6 +60,8 @@ pub(super) struct Running {
     tasks: TaskTracker,
     health: Health,
     registry: SharedRegistry,
+    /// Where files of its jobs are, in a folder that goes with it.
+    pub(super) artifacts: Artifacts,
     metrics: prometheus::Registry,
 }
 
@@ -74,12 +77,15 @@ pub(super) async fn start(options: EmbeddedOptions) -> Result<Fleet, Error> {
     let (metrics, health) = (prometheus::Registry::new(), Health::new());
     declare_fleet(&*shared).await.map_err(|error| failed("the bus", &error))?;
 
-    let worker = thermae_worker::Service::new(
-        worker_options(&options),
+    let options = worker_options(&options);
+    let artifacts = Artifacts::open(&options.artifacts, None).map_err(|error| failed("the store", &error))?;
+    let worker = thermae_worker::Service::with_parts(
+        options,
         shared.clone(),
         registry.clone(),
         &metrics,
         health.clone(),
+        Parts { artifacts: Some(artifacts.clone()), ..Parts::default() },
     )
     .map_err(|error| failed("the worker", &error))?;
     let scheduler = thermae_scheduler::Service::new(
@@ -97,6 +103,7 @@ pub(super) async fn start(options: EmbeddedOptions) -> Result<Fleet, Error> {
         tasks: TaskTracker::new(),
         health,
         registry: registry.clone(),
+        artifacts,
         metrics,
     };
     running.tasks.spawn({

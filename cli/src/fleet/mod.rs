@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use thermae_backplane::bus::{self, SharedBus};
 use thermae_client::{Client, JobHandle, ToolHandler};
 use thermae_schemas::{Job, NameError};
+use thermae_worker::Artifacts;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::FleetArgs;
@@ -109,6 +110,11 @@ impl Fleet {
                 submitted => return submitted,
             }
         }
+    }
+
+    /// Where the embedded fleet keeps files of jobs; a real one's store is reached by URLs alone.
+    pub(crate) fn store(&self) -> Option<&Artifacts> {
+        self.embedded.as_ref().map(|running| &running.artifacts)
     }
 
     /// Metrics of the embedded fleet's scheduler and worker.

@@ -1,5 +1,6 @@
 //! `thermae run`: one program, its output as it comes, its outcome as the exit status.
 
+mod files;
 mod job;
 mod output;
 
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{RunArgs, Stream};
 use crate::failure::{Exit, Failure};
 use crate::tools::Tools;
-use crate::{fleet, style};
+use crate::{artifacts, fleet, style};
 pub(crate) use job::limits;
 use output::Printer;
 
@@ -28,6 +29,7 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
     let beside = (args.file.as_os_str() != "-").then(|| args.file.parent()).flatten();
     let tools = Arc::new(Tools::gather(&args.tools.tools, args.tools.tools_file.as_deref(), beside)?);
     let mut job = job::job(args, &tools)?;
+    let given = files::read(&args.job.files)?;
     let live = !args.json
         && match args.stream {
             Stream::Always => true,
@@ -44,13 +46,17 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
     }
     let id = job.id.clone();
     let fleet = fleet::open(&args.fleet, Some(1), interrupt).await?;
+    job.files = files::bring(&fleet, given).await?;
+    if args.artifacts.is_some() {
+        artifacts::ask(&fleet, &mut job);
+    }
     let mut handle = tokio::select! {
         submitted = fleet.submit(job, tools.handler()) => submitted.map_err(fleet::failed)?,
         () = interrupt.cancelled() => return Ok(Exit::Interrupted),
     };
     let mut printer = Printer::default();
     let events = live.then(|| handle.events());
-    let outcome = tokio::select! {
+    let mut outcome = tokio::select! {
         outcome = follow(&handle, events, &mut printer) => outcome?,
         why = fleet.unfit() => {
             fleet.close().await;
@@ -67,6 +73,10 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
         }
     };
     let exit = Exit::of(outcome.status, outcome.error.as_ref().map(|error| error.code));
+    let saved = match &args.artifacts {
+        Some(into) => Some(artifacts::save(&fleet, &mut outcome, into).await),
+        None => None,
+    };
     if args.json {
         let line = BatchLine { id: id.to_string(), outcome };
         let text = serde_json::to_string(&line)
@@ -74,8 +84,10 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
         style::print(format!("{text}\n").as_bytes());
     } else {
         printer.finish(&outcome, args.value);
+        output::files(&outcome, args.artifacts.as_deref().filter(|_| matches!(saved, Some(Ok(_)))));
     }
     fleet.close().await;
+    saved.transpose()?;
     Ok(exit)
 }
 

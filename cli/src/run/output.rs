@@ -1,5 +1,7 @@
 //! A job's output on our own standard output and standard error: live where it streams, and in any case whole at the end.
 
+use std::path::Path;
+
 use base64::Engine;
 use thermae_schemas::{ErrorCode, ErrorInfo, MimeBundle, Outcome, Status};
 
@@ -62,6 +64,22 @@ impl Printer {
             }
             style::eprint(&explain(outcome));
         }
+    }
+}
+
+/// What became of the files that the code left: they are below `saved`, or nowhere where that is missing.
+pub(super) fn files(outcome: &Outcome, saved: Option<&Path>) {
+    let count = |n: usize| if n == 1 { "1 file".to_owned() } else { format!("{n} files") };
+    match (outcome.artifacts.len(), saved) {
+        (0, _) => {}
+        (n, Some(folder)) => style::note(&format!("{} of the code's in {}", count(n), folder.display())),
+        (n, None) => style::note(&format!("the code left {}; --artifacts DIR keeps them", count(n))),
+    }
+    for left in &outcome.artifacts_left_out {
+        style::note(&format!("left out: {}: {}", left.path.escape_debug(), left.message));
+    }
+    if outcome.artifacts_left_out_more > 0 {
+        style::note(&format!("left out: {} more", outcome.artifacts_left_out_more));
     }
 }
 

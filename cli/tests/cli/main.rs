@@ -2,6 +2,7 @@
 
 mod batch;
 mod doctor;
+mod files;
 mod readme;
 mod run;
 mod texts;

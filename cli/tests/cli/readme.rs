@@ -62,6 +62,8 @@ fn the_default_limits_are_the_programs() {
         ("processes and threads", default.pids.to_string(), ceiling.pids.to_string()),
         ("output", spaced(default.output.to_string()), spaced(ceiling.output.to_string())),
         ("files", spaced(pool.disk.to_string()), String::new()),
+        ("artifacts", spaced(pool.artifacts.max_bytes.to_string()), String::new()),
+        ("artifacts, number", pool.artifacts.max_files.to_string(), String::new()),
         ("wait for a tool", seconds(default.tool_wait), seconds(ceiling.tool_wait)),
         ("a session's idle time", seconds(pool.session_idle), String::new()),
         ("a job's message", spaced(thermae_scheduler::Options::default().max_job_bytes.to_string()), String::new()),

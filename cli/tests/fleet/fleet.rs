@@ -150,8 +150,10 @@ impl Process {
     pub(crate) fn worker(servers: &Servers, dir: &Path, prefix: &str, n: usize) -> Result<Self> {
         let name = format!("worker-{n}");
         let config = format!(
-            "name = {name:?}\nfleet = {prefix:?}\n[docker]\nsocket = {:?}\n[pools.default]\nbackend = \"docker\"\nimage = {:?}\nslots = {SLOTS}\nwarm = {WARM}\n",
-            servers.docker, servers.image
+            "name = {name:?}\nfleet = {prefix:?}\n[artifacts]\nstore = \"file://{}/artifacts\"\nsigning_key = \"of this test\"\n[docker]\nsocket = {:?}\n[pools.default]\nbackend = \"docker\"\nimage = {:?}\nslots = {SLOTS}\nwarm = {WARM}\n",
+            dir.display(),
+            servers.docker,
+            servers.image
         );
         Self::spawn("thermae-worker", name, servers, dir, prefix, &config)
     }

@@ -6,6 +6,7 @@
 mod bad_input;
 mod batch;
 mod dashboards;
+mod files;
 mod fleet;
 mod jobs;
 mod outages;
@@ -35,7 +36,8 @@ fn main() -> ExitCode {
     args.test_threads = Some(1);
     let fleet = Arc::new(std::sync::OnceLock::new());
     let shared: Vec<(&'static str, Test)> =
-        [jobs::TESTS, sessions::TESTS, walls::TESTS, bad_input::TESTS, batch::TESTS, dashboards::TESTS].concat();
+        [jobs::TESTS, sessions::TESTS, files::TESTS, walls::TESTS, bad_input::TESTS, batch::TESTS, dashboards::TESTS]
+            .concat();
     let mut trials: Vec<Trial> = shared
         .into_iter()
         .map(|(name, test)| {

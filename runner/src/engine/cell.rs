@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::active::Active;
 use crate::channel::Channel;
+use crate::files::Seen;
 use crate::inner::Sandbox;
 
 /// Which zygote a sandbox's process is forked from.
@@ -64,6 +65,8 @@ pub(super) struct Cell {
     /// Name of the session that lives here.
     pub(super) session: Option<String>,
     pub(super) active: Option<Active>,
+    /// Its files that are known already.
+    pub(super) seen: Seen,
     /// CPU time of the runs before the current one, and of the sandbox's making.
     pub(super) cpu_before: Duration,
 }
@@ -80,9 +83,9 @@ impl Cell {
 
     /// Kills all that runs in it, for good.
     pub(super) fn end(&mut self) {
-        if let Some(Sandbox { init, proc_dir, .. }) = self.sandbox.take() {
+        if let Some(Sandbox { init, proc_dir, storage, .. }) = self.sandbox.take() {
             // Whoever lets go of a file system last takes it down, and that should not be the runner.
-            drop(proc_dir);
+            drop((proc_dir, storage));
             let _ = rustix::process::pidfd_send_signal(&init, rustix::process::Signal::KILL);
         }
         self.kill();

@@ -9,6 +9,7 @@
 
 mod active;
 mod cell;
+mod harvest;
 mod messages;
 mod proof;
 mod runs;
@@ -23,6 +24,7 @@ use rustix::event::{Timespec, epoll};
 
 use crate::cpu::CpuCounter;
 use crate::error::{Context, Error, Result};
+use crate::files::Inbox;
 use crate::frames::{Kind, Ready, Setup, WIRE};
 use crate::inner::{Shape, Wall};
 use crate::link::Link;
@@ -33,6 +35,7 @@ use crate::sys;
 use crate::zygote::Zygote;
 
 use cell::{Cell, FLAVORS, Flavor};
+use harvest::Harvest;
 use runs::Pending;
 
 /// What an event is about: the kind in the upper half, a cell's or zygote's number in the lower.
@@ -46,6 +49,8 @@ enum Token {
     Stdout(u32),
     Stderr(u32),
     Stdin(u32),
+    /// The sandbox of that run is dead.
+    Dead(u32),
 }
 
 impl Token {
@@ -59,6 +64,7 @@ impl Token {
             Self::Stdout(n) => (5, n),
             Self::Stderr(n) => (6, n),
             Self::Stdin(n) => (7, n),
+            Self::Dead(n) => (8, n),
         };
         epoll::EventData::new_u64((kind << 32) | u64::from(id))
     }
@@ -73,7 +79,8 @@ impl Token {
             4 => Self::Channel(id),
             5 => Self::Stdout(id),
             6 => Self::Stderr(id),
-            _ => Self::Stdin(id),
+            7 => Self::Stdin(id),
+            _ => Self::Dead(id),
         }
     }
 }
@@ -98,6 +105,10 @@ pub(crate) struct Engine {
     cells: BTreeMap<u32, Cell>,
     next_cell: u32,
     pending: VecDeque<Pending>,
+    /// Files of runs that are still to come.
+    inbox: Inbox,
+    /// Runs that have ended, and whose files are collected.
+    harvests: BTreeMap<u32, Harvest>,
     sessions: HashMap<String, u32>,
     runs: HashMap<u32, u32>,
     /// Sandboxes that could not be made, in a row; and until when to wait with the next.
@@ -140,7 +151,9 @@ impl Engine {
             None => None,
             Some(Ok(())) => Some(Wall::raise(&shape)?),
             Some(Err(reason)) => {
-                warnings.push(format!("no inner wall: {reason}; each container runs one job only"));
+                warnings.push(format!(
+                    "no inner wall: {reason}; each container runs one job only, and no files go in or out"
+                ));
                 None
             }
         };
@@ -168,6 +181,8 @@ impl Engine {
             cells: BTreeMap::new(),
             next_cell: 1,
             pending: VecDeque::new(),
+            inbox: Inbox::default(),
+            harvests: BTreeMap::new(),
             sessions: HashMap::new(),
             runs: HashMap::new(),
             failures: 0,
@@ -207,6 +222,7 @@ impl Engine {
             self.dispatch();
             self.replenish()?;
             self.announce()?;
+            self.gather();
             self.prove()?;
             self.flush();
             if let Some(code) = self.over {
@@ -231,6 +247,7 @@ impl Engine {
                     Token::Stdout(id) => self.on_output(id, 0),
                     Token::Stderr(id) => self.on_output(id, 1),
                     Token::Stdin(id) => self.on_stdin(id),
+                    Token::Dead(run) => self.on_dead(run),
                 }
             }
             // Last, so that what a process wrote before its end is seen before its end.

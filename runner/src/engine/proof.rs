@@ -129,7 +129,7 @@ impl Engine {
 
     /// No run, none waiting, no session, nothing being made or ended.
     fn quiet(&self) -> bool {
-        self.pending.is_empty() && self.cells.values().all(|c| c.stage == Stage::Spare)
+        self.pending.is_empty() && self.harvests.is_empty() && self.cells.values().all(|c| c.stage == Stage::Spare)
     }
 
     fn look(&mut self) -> Result<()> {

@@ -13,7 +13,7 @@ use super::{Engine, Token};
 use crate::error::Result;
 use crate::frames::{End, Exit, Frame, Kind, Limits, Place, Run, Tool, ToolResult, Usage};
 use crate::sys::{self, Reaped};
-use crate::{limits, scan, watch};
+use crate::{files, limits, scan, watch};
 
 /// Sandboxes that may die under a run before its code starts.
 const MOST_LOST: u32 = 2;
@@ -22,6 +22,8 @@ const MOST_LOST: u32 = 2;
 pub(super) struct Pending {
     pub(super) number: u32,
     pub(super) run: Run,
+    /// What it is to find.
+    pub(super) files: files::Inputs,
     pub(super) flavor: Flavor,
     pub(super) arrived: Instant,
     /// Whether it ever had to wait.
@@ -55,6 +57,8 @@ impl Engine {
         let number = frame.run;
         match frame.kind {
             Kind::Run => self.accept(number, &frame),
+            Kind::Input => self.inbox.begin(number, frame.parse()?),
+            Kind::InputData => self.inbox.fill(number, &frame.body, self.setup.disk_bytes),
             Kind::ToolResult => self.on_tool_result(number, &frame.parse::<ToolResult>()?),
             Kind::Interrupt => {
                 if let Some(cell) = self.runs.get(&number).and_then(|id| self.cells.get(id)) {
@@ -67,6 +71,8 @@ impl Engine {
                     self.refuse(number, End::Killed);
                 }
                 None => {
+                    self.inbox.forget(number);
+                    self.cut_short(number);
                     if let Some(&id) = self.runs.get(&number) {
                         self.condemn(id, Cause::Killed);
                     }
@@ -85,6 +91,14 @@ impl Engine {
 
     fn accept(&mut self, number: u32, frame: &Frame) {
         let refusal = |reason: String| End::NotStarted { reason };
+        let files = match self.inbox.take(number) {
+            Ok(files) => files,
+            Err(reason) => return self.refuse(number, refusal(reason)),
+        };
+        if self.wall.is_none() && !files.is_empty() {
+            let reason = "files need an inner wall, and this machine allows none";
+            return self.refuse(number, refusal(reason.into()));
+        }
         let mut run: Run = match frame.parse() {
             Ok(run) => run,
             Err(e) => return self.refuse(number, refusal(format!("the run can't be read: {e}"))),
@@ -100,7 +114,7 @@ impl Engine {
             Err(what) => return self.refuse(number, refusal(format!("limit {what} is zero"))),
         }
         let flavor = self.choose(&run.code);
-        self.pending.push_back(Pending { number, run, flavor, arrived: Instant::now(), waited: false, lost: 0 });
+        self.pending.push_back(Pending { number, run, files, flavor, arrived: Instant::now(), waited: false, lost: 0 });
     }
 
     /// The zygote for this program. A loaded one that is not there yet is started for those to come.
@@ -123,6 +137,11 @@ impl Engine {
 
     /// Ends a run that has nothing to show.
     pub(super) fn refuse(&mut self, number: u32, end: End) {
+        self.refuse_beside(number, end, false);
+    }
+
+    /// As [`Engine::refuse`], beside a session that lives on.
+    pub(super) fn refuse_beside(&mut self, number: u32, end: End, session_lives: bool) {
         let exit = Exit {
             end,
             error: None,
@@ -130,7 +149,8 @@ impl Engine {
             usage: Usage::default(),
             phases: BTreeMap::new(),
             warm: false,
-            session_lives: false,
+            session_lives,
+            left_out: Default::default(),
         };
         let _ = self.link.push_json(Kind::Exit, number, &exit);
     }
@@ -146,7 +166,7 @@ impl Engine {
     fn slot(&self, pending: &Pending) -> Slot {
         if let Place::Session { session, create } = &pending.run.place {
             match self.sessions.get(session).and_then(|id| Some((*id, self.cells.get(id)?))) {
-                Some((id, cell)) if cell.stage == Stage::Idle => return Slot::Here(id),
+                Some((id, cell)) if cell.stage == Stage::Idle && !self.gathers_from(id) => return Slot::Here(id),
                 Some(_) => return Slot::Wait,
                 None if !create => return Slot::Never(End::NoSession),
                 None => {}
@@ -183,6 +203,10 @@ impl Engine {
 
     /// Gives a run to a sandbox; gives it back when the sandbox turns out to be dead.
     fn hand_over(&mut self, id: u32, pending: Pending, warm: bool) -> Result<(), Box<Pending>> {
+        if let Err(end) = self.place(id, &pending) {
+            self.refuse_in(id, pending.number, end);
+            return Ok(());
+        }
         let Some(cell) = self.cells.get_mut(&id) else { return Err(Box::new(pending)) };
         let session = match &pending.run.place {
             Place::Fresh => None,
@@ -311,6 +335,14 @@ impl Engine {
         cell.kill();
     }
 
+    /// The last word on a run, at once: what follows is cleaning up.
+    pub(super) fn tell_exit(&mut self, number: u32, exit: &Exit) {
+        if let Err(e) = self.link.push_json(Kind::Exit, number, exit) {
+            crate::log(&format!("exit of run {number}: {e}"));
+        }
+        self.flush();
+    }
+
     fn close_session(&mut self, name: &str) {
         match self.sessions.get(name).and_then(|id| Some((*id, self.cells.get_mut(id)?))) {
             Some((id, cell)) if cell.active.is_some() => self.condemn(id, Cause::Killed),
@@ -363,12 +395,11 @@ impl Engine {
             ("collect".to_string(), micros(now.elapsed())),
         ]);
         let value = value.filter(|_| matches!(end, End::Exited { .. }));
-        let exit = Exit { end, error, value, usage, phases, warm: run.warm, session_lives };
-        if let Err(e) = self.link.push_json(Kind::Exit, run.number, &exit) {
-            crate::log(&format!("exit of run {}: {e}", run.number));
+        let left_out = Default::default();
+        let exit = Exit { end, error, value, usage, phases, warm: run.warm, session_lives, left_out };
+        if let Some(exit) = self.harvest(id, run.number, run.session, exit) {
+            self.tell_exit(run.number, &exit);
         }
-        // The answer first: what follows is cleaning up.
-        self.flush();
         if let Some(cell) = self.cells.get_mut(&id).filter(|c| c.stage == Stage::Ending) {
             cell.end();
         }

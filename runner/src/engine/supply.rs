@@ -9,6 +9,7 @@ use super::cell::{Cell, FLAVORS, Flavor, Stage};
 use super::{Engine, Token};
 use crate::channel::Channel;
 use crate::error::{Context, Error, Result};
+use crate::files::Seen;
 use crate::frames::{End, Kind};
 use crate::inner::{Birth, LOOK};
 use crate::sys::{Reaped, Status};
@@ -154,6 +155,7 @@ impl Engine {
                 pidfd: None,
                 session: None,
                 active: None,
+                seen: Seen::default(),
                 cpu_before: Duration::ZERO,
             },
         );

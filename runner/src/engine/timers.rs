@@ -31,6 +31,9 @@ impl Engine {
     /// When [`Engine::tick`] has something to do next.
     pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let mut next: Option<Instant> = self.retry_at;
+        if self.gathers() {
+            return Some(now);
+        }
         let mut at = |when: Instant| next = Some(next.map_or(when, |n| n.min(when)));
         for cell in self.cells.values() {
             if let Some(run) = &cell.active {

@@ -1,21 +1,24 @@
 //! Pid 1 of one sandbox: prepares its mounts, enters its last user namespace, then sleeps. The kernel reaps for it.
 
-use std::io::{Read, Write};
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
 use super::Shape;
 use crate::error::{Context, Result};
-use crate::sys;
+use crate::files;
+use crate::{seqpacket, sys};
 
 /// User and group that a job sees itself as.
 pub(crate) const JOB_ID: u32 = 1000;
 
-/// What an init says once it stands in its user namespace.
+/// What an init says once it stands in its user namespace, with a descriptor of its storage.
 pub(super) const UNSHARED: [u8; 1] = *b"u";
 
 /// Files of `/proc` that tell about the machine or other people's doings; covered by `/dev/null`. `/proc` itself is
@@ -38,12 +41,13 @@ const MASKED_DIRS: [&str; 4] = ["/proc/acpi", "/proc/scsi", "/proc/pressure", "/
 
 /// The init's life.
 pub(super) fn run(shape: &Shape, mut nursery: UnixStream) -> ! {
-    let word = match prepare(shape) {
-        Ok(()) => UNSHARED.to_vec(),
-        Err(e) => e.to_string().into_bytes(),
+    let (word, storage) = match prepare(shape) {
+        Ok(storage) => (UNSHARED.to_vec(), Some(storage)),
+        Err(e) => (e.to_string().into_bytes(), None),
     };
     let mut go = [0];
-    let released = nursery.write_all(&word).and_then(|()| nursery.read_exact(&mut go));
+    let told = seqpacket::send_with_fds(nursery.as_fd(), &word, storage.as_slice());
+    let released = told.and_then(|_| nursery.read_exact(&mut go));
     if word != UNSHARED || released.is_err() || sys::drop_capabilities().is_err() {
         sys::exit(1);
     }
@@ -53,13 +57,18 @@ pub(super) fn run(shape: &Shape, mut nursery: UnixStream) -> ! {
     sys::reap_and_sleep()
 }
 
-fn prepare(shape: &Shape) -> Result<()> {
+/// Does everything but the last step, which waits for the nursery; the root of the storage.
+fn prepare(shape: &Shape) -> Result<OwnedFd> {
     rustix::system::sethostname(b"sandbox").step("set the sandbox's host name")?;
     storage(shape.disk_bytes)?;
+    // Before /tmp covers it: from then on nobody in the sandbox can reach it.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open("/tmp", flags, Mode::empty()).step("open the sandbox's storage")?;
     places()?;
     proc_tree()?;
     mask()?;
-    last_namespace()
+    last_namespace()?;
+    Ok(root)
 }
 
 /// The least that a sandbox is made of, for [`crate::floor`]: the steps of an init that no kernel does without.
@@ -83,10 +92,18 @@ fn storage(bytes: u64) -> Result<()> {
 
 /// Shows the storage at every writable place.
 fn places() -> Result<()> {
-    for (from, mode, at) in
-        [("/tmp/w", 0o755, "/workspace"), ("/tmp/s", 0o1777, "/dev/shm"), ("/tmp/t", 0o1777, "/tmp")]
-    {
-        std::fs::DirBuilder::new().mode(mode).create(from).step(format!("make {from}"))?;
+    let make = |at: &str, mode| std::fs::DirBuilder::new().mode(mode).create(at).step(format!("make {at}"));
+    for (name, mode, at) in [
+        (files::WORKSPACE, 0o755, "/workspace"),
+        (files::SESSION, 0o755, "/session"),
+        ("s", 0o1777, "/dev/shm"),
+        ("t", 0o1777, "/tmp"),
+    ] {
+        let from = &*format!("/tmp/{name}");
+        make(from, mode)?;
+        if mode == 0o755 {
+            make(&format!("{from}/{}", files::ARTIFACTS), mode)?;
+        }
         match rustix::mount::mount_bind(from, at) {
             // An image need not have the place; a native view always does.
             Err(Errno::NOENT) => Ok(()),

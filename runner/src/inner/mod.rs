@@ -151,6 +151,8 @@ pub(crate) struct Sandbox {
     pub(crate) init: OwnedFd,
     /// The sandbox's own `/proc`, which shows its processes only.
     pub(crate) proc_dir: OwnedFd,
+    /// The root of its storage, which nobody in it can reach.
+    pub(crate) storage: OwnedFd,
     /// Pid, mount, ipc, uts and user namespace, in this order; gone once a child has joined them.
     pub(crate) namespaces: Vec<OwnedFd>,
 }
@@ -158,7 +160,7 @@ pub(crate) struct Sandbox {
 impl Sandbox {
     /// Descriptors that it consists of.
     pub(crate) fn descriptors(&self) -> usize {
-        2 + self.namespaces.len()
+        3 + self.namespaces.len()
     }
 
     /// Kills every process in it.

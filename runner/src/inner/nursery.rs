@@ -3,8 +3,8 @@
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::mount::MountFlags;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Sandbox, Shape, conceal, init};
 use crate::error::{Context, Error, Result};
-use crate::seqpacket::Packets;
+use crate::seqpacket::{self, Packets};
 use crate::sys::{self, Fork};
 
 /// The nursery's answer to one request.
@@ -31,9 +31,9 @@ impl Birth {
     pub(crate) fn receive(from: &Packets) -> io::Result<Self> {
         let (bytes, fds) = from.receive()?;
         let (id, text) = bytes.split_first_chunk::<4>().ok_or(io::ErrorKind::InvalidData)?;
-        let outcome = match <[OwnedFd; 7]>::try_from(fds) {
-            Ok([init, proc_dir, pid, mnt, ipc, uts, user]) => {
-                Ok(Sandbox { init, proc_dir, namespaces: vec![pid, mnt, ipc, uts, user] })
+        let outcome = match <[OwnedFd; 8]>::try_from(fds) {
+            Ok([init, proc_dir, storage, pid, mnt, ipc, uts, user]) => {
+                Ok(Sandbox { init, proc_dir, storage, namespaces: vec![pid, mnt, ipc, uts, user] })
             }
             Err(_) => Err(String::from_utf8_lossy(text).into_owned()),
         };
@@ -147,15 +147,18 @@ fn birth(shape: &Shape) -> Result<Vec<OwnedFd>> {
 }
 
 fn adopt(pid: i32, pidfd: OwnedFd, init: &mut UnixStream) -> Result<Vec<OwnedFd>> {
-    let mut word = Vec::from([0u8; 512]);
-    let got = init.read(&mut word).step("hear from a sandbox's init")?;
-    if word[..got] != init::UNSHARED {
-        let text = if got == 0 { "a sandbox's init died".into() } else { String::from_utf8_lossy(&word[..got]) };
-        return Err(Error::Protocol(text.into_owned()));
-    }
+    let mut word = [0; 512];
+    let (got, mut storage) = seqpacket::receive_with_fds(init.as_fd(), &mut word).step("hear from a sandbox's init")?;
+    let storage = match storage.pop() {
+        Some(storage) if word[..got] == init::UNSHARED => storage,
+        _ => {
+            let text = if got == 0 { "a sandbox's init died".into() } else { String::from_utf8_lossy(&word[..got]) };
+            return Err(Error::Protocol(text.into_owned()));
+        }
+    };
     crate::outer::write_maps(pid, (init::JOB_ID, 0), (init::JOB_ID, 0), true)?;
     let open = |name: &str| File::open(format!("/proc/{pid}/{name}")).map(OwnedFd::from).step(format!("open {name}"));
-    let mut fds = vec![pidfd, open("root/proc")?];
+    let mut fds = vec![pidfd, open("root/proc")?, storage];
     for name in ["ns/pid", "ns/mnt", "ns/ipc", "ns/uts", "ns/user"] {
         fds.push(open(name)?);
     }

@@ -1,5 +1,6 @@
 //! What the native outer wall shows and allows: the JSON of `--outer`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,9 @@ pub struct Spec {
     pub python: String,
     /// Directories or files shown read-only at their own paths, beyond `/usr`, `/lib*`, `/bin`, `/sbin` and a few files of `/etc`.
     pub show: Vec<String>,
+    /// Directories or files shown read-only at `/data/<name>`, by that name.
+    #[serde(default)]
+    pub data: BTreeMap<String, String>,
     /// The host user that the container's processes run as, where this process may choose (root). Give each container
     /// its own: per-user limits of the kernel are then not shared. Ignored for an ordinary user.
     pub uid: Option<u32>,
@@ -27,7 +31,7 @@ pub struct Spec {
 const FIRST_UID: u32 = 2_000_000_000;
 
 /// Places that sandboxes cover with their own.
-const COVERED: [&str; 5] = ["/tmp", "/workspace", "/dev", "/proc", "/sys"];
+const COVERED: [&str; 7] = ["/tmp", "/workspace", "/session", "/data", "/dev", "/proc", "/sys"];
 
 impl Spec {
     /// A sane wall for this machine around that interpreter (`None`: the active virtualenv's, else `python3` of `PATH`).
@@ -47,6 +51,7 @@ impl Spec {
         Ok(Self {
             python: found.python.to_string_lossy().into_owned(),
             show: found.show.iter().map(|p| p.to_string_lossy().into_owned()).collect(),
+            data: BTreeMap::new(),
             uid: None,
             memory_bytes: None,
             pids: None,

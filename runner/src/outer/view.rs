@@ -35,7 +35,7 @@ const DEVICES: [(&str, u32, u32); 5] =
     [("null", 1, 3), ("zero", 1, 5), ("full", 1, 7), ("random", 1, 8), ("urandom", 1, 9)];
 
 /// Empty directories that sandboxes mount on.
-const MOUNT_POINTS: [&str; 5] = ["proc", "tmp", "workspace", "dev/shm", "sys"];
+const MOUNT_POINTS: [&str; 7] = ["proc", "tmp", "workspace", "session", "data", "dev/shm", "sys"];
 
 /// The user that jobs see themselves as.
 pub(crate) const PASSWD: &str = "root:x:0:0:root:/workspace:/bin/sh\nsandbox:x:1000:1000:sandbox:/workspace:/bin/sh\n";
@@ -65,6 +65,9 @@ pub(super) fn build(spec: &Spec, privileged: bool) -> Result<()> {
     etc(old, new).step("write /etc")?;
     for dir in MOUNT_POINTS {
         fs::create_dir_all(new.join(dir)).step(format!("make /{dir}"))?;
+    }
+    for (name, path) in &spec.data {
+        show_at(old, new, Path::new(path), &new.join("data").join(name)).step(format!("show the dataset {name}"))?;
     }
     link_work(new).step("link /work")?;
     devices(old, new, privileged)?;
@@ -110,16 +113,20 @@ fn show_system(old: &Path, new: &Path, name: &str) -> io::Result<()> {
 
 /// Binds one path of the old tree at its place in the new one.
 fn show(old: &Path, new: &Path, path: &Path) -> io::Result<()> {
+    show_at(old, new, path, &under(new, path))
+}
+
+/// Binds one path of the old tree at a place of the new one.
+fn show_at(old: &Path, new: &Path, path: &Path, target: &Path) -> io::Result<()> {
     let source = resolve(old, path)?;
-    let target = under(new, path);
     if fs::metadata(&source)?.is_dir() {
-        fs::create_dir_all(&target)?;
+        fs::create_dir_all(target)?;
     } else {
         fs::create_dir_all(target.parent().unwrap_or(new))?;
-        fs::write(&target, "")?;
+        fs::write(target, "")?;
     }
     // Recursive: an unprivileged user may not uncover what a mount below hides.
-    Ok(rustix::mount::mount_bind_recursive(&source, &target)?)
+    Ok(rustix::mount::mount_bind_recursive(&source, target)?)
 }
 
 /// Follows symbolic links of the old tree as if it were the root.

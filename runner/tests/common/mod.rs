@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use thermae_runner::frames::{
-    End, Exit, Frame, Kind, Limits, Place, Proof, Ready, Run, Setup, Tool, ToolCall, ToolResult, WIRE,
+    Artifact, ArtifactEnd, ArtifactLimits, End, Exit, Frame, Input, Kind, Limits, Place, Proof, Ready, Run, Setup,
+    Tool, ToolCall, ToolResult, WIRE, Why,
 };
 use thermae_runner::outer::Spec;
 use thermae_runner::peer::Peer;
@@ -25,10 +26,36 @@ pub struct Outcome {
     pub stderr: Vec<u8>,
     pub displays: Vec<serde_json::Value>,
     pub started: bool,
+    pub artifacts: Vec<Left>,
     pub exit: Option<Exit>,
 }
 
+/// A file that a run has left.
+#[derive(Debug)]
+pub struct Left {
+    pub head: Artifact,
+    pub bytes: Vec<u8>,
+    pub end: Option<ArtifactEnd>,
+}
+
 impl Outcome {
+    /// The files that it left, all of them whole: paths and contents.
+    #[track_caller]
+    pub fn left(&self) -> Vec<(String, Vec<u8>)> {
+        let whole = |left: &Left| {
+            assert_eq!(left.end, Some(ArtifactEnd { changed: false }), "{:?}", left.head);
+            assert_eq!(left.head.size, left.bytes.len() as u64, "{:?}", left.head);
+            (String::from_utf8_lossy(&left.head.path).into_owned(), left.bytes.clone())
+        };
+        self.artifacts.iter().map(whole).collect()
+    }
+
+    /// What was left out: paths and reasons.
+    pub fn left_out(&self) -> Vec<(String, Why)> {
+        let list = &self.exit.as_ref().expect("the run has ended").left_out.list;
+        list.iter().map(|o| (String::from_utf8_lossy(&o.path).into_owned(), o.why)).collect()
+    }
+
     pub fn end(&self) -> &End {
         &self.exit.as_ref().expect("the run has ended").end
     }
@@ -70,6 +97,7 @@ pub fn setup(spec: &Spec) -> Setup {
         preload_eager: true,
         spares: 1,
         disk_bytes: 32 << 20,
+        artifacts: ArtifactLimits::default(),
         ceiling: limits(),
         nested: true,
     }
@@ -170,6 +198,11 @@ impl Runner {
             // What a job displays need not be JSON that can be read.
             Kind::Display => outcome.displays.push(frame.parse().unwrap_or_default()),
             Kind::ToolCall => self.calls.push((frame.run, frame.parse().unwrap())),
+            Kind::Artifact => {
+                outcome.artifacts.push(Left { head: frame.parse().unwrap(), bytes: Vec::new(), end: None });
+            }
+            Kind::ArtifactData => outcome.artifacts.last_mut().unwrap().bytes.extend(&frame.body),
+            Kind::ArtifactEnd => outcome.artifacts.last_mut().unwrap().end = Some(frame.parse().unwrap()),
             Kind::Exit => outcome.exit = Some(frame.parse().unwrap()),
             Kind::SessionClosed => self.closed.push(String::from_utf8(frame.body).unwrap()),
             Kind::Pong => self.pongs += 1,
@@ -184,6 +217,23 @@ impl Runner {
         self.outcomes.insert(number, Outcome::default());
         self.send(&Frame::json(Kind::Run, number, run).unwrap());
         number
+    }
+
+    /// Sends a run off that finds these files: paths and contents.
+    pub fn begin_with(&mut self, files: &[(&str, &[u8])], run: &Run) -> u32 {
+        for (path, bytes) in files {
+            let input = Input { path: (*path).into(), executable: path.ends_with(".sh"), size: bytes.len() as u64 };
+            self.send(&Frame::json(Kind::Input, self.next, &input).unwrap());
+            for chunk in bytes.chunks(100_000) {
+                self.send(&Frame::raw(Kind::InputData, self.next, chunk));
+            }
+        }
+        self.begin(run)
+    }
+
+    pub fn run_with(&mut self, files: &[(&str, &[u8])], run: &Run) -> Outcome {
+        let number = self.begin_with(files, run);
+        self.wait(number)
     }
 
     pub fn wait(&mut self, number: u32) -> Outcome {

@@ -22,6 +22,14 @@ fn the_place_of_the_fault_is_named() {
             ErrorCode::SchemaViolation,
             "/tools/1/name: ",
         ),
+        (r#"{"id": "a", "code": "", "files": [{"path": "a"}]}"#, ErrorCode::SchemaViolation, "/files/0: "),
+        (
+            r#"{"id": "a", "code": "", "files": [{"path": "a", "text": "", "ref": "b"}]}"#,
+            ErrorCode::SchemaViolation,
+            "/files/0: ",
+        ),
+        (r#"{"id": "a", "code": "", "files": [{"path": "a", "url": "b"}]}"#, ErrorCode::UnknownField, "/files/0: "),
+        (r#"{"id": "a", "code": "", "artifacts": {"inlined": true}}"#, ErrorCode::UnknownField, "/artifacts: "),
         (r#"{"code": ""}"#, ErrorCode::SchemaViolation, "/: "),
         (r#"[]"#, ErrorCode::SchemaViolation, "/: "),
     ] {
@@ -29,6 +37,22 @@ fn the_place_of_the_fault_is_named() {
         assert_eq!(got, code, "{body}: {message}");
         assert!(message.starts_with(place), "{body}: {message}");
     }
+}
+
+#[test]
+fn a_path_that_leads_out_or_stands_twice_is_a_bad_path() {
+    for path in ["/etc/passwd", "../x", "a/../../x", "", "a\0b", "a//b", "."] {
+        let (code, message) = says(&json!({"id": "a", "code": "", "files": [{"path": path, "text": ""}]}).to_string());
+        assert_eq!(code, ErrorCode::BadPath, "{path:?}: {message}");
+        assert!(message.starts_with("/files/0/path: "), "{message}");
+    }
+    let twice = json!({"id": "a", "code": "", "files": [{"path": "x", "text": ""}, {"path": "x", "base64": ""}]});
+    let (code, message) = says(&twice.to_string());
+    assert_eq!((code, &*message), (ErrorCode::BadPath, "/files/1/path: \"x\" stands twice"));
+    let long = json!({"id": "a", "code": "", "files": [{"path": "é".repeat(100_000), "text": ""}]});
+    assert!(says(&long.to_string()).1.len() < 520);
+    let good = json!({"id": "a", "code": "", "files": [{"path": "a/b", "ref": "c", "executable": true}]});
+    assert_eq!(read(good.to_string().as_bytes()).unwrap().files.len(), 1);
 }
 
 #[test]

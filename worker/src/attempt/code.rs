@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use thermae_runner::frames::{self, End, Exit, Frame, Kind, Run};
+use thermae_runner::frames::{self, End, Exit, Frame, Kind, Omissions, Run};
 use thermae_schemas::{MimeBundle, SessionName};
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
 use super::events::{self, Output, Streamer};
 use super::prepare::Prepared;
+use crate::artifacts::Gatherer;
 use crate::conn::{Conn, Running, exit_of};
 use crate::context::Context;
 use crate::metrics::Phase;
@@ -45,6 +46,7 @@ pub(crate) enum Place {
 
 /// How a run ended.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "made once per run, and nearly always the largest")]
 pub(crate) enum Ended {
     /// By the runner's word.
     Exit(Exit),
@@ -65,6 +67,8 @@ pub(crate) struct Ran {
     pub ended: Ended,
     /// What it printed and displayed.
     pub collected: Collected,
+    /// The files that it left; they may still be on their way to the store.
+    pub files: Gatherer,
     /// Tool calls that left the worker.
     pub tool_calls: u32,
     /// Whether the container may be used again.
@@ -92,8 +96,14 @@ pub(crate) async fn run_code(
     let began = Instant::now();
     let request = request(work, prepared, place);
     let calls_before = prepared.gate.calls();
-    let mut watch = Watch { collected: Collected::default(), displayed: 0, max_output: output_bound(&prepared.limits) };
-    let ended = match conn.run(&request) {
+    let (tenant, inline) = (work.key.tenant.clone(), work.job.artifacts.inline);
+    let mut watch = Watch {
+        collected: Collected::default(),
+        files: Gatherer::new(ctx.artifacts.clone(), tenant, prepared.artifacts, inline),
+        displayed: 0,
+        max_output: output_bound(&prepared.limits),
+    };
+    let ended = match conn.run(&request, &prepared.files).await {
         Ok(running) => watch.follow(ctx, work, entry, prepared, running).await,
         // It was never sent, so nothing ran.
         Err(e) => Ended::Exit(not_started(e.to_string())),
@@ -111,6 +121,7 @@ pub(crate) async fn run_code(
     Ran {
         ended,
         collected: watch.collected,
+        files: watch.files,
         tool_calls: prepared.gate.calls() - calls_before,
         usable: !conn.closed().is_cancelled(),
     }
@@ -146,6 +157,7 @@ fn not_started(reason: String) -> Exit {
         phases: Default::default(),
         warm: false,
         session_lives: false,
+        left_out: Omissions::default(),
     }
 }
 
@@ -156,6 +168,7 @@ fn output_bound(limits: &Granted) -> usize {
 
 struct Watch {
     collected: Collected,
+    files: Gatherer,
     displayed: usize,
     max_output: usize,
 }
@@ -205,6 +218,14 @@ impl Watch {
                                         frames::ToolResult { call: number, result }
                                     }.in_current_span());
                                 }
+                            }
+                        }
+                        Kind::Artifact | Kind::ArtifactData | Kind::ArtifactEnd => {
+                            // The code has ended; what counts now is that its files come.
+                            out_of_patience.as_mut().reset(Instant::now() + PATIENCE);
+                            if let Err(why) = self.files.take(&frame) {
+                                running.abandon(&format!("its artifacts can't be read: {why}"));
+                                break gone(early, why);
                             }
                         }
                         Kind::Exit => {

@@ -3,10 +3,12 @@
 use thermae_backplane::bus::Delivery;
 use thermae_backplane::record::Finish;
 use thermae_backplane::registry::FinishRequest;
+use thermae_runner::frames::Omissions;
 use thermae_schemas::{ErrorCode, ErrorInfo, Outcome, SessionState, Status};
 
 use super::code::{Ended, Ran};
 use super::settle::{ack, publish_and_ack, result_of, to_resolve};
+use crate::artifacts::Gathered;
 use crate::context::Context;
 use crate::metrics::Phase;
 use crate::options::Granted;
@@ -24,7 +26,13 @@ pub(crate) async fn conclude(
     limits: &Granted,
     session: Option<SessionState>,
 ) {
-    let Ran { ended, collected, tool_calls, .. } = ran;
+    let Ran { ended, mut collected, files, tool_calls, .. } = ran;
+    collected.files = match &ended {
+        Ended::LeaseLost(_) => Gathered::default(),
+        Ended::Exit(exit) => files.finish(exit.left_out.clone()).await,
+        _ => files.finish(Omissions::default()).await,
+    };
+    ctx.metrics.gathered(&collected.files);
     let about = About { limits, worker: &ctx.id, tool_calls, session };
     let again = work.attempt < work.max_attempts;
     let outcome = match ended {

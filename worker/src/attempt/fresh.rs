@@ -28,7 +28,7 @@ pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: Delivery) 
         let message = format!("This worker serves no pool {}.", work.job.pool);
         return reject(&ctx, &delivery, &work, Outcome::rejected(ErrorCode::UnknownPool, message)).await;
     };
-    let mut prepared = match prepare(&work, pool.options()) {
+    let mut prepared = match prepare(&ctx, &work, pool.options()).await {
         Ok(prepared) => prepared,
         Err(outcome) => return reject(&ctx, &delivery, &work, outcome).await,
     };

@@ -2,6 +2,8 @@
 
 use thermae_schemas::{ErrorCode, Outcome};
 
+use crate::artifacts::{InputFile, inputs};
+use crate::context::Context;
 use crate::options::{Granted, PoolOptions};
 use crate::tools::Gate;
 use crate::work::Work;
@@ -14,14 +16,18 @@ pub(crate) struct Prepared {
     pub gate: Gate,
     /// The same, for the runner.
     pub tools: Vec<thermae_runner::frames::Tool>,
+    /// What it is to find.
+    pub files: Vec<InputFile>,
+    /// How much is collected of what it leaves.
+    pub artifacts: thermae_runner::frames::ArtifactLimits,
 }
 
-/// Checks a job against its pool.
+/// Checks a job against its pool, and fetches the files that it brings.
 ///
 /// # Errors
 /// The outcome of a job that never runs.
 #[allow(clippy::result_large_err, reason = "made once per job that is turned away")]
-pub(crate) fn prepare(work: &Work, pool: &PoolOptions) -> Result<Prepared, Outcome> {
+pub(crate) async fn prepare(ctx: &Context, work: &Work, pool: &PoolOptions) -> Result<Prepared, Outcome> {
     let job = &work.job;
     if !thermae_schemas::reads(job.protocol) {
         let message = format!("This worker reads protocol {}, not {}.", thermae_schemas::PROTOCOL, job.protocol);
@@ -50,7 +56,8 @@ pub(crate) fn prepare(work: &Work, pool: &PoolOptions) -> Result<Prepared, Outco
     if work.is_late() {
         return Err(late());
     }
-    Ok(Prepared { limits, gate, tools })
+    let files = inputs(&ctx.artifacts, &work.key.tenant, job, pool.disk.0).await?;
+    Ok(Prepared { limits, gate, tools, files, artifacts: pool.artifacts.for_runner() })
 }
 
 /// The deadline passed before the code started.

@@ -123,6 +123,7 @@ pub fn setup(pool: &PoolOptions, python: String) -> Setup {
         preload_eager: pool.preload_eager,
         spares: pool.spares,
         disk_bytes: pool.disk.0,
+        artifacts: pool.artifacts.for_runner(),
         ceiling: pool.limits.runner_ceiling(),
         nested: true,
     }

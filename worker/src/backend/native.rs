@@ -68,6 +68,12 @@ impl Native {
     fn spec(&self, pool: &PoolOptions) -> Result<Spec, Error> {
         let mut spec = Spec::detect(pool.python.as_deref()).map_err(|e| Error::Unfit(chain(&e)))?;
         spec.show.extend(self.show.iter().map(|p| p.to_string_lossy().into_owned()));
+        for (name, path) in &pool.datasets {
+            if let Err(e) = std::fs::metadata(path) {
+                return Err(Error::Unfit(format!("the dataset {name}, {}: {e}", path.display())));
+            }
+            spec.data.insert(name.clone(), path.to_string_lossy().into_owned());
+        }
         spec.memory_bytes = Some(container_memory(pool));
         spec.pids = Some(container_pids(pool));
         Ok(spec)

@@ -11,10 +11,14 @@ use tokio::sync::Notify;
 /// Bytes that may wait for a runner that does not read.
 const MAX_PENDING: usize = 96 << 20;
 
+/// Above this, what can wait for the runner to read does.
+const ENOUGH: usize = 4 << 20;
+
 /// The writing half of a connection.
 pub(super) struct Writer {
     state: Mutex<State>,
     pending: Notify,
+    drained: Notify,
 }
 
 struct State {
@@ -28,7 +32,7 @@ struct State {
 impl Writer {
     pub(super) fn new(stream: Arc<UnixStream>) -> Self {
         let state = State { stream: Some(stream), queue: VecDeque::new(), at: 0, bytes: 0 };
-        Self { state: Mutex::new(state), pending: Notify::new() }
+        Self { state: Mutex::new(state), pending: Notify::new(), drained: Notify::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -52,6 +56,17 @@ impl Writer {
         Ok(())
     }
 
+    /// Waits until little is left to be written.
+    pub(super) async fn room(&self) {
+        loop {
+            let drained = self.drained.notified();
+            if self.state().bytes < ENOUGH {
+                return;
+            }
+            drained.await;
+        }
+    }
+
     /// Writes what waits whenever there is room; ends only by an error.
     pub(super) async fn run(&self) -> io::Result<()> {
         loop {
@@ -61,6 +76,9 @@ impl Writer {
                 stream.writable().await?;
                 let mut state = self.state();
                 state.flush()?;
+                if state.bytes < ENOUGH {
+                    self.drained.notify_waiters();
+                }
                 if state.queue.is_empty() {
                     break;
                 }

@@ -93,7 +93,7 @@ impl Sessions {
     async fn job(&self, session: &Session, home: &mut Option<Home>, job: &Waiting) -> Went {
         let (ctx, Waiting { work, delivery, .. }) = (&self.ctx, job);
         let began = Instant::now();
-        let mut prepared = match prepare(work, session.pool.options()) {
+        let mut prepared = match prepare(ctx, work, session.pool.options()).await {
             Ok(prepared) => prepared,
             Err(outcome) => {
                 reject(ctx, delivery, work, outcome).await;

@@ -73,6 +73,38 @@ async fn jobs_run_behind_both_walls_and_nothing_is_left() {
     within("the containers' end", gone(&engine, &name)).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn files_go_in_and_out_and_datasets_are_shown() {
+    let data = tempfile::tempdir().unwrap();
+    std::fs::write(data.path().join("sales.csv"), "a,b").unwrap();
+    for path in [data.path().to_owned(), data.path().join("sales.csv")] {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let (mut fleet, mut options) = (Fleet::new().await, docker_options());
+    options.pools.get_mut(&pool_name()).unwrap().datasets.insert("sales".into(), data.path().to_owned());
+    let worker = fleet.worker(options).await;
+    let code = "
+import os
+print(open('in/a').read(), os.listdir('/work'), os.listdir('/session'), os.listdir('/data'), open('/data/sales/sales.csv').read())
+try: open('/data/sales/sales.csv', 'a')
+except OSError as e: print(e.errno)
+open('/work/artifacts/out', 'w').write('left')
+os.symlink('/etc/shadow', 'artifacts/shadow')
+";
+    let mut job = python(code);
+    job.files = vec![thermae_schemas::InputFile::text("in/a", "given")];
+    job.artifacts.inline = true;
+    let outcome = fleet.run(&job).await;
+    let expected = "given ['artifacts', 'in'] ['artifacts'] ['sales'] a,b\n30\n";
+    let sorted = outcome.stdout.replace("['in', 'artifacts']", "['artifacts', 'in']");
+    assert_eq!(sorted, expected, "{outcome:?}");
+    let left: Vec<_> = outcome.artifacts.iter().map(|a| (a.path.as_str(), a.base64.as_deref())).collect();
+    assert_eq!(left, [("/workspace/artifacts/out", Some("bGVmdA=="))]);
+    assert_eq!(outcome.artifacts_left_out[0].path, "/workspace/artifacts/shadow");
+    worker.end().await;
+}
+
 async fn gone(engine: &Docker, fleet: &str) {
     while !containers(engine, fleet).await.is_empty() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;

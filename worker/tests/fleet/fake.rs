@@ -164,6 +164,7 @@ async fn exit(socket: &mut UnixStream, run: u32, end: End) -> std::io::Result<()
         phases: Default::default(),
         warm: true,
         session_lives: false,
+        left_out: Default::default(),
     };
     send(socket, Frame::json(Kind::Exit, run, &exit).unwrap()).await
 }

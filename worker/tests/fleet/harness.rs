@@ -16,7 +16,7 @@ use thermae_schemas::{
 use thermae_service::health::Health;
 use thermae_service::units::Millis;
 use thermae_worker::backend::Backend;
-use thermae_worker::{Options, Service};
+use thermae_worker::{Options, Parts, Service};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -130,7 +130,9 @@ impl Fleet {
     ) -> Worker {
         let (metrics, health) = (prometheus::Registry::new(), Health::new());
         let bus: SharedBus = Arc::new(self.broker.connect());
-        let service = Service::with_backends(options, bus, registry, &metrics, health.clone(), backend).unwrap();
+        let service =
+            Service::with_parts(options, bus, registry, &metrics, health.clone(), Parts { backend, artifacts: None })
+                .unwrap();
         let (id, drain) = (service.id().clone(), CancellationToken::new());
         let run = tokio::spawn(service.run(drain.clone()));
         Worker { id, drain, metrics, health, run }

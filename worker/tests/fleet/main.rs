@@ -5,6 +5,7 @@
 
 mod fake;
 mod faults;
+mod files;
 mod harness;
 mod jobs;
 mod proofs;

@@ -30,17 +30,26 @@ struct Licenses {
 #[derive(Debug, Deserialize)]
 struct Bans {
     #[serde(default)]
-    deny: Vec<Named>,
+    deny: Vec<Banned>,
     #[serde(default)]
     skip: Vec<Named>,
 }
 
-/// `name` or `name@version`, and why.
+/// `name` or `name@version`; why is for whoever reads the file.
 #[derive(Debug, Deserialize)]
 struct Named {
     #[serde(rename = "crate")]
     name: String,
+}
+
+/// `name`, why, and who may nevertheless use it.
+#[derive(Debug, Deserialize)]
+struct Banned {
+    #[serde(rename = "crate")]
+    name: String,
     reason: String,
+    #[serde(default)]
+    wrappers: BTreeSet<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -57,6 +66,8 @@ struct Resolve {
 #[derive(Debug, Deserialize)]
 struct Node {
     id: String,
+    #[serde(default)]
+    dependencies: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -115,7 +126,9 @@ fn breaches(rules: &Rules, metadata: &Metadata) -> Vec<String> {
             Some(source) if Some(source) == default => {}
             Some(source) => found.push(format!("{name} {version}: comes from {source}")),
         }
-        if let Some(ban) = rules.bans.deny.iter().find(|ban| ban.name == *name) {
+        if let Some(ban) = rules.bans.deny.iter().find(|ban| ban.name == *name)
+            && !users(metadata, &package.id).all(|user| ban.wrappers.contains(user))
+        {
             found.push(format!("{name} {version}: is banned: {}", ban.reason));
         }
         if !rules.bans.skip.iter().any(|skip| matches(&skip.name, name, version)) {
@@ -127,6 +140,17 @@ fn breaches(rules: &Rules, metadata: &Metadata) -> Vec<String> {
         found.push(format!("{name}: {} versions at once ({})", list.len(), list.join(", ")));
     }
     found
+}
+
+/// The packages that use that one; itself where nobody does.
+fn users<'a>(metadata: &'a Metadata, id: &'a str) -> impl Iterator<Item = &'a str> {
+    let nodes = metadata.resolve.nodes.iter().filter(move |node| node.dependencies.iter().any(|d| d == id));
+    let mut users: Vec<&str> = nodes.map(|node| node.id.as_str()).collect();
+    if users.is_empty() {
+        users.push(id);
+    }
+    let named = |user: &str| metadata.packages.iter().find(|package| package.id == user).map(|package| &*package.name);
+    users.into_iter().filter_map(named).collect::<Vec<_>>().into_iter()
 }
 
 fn wildcards(package: &Package) -> Vec<String> {
@@ -163,6 +187,26 @@ mod tests {
         let packages: Vec<serde_json::Value> = serde_json::from_str(packages).unwrap();
         let nodes: Vec<serde_json::Value> = packages.iter().map(|p| serde_json::json!({ "id": p["id"] })).collect();
         serde_json::from_value(serde_json::json!({ "packages": packages, "resolve": { "nodes": nodes } })).unwrap()
+    }
+
+    #[test]
+    fn what_is_banned_may_come_by_way_of_its_wrappers_alone() {
+        let rules: Rules = toml::from_str(
+            "[licenses]\nallow = ['MIT']\n[bans]\ndeny = [{ crate = 'bad', reason = 'because', wrappers = ['good'] }]\n",
+        )
+        .unwrap();
+        let breaches_with = |user: &str| {
+            let packages = ["good", "other", "bad"].map(|name| {
+                serde_json::json!({ "id": name, "name": name, "version": "1.0.0", "license": "MIT", "source": null, "dependencies": [] })
+            });
+            let nodes = ["good", "other", "bad"].map(|name| {
+                let needs: &[&str] = if name == user { &["bad"] } else { &[] };
+                serde_json::json!({ "id": name, "dependencies": needs })
+            });
+            let metadata = serde_json::json!({ "packages": packages, "resolve": { "nodes": nodes } });
+            breaches(&rules, &serde_json::from_value(metadata).unwrap()).len()
+        };
+        assert_eq!((breaches_with("good"), breaches_with("other"), breaches_with("nobody")), (0, 1, 1));
     }
 
     #[test]

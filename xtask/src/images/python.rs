@@ -16,7 +16,7 @@ use crate::{paths, services::packages};
 /// The Debian release whose Python is in the image.
 const RELEASE: &str = "bookworm";
 /// Raised when the recipe below changes what comes out of it.
-const RECIPE: &str = "2";
+const RECIPE: &str = "3";
 const REQUIREMENTS: &str = "images/python/requirements.txt";
 const LABEL: &str = "thermae.made-of";
 
@@ -98,6 +98,9 @@ fn base_tar(key: &str) -> Result<PathBuf> {
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
         std::os::unix::fs::chown(&dir, Some(1000), Some(1000))?;
     }
+    // Where a pool's datasets are shown, and another name of the workspace.
+    fs::create_dir_all(root.join("data"))?;
+    std::os::unix::fs::symlink("workspace", root.join("work"))?;
     rootfs::pack(&root, &tar)?;
     Ok(tar)
 }

@@ -12,6 +12,9 @@ use crate::options::{DockerOptions, PoolOptions};
 /// Where a container sees its socket's directory.
 const SOCKETS: &str = "/run/thermae";
 
+/// Where a container sees its pool's datasets.
+const DATA: &str = "/data";
+
 /// What a container is made of.
 pub(super) struct Parts<'a> {
     pub(super) identity: &'a Identity,
@@ -63,19 +66,28 @@ pub(super) fn container(parts: Parts<'_>) -> ContainerCreateBody {
             // What ends is gone, also when its worker is.
             auto_remove: Some(true),
             runtime: options.runtime.clone(),
-            mounts: Some(vec![Mount {
-                target: Some(SOCKETS.into()),
-                source: Some(sockets.to_string_lossy().into_owned()),
-                typ: Some(MountType::BIND),
-                read_only: Some(true),
-                ..Default::default()
-            }]),
+            mounts: Some(
+                std::iter::once(shown(sockets, SOCKETS.into()))
+                    .chain(pool.datasets.iter().map(|(name, path)| shown(path, format!("{DATA}/{name}"))))
+                    .collect(),
+            ),
             log_config: Some(HostConfigLogConfig {
                 typ: Some("json-file".into()),
                 config: Some([("max-size".to_owned(), "1m".to_owned())].into()),
             }),
             ..Default::default()
         }),
+        ..Default::default()
+    }
+}
+
+/// Something of the engine's host, to be read.
+fn shown(source: &Path, target: String) -> Mount {
+    Mount {
+        target: Some(target),
+        source: Some(source.to_string_lossy().into_owned()),
+        typ: Some(MountType::BIND),
+        read_only: Some(true),
         ..Default::default()
     }
 }
@@ -93,7 +105,8 @@ mod tests {
             pool: PoolName::new("p").unwrap(),
             serial: 1,
         };
-        let (pool, options) = (PoolOptions::default(), DockerOptions::default());
+        let datasets = [("sales".to_owned(), "/srv/sales".into())].into();
+        let (pool, options) = (PoolOptions { datasets, ..PoolOptions::default() }, DockerOptions::default());
         let sockets = Path::new("/host/sockets/1");
         let body = container(Parts {
             identity: &identity,
@@ -112,8 +125,11 @@ mod tests {
         assert_eq!(host.security_opt, Some(vec!["no-new-privileges".to_owned(), "seccomp={}".to_owned()]));
         assert_eq!(host.memory, host.memory_swap);
         assert!(host.memory.unwrap() > pool.limits.ceiling.memory.0.cast_signed() + pool.disk.0.cast_signed());
-        let mount = &host.mounts.unwrap()[0];
-        assert_eq!((mount.read_only, mount.source.as_deref()), (Some(true), Some("/host/sockets/1")));
+        let mounts = host.mounts.unwrap();
+        assert!(mounts.iter().all(|mount| mount.read_only == Some(true)));
+        let places: Vec<_> =
+            mounts.iter().map(|m| (m.source.as_deref().unwrap(), m.target.as_deref().unwrap())).collect();
+        assert_eq!(places, [("/host/sockets/1", "/run/thermae"), ("/srv/sales", "/data/sales")]);
         assert_eq!(body.env, None, "nothing of the worker's environment goes in");
     }
 }

@@ -1,0 +1,152 @@
+//! Files in and out of sandboxes: placed before a run starts, collected after it has ended and before its [`Exit`] is sent.
+//!
+//! A fresh sandbox is killed first, so that nobody is left who could change anything. A session's processes live on, and the walk is
+//! safe against them. It goes on in small steps and only while the worker keeps up, so that everything else goes on as well.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::epoll::{self, EventFlags};
+
+use super::cell::Stage;
+use super::runs::Pending;
+use super::{Engine, Token};
+use crate::files::{self, Seen, Step, Walk};
+use crate::frames::{End, Exit, Kind, Why};
+
+/// Steps of a walk before the loop has a look at everything else.
+const STEPS: usize = 64;
+
+/// A run that has ended and whose files are collected.
+pub(super) struct Harvest {
+    walk: Walk,
+    exit: Exit,
+    from: From,
+}
+
+/// Whose files they are.
+enum From {
+    /// A dying sandbox's; the handle on its init until that is dead.
+    Dying(OwnedFd),
+    /// A dead one's.
+    Dead,
+    /// The session's in that cell.
+    Session(u32),
+}
+
+impl Engine {
+    /// Writes the files that a run is to find.
+    ///
+    /// # Errors
+    /// How the run ends that lacks one.
+    pub(super) fn place(&mut self, id: u32, pending: &Pending) -> Result<(), End> {
+        let Some(cell) = self.cells.get_mut(&id).filter(|_| !pending.files.is_empty()) else { return Ok(()) };
+        let Some(sandbox) = &cell.sandbox else { return Ok(()) };
+        files::place(&sandbox.storage, &pending.files, &mut cell.seen)
+            .map_err(|(path, error)| End::BadFile { path, reason: error.to_string() })
+    }
+
+    /// Ends a run that was about to start in that sandbox. A session goes on; a spare is not a fresh one any more.
+    pub(super) fn refuse_in(&mut self, id: u32, number: u32, end: End) {
+        let lives = self.cells.get(&id).is_some_and(|cell| cell.stage == Stage::Idle);
+        self.refuse_beside(number, end, lives);
+        if let Some(cell) = self.cells.get_mut(&id).filter(|_| !lives) {
+            cell.stage = Stage::Ending;
+            cell.end();
+        }
+    }
+
+    /// Begins to collect what a run has left. Gives the exit back where there is nothing to collect: nearly always.
+    pub(super) fn harvest(&mut self, id: u32, number: u32, session: bool, mut exit: Exit) -> Option<Exit> {
+        let cell = self.cells.get_mut(&id)?;
+        let unwanted = self.setup.artifacts.files == 0 || matches!(exit.end, End::Killed | End::NotStarted { .. });
+        let Some(sandbox) = cell.sandbox.as_ref().filter(|s| !unwanted && files::any(&s.storage, session)) else {
+            return Some(exit);
+        };
+        let opened = sandbox.storage.try_clone().and_then(|storage| {
+            let known = std::mem::take(&mut cell.seen);
+            Ok(Walk::new(storage, session, self.setup.artifacts, known)?)
+        });
+        let walk = match opened {
+            Ok(walk) => walk,
+            Err(e) => {
+                crate::log(&format!("collect the files of run {number}: {e}"));
+                exit.left_out.add(b"/workspace/artifacts".to_vec(), Why::Unreadable, None);
+                return Some(exit);
+            }
+        };
+        let from = match cell.stage {
+            Stage::Ending => {
+                // Its end is what the walk waits for: every process of it is dead then.
+                sandbox.kill();
+                let init = cell.sandbox.take().map(|sandbox| sandbox.init)?;
+                let _ = epoll::add(&self.epoll, &init, Token::Dead(number).data(), EventFlags::IN);
+                From::Dying(init)
+            }
+            _ => From::Session(id),
+        };
+        self.harvests.insert(number, Harvest { walk, exit, from });
+        None
+    }
+
+    /// The sandbox of that run is dead.
+    pub(super) fn on_dead(&mut self, number: u32) {
+        let Some(harvest) = self.harvests.get_mut(&number) else { return };
+        if let From::Dying(init) = &harvest.from {
+            let _ = epoll::delete(&self.epoll, init.as_fd());
+            harvest.from = From::Dead;
+        }
+    }
+
+    /// Whether there is something to collect now.
+    pub(super) fn gathers(&self) -> bool {
+        !self.link.congested() && self.harvests.values().any(|h| !matches!(h.from, From::Dying(_)))
+    }
+
+    /// Whether that session's files are still being collected.
+    pub(super) fn gathers_from(&self, id: u32) -> bool {
+        self.harvests.values().any(|h| matches!(h.from, From::Session(session) if session == id))
+    }
+
+    /// Goes on collecting, for a while.
+    pub(super) fn gather(&mut self) {
+        let due: Vec<u32> =
+            self.harvests.iter().filter(|(_, h)| !matches!(h.from, From::Dying(_))).map(|(n, _)| *n).collect();
+        for number in due {
+            for _ in 0..STEPS {
+                if self.link.congested() {
+                    return;
+                }
+                let Some(harvest) = self.harvests.get_mut(&number) else { break };
+                match harvest.walk.step(&mut self.chunk) {
+                    Step::Worked => {}
+                    Step::Data(bytes) => self.link.push(Kind::ArtifactData, number, bytes),
+                    Step::Begin(artifact) => drop(self.link.push_json(Kind::Artifact, number, &artifact)),
+                    Step::End(end) => drop(self.link.push_json(Kind::ArtifactEnd, number, &end)),
+                    Step::Done => self.gathered(number),
+                }
+            }
+        }
+    }
+
+    /// All is collected: the run's last word.
+    fn gathered(&mut self, number: u32) {
+        let Some(Harvest { walk, mut exit, from }) = self.harvests.remove(&number) else { return };
+        let (left_out, seen): (_, Seen) = walk.end();
+        exit.left_out = left_out;
+        if let From::Session(id) = from {
+            // It may have died meanwhile.
+            match self.cells.get_mut(&id).filter(|cell| cell.stage == Stage::Idle) {
+                Some(cell) => cell.seen = seen,
+                None => exit.session_lives = false,
+            }
+        }
+        self.tell_exit(number, &exit);
+    }
+
+    /// A kill for a run whose code has ended: no more of its files.
+    pub(super) fn cut_short(&mut self, number: u32) {
+        if let Some(harvest) = self.harvests.get_mut(&number) {
+            harvest.walk.cut();
+        }
+    }
+}

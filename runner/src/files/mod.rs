@@ -1,0 +1,75 @@
+//! The files of a run, from outside its sandbox: [`place`] writes those that it is to find, [`Walk`] reads those that it leaves.
+//!
+//! ```text
+//! storage (one sized tmpfs per sandbox; the runner holds a descriptor of its root, which no job can reach)
+//!   ├─ w  = /workspace   └─ artifacts
+//!   ├─ h  = /session     └─ artifacts
+//!   └─ s, t = /dev/shm, /tmp
+//! ```
+//!
+//! Whatever a job does to its own files, nothing outside its storage is ever opened: every name is one component, opened below a
+//! descriptor, and never through a link. In a session the job's processes live on meanwhile, and may swap any name at any moment.
+
+mod place;
+mod seen;
+mod walk;
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags, RawDir, openat};
+use rustix::io::Errno;
+
+pub(crate) use place::{Inbox, Inputs, place};
+pub(crate) use seen::Seen;
+pub(crate) use walk::{Step, Walk};
+
+/// Directories of the storage, as [`crate::inner`] makes them.
+pub(crate) const WORKSPACE: &str = "w";
+pub(crate) const SESSION: &str = "h";
+
+/// Name of the directory below either whose files are collected.
+pub(crate) const ARTIFACTS: &str = "artifacts";
+
+/// A directory whose new and changed files are collected.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Root {
+    /// Below the storage.
+    at: &'static str,
+    /// As the code knows it.
+    path: &'static str,
+}
+
+const ROOTS: [Root; 2] =
+    [Root { at: "w/artifacts", path: "/workspace/artifacts" }, Root { at: "h/artifacts", path: "/session/artifacts" }];
+
+/// The directories that are collected after a run.
+pub(crate) fn roots(session: bool) -> &'static [Root] {
+    if session { &ROOTS } else { &ROOTS[..1] }
+}
+
+/// Whether there is anything to collect. On every job's way: a few microseconds.
+pub(crate) fn any(storage: impl AsFd, session: bool) -> bool {
+    roots(session).iter().any(|root| match directory(storage.as_fd(), root.at) {
+        Ok(dir) => {
+            let mut space = [std::mem::MaybeUninit::uninit(); 512];
+            let mut entries = RawDir::new(dir, &mut space);
+            loop {
+                match entries.next() {
+                    Some(Ok(entry)) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}
+                    Some(_) => break true,
+                    None => break false,
+                }
+            }
+        }
+        // The code took it away, and there is nothing.
+        Err(Errno::NOENT) => false,
+        // It put something else there: the walk will tell.
+        Err(_) => true,
+    })
+}
+
+/// Opens a directory below another; the last component is never a link.
+fn directory(below: BorrowedFd<'_>, name: impl rustix::path::Arg) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    openat(below, name, flags, Mode::empty())
+}

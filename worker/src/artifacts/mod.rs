@@ -1,0 +1,249 @@
+//! Files of jobs outside their sandboxes: where artifacts are stored, how they are fetched, and from where inputs come.
+//!
+//! ```text
+//! runner ══ frames ══▶ gather ─▶ store (content-addressed, by tenant) ─▶ signed URL in the outcome
+//! job's files: text, base64, ref ◀── store                                   └─▶ S3, or this worker's own http
+//! ```
+//!
+//! An object's key is `<tenant>/<sha256>`: what one tenant stores, no other can name. A `ref` is always looked up below its own
+//! tenant's part, and never is a path of this machine.
+
+mod gather;
+mod http;
+mod inputs;
+mod options;
+mod sign;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::signer::{Method, SignedUrlOptions, Signer, Url};
+use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
+use thermae_schemas::TenantName;
+
+pub(crate) use gather::{Gathered, Gatherer};
+pub use http::routes;
+pub(crate) use inputs::{InputFile, inputs};
+pub use options::{ArtifactLimits, ArtifactOptions};
+use sign::Key;
+
+/// How long an object may take to be stored or read.
+const WITHIN: Duration = Duration::from_secs(30);
+
+/// Why the store can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Its URL is none that is known here.
+    #[error("artifacts.store {0:?} is neither file:///folder nor s3://bucket/prefix")]
+    Url(String),
+    /// Where clients reach this worker is no URL.
+    #[error("artifacts.url_base {0:?} is not of the form http://host:port")]
+    Base(String),
+    /// An option of an S3 store that does not exist.
+    #[error("artifacts.s3.{0}: there is no such option")]
+    Option(String),
+    /// The folder can't be made.
+    #[error("the folder for artifacts can't be made")]
+    Folder(#[source] std::io::Error),
+    /// The store itself refuses.
+    #[error(transparent)]
+    Store(#[from] object_store::Error),
+    /// It did not answer in time.
+    #[error("the store did not answer within {} s", WITHIN.as_secs())]
+    Late,
+    /// An object that is larger than its reader has room for.
+    #[error("it has {size} bytes, more than {room}")]
+    TooLarge {
+        /// Its size.
+        size: u64,
+        /// What there is room for.
+        room: u64,
+    },
+}
+
+impl Error {
+    /// Whether there is no such object.
+    fn is_missing(&self) -> bool {
+        use object_store::Error as E;
+        matches!(self, Self::Store(E::NotFound { .. } | E::InvalidPath { .. }))
+    }
+}
+
+/// The fleet's store, as this worker uses it. Cheap to clone.
+#[derive(Clone)]
+pub struct Artifacts(Arc<Inner>);
+
+struct Inner {
+    store: Arc<dyn ObjectStore>,
+    prefix: Path,
+    urls: Urls,
+    options: ArtifactOptions,
+    /// Goes with this worker, where no store is configured.
+    _folder: Option<tempfile::TempDir>,
+}
+
+/// Who serves what is stored.
+enum Urls {
+    /// The store itself.
+    Store(Arc<dyn Signer>),
+    /// This worker's own server, where its address is known.
+    Own { key: Box<Key>, base: Option<Url> },
+}
+
+impl Artifacts {
+    /// Opens the store. `listen` is where this worker's own server listens, where it has one: URLs lead there unless the options name
+    /// another place.
+    ///
+    /// # Errors
+    /// The options can't be used.
+    pub fn open(options: &ArtifactOptions, listen: Option<SocketAddr>) -> Result<Self, Error> {
+        let mut folder = None;
+        let own = || -> Result<Urls, Error> {
+            let base = options.url_base.clone().or_else(|| listen.map(own_base));
+            let base = base.map(|text| Url::parse(&text).map_err(|_| Error::Base(text))).transpose()?;
+            Ok(Urls::Own { key: Box::new(Key::new(options.signing_key.as_deref())), base })
+        };
+        let (store, prefix, urls): (Arc<dyn ObjectStore>, Path, Urls) = match &options.store {
+            None => {
+                let made = tempfile::Builder::new().prefix("thermae-artifacts-").tempdir().map_err(Error::Folder)?;
+                let store = LocalFileSystem::new_with_prefix(made.path())?;
+                folder = Some(made);
+                (Arc::new(store), Path::default(), own()?)
+            }
+            Some(text) => {
+                let url = Url::parse(text).map_err(|_| Error::Url(text.clone()))?;
+                match url.scheme() {
+                    "file" => {
+                        let path = url.to_file_path().map_err(|()| Error::Url(text.clone()))?;
+                        make_folder(&path).map_err(Error::Folder)?;
+                        (Arc::new(LocalFileSystem::new_with_prefix(path)?), Path::default(), own()?)
+                    }
+                    "s3" => {
+                        let store = Arc::new(s3(text, options)?);
+                        let prefix = Path::from_url_path(url.path()).map_err(object_store::Error::from)?;
+                        (Arc::clone(&store) as _, prefix, Urls::Store(store))
+                    }
+                    _ => return Err(Error::Url(text.clone())),
+                }
+            }
+        };
+        Ok(Self(Arc::new(Inner { store, prefix, urls, options: options.clone(), _folder: folder })))
+    }
+
+    fn options(&self) -> &ArtifactOptions {
+        &self.0.options
+    }
+
+    /// An object's path in the store: always below its tenant's part.
+    fn path(&self, tenant: &TenantName, key: &str) -> Result<Path, Error> {
+        let key = Path::parse(key).map_err(object_store::Error::from)?;
+        let below = self.0.prefix.parts().chain([tenant.as_str().into()]);
+        Ok(below.chain(key.parts()).collect())
+    }
+
+    /// Stores an object under its key.
+    async fn put(&self, tenant: &TenantName, key: &str, bytes: Bytes) -> Result<(), Error> {
+        let path = self.path(tenant, key)?;
+        let put = self.0.store.put(&path, PutPayload::from_bytes(bytes));
+        tokio::time::timeout(WITHIN, put).await.map_err(|_| Error::Late)??;
+        Ok(())
+    }
+
+    /// Stores something for a tenant's jobs; what their `files[].ref` takes.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn keep(&self, tenant: &TenantName, bytes: Bytes) -> Result<String, Error> {
+        let key = gather::digest(bytes.clone()).await;
+        self.put(tenant, &key, bytes).await?;
+        Ok(key)
+    }
+
+    /// Reads an object of at most `room` bytes.
+    ///
+    /// # Errors
+    /// There is none, it is larger, or the store fails.
+    pub async fn get(&self, tenant: &TenantName, key: &str, room: u64) -> Result<Bytes, Error> {
+        let path = self.path(tenant, key)?;
+        let read = async {
+            let found = self.0.store.get(&path).await?;
+            if found.meta.size > room {
+                return Err(Error::TooLarge { size: found.meta.size, room });
+            }
+            Ok(found.bytes().await?)
+        };
+        tokio::time::timeout(WITHIN, read).await.map_err(|_| Error::Late)?
+    }
+
+    /// A URL that anybody may fetch an object by until the time that comes with it; nothing where nobody serves it.
+    async fn url(&self, tenant: &TenantName, key: &str, name: &str) -> Result<Option<(String, SystemTime)>, Error> {
+        let ttl = self.options().url_ttl.0;
+        // In whole seconds, as it is signed.
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let expires = Duration::from_secs((now + ttl).as_secs());
+        let url = match &self.0.urls {
+            Urls::Store(signer) => {
+                let path = self.path(tenant, key)?;
+                let as_named = SignedUrlOptions::new().with_query([
+                    ("response-content-disposition", http::disposition(name)),
+                    ("response-content-type", media_type(name)),
+                ]);
+                signer.signed_url_opts(Method::GET, &path, ttl, &as_named).await?
+            }
+            Urls::Own { base: None, .. } => return Ok(None),
+            Urls::Own { key: secret, base: Some(base) } => secret.url(base, tenant, key, name, expires.as_secs()),
+        };
+        Ok(Some((url.into(), SystemTime::UNIX_EPOCH + expires)))
+    }
+}
+
+impl std::fmt::Debug for Artifacts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Artifacts").field(&self.0.store.to_string()).finish()
+    }
+}
+
+/// Where a server is reached that listens there: on every address, that by which this machine reaches others.
+fn own_base(listen: SocketAddr) -> String {
+    let outward = || {
+        // Nothing is sent: the kernel only says which way it would go.
+        let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+        socket.connect("192.0.2.1:9").ok()?;
+        Some(socket.local_addr().ok()?.ip())
+    };
+    let ip = match listen.ip() {
+        ip if ip.is_unspecified() => outward().unwrap_or(Ipv4Addr::LOCALHOST.into()),
+        ip => ip,
+    };
+    format!("http://{}", SocketAddr::new(ip, listen.port()))
+}
+
+/// What a name promises of its content.
+fn media_type(name: &str) -> String {
+    mime_guess::from_path(name).first_or_octet_stream().to_string()
+}
+
+/// Nobody else on this machine needs to read it.
+fn make_folder(path: &std::path::Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+fn s3(url: &str, options: &ArtifactOptions) -> Result<object_store::aws::AmazonS3, Error> {
+    // One TLS library has one provider of its ciphers; another part of the process may have chosen already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = AmazonS3Builder::from_env().with_url(url);
+    for (name, value) in &options.s3 {
+        let key: AmazonS3ConfigKey = name.parse().map_err(|_| Error::Option(name.clone()))?;
+        builder = builder.with_config(key, value);
+    }
+    Ok(builder.build()?)
+}
+
+#[cfg(test)]
+mod tests;

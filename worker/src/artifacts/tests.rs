@@ -1,0 +1,280 @@
+use thermae_runner::frames::{self, Frame, Kind, Omissions, Why};
+use thermae_schemas::{ErrorCode, InputFile, Job, LeftOutWhy, Outcome};
+use thermae_service::units::{ByteSize, Millis};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+
+fn tenant(name: &str) -> TenantName {
+    TenantName::new(name).unwrap()
+}
+
+fn opened(options: ArtifactOptions) -> Artifacts {
+    let url_base = Some("http://worker:9465".into());
+    Artifacts::open(&ArtifactOptions { url_base, ..options }, None).unwrap()
+}
+
+fn limits() -> frames::ArtifactLimits {
+    frames::ArtifactLimits { files: 3, bytes: 100, ..Default::default() }
+}
+
+fn gatherer(artifacts: &Artifacts, inline: bool) -> Gatherer {
+    Gatherer::new(artifacts.clone(), tenant("acme"), limits(), inline)
+}
+
+/// The frames of one file.
+fn file(path: &[u8], bytes: &[u8]) -> Vec<Frame> {
+    let head = frames::Artifact { path: path.to_vec(), size: bytes.len() as u64 };
+    let mut list = vec![Frame::json(Kind::Artifact, 1, &head).unwrap()];
+    list.extend(bytes.chunks(7).map(|chunk| Frame::raw(Kind::ArtifactData, 1, chunk)));
+    list.push(Frame::json(Kind::ArtifactEnd, 1, &frames::ArtifactEnd { changed: false }).unwrap());
+    list
+}
+
+fn send(gatherer: &mut Gatherer, frames: &[Frame]) -> Result<(), String> {
+    frames.iter().try_for_each(|frame| gatherer.take(frame))
+}
+
+#[tokio::test]
+async fn files_are_stored_by_content_and_tenant_and_keep_their_paths() {
+    let artifacts = opened(ArtifactOptions::default());
+    let mut run = gatherer(&artifacts, false);
+    send(&mut run, &file(b"/workspace/artifacts/a/plot.png", b"same")).unwrap();
+    send(&mut run, &file(b"/workspace/artifacts/b/plot.png", b"same")).unwrap();
+    send(&mut run, &file(b"/workspace/artifacts/\xff\n", b"")).unwrap();
+    let mut omissions = Omissions::default();
+    omissions.add(b"/workspace/artifacts/link".to_vec(), Why::Link, None);
+    let gathered = run.finish(omissions).await;
+    let [one, two, odd] = &gathered.artifacts[..] else { panic!("{gathered:?}") };
+    assert_eq!((one.id == two.id, one.path == two.path), (true, false));
+    assert_eq!((one.name.as_str(), one.media_type.as_str(), one.size), ("plot.png", "image/png", 4));
+    assert_eq!(one.sha256, "0967115f2813a3541eaef77de9d9d5773f1c0c04314b0bbfe4ff3b3b1c55b5d5");
+    assert_eq!((odd.path.as_str(), odd.path_base64.is_some()), ("/workspace/artifacts/\\xff\n", true));
+    assert_eq!(odd.media_type, "application/octet-stream");
+    assert_eq!(gathered.map.len(), 3);
+    assert_eq!(gathered.map["/workspace/artifacts/b/plot.png"], two.id);
+    assert_eq!(gathered.left_out[0].why, LeftOutWhy::Link);
+    assert!(one.base64.is_none() && one.created_at.ends_with('Z') && one.expires_at > Some(one.created_at.clone()));
+    assert_eq!(artifacts.get(&tenant("acme"), &one.id, 100).await.unwrap(), "same");
+    assert!(artifacts.get(&tenant("globex"), &one.id, 100).await.unwrap_err().is_missing(), "another tenant's");
+}
+
+#[tokio::test]
+async fn a_runner_that_sends_more_than_it_may_is_not_believed() {
+    let artifacts = opened(ArtifactOptions::default());
+    let mut run = gatherer(&artifacts, false);
+    assert!(send(&mut run, &file(b"/a", &[0; 101])).unwrap_err().contains("more bytes"));
+    let mut run = gatherer(&artifacts, false);
+    for _ in 0..3 {
+        send(&mut run, &file(b"/a", b"x")).unwrap();
+    }
+    assert!(send(&mut run, &file(b"/a", b"x")).unwrap_err().contains("more artifacts"));
+    let mut run = gatherer(&artifacts, false);
+    assert!(run.take(&Frame::raw(Kind::ArtifactData, 1, *b"x")).is_err(), "no file has begun");
+    let begin = &file(b"/a", b"x")[0];
+    run.take(begin).unwrap();
+    assert!(run.take(begin).is_err(), "the one before has not ended");
+}
+
+#[tokio::test]
+async fn the_outcome_holds_only_so_much_itself() {
+    let artifacts = opened(ArtifactOptions { inline_up_to: ByteSize(10), ..Default::default() });
+    let mut run = gatherer(&artifacts, true);
+    for (path, bytes) in [("/a", "123456"), ("/b", "12345"), ("/c", "1234")] {
+        send(&mut run, &file(path.as_bytes(), bytes.as_bytes())).unwrap();
+    }
+    let inline: Vec<_> = run.finish(Omissions::default()).await.artifacts.into_iter().map(|a| a.base64).collect();
+    assert_eq!(inline, [Some("MTIzNDU2".to_owned()), None, Some("MTIzNA==".to_owned())]);
+}
+
+#[tokio::test]
+async fn what_the_store_does_not_take_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("file://{}/store", folder.path().display());
+    let artifacts = opened(ArtifactOptions { store: Some(store), ..Default::default() });
+    std::fs::remove_dir_all(folder.path().join("store")).unwrap();
+    std::fs::write(folder.path().join("store"), "in the way").unwrap();
+    let mut run = gatherer(&artifacts, false);
+    send(&mut run, &file(b"/workspace/artifacts/a", b"x")).unwrap();
+    let gathered = run.finish(Omissions::default()).await;
+    assert!(gathered.artifacts.is_empty() && gathered.map.is_empty());
+    assert_eq!(
+        (gathered.left_out[0].path.as_str(), gathered.left_out[0].why),
+        ("/workspace/artifacts/a", LeftOutWhy::NotStored)
+    );
+}
+
+#[tokio::test]
+async fn a_ref_names_the_tenants_own_objects_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |path: &str| folder.path().join(path);
+    std::fs::create_dir_all(at("store/acme/data")).unwrap();
+    std::fs::create_dir_all(at("store/globex")).unwrap();
+    std::fs::write(at("store/acme/data/in.csv"), "mine").unwrap();
+    std::fs::write(at("store/globex/secret"), "theirs").unwrap();
+    std::fs::write(at("outside"), "the worker's").unwrap();
+    let store = format!("file://{}", at("store").display());
+    let artifacts = opened(ArtifactOptions { store: Some(store), ..Default::default() });
+    let bring = |reference: &str, room| {
+        let (artifacts, reference) = (artifacts.clone(), reference.to_owned());
+        async move {
+            let file = InputFile { text: None, reference: Some(reference), ..InputFile::text("in", "") };
+            let job = Job { files: vec![file], ..Job::python("") };
+            let files = inputs(&artifacts, &tenant("acme"), &job, room).await;
+            files.map(|files| files[0].bytes.clone()).map_err(|outcome| outcome.error.unwrap().code)
+        }
+    };
+    assert_eq!(bring("data/in.csv", 4).await.unwrap(), "mine");
+    assert_eq!(bring("data/in.csv", 3).await.unwrap_err(), ErrorCode::FilesTooLarge);
+    let outside = at("outside").display().to_string();
+    for bad in [
+        "",
+        "..",
+        "../globex/secret",
+        "data/../../globex/secret",
+        "/etc/passwd",
+        &outside,
+        "../../outside",
+        "data",
+        "globex/secret",
+        "nothing",
+        "a\0b",
+        ".",
+        "data//in.csv/",
+        "%2e%2e/globex/secret",
+    ] {
+        let code = bring(bad, 1000).await.expect_err(bad);
+        assert!(matches!(code, ErrorCode::UnknownRef | ErrorCode::StoreUnavailable), "{bad:?}: {code:?}");
+    }
+}
+
+#[tokio::test]
+async fn inputs_come_from_text_and_base64_within_their_room() {
+    let artifacts = opened(ArtifactOptions::default());
+    let base64 = |text: &str| InputFile { text: None, base64: Some(text.into()), ..InputFile::text("b", "") };
+    let gather = |files: Vec<InputFile>| {
+        let artifacts = artifacts.clone();
+        async move { inputs(&artifacts, &tenant("acme"), &Job { files, ..Job::python("") }, 10).await }
+    };
+    let files = gather(vec![InputFile::text("a/b", "é"), base64("AP8=")]).await.unwrap();
+    assert_eq!((files[0].input.path.as_str(), files[0].input.size, &files[1].bytes[..]), ("a/b", 2, &b"\0\xff"[..]));
+    let code = |outcome: Result<Vec<super::InputFile>, Outcome>| outcome.unwrap_err().error.unwrap().code;
+    assert_eq!(code(gather(vec![base64("?")]).await), ErrorCode::SchemaViolation);
+    let six = || InputFile::text("x", "123456");
+    assert_eq!(code(gather(vec![six(), six()]).await), ErrorCode::FilesTooLarge);
+    assert_eq!(code(gather(vec![InputFile::text("../x", "")]).await), ErrorCode::BadPath);
+}
+
+/// GET of a path with its query: status, headers and body as they came.
+async fn get(addr: std::net::SocketAddr, target: &str) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::TcpStream::connect(addr).await.unwrap();
+    let request = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).await.unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+async fn served(artifacts: &Artifacts) -> (thermae_service::http::Server, CancellationToken) {
+    let stop = CancellationToken::new();
+    let listening = thermae_service::http::listen(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let health = thermae_service::health::Health::new();
+    (listening.serve(health, prometheus::Registry::new(), routes(artifacts.clone()), stop.clone()), stop)
+}
+
+#[tokio::test]
+async fn a_signed_url_gives_the_file_and_a_changed_one_does_not() {
+    let artifacts = opened(ArtifactOptions::default());
+    let mut run = gatherer(&artifacts, false);
+    send(&mut run, &file("/workspace/artifacts/é \"x\".html".as_bytes(), b"<b>hi</b>")).unwrap();
+    let artifact = run.finish(Omissions::default()).await.artifacts.remove(0);
+    let (server, _stop) = served(&artifacts).await;
+    let target = artifact.url.unwrap().strip_prefix("http://worker:9465").unwrap().to_owned();
+
+    let answer = get(server.addr(), &target).await;
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("<b>hi</b>"), "{answer}");
+    for header in [
+        "content-type: text/html",
+        "content-length: 9",
+        "content-disposition: attachment; filename*=UTF-8''%C3%A9%20%22x%22.html",
+        "x-content-type-options: nosniff",
+    ] {
+        assert!(answer.contains(header), "{answer}");
+    }
+    let last = target.chars().last().unwrap();
+    let other = if last == '0' { '1' } else { '0' };
+    for bad in [
+        format!("{}{other}", &target[..target.len() - 1]),
+        target.replace("expires=", "expires=9"),
+        target.replace("name=", "name=x"),
+        target.replace("/acme/", "/globex/"),
+        target.replace("&signature=", "&signed="),
+        target.split('?').next().unwrap().to_owned(),
+        format!("/artifacts/acme/..%2Fglobex%2Fsecret?{}", target.split('?').nth(1).unwrap()),
+    ] {
+        let answer = get(server.addr(), &bad).await;
+        assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("\"bad_signature\""), "{bad}: {answer}");
+    }
+    // Still health beside it.
+    assert!(get(server.addr(), "/healthz").await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn an_expired_url_says_so_and_a_gone_file_too() {
+    let artifacts = opened(ArtifactOptions { url_ttl: Millis::from_millis(0), ..Default::default() });
+    let (server, _stop) = served(&artifacts).await;
+    let target = |url: Option<(String, SystemTime)>| url.unwrap().0.replace("http://worker:9465", "");
+    let expired = target(artifacts.url(&tenant("acme"), "ab", "x").await.unwrap());
+    let answer = get(server.addr(), &expired).await;
+    assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("\"url_expired\""), "{answer}");
+
+    let artifacts = opened(ArtifactOptions::default());
+    let (server, _stop) = served(&artifacts).await;
+    let gone = target(artifacts.url(&tenant("acme"), "ab", "x").await.unwrap());
+    let answer = get(server.addr(), &gone).await;
+    assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("\"artifact_gone\""), "{answer}");
+}
+
+#[tokio::test]
+async fn an_s3_store_signs_its_own_urls() {
+    let s3 = [("region", "eu-north-1"), ("access_key_id", "id"), ("secret_access_key", "secret")];
+    let s3 = s3.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let options = ArtifactOptions { store: Some("s3://bucket/some/prefix".into()), s3, ..Default::default() };
+    let artifacts = opened(options);
+    let (url, _) = artifacts.url(&tenant("acme"), "ab12", "plot 1.png").await.unwrap().unwrap();
+    assert!(url.contains("bucket") && url.contains("/some/prefix/acme/ab12?"), "{url}");
+    for part in ["X-Amz-Signature=", "X-Amz-Expires=3600", "response-content-disposition=attachment", "image%2Fpng"] {
+        assert!(url.contains(part), "{url}");
+    }
+}
+
+#[test]
+fn options_that_can_not_be_used_are_named() {
+    let open = |options: ArtifactOptions| Artifacts::open(&options, None).unwrap_err().to_string();
+    let store = |url: &str| ArtifactOptions { store: Some(url.into()), ..Default::default() };
+    for bad in ["nowhere", "/var/lib", "http://x/y", "file://host/x"] {
+        assert!(open(store(bad)).contains(bad), "{bad}");
+    }
+    let base = ArtifactOptions { url_base: Some("worker".into()), ..Default::default() };
+    assert!(open(base).contains("artifacts.url_base"));
+    let odd = ArtifactOptions { s3: [("colour".to_owned(), "red".to_owned())].into(), ..store("s3://b") };
+    assert!(open(odd).contains("artifacts.s3.colour"));
+}
+
+#[test]
+fn urls_lead_to_an_address_that_others_can_reach() {
+    let base = |listen: &str| own_base(listen.parse().unwrap());
+    assert_eq!((base("127.0.0.1:9465"), base("[::1]:9")), ("http://127.0.0.1:9465".into(), "http://[::1]:9".into()));
+    let any = base("0.0.0.0:9464");
+    assert!(!any.contains("0.0.0.0") && any.ends_with(":9464"), "{any}");
+}
+
+#[test]
+fn a_workers_own_folder_goes_with_it() {
+    let artifacts = opened(ArtifactOptions::default());
+    let folder = artifacts.0._folder.as_ref().unwrap().path().to_owned();
+    assert!(folder.is_dir());
+    drop(artifacts);
+    assert!(!folder.exists());
+}
