@@ -2,4 +2,6 @@
 
 observe("answer", sum(range(1000)))
 observe("processes", sorted(name for name in os.listdir("/proc") if name.isdigit()))
-observe("files", [os.listdir(place) for place in ("/tmp", "/workspace", "/dev/shm")])
+places, own = ("/tmp", "/workspace", "/session", "/dev/shm"), {"/workspace/artifacts", "/session/artifacts"}
+found = {os.path.join(at, name) for place in places for at, folders, names in os.walk(place) for name in folders + names}
+observe("files", sorted(found - own))

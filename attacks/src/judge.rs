@@ -1,6 +1,9 @@
 //! Whether an attack has held: pure, from all that arrived.
 
-use thermae_schemas::{Outcome, Status};
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+use thermae_schemas::{LeftOutWhy, Outcome, Status};
 
 use crate::evidence::{Evidence, compare};
 use crate::program::Attack;
@@ -91,7 +94,33 @@ fn ending(wanted: &Ending, outcome: &Outcome, calls: usize) -> Vec<String> {
     {
         problems.push(format!("it printed {:?}, not {wanted:?}", head(&outcome.stdout)));
     }
+    problems.extend(files(wanted, outcome));
     problems
+}
+
+/// What speaks against an outcome's artifacts.
+fn files(wanted: &Ending, outcome: &Outcome) -> Vec<String> {
+    let mut problems = Vec::new();
+    if let Some(wanted) = &wanted.artifacts {
+        let wanted: BTreeMap<_, _> = wanted.iter().map(|(path, text)| (path.clone(), digest(text))).collect();
+        let found = outcome.artifacts.iter().map(|a| (a.path.clone(), a.sha256.clone())).collect::<BTreeMap<_, _>>();
+        if found != wanted {
+            problems.push(format!("its artifacts are {found:?}, not {wanted:?}"));
+        }
+    }
+    if let Some(wanted) = &wanted.left_out {
+        let why = |why: &LeftOutWhy| serde_json::to_value(why).ok().and_then(|v| Some(v.as_str()?.to_owned()));
+        let found: BTreeMap<_, _> =
+            outcome.artifacts_left_out.iter().map(|l| (l.path.clone(), why(&l.why).unwrap_or_default())).collect();
+        if found != *wanted {
+            problems.push(format!("left out of its artifacts are {found:?}, not {wanted:?}"));
+        }
+    }
+    problems
+}
+
+fn digest(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// How a job ended, in words.

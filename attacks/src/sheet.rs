@@ -119,11 +119,24 @@ pub struct Ending {
     pub bytes: Option<usize>,
     /// Its exact standard output.
     pub stdout: Option<String>,
+    /// Its artifacts, all of them: path and content.
+    pub artifacts: Option<BTreeMap<String, String>>,
+    /// What was left out of its artifacts, all of it: path and reason.
+    pub left_out: Option<BTreeMap<String, String>>,
 }
 
 impl Default for Ending {
     fn default() -> Self {
-        Self { status: Status::Succeeded, error: None, message: None, calls: None, bytes: None, stdout: None }
+        Self {
+            status: Status::Succeeded,
+            error: None,
+            message: None,
+            calls: None,
+            bytes: None,
+            stdout: None,
+            artifacts: None,
+            left_out: None,
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 """
 tries = "writes to every part of the file tree: /, /etc, /usr, /dev, /sys, /proc, and the caches of compiled Python"
 wins = "code of one's own in the next job's interpreter"
-guard = "all but /tmp, /workspace and /dev/shm is mounted read-only"
+guard = "all but /tmp, /workspace, /session and /dev/shm is mounted read-only"
 control = {}
 held."*" = { any = ["EROFS", "EACCES"] }
 held.proc = { any = ["ENOENT", "EROFS", "EACCES"] }
-held.writable = ["/dev/shm", "/tmp", "/workspace"]
+held.writable = ["/dev/shm", "/session", "/tmp", "/workspace"]
 open.cache = "worked"
 """
 import sysconfig

@@ -3,12 +3,12 @@ tries = "leaves files, a fifo, a socket and a set-user-id program in every writa
 wins = "code of one's own in the next job; its data for the one after"
 guard = "each sandbox has storage of its own, which goes with it"
 control = {}
-held.left = { min = 9 }
+held.left = { min = 15 }
 held.found = []
 open.left = { min = 3 }
 open.found = { none = [[]] }
 """
-PLACES = [TARGET["folder"]] if CONTROL else ["/tmp", "/workspace", "/dev/shm"]
+PLACES = [TARGET["folder"]] if CONTROL else ["/tmp", "/workspace", "/workspace/artifacts", "/session", "/dev/shm"]
 left = 0
 for place in PLACES:
     with open(place + "/left", "w") as file:
@@ -22,5 +22,6 @@ for place in PLACES:
         left += 1
 observe("left", left)
 # --- the next job
-PLACES = [TARGET["folder"]] if CONTROL else ["/tmp", "/workspace", "/dev/shm"]
-observe("found", sorted({name for place in PLACES for name in os.listdir(place)}))
+PLACES = [TARGET["folder"]] if CONTROL else ["/tmp", "/workspace", "/workspace/artifacts", "/session", "/dev/shm"]
+# Each sandbox has a folder for artifacts of its own.
+observe("found", sorted({name for place in PLACES for name in os.listdir(place)} - {"artifacts"}))

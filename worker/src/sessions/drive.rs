@@ -145,6 +145,8 @@ impl Sessions {
         let ran = run_code(ctx, work, &guard, &mut prepared, &home_now.conn, place).await;
         let alive = lives(&ran, home_now.conn.session_closed());
         drop(permit);
+        // Before the client hears of it: whoever has the result may count on the session being idle.
+        session.queue.ended();
         let state = SessionState { id: session.key.1.clone(), fresh, alive: alive && !close };
         conclude(ctx, delivery, work, guard, ran, &prepared.limits, Some(state)).await;
         match (close, alive) {

@@ -1,0 +1,13 @@
+"""
+tries = "takes the directory of artifacts away, and puts a link to the machine's files in its place"
+wins = "every file of that directory, handed to the client as artifacts"
+guard = "the directory itself is opened below the sandbox's own storage, and never through a link"
+uncontrolled = "outside of a sandbox nobody collects artifacts"
+held.moved = true
+[outcome.artifacts]
+[outcome.left_out]
+"/workspace/artifacts" = "link"
+"""
+os.rename("/workspace/artifacts", "/workspace/elsewhere")
+os.symlink("/etc", "/workspace/artifacts")
+observe("moved", os.path.isdir("/workspace/artifacts"))
