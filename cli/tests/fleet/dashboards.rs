@@ -275,6 +275,7 @@ fn kinds(n: usize) -> Result<Vec<Job>> {
         session("print(x)"),
         // The session ends with its interpreter.
         session("import os\nos._exit(3)"),
+        Job::python("open('artifacts/out', 'w').write('x' * 1000)"),
         Job::python("raise ValueError('no')"),
         Job { pool: PoolName::new("no-such")?, ..Job::python("") },
         limited(Job::python("while True: pass"), 200),
