@@ -194,9 +194,7 @@ impl<'a> Suite<'a> {
             quickest = quickest.min(begun.elapsed());
             ensure!(outcome.status == Status::Succeeded, "an honest job {}", ended(&outcome));
             let evidence = Evidence::of(&outcome);
-            for (name, wanted) in
-                [("answer", json!(499_500)), ("processes", json!(["1", "2"])), ("files", json!([]))]
-            {
+            for (name, wanted) in [("answer", json!(499_500)), ("processes", json!(["1", "2"])), ("files", json!([]))] {
                 let found = evidence.get(name);
                 ensure!(found == Some(&wanted), "an honest job finds {name}: {found:?}, not {wanted}");
             }
