@@ -214,6 +214,22 @@ pub struct Exit {
     pub left_out: Omissions,
 }
 
+impl Exit {
+    /// An exit that has nothing to show but how it ended.
+    pub fn bare(end: End, session_lives: bool) -> Self {
+        Self {
+            end,
+            error: None,
+            value: None,
+            usage: Usage::default(),
+            phases: BTreeMap::new(),
+            warm: false,
+            session_lives,
+            left_out: Omissions::default(),
+        }
+    }
+}
+
 /// Once, when the container is ready for its first run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ready {
@@ -284,6 +300,8 @@ pub enum Kind {
     Input = 10,
     /// W: raw bytes of the last [`Input`].
     InputData = 11,
+    /// W: send every file below `/session`; payload is the session's name. Its artifacts and [`Exit`] follow, as of a run with this number.
+    Keep = 12,
     /// R: [`Ready`].
     Ready = 64,
     /// R: the code is about to run; no payload.
@@ -330,6 +348,7 @@ impl Kind {
             Verify,
             Input,
             InputData,
+            Keep,
             Ready,
             Started,
             Stdout,

@@ -209,4 +209,7 @@ pub struct SessionState {
     pub fresh: bool,
     /// Whether it still lives.
     pub alive: bool,
+    /// Files of an earlier session of this name, kept when its worker drained, that this job found in `/session`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub restored_files: u64,
 }

@@ -170,6 +170,19 @@ impl Conn {
         Ok(running)
     }
 
+    /// Asks for every file that a session keeps; artifacts and an exit come as of a run.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    pub(crate) fn keep(&self, session: &str) -> Result<Running, Error> {
+        let number = self.0.next_run.fetch_add(1, Ordering::Relaxed);
+        let (tx, frames) = mpsc::channel(RUN_BACKLOG);
+        self.0.runs().insert(number, tx);
+        let running = Running { inner: Arc::clone(&self.0), number, frames, ended: false };
+        self.0.send(&Frame::raw(Kind::Keep, number, session))?;
+        Ok(running)
+    }
+
     /// Cancelled once a session of this container ended, whoever ended it.
     pub(crate) fn session_closed(&self) -> &CancellationToken {
         &self.0.session_closed

@@ -20,8 +20,8 @@ pub use self::redis::{Redis, RedisOptions};
 use crate::record::{Finish, Record, Resolve, Settle, Start};
 pub use local::Local;
 pub use types::{
-    Admit, Admitted, Beat, Claim, Epoch, FinishRequest, Gone, JobKey, Notice, ResolveRequest, SessionAdmit,
-    SettleRequest, StartRequest, Target,
+    Admit, Admitted, Beat, Claim, Epoch, FinishRequest, Gone, JobKey, Notice, ResolveRequest, SESSION_TTL,
+    SessionAdmit, SettleRequest, StartRequest, Target,
 };
 
 /// Shared handle of a registry.

@@ -238,7 +238,7 @@ pub enum Notice {
 }
 
 /// How long a session is remembered after it was last heard of.
-pub(crate) const SESSION_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+pub const SESSION_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How long the record of a running job is kept after its worker's last word.
 pub(crate) const RUNNING_TTL: Duration = Duration::from_secs(24 * 60 * 60);

@@ -10,7 +10,7 @@ use rustix::event::epoll::{self, EventFlags};
 use super::cell::Stage;
 use super::runs::Pending;
 use super::{Engine, Token};
-use crate::files::{self, Seen, Step, Walk};
+use crate::files::{self, Scope, Seen, Step, Walk};
 use crate::frames::{End, Exit, Kind, Why};
 
 /// Steps of a walk before the loop has a look at everything else.
@@ -29,8 +29,10 @@ enum From {
     Dying(OwnedFd),
     /// A dead one's.
     Dead,
-    /// The session's in that cell.
+    /// What a run of the session in that cell has left.
     Session(u32),
+    /// All that the session in that cell keeps.
+    Kept(u32),
 }
 
 impl Engine {
@@ -59,12 +61,13 @@ impl Engine {
     pub(super) fn harvest(&mut self, id: u32, number: u32, session: bool, mut exit: Exit) -> Option<Exit> {
         let cell = self.cells.get_mut(&id)?;
         let unwanted = self.setup.artifacts.files == 0 || matches!(exit.end, End::Killed | End::NotStarted { .. });
-        let Some(sandbox) = cell.sandbox.as_ref().filter(|s| !unwanted && files::any(&s.storage, session)) else {
+        let scope = if session { Scope::SessionRun } else { Scope::Run };
+        let Some(sandbox) = cell.sandbox.as_ref().filter(|s| !unwanted && files::any(&s.storage, scope)) else {
             return Some(exit);
         };
         let opened = sandbox.storage.try_clone().and_then(|storage| {
             let known = std::mem::take(&mut cell.seen);
-            Ok(Walk::new(storage, session, self.setup.artifacts, known)?)
+            Ok(Walk::new(storage, scope, self.setup.artifacts, known)?)
         });
         let walk = match opened {
             Ok(walk) => walk,
@@ -88,6 +91,22 @@ impl Engine {
         None
     }
 
+    /// Begins to send all that a session keeps; its exit follows as a run's does.
+    pub(super) fn keep(&mut self, number: u32, name: &str) {
+        let idle = self.sessions.get(name).filter(|id| self.cells.get(id).is_some_and(|c| c.stage == Stage::Idle));
+        let Some(&id) = idle.filter(|id| !self.gathers_from(**id)) else { return self.refuse(number, End::NoSession) };
+        let storage = self.cells.get(&id).and_then(|c| c.sandbox.as_ref()).map(|s| s.storage.try_clone());
+        let walk = storage
+            .and_then(|storage| Walk::new(storage.ok()?, Scope::Session, self.setup.artifacts, Seen::default()).ok());
+        match walk {
+            Some(walk) => {
+                let exit = Exit::bare(End::Exited { code: 0 }, true);
+                self.harvests.insert(number, Harvest { walk, exit, from: From::Kept(id) });
+            }
+            None => self.refuse(number, End::NotStarted { reason: "its storage can't be opened".into() }),
+        }
+    }
+
     /// The sandbox of that run is dead.
     pub(super) fn on_dead(&mut self, number: u32) {
         let Some(harvest) = self.harvests.get_mut(&number) else { return };
@@ -104,7 +123,7 @@ impl Engine {
 
     /// Whether that session's files are still being collected.
     pub(super) fn gathers_from(&self, id: u32) -> bool {
-        self.harvests.values().any(|h| matches!(h.from, From::Session(session) if session == id))
+        self.harvests.values().any(|h| matches!(h.from, From::Session(session) | From::Kept(session) if session == id))
     }
 
     /// Goes on collecting, for a while.

@@ -81,6 +81,7 @@ impl Engine {
             Kind::CloseSession => self.close_session(&String::from_utf8_lossy(&frame.body)),
             Kind::Ping => self.link.push(Kind::Pong, 0, &[]),
             Kind::Verify => self.ask_proof(number),
+            Kind::Keep => self.keep(number, &String::from_utf8_lossy(&frame.body)),
             Kind::Shutdown => self.over = Some(0),
             other => {
                 return Err(crate::Error::Protocol(format!("a worker does not send {other:?}")));
@@ -142,16 +143,7 @@ impl Engine {
 
     /// As [`Engine::refuse`], beside a session that lives on.
     pub(super) fn refuse_beside(&mut self, number: u32, end: End, session_lives: bool) {
-        let exit = Exit {
-            end,
-            error: None,
-            value: None,
-            usage: Usage::default(),
-            phases: BTreeMap::new(),
-            warm: false,
-            session_lives,
-            left_out: Default::default(),
-        };
+        let exit = Exit::bare(end, session_lives);
         let _ = self.link.push_json(Kind::Exit, number, &exit);
     }
 

@@ -42,14 +42,32 @@ pub(crate) struct Root {
 const ROOTS: [Root; 2] =
     [Root { at: "w/artifacts", path: "/workspace/artifacts" }, Root { at: "h/artifacts", path: "/session/artifacts" }];
 
-/// The directories that are collected after a run.
-pub(crate) fn roots(session: bool) -> &'static [Root] {
-    if session { &ROOTS } else { &ROOTS[..1] }
+/// What is collected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// What a fresh sandbox's run has left among its artifacts.
+    Run,
+    /// What a session's run has left or changed among its artifacts.
+    SessionRun,
+    /// All that a session keeps in `/session`.
+    Session,
 }
 
+impl Scope {
+    fn roots(self) -> &'static [Root] {
+        match self {
+            Self::Run => &ROOTS[..1],
+            Self::SessionRun => &ROOTS,
+            Self::Session => &KEPT,
+        }
+    }
+}
+
+const KEPT: [Root; 1] = [Root { at: SESSION, path: "/session" }];
+
 /// Whether there is anything to collect. On every job's way: a few microseconds.
-pub(crate) fn any(storage: impl AsFd, session: bool) -> bool {
-    roots(session).iter().any(|root| match directory(storage.as_fd(), root.at) {
+pub(crate) fn any(storage: impl AsFd, scope: Scope) -> bool {
+    scope.roots().iter().any(|root| match directory(storage.as_fd(), root.at) {
         Ok(dir) => {
             let mut space = [std::mem::MaybeUninit::uninit(); 512];
             let mut entries = RawDir::new(dir, &mut space);

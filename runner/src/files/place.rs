@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::seen::{Print, Seen, Stamp};
-use super::{ARTIFACTS, WORKSPACE, directory};
+use super::{ARTIFACTS, SESSION, WORKSPACE, directory};
 use crate::frames::Input;
 
 /// Files of one run. Their bytes are in memory of their own, which is gone with them to the last page: the runner's must not grow.
@@ -106,7 +106,7 @@ fn write(storage: &OwnedFd, input: &Input, from: Option<&File>, mut at: u64, see
     if parts.iter().chain([&name]).any(|part| matches!(*part, "" | "." | "..") || part.contains('\0')) {
         return Err(io::Error::other("not a relative path of plain components"));
     }
-    let mut dir = directory(storage.as_fd(), WORKSPACE)?;
+    let mut dir = directory(storage.as_fd(), if input.session { SESSION } else { WORKSPACE })?;
     for part in &parts {
         match mkdirat(&dir, *part, Mode::from_raw_mode(0o755)) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -135,7 +135,8 @@ fn write(storage: &OwnedFd, input: &Input, from: Option<&File>, mut at: u64, see
     }
     fchmod(&made, Mode::from_raw_mode(if input.executable { 0o755 } else { 0o644 }))?;
     if let Some(hash) = hash {
-        let path = format!("/workspace/{}", input.path).into_bytes();
+        let place = if input.session { "/session" } else { "/workspace" };
+        let path = format!("{place}/{}", input.path).into_bytes();
         seen.insert(path, Print::new(Stamp::from(&fstat(&made)?), hash.finalize().into(), begun));
     }
     Ok(())
@@ -151,7 +152,7 @@ mod tests {
         let mut inputs = Inputs::default();
         for (path, bytes) in files {
             let (executable, size) = (path.ends_with(".sh"), bytes.len() as u64);
-            inputs.files.push(Input { path: (*path).into(), executable, size });
+            inputs.files.push(Input { path: (*path).into(), session: false, executable, size });
             inputs.add(bytes).unwrap();
         }
         inputs
@@ -193,7 +194,7 @@ mod tests {
     #[test]
     fn an_inbox_keeps_no_more_than_there_is_room_for() {
         let mut inbox = Inbox::default();
-        let input = |size| Input { path: "f".into(), executable: false, size };
+        let input = |size| Input { path: "f".into(), session: false, executable: false, size };
         inbox.begin(1, input(4));
         inbox.fill(1, b"ab", 6);
         inbox.fill(1, b"cd", 6);

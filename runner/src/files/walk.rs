@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::seen::{Print, Seen, Stamp};
-use super::{directory, roots};
+use super::{Scope, directory};
 use crate::frames::{Artifact, ArtifactEnd, ArtifactLimits, Omissions, Why};
 
 /// What one step came to.
@@ -33,7 +33,7 @@ pub(crate) enum Step<'a> {
 pub(crate) struct Walk {
     storage: OwnedFd,
     device: u64,
-    session: bool,
+    scope: Scope,
     left: ArtifactLimits,
     /// Directories under way, the deepest last.
     levels: Vec<Level>,
@@ -56,6 +56,7 @@ struct Reading {
     file: File,
     path: Vec<u8>,
     stamp: Stamp,
+    executable: bool,
     begun: SystemTime,
     left: u64,
     hash: Option<Sha256>,
@@ -68,17 +69,12 @@ impl Walk {
     ///
     /// # Errors
     /// The storage's.
-    pub(crate) fn new(
-        storage: OwnedFd,
-        session: bool,
-        limits: ArtifactLimits,
-        known: Seen,
-    ) -> rustix::io::Result<Self> {
+    pub(crate) fn new(storage: OwnedFd, scope: Scope, limits: ArtifactLimits, known: Seen) -> rustix::io::Result<Self> {
         let device = fstat(&storage)?.st_dev;
         Ok(Self {
             storage,
             device,
-            session,
+            scope,
             left: limits,
             levels: Vec::new(),
             roots_done: 0,
@@ -99,13 +95,13 @@ impl Walk {
         let path = match (self.reading.take(), self.levels.last()) {
             (Some(reading), _) => reading.path,
             (None, Some(level)) => level.path.clone(),
-            (None, None) => match roots(self.session).get(self.roots_done) {
+            (None, None) => match self.scope.roots().get(self.roots_done) {
                 Some(root) => root.path.into(),
                 None => return,
             },
         };
         self.levels.clear();
-        self.roots_done = roots(self.session).len();
+        self.roots_done = self.scope.roots().len();
         self.omissions.add(path, Why::CutShort, None);
     }
 
@@ -120,7 +116,7 @@ impl Walk {
                 self.levels.pop();
                 Step::Worked
             }
-            None => match roots(self.session).get(self.roots_done) {
+            None => match self.scope.roots().get(self.roots_done) {
                 Some(root) => {
                     self.roots_done += 1;
                     match directory(self.storage.as_fd(), root.at) {
@@ -203,8 +199,9 @@ impl Walk {
         }
         let stamp = Stamp::from(&stat);
         let compare = known.filter(|print| print.perhaps(&stamp));
-        let hash = (self.session || compare.is_some()).then(Sha256::new);
-        let reading = Reading { file: file.into(), path, stamp, begun, left: stamp.size, hash, compare };
+        let hash = (self.scope == Scope::SessionRun || compare.is_some()).then(Sha256::new);
+        let executable = stat.st_mode & 0o100 != 0;
+        let reading = Reading { file: file.into(), path, stamp, executable, begun, left: stamp.size, hash, compare };
         if reading.compare.is_some() {
             self.reading = Some(reading);
             return Step::Worked;
@@ -223,7 +220,7 @@ impl Walk {
         }
         self.left.files -= 1;
         self.left.bytes -= size;
-        let artifact = Artifact { path: reading.path.clone(), size };
+        let artifact = Artifact { path: reading.path.clone(), size, executable: reading.executable };
         self.reading = Some(reading);
         Step::Begin(artifact)
     }

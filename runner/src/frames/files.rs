@@ -10,8 +10,11 @@ use serde::{Deserialize, Serialize};
 /// A file that a run is to find. Its bytes follow as [`super::Kind::InputData`] of the same run, up to the next file or the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
-    /// Where, below `/workspace`: relative, of plain components.
+    /// Where, below its place: relative, of plain components.
     pub path: String,
+    /// Below `/session` in place of `/workspace`.
+    #[serde(default)]
+    pub session: bool,
     /// Mode 0755 in place of 0644.
     #[serde(default)]
     pub executable: bool,
@@ -45,6 +48,8 @@ pub struct Artifact {
     pub path: Vec<u8>,
     /// Bytes that it had when it was opened; no more follow, and fewer where it shrank meanwhile.
     pub size: u64,
+    /// Whether its owner may run it.
+    pub executable: bool,
 }
 
 /// The end of an artifact's bytes.

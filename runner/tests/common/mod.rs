@@ -222,13 +222,24 @@ impl Runner {
     /// Sends a run off that finds these files: paths and contents.
     pub fn begin_with(&mut self, files: &[(&str, &[u8])], run: &Run) -> u32 {
         for (path, bytes) in files {
-            let input = Input { path: (*path).into(), executable: path.ends_with(".sh"), size: bytes.len() as u64 };
+            let (path, session) = path.strip_prefix("/session/").map_or((*path, false), |path| (path, true));
+            let input =
+                Input { path: path.into(), session, executable: path.ends_with(".sh"), size: bytes.len() as u64 };
             self.send(&Frame::json(Kind::Input, self.next, &input).unwrap());
             for chunk in bytes.chunks(100_000) {
                 self.send(&Frame::raw(Kind::InputData, self.next, chunk));
             }
         }
         self.begin(run)
+    }
+
+    /// What a session keeps, and how the sending of it ended.
+    pub fn keep(&mut self, name: &str) -> Outcome {
+        let number = self.next;
+        self.next += 1;
+        self.outcomes.insert(number, Outcome::default());
+        self.send(&Frame::raw(Kind::Keep, number, name));
+        self.wait(number)
     }
 
     pub fn run_with(&mut self, files: &[(&str, &[u8])], run: &Run) -> Outcome {

@@ -44,7 +44,10 @@ pub(crate) async fn inputs(
         };
         let size = bytes.len() as u64;
         left = left.checked_sub(size).ok_or_else(|| too_large(room))?;
-        files.push(InputFile { input: Input { path: file.path.clone(), executable: file.executable, size }, bytes });
+        files.push(InputFile {
+            input: Input { path: file.path.clone(), session: false, executable: file.executable, size },
+            bytes,
+        });
     }
     Ok(files)
 }

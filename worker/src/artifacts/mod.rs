@@ -11,6 +11,7 @@
 mod gather;
 mod http;
 mod inputs;
+mod kept;
 mod options;
 mod sign;
 
@@ -29,6 +30,7 @@ use thermae_schemas::TenantName;
 pub(crate) use gather::{Gathered, Gatherer};
 pub use http::routes;
 pub(crate) use inputs::{InputFile, inputs};
+pub(crate) use kept::{Kept, KeptFile};
 pub use options::{ArtifactLimits, ArtifactOptions};
 use sign::Key;
 
@@ -135,6 +137,11 @@ impl Artifacts {
         Ok(Self(Arc::new(Inner { store, prefix, urls, options: options.clone(), _folder: folder })))
     }
 
+    /// Whether what is stored outlives this worker.
+    pub(crate) fn is_lasting(&self) -> bool {
+        self.0.options.store.is_some()
+    }
+
     fn options(&self) -> &ArtifactOptions {
         &self.0.options
     }
@@ -152,6 +159,16 @@ impl Artifacts {
         let put = self.0.store.put(&path, PutPayload::from_bytes(bytes));
         tokio::time::timeout(WITHIN, put).await.map_err(|_| Error::Late)??;
         Ok(())
+    }
+
+    /// Removes an object; that there is none is fine.
+    async fn remove(&self, tenant: &TenantName, key: &str) -> Result<(), Error> {
+        let path = self.path(tenant, key)?;
+        let removed = tokio::time::timeout(WITHIN, self.0.store.delete(&path)).await.map_err(|_| Error::Late)?;
+        match removed.map_err(Error::from) {
+            Err(error) if !error.is_missing() => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Stores something for a tenant's jobs; what their `files[].ref` takes.

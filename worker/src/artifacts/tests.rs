@@ -24,7 +24,7 @@ fn gatherer(artifacts: &Artifacts, inline: bool) -> Gatherer {
 
 /// The frames of one file.
 fn file(path: &[u8], bytes: &[u8]) -> Vec<Frame> {
-    let head = frames::Artifact { path: path.to_vec(), size: bytes.len() as u64 };
+    let head = frames::Artifact { path: path.to_vec(), size: bytes.len() as u64, executable: false };
     let mut list = vec![Frame::json(Kind::Artifact, 1, &head).unwrap()];
     list.extend(bytes.chunks(7).map(|chunk| Frame::raw(Kind::ArtifactData, 1, chunk)));
     list.push(Frame::json(Kind::ArtifactEnd, 1, &frames::ArtifactEnd { changed: false }).unwrap());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use thermae_runner::frames::{self, End, Exit, Frame, Kind, Omissions, Run};
+use thermae_runner::frames::{self, End, Exit, Frame, Kind, Run};
 use thermae_schemas::{MimeBundle, SessionName};
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
@@ -149,16 +149,7 @@ fn request(work: &Work, prepared: &Prepared, place: Place) -> Run {
 }
 
 fn not_started(reason: String) -> Exit {
-    Exit {
-        end: End::NotStarted { reason },
-        error: None,
-        value: None,
-        usage: frames::Usage::default(),
-        phases: Default::default(),
-        warm: false,
-        session_lives: false,
-        left_out: Omissions::default(),
-    }
+    Exit::bare(End::NotStarted { reason }, false)
 }
 
 /// The runner cuts output at the limit; this is for one that does not.

@@ -24,7 +24,7 @@ pub(crate) use claim::claim;
 pub(crate) use code::{Ended, Place, Ran, run_code};
 pub(crate) use conclude::conclude;
 pub(crate) use fresh::pool_job;
-pub(crate) use prepare::prepare;
+pub(crate) use prepare::{Prepared, prepare};
 pub(crate) use settle::{reject, requeue, to_resolve};
 
 use thermae_backplane::bus::Delivery;

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::queue::{Next, Waiting};
-use super::{Session, Sessions};
+use super::{Session, Sessions, moved};
 use crate::attempt::{Ended, Place, Ran, claim, conclude, prepare, reject, requeue, run_code, span, to_resolve};
 use crate::conn::Conn;
 use crate::metrics::Phase;
@@ -48,7 +48,12 @@ impl Sessions {
             let idle = session.idle();
             let next = tokio::select! {
                 biased;
-                () = self.ctx.draining.cancelled() => break Gone::Lost,
+                () = self.ctx.draining.cancelled() => {
+                    if let Some(home) = home.as_ref().filter(|h| h.made) {
+                        moved::keep(&self.ctx, &session, &home.conn).await;
+                    }
+                    break Gone::Lost;
+                }
                 () = died(home.as_ref()) => break Gone::Lost,
                 next = session.queue.next(idle) => next,
             };
@@ -139,15 +144,19 @@ impl Sessions {
             session.idle_ms.store(ms, Ordering::Relaxed);
         }
         let fresh = !home_now.made;
+        let restored = if fresh { moved::put_back(ctx, work, session, &mut prepared).await } else { 0 };
         home_now.made = true;
         home_now.held.count_job();
         let place = Place::Session { name: session.key.1.clone(), create: fresh };
         let ran = run_code(ctx, work, &guard, &mut prepared, &home_now.conn, place).await;
         let alive = lives(&ran, home_now.conn.session_closed());
+        if fresh && alive {
+            moved::settled(ctx, session).await;
+        }
         drop(permit);
         // Before the client hears of it: whoever has the result may count on the session being idle.
         session.queue.ended();
-        let state = SessionState { id: session.key.1.clone(), fresh, alive: alive && !close };
+        let state = SessionState { id: session.key.1.clone(), fresh, alive: alive && !close, restored_files: restored };
         conclude(ctx, delivery, work, guard, ran, &prepared.limits, Some(state)).await;
         match (close, alive) {
             (true, _) => Went::Closed,

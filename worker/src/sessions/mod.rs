@@ -5,6 +5,7 @@
 //! that still wait for it: never is one silently replaced by an empty one.
 
 mod drive;
+mod moved;
 mod queue;
 
 use std::collections::{HashMap, VecDeque};

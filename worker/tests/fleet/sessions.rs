@@ -235,3 +235,36 @@ async fn a_tenants_own_bound_holds_below_the_pools() {
     assert_eq!(fleet.outcome(&busy).await.status, Status::Succeeded);
     worker.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_drain_a_sessions_files_move_and_its_memory_is_lost_plainly() {
+    let mut fleet = Fleet::new().await;
+    let store = tempfile::tempdir().unwrap();
+    let options = || {
+        let mut options = options();
+        options.artifacts.store = Some(format!("file://{}", store.path().display()));
+        options
+    };
+    let first = fleet.worker(options()).await;
+    let code = "import os\nx = 1\nos.makedirs('/session/sub')\nopen('/session/sub/run.sh', 'w').write('#!/bin/sh\\necho kept\\n')\nos.chmod('/session/sub/run.sh', 0o755)\nopen('/workspace/gone', 'w').close()";
+    assert_eq!(at(&mut fleet, &first.id, &session_job("s", code)).await.status, Status::Succeeded);
+    assert_eq!(at(&mut fleet, &first.id, &session_job("other", "y = 1")).await.status, Status::Succeeded);
+    let drained = first.id.clone();
+    first.end().await;
+
+    let second = fleet.worker(options()).await;
+    let plain = fleet.admit(&fleet.tenant.clone(), &session_job("s", "print(x)"), Some(second.id.clone())).await;
+    assert_eq!(plain, thermae_backplane::registry::Admitted::SessionGone(Gone::Lost), "{drained} is gone");
+    let look = "import subprocess\nprint('x' in dir(), subprocess.run(['/session/sub/run.sh'], capture_output=True, text=True).stdout, end='')";
+    let outcome = at(&mut fleet, &second.id, &with("s", look, |s| s.if_gone = IfGone::New)).await;
+    assert_eq!(outcome.stdout, "False kept\n", "{outcome:?}");
+    let state = outcome.session.unwrap();
+    assert_eq!((state.fresh, state.restored_files), (true, 1));
+    // Once it has them back they are its own: who comes after it finds nothing.
+    let anew =
+        at(&mut fleet, &second.id, &with("s", "import os\nprint(os.listdir('/session'))", |s| s.reset = true)).await;
+    assert_eq!((anew.stdout.as_str(), anew.session.unwrap().restored_files), ("['artifacts']\n", 0));
+    let empty = at(&mut fleet, &second.id, &with("other", "1", |s| s.if_gone = IfGone::New)).await;
+    assert_eq!(empty.session.unwrap().restored_files, 0, "it had none");
+    second.end().await;
+}
