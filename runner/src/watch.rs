@@ -1,6 +1,6 @@
 //! What a sandbox uses now, from its own `/proc`: every process in it, and no other.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -24,31 +24,54 @@ pub(crate) const PAGE: u64 = 4096;
 /// Takes a sample; processes that vanish meanwhile don't count.
 pub(crate) fn sample(proc_dir: impl AsFd) -> Sample {
     let mut sum = Sample::default();
-    let Ok(dir) = openat(&proc_dir, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) else {
-        return sum;
-    };
-    let Ok(entries) = Dir::new(dir) else { return sum };
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_str().unwrap_or("");
-        // 1 is the sandbox's init.
-        if name == "1" || !name.bytes().all(|b| b.is_ascii_digit()) {
-            continue;
-        }
-        let read = |file: &str| {
-            let fd =
-                openat(&proc_dir, format!("{name}/{file}"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-            let mut text = String::new();
-            std::fs::File::from(fd).read_to_string(&mut text).ok()?;
-            Some(text)
-        };
-        if let Some(ticks) = read("stat").as_deref().and_then(ticks) {
+    for name in processes(&proc_dir) {
+        if let Ok(Some(ticks)) = read(&proc_dir, &name, "stat").as_deref().map(ticks) {
             sum.cpu += Duration::from_millis(ticks * 1000 / TICKS);
         }
-        if let Some(pages) = read("statm").as_deref().and_then(private_pages) {
+        if let Ok(Some(pages)) = read(&proc_dir, &name, "statm").as_deref().map(private_pages) {
             sum.memory_bytes += pages * PAGE;
         }
     }
     sum
+}
+
+/// Memory that a sandbox's processes have for themselves, in bytes, where a page that several of them share counts once. It takes a
+/// walk through all their page tables. `None` where the kernel does not tell it of one that is there.
+pub(crate) fn shared_once(proc_dir: impl AsFd) -> Option<u64> {
+    let mut sum = 0;
+    for name in processes(&proc_dir) {
+        match read(&proc_dir, &name, "smaps_rollup") {
+            Ok(text) => sum += proportional(&text)?,
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => {}
+            Err(_) => return None,
+        }
+    }
+    Some(sum)
+}
+
+/// Names of a sandbox's processes but its init, which is 1.
+fn processes(proc_dir: impl AsFd) -> Vec<String> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let entries = openat(proc_dir, ".", flags, Mode::empty()).and_then(Dir::new);
+    let names = entries.into_iter().flatten().flatten().filter_map(|e| Some(e.file_name().to_str().ok()?.to_owned()));
+    names.filter(|name| name != "1" && name.bytes().all(|b| b.is_ascii_digit())).collect()
+}
+
+fn read(proc_dir: impl AsFd, process: &str, file: &str) -> io::Result<String> {
+    let fd = openat(proc_dir, format!("{process}/{file}"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut text = String::new();
+    std::fs::File::from(fd).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Of `smaps_rollup`: memory that is in no file, each page divided by who shares it, in bytes. A process without memory tells nothing.
+fn proportional(rollup: &str) -> Option<u64> {
+    if rollup.is_empty() {
+        return Some(0);
+    }
+    let kib =
+        rollup.lines().find_map(|l| l.strip_prefix("Pss_Anon:")?.trim().split(' ').next()?.parse::<u64>().ok())?;
+    Some(kib * 1024)
 }
 
 /// Peak resident memory of one live process, in bytes; 0 when it is gone.
@@ -91,6 +114,13 @@ mod tests {
         let stat = "7 (a) b (c) R 1 7 7 0 -1 4194304 100 0 0 0 11 22 3 4 20 0 1 0 5 6 7";
         assert_eq!(ticks(stat), Some(40));
         assert_eq!(private_pages("1000 300 100 1 0 200 0\n"), Some(200));
+    }
+
+    #[test]
+    fn a_rollup_is_read() {
+        let text = "55d0-7ffe ---p 00000000 00:00 0    [rollup]\nRss:  900 kB\nPss:  700 kB\nPss_Anon:  600 kB\nPss_File: 100 kB\n";
+        assert_eq!(proportional(text), Some(600 * 1024));
+        assert_eq!((proportional(""), proportional("Rss: 1 kB\n")), (Some(0), None));
     }
 
     #[test]

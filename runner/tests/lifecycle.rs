@@ -233,6 +233,8 @@ fn an_ordinary_user_has_both_walls_too() {
     assert_eq!(runner.python(code).ok(), "2 1000 False ['1', '2']\n");
     let hog = "import os, time\nfor _ in range(8):\n    if os.fork() == 0:\n        x = bytearray(os.urandom(1 << 20) * 60)\n        time.sleep(60)\ntime.sleep(60)";
     assert_eq!(runner.python(hog).end(), &End::OutOfMemory);
+    let family = "import os, time\nx = bytearray(os.urandom(1 << 20) * 60)\nfor _ in range(8):\n    if os.fork() == 0:\n        time.sleep(60)\ntime.sleep(0.5)\nprint(len(x) >> 20)";
+    assert_eq!(runner.python(family).ok(), "60\n", "what children share counts once");
     let write = "try: open('/usr/x', 'w')\nexcept OSError as e: print(e.errno)";
     assert_eq!(runner.python(write).ok(), "30\n");
 }

@@ -113,7 +113,11 @@ impl Engine {
             let Some(cell) = self.cells.get(&id) else { continue };
             let (Some(run), Some(sandbox)) = (&cell.active, &cell.sandbox) else { continue };
             let zygote = self.zygote(cell.flavor).and_then(|z| z.hatched.as_ref()).map_or(0, |h| h.data);
-            if watch::sample(&sandbox.proc_dir).memory_bytes > run.limits.memory_bytes + zygote {
+            let limit = run.limits.memory_bytes + zygote;
+            // What forked processes share counts for each of them at first: cheap, and enough nearly always.
+            if watch::sample(&sandbox.proc_dir).memory_bytes > limit
+                && watch::shared_once(&sandbox.proc_dir).is_none_or(|bytes| bytes > limit)
+            {
                 self.condemn(id, Cause::Memory);
             }
         }
