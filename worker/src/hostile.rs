@@ -55,10 +55,15 @@ fn hear(said: &[u8]) -> String {
         let pings = Pings { every: Duration::from_secs(60), within: Duration::from_secs(60) };
         let conn = Conn::start(tokio::net::UnixStream::from_std(ours).unwrap(), &setup(), pings, &tasks);
         let said = said.to_vec();
-        let talker = std::thread::spawn(move || drop(theirs.write_all(&said)));
+        // It says no more, and goes on to listen: what is written to it must not be what ends the connection.
+        let talker = std::thread::spawn(move || {
+            let _ = theirs.write_all(&said);
+            let _ = theirs.shutdown(std::net::Shutdown::Write);
+            theirs
+        });
         let closed = tokio::time::timeout(Duration::from_secs(30), conn.closed().cancelled()).await;
         assert!(closed.is_ok(), "it is still open");
-        talker.join().unwrap();
+        drop(talker.join().unwrap());
         tasks.close();
         assert!(tokio::time::timeout(Duration::from_secs(30), tasks.wait()).await.is_ok(), "a task goes on");
         conn.why()

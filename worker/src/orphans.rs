@@ -81,23 +81,23 @@ impl Judge<'_> {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn only_the_dead_of_ones_own_fleet_are_cleared_away() {
+    #[test]
+    fn only_the_dead_of_ones_own_fleet_are_cleared_away() {
         let alive = BTreeSet::from(["b-1".to_owned(), "a-2".to_owned()]);
         let mut missing = Missing::default();
-        let mut judge = |fleet: &str, worker: &str, running: bool| {
-            let judge = Judge { fleet: "f", own: "a-2", alive: &alive, now: Instant::now() };
+        let begun = Instant::now();
+        let mut judge = |after: Duration, fleet: &str, worker: &str, running: bool| {
+            let judge = Judge { fleet: "f", own: "a-2", alive: &alive, now: begun + after };
             judge.orphaned(Leftover { fleet, worker, running }, &mut missing)
         };
-        assert!(!judge("f", "a-2", true), "our own");
-        assert!(!judge("f", "b-1", true), "a living worker's");
-        assert!(!judge("g", "c-1", false), "another fleet's");
-        assert!(judge("f", "a-1", true), "an earlier boot's of ours");
-        assert!(!judge("f", "c-1", true) && !judge("f", "d-1", false), "missing just now");
-        tokio::time::advance(Duration::from_secs(60)).await;
-        assert!(!judge("f", "c-1", true), "not for long enough");
-        assert!(judge("f", "d-1", false), "it does not even run");
-        tokio::time::advance(MISSING_FOR).await;
-        assert!(judge("f", "c-1", true));
+        let (now, soon) = (Duration::ZERO, Duration::from_secs(60));
+        assert!(!judge(now, "f", "a-2", true), "our own");
+        assert!(!judge(now, "f", "b-1", true), "a living worker's");
+        assert!(!judge(now, "g", "c-1", false), "another fleet's");
+        assert!(judge(now, "f", "a-1", true), "an earlier boot's of ours");
+        assert!(!judge(now, "f", "c-1", true) && !judge(now, "f", "d-1", false), "missing just now");
+        assert!(!judge(soon, "f", "c-1", true), "not for long enough");
+        assert!(judge(soon, "f", "d-1", false), "it does not even run");
+        assert!(judge(soon + MISSING_FOR, "f", "c-1", true));
     }
 }
