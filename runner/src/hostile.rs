@@ -195,14 +195,14 @@ proptest! {
     }
 
     #[test]
-    fn any_answer_of_the_nursery_or_a_zygote_is_read(bytes in vec(any::<u8>(), 1..64), fds in 0usize..8) {
+    fn any_answer_of_the_nursery_or_a_zygote_is_read(bytes in vec(any::<u8>(), 1..64), fds in 0usize..9) {
         let (ours, theirs) = Packets::pair().unwrap();
         let null = std::fs::File::open("/dev/null").unwrap();
         for _ in 0..2 {
             send_with_fds(theirs.as_fd(), &bytes, &vec![null.as_fd(); fds]).unwrap();
         }
         let made = Birth::receive(&ours).is_ok_and(|birth| birth.outcome.is_ok());
-        prop_assert_eq!(made, fds == 7 && bytes.len() >= 4);
+        prop_assert_eq!(made, fds == 8 && bytes.len() >= 4);
         let child = zygote::receive_child(&ours).unwrap();
         prop_assert_eq!(child.is_some(), bytes.len() >= 8);
         prop_assert_eq!(child.is_some_and(|(_, made)| made.is_ok()), fds > 0 && bytes.len() >= 8);
