@@ -100,14 +100,15 @@ fn sessions(fleet: &Fleet) -> Result<()> {
 }
 
 fn rich(fleet: &Fleet) -> Result<()> {
+    // Figures that are open when the code has ended come last.
     let code = "import pandas as pd, matplotlib.pyplot as plt\n\
                 frame = pd.DataFrame({'a': [1, 2]})\n\
                 plt.plot([1, 2, 3])\nplt.show()\ndisplay(frame)\nframe\n";
     let outcome = run(fleet, Job::python(code))?;
     let kinds = |bundle: &thermae_schemas::MimeBundle| bundle.keys().cloned().collect::<Vec<_>>();
     let displays: Vec<_> = outcome.displays.iter().map(kinds).collect();
-    ensure!(displays == [["image/png", "text/plain"], ["text/html", "text/plain"]], "{displays:?} of {outcome:?}");
-    let png = outcome.displays[0]["image/png"].as_str().unwrap_or_default();
+    ensure!(displays == [["text/html", "text/plain"], ["image/png", "text/plain"]], "{displays:?}");
+    let png = outcome.displays[1]["image/png"].as_str().unwrap_or_default();
     ensure!(png.starts_with("iVBORw0KGgo"), "no PNG: {:.40}", png);
     let value = outcome.value.as_ref().map(kinds);
     ensure!(value.as_deref() == Some(&["text/html".to_owned(), "text/plain".to_owned()]), "{value:?}");

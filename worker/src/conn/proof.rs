@@ -1,8 +1,8 @@
 //! The runner's proof that its container is clean.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use thermae_runner::frames::{self, Frame, Kind};
 use tokio::sync::watch;
@@ -24,8 +24,6 @@ pub(crate) enum Verdict {
 /// Requests for proofs and their answers.
 pub(super) struct Proof {
     asked: AtomicU32,
-    /// Since when the oldest request without an answer waits.
-    since: Mutex<Option<Instant>>,
     given: watch::Sender<(u32, Verdict)>,
     moot: CancellationToken,
 }
@@ -34,7 +32,6 @@ impl Default for Proof {
     fn default() -> Self {
         Self {
             asked: AtomicU32::new(0),
-            since: Mutex::default(),
             given: watch::Sender::new((0, Verdict::Clean)),
             moot: CancellationToken::new(),
         }
@@ -45,13 +42,7 @@ impl Proof {
     /// An answer to that request and all before it.
     pub(super) fn given(&self, number: u32, proof: frames::Proof) {
         let verdict = if proof.findings.is_empty() { Verdict::Clean } else { Verdict::Unclean(proof.findings) };
-        let all = number == self.asked.load(Ordering::Relaxed);
-        *self.since() = (!all).then(Instant::now);
         self.given.send_replace((number, verdict));
-    }
-
-    fn since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -66,15 +57,14 @@ impl Conn {
     /// Asks for a proof that nothing is left of the runs so far; it comes when no run goes on.
     pub(crate) fn verify(&self) -> Proven {
         let number = 1 + self.0.proof.asked.fetch_add(1, Ordering::Relaxed);
-        self.0.proof.since().get_or_insert_with(Instant::now);
         let given = self.0.proof.given.subscribe();
         let _ = self.0.send(&Frame::raw(Kind::Verify, number, Vec::new()));
         Proven { inner: Arc::clone(&self.0), number, given }
     }
 
-    /// How long a proof that was asked for is to come already; `None` where all are given.
-    pub(crate) fn unproven_for(&self) -> Option<Duration> {
-        self.0.proof.since().map(|since| since.elapsed())
+    /// Proofs that were asked for and are still to come.
+    pub(crate) fn unproven(&self) -> u32 {
+        self.0.proof.asked.load(Ordering::Relaxed).saturating_sub(self.0.proof.given.borrow().0)
     }
 
     /// A session has the container from now on: there will be no more proofs.

@@ -10,8 +10,8 @@ use crate::options::Reuse;
 /// Why a container is removed whose proof found something.
 pub(super) const UNCLEAN: &str = "something of a job is left in it";
 
-/// How long one tenant's jobs may follow each other without a pause in which a proof can be given. Then the next one waits for it.
-const AT_MOST: Duration = Duration::from_secs(5);
+/// Jobs of one tenant that may follow each other without a pause in which a proof can be given. Then the next one waits for it.
+const AT_MOST: u32 = 100;
 
 /// How long a proof may take while no job runs. The runner itself gives what is left of a job two seconds to vanish.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -22,13 +22,13 @@ impl Pool {
     pub(super) fn prove(self: &Arc<Self>, member: Member) {
         let (conn, name) = (Arc::clone(&member.conn), member.container.name().to_owned());
         // One who watches is enough: what a later proof finds is found with it, or by the next look at the idle ones.
-        let unproven_for = conn.unproven_for();
+        let unproven = conn.unproven();
         let proven = conn.verify();
-        let overdue = unproven_for.is_some_and(|time| time > AT_MOST);
+        let overdue = unproven >= AT_MOST;
         let mut waits = Some(member);
         if let Some(member) = waits.take_if(|m| self.reuse(m) == Reuse::Tenant && !overdue) {
             self.place(member);
-            if unproven_for.is_some() {
+            if unproven > 0 {
                 return;
             }
         }
