@@ -81,15 +81,17 @@ impl Drop for Intruder {
     }
 }
 
-/// The guard's own positive control: something that really should not be there is seen, and seen to go.
-#[test]
-fn a_process_that_belongs_to_no_sandbox_is_found() {
-    let mut runner = Runner::new();
+/// The runner itself, which its supervisor has started.
+fn pid_of(runner: &Runner) -> String {
     let supervisor = runner.child.id();
     let children = std::fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children")).unwrap();
-    let inner = children.split_whitespace().next().expect("the runner").to_owned();
+    children.split_whitespace().next().expect("the runner").to_owned()
+}
+
+/// Puts a process into the container that belongs to no sandbox.
+fn intrude(runner: &Runner) -> Intruder {
     let mut enter = Command::new("nsenter");
-    enter.args(["--target", &inner, "--pid"]);
+    enter.args(["--target", &pid_of(runner), "--pid"]);
     if !rustix::process::geteuid().is_root() {
         enter.args(["--user", "--preserve-credentials"]);
     }
@@ -98,7 +100,14 @@ fn a_process_that_belongs_to_no_sandbox_is_found() {
     let mut intruder = Intruder(enter.spawn().unwrap());
     let mut line = [0; 3];
     std::io::Read::read_exact(intruder.0.stdout.as_mut().unwrap(), &mut line).unwrap();
+    intruder
+}
 
+/// The guard's own positive control: something that really should not be there is seen, and seen to go.
+#[test]
+fn a_process_that_belongs_to_no_sandbox_is_found() {
+    let mut runner = Runner::new();
+    let intruder = intrude(&runner);
     let asked = runner.ask_proof();
     let found = runner.wait_proof(asked);
     assert!(found.len() == 1 && found[0].contains("belongs to no sandbox"), "{found:?}");
@@ -118,4 +127,27 @@ fn nothing_is_left_of_files_that_went_in_and_out() {
         let asked = runner.ask_proof();
         assert_eq!(runner.wait_proof(asked), Vec::<String>::new());
     }
+}
+
+/// CPU time of a process so far, in clock ticks of 10 ms.
+fn ticks(pid: &str) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, rest) = stat.rsplit_once(')').unwrap();
+    rest.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn a_run_that_comes_between_two_looks_costs_no_looking() {
+    let mut runner = Runner::new();
+    let (intruder, pid) = (intrude(&runner), pid_of(&runner));
+    let asked = runner.ask_proof();
+    // A look is made as soon as nothing else is to do, and finds the intruder: the next one is due in a moment.
+    (0..50).for_each(|_| runner.ping());
+    let run = runner.begin(&program("import time\nprint('on', flush=True)\ntime.sleep(1.5)"));
+    runner.wait_output(run, "on");
+    let before = ticks(&pid);
+    runner.wait(run);
+    assert!(ticks(&pid) - before < 50, "the runner was busy for {} ticks of the 150", ticks(&pid) - before);
+    drop(intruder);
+    assert_eq!(runner.wait_proof(asked), Vec::<String>::new());
 }

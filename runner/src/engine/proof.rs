@@ -119,6 +119,8 @@ impl Engine {
         if self.wall.is_none() {
             return self.testify(vec!["there is no inner wall, so nothing can be proven".into()], now);
         }
+        // A time to look that is past would keep the loop awake: it looks now, or when it is quiet again.
+        self.proof.again_at = None;
         if !self.quiet() {
             self.proof.quiet_since = None;
             return Ok(());
@@ -171,10 +173,8 @@ impl Engine {
 
     fn sight(&self, nursery: Look) -> Sight {
         let me = std::process::id() as i32;
-        let zygotes: BTreeMap<i32, String> =
-            self.zygotes.iter().flatten().map(|z| (z.pid, format!("zygote {}", z.pid))).collect();
-        let mut known: BTreeSet<i32> = zygotes.keys().copied().chain(self.wall.as_ref().map(|w| w.pid)).collect();
-        known.insert(me);
+        let zygotes = self.zygotes.iter().flatten().map(|z| z.pid);
+        let mut known: BTreeSet<i32> = zygotes.chain(self.wall.as_ref().map(|w| w.pid)).chain([me]).collect();
         for cell in self.cells.values() {
             known.insert(cell.pid);
             known.extend(cell.sandbox.as_ref().and_then(|s| pid_of(s.init.as_fd())));
@@ -185,8 +185,11 @@ impl Engine {
             ("runner".to_string(), (count("/proc/self/fd").saturating_sub(own), resident(me))),
             ("nursery".to_string(), (nursery.descriptors, self.wall.as_ref().map_or(0, |w| resident(w.pid)))),
         ]);
-        standing
-            .extend(zygotes.into_iter().map(|(pid, name)| (name, (count(&format!("/proc/{pid}/fd")), resident(pid)))));
+        // One that still loads grows by what it loads.
+        let hatched = self.zygotes.iter().flatten().filter(|z| z.hatched.is_some());
+        standing.extend(
+            hatched.map(|z| (format!("zygote {}", z.pid), (count(&format!("/proc/{}/fd", z.pid)), resident(z.pid)))),
+        );
         Sight { strangers: strangers(&known), mounts: [own_mounts(), nursery.mounts], standing }
     }
 }

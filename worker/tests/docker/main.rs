@@ -210,3 +210,30 @@ async fn where_nested_namespaces_are_forbidden_each_job_has_its_own_container() 
     worker.end().await;
     within("the containers' end", gone(&engine, &name)).await;
 }
+
+/// A zygote that is still loading is no measure of one that has loaded.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_zygote_that_starts_beside_the_jobs_makes_no_container_unclean() {
+    let (mut fleet, mut options) = (Fleet::new().await, docker_options());
+    let pool = options.pools.get_mut(&pool_name()).unwrap();
+    (pool.slots, pool.warm) = (Some(1), Some(1));
+    (pool.preload, pool.preload_eager) = (vec!["numpy".into(), "pandas".into()], false);
+    let worker = fleet.worker(options).await;
+    let verified = "thermae_worker_containers_verified_total";
+    let code = "import sys\nprint('pandas' in sys.modules)\nif len(sys.argv) > 9:\n    import pandas";
+    // The first job starts the zygote, and each of the others is a chance to look at it while it loads; the last look is after that.
+    let loaded = async {
+        let mut loaded = false;
+        while !loaded {
+            let proofs = worker.count(verified, "");
+            loaded = fleet.run(&python(code)).await.stdout == "True\n";
+            while worker.count(verified, "") == proofs {
+                tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+            }
+            assert_eq!(worker.count(verified, "unclean") + worker.count(verified, "none"), 0.0);
+        }
+    };
+    within("a loaded zygote", loaded).await;
+    assert_eq!(worker.count("thermae_worker_containers_quarantined_total", ""), 0.0);
+    worker.end().await;
+}
