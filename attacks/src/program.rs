@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::sheet::Sheet;
 
-/// What parts of a file begin with: a program of several jobs.
+/// What parts of a file begin with: `the next job`, `the same job again`, or `the neighbour`.
 const PART: &str = "# --- ";
 
 /// An attack.
@@ -83,6 +83,11 @@ fn parse(name: String, text: &str) -> Result<Attack> {
                 jobs.push(String::new());
                 part = jobs.last_mut().context("just pushed")?;
             }
+            Some("the same job again") => {
+                let again = part.clone();
+                jobs.push(again);
+                part = jobs.last_mut().context("just pushed")?;
+            }
             Some("the neighbour") => part = neighbour.insert(String::new()),
             Some(other) => bail!("unknown part {other:?}"),
         }
@@ -99,6 +104,8 @@ mod tests {
         let text = "\"\"\"\ntries = 't'\nwins = 'w'\nguard = 'g'\nuncontrolled = 'u'\n[held]\na = 1\n\"\"\"\nx\n# --- the next job\ny\n# --- the neighbour\nz\n";
         let attack = parse("g/n".into(), text).unwrap();
         assert_eq!((attack.jobs, attack.neighbour), (vec!["x\n".to_owned(), "y\n".to_owned()], Some("z\n".to_owned())));
+        let again = parse("g/n".into(), &text.replace("the next job\ny", "the same job again")).unwrap();
+        assert_eq!(again.jobs, ["x\n", "x\n"]);
     }
 
     #[test]

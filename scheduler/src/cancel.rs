@@ -5,26 +5,18 @@ use thermae_backplane::record::Settle;
 use thermae_backplane::registry::JobKey;
 use thermae_schemas::{Cancel, ErrorCode, ErrorInfo, Outcome, Status, names};
 
-use crate::answer::{Address, acknowledge};
+use crate::answer::Address;
 use crate::context::Context;
 use crate::error::Trouble;
-use crate::serve::serve;
+use crate::serve::{acknowledged, serve};
 
 const PREFETCH: u16 = 64;
 
 /// Runs until this scheduler leads no more.
 pub(crate) async fn run(ctx: Context) {
-    let handle = |delivery: Delivery| {
-        let ctx = &ctx;
-        async move {
-            match cancel(ctx, &delivery).await {
-                Ok(()) => {
-                    acknowledge(&delivery).await;
-                    Ok(())
-                }
-                Err(error) => Err((delivery, error)),
-            }
-        }
+    let handle = |delivery: Delivery| async {
+        let dealt = cancel(&ctx, &delivery).await;
+        acknowledged(delivery, dealt).await
     };
     serve(&ctx, &QueueSpec::cancel(), PREFETCH, handle).await;
 }

@@ -3,26 +3,18 @@
 use thermae_backplane::bus::{self, Delivery, Message, QueueSpec};
 use thermae_schemas::{Asked, Event, EventBody, Query, SessionInfo, TenantName, names};
 
-use crate::answer::{Address, acknowledge};
+use crate::answer::Address;
 use crate::context::Context;
 use crate::error::Trouble;
-use crate::serve::serve;
+use crate::serve::{acknowledged, serve};
 
 const PREFETCH: u16 = 64;
 
 /// Runs until this scheduler leads no more.
 pub(crate) async fn run(ctx: Context) {
-    let handle = |delivery: Delivery| {
-        let ctx = &ctx;
-        async move {
-            match answer(ctx, &delivery).await {
-                Ok(()) => {
-                    acknowledge(&delivery).await;
-                    Ok(())
-                }
-                Err(error) => Err((delivery, error)),
-            }
-        }
+    let handle = |delivery: Delivery| async {
+        let dealt = answer(&ctx, &delivery).await;
+        acknowledged(delivery, dealt).await
     };
     serve(&ctx, &QueueSpec::query(), PREFETCH, handle).await;
 }

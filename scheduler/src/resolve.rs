@@ -14,11 +14,10 @@ use thermae_backplane::bus::{Delivery, Message, QueueSpec};
 use thermae_backplane::registry::JobKey;
 use thermae_schemas::{ErrorCode, ErrorInfo, JobId, PoolName, TenantName, names};
 
-use crate::answer::acknowledge;
 use crate::context::Context;
 use crate::error::Trouble;
 use crate::lane::Lane;
-use crate::serve::serve;
+use crate::serve::{acknowledged, serve};
 use crate::validate::Refusal;
 
 /// Messages held at once. Holding is cheap; what does not fit waits in RabbitMQ.
@@ -31,19 +30,11 @@ const HOLD: Duration = Duration::from_secs(600);
 
 /// Runs until this scheduler leads no more.
 pub(crate) async fn run(ctx: Context) {
-    let handle = |delivery: Delivery| {
-        let ctx = &ctx;
-        async move {
-            let began = Instant::now();
-            match decide(ctx, &delivery).await {
-                Ok(decision) => {
-                    acknowledge(&delivery).await;
-                    ctx.metrics.resolved(decision, began.elapsed());
-                    Ok(())
-                }
-                Err(error) => Err((delivery, error)),
-            }
-        }
+    let handle = |delivery: Delivery| async {
+        let began = Instant::now();
+        let decided = decide(&ctx, &delivery).await;
+        let dealt = decided.map(|decision| ctx.metrics.resolved(decision, began.elapsed()));
+        acknowledged(delivery, dealt).await
     };
     serve(&ctx, &QueueSpec::resolve(), PREFETCH, handle).await;
 }

@@ -4,10 +4,21 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use thermae_backplane::bus::{Delivery, QueueSpec};
 
-use crate::answer::give_back;
+use crate::answer::{acknowledge, give_back};
 use crate::context::Context;
 use crate::error::Trouble;
 use crate::outage::Backoff;
+
+/// What a handler gives that has dealt with a message, or could not: acknowledged, or handed back for [`serve`].
+pub(crate) async fn acknowledged(delivery: Delivery, dealt: Result<(), Trouble>) -> Result<(), (Delivery, Trouble)> {
+    match dealt {
+        Ok(()) => {
+            acknowledge(&delivery).await;
+            Ok(())
+        }
+        Err(error) => Err((delivery, error)),
+    }
+}
 
 /// Hands every message to `handle`, at most `prefetch` at once, until this scheduler leads no more. The handler acknowledges;
 /// what it fails on goes back after a pause.

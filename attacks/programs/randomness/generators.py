@@ -23,21 +23,4 @@ try:
     observe("ssl", ssl.RAND_bytes(8).hex())
 except ImportError:
     observe("ssl", os.urandom(8).hex())
-# --- the next job
-import random
-import secrets
-import tempfile
-import uuid
-
-observe("random", random.random())
-observe("own_generator", random.Random().random())
-observe("uuid", str(uuid.uuid4()))
-observe("secrets", secrets.token_hex(8))
-observe("urandom", os.urandom(8).hex())
-observe("tempfile", next(tempfile._get_candidate_names()))
-try:
-    import ssl
-
-    observe("ssl", ssl.RAND_bytes(8).hex())
-except ImportError:
-    observe("ssl", os.urandom(8).hex())
+# --- the same job again

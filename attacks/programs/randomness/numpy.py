@@ -14,13 +14,4 @@ except ImportError:
 else:
     observe("global", float(source.random.random()))
     observe("generator", float(source.random.default_rng().random()))
-# --- the next job
-try:
-    import numpy as source
-except ImportError:
-    import random as numpy_is_missing
-
-    observe("global", numpy_is_missing.random())
-else:
-    observe("global", float(source.random.random()))
-    observe("generator", float(source.random.default_rng().random()))
+# --- the same job again

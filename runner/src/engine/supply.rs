@@ -17,7 +17,7 @@ use crate::zygote::{self, Nest, Zygote};
 use crate::{limits, log};
 
 /// A run younger than this has the machine to itself: the next sandbox is made after it, or once it takes longer.
-const HEAD_START: Duration = Duration::from_millis(5);
+pub(super) const HEAD_START: Duration = Duration::from_millis(5);
 
 /// Failures in a row after which waiting runs are told.
 const PATIENCE: u32 = 3;

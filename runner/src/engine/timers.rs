@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::Engine;
 use super::active::Cause;
 use super::cell::{FLAVORS, Stage};
+use super::supply::HEAD_START;
 use crate::cpu::CpuCounter;
 use crate::error::Result;
 use crate::{sys, watch};
@@ -23,9 +24,6 @@ const CPU_TICK: Duration = Duration::from_millis(5);
 
 /// What the runner and its zygotes may use beside a run: an import of the preload list, a spare.
 const BESIDE: Duration = Duration::from_secs(1);
-
-/// When spares are made though a run goes on.
-const HEAD_START: Duration = Duration::from_millis(5);
 
 impl Engine {
     /// When [`Engine::tick`] has something to do next.
