@@ -84,7 +84,7 @@ fn kept_inputs_are_a_message_or_a_complaint() {
         hear(&framed(&input), &[1, 4]);
         let whole: Vec<u8> = [framed(b"{\"op\":\"started\"}"), framed(&input)].concat();
         assert!(hear(&whole, &[]).0 >= 1);
-        scan::imports_any(&String::from_utf8_lossy(&input), &["numpy".into()]);
+        scan::imports_any(&String::from_utf8_lossy(&input), &["numpy"]);
     }
 }
 
@@ -210,7 +210,7 @@ proptest! {
 
     #[test]
     fn any_program_can_be_looked_at(code in prop_oneof![any::<String>(), "((import|from|,|;|:|\\.| |\n|numpy|as){1}){0,30}"]) {
-        let found = scan::imports_any(&code, &["numpy".into()]);
+        let found = scan::imports_any(&code, &["numpy"]);
         prop_assert!(!found || code.contains("numpy"));
     }
 }

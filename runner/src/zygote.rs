@@ -45,6 +45,7 @@ const ENVIRONMENT: [&str; 16] = [
 #[derive(Serialize)]
 struct Hello<'a> {
     harness: &'a [(&'a str, &'a str)],
+    common: &'a [&'a str],
     preload: &'a [String],
     workdir: &'a str,
     nested: bool,
@@ -100,8 +101,9 @@ impl Nest<'_> {
         if std::path::Path::new("/workspace").is_dir() && (self.nested || writable()) { "/workspace" } else { "/tmp" }
     }
 
-    /// Starts an interpreter that will import those modules; it answers with [`Hatched`] when it is done.
-    pub(crate) fn start(&self, preload: &[String]) -> Result<Zygote> {
+    /// Starts an interpreter that will import those modules; it answers with [`Hatched`] when it is done. Of `common` it
+    /// skips in silence what it lacks.
+    pub(crate) fn start(&self, common: &[&str], preload: &[String]) -> Result<Zygote> {
         let (ours, theirs) = Packets::pair().step("zygote's socket")?;
         let source = rustix::fs::memfd_create("zygote", rustix::fs::MemfdFlags::CLOEXEC).step("memfd")?;
         let mut file = std::fs::File::from(source);
@@ -122,6 +124,7 @@ impl Nest<'_> {
                 let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
                 let hello = Hello {
                     harness: &HARNESS,
+                    common,
                     preload,
                     workdir: self.workdir(),
                     nested: self.nested,

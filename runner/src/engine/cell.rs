@@ -9,16 +9,18 @@ use crate::files::Seen;
 use crate::inner::Sandbox;
 
 /// Which zygote a sandbox's process is forked from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Flavor {
     /// An interpreter with the harness only.
     Bare = 0,
-    /// One that holds the preload list too.
-    Loaded = 1,
+    /// One that holds what many programs import of the standard library, too.
+    Common = 1,
+    /// One that holds the preload list as well.
+    Loaded = 2,
 }
 
-/// Both flavors.
-pub(super) const FLAVORS: [Flavor; 2] = [Flavor::Bare, Flavor::Loaded];
+/// From the smallest to the largest: each holds what those before it hold.
+pub(super) const FLAVORS: [Flavor; 3] = [Flavor::Bare, Flavor::Common, Flavor::Loaded];
 
 /// How far a sandbox is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

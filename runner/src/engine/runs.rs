@@ -8,7 +8,7 @@ use rustix::event::epoll::{self, EventFlags};
 use serde::Serialize;
 
 use super::active::{self, Active, Cause, Output, Pumped};
-use super::cell::{Flavor, Stage};
+use super::cell::{FLAVORS, Flavor, Stage};
 use super::{Engine, Token};
 use crate::error::Result;
 use crate::frames::{End, Exit, Frame, Kind, Limits, Place, Run, Tool, ToolResult, Usage};
@@ -114,26 +114,31 @@ impl Engine {
             Ok(limits) => run.limits = limits,
             Err(what) => return self.refuse(number, refusal(format!("limit {what} is zero"))),
         }
-        let flavor = self.choose(&run.code);
+        let flavor = self.choose(&run);
         self.pending.push_back(Pending { number, run, files, flavor, arrived: Instant::now(), waited: false, lost: 0 });
     }
 
-    /// The zygote for this program. A loaded one that is not there yet is started for those to come.
-    fn choose(&mut self, code: &str) -> Flavor {
-        if self.broken[Flavor::Loaded as usize] || !scan::imports_any(code, &self.setup.preload) {
-            return Flavor::Bare;
-        }
-        match self.zygote(Flavor::Loaded) {
-            Some(zygote) if zygote.hatched.is_some() => Flavor::Loaded,
-            Some(_) => Flavor::Bare,
-            None => {
-                if let Err(e) = self.start_zygote(Flavor::Loaded) {
-                    crate::log(&format!("loaded zygote: {e}"));
-                    self.broken[Flavor::Loaded as usize] = true;
-                }
-                Flavor::Bare
+    /// The zygote for this program: the smallest that has what the program imports. One that is not there yet is started for
+    /// those to come, and the best that is there serves this one.
+    fn choose(&mut self, run: &Run) -> Flavor {
+        let wanted = match () {
+            () if !self.broken[Flavor::Loaded as usize] && scan::imports_any(&run.code, &self.setup.preload) => {
+                Flavor::Loaded
             }
+            // Of a session only the first program is seen, and many will follow.
+            () if matches!(run.place, Place::Session { .. }) || scan::wants_common(&run.code) => Flavor::Common,
+            () => Flavor::Bare,
+        };
+        if self.zygote(wanted).is_none()
+            && !self.broken[wanted as usize]
+            && let Err(e) = self.start_zygote(wanted)
+        {
+            crate::log(&format!("{wanted:?} zygote: {e}"));
+            self.broken[wanted as usize] = true;
         }
+        let there = |f: &Flavor| self.zygote(*f).is_some_and(|z| z.hatched.is_some());
+        let larger = FLAVORS.into_iter().filter(|f| *f >= wanted).find(there);
+        larger.or_else(|| FLAVORS.into_iter().filter(|f| *f < wanted).rfind(there)).unwrap_or(Flavor::Bare)
     }
 
     /// Ends a run that has nothing to show.

@@ -14,7 +14,7 @@ use crate::frames::{End, Kind};
 use crate::inner::{Birth, LOOK};
 use crate::sys::{Reaped, Status};
 use crate::zygote::{self, Nest, Zygote};
-use crate::{limits, log};
+use crate::{limits, log, scan};
 
 /// A run younger than this has the machine to itself: the next sandbox is made after it, or once it takes longer.
 pub(super) const HEAD_START: Duration = Duration::from_millis(5);
@@ -34,8 +34,9 @@ impl Engine {
 
     pub(super) fn start_zygote(&mut self, flavor: Flavor) -> Result<()> {
         let nest = Nest { python: &self.setup.python, nested: self.wall.is_some(), programs: &self.programs };
+        let common: &[&str] = if flavor == Flavor::Bare { &[] } else { &scan::COMMON };
         let preload = if flavor == Flavor::Loaded { self.setup.preload.as_slice() } else { &[] };
-        let zygote = nest.start(preload)?;
+        let zygote = nest.start(common, preload)?;
         self.watch(&zygote.control, Token::Zygote(flavor as u32), EventFlags::IN)?;
         self.zygotes[flavor as usize] = Some(zygote);
         Ok(())
@@ -56,7 +57,7 @@ impl Engine {
             let useless = flavor == Flavor::Loaded && hatched.preloaded.is_empty();
             zygote.hatched = Some(hatched);
             if useless {
-                // It would be a second bare one.
+                // It would be a second common one.
                 self.broken[flavor as usize] = true;
                 return self.hang_up(flavor);
             }

@@ -45,9 +45,8 @@ _eval = eval
 
 
 def preload():
-    """Import what only some programs need; without this the first use imports it, which costs tens of milliseconds."""
+    """Import what most programs need; without this the first use imports it, which costs milliseconds."""
     import ast  # noqa: F401
-    import asyncio.runners  # noqa: F401
     import inspect  # noqa: F401
     import select  # noqa: F401
 

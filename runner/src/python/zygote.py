@@ -164,6 +164,11 @@ class Zygote:
         self.reply, self.workdir = struct.Struct("<Ii").pack, setup["workdir"]
         harness.preload()
         sys.path[:] = [entry for entry in sys.path if entry]
+        for name in setup["common"]:
+            try:
+                importlib.import_module(name)
+            except Exception:
+                pass  # An interpreter built without it; who imports it will be told.
         preloaded, missing = [], []
         for name in setup["preload"]:
             try:
