@@ -2,7 +2,8 @@
 
 /// Modules of the standard library that programs often import and that take more than a millisecond to import into a bare
 /// zygote (Python 3.11, 2 cores of a virtual machine). The largest of them, `asyncio`, is two thirds of the time and half of the memory.
-pub(crate) const COMMON: [&str; 20] = [
+pub(crate) const COMMON: [&str; 23] = [
+    "ast",
     "asyncio",
     "calendar",
     "concurrent.futures",
@@ -13,10 +14,12 @@ pub(crate) const COMMON: [&str; 20] = [
     "decimal",
     "fractions",
     "hashlib",
+    "inspect",
     "logging",
     "pathlib",
     "random",
     "shutil",
+    "socket",
     "statistics",
     "subprocess",
     "tempfile",

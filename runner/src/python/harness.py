@@ -46,8 +46,7 @@ _eval = eval
 
 def preload():
     """Import what most programs need; without this the first use imports it, which costs milliseconds."""
-    import ast  # noqa: F401
-    import inspect  # noqa: F401
+    import _ast  # noqa: F401
     import select  # noqa: F401
 
 

@@ -51,13 +51,13 @@ def _compile_split(text, start, name, flags):
 
 
 def _compile_tree(source, name, flags):
-    import ast
+    import _ast
 
     tree = compile(source, name, "exec", flags | ONLY_AST, True)
-    last = tree.body.pop().value if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    last = tree.body.pop().value if tree.body and isinstance(tree.body[-1], _ast.Expr) else None
     body = compile(tree, name, "exec", flags, True)
     flags |= body.co_flags & FUTURES
-    return [body], last and compile(ast.Expression(last), name, "eval", flags, True), flags
+    return [body], last and compile(_ast.Expression(last), name, "eval", flags, True), flags
 
 
 def source_lines(source):

@@ -16,14 +16,13 @@ nearly everything made and rehearsed, and the interpreter's fork hooks are left 
 held by another, and who reseeds is known.
 """
 
-import array
+import _socket
 import ctypes
 import gc
-import importlib
+import itertools
 import json
 import os
 import signal
-import socket
 import struct
 import sys
 import types
@@ -89,8 +88,11 @@ class Kernel:
         self.setns.argtypes = [ctypes.c_int, ctypes.c_int]
         self.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
         self.capset = libc.capset
+        self.malloc_trim = getattr(libc, "malloc_trim", None)  # glibc's only.
         self.no_capabilities = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
-        self.last_capability = self.count_capabilities()
+        # A function object of its own, without declared types: converting arguments by them costs more than the system call.
+        self.drop = ctypes.PyDLL(None).prctl
+        self.capabilities = range(self.count_capabilities())
         self.pidfd = ctypes.c_int(-1)
         self.pidfd_at = ctypes.addressof(self.pidfd)
         self.clone = SYS_CLONE
@@ -110,9 +112,9 @@ class Kernel:
     def count_capabilities():
         try:
             with open("/proc/sys/kernel/cap_last_cap") as file:
-                return int(file.read())
+                return int(file.read()) + 1
         except (OSError, ValueError):
-            return 63
+            return 64
 
     def check(self, result, what):
         if result < 0:
@@ -147,15 +149,13 @@ class Kernel:
         self.check(self.prctl(PR_SET_SECCOMP, 2, ctypes.addressof(program), 0, 0), "seccomp")
 
     def drop_capabilities(self):
-        for capability in range(self.last_capability + 1):
-            if self.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
-                break
+        any(map(self.drop, itertools.repeat(PR_CAPBSET_DROP), self.capabilities))  # Ends at the first that is refused.
         self.check(self.capset(*self.no_capabilities), "capset")
 
 
 class Zygote:
     def __init__(self):
-        self.control = socket.socket(fileno=CONTROL)
+        self.control = _socket.socket(fileno=CONTROL)
         setup = json.loads(self.control.recv(1 << 20))
         self.hooks = False
         self.real_register, os.register_at_fork = os.register_at_fork, self.register_at_fork
@@ -166,13 +166,13 @@ class Zygote:
         sys.path[:] = [entry for entry in sys.path if entry]
         for name in setup["common"]:
             try:
-                importlib.import_module(name)
+                __import__(name)
             except Exception:
                 pass  # An interpreter built without it; who imports it will be told.
         preloaded, missing = [], []
         for name in setup["preload"]:
             try:
-                importlib.import_module(name)
+                __import__(name)
                 preloaded.append(name)
             except Exception as error:
                 missing.append("%s: %s: %s" % (name, type(error).__name__, error))
@@ -207,6 +207,8 @@ class Zygote:
         gc.collect()
         gc.disable()
         gc.freeze()
+        if kernel.malloc_trim:
+            kernel.malloc_trim(0)  # What loading has freed; a fork would copy the page tables of it.
         self.pages = pages.Pages(kernel)
         self.forks = 0
         for program in ("base", "absent"):
@@ -257,14 +259,12 @@ class Zygote:
 
     def serve(self):
         """Fork on request; returns the channel in a child that stands in its sandbox."""
-        space = socket.CMSG_SPACE(6 * 4)
+        space = _socket.CMSG_SPACE(6 * 4)
         while True:
-            request, control, _flags, _address = self.control.recvmsg(16, space, socket.MSG_CMSG_CLOEXEC)
+            request, control, _flags, _address = self.control.recvmsg(16, space, _socket.MSG_CMSG_CLOEXEC)
             if not request:
                 os._exit(0)
-            fds = array.array("i")
-            for _level, _type, data in control:
-                fds.frombytes(data[: len(data) // 4 * 4])
+            fds = [fd for _level, _type, data in control for fd in struct.unpack("%di" % (len(data) // 4), data)]
             number, problem = struct.unpack("<I", request)[0], 0
             if self.forks == LEARN_AFTER and self.nested and not self.hooks:
                 self.learn()
@@ -297,7 +297,7 @@ class Zygote:
             self.control.send(self.reply(number, problem))
         else:
             pidfd = self.kernel.pidfd.value
-            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", pidfd))]
+            rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", pidfd))]
             self.control.sendmsg([self.reply(number, 0)], rights)
             os.close(pidfd)
 
@@ -343,7 +343,8 @@ class Zygote:
         null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         run = {"op": "run", "code": "print(1 + 1)", "env": {}, "tools": [], "session": False, "linger": True, "soft_ms": None}
         data = json.dumps(run).encode()
-        socket.send_fds(channel, [struct.pack("<I", len(data)) + data], [null] * 3)
+        rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("3i", null, null, null))]
+        channel.sendmsg([struct.pack("<I", len(data)) + data], rights)
         os.close(null)
 
     def walk(self, channel):

@@ -5,10 +5,10 @@ of page faults with a page to copy in each. They hardly differ from child to chi
 and tells which pages became its own; the others then ask the kernel for just those, in one call and before they need them.
 """
 
+import _socket
 import ctypes
 import os
 import signal
-import socket
 import struct
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -38,7 +38,7 @@ class Pages:
         this process has written there meanwhile.
         """
         mapped, children = writable(), []
-        ours, theirs = socket.socketpair()
+        ours, theirs = _socket.socketpair()
         ours.settimeout(WITHIN)
         greet(ours)
         try:
@@ -72,7 +72,7 @@ class Pages:
     def report(channel):
         """In the child: hand the page map over, and touch nothing more."""
         pagemap = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-        channel.sendmsg([b"\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", pagemap))])
+        channel.sendmsg([b"\n"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", pagemap))])
         signal.pause()
 
     def populate(self):
@@ -97,9 +97,9 @@ def writable():
 def received_fd(channel):
     """The first descriptor that comes; before it come the channel's own messages."""
     while True:
-        data, fds, _flags, _address = socket.recv_fds(channel, 65536, 1)
-        if fds:
-            return fds[0]
+        data, rights, _flags, _address = channel.recvmsg(65536, _socket.CMSG_SPACE(4))
+        if rights:
+            return struct.unpack("i", rights[0][2])[0]
         if not data:
             raise OSError("the child ended on its way")
 
