@@ -1,17 +1,9 @@
 //! Tracing: one trace shows a job's whole way, through four processes, as a real OTLP receiver gets it.
 
-use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
-use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
-use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use tokio::runtime::Runtime;
-use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
-use tonic::{Request, Response, Status};
+use thermae_collector::{Collector, Span};
 
 use crate::HarmTest;
 use crate::fleet::Fleet;
@@ -34,77 +26,11 @@ const WAY: &[(&str, &str, &str, &str)] = &[
     ("thermae-worker", "publish", "thermae-worker", "finish"),
 ];
 
-/// One span, as far as it matters here.
-#[derive(Debug, Clone)]
-struct Span {
-    service: String,
-    name: String,
-    trace: Vec<u8>,
-    id: Vec<u8>,
-    parent: Vec<u8>,
-}
-
-/// An OTLP receiver, like that of any collector.
-struct Receiver {
-    runtime: Runtime,
-    endpoint: String,
-    spans: Spans,
-}
-
-#[derive(Clone, Default)]
-struct Spans(Arc<Mutex<Vec<Span>>>);
-
-#[tonic::async_trait]
-impl TraceService for Spans {
-    async fn export(
-        &self,
-        request: Request<ExportTraceServiceRequest>,
-    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
-        let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for of_process in request.into_inner().resource_spans {
-            let attributes = of_process.resource.map(|resource| resource.attributes).unwrap_or_default();
-            let service = attributes.into_iter().find(|attribute| attribute.key == "service.name");
-            let service = match service.and_then(|attribute| attribute.value?.value) {
-                Some(Value::StringValue(name)) => name,
-                _ => return Err(Status::invalid_argument("spans of no service")),
-            };
-            spans.extend(of_process.scope_spans.into_iter().flat_map(|scope| scope.spans).map(|span| Span {
-                service: service.clone(),
-                name: span.name,
-                trace: span.trace_id,
-                id: span.span_id,
-                parent: span.parent_span_id,
-            }));
-        }
-        Ok(Response::new(ExportTraceServiceResponse::default()))
-    }
-}
-
-impl Receiver {
-    fn start() -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let inside = runtime.enter();
-        let incoming = TcpIncoming::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
-        let endpoint = format!("http://{}", incoming.local_addr()?);
-        let spans = Spans::default();
-        let service = TraceServiceServer::new(spans.clone());
-        runtime.spawn(Server::builder().add_service(service).serve_with_incoming(incoming));
-        drop(inside);
-        Ok(Self { runtime, endpoint, spans })
-    }
-
-    /// Everything that was received.
-    fn end(self) -> Vec<Span> {
-        self.runtime.shutdown_background();
-        std::mem::take(&mut *self.spans.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
 fn one_trace(own: &OwnServers) -> Result<()> {
-    let receiver = Receiver::start()?;
-    let servers = Servers { otlp: Some(receiver.endpoint.clone()), ..own.servers.clone() };
+    let receiver = Collector::start()?;
+    let servers = Servers { otlp: Some(receiver.endpoint().to_owned()), ..own.servers.clone() };
     let fleet = Fleet::start_on(servers, "traced", 1)?;
-    let printed = run(&fleet, &receiver.endpoint).with_context(|| fleet.logs())?;
+    let printed = run(&fleet, receiver.endpoint()).with_context(|| fleet.logs())?;
     // A process that ends has sent its last spans.
     fleet.drain("worker")?;
     fleet.drain("scheduler")?;

@@ -38,17 +38,11 @@ PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_GET_TI
 ROBUST_LIST = {"x86_64": (273, 274), "aarch64": (99, 100)}[os.uname().machine]
 READY = b'{"op":"ready"}'
 
-# What is done with a preloaded module ahead of its users, for its caches and late imports: in the zygote, and in a child whose
-# pages could not be copied ahead. Page faults are most of a short program's time.
+# What many users of a preloaded module do with it: done ahead of them in the zygote, for its caches and late imports, and in the
+# child that tells which pages the others will write. Page faults are most of a short program's time.
 REHEARSALS = {
     "numpy": "import numpy as np; a = np.arange(6.0).reshape(2, 3); (a @ a.T).sum(); str(a)",
-    "pandas": "import pandas as pd; d = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']}); d.a.sum(); d[d.a > 1]; str(d)",
-}
-
-# What nearly every user of such a module does: the pages that it writes are worth having in every child.
-WALKS = {
-    "numpy": "import numpy as np; np.arange(6.0).sum()",
-    "pandas": "import pandas as pd; pd.DataFrame({'a': [1, 2]}).a.sum()",
+    "pandas": "import pandas as pd; d = pd.DataFrame({'a': [1, 2], 'b': [3.0, 4.0]}); (d.a * d.b).sum(); d[d.a > 1]; str(d)",
 }
 
 # Modules whose fork hooks a child of a process with one thread can do without: they make locks anew that nobody holds. Those
@@ -187,7 +181,6 @@ class Zygote:
         self.silence()
         os.environ.pop("LD_BIND_NOW", None)
         self.rehearsals = [compile(REHEARSALS[name], "rehearsal", "exec") for name in preloaded if name in REHEARSALS]
-        self.walks = [compile(WALKS[name], "rehearsal", "exec") for name in preloaded if name in WALKS]
         try:
             self.rehearse()
         except Exception:
@@ -301,8 +294,9 @@ class Zygote:
             self.control.sendmsg([self.reply(number, 0)], rights)
             os.close(pidfd)
 
-    def become_job(self, fds):
-        """The child's way into its sandbox: join, drop, close, seal; then it waits for its program."""
+    def become_job(self, fds, ahead=False):
+        """The child's way into its sandbox: join, drop, close, seal; then it waits for its program. `ahead`: nothing is known yet
+        of the pages that it will write, and it is to tell them; rehearsing would add its own."""
         kernel, channel = self.kernel, fds[0]
         try:
             populated = self.pages.populate()
@@ -319,7 +313,7 @@ class Zygote:
             self.renew()
             job = self.job
             job.adopt(channel)
-            if not populated:
+            if not populated and not ahead:
                 self.rehearse()
                 job.rehearse()
             os.write(job.channel.fd, struct.pack("<I", len(READY)) + READY)
@@ -350,9 +344,8 @@ class Zygote:
     def walk(self, channel):
         """A child's way out of any sandbox, to the end of that program."""
         self.nested = False
-        job = self.become_job([channel])
-        for code in self.walks:
-            exec(code, {"__name__": "rehearsal"})
+        job = self.become_job([channel], ahead=True)
+        self.rehearse()
         job.channel.send(job.run(*job.channel.next_run())[0])
         return job.channel.sock
 
