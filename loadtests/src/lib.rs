@@ -15,4 +15,5 @@ pub mod report;
 pub mod rpc;
 pub mod scenario;
 pub mod soak;
+pub mod start;
 pub mod target;

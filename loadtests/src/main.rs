@@ -9,7 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use thermae_loadtests::cases::Case;
-use thermae_loadtests::{baseline::Baseline, closed, floor, open, report, rpc, scenario::Scenario, soak, target};
+use thermae_loadtests::{
+    baseline::Baseline, closed, floor, open, report, rpc, scenario::Scenario, soak, start, target,
+};
 use thermae_service::telemetry;
 
 /// Load on a fleet, and what it answers.
@@ -68,6 +70,17 @@ enum What {
         #[command(flatten)]
         options: closed::Options,
     },
+    /// From the start of a process to its first result: `thermae run`, with an embedded fleet of its own.
+    Start {
+        /// The program, by default the one beside this.
+        #[arg(long)]
+        program: Option<PathBuf>,
+        /// Starts that are timed.
+        #[arg(long, default_value_t = 30)]
+        samples: u32,
+    },
+    /// What an idle container of the embedded fleet weighs, and a sandbox made ahead.
+    Weight,
     /// A bare RabbitMQ request and reply.
     Rpc {
         /// Round trips that are timed.
@@ -129,6 +142,20 @@ async fn run(args: Args) -> Result<ExitCode> {
         What::Floor { cases, options } => {
             return show(&floor::measure(args.target.python.clone(), cases, *options).await?);
         }
+        What::Start { program, samples } => {
+            let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("thermae"));
+            let program = program.clone().map_or_else(beside, Ok)?;
+            return show(&[start::measure(&program, args.target.python.as_ref(), *samples)?]);
+        }
+        What::Weight => {
+            let weights = floor::weigh(args.target.python.clone()).await?;
+            if args.json {
+                println!("{}", serde_json::to_string(&weights)?);
+            } else {
+                weights.iter().for_each(|weight| println!("{:<24} {:>8.1} MiB", weight.what, weight.mib));
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
         What::Rpc { samples } => {
             let url = args.target.amqp.as_deref().context("--amqp is missing")?;
             return show(&[report::Row::new("rpc", "rabbitmq", &rpc::measure(url, *samples).await?, None)]);
@@ -168,7 +195,7 @@ async fn run(args: Args) -> Result<ExitCode> {
             }
             clean = report.is_clean();
         }
-        What::Baseline { .. } | What::Floor { .. } | What::Rpc { .. } => {}
+        What::Baseline { .. } | What::Floor { .. } | What::Start { .. } | What::Weight | What::Rpc { .. } => {}
     }
     target.close().await;
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })

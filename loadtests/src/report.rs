@@ -10,7 +10,7 @@ use thermae_schemas::Status;
 /// One measured case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was measured: `print`, `pandas`, `tools10`, `session`, `tool_call`, `rpc`, or `fork`.
+    /// What was measured: `print`, `pandas`, `tools10`, `session`, `tool_call`, `rpc`, `fork`, or `start`.
     pub case: String,
     /// On what: docs/performance.md lists them.
     pub on: String,
@@ -36,6 +36,22 @@ impl Row {
             p99_ms: ms(0.99),
             jobs_per_s: jobs_per_s.map(round),
         }
+    }
+}
+
+/// What something weighs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Weight {
+    /// `container`, `container with pandas`, or `spare`.
+    pub what: String,
+    /// Its memory, in MiB.
+    pub mib: f64,
+}
+
+impl Weight {
+    /// Of so many bytes.
+    pub fn new(what: &str, bytes: f64) -> Self {
+        Self { what: what.into(), mib: round(bytes / f64::from(1 << 20)) }
     }
 }
 

@@ -36,16 +36,29 @@ pub(crate) fn run(options: Options) -> Result<()> {
     let mut set = Set::open("bench")?;
     // What an earlier run left, if it was killed before it could stop its servers.
     set.stop()?;
+    let weights = weigh(&python)?;
     let rows = set.start(&Service::ALL).and_then(|()| measure(&set, &dir, &python, options));
     set.stop()?;
     let rows = rows?;
-    let report = json!({ "commit": commit()?, "machine": machine(), "quick": options.quick, "rows": rows });
+    let report = json!({
+        "commit": commit()?, "machine": machine(), "quick": options.quick, "rows": rows, "weights": weights,
+    });
     let file = dir.join("latest.json");
     fs::write(&file, serde_json::to_vec_pretty(&report)?)?;
     print_table(&rows);
     print_ratios(&rows);
+    for weight in &weights {
+        let (what, mib) = (weight["what"].as_str().unwrap_or_default(), number(weight, "mib").unwrap_or_default());
+        println!("{what}, idle: {mib:.1} MiB");
+    }
     println!("written to {}", file.display());
     Ok(())
+}
+
+/// Before any server runs: what is weighed are processes' shares of the memory that they map, of their interpreter's file, too.
+fn weigh(python: &Path) -> Result<Vec<Value>> {
+    step("idle containers");
+    load(&["--python", &python.display().to_string(), "weight"])
 }
 
 fn measure(set: &Set, dir: &Path, python: &Path, options: Options) -> Result<Vec<Value>> {
@@ -67,6 +80,8 @@ fn measure(set: &Set, dir: &Path, python: &Path, options: Options) -> Result<Vec
     let interpreter = python.display().to_string();
     step("embedded fleet");
     rows.extend(closed(&["--python", &interpreter])?);
+    let starts = if options.quick { "5" } else { "50" };
+    rows.extend(load(&["--python", &interpreter, "start", "--samples", starts])?);
     step("floor");
     rows.extend(load(&["--python", &interpreter, "floor", "--jobs", jobs, "--seconds", seconds])?);
     step("subprocess");

@@ -11,6 +11,7 @@
 mod container;
 mod fork;
 mod site;
+mod weight;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -24,6 +25,7 @@ use crate::closed::Options;
 use crate::report::Row;
 use container::Container;
 use site::Site;
+pub use weight::weigh;
 
 /// Name in the report.
 pub const ON: &str = "floor";

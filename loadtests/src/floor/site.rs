@@ -36,6 +36,11 @@ impl Site {
         &self.pool
     }
 
+    /// Changes what the next containers are like.
+    pub(super) fn change(&mut self, how: impl FnOnce(&mut PoolOptions)) {
+        how(&mut self.pool);
+    }
+
     /// Makes one container and waits until it is ready.
     pub(super) async fn container(&self) -> Result<Container> {
         let identity = Identity {

@@ -1,0 +1,96 @@
+//! What a container weighs while it waits for a job: the memory of its processes, what several map by each one's share (`Pss`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::task::spawn_blocking;
+
+use super::site::Site;
+use crate::cases::Case;
+use crate::report::Weight;
+
+/// Sandboxes made ahead in the container that tells what one of them weighs.
+const SPARES: u32 = 5;
+
+/// Programs that a container has run before it is weighed: its zygotes have settled by then.
+const WARM_UP: u32 = 5;
+
+/// Until what the last program left is gone, and the sandboxes stand that are made ahead.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Weighs a container without a preload list, what each sandbox made ahead adds to it, and one that holds numpy and pandas.
+///
+/// # Errors
+/// No container can be made here.
+pub async fn weigh(python: Option<PathBuf>) -> Result<Vec<Weight>> {
+    let bare = idle(python.clone(), Case::Print, 1, false).await?;
+    let stocked = idle(python.clone(), Case::Print, SPARES, false).await?;
+    let loaded = idle(python, Case::Pandas, 1, true).await?;
+    let spare = (stocked - bare) / f64::from(SPARES - 1);
+    let weights = [("container", bare), ("container with pandas", loaded), ("spare", spare)];
+    Ok(weights.into_iter().map(|(what, bytes)| Weight::new(what, bytes)).collect())
+}
+
+async fn idle(python: Option<PathBuf>, case: Case, spares: u32, preload: bool) -> Result<f64> {
+    let mut site = Site::open(python)?;
+    site.change(|pool| {
+        pool.spares = spares;
+        pool.preload_eager = preload;
+        if !preload {
+            pool.preload.clear();
+        }
+    });
+    let mut container = site.container().await?;
+    let warm = move || (0..WARM_UP).try_for_each(|_| container.once(case).map(drop)).map(|()| container);
+    let container = spawn_blocking(warm).await.context("the warm-up panicked")??;
+    tokio::time::sleep(PAUSE).await;
+    let weight = descendants(std::process::id()).into_iter().filter_map(share).sum::<u64>();
+    container.end().await;
+    Ok(weight as f64)
+}
+
+/// Processes that come from this one, by the machine's ids.
+fn descendants(of: u32) -> BTreeSet<u32> {
+    let parent = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // A command's name may hold anything; what follows its last bracket may not.
+        stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse::<u32>().ok()
+    };
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let parents: BTreeMap<u32, u32> = pids.filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let mut found = BTreeSet::new();
+    loop {
+        let is_new =
+            |(pid, parent): &(&u32, &u32)| !found.contains(*pid) && (**parent == of || found.contains(*parent));
+        let more: Vec<u32> = parents.iter().filter(is_new).map(|(pid, _)| *pid).collect();
+        if more.is_empty() {
+            return found;
+        }
+        found.extend(more);
+    }
+}
+
+/// A process's share of the memory that it maps, in bytes.
+fn share(pid: u32) -> Option<u64> {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let kib = rollup.lines().find_map(|l| l.strip_prefix("Pss:")?.trim().split(' ').next()?.parse::<u64>().ok())?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_is_found_and_weighs_something() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let found = descendants(std::process::id());
+        assert!(found.contains(&child.id()) && share(child.id()).unwrap() > 0);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,45 @@
+//! From the start of a process to its first result: what a person waits for who runs one program.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use hdrhistogram::Histogram;
+use serde_json::Value;
+
+use crate::report::Row;
+
+/// Times `thermae run --json` of a print on the embedded fleet, each time a process of its own with a fleet of its own: until its outcome
+/// can be read. One goes ahead untimed.
+///
+/// # Errors
+/// The program can't be started, or gave a wrong answer.
+pub fn measure(program: &Path, python: Option<&PathBuf>, samples: u32) -> Result<Row> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("print.py");
+    std::fs::write(&file, "print(1+1)\n")?;
+    let mut times = Histogram::<u64>::new(3)?;
+    for n in 0..=samples {
+        let mut command = Command::new(program);
+        command.args(["run", "--json"]).arg(&file).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        if let Some(python) = python {
+            command.arg("--python").arg(python);
+        }
+        let begun = Instant::now();
+        let mut process = command.spawn().with_context(|| format!("start {}", program.display()))?;
+        let mut line = String::new();
+        if let Some(out) = process.stdout.take() {
+            BufReader::new(out).read_line(&mut line)?;
+        }
+        let took = begun.elapsed();
+        let status = process.wait()?;
+        let outcome: Value = serde_json::from_str(&line).unwrap_or_default();
+        ensure!(status.success() && outcome["stdout"] == "2\n", "{} run: {status}, {line}", program.display());
+        if n > 0 {
+            times.record(took.as_nanos() as u64)?;
+        }
+    }
+    Ok(Row::new("start", "embedded", &times, None))
+}
