@@ -188,6 +188,17 @@ fn a_lazy_loaded_zygote_starts_with_the_first_import() {
     assert_eq!(runner.python("import sys\nprint('_decimal' in sys.modules)").ok(), "False\n");
 }
 
+/// The loaded zygote ends when it turns out to hold nothing; a run that comes at that moment is not promised to it.
+#[test]
+fn a_preload_list_that_gives_nothing_leaves_no_run_waiting() {
+    let spec = spec();
+    for _ in 0..20 {
+        let list = vec!["no_such_module".to_owned()];
+        let mut runner = Runner::start(&spec, thermae_runner::frames::Setup { preload: list, ..setup(&spec) });
+        assert_eq!(runner.run(&program("import random\nprint(1)")).ok(), "1\n");
+    }
+}
+
 #[test]
 fn an_eager_preload_list_is_reported() {
     let spec = spec();

@@ -134,9 +134,9 @@ impl Engine {
             && let Err(e) = self.start_zygote(wanted)
         {
             crate::log(&format!("{wanted:?} zygote: {e}"));
-            self.broken[wanted as usize] = true;
+            self.give_up(wanted);
         }
-        let there = |f: &Flavor| self.zygote(*f).is_some_and(|z| z.hatched.is_some());
+        let there = |f: &Flavor| !self.broken[*f as usize] && self.zygote(*f).is_some_and(|z| z.hatched.is_some());
         let larger = FLAVORS.into_iter().filter(|f| *f >= wanted).find(there);
         larger.or_else(|| FLAVORS.into_iter().filter(|f| *f < wanted).rfind(there)).unwrap_or(Flavor::Bare)
     }

@@ -58,7 +58,7 @@ impl Engine {
             zygote.hatched = Some(hatched);
             if useless {
                 // It would be a second common one.
-                self.broken[flavor as usize] = true;
+                self.give_up(flavor);
                 return self.hang_up(flavor);
             }
             return Ok(());
@@ -72,6 +72,12 @@ impl Engine {
             Err(_) => return self.hang_up(flavor),
         }
         Ok(())
+    }
+
+    /// There will be no such zygote: what waits for a sandbox of it gets a bare one, which there always is.
+    pub(super) fn give_up(&mut self, flavor: Flavor) {
+        self.broken[flavor as usize] = true;
+        self.pending.iter_mut().filter(|p| p.flavor == flavor).for_each(|p| p.flavor = Flavor::Bare);
     }
 
     /// A zygote closed its socket: its end follows, if it is not there already.
@@ -96,7 +102,7 @@ impl Engine {
             }
             log(&text);
             self.warnings.push(text);
-            self.broken[flavor as usize] = true;
+            self.give_up(flavor);
             return Ok(());
         }
         log(&format!("a zygote ended ({status:?}) and is started anew"));
