@@ -83,6 +83,7 @@ pub struct Machine {
 pub struct Fleet {
     client: Client,
     bus: SharedBus,
+    metrics: prometheus::Registry,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -119,7 +120,7 @@ impl Fleet {
             }
         });
         let client = Client::connect(shared.clone(), TenantName::new("acme")?, thermae_client::Options::default());
-        let fleet = Self { client: client.await?, bus: shared, stop, tasks };
+        let fleet = Self { client: client.await?, bus: shared, metrics, stop, tasks };
         if tokio::time::timeout(PATIENCE, health.wait_ready()).await.is_err() {
             let why = health.states().get("pools").map(|pools| pools.detail.clone()).unwrap_or_default();
             fleet.close().await;
@@ -134,6 +135,13 @@ impl Fleet {
     /// The client's.
     pub async fn submit(&self, job: Job, tools: &Arc<Tools>) -> Result<JobHandle> {
         Ok(self.client.submit(job, Some(tools.clone())).await?)
+    }
+
+    /// How many proofs that a container is clean were given.
+    pub fn proofs(&self) -> f64 {
+        let families = self.metrics.gather();
+        let family = families.iter().find(|f| f.name() == "thermae_worker_containers_verified_total");
+        family.into_iter().flat_map(|f| f.get_metric()).map(|m| m.get_counter().get_value()).sum()
     }
 
     /// Kills what runs, removes every container, ends.
