@@ -134,9 +134,10 @@ pub(crate) fn container_memory(pool: &PoolOptions) -> u64 {
     pool.limits.ceiling.memory.0 + pool.disk.0 + pool.overhead.0
 }
 
-/// Processes and threads of a whole container: one job's, and the runner's own.
+/// Processes and threads of a whole container: one job's, and the runner's own, of which each sandbox made ahead has two (an init, and the
+/// process that waits for its program), for each of three zygotes.
 pub(crate) fn container_pids(pool: &PoolOptions) -> u32 {
-    pool.limits.ceiling.pids + 32
+    pool.limits.ceiling.pids.saturating_add(26).saturating_add(pool.spares.saturating_mul(6))
 }
 
 /// Labels by which a container's maker is known.
