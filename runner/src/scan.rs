@@ -1,7 +1,7 @@
 //! A cheap look at a program's imports, to choose the zygote it is forked from. A miss only means an import.
 
-/// Modules of the standard library that programs often import and that take more than a millisecond to import into a bare
-/// zygote (Python 3.11, 2 cores of a virtual machine). The largest of them, `asyncio`, is two thirds of the time and half of the memory.
+/// Modules of the standard library that programs often import and that take about a millisecond or more to import into a bare
+/// zygote (Python 3.11, 2 cores of a virtual machine). `asyncio` alone is half of their memory.
 pub(crate) const COMMON: [&str; 23] = [
     "ast",
     "asyncio",

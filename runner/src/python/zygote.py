@@ -39,7 +39,8 @@ ROBUST_LIST = {"x86_64": (273, 274), "aarch64": (99, 100)}[os.uname().machine]
 READY = b'{"op":"ready"}'
 
 # What many users of a preloaded module do with it: done ahead of them in the zygote, for its caches and late imports, and in the
-# child that tells which pages the others will write. Page faults are most of a short program's time.
+# child that tells which pages the others will write, or in each where those could not be copied. Page faults are most of a short
+# program's time.
 REHEARSALS = {
     "numpy": "import numpy as np; a = np.arange(6.0).reshape(2, 3); (a @ a.T).sum(); str(a)",
     "pandas": "import pandas as pd; d = pd.DataFrame({'a': [1, 2], 'b': [3.0, 4.0]}); (d.a * d.b).sum(); d[d.a > 1]; str(d)",
