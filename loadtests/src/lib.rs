@@ -11,6 +11,7 @@ pub mod cases;
 pub mod closed;
 pub mod floor;
 pub mod open;
+mod process;
 pub mod report;
 pub mod rpc;
 pub mod scenario;

@@ -10,6 +10,7 @@ use tokio::task::spawn_blocking;
 
 use super::site::Site;
 use crate::cases::Case;
+use crate::process;
 use crate::report::Weight;
 
 /// Sandboxes made ahead in the container that tells what one of them weighs.
@@ -76,9 +77,7 @@ fn descendants(of: u32) -> BTreeSet<u32> {
 
 /// A process's share of the memory that it maps, in bytes.
 fn share(pid: u32) -> Option<u64> {
-    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    let kib = rollup.lines().find_map(|l| l.strip_prefix("Pss:")?.trim().split(' ').next()?.parse::<u64>().ok())?;
-    Some(kib * 1024)
+    process::bytes(pid, "smaps_rollup", "Pss")
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::process;
+
 /// Time between two samples.
 const EVERY: Duration = Duration::from_millis(500);
 
@@ -55,9 +57,7 @@ impl Watch {
 
 /// Resident memory of a process that is not in files, in bytes.
 fn resident(pid: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let kib = status.lines().find_map(|l| l.strip_prefix("RssAnon:")?.trim().split(' ').next()?.parse::<u64>().ok())?;
-    Some(kib * 1024)
+    process::bytes(pid, "status", "RssAnon")
 }
 
 /// The median of the second and of the last quarter of the samples, and whether memory stayed as it was: the first quarter warms up.
