@@ -1,3 +1,4 @@
+use thermae_bucket::Bucket;
 use thermae_runner::frames::{self, Frame, Kind, Omissions, Why};
 use thermae_schemas::{ErrorCode, InputFile, Job, LeftOutWhy, Outcome};
 use thermae_service::units::{ByteSize, Millis};
@@ -169,7 +170,7 @@ async fn inputs_come_from_text_and_base64_within_their_room() {
 async fn get(addr: std::net::SocketAddr, target: &str) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = tokio::net::TcpStream::connect(addr).await.unwrap();
-    let request = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {target} HTTP/1.1\r\nHost: {addr}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).await.unwrap();
@@ -247,6 +248,55 @@ async fn an_s3_store_signs_its_own_urls() {
     for part in ["X-Amz-Signature=", "X-Amz-Expires=3600", "response-content-disposition=attachment", "image%2Fpng"] {
         assert!(url.contains(part), "{url}");
     }
+}
+
+/// Options for that bucket, below a prefix of it.
+fn in_bucket(bucket: &Bucket) -> ArtifactOptions {
+    let endpoint = format!("http://{}", bucket.addr());
+    let s3 = [
+        ("endpoint", endpoint.as_str()),
+        ("allow_http", "true"),
+        ("region", "eu-north-1"),
+        ("access_key_id", thermae_bucket::KEY_ID),
+        ("secret_access_key", thermae_bucket::SECRET),
+    ];
+    let s3 = s3.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let store = Some(format!("s3://{}/some/prefix", thermae_bucket::NAME));
+    ArtifactOptions { store, s3, ..Default::default() }
+}
+
+#[tokio::test]
+async fn a_bucket_keeps_files_by_tenant_and_gives_them_to_whom_was_given_their_url() {
+    let bucket = Bucket::start().unwrap();
+    let artifacts = opened(in_bucket(&bucket));
+    let (acme, globex) = (tenant("acme"), tenant("globex"));
+    let key = artifacts.keep(&acme, Bytes::from_static(b"<b>hi</b>")).await.unwrap();
+    assert_eq!(std::fs::read(bucket.folder().join("some/prefix/acme").join(&key)).unwrap(), b"<b>hi</b>");
+    assert_eq!(artifacts.get(&acme, &key, 9).await.unwrap(), "<b>hi</b>");
+    assert!(matches!(artifacts.get(&acme, &key, 8).await, Err(Error::TooLarge { size: 9, room: 8 })));
+    assert!(artifacts.get(&globex, &key, 9).await.unwrap_err().is_missing());
+
+    let (url, _) = artifacts.url(&acme, &key, "é.html").await.unwrap().unwrap();
+    let target = url.strip_prefix(&format!("http://{}", bucket.addr())).unwrap();
+    let answer = get(bucket.addr(), target).await;
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("<b>hi</b>"), "{answer}");
+    let headers = answer.to_lowercase();
+    assert!(headers.contains("content-disposition: attachment") && headers.contains("text/html"), "{answer}");
+    let of_another = get(bucket.addr(), &target.replace("/acme/", "/globex/")).await;
+    assert!(of_another.starts_with("HTTP/1.1 403"), "{of_another}");
+
+    artifacts.remove(&acme, &key).await.unwrap();
+    artifacts.remove(&acme, &key).await.unwrap();
+    assert!(artifacts.get(&acme, &key, 9).await.unwrap_err().is_missing());
+}
+
+#[tokio::test]
+async fn a_bucket_that_refuses_the_key_is_an_error() {
+    let bucket = Bucket::start().unwrap();
+    let mut options = in_bucket(&bucket);
+    options.s3.insert("secret_access_key".into(), "another".into());
+    let error = opened(options).keep(&tenant("acme"), Bytes::from_static(b"x")).await.unwrap_err();
+    assert!(!error.is_missing() && error.to_string().contains("SignatureDoesNotMatch"), "{error}");
 }
 
 #[test]
