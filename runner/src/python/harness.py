@@ -97,6 +97,12 @@ class Harness:
         display.__qualname__ = "display"
         self.globals.update(display=display, ToolError=ToolError)
         builtins.display, builtins.ToolError = display, ToolError
+
+        def show(*args, **kwargs):
+            """Show all open figures to the client, and close them."""
+            self.display(harness_show.open_figures())
+
+        harness_show.PyplotFinder(show)
         if not hasattr(builtins, "exit"):
             builtins.exit = builtins.quit = sys.exit
         sys.argv = ["main.py"]

@@ -93,6 +93,32 @@ def open_figures():
     return [manager.canvas.figure for manager in helpers.Gcf.get_all_fig_managers()]
 
 
+class PyplotFinder:
+    """Sees pyplot imported and gives it another `show`: nobody looks at a window here. It cannot be a backend of matplotlib's, whose
+    name would stand in the environment, where processes that the program starts would look for it in vain."""
+
+    def __init__(self, show):
+        self.show = show
+        sys.meta_path.insert(0, self)
+        if "matplotlib.pyplot" in sys.modules:
+            sys.modules["matplotlib.pyplot"].show = show
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "matplotlib.pyplot":
+            return None
+        specs = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+        spec = next(filter(None, specs), None)
+        if spec is not None:
+            run = spec.loader.exec_module
+
+            def exec_module(module):
+                run(module)
+                module.show = self.show
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
 def close_figure(figure):
     """Drop it from pyplot, so that it is not shown a second time."""
     pyplot = sys.modules.get("matplotlib.pyplot")

@@ -115,6 +115,19 @@ class Display(Case):
             self.assertEqual(base64.b64decode(shown["image/png"])[:4], b"\x89PNG")
         self.assertEqual(len(outcome.displays), 2)
 
+    def test_plt_show_shows_what_is_open_and_closes_it(self):
+        code = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nprint(plt.get_fignums())\nfrom matplotlib.pyplot import plot, show\nplot([2, 1])\nshow(block=False)\nprint(plt.get_fignums())"
+        outcome = self.fresh(code, env={"MPLBACKEND": "Agg"})
+        if outcome.how != "ok" and outcome.error["type"] == "ModuleNotFoundError":
+            self.skipTest("matplotlib is not installed")
+        self.assertEqual((outcome.out, outcome.err), ("[]\n[]\n", ""))
+        self.assertEqual(len({shown["image/png"] for shown in outcome.displays}), 2)
+
+    def test_plt_show_of_a_fake(self):
+        files = {"matplotlib/__init__.py": "", "matplotlib/pyplot.py": "def show(): raise AssertionError\ndef close(figure): pass\n"}
+        code = "import os, sys\nfor name, text in %r.items():\n    os.makedirs(os.path.dirname(name), exist_ok=True)\n    open(name, 'w').write(text)\nimport matplotlib.pyplot as plt\nplt.show(block=True)\nprint('shown', sys.modules['matplotlib.pyplot'] is plt)" % (files,)
+        self.assertEqual(self.fresh(code).out, "shown True\n")
+
     def test_real_pandas(self):
         outcome = self.fresh("import pandas as pd\npd.DataFrame({'a': [1]})")
         if outcome.how != "ok" and outcome.error["type"] == "ModuleNotFoundError":
