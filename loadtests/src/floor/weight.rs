@@ -1,4 +1,5 @@
-//! What a container weighs while it waits for a job: the memory of its processes, what several map by each one's share (`Pss`).
+//! What a container weighs while it waits for a job: the memory of its processes, what several map by each one's share (`Pss`). Several
+//! are weighed together, as a worker has them: files that they all map are there once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +14,10 @@ use crate::cases::Case;
 use crate::process;
 use crate::report::Weight;
 
-/// Sandboxes made ahead in the container that tells what one of them weighs.
+/// Containers that are weighed together.
+const CONTAINERS: u32 = 4;
+
+/// Sandboxes made ahead in the containers that tell what one of them weighs.
 const SPARES: u32 = 5;
 
 /// Programs that a container has run before it is weighed: its zygotes have settled by then.
@@ -22,7 +26,7 @@ const WARM_UP: u32 = 5;
 /// Until what the last program left is gone, and the sandboxes stand that are made ahead.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Weighs a container without a preload list, what each sandbox made ahead adds to it, and one that holds numpy and pandas.
+/// Weighs containers without a preload list, what each sandbox made ahead adds to one, and those that hold numpy and pandas.
 ///
 /// # Errors
 /// No container can be made here.
@@ -44,13 +48,18 @@ async fn idle(python: Option<PathBuf>, case: Case, spares: u32, preload: bool) -
             pool.preload.clear();
         }
     });
-    let mut container = site.container().await?;
-    let warm = move || (0..WARM_UP).try_for_each(|_| container.once(case).map(drop)).map(|()| container);
-    let container = spawn_blocking(warm).await.context("the warm-up panicked")??;
+    let mut containers = Vec::new();
+    for _ in 0..CONTAINERS {
+        let mut container = site.container().await?;
+        let warm = move || (0..WARM_UP).try_for_each(|_| container.once(case).map(drop)).map(|()| container);
+        containers.push(spawn_blocking(warm).await.context("the warm-up panicked")??);
+    }
     tokio::time::sleep(PAUSE).await;
     let weight = descendants(std::process::id()).into_iter().filter_map(share).sum::<u64>();
-    container.end().await;
-    Ok(weight as f64)
+    for container in containers {
+        container.end().await;
+    }
+    Ok(weight as f64 / f64::from(CONTAINERS))
 }
 
 /// Processes that come from this one, by the machine's ids.
