@@ -20,8 +20,8 @@ pub(crate) enum Fork {
     Parent {
         /// In the caller's pid namespace.
         pid: i32,
-        /// Readable once the child ended.
-        pidfd: OwnedFd,
+        /// Readable once the child ended. None where the kernel has no such handles (gVisor).
+        pidfd: Option<OwnedFd>,
     },
 }
 
@@ -40,7 +40,8 @@ pub(crate) fn fork(flags: i32) -> io::Result<Fork> {
         return Ok(Fork::Child);
     }
     // SAFETY: the kernel has just made this descriptor for us.
-    Ok(Fork::Parent { pid: pid as i32, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } })
+    let pidfd = (pidfd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(pidfd) });
+    Ok(Fork::Parent { pid: pid as i32, pidfd })
 }
 
 /// Moves this process (or, for pid namespaces, its future children) into new namespaces.

@@ -164,11 +164,20 @@ fn become_interpreter(
     Ok(())
 }
 
-/// A zygote's answer to a request: the number, then a handle on the child or an errno.
-pub(crate) fn receive_child(from: &Packets) -> std::io::Result<Option<(u32, Result<OwnedFd, i32>)>> {
+/// A process that a zygote forked.
+#[derive(Debug)]
+pub(crate) struct Child {
+    /// As the zygote sees it: the runner's own number for it only where there is no inner wall.
+    pub(crate) pid: i32,
+    /// A handle on it, where the kernel gives one.
+    pub(crate) pidfd: Option<OwnedFd>,
+}
+
+/// A zygote's answer to a request: the number, then the child or an errno.
+pub(crate) fn receive_child(from: &Packets) -> std::io::Result<Option<(u32, Result<Child, i32>)>> {
     let (bytes, mut fds) = from.receive()?;
-    let Some((id, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
-    let Some(errno) = rest.first_chunk::<4>() else { return Ok(None) };
-    let outcome = fds.pop().ok_or(i32::from_le_bytes(*errno));
-    Ok(Some((u32::from_le_bytes(*id), outcome)))
+    let ([id, errno, pid, ..], _) = bytes.as_chunks() else { return Ok(None) };
+    let errno = i32::from_le_bytes(*errno);
+    let child = Child { pid: i32::from_le_bytes(*pid), pidfd: fds.pop() };
+    Ok(Some((u32::from_le_bytes(*id), if errno == 0 { Ok(child) } else { Err(errno) })))
 }

@@ -101,8 +101,11 @@ impl Cell {
 
     /// Sends a signal to its process.
     pub(super) fn signal(&self, signal: rustix::process::Signal) {
-        if let Some(pidfd) = &self.pidfd {
-            let _ = rustix::process::pidfd_send_signal(pidfd, signal);
-        }
+        let _ = match (&self.pidfd, rustix::process::Pid::from_raw(self.pid)) {
+            (Some(pidfd), _) => rustix::process::pidfd_send_signal(pidfd, signal),
+            // A child of this process, so the number is its own until it is reaped, and 0 from then on.
+            (None, Some(pid)) => rustix::process::kill_process(pid, signal),
+            (None, None) => Ok(()),
+        };
     }
 }

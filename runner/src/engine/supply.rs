@@ -13,7 +13,7 @@ use crate::files::Seen;
 use crate::frames::{End, Kind};
 use crate::inner::{Birth, LOOK};
 use crate::sys::{Reaped, Status};
-use crate::zygote::{self, Nest, Zygote};
+use crate::zygote::{self, Child, Nest, Zygote};
 use crate::{limits, log, scan};
 
 /// A run younger than this has the machine to itself: the next sandbox is made after it, or once it takes longer.
@@ -64,7 +64,7 @@ impl Engine {
             return Ok(());
         }
         match zygote::receive_child(&zygote.control) {
-            Ok(Some((id, Ok(pidfd)))) => self.forked(id, pidfd),
+            Ok(Some((id, Ok(child)))) => self.forked(id, child),
             Ok(Some((id, Err(errno)))) => {
                 self.cell_failed(id, &format!("fork: {}", std::io::Error::from_raw_os_error(errno)));
             }
@@ -206,13 +206,19 @@ impl Engine {
         }
     }
 
-    fn forked(&mut self, id: u32, pidfd: OwnedFd) {
-        let pid = pid_of(&pidfd).unwrap_or(0);
+    fn forked(&mut self, id: u32, Child { pid, pidfd }: Child) {
+        let pid = match &pidfd {
+            Some(pidfd) => pid_of(pidfd).unwrap_or(0),
+            None => pid,
+        };
         let Some(cell) = self.cells.get_mut(&id) else {
-            let _ = rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL);
+            match pidfd {
+                Some(pidfd) => drop(rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL)),
+                None => crate::sys::kill(pid),
+            }
             return;
         };
-        (cell.pid, cell.pidfd, cell.stage) = (pid, Some(pidfd), Stage::Joining);
+        (cell.pid, cell.pidfd, cell.stage) = (pid, pidfd, Stage::Joining);
         if pid <= 0 {
             return self.cell_failed(id, "its process ended at once");
         }
@@ -259,6 +265,9 @@ impl Engine {
     /// The sandbox's process ended (or its session did): the last word on it.
     pub(super) fn cell_ended(&mut self, id: u32, reaped: Option<Reaped>) {
         let Some(cell) = self.cells.get_mut(&id) else { return };
+        if reaped.is_some() {
+            cell.pid = 0; // The kernel may give the number to another from now on.
+        }
         if cell.stage.unborn() || cell.stage == Stage::Spare {
             return self.cell_failed(id, &format!("its process ended: {:?}", reaped.map(|r| r.status)));
         }
@@ -278,15 +287,29 @@ impl Engine {
 
     /// Without an inner wall: kills what a job has left behind. Orphans are this process's children.
     fn sweep(&self) {
-        let me = std::process::id();
-        let children = std::fs::read_to_string(format!("/proc/{me}/task/{me}/children")).unwrap_or_default();
-        for pid in children.split_whitespace().filter_map(|p| p.parse::<i32>().ok()) {
+        for pid in children() {
             let ours = self.zygotes.iter().flatten().any(|z| z.pid == pid) || self.cells.values().any(|c| c.pid == pid);
             if !ours {
                 crate::sys::kill(pid);
             }
         }
     }
+}
+
+/// Children of this process.
+fn children() -> Vec<i32> {
+    let me = std::process::id();
+    if let Ok(list) = std::fs::read_to_string(format!("/proc/{me}/task/{me}/children")) {
+        return list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+    }
+    // A kernel without that list (gVisor): by each process's own word on its parent, which follows the name in brackets.
+    let parent = |pid: i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<u32>().ok()
+    };
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| parent(*pid) == Some(me)).collect()
 }
 
 /// The pid behind a pidfd, in this process's pid namespace; not positive once it was reaped.

@@ -34,7 +34,8 @@ impl Engine {
         }
         let mut at = |when: Instant| next = Some(next.map_or(when, |n| n.min(when)));
         for cell in self.cells.values() {
-            if let Some(run) = &cell.active {
+            // A condemned one was killed, and only its end is waited for.
+            if let Some(run) = cell.active.as_ref().filter(|run| run.cause.is_none()) {
                 at(if run.interrupted { run.hard_at() } else { run.soft_at() });
                 at(run.next_cpu_check);
                 if now - run.handed < HEAD_START {

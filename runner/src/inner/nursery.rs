@@ -137,7 +137,8 @@ fn birth(shape: &Shape) -> Result<Vec<OwnedFd>> {
         }
         Fork::Parent { pid, pidfd } => {
             drop(theirs);
-            let made = adopt(pid, pidfd, &mut ours);
+            let none = || Error::Protocol("this kernel gives no handle on a process (pidfd)".into());
+            let made = pidfd.ok_or_else(none).and_then(|pidfd| adopt(pid, pidfd, &mut ours));
             if made.is_err() {
                 sys::kill(pid);
             }

@@ -6,10 +6,11 @@ a byte of any job: requests carry descriptors only. Descriptor 3 is a sequenced-
   runner -> zygote   first: one JSON object (see `Zygote.__init__`); then per sandbox `u32` number, with descriptors:
                      the job's end of its channel, and (with the inner wall) its pid, mount, ipc, uts and user namespace
   zygote -> runner   first: one JSON object `{"python", "preloaded", "missing", "threads", "vm", "data"}`;
-                     then per request `u32` number, `i32` errno; on success the child's pidfd
+                     then per request `u32` number, `i32` errno, `i32` pid; on success the child's pidfd, if the kernel has any
 
 A child is forked with CLONE_PARENT, which makes it a child of the runner: its exit status and usage reach the runner from the
-kernel. `os.fork` can't do that, so the system call is made here.
+kernel. `os.fork` can't do that, so the system call is made here. Where the kernel is gVisor's, which ignores that, it is forked twice
+and orphaned, to the same end.
 
 What a child costs is pages: each that it writes is copied, and Python writes wherever it looks. So a child is forked with
 nearly everything made and rehearsed, and the interpreter's fork hooks are left out: in a process with one thread no lock is
@@ -18,6 +19,7 @@ held by another, and who reseeds is known.
 
 import _socket
 import ctypes
+import errno
 import gc
 import itertools
 import json
@@ -29,7 +31,7 @@ import types
 
 CONTROL = 3
 SYS_CLONE = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
-SYS_CLOSE_RANGE = 436
+SYS_PIDFD_OPEN, SYS_CLOSE_RANGE = 434, 436
 CLONE_PIDFD, CLONE_PARENT = 0x1000, 0x8000
 CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID = 0x200000, 0x1000000
 CLONE_NEWPID, CLONE_NEWNS = 0x20000000, 0x20000
@@ -92,6 +94,7 @@ class Kernel:
         self.pidfd_at = ctypes.addressof(self.pidfd)
         self.clone = SYS_CLONE
         self.flags = CLONE_PARENT | CLONE_PIDFD | signal.SIGCHLD
+        self.orphans = self.lacks_handles()
         # glibc keeps its thread's id in memory and asks the kernel to write it anew at a fork; `raise` uses it.
         tid = ctypes.c_ulong(0)
         self.tid_at = 0
@@ -122,7 +125,8 @@ class Kernel:
         ctid, tls = (self.tid_at, 0) if SYS_CLONE == 56 else (0, self.tid_at)
         if hooks:
             self.before()
-        pid = self.syscall(SYS_CLONE, self.flags, 0, self.pidfd_at, ctid, tls)
+        clone = self.fork_orphan if self.orphans else self.syscall
+        pid = clone(SYS_CLONE, self.flags, 0, self.pidfd_at, ctid, tls)
         if pid == 0:
             if hooks:
                 self.in_child()
@@ -133,6 +137,35 @@ class Kernel:
             self.in_parent()
         if pid < 0:
             raise OSError(number, "clone: %s" % os.strerror(number))
+        return pid
+
+    def lacks_handles(self):
+        """Whether this kernel is one without pidfds, of which gVisor's ignores CLONE_PARENT as well."""
+        fd = self.syscall(SYS_PIDFD_OPEN, os.getpid(), 0, 0, 0, 0)
+        if fd < 0:
+            return ctypes.get_errno() == errno.ENOSYS
+        os.close(fd)
+        return False
+
+    def fork_orphan(self, *clone):
+        """Another way to a child of the runner's: whoever lost its parent becomes one. Not where sandboxes have an init of their own."""
+        heard, told = os.pipe()
+        middle = self.syscall(*clone)
+        if middle == 0:
+            pid = self.syscall(*clone)
+            if pid != 0:
+                os.write(told, struct.pack("i", pid if pid > 0 else -ctypes.get_errno()))
+                os._exit(0)
+        os.close(told)
+        if middle > 0:
+            answer = os.read(heard, 4)
+            os.waitpid(middle, 0)
+            pid = struct.unpack("i", answer)[0] if answer else -errno.ECHILD
+            if pid < 0:
+                ctypes.set_errno(-pid)
+        else:
+            pid = middle
+        os.close(heard)
         return pid
 
     def close_range(self, first, last):
@@ -156,7 +189,7 @@ class Zygote:
         self.real_register, os.register_at_fork = os.register_at_fork, self.register_at_fork
         harness = self.load(setup["harness"])
         pages = sys.modules.pop("zygote_pages")
-        self.reply, self.workdir = struct.Struct("<Ii").pack, setup["workdir"]
+        self.reply, self.workdir = struct.Struct("<Iii").pack, setup["workdir"]
         harness.preload()
         sys.path[:] = [entry for entry in sys.path if entry]
         for name in setup["common"]:
@@ -259,18 +292,19 @@ class Zygote:
             if not request:
                 os._exit(0)
             fds = [fd for _level, _type, data in control for fd in struct.unpack("%di" % (len(data) // 4), data)]
-            number, problem = struct.unpack("<I", request)[0], 0
+            number, problem, pid = struct.unpack("<I", request)[0], 0, 0
             if self.forks == LEARN_AFTER and self.nested and not self.hooks:
                 self.learn()
             self.forks += 1
             try:
-                if self.fork(fds) == 0:
+                pid = self.fork(fds)
+                if pid == 0:
                     return fds
             except OSError as error:
                 problem = error.errno or 5
             for fd in fds:
                 os.close(fd)
-            self.answer(number, problem)
+            self.answer(number, problem, pid)
 
     def fork(self, fds):
         kernel = self.kernel
@@ -286,13 +320,13 @@ class Zygote:
             kernel.check(kernel.setns(self.home, CLONE_NEWPID), "leave the pid namespace")
         return pid
 
-    def answer(self, number, problem):
-        if problem:
-            self.control.send(self.reply(number, problem))
+    def answer(self, number, problem, pid):
+        pidfd = self.kernel.pidfd.value
+        if problem or pidfd < 0:
+            self.control.send(self.reply(number, problem, pid))
         else:
-            pidfd = self.kernel.pidfd.value
             rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", pidfd))]
-            self.control.sendmsg([self.reply(number, 0)], rights)
+            self.control.sendmsg([self.reply(number, 0, pid)], rights)
             os.close(pidfd)
 
     def become_job(self, fds, ahead=False):
