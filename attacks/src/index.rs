@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
+use crate::judge;
 use crate::program::Attack;
+use crate::site::Backend;
 
 /// What the index stands between in the page.
 pub const MARKS: (&str, &str) = ("<!-- attacks: made by a test -->\n", "<!-- end of the attacks -->\n");
@@ -30,6 +32,12 @@ pub fn markdown(attacks: &[Attack]) -> String {
             attack.name,
             cell(&control)
         );
+    }
+    text.push_str("\n### Not tried on gVisor\n\n| attack | why |\n| --- | --- |\n");
+    for attack in attacks {
+        if let Some(why) = judge::left_out(attack, &Backend::Docker(Some("runsc".to_owned()))) {
+            let _ = writeln!(text, "| {} | {why} |", attack.name);
+        }
     }
     text
 }

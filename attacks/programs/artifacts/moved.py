@@ -7,6 +7,8 @@ held.moved = true
 [outcome.artifacts]
 [outcome.left_out]
 "/workspace/artifacts" = "link"
+[runsc]
+skip = "without an inner wall no files go in or out"
 """
 os.rename("/workspace/artifacts", "/workspace/elsewhere")
 os.symlink("/etc", "/workspace/artifacts")

@@ -8,6 +8,9 @@ held.before = true
 outcome = { calls = 0, stdout = "" }
 [[tools]]
 name = "echo"
+# Without an inner wall a job is not killed when it says that it is done: the harness says it again at its end, which breaks the rules.
+[runsc]
+outcome = { status = "failed", error = "code_raised" }
 """
 link = channel()
 observe("before", True)

@@ -7,6 +7,13 @@ held.listed = ["fd", "full", "null", "random", "shm", "stderr", "stdin", "stdout
 held."*" = "ENOENT"
 open.kmsg = "worked"
 open.ptmx = "worked"
+# Devices of gVisor's own kernel, not of the machine.
+[runsc.held]
+fuse = "worked"
+"net/tun" = "worked"
+ptmx = "worked"
+tty = "EIO"
+listed = ["fd", "full", "fuse", "net", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"]
 """
 observe("listed", sorted(os.listdir("/dev")))
 NODES = "mem kmem port kmsg kvm vda sda nvme0n1 console tty tty0 ptmx fuse loop-control mapper/control fb0 vhost-net snapshot hpet"

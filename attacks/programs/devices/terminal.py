@@ -7,6 +7,8 @@ held."*" = "EPERM"
 held.terminal = "ENOENT"
 open.sti = "ENOTTY"
 open.linux = "ENOTTY"
+[runsc]
+held.terminal = "EIO"
 """
 for name, request in [("sti", 0x5412), ("linux", 0x541C), ("console", 0x541D), ("discipline", 0x5423)]:
     call("ioctl", 0, request, b"\x03", told=name)

@@ -11,8 +11,10 @@ open.soft = "worked"
 # An image has a file of that name, its own; and the job is not its root.
 [docker]
 held.shadow = "EACCES"
+[runsc]
+held.shadow = "EACCES"
 """
-here = TARGET["folder"] if CONTROL else "/workspace"
+here = PLACE
 os.symlink(TARGET["file"], here + "/soft")
 attempt("soft", opened, here + "/soft")
 if not CONTROL:

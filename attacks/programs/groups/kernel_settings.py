@@ -17,6 +17,9 @@ held.watches = { any = ["EROFS", "EACCES"] }
 held.shmmax = { any = ["EROFS", "EACCES"] }
 held.binfmt = { any = ["ENOENT", "EACCES"] }
 held.read_only = true
+# Settings that gVisor's kernel does not have.
+[runsc]
+held = { core_pattern = "ENOENT", drop_caches = "ENOENT", pid_max = "ENOENT", watches = "ENOENT", read_only = false }
 """
 SETTINGS = {
     "core_pattern": "kernel/core_pattern",

@@ -8,6 +8,8 @@ held.own_adj = "EROFS"
 held.init = { any = ["EROFS", "EACCES"] }
 held.score = "900"
 open.own = "worked"
+[runsc]
+held = { own = "EACCES", own_adj = "ENOENT", score = "0" }
 """
 attempt("own", opened, "/proc/self/oom_score_adj", os.O_WRONLY)
 attempt("own_adj", opened, "/proc/self/oom_adj", os.O_WRONLY)

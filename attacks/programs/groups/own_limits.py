@@ -6,6 +6,9 @@ control = {}
 held.limits = []
 held.own_path = "/"
 open.limits = { none = [[]] }
+# gVisor's own groups, one for each controller.
+[runsc]
+held.own_path = "several"
 """
 found = []
 for place, _, files in os.walk("/sys/fs/cgroup"):

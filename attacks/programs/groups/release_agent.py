@@ -10,7 +10,7 @@ held.release_agent = "ENOENT"
 held.sys = []
 open.mount_v2 = "worked"
 """
-here = TARGET["folder"] + "/group" if CONTROL else "/workspace/group"
+here = PLACE + "/group"
 os.makedirs(here, exist_ok=True)
 call("mount", b"cgroup", here.encode(), b"cgroup", 0, b"rdma", told="mount_v1")
 call("mount", b"cgroup", here.encode(), b"cgroup2", 0, None, told="mount_v2")

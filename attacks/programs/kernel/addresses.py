@@ -25,6 +25,9 @@ for name in ("kallsyms", "modules", "timer_list"):
     observe(name, head("/proc/" + name))
 observe("kcore", os.stat("/proc/kcore").st_size if os.path.exists("/proc/kcore") else 0)
 text = ctypes.create_string_buffer(b"touched", 4096)
-with open("/proc/self/pagemap", "rb") as file:
-    file.seek(ctypes.addressof(text) // 4096 * 8)
-    observe("page_frames", struct.unpack("Q", file.read(8))[0] & ((1 << 55) - 1))
+try:
+    with open("/proc/self/pagemap", "rb") as file:
+        file.seek(ctypes.addressof(text) // 4096 * 8)
+        observe("page_frames", struct.unpack("Q", file.read(8))[0] & ((1 << 55) - 1))
+except FileNotFoundError:
+    observe("page_frames", 0)

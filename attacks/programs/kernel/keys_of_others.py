@@ -11,8 +11,11 @@ open.key_users = { none = [""] }
 
 
 def head(path):
-    with open(path) as file:
-        return file.read(20)
+    try:
+        with open(path) as file:
+            return file.read(20)
+    except FileNotFoundError:
+        return ""
 
 
 observe("keys", head("/proc/keys"))

@@ -8,6 +8,8 @@ held.reached = [424, 434, 436, 437, 439, 441, 449]
 held.absent = [435]
 held.refused = 69
 open.refused = { max = 20 }
+[runsc]
+held = { reached = [436, 439, 441], absent = [424, 434, 435, 437, 449] }
 """
 reached, absent, refused = [], [], 0
 for number in range(424, 501):

@@ -7,6 +7,9 @@ held.int_0x80 = "SIGSYS"
 held.x32 = { any = ["exit 0", "SIGSYS"] }
 open.int_0x80 = "exit 0"
 open.x32 = "exit 1"
+# No call at all.
+[runsc]
+held.int_0x80 = "exit 1"
 """
 import mmap
 

@@ -6,6 +6,9 @@ uncontrolled = "it would take the user's share of the machine"
 aftermath = true
 held.refused = "ETOOMANYREFS"
 held.in_flight = { min = 500, max = 5000 }
+# Bounded by the container's memory, of which gVisor's kernel is a part.
+[runsc]
+instead = { in_flight = { min = 500 } }
 """
 null = os.open("/dev/null", os.O_RDONLY)
 pairs, in_flight = [], 0

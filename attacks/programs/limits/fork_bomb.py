@@ -14,6 +14,10 @@ outcome = { status = "timed_out", error = "wall_timeout" }
 [rootless]
 instead = { started = true, children = { maybe = true, max = 64 }, refused = { maybe = true, any = ["EAGAIN"] } }
 outcome = { status = "out_of_memory", error = "out_of_memory" }
+# What takes gVisor's kernel beyond the container's bounds ends it, and the job with it.
+[runsc]
+instead = { started = true }
+outcome = { status = "lost", error = "sandbox_lost" }
 """
 observe("started", True)
 tell()

@@ -5,6 +5,9 @@ guard = "the kernel ends a pid namespace with its first process: no fork can esc
 uncontrolled = "it would take the machine down"
 aftermath = true
 held.started = true
+# What takes gVisor's kernel beyond the container's bounds ends it, and the job with it.
+[runsc]
+outcome = { status = "lost", error = "sandbox_lost" }
 """
 observe("started", True)
 tell()

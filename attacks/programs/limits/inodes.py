@@ -4,9 +4,16 @@ wins = "kernel memory, a file for a file"
 guard = "the storage has a fixed number of files"
 uncontrolled = "it would fill the machine's disk"
 aftermath = true
+held.started = true
 held.refused = "ENOSPC"
 held.files = { min = 1000, max = 20000 }
+# What takes gVisor's kernel beyond the container's bounds ends it, and the job with it.
+[runsc]
+instead = { started = true }
+outcome = { status = "lost", error = "sandbox_lost" }
 """
+observe("started", True)
+tell()
 files = 0
 try:
     for files in range(500000):

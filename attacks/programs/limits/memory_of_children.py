@@ -10,6 +10,10 @@ held.killed = { min = 20 }
 [rootless]
 instead = { children = 30 }
 outcome = { status = "out_of_memory", error = "out_of_memory" }
+# What takes gVisor's kernel beyond the container's bounds ends it, and the job with it.
+[runsc]
+instead = { children = 30 }
+outcome = { status = "lost", error = "sandbox_lost" }
 """
 observe("children", 30)
 tell()

@@ -9,6 +9,9 @@ held.started = true
 outcome = { status = "out_of_memory", error = "out_of_memory" }
 [rootless]
 skip = "without a control group only rlimits and a watch over processes bound memory, and neither sees memory that no process maps (docs/security.md)"
+# What takes gVisor's kernel beyond the container's bounds ends it, and the job with it.
+[runsc]
+outcome = { status = "lost", error = "sandbox_lost" }
 """
 observe("started", True)
 tell()

@@ -7,6 +7,8 @@ aftermath = true
 held.queues = { any = ["EMFILE", "ENOSPC"] }
 held.made = { min = 1, max = 1000 }
 held.segments = { min = 100 }
+[runsc]
+held.queues = { maybe = true, any = ["EMFILE", "ENOSPC"] }
 """
 made = 0
 try:

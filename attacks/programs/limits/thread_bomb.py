@@ -6,6 +6,9 @@ uncontrolled = "it would take the machine down"
 aftermath = true
 held.threads = { min = 10, max = 64 }
 held.refused = "RuntimeError"
+# Bounded by the container's group.
+[runsc]
+held.threads = { min = 10 }
 """
 import threading
 

@@ -9,6 +9,8 @@ held.setgroups = "EROFS"
 held.maps = ["1000 0 1", "1000 0 1"]
 open.setgroups = "worked"
 open.uid_map = "worked"
+[runsc]
+held = { uid_map = "EACCES", gid_map = "EACCES", setgroups = "ENOENT", maps = ["0 0 4294967295", "0 0 4294967295"] }
 """
 
 

@@ -6,7 +6,7 @@ control = { within = ["unshare", "--mount", "--pid", "--fork"] }
 held."*" = "EPERM"
 open."*" = "worked"
 """
-here = TARGET["folder"] + "/mount" if CONTROL else "/workspace/mount"
+here = PLACE + "/mount"
 os.makedirs(here, exist_ok=True)
 call("mount", b"none", here.encode(), b"tmpfs", 0, None, told="tmpfs")
 call("mount", b"proc", here.encode(), b"proc", 0, None, told="proc")

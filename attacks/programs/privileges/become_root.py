@@ -9,6 +9,9 @@ held.ids = [1000, 1000, 1000, 1000, 1000, 1000]
 open.setresuid = "worked"
 open.setuid = "worked"
 open.setgroups = "worked"
+# The container's user.
+[runsc]
+held.ids = { none = [[0, 0, 0, 0, 0, 0]] }
 """
 attempt("setgroups", os.setgroups, [0])
 attempt("setgid", os.setgid, 0)

@@ -6,8 +6,10 @@ control = {}
 held.capability = "EPERM"
 held.trusted = "EPERM"
 open.capability = "worked"
+[runsc]
+held.capability = "ENOTSUP"
 """
-here = TARGET["folder"] + "/program" if CONTROL else "/workspace/program"
+here = PLACE + "/program"
 open(here, "w").close()
 attempt("capability", os.setxattr, here, "security.capability", struct.pack("<5I", 0x2000001, 1 << 21, 0, 0, 0))
 attempt("trusted", os.setxattr, here, "trusted.thermae", b"x")

@@ -8,10 +8,12 @@ held.group = "EINVAL"
 held.immutable = { any = ["EPERM", "ENOTTY", "EOPNOTSUPP"] }
 open.root = "worked"
 open.group = "worked"
+[runsc]
+held = { group = "EPERM", root = "EPERM" }
 """
 import fcntl
 
-here = TARGET["folder"] + "/own" if CONTROL else "/workspace/own"
+here = PLACE + "/own"
 open(here, "w").close()
 attempt("root", os.chown, here, 0, -1)
 attempt("group", os.chown, here, -1, 0)

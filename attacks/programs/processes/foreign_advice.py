@@ -7,6 +7,8 @@ held."*" = "EPERM"
 open.process_madvise = "worked"
 open.kcmp = "worked"
 open.process_mrelease = "EINVAL"
+[runsc]
+skip = "gVisor has no pidfds"
 """
 import mmap
 

@@ -7,6 +7,8 @@ held.child = "SIGKILL"
 held.all = "worked"
 held.own_parent = 0
 held.neighbour = "alive"
+[runsc]
+held.own_parent = 1
 """
 pid = os.fork()
 if pid == 0:

@@ -6,6 +6,8 @@ uncontrolled = "it is a property of pid 1; elsewhere the signals would do harm"
 held.sent = { min = 60 }
 held.state = "S"
 held.children = "exit 0"
+[runsc]
+skip = "without an inner wall pid 1 is the runner: a job that kills it ends its container, and is lost (sandbox_lost)"
 """
 sent = 0
 for number in range(1, 65):

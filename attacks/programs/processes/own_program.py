@@ -11,6 +11,8 @@ held.read_only = true
 # The program is running; its libraries could be written.
 open.library = "worked"
 open.read_only = false
+[runsc]
+held.read_only = false
 """
 attempt("self", opened, "/proc/self/exe", os.O_WRONLY)
 attempt("init", opened, "/proc/1/exe", os.O_WRONLY)

@@ -9,6 +9,8 @@ held.down = "EPERM"
 held.route = "EPERM"
 open.address = "worked"
 open.down = "worked"
+[runsc]
+held = { address = "ENOTTY", down = "ENOTTY", route = "ENOTTY" }
 """
 import fcntl
 

@@ -6,6 +6,8 @@ uncontrolled = "what the machine reaches is the machine's business"
 held."*" = "ENETUNREACH"
 held.udp = "ENETUNREACH"
 held.name_servers = 0
+[runsc]
+held = { "*" = "EHOSTUNREACH", udp = "EHOSTUNREACH", multicast = "ENETUNREACH" }
 """
 
 

@@ -73,6 +73,28 @@ async fn jobs_run_behind_both_walls_and_nothing_is_left() {
     within("the containers' end", gone(&engine, &name)).await;
 }
 
+/// gVisor has no namespaces for a runner to make sandboxes of: a worker finds that out and uses a container per job.
+#[tokio::test(flavor = "multi_thread")]
+async fn gvisor_draws_the_outer_wall() {
+    let (mut fleet, mut options, engine) = (Fleet::new().await, docker_options(), engine().await);
+    let known = engine.info().await.unwrap().runtimes.unwrap_or_default();
+    assert!(
+        known.contains_key("runsc"),
+        "the engine has no runtime runsc: install gVisor's package (Debian's is `runsc`)"
+    );
+    options.docker.runtime = Some("runsc".into());
+    let name = options.fleet.clone();
+    let worker = fleet.worker(options).await;
+    let code = "import os\nprint(open('/proc/version').read().split()[2], os.listdir('/tmp'))\nopen('/tmp/x', 'x')";
+    for _ in 0..3 {
+        let outcome = fleet.run(&python(code)).await;
+        assert_eq!(outcome.status, Status::Succeeded, "{outcome:?}");
+        assert_eq!(outcome.stdout, "4.4.0 []\n", "gVisor's kernel, and nothing of the last job");
+    }
+    worker.end().await;
+    within("the containers' end", gone(&engine, &name)).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn files_go_in_and_out_and_datasets_are_shown() {
     let data = tempfile::tempdir().unwrap();

@@ -39,7 +39,7 @@ pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
     fs::create_dir_all(&exec)?;
     // A file of its own, so that the machine's /etc/docker/daemon.json is not read.
     let config = home.join("daemon.json");
-    fs::write(&config, "{}\n")?;
+    fs::write(&config, serde_json::to_vec(&configuration())?)?;
     let group = match before {
         Some(running) => running.fact("cgroup")?.to_owned(),
         None => format!("/thermae-test-{}", std::process::id()),
@@ -68,6 +68,22 @@ pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
     }
     let facts = BTreeMap::from([("socket".to_owned(), socket.display().to_string()), ("cgroup".to_owned(), group)]);
     Ok(Running { main, helpers: children(dir), facts })
+}
+
+/// gVisor's runtime is there under its own name where its package can be had. Without a network of its own, which
+/// containers have none of anyway, and with the only platform that works in any machine; `--fsgofer-host-uds` lets a runner connect
+/// to its worker's socket, which lies outside.
+fn configuration() -> serde_json::Value {
+    match packages::ensure("runsc", "runsc") {
+        Ok(path) => serde_json::json!({ "runtimes": { "runsc": {
+            "path": path,
+            "runtimeArgs": ["--network=none", "--platform=ptrace", "--fsgofer-host-uds"],
+        }}}),
+        Err(error) => {
+            eprintln!("without gVisor: {error:#}");
+            serde_json::json!({})
+        }
+    }
 }
 
 /// Removes the containers, stops the daemon, and takes away what it may have left: shims, mounts, cgroups.

@@ -15,6 +15,9 @@ const SOCKETS: &str = "/run/thermae";
 /// Where a container sees its pool's datasets.
 const DATA: &str = "/data";
 
+/// Threads that gVisor itself has in a container, with room.
+const GVISOR_PIDS: i64 = 200;
+
 /// What a container is made of.
 pub(super) struct Parts<'a> {
     pub(super) identity: &'a Identity,
@@ -54,7 +57,7 @@ pub(super) fn container(parts: Parts<'_>) -> ContainerCreateBody {
             // `systempaths=unconfined`: else the kernel refuses a fresh /proc below; the runner masks its own.
             masked_paths: Some(Vec::new()),
             readonly_paths: Some(Vec::new()),
-            pids_limit: Some(container_pids(pool).into()),
+            pids_limit: Some(pids(pool, options)),
             memory: Some(memory),
             // The same number: no swap on top.
             memory_swap: Some(memory),
@@ -79,6 +82,14 @@ pub(super) fn container(parts: Parts<'_>) -> ContainerCreateBody {
         }),
         ..Default::default()
     }
+}
+
+/// Processes and threads of a container. gVisor's count in with those inside, of which each has two of the host's: itself, and the one of
+/// gVisor's that follows it.
+fn pids(pool: &PoolOptions, options: &DockerOptions) -> i64 {
+    let inside = i64::from(container_pids(pool));
+    let gvisor = options.runtime.as_deref().is_some_and(|name| name.contains("runsc") || name.contains("gvisor"));
+    if gvisor { 2 * inside + GVISOR_PIDS } else { inside }
 }
 
 /// Something of the engine's host, to be read.
