@@ -100,6 +100,8 @@ pub(crate) struct Engine {
     wall: Option<Wall>,
     programs: Programs,
     zygotes: [Option<Zygote>; FLAVORS.len()],
+    /// Zygotes that a program has asked for by what it imports.
+    wanted: [bool; FLAVORS.len()],
     /// Zygotes that could not be started: nothing is forked from them.
     broken: [bool; FLAVORS.len()],
     cells: BTreeMap<u32, Cell>,
@@ -177,6 +179,7 @@ impl Engine {
             setup,
             wall,
             zygotes: [const { None }; FLAVORS.len()],
+            wanted: [false; FLAVORS.len()],
             broken: [false; FLAVORS.len()],
             cells: BTreeMap::new(),
             next_cell: 1,

@@ -118,7 +118,7 @@ impl Engine {
         self.pending.push_back(Pending { number, run, files, flavor, arrived: Instant::now(), waited: false, lost: 0 });
     }
 
-    /// The zygote for this program: the smallest that has what the program imports. One that is not there yet is started for
+    /// The zygote for this program: the smallest that has what the program imports. One that is not there yet is wanted for
     /// those to come, and the best that is there serves this one.
     fn choose(&mut self, run: &Run) -> Flavor {
         let wanted = match () {
@@ -129,13 +129,7 @@ impl Engine {
             () if matches!(run.place, Place::Session { .. }) || scan::wants_common(&run.code) => Flavor::Common,
             () => Flavor::Bare,
         };
-        if self.zygote(wanted).is_none()
-            && !self.broken[wanted as usize]
-            && let Err(e) = self.start_zygote(wanted)
-        {
-            crate::log(&format!("{wanted:?} zygote: {e}"));
-            self.give_up(wanted);
-        }
+        self.wanted[wanted as usize] = true;
         let there = |f: &Flavor| !self.broken[*f as usize] && self.zygote(*f).is_some_and(|z| z.hatched.is_some());
         let larger = FLAVORS.into_iter().filter(|f| *f >= wanted).find(there);
         larger.or_else(|| FLAVORS.into_iter().filter(|f| *f < wanted).rfind(there)).unwrap_or(Flavor::Bare)

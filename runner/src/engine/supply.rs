@@ -16,7 +16,7 @@ use crate::sys::{Reaped, Status};
 use crate::zygote::{self, Child, Nest, Zygote};
 use crate::{limits, log, scan};
 
-/// A run younger than this has the machine to itself: the next sandbox is made after it, or once it takes longer.
+/// A run younger than this has the machine to itself: the next sandbox is made, and a zygote started, after it or once it takes longer.
 pub(super) const HEAD_START: Duration = Duration::from_millis(5);
 
 /// Failures in a row after which waiting runs are told.
@@ -127,7 +127,13 @@ impl Engine {
         self.retry_at = None;
         let quiet = self.cells.values().filter_map(|c| c.active.as_ref()).all(|a| now - a.handed >= HEAD_START);
         for flavor in FLAVORS {
-            if self.broken[flavor as usize] || self.zygote(flavor).is_none_or(|z| z.hatched.is_none()) {
+            if self.broken[flavor as usize] {
+                continue;
+            }
+            if quiet && self.wanted[flavor as usize] && self.zygote(flavor).is_none() {
+                self.start_wanted(flavor);
+            }
+            if self.zygote(flavor).is_none_or(|z| z.hatched.is_none()) {
                 continue;
             }
             let waiting = self.pending.iter().filter(|p| p.flavor == flavor && self.needs_sandbox(p)).count();
@@ -140,6 +146,14 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Starts a zygote that the bare one can stand in for.
+    fn start_wanted(&mut self, flavor: Flavor) {
+        if let Err(e) = self.start_zygote(flavor) {
+            log(&format!("{flavor:?} zygote: {e}"));
+            self.give_up(flavor);
+        }
     }
 
     /// Begins one sandbox.
