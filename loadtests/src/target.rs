@@ -10,13 +10,13 @@ use thermae_client::Client;
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// AMQP URL of the fleet; without it, the embedded fleet.
-    #[arg(long, env = "THERMAE_AMQP", hide_env_values = true)]
+    #[arg(long, global = true, env = "THERMAE_AMQP", hide_env_values = true)]
     pub amqp: Option<String>,
     /// Tenant; by default the user of the URL.
-    #[arg(long, env = "THERMAE_TENANT")]
+    #[arg(long, global = true, env = "THERMAE_TENANT")]
     pub tenant: Option<String>,
     /// Python of the embedded fleet's sandboxes.
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub python: Option<std::path::PathBuf>,
 }
 

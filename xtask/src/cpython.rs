@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
@@ -10,6 +11,9 @@ use crate::{paths, services::packages, supervise};
 
 /// The distribution's interpreter, which has its tests in a package.
 const PYTHON: &str = "/usr/bin/python3";
+
+/// Longer than all of them take, inside and outside, on a busy machine.
+const LIMIT: Duration = Duration::from_secs(7200);
 
 /// What to run.
 #[derive(Debug, clap::Args)]
@@ -39,8 +43,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if options.quick {
         command.arg("--quick");
     }
-    let status = command.status().context("start cargo")?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let finished = supervise::run(command, &crate::test::log("cpython"), LIMIT, |line| println!("{line}"))?;
+    Ok(if finished.failure.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Sees to it that the distribution's interpreter has its tests.

@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
@@ -11,6 +12,9 @@ use crate::images::{self, engine::Engine};
 use crate::services::{Service, set::Set};
 use crate::test::watchdog::Watchdog;
 use crate::{paths, supervise};
+
+/// Longer than ten thousand jobs take on a busy machine.
+const LIMIT: Duration = Duration::from_secs(7200);
 
 /// How much, and on what.
 #[derive(Debug, Clone, clap::Args)]
@@ -65,12 +69,9 @@ fn on_set(options: &Options, set: &Set, dir: &Path) -> Result<()> {
 }
 
 fn load(options: &Options, more: &[String]) -> Result<()> {
-    let status = Command::new(paths::release().join("thermae-loadtests"))
-        .args(["soak", "--jobs", &options.jobs.to_string()])
-        .args(more)
-        .stdin(Stdio::null())
-        .status()
-        .context("start thermae-loadtests")?;
-    ensure!(status.success(), "the soak failed: {status}");
+    let mut command = Command::new(paths::release().join("thermae-loadtests"));
+    command.args(["soak", "--jobs", &options.jobs.to_string()]).args(more);
+    let finished = supervise::run(command, &crate::test::log("soak"), LIMIT, |line| println!("{line}"))?;
+    ensure!(finished.failure.is_none(), "the soak failed: {}", finished.failure.unwrap_or_default());
     Ok(())
 }
