@@ -277,6 +277,21 @@ class Channel:
             self.sock.close()
 
 
+class Handler:
+    """What stands in for `signal.default_int_handler`: as that, it becomes no method where a class has it, and is pickled by name."""
+
+    def __init__(self, handle):
+        self.handle = handle
+        self.__module__ = "signal"
+        self.__name__ = self.__qualname__ = "default_int_handler"
+
+    def __call__(self, number, frame):
+        self.handle(number, frame)
+
+    def __reduce__(self):
+        return self.__name__
+
+
 class Interrupts:
     """SIGINT is the soft time-out: the program sees `KeyboardInterrupt`, or its awaiting task is cancelled."""
 
@@ -289,14 +304,8 @@ class Interrupts:
         self.seen = False
         self.task = None
         self.before = None
-
-        def default_int_handler(number, frame):
-            self.handle(number, frame)
-
         # The default, by name too: `asyncio.run` cancels its task at an interrupt only where this is the handler.
-        default_int_handler.__module__ = "signal"
-        default_int_handler.__qualname__ = "default_int_handler"
-        self.handler = signal.default_int_handler = default_int_handler
+        self.handler = signal.default_int_handler = Handler(self.handle)
 
     def arm(self):
         _signal.signal(_signal.SIGINT, self.handler)

@@ -67,6 +67,13 @@ class Interrupts(Case):
         )
         self.assertEqual(self.ok(code).out, "goes on\nseen\nTrue signal\n")
 
+    def test_the_handler_is_like_the_interpreters_own(self):
+        code = (
+            "import copy, pickle, signal\nclass A: handler = signal.default_int_handler\n"
+            "print(A().handler is A.handler, pickle.loads(pickle.dumps(A.handler)) is A.handler, copy.deepcopy(A.handler) is A.handler)"
+        )
+        self.assertEqual(self.ok(code).out, "True True True\n")
+
     def test_awaiting_a_tool(self):
         self.interrupted(READY + "await a()", tools=[tool("a")], at=when_asleep)
         self.interrupted(READY + "a.sync()", tools=[tool("a")], at=when_asleep)
