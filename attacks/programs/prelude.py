@@ -13,8 +13,8 @@ import time
 # Where there is something to be won (src/targets.rs); in a control also where to report.
 TARGET = json.loads(os.environ.pop("ATTACK", "{}"))
 CONTROL = "report" in TARGET
-# Where files of its own can be made. Without an inner wall that is /tmp only.
-PLACE = TARGET["folder"] if CONTROL else "/workspace" if os.access("/workspace", os.W_OK) else "/tmp"
+# Where files of its own can be made.
+PLACE = TARGET["folder"] if CONTROL else TARGET.get("place")
 REPORT = open(TARGET["report"], "a") if CONTROL else None
 EVIDENCE = {"container": "%s %s" % (os.readlink("/proc/self/ns/net"), os.stat("/").st_dev)}
 

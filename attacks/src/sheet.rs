@@ -43,7 +43,8 @@ pub struct Sheet {
     /// Whether it takes seconds, and is left out of the short form.
     #[serde(default)]
     pub slow: bool,
-    /// Whether an honest job must afterwards find its container as it was: the same one, clean, and about as fast.
+    /// Whether an honest job must afterwards find its container as it was: the same one, clean, and about as fast. (On gVisor another
+    /// one, clean.)
     #[serde(default)]
     pub aftermath: bool,
     /// What differs in Docker's containers.

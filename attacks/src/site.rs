@@ -13,7 +13,7 @@ use thermae_client::{Client, JobHandle};
 use thermae_schemas::{Job, TenantName};
 use thermae_service::health::Health;
 use thermae_service::units::Millis;
-use thermae_worker::{BackendKind, Reuse};
+use thermae_worker::{BackendKind, DockerOptions, Reuse};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -36,7 +36,7 @@ pub enum Backend {
 impl Backend {
     /// Whether the outer wall is gVisor's.
     pub fn is_runsc(&self) -> bool {
-        matches!(self, Self::Docker(Some(runtime)) if runtime == "runsc")
+        matches!(self, Self::Docker(runtime) if DockerOptions { runtime: runtime.clone(), ..Default::default() }.is_gvisor())
     }
 }
 

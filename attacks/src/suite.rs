@@ -164,7 +164,12 @@ impl<'a> Suite<'a> {
     }
 
     async fn run(&self, attack: &Attack) -> Result<Run> {
-        let target = serde_json::to_string(&self.targets.map())?;
+        let mut map = self.targets.map();
+        if self.apart() {
+            // Without an inner wall there is no workspace.
+            map.place = "/dev/shm";
+        }
+        let target = serde_json::to_string(&map)?;
         let fleet = if attack.neighbour.is_some() { &self.two } else { &self.one };
         let gate: Arc<Tools> = Arc::default();
         let neighbour = match &attack.neighbour {

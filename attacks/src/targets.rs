@@ -26,6 +26,8 @@ pub struct Map {
     pub file: PathBuf,
     /// A folder where a control may make files.
     pub folder: PathBuf,
+    /// The sandbox's own folder, where an attack may make files.
+    pub place: &'static str,
     /// New for every run of an attack.
     pub nonce: String,
 }
@@ -61,6 +63,7 @@ impl Targets {
                 socket: socket_path,
                 file,
                 folder: folder.path().to_path_buf(),
+                place: "/workspace",
                 nonce: String::new(),
             };
             Ok(Self { map, _abstract_socket: abstract_socket, _port: port, _socket: socket, _folder: folder })

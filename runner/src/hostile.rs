@@ -195,7 +195,12 @@ proptest! {
     }
 
     #[test]
-    fn any_answer_of_the_nursery_or_a_zygote_is_read(bytes in vec(any::<u8>(), 1..64), fds in 0usize..9) {
+    fn any_answer_of_the_nursery_or_a_zygote_is_read(
+        mut bytes in vec(any::<u8>(), 1..64), without_error in any::<bool>(), fds in 0usize..9,
+    ) {
+        if without_error && let Some(errno) = bytes.get_mut(4..8) {
+            errno.fill(0);
+        }
         let (ours, theirs) = Packets::pair().unwrap();
         let null = std::fs::File::open("/dev/null").unwrap();
         for _ in 0..2 {
@@ -206,7 +211,9 @@ proptest! {
         let child = zygote::receive_child(&ours).unwrap();
         prop_assert_eq!(child.is_some(), bytes.len() >= 12);
         let well = bytes.len() >= 12 && bytes[4..8] == [0; 4];
-        prop_assert_eq!(child.is_some_and(|(_, made)| made.is_ok()), well);
+        let made = child.and_then(|(_, made)| made.ok());
+        prop_assert_eq!(made.is_some(), well);
+        prop_assert_eq!(made.is_some_and(|child| child.pidfd.is_some()), well && fds > 0);
     }
 
     #[test]

@@ -31,8 +31,16 @@ fn check(result: libc::c_long) -> io::Result<libc::c_long> {
 
 /// Forks, into new namespaces where `flags` name some.
 pub(crate) fn fork(flags: i32) -> io::Result<Fork> {
+    // Some of gVisor's releases ignore the wish for a pidfd, others refuse it.
+    match clone(flags | libc::CLONE_PIDFD) {
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => clone(flags),
+        forked => forked,
+    }
+}
+
+fn clone(flags: i32) -> io::Result<Fork> {
     let mut pidfd: RawFd = -1;
-    let flags = (flags | libc::CLONE_PIDFD | libc::SIGCHLD) as libc::c_ulong;
+    let flags = (flags | libc::SIGCHLD) as libc::c_ulong;
     // SAFETY: without CLONE_VM the child has its own copy of everything and returns here on a copy of this stack;
     // `pidfd` is a live int that the kernel fills in the parent. The process is single-threaded (module docs).
     let pid = check(unsafe { libc::syscall(libc::SYS_clone, flags, 0usize, &raw mut pidfd, 0usize, 0usize) })?;
@@ -200,6 +208,9 @@ pub(crate) fn reap_and_sleep() -> ! {
 
 /// CPU time that a live process has used, its threads together; `None` when it is gone.
 pub(crate) fn cpu_time(pid: i32) -> Option<Duration> {
+    if pid <= 0 {
+        return None; // 0 would be this process itself.
+    }
     // The kernel's encoding of "scheduler clock of that process" (posix-timers.h, MAKE_PROCESS_CPUCLOCK).
     let clock = (!pid << 3) | 2;
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -219,6 +219,13 @@ pub struct DockerOptions {
     pub timeout: Millis,
 }
 
+impl DockerOptions {
+    /// Whether the outer wall is gVisor's, which has a kernel of its own: by the name under which the engine knows it.
+    pub fn is_gvisor(&self) -> bool {
+        self.runtime.as_deref().is_some_and(|name| name.contains("runsc") || name.contains("gvisor"))
+    }
+}
+
 impl Default for DockerOptions {
     fn default() -> Self {
         Self {

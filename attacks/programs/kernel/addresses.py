@@ -10,6 +10,8 @@ held.timer_list = ""
 held.page_frames = 0
 open.kallsyms = { none = [""] }
 open.page_frames = { min = 1 }
+[runsc]
+held.page_frames = "absent"
 """
 
 
@@ -30,4 +32,4 @@ try:
         file.seek(ctypes.addressof(text) // 4096 * 8)
         observe("page_frames", struct.unpack("Q", file.read(8))[0] & ((1 << 55) - 1))
 except FileNotFoundError:
-    observe("page_frames", 0)
+    observe("page_frames", "absent")

@@ -8,6 +8,8 @@ held.kmsg = ""
 held.device = "ENOENT"
 open.syslog = "worked"
 open.device = "worked"
+[runsc]
+held.kmsg = "absent"
 """
 call("syslog", 10, None, 0)
 attempt("device", opened, "/dev/kmsg")
@@ -15,4 +17,4 @@ try:
     handle = os.open("/proc/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     observe("kmsg", os.read(handle, 100).decode() if not CONTROL else "-")
 except FileNotFoundError:
-    observe("kmsg", "")
+    observe("kmsg", "absent")

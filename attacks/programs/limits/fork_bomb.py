@@ -10,10 +10,6 @@ held.started = true
 held.refused = "EAGAIN"
 held.children = { min = 10, max = 64 }
 outcome = { status = "timed_out", error = "wall_timeout" }
-# Without a control group the runner's watch counts each child's memory in full, and mostly comes first.
-[rootless]
-instead = { started = true, children = { maybe = true, max = 64 }, refused = { maybe = true, any = ["EAGAIN"] } }
-outcome = { status = "out_of_memory", error = "out_of_memory" }
 # What takes gVisor's kernel beyond the container's bounds ends it, and the job with it.
 [runsc]
 instead = { started = true }

@@ -100,16 +100,18 @@ fn sessions(fleet: &Fleet) -> Result<()> {
 }
 
 fn rich(fleet: &Fleet) -> Result<()> {
-    // Figures that are open when the code has ended come last.
     let code = "import pandas as pd, matplotlib.pyplot as plt\n\
                 frame = pd.DataFrame({'a': [1, 2]})\n\
-                plt.plot([1, 2, 3])\nplt.show()\ndisplay(frame)\nframe\n";
+                plt.plot([1, 2, 3])\nplt.show()\nplt.plot([3, 2, 1])\ndisplay(frame)\nframe\n";
     let outcome = run(fleet, Job::python(code))?;
     let kinds = |bundle: &thermae_schemas::MimeBundle| bundle.keys().cloned().collect::<Vec<_>>();
     let displays: Vec<_> = outcome.displays.iter().map(kinds).collect();
-    ensure!(displays == [["text/html", "text/plain"], ["image/png", "text/plain"]], "{displays:?}");
-    let png = outcome.displays[1]["image/png"].as_str().unwrap_or_default();
-    ensure!(png.starts_with("iVBORw0KGgo"), "no PNG: {:.40}", png);
+    // The second figure is open when the code has ended, and comes last.
+    let (figure, table) = (["image/png", "text/plain"], ["text/html", "text/plain"]);
+    ensure!(displays == [figure, table, figure], "{displays:?}");
+    let png = |at: usize| outcome.displays[at]["image/png"].as_str().unwrap_or_default();
+    ensure!(png(0).starts_with("iVBORw0KGgo") && png(2).starts_with("iVBORw0KGgo"), "no PNG: {:.40}", png(0));
+    ensure!(png(0) != png(2), "one figure twice");
     let value = outcome.value.as_ref().map(kinds);
     ensure!(value.as_deref() == Some(&["text/html".to_owned(), "text/plain".to_owned()]), "{value:?}");
     Ok(())

@@ -100,7 +100,7 @@ pub(crate) struct Engine {
     wall: Option<Wall>,
     programs: Programs,
     zygotes: [Option<Zygote>; FLAVORS.len()],
-    /// Zygotes that a program has asked for by what it imports.
+    /// Zygotes that a program would have been forked from best.
     wanted: [bool; FLAVORS.len()],
     /// Zygotes that could not be started: nothing is forked from them.
     broken: [bool; FLAVORS.len()],

@@ -16,7 +16,8 @@ use crate::sys::{Reaped, Status};
 use crate::zygote::{self, Child, Nest, Zygote};
 use crate::{limits, log, scan};
 
-/// A run younger than this has the machine to itself: the next sandbox is made, and a zygote started, after it or once it takes longer.
+/// A run younger than this has the machine to itself: the next sandbox is made, and a zygote that it wants started, after it or once it
+/// takes longer.
 pub(super) const HEAD_START: Duration = Duration::from_millis(5);
 
 /// Failures in a row after which waiting runs are told.
@@ -126,22 +127,24 @@ impl Engine {
         }
         self.retry_at = None;
         let quiet = self.cells.values().filter_map(|c| c.active.as_ref()).all(|a| now - a.handed >= HEAD_START);
+        // Without an inner wall there is no program to come that would be forked from another zygote.
+        let pause = quiet && self.wall.is_some() && !self.pending.iter().any(|p| self.needs_sandbox(p));
         for flavor in FLAVORS {
             if self.broken[flavor as usize] {
                 continue;
             }
-            if quiet && self.wanted[flavor as usize] && self.zygote(flavor).is_none() {
+            if pause && self.wanted[flavor as usize] && self.zygote(flavor).is_none() {
                 self.start_wanted(flavor);
             }
             if self.zygote(flavor).is_none_or(|z| z.hatched.is_none()) {
                 continue;
             }
             let waiting = self.pending.iter().filter(|p| p.flavor == flavor && self.needs_sandbox(p)).count();
-            let wanted = waiting + if quiet { self.setup.spares as usize } else { 0 };
+            let needed = waiting + if quiet { self.setup.spares as usize } else { 0 };
             let unborn = self.cells.values().filter(|c| c.flavor == flavor && c.stage.unborn()).count();
             let have = self.spares(flavor) + unborn;
             // Two at a time keep both of a small machine's cores busy; more would only slow the first one down.
-            for _ in have..wanted.min(have + 2usize.saturating_sub(unborn)) {
+            for _ in have..needed.min(have + 2usize.saturating_sub(unborn)) {
                 self.conceive(flavor)?;
             }
         }
@@ -223,7 +226,8 @@ impl Engine {
     fn forked(&mut self, id: u32, Child { pid, pidfd }: Child) {
         let pid = match &pidfd {
             Some(pidfd) => pid_of(pidfd).unwrap_or(0),
-            None => pid,
+            None if self.wall.is_none() => pid,
+            None => 0, // A number of another namespace; it came without its handle.
         };
         let Some(cell) = self.cells.get_mut(&id) else {
             match pidfd {

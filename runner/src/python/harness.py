@@ -102,6 +102,7 @@ class Harness:
             """Show all open figures to the client, and close them."""
             self.display(harness_show.open_figures())
 
+        show.__module__, show.__qualname__ = "matplotlib.pyplot", "show"
         harness_show.PyplotFinder(show)
         if not hasattr(builtins, "exit"):
             builtins.exit = builtins.quit = sys.exit

@@ -1,6 +1,7 @@
 """Values as MIME bundles: `repr`, the rich reprs that notebooks use, and matplotlib's figures."""
 
 import sys
+from _frozen_importlib_external import FileLoader as _FileLoader
 
 LARGEST_BUNDLES = 8 << 20
 TEXT_ONLY = frozenset((str, int, float, bool, complex, bytes, list, tuple, dict, set, frozenset, range, type))
@@ -106,9 +107,10 @@ class PyplotFinder:
     def find_spec(self, name, path=None, target=None):
         if name != "matplotlib.pyplot":
             return None
-        specs = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
-        spec = next(filter(None, specs), None)
-        if spec is not None:
+        finders = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
+        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in finders)), None)
+        # Of a module in a file of its own; a loader may have more than one.
+        if spec is not None and isinstance(spec.loader, _FileLoader):
             run = spec.loader.exec_module
 
             def exec_module(module):

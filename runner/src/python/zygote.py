@@ -31,7 +31,7 @@ import types
 
 CONTROL = 3
 SYS_CLONE = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
-SYS_PIDFD_OPEN, SYS_CLOSE_RANGE = 434, 436
+SYS_CLOSE_RANGE = 436
 CLONE_PIDFD, CLONE_PARENT = 0x1000, 0x8000
 CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID = 0x200000, 0x1000000
 CLONE_NEWPID, CLONE_NEWNS = 0x20000000, 0x20000
@@ -94,7 +94,7 @@ class Kernel:
         self.pidfd_at = ctypes.addressof(self.pidfd)
         self.clone = SYS_CLONE
         self.flags = CLONE_PARENT | CLONE_PIDFD | signal.SIGCHLD
-        self.orphans = self.lacks_handles()
+        self.orphans = False
         # glibc keeps its thread's id in memory and asks the kernel to write it anew at a fork; `raise` uses it.
         tid = ctypes.c_ulong(0)
         self.tid_at = 0
@@ -139,13 +139,24 @@ class Kernel:
             raise OSError(number, "clone: %s" % os.strerror(number))
         return pid
 
-    def lacks_handles(self):
-        """Whether this kernel is one without pidfds, of which gVisor's ignores CLONE_PARENT as well."""
-        fd = self.syscall(SYS_PIDFD_OPEN, os.getpid(), 0, 0, 0, 0)
-        if fd < 0:
-            return ctypes.get_errno() == errno.ENOSYS
-        os.close(fd)
-        return False
+    def learn_to_fork(self):
+        """By trial: whether this kernel gives pidfds, and whether it makes a child the runner's. gVisor's does neither."""
+        pid = self.syscall(SYS_CLONE, self.flags & ~(CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID), 0, self.pidfd_at, 0, 0)
+        if pid == 0:
+            os._exit(0)
+        if pid < 0 and ctypes.get_errno() == errno.EINVAL and self.flags & CLONE_PIDFD:
+            self.flags &= ~CLONE_PIDFD
+            return self.learn_to_fork()
+        self.check(pid, "clone")
+        if self.pidfd.value >= 0:
+            os.close(self.pidfd.value)
+        self.pidfd.value = -1
+        try:
+            os.waitpid(pid, 0)
+        except ChildProcessError:
+            return
+        self.orphans = True
+        self.flags &= ~(CLONE_PARENT | CLONE_PIDFD)
 
     def fork_orphan(self, *clone):
         """Another way to a child of the runner's: whoever lost its parent becomes one. Not where sandboxes have an init of their own."""
@@ -157,14 +168,12 @@ class Kernel:
                 os.write(told, struct.pack("i", pid if pid > 0 else -ctypes.get_errno()))
                 os._exit(0)
         os.close(told)
+        pid = middle
         if middle > 0:
             answer = os.read(heard, 4)
             os.waitpid(middle, 0)
             pid = struct.unpack("i", answer)[0] if answer else -errno.ECHILD
-            if pid < 0:
-                ctypes.set_errno(-pid)
-        else:
-            pid = middle
+            ctypes.set_errno(max(-pid, 0))
         os.close(heard)
         return pid
 
@@ -206,6 +215,8 @@ class Zygote:
                 missing.append("%s: %s: %s" % (name, type(error).__name__, error))
         self.kernel = kernel = Kernel()
         self.nested = setup["nested"]
+        if not self.nested:
+            kernel.learn_to_fork()
         self.home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if self.nested else -1
         self.joins = tuple(zip((CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUTS, CLONE_NEWUSER), ("mount", "ipc", "uts", "user")))
         self.seal = Filter(bytes.fromhex(setup["seal"]))

@@ -88,8 +88,7 @@ pub(super) fn container(parts: Parts<'_>) -> ContainerCreateBody {
 /// gVisor's that follows it.
 fn pids(pool: &PoolOptions, options: &DockerOptions) -> i64 {
     let inside = i64::from(container_pids(pool));
-    let gvisor = options.runtime.as_deref().is_some_and(|name| name.contains("runsc") || name.contains("gvisor"));
-    if gvisor { 2 * inside + GVISOR_PIDS } else { inside }
+    if options.is_gvisor() { 2 * inside + GVISOR_PIDS } else { inside }
 }
 
 /// Something of the engine's host, to be read.
@@ -142,5 +141,8 @@ mod tests {
             mounts.iter().map(|m| (m.source.as_deref().unwrap(), m.target.as_deref().unwrap())).collect();
         assert_eq!(places, [("/host/sockets/1", "/run/thermae"), ("/srv/sales", "/data/sales")]);
         assert_eq!(body.env, None, "nothing of the worker's environment goes in");
+        assert!(host.pids_limit.unwrap() < 200);
+        let gvisor = DockerOptions { runtime: Some("runsc".into()), ..options };
+        assert!(pids(&pool, &gvisor) > 2 * host.pids_limit.unwrap(), "gVisor's threads count in");
     }
 }
