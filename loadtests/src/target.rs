@@ -5,6 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use thermae_client::Client;
+use thermae_service::units::Millis;
+
+/// How long the embedded fleet keeps outcomes here. No job is submitted twice, and by a day's outcomes, kept in this process, no leak
+/// could be told.
+const RECORD_TTL: Millis = Millis::from_secs(10);
 
 /// Which fleet.
 #[derive(Debug, Clone, clap::Args)]
@@ -38,8 +43,12 @@ impl Options {
         let fleet = match &self.amqp {
             Some(url) => thermae::Fleet::connect(url, self.tenant.as_deref(), Duration::from_secs(30)).await,
             None => {
-                thermae::Fleet::embedded(thermae::EmbeddedOptions { python: self.python.clone(), ..Default::default() })
-                    .await
+                thermae::Fleet::embedded(thermae::EmbeddedOptions {
+                    python: self.python.clone(),
+                    record_ttl: Some(RECORD_TTL),
+                    ..Default::default()
+                })
+                .await
             }
         }
         .context("open the fleet")?;

@@ -35,6 +35,8 @@ pub struct EmbeddedOptions {
     pub limits: thermae_worker::LimitOptions,
     /// Size of a sandbox's writable file systems together; the pool's default where it is missing.
     pub disk: Option<ByteSize>,
+    /// How long the outcome of a job that ended is kept, for a second submit of its id; as in a worker's options where it is missing.
+    pub record_ttl: Option<Millis>,
 }
 
 impl EmbeddedOptions {
@@ -135,6 +137,7 @@ fn worker_options(options: &EmbeddedOptions) -> thermae_worker::Options {
         drain_grace: Millis::from_millis(0),
         ..thermae_worker::Options::default()
     };
+    worker.record_ttl = options.record_ttl.unwrap_or(worker.record_ttl);
     for pool in worker.pools.values_mut() {
         *pool = options.pool();
     }
