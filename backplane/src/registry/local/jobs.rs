@@ -67,6 +67,8 @@ impl Memory {
         if let Some(name) = &admit.idempotency_key
             && let Some(first) = self.keys.get(&(job.tenant.clone(), name.clone()))
             && first.job != job.job
+            // A key is as good as what is remembered of its first job.
+            && self.jobs.contains_key(&JobKey { tenant: job.tenant.clone(), job: first.job.clone() })
         {
             let first_job = first.job.clone();
             return Some(match first.digest == admit.digest {

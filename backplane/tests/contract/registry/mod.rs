@@ -169,6 +169,7 @@ suite! {
     credit_of_a_dead_worker_comes_back_with_its_lease,
     a_tenant_has_no_more_than_its_limit,
     an_idempotency_key_names_one_job,
+    an_idempotency_key_is_free_once_its_job_is_forgotten,
     a_session_stays_with_its_worker,
     a_session_that_is_gone_is_never_silently_made_anew,
     a_session_whose_worker_left_is_lost,

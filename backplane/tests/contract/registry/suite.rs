@@ -239,6 +239,21 @@ pub async fn an_idempotency_key_names_one_job(registry: SharedRegistry) {
     assert_eq!(attempt(&registry.admit(&elsewhere).await.unwrap()), Some(1));
 }
 
+pub async fn an_idempotency_key_is_free_once_its_job_is_forgotten(registry: SharedRegistry) {
+    let with_key = |name: &str| {
+        let mut request = admit(name);
+        request.idempotency_key = Some("key".to_owned());
+        request
+    };
+    registry.admit(&with_key("a")).await.unwrap();
+    let mut settled = settle("a", "lost");
+    settled.ttl = BRIEF;
+    registry.settle(&settled).await.unwrap();
+    until("the record's end", || async { registry.lookup(&settled.job).await.unwrap().is_none() }).await;
+    assert_eq!(attempt(&registry.admit(&with_key("b")).await.unwrap()), Some(1));
+    assert_eq!(registry.admit(&with_key("c")).await.unwrap(), Admitted::DuplicateOf(JobId::new("b").unwrap()));
+}
+
 fn in_session(name: &str, candidate: Option<&str>, if_gone: IfGone) -> thermae_backplane::registry::Admit {
     let mut request = admit(name);
     request.session = Some(SessionAdmit { session: session("s"), if_gone, candidate: candidate.map(worker) });

@@ -13,7 +13,8 @@ local place = idempotency and (P .. 'k:' .. tenant .. '/' .. idempotency)
 if not record then
   if place then
     local digest, first = unpack(redis.call('HMGET', place, 'd', 'j'))
-    if first and first ~= job then
+    -- A key is as good as what is remembered of its first job.
+    if first and first ~= job and redis.call('EXISTS', job_key(tenant, first)) == 1 then
       return { digest == ARGV[10] and 'duplicate' or 'conflict', first }
     end
   end
