@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use thermae_client::Client;
 use thermae_service::units::Millis;
 
-/// How long the embedded fleet keeps outcomes here. No job is submitted twice, and by a day's outcomes, kept in this process, no leak
-/// could be told.
+/// How long the embedded fleet keeps outcomes here. No job is submitted twice, and beside ten minutes' outcomes, kept in this process,
+/// no leak could be told.
 const RECORD_TTL: Millis = Millis::from_secs(10);
 
 /// Which fleet.

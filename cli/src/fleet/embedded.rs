@@ -22,6 +22,9 @@ use super::{Error, Fleet};
 /// How long the end of the fleet may take before it is left to the process's own end.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
 
+/// How long outcomes are kept: in this process's memory, so not for the day that a worker's are.
+const RECORD_TTL: Millis = Millis::from_secs(600);
+
 /// How the embedded fleet is made.
 #[derive(Debug, Clone, Default)]
 pub struct EmbeddedOptions {
@@ -35,7 +38,7 @@ pub struct EmbeddedOptions {
     pub limits: thermae_worker::LimitOptions,
     /// Size of a sandbox's writable file systems together; the pool's default where it is missing.
     pub disk: Option<ByteSize>,
-    /// How long the outcome of a job that ended is kept, for a second submit of its id; as in a worker's options where it is missing.
+    /// How long the outcome of a job that ended is kept, for a second submit of its id; ten minutes where it is missing.
     pub record_ttl: Option<Millis>,
 }
 
@@ -137,7 +140,7 @@ fn worker_options(options: &EmbeddedOptions) -> thermae_worker::Options {
         drain_grace: Millis::from_millis(0),
         ..thermae_worker::Options::default()
     };
-    worker.record_ttl = options.record_ttl.unwrap_or(worker.record_ttl);
+    worker.record_ttl = options.record_ttl.unwrap_or(RECORD_TTL);
     for pool in worker.pools.values_mut() {
         *pool = options.pool();
     }
