@@ -2,8 +2,11 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
 use common::{Runner, program, session};
-use thermae_runner::frames::Run;
+use thermae_runner::frames::{Run, Setup};
 
 /// Prints the error of each attempt, or what it got.
 const TRY: &str = "
@@ -68,6 +71,41 @@ fn daemons_die_with_their_job() {
         assert!(std::time::Instant::now() < until, "the daemon lives on");
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn the_next_job_starts_when_every_process_of_the_last_is_dead() {
+    let spec = common::spec();
+    let mut runner = Runner::start(&spec, Setup { spares: 4, ..common::setup(&spec) });
+    // Sandboxes share a network namespace. Many processes take their time to die, and the last one listens.
+    let leave = "
+import os, socket, time
+ready, tells = os.pipe()
+for last in range(24):
+    if os.fork() == 0:
+        os.setsid()
+        if last == 23:
+            listens = socket.socket(socket.AF_UNIX)
+            listens.bind('\\0left')
+            listens.listen()
+            os.write(tells, b'x')
+        time.sleep(600)
+os.read(ready, 1)
+";
+    let meet = attack("attempt('meet', lambda: socket.socket(socket.AF_UNIX).connect('\\0left'))");
+    // On a busy machine a killed process has to wait for its turn to die.
+    let (over, at_last) = (AtomicBool::new(false), Instant::now() + Duration::from_secs(60));
+    let busy = || while !over.load(Ordering::Relaxed) && Instant::now() < at_last {};
+    std::thread::scope(|scope| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        (0..2 * cores).for_each(|_| drop(scope.spawn(busy)));
+        let met = (0..20).find_map(|_| {
+            runner.python(leave).ok();
+            Some(runner.run(&meet).out()).filter(|out| out != "meet ECONNREFUSED\n")
+        });
+        over.store(true, Ordering::Relaxed);
+        assert_eq!(met, None);
+    });
 }
 
 #[test]

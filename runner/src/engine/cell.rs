@@ -83,14 +83,17 @@ impl Cell {
         self.signal(rustix::process::Signal::KILL);
     }
 
-    /// Kills all that runs in it, for good.
-    pub(super) fn end(&mut self) {
-        if let Some(Sandbox { init, proc_dir, storage, .. }) = self.sandbox.take() {
+    /// Kills all that runs in it, for good. Gives the handle on its init, whose death is that of them all; `None` where it was given
+    /// before, or without an inner wall.
+    pub(super) fn end(&mut self) -> Option<OwnedFd> {
+        let init = self.sandbox.take().map(|Sandbox { init, proc_dir, storage, .. }| {
             // Whoever lets go of a file system last takes it down, and that should not be the runner.
             drop((proc_dir, storage));
             let _ = rustix::process::pidfd_send_signal(&init, rustix::process::Signal::KILL);
-        }
+            init
+        });
         self.kill();
+        init
     }
 
     /// Descriptors that the runner holds for it.

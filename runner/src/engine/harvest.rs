@@ -3,13 +3,9 @@
 //! A fresh sandbox is killed first, so that nobody is left who could change anything. A session's processes live on, and the walk is
 //! safe against them. It goes on in small steps and only while the worker keeps up, so that everything else goes on as well.
 
-use std::os::fd::{AsFd, OwnedFd};
-
-use rustix::event::epoll::{self, EventFlags};
-
+use super::Engine;
 use super::cell::Stage;
 use super::runs::Pending;
-use super::{Engine, Token};
 use crate::files::{self, Scope, Seen, Step, Walk};
 use crate::frames::{End, Exit, Kind, Why};
 
@@ -25,8 +21,8 @@ pub(super) struct Harvest {
 
 /// Whose files they are.
 enum From {
-    /// A dying sandbox's; the handle on its init until that is dead.
-    Dying(OwnedFd),
+    /// Those of the sandbox in that cell, which is dying.
+    Dying(u32),
     /// A dead one's.
     Dead,
     /// What a run of the session in that cell has left.
@@ -53,7 +49,7 @@ impl Engine {
         self.refuse_beside(number, end, lives);
         if let Some(cell) = self.cells.get_mut(&id).filter(|_| !lives) {
             cell.stage = Stage::Ending;
-            cell.end();
+            self.bury(id);
         }
     }
 
@@ -80,10 +76,8 @@ impl Engine {
         let from = match cell.stage {
             Stage::Ending => {
                 // Its end is what the walk waits for: every process of it is dead then.
-                sandbox.kill();
-                let init = cell.sandbox.take().map(|sandbox| sandbox.init)?;
-                let _ = epoll::add(&self.epoll, &init, Token::Dead(number).data(), EventFlags::IN);
-                From::Dying(init)
+                self.bury(id);
+                From::Dying(id)
             }
             _ => From::Session(id),
         };
@@ -107,13 +101,10 @@ impl Engine {
         }
     }
 
-    /// The sandbox of that run is dead.
-    pub(super) fn on_dead(&mut self, number: u32) {
-        let Some(harvest) = self.harvests.get_mut(&number) else { return };
-        if let From::Dying(init) = &harvest.from {
-            let _ = epoll::delete(&self.epoll, init.as_fd());
-            harvest.from = From::Dead;
-        }
+    /// Every process of that cell is dead: what it has left can be read.
+    pub(super) fn read_from_now(&mut self, id: u32) {
+        let dying = |harvest: &&mut Harvest| matches!(harvest.from, From::Dying(cell) if cell == id);
+        self.harvests.values_mut().filter(dying).for_each(|harvest| harvest.from = From::Dead);
     }
 
     /// Whether there is something to collect now.

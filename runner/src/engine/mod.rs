@@ -49,7 +49,7 @@ enum Token {
     Stdout(u32),
     Stderr(u32),
     Stdin(u32),
-    /// The sandbox of that run is dead.
+    /// Every process of that cell is dead.
     Dead(u32),
 }
 
@@ -106,6 +106,8 @@ pub(crate) struct Engine {
     broken: [bool; FLAVORS.len()],
     cells: BTreeMap<u32, Cell>,
     next_cell: u32,
+    /// Sandboxes whose end was begun, by their cells' numbers: the handles on their inits, which are the last to die.
+    dying: BTreeMap<u32, OwnedFd>,
     pending: VecDeque<Pending>,
     /// Files of runs that are still to come.
     inbox: Inbox,
@@ -183,6 +185,7 @@ impl Engine {
             broken: [false; FLAVORS.len()],
             cells: BTreeMap::new(),
             next_cell: 1,
+            dying: BTreeMap::new(),
             pending: VecDeque::new(),
             inbox: Inbox::default(),
             harvests: BTreeMap::new(),
@@ -250,7 +253,7 @@ impl Engine {
                     Token::Stdout(id) => self.on_output(id, 0),
                     Token::Stderr(id) => self.on_output(id, 1),
                     Token::Stdin(id) => self.on_stdin(id),
-                    Token::Dead(run) => self.on_dead(run),
+                    Token::Dead(id) => self.on_dead(id),
                 }
             }
             // Last, so that what a process wrote before its end is seen before its end.

@@ -131,7 +131,8 @@ impl Engine {
 
     /// No run, none waiting, no session, nothing being made or ended.
     fn quiet(&self) -> bool {
-        self.pending.is_empty() && self.harvests.is_empty() && self.cells.values().all(|c| c.stage == Stage::Spare)
+        let busy = !self.pending.is_empty() || !self.harvests.is_empty() || !self.dying.is_empty();
+        !busy && self.cells.values().all(|c| c.stage == Stage::Spare)
     }
 
     fn look(&mut self) -> Result<()> {

@@ -167,8 +167,12 @@ impl Engine {
         spare(pending.flavor).map_or(Slot::Wait, |(id, _)| Slot::Here(*id))
     }
 
-    /// Starts every waiting run that can start.
+    /// Starts every waiting run that can start. While a sandbox dies, none can: sandboxes share a network namespace, and a process that
+    /// lives on would be met there.
     pub(super) fn dispatch(&mut self) {
+        if !self.dying.is_empty() {
+            return;
+        }
         let mut at = 0;
         while let Some(pending) = self.pending.get_mut(at) {
             let first = !std::mem::replace(&mut pending.waited, true);
@@ -391,8 +395,8 @@ impl Engine {
         if let Some(exit) = self.harvest(id, run.number, run.session, exit) {
             self.tell_exit(run.number, &exit);
         }
-        if let Some(cell) = self.cells.get_mut(&id).filter(|c| c.stage == Stage::Ending) {
-            cell.end();
+        if self.cells.get(&id).is_some_and(|c| c.stage == Stage::Ending) {
+            self.bury(id);
         }
     }
 }

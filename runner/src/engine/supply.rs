@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::epoll::EventFlags;
+use rustix::event::epoll::{self, EventFlags};
 
 use super::cell::{Cell, FLAVORS, Flavor, Stage};
 use super::{Engine, Token};
@@ -84,7 +84,7 @@ impl Engine {
     /// A zygote closed its socket: its end follows, if it is not there already.
     fn hang_up(&mut self, flavor: Flavor) -> Result<()> {
         if let Some(zygote) = self.zygote(flavor) {
-            let _ = rustix::event::epoll::delete(&self.epoll, &zygote.control);
+            let _ = epoll::delete(&self.epoll, &zygote.control);
             crate::sys::kill(zygote.pid);
         }
         Ok(())
@@ -126,7 +126,10 @@ impl Engine {
             return Ok(());
         }
         self.retry_at = None;
-        let quiet = self.cells.values().filter_map(|c| c.active.as_ref()).all(|a| now - a.handed >= HEAD_START);
+        let young = |cell: &Cell| cell.active.as_ref().is_some_and(|a| now - a.handed < HEAD_START);
+        // A run that waits for the last one's sandbox to die needs the machine for that.
+        let awaits_death = !self.dying.is_empty() && !self.pending.is_empty();
+        let quiet = !awaits_death && !self.cells.values().any(young);
         // Without an inner wall there is no program to come that would be forked from another zygote.
         let pause = quiet && self.wall.is_some() && !self.pending.iter().any(|p| self.needs_sandbox(p));
         for flavor in FLAVORS {
@@ -264,8 +267,7 @@ impl Engine {
 
     /// Gives a sandbox up that never held a run.
     pub(super) fn cell_failed(&mut self, id: u32, reason: &str) {
-        let Some(cell) = self.cells.remove(&id) else { return };
-        cell.kill();
+        let Some(cell) = self.remove(id) else { return };
         if cell.stage == Stage::Ending {
             return;
         }
@@ -292,8 +294,7 @@ impl Engine {
         if cell.active.is_some() {
             self.finish(id, reaped);
         }
-        let Some(cell) = self.cells.remove(&id) else { return };
-        cell.kill();
+        let Some(cell) = self.remove(id) else { return };
         if let Some(name) = &cell.session {
             self.sessions.remove(name);
             self.link.push(Kind::SessionClosed, 0, name.as_bytes());
@@ -301,6 +302,28 @@ impl Engine {
         if self.wall.is_none() {
             self.sweep();
         }
+    }
+
+    fn remove(&mut self, id: u32) -> Option<Cell> {
+        self.bury(id);
+        self.cells.remove(&id)
+    }
+
+    /// Kills all that runs in a cell, for good; [`Engine::on_dead`] follows. Its files are out of reach from now on.
+    pub(super) fn bury(&mut self, id: u32) {
+        let Some(init) = self.cells.get_mut(&id).and_then(Cell::end) else { return };
+        match self.watch(&init, Token::Dead(id), EventFlags::IN) {
+            Ok(()) => drop(self.dying.insert(id, init)),
+            Err(e) => log(&format!("the end of a sandbox is not waited for: {e}")),
+        }
+    }
+
+    /// Every process of that cell is dead.
+    pub(super) fn on_dead(&mut self, id: u32) {
+        if let Some(init) = self.dying.remove(&id) {
+            let _ = epoll::delete(&self.epoll, init);
+        }
+        self.read_from_now(id);
     }
 
     /// Without an inner wall: kills what a job has left behind. Orphans are this process's children.
