@@ -43,8 +43,11 @@ impl SocketDir {
         sweep(&root);
         let path = root.join(format!("{PREFIX}{worker}"));
         fs::DirBuilder::new().mode(0o700).create(&path)?;
-        let lock = File::create(path.join(LOCK))?;
+        // It gets its name once it is held: another worker that starts at this moment would take it for a dead one's.
+        let unnamed = path.join("lock.new");
+        let lock = File::create(&unnamed)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        fs::rename(&unnamed, path.join(LOCK))?;
         Ok(Self { root, path, _lock: Arc::new(lock) })
     }
 
@@ -144,5 +147,19 @@ mod tests {
         assert!(!dead.exists());
         next.remove();
         assert!(!next.path.exists());
+    }
+
+    #[test]
+    fn workers_that_start_together_leave_each_others_directories_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let open = |name: String| SocketDir::open(Some(root.path()), &name).unwrap();
+        for round in 0..1000 {
+            let together = std::thread::scope(|scope| {
+                let starting = ["a", "b", "c", "d"].map(|name| scope.spawn(move || open(format!("{name}-{round}"))));
+                starting.map(|started| started.join().unwrap())
+            });
+            assert!(together.iter().all(|dir| dir.path.join(LOCK).exists()), "round {round}");
+            together.iter().for_each(SocketDir::remove);
+        }
     }
 }
