@@ -21,27 +21,41 @@ impl Pool {
     /// same tenant.
     pub(super) fn prove(self: &Arc<Self>, member: Member) {
         let (conn, name) = (Arc::clone(&member.conn), member.container.name().to_owned());
-        // One who watches is enough: what a later proof finds is found with it, or by the next look at the idle ones.
-        let unproven = conn.unproven();
-        let proven = conn.verify();
-        let overdue = unproven >= AT_MOST;
+        let mut proven = conn.verify();
+        let overdue = proven.behind >= AT_MOST;
         let mut waits = Some(member);
         if let Some(member) = waits.take_if(|m| self.reuse(m) == Reuse::Tenant && !overdue) {
             self.place(member);
-            if unproven > 0 {
+            if !proven.alone {
                 return;
             }
         }
         self.state().proving += usize::from(waits.is_some());
-        let (pool, began) = (Arc::clone(self), Instant::now());
+        let pool = Arc::clone(self);
         self.tasks.spawn(async move {
-            let verdict = proven.verdict(WITHIN).await;
-            pool.judged(&name, &verdict, began.elapsed());
-            pool.state().proving -= usize::from(waits.is_some());
-            match (waits, verdict) {
-                (None, _) => pool.wake.notify_one(),
-                (Some(member), Some(Verdict::Clean)) => pool.place(member),
-                (Some(member), _) => pool.quarantine(member, UNCLEAN),
+            loop {
+                let began = Instant::now();
+                let verdict = proven.verdict(WITHIN).await;
+                pool.judged(&name, &verdict, began.elapsed());
+                match (waits.take(), &verdict) {
+                    (Some(member), verdict) => {
+                        pool.state().proving -= 1;
+                        match verdict {
+                            Some(Verdict::Clean) => pool.place(member),
+                            _ => pool.quarantine(member, UNCLEAN),
+                        }
+                    }
+                    (None, Some(_)) => pool.wake.notify_one(),
+                    (None, None) => {
+                        proven.despair();
+                        pool.wake.notify_one();
+                    }
+                }
+                if verdict != Some(Verdict::Clean) || !proven.alone {
+                    return;
+                }
+                let Some(next) = proven.next() else { return };
+                proven = next;
             }
         });
     }
