@@ -1,6 +1,14 @@
 //! Reads what `cargo test` prints, line by line.
 
+use std::collections::VecDeque;
+
 use super::tally::Tally;
+
+/// Lines of what a failed test printed, up to its panic, that are shown at the end of a run, where they are looked for first.
+const WORDS: usize = 60;
+
+/// Characters of such a line.
+const WIDTH: usize = 400;
 
 /// Follows the output of one `cargo test` and sums it up.
 #[derive(Debug, Default)]
@@ -9,6 +17,8 @@ pub(crate) struct Libtest {
     failed_here: Vec<String>,
     /// A test program said how many tests it has, and has not yet said how they went.
     open: bool,
+    /// The last lines of what a failed test printed, while they come.
+    words: Option<VecDeque<String>>,
     tally: Tally,
 }
 
@@ -26,6 +36,21 @@ impl Libtest {
             self.open = true;
             return None;
         }
+        if text.starts_with("---- ") && text.ends_with(" stdout ----") {
+            self.heard();
+            self.tally.words.push(format!("{}: {text}", self.target));
+            self.words = Some(VecDeque::new());
+            return None;
+        }
+        if matches!(text, "failures:" | "stack backtrace:") || text.starts_with("test result: ") {
+            self.heard();
+        }
+        if let Some(words) = self.words.as_mut().filter(|_| !text.is_empty()) {
+            words.push_back(line.chars().take(WIDTH).collect());
+            if words.len() > WORDS {
+                words.pop_front();
+            }
+        }
         if let Some(result) = text.strip_prefix("test result: ") {
             return self.result(result);
         }
@@ -38,6 +63,10 @@ impl Libtest {
     pub(crate) fn finish(mut self) -> Tally {
         self.close();
         self.tally
+    }
+
+    fn heard(&mut self) {
+        self.tally.words.extend(self.words.take().into_iter().flatten());
     }
 
     fn result(&mut self, result: &str) -> Option<String> {
@@ -101,6 +130,17 @@ mod tests {
              test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n");
         assert_eq!((tally.passed, tally.ignored), (2, 3));
         assert_eq!(tally.failures, ["thermae_client (src/lib.rs): b::c"]);
+    }
+
+    #[test]
+    fn what_a_failed_test_printed_is_kept() {
+        let tally = sum(
+            "     Running tests/e2e.rs (target/release/deps/e2e-0f12)\nrunning 1 test\ntest a ... FAILED\n\nfailures:\n\n\
+             ---- a stdout ----\nassertion failed\n  left: 1\nstack backtrace:\n   0: main\n\n\nfailures:\n    a\n\n\
+             test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured\n",
+        );
+        assert_eq!(tally.words, ["e2e (tests/e2e.rs): ---- a stdout ----", "assertion failed", "  left: 1"]);
+        assert_eq!(tally.failures, ["e2e (tests/e2e.rs): a"]);
     }
 
     #[test]

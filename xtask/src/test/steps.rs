@@ -142,6 +142,7 @@ impl Runner {
         self.tally.passed += summed.passed;
         self.tally.ignored += summed.ignored;
         self.tally.failures.extend(summed.failures);
+        self.tally.words.extend(summed.words);
         let failure = match finished {
             Ok(Finished { failure, log }) => failure.map(|why| format!("{why}; see {}", log.display())),
             Err(error) => Some(format!("{error:#}")),

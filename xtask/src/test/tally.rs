@@ -9,6 +9,8 @@ pub(crate) struct Tally {
     pub(crate) ignored: usize,
     /// What failed, with a word on why where there is one.
     pub(crate) failures: Vec<String>,
+    /// What failed tests printed.
+    pub(crate) words: Vec<String>,
 }
 
 impl Tally {
@@ -20,11 +22,12 @@ impl Tally {
         }
     }
 
-    /// Prints the names of what failed, then the last line of a run.
+    /// Prints what failed tests had to say, the names of all that failed, then the last line of a run.
     pub(crate) fn print(&self) {
         if self.ignored > 0 {
             println!("{} ignored", self.ignored);
         }
+        self.words.iter().for_each(|line| println!("{line}"));
         for failure in &self.failures {
             println!("FAILED {failure}");
         }
