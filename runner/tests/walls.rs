@@ -95,7 +95,11 @@ os.read(ready, 1)
     let meet = attack("attempt('meet', lambda: socket.socket(socket.AF_UNIX).connect('\\0left'))");
     // On a busy machine a killed process has to wait for its turn to die.
     let (over, at_last) = (AtomicBool::new(false), Instant::now() + Duration::from_secs(60));
-    let busy = || while !over.load(Ordering::Relaxed) && Instant::now() < at_last {};
+    let busy = || {
+        while !over.load(Ordering::Relaxed) && Instant::now() < at_last {
+            std::hint::spin_loop();
+        }
+    };
     std::thread::scope(|scope| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         (0..2 * cores).for_each(|_| drop(scope.spawn(busy)));

@@ -90,6 +90,12 @@ impl Inner {
         })
     }
 
+    /// While no run is under way: which comes next. Twice the same says that there was none in between.
+    fn idle(&self) -> Option<u32> {
+        let runs = self.runs();
+        runs.is_empty().then(|| self.next_run.load(Ordering::Relaxed))
+    }
+
     fn runs(&self) -> std::sync::MutexGuard<'_, HashMap<u32, mpsc::Sender<Frame>>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -143,15 +149,22 @@ impl Conn {
         tokio::time::timeout(within, wait).await.unwrap_or(Err(Error::NotReady(within)))
     }
 
+    fn begin(&self) -> Running {
+        let (tx, frames) = mpsc::channel(RUN_BACKLOG);
+        let mut runs = self.0.runs();
+        let number = self.0.next_run.fetch_add(1, Ordering::Relaxed);
+        runs.insert(number, tx);
+        drop(runs);
+        Running { inner: Arc::clone(&self.0), number, frames, ended: false }
+    }
+
     /// Starts a run that finds these files. They go no faster than the runner takes them.
     ///
     /// # Errors
     /// The connection is closed: nothing of the code ran.
     pub(crate) async fn run(&self, run: &Run, files: &[InputFile]) -> Result<Running, Error> {
-        let number = self.0.next_run.fetch_add(1, Ordering::Relaxed);
-        let (tx, frames) = mpsc::channel(RUN_BACKLOG);
-        self.0.runs().insert(number, tx);
-        let running = Running { inner: Arc::clone(&self.0), number, frames, ended: false };
+        let running = self.begin();
+        let number = running.number;
         let frame = Frame::json(Kind::Run, number, run).map_err(|e| Error::Closed(e.to_string()))?;
         if frame.body.len() + 16 > thermae_runner::frames::MAX_FRAME {
             return Err(Error::TooLarge(frame.body.len()));
@@ -175,11 +188,8 @@ impl Conn {
     /// # Errors
     /// The connection is closed.
     pub(crate) fn keep(&self, session: &str) -> Result<Running, Error> {
-        let number = self.0.next_run.fetch_add(1, Ordering::Relaxed);
-        let (tx, frames) = mpsc::channel(RUN_BACKLOG);
-        self.0.runs().insert(number, tx);
-        let running = Running { inner: Arc::clone(&self.0), number, frames, ended: false };
-        self.0.send(&Frame::raw(Kind::Keep, number, session))?;
+        let running = self.begin();
+        self.0.send(&Frame::raw(Kind::Keep, running.number, session))?;
         Ok(running)
     }
 

@@ -48,6 +48,14 @@ impl Stage {
     }
 }
 
+/// A sandbox that was killed and is not dead yet.
+pub(super) struct Dying {
+    /// Its init, the last to die.
+    pub(super) init: OwnedFd,
+    /// When it should be dead at the latest.
+    pub(super) until: Instant,
+}
+
 /// One sandbox.
 pub(super) struct Cell {
     pub(super) flavor: Flavor,

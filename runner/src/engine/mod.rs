@@ -34,7 +34,7 @@ use crate::seccomp::Programs;
 use crate::sys;
 use crate::zygote::Zygote;
 
-use cell::{Cell, FLAVORS, Flavor};
+use cell::{Cell, Dying, FLAVORS, Flavor};
 use harvest::Harvest;
 use runs::Pending;
 
@@ -106,8 +106,8 @@ pub(crate) struct Engine {
     broken: [bool; FLAVORS.len()],
     cells: BTreeMap<u32, Cell>,
     next_cell: u32,
-    /// Sandboxes whose end was begun, by their cells' numbers: the handles on their inits, which are the last to die.
-    dying: BTreeMap<u32, OwnedFd>,
+    /// Sandboxes whose end was begun, by their cells' numbers.
+    dying: BTreeMap<u32, Dying>,
     pending: VecDeque<Pending>,
     /// Files of runs that are still to come.
     inbox: Inbox,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::Engine;
 use super::cell::Stage;
-use super::supply::pid_of;
+use super::supply::{DEATH, pid_of};
 use crate::error::{Context, Result};
 use crate::frames::{self, Kind};
 use crate::inner::{LOOK, Look, own_mounts};
@@ -106,7 +106,8 @@ impl Engine {
 
     /// When to look again.
     pub(super) fn next_look(&self) -> Option<Instant> {
-        self.proof.asked.and(self.proof.again_at)
+        self.proof.asked?;
+        self.proof.again_at.into_iter().chain(self.death_due()).min()
     }
 
     /// Goes on with the proof that was asked for.
@@ -118,6 +119,9 @@ impl Engine {
         }
         if self.wall.is_none() {
             return self.testify(vec!["there is no inner wall, so nothing can be proven".into()], now);
+        }
+        if self.death_due().is_some_and(|due| due <= now) {
+            return self.testify(vec![format!("a sandbox is not dead {} s after its end", DEATH.as_secs())], now);
         }
         // A time to look that is past would keep the loop awake: it looks now, or when it is quiet again.
         self.proof.again_at = None;

@@ -170,13 +170,14 @@ impl Engine {
     /// Starts every waiting run that can start. While a sandbox dies, none can: sandboxes share a network namespace, and a process that
     /// lives on would be met there.
     pub(super) fn dispatch(&mut self) {
-        if !self.dying.is_empty() {
-            return;
-        }
         let mut at = 0;
-        while let Some(pending) = self.pending.get_mut(at) {
-            let first = !std::mem::replace(&mut pending.waited, true);
-            let slot = self.slot(&self.pending[at]);
+        while let Some(pending) = self.pending.get(at) {
+            let slot = self.slot(pending);
+            if matches!(slot, Slot::Here(_)) && !self.dying.is_empty() {
+                at += 1;
+                continue;
+            }
+            let first = !std::mem::replace(&mut self.pending[at].waited, true);
             match slot {
                 Slot::Wait => at += 1,
                 Slot::Never(end) => {
@@ -341,9 +342,9 @@ impl Engine {
     fn close_session(&mut self, name: &str) {
         match self.sessions.get(name).and_then(|id| Some((*id, self.cells.get_mut(id)?))) {
             Some((id, cell)) if cell.active.is_some() => self.condemn(id, Cause::Killed),
-            Some((_, cell)) => {
+            Some((id, cell)) => {
                 cell.stage = Stage::Ending;
-                cell.kill();
+                self.bury(id);
             }
             None => self.link.push(Kind::SessionClosed, 0, name.as_bytes()),
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, EventFlags};
 
-use super::cell::{Cell, FLAVORS, Flavor, Stage};
+use super::cell::{Cell, Dying, FLAVORS, Flavor, Stage};
 use super::{Engine, Token};
 use crate::channel::Channel;
 use crate::error::{Context, Error, Result};
@@ -19,6 +19,9 @@ use crate::{limits, log, scan};
 /// A run younger than this has the machine to itself: the next sandbox is made, and a zygote that it wants started, after it or once it
 /// takes longer.
 pub(super) const HEAD_START: Duration = Duration::from_millis(5);
+
+/// A sandbox that was killed is dead within milliseconds; on a busy machine it may have to wait for its turn.
+pub(super) const DEATH: Duration = Duration::from_secs(5);
 
 /// Failures in a row after which waiting runs are told.
 const PATIENCE: u32 = 3;
@@ -312,18 +315,36 @@ impl Engine {
     /// Kills all that runs in a cell, for good; [`Engine::on_dead`] follows. Its files are out of reach from now on.
     pub(super) fn bury(&mut self, id: u32) {
         let Some(init) = self.cells.get_mut(&id).and_then(Cell::end) else { return };
-        match self.watch(&init, Token::Dead(id), EventFlags::IN) {
-            Ok(()) => drop(self.dying.insert(id, init)),
-            Err(e) => log(&format!("the end of a sandbox is not waited for: {e}")),
+        if let Err(e) = self.watch(&init, Token::Dead(id), EventFlags::IN) {
+            // Nobody would know when the next run may start.
+            log(&e.to_string());
+            self.over = Some(1);
         }
+        self.dying.insert(id, Dying { init, until: Instant::now() + DEATH });
     }
 
     /// Every process of that cell is dead.
     pub(super) fn on_dead(&mut self, id: u32) {
-        if let Some(init) = self.dying.remove(&id) {
-            let _ = epoll::delete(&self.epoll, init);
+        if let Some(dying) = self.dying.remove(&id) {
+            let _ = epoll::delete(&self.epoll, dying.init);
         }
         self.read_from_now(id);
+    }
+
+    /// When a sandbox that was killed should be dead at the latest; `None` where all are.
+    pub(super) fn death_due(&self) -> Option<Instant> {
+        self.dying.values().map(|dying| dying.until).min()
+    }
+
+    /// What waits for a sandbox that does not die is told so: its worker has other containers.
+    pub(super) fn check_deaths(&mut self, now: Instant) {
+        if self.death_due().is_none_or(|due| now < due) {
+            return;
+        }
+        while let Some(pending) = self.pending.pop_front() {
+            let reason = format!("the sandbox before it is not dead after {} s", DEATH.as_secs());
+            self.refuse(pending.number, End::NotStarted { reason });
+        }
     }
 
     /// Without an inner wall: kills what a job has left behind. Orphans are this process's children.

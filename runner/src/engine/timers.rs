@@ -46,6 +46,9 @@ impl Engine {
                 at(cell.since + STALL);
             }
         }
+        if !self.pending.is_empty() {
+            self.death_due().into_iter().for_each(&mut at);
+        }
         for zygote in self.zygotes.iter().flatten().filter(|z| z.hatched.is_none()) {
             at(zygote.heard + HATCHING);
         }
@@ -61,6 +64,7 @@ impl Engine {
         }
         self.check_memory(&running, now);
         self.check_supply(now);
+        self.check_deaths(now);
         Ok(())
     }
 

@@ -16,7 +16,7 @@ pub(crate) enum Verdict {
     Clean,
     /// Something is: what.
     Unclean(Vec<String>),
-    /// A session has the container, which goes with it.
+    /// There will be none, and no job either: a session has the container, which goes with it, or its runner is gone.
     Moot,
 }
 
@@ -112,18 +112,19 @@ impl Proven {
         self.inner.proof.given.send_modify(|given| given.1 = verdict);
     }
 
-    /// The verdict. `None` when the connection closed first, or when it did not come in time though no run was under way.
+    /// The verdict. `None` when it did not come in time though no run was under way.
     pub(crate) async fn verdict(&mut self, within: Duration) -> Option<Verdict> {
         loop {
+            let idle = self.inner.idle();
             let given = self.given.wait_for(|(number, _)| *number >= self.number);
             tokio::select! {
                 biased;
                 given = given => return given.ok().map(|g| g.1.clone()),
                 () = self.inner.proof.moot.cancelled() => return Some(Verdict::Moot),
-                () = self.inner.closed.cancelled() => return None,
+                () = self.inner.closed.cancelled() => return Some(Verdict::Moot),
                 () = tokio::time::sleep(within) => {}
             }
-            if self.inner.runs().is_empty() {
+            if idle.is_some() && idle == self.inner.idle() {
                 return None;
             }
         }

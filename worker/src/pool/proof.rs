@@ -36,20 +36,18 @@ impl Pool {
             loop {
                 let began = Instant::now();
                 let verdict = proven.verdict(WITHIN).await;
-                pool.judged(&name, &verdict, began.elapsed());
+                if proven.alone {
+                    pool.judged(&name, &verdict, began.elapsed());
+                }
+                if verdict.is_none() {
+                    proven.despair();
+                }
+                pool.state().proving -= usize::from(waits.is_some());
                 match (waits.take(), &verdict) {
-                    (Some(member), verdict) => {
-                        pool.state().proving -= 1;
-                        match verdict {
-                            Some(Verdict::Clean) => pool.place(member),
-                            _ => pool.quarantine(member, UNCLEAN),
-                        }
-                    }
-                    (None, Some(_)) => pool.wake.notify_one(),
-                    (None, None) => {
-                        proven.despair();
-                        pool.wake.notify_one();
-                    }
+                    (None, _) => pool.wake.notify_one(),
+                    (Some(member), Some(Verdict::Clean)) => pool.place(member),
+                    (Some(member), Some(Verdict::Moot)) => pool.destroy(member, "it died"),
+                    (Some(member), _) => pool.quarantine(member, UNCLEAN),
                 }
                 if verdict != Some(Verdict::Clean) || !proven.alone {
                     return;

@@ -61,6 +61,7 @@ impl Libtest {
 
     /// The sum, once there are no more lines.
     pub(crate) fn finish(mut self) -> Tally {
+        self.heard();
         self.close();
         self.tally
     }
