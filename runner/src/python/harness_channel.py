@@ -194,19 +194,32 @@ class Channel:
                     future.set_result((ok, value))
 
         number = self.call(name, arguments, waiter)
-        count = self.loops.get(loop, 0)
-        if not count:
-            loop.add_reader(self.fd, self.readable)
-        self.loops[loop] = count + 1
+        reads = False
         try:
+            # An interrupt in the midst of it leaves a selector that takes the descriptor for new and a kernel that knows it.
+            main = self.interrupts.hold()
+            try:
+                count = self.loops.get(loop, 0)
+                if not count:
+                    loop.add_reader(self.fd, self.readable)
+                self.loops[loop] = count + 1
+                reads = True
+            finally:
+                if main:
+                    self.interrupts.release()
             return await future
         finally:
-            self.waiting.pop(number, None)
-            left = self.loops.get(loop, 1) - 1
-            if left > 0:
-                self.loops[loop] = left
-            elif self.loops.pop(loop, None) and not loop.is_closed():
-                loop.remove_reader(self.fd)
+            main = self.interrupts.hold()
+            try:
+                self.waiting.pop(number, None)
+                left = self.loops.get(loop, 1) - 1
+                if reads and left > 0:
+                    self.loops[loop] = left
+                elif reads and self.loops.pop(loop, None) and not loop.is_closed():
+                    loop.remove_reader(self.fd)
+            finally:
+                if main:
+                    self.interrupts.release()
 
     def ask_sync(self, name, arguments):
         """Call a tool and block this thread: `(ok, value)`. Of several such threads one reads for all."""

@@ -121,6 +121,23 @@ class Interrupts(Case):
             again = session.run("print(await a())", tools=[tool("a")], answer=lambda p, c: reply(p, c, stop), session=True)
             self.assertEqual(again.out, "%d\n" % stop)
 
+    def test_while_a_coroutine_begins_or_ends_to_wait_for_a_call(self):
+        """Between the steps of a selector: it must not differ from the kernel afterwards, or no later call could wait."""
+        code = (
+            "import asyncio, os, signal\nselector = asyncio.get_running_loop()._selector\nreal = selector._selector\n"
+            "class Interrupted:\n    def __getattr__(self, name):\n        return getattr(real, name)\n"
+            "    def register(self, *args):\n        real.register(*args)\n        self.interrupt('register')\n"
+            "    def unregister(self, *args):\n        self.interrupt('unregister')\n        real.unregister(*args)\n"
+            "    def interrupt(self, step):\n        if step == %r:\n            os.kill(os.getpid(), signal.SIGINT)\n"
+            "selector._selector = Interrupted()\ntry:\n    await a()\nfinally:\n    selector._selector = real"
+        )
+        session = self.session()
+        for step in ("register", "unregister"):
+            outcome = session.run(code % step, tools=[tool("a")], answer=lambda p, c: reply(p, c, None), session=True)
+            self.assertEqual(outcome.how, "interrupted", step)
+            again = session.run("print(await a())", tools=[tool("a")], answer=lambda p, c: reply(p, c, step), session=True)
+            self.assertEqual(again.out, step + "\n", again.error)
+
     def test_a_session_stays_and_answers_the_next_job_only(self):
         session = self.session()
         code = "x = 5\nprint('late', end='')\n" + READY + "while True: pass"
