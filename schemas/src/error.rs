@@ -66,6 +66,8 @@ codes! {
     UnsupportedLanguage = "unsupported_language", false;
     /// A limit above what the pool allows.
     LimitTooHigh = "limit_too_high", false;
+    /// The message names no sender: its AMQP property `user_id` is missing.
+    UserIdMissing = "user_id_missing", false;
     /// The reply key does not belong to the tenant that submitted.
     ForbiddenReplyKey = "forbidden_reply_key", false;
     /// The tenant is not configured, and tenants are not admitted on sight.
@@ -74,6 +76,14 @@ codes! {
     QuotaExceeded = "quota_exceeded", true;
     /// The idempotency key was used before, for a different job.
     IdempotencyConflict = "idempotency_conflict", false;
+    /// The id was used before, for a different job.
+    IdConflict = "id_conflict", false;
+    /// The message is older than the fleet takes; the job was not started from it.
+    SubmissionExpired = "submission_expired", false;
+    /// The job ended so long ago, or under so many other outcomes, that its outcome is no longer kept.
+    OutcomeExpired = "outcome_expired", false;
+    /// Redis, which holds the jobs' records, is full.
+    RegistryFull = "registry_full", true;
     /// The deadline passed before the code started.
     DeadlineExceeded = "deadline_exceeded", true;
     /// The session was lost with its worker or sandbox; its variables are gone.
@@ -122,6 +132,8 @@ codes! {
     ToolArguments = "tool_arguments", false;
     /// The client did not answer the tool call in time.
     ToolTimeout = "tool_timeout", false;
+    /// The client's answer to the tool call can't be read, or is too large.
+    ToolAnswer = "tool_answer", false;
     /// Nobody is bound to the reply key any more.
     ClientGone = "client_gone", false;
     /// A fault of the fleet's own; its log says more.

@@ -40,11 +40,11 @@ pub fn asyncapi() -> Value {
         },
         "defaultContentType": "application/json",
         "channels": {
-            "submit": channel(names::SUBMIT, "{tenant}.{class}.{pool}", "Jobs. message_id is the job's id, reply_to the reply key, mandatory and persistent.", "job"),
+            "submit": channel(names::SUBMIT, "{tenant}.{class}.{pool}", "Jobs. user_id is the sender's RabbitMQ user, message_id the job's id, reply_to the reply key; mandatory and persistent.", "job"),
             "cancel": channel(names::SUBMIT, "{tenant}.cancel", "Cancels of jobs.", "cancel"),
-            "query": channel(names::SUBMIT, "{tenant}.query", "Questions about what is the tenant's own; reply_to is the reply key.", "query"),
+            "query": channel(names::SUBMIT, "{tenant}.query", "Questions about what is the tenant's own; user_id is the sender's RabbitMQ user, reply_to the reply key.", "query"),
             "replies": channel(names::REPLIES, "{tenant}.{client}", "Everything the fleet says about a client's jobs.", "event"),
-            "calls": channel(names::CALLS, "{tenant}.{worker}", "Answers to tool calls, to the call's reply_to.", "tool_result"),
+            "calls": channel(names::CALLS, "{tenant}.{worker}", "Answers to tool calls, to the call's reply_to; user_id is the sender's RabbitMQ user.", "tool_result"),
         },
         "operations": {
             "submitJob": operation("send", "submit", "Submit a job."),

@@ -11,6 +11,10 @@ use crate::{ArtifactRequest, InputFile, JobId, PoolName, SessionName, Stream};
 /// One request to run one program. Unknown fields are refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("anyOf" = [
+    {"required": ["code"]},
+    {"required": ["session"], "properties": {"session": {"required": ["close"], "properties": {"close": {"const": true}}}}},
+]))]
 pub struct Job {
     /// Version of the wire; 1 where it is missing.
     #[serde(default = "crate::first_protocol")]
@@ -20,7 +24,8 @@ pub struct Job {
     /// What the code is written in.
     #[serde(default)]
     pub language: Language,
-    /// The program.
+    /// The program. Only a job that closes its session may come without one.
+    #[serde(default)]
     pub code: String,
     /// Where it runs; `default` where it is missing.
     #[serde(default = "default_pool")]
@@ -75,6 +80,18 @@ fn one() -> u32 {
 
 fn default_pool() -> PoolName {
     PoolName::new("default").unwrap_or_else(|_| unreachable!("'default' is a valid name"))
+}
+
+/// Whether a text that was read as this job lacks the code that it must have. Serde can't tell a job without code from one
+/// whose code is empty, which is sound.
+pub fn lacks_code(job: &Job, text: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Named {
+        code: Option<serde::de::IgnoredAny>,
+    }
+    job.code.is_empty()
+        && !job.session.as_ref().is_some_and(|session| session.close)
+        && serde_json::from_slice::<Named>(text).is_ok_and(|named| named.code.is_none())
 }
 
 impl Job {
@@ -258,6 +275,21 @@ mod tests {
     fn a_line_of_a_batch_is_a_job() {
         let job: Job = serde_json::from_str(r#"{"id": "HumanEval/0", "language": "python", "code": "1"}"#).unwrap();
         assert_eq!((job.protocol, job.max_attempts, job.pool.as_str()), (1, 1, "default"));
+    }
+
+    #[test]
+    fn only_a_job_that_closes_its_session_needs_no_code() {
+        for (text, lacks) in [
+            (r#"{"id": "a"}"#, true),
+            (r#"{"id": "a", "session": {"id": "s"}}"#, true),
+            (r#"{"id": "a", "session": {"id": "s", "close": false}}"#, true),
+            (r#"{"id": "a", "session": {"id": "s", "close": true}}"#, false),
+            (r#"{"id": "a", "code": ""}"#, false),
+            (r#"{"id": "a", "code": "1"}"#, false),
+        ] {
+            let job: Job = serde_json::from_str(text).unwrap();
+            assert_eq!(lacks_code(&job, text.as_bytes()), lacks, "{text}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alias;
 mod batch;
 mod control;
 mod error;
@@ -16,19 +17,21 @@ pub mod generate;
 mod hostile;
 mod id;
 mod job;
+pub mod json;
 pub mod names;
 mod outcome;
 mod query;
 mod tool;
 mod worker;
 
+pub use alias::{ALIAS_CASES, AliasClash, alias, alias_clash};
 pub use batch::{Batch, BatchLine};
 pub use control::Cancel;
 pub use error::{ErrorCode, ErrorInfo};
 pub use event::{Event, EventBody, Stream};
 pub use file::{Artifact, ArtifactRequest, InputFile, LeftOut, LeftOutWhy, check_path};
 pub use id::{ClientId, JobId, NameError, PoolName, SessionName, TenantName, WorkerId};
-pub use job::{Class, IfGone, Job, Language, LimitRequest, SessionRequest, ToolSpec};
+pub use job::{Class, IfGone, Job, Language, LimitRequest, SessionRequest, ToolSpec, lacks_code};
 pub use outcome::{LimitsUsed, MimeBundle, Outcome, SessionState, Status, Usage};
 pub use query::{Asked, Query, SessionInfo};
 pub use tool::{ToolCall, ToolReply, ToolResult};

@@ -8,6 +8,7 @@
 //!          worker.<worker>             ─▶ work.worker.<worker>
 //!          control.<worker>            ─▶ work.control.<worker>
 //!          lanes                       ─▶ submit.lanes
+//!          workers                     ─▶ work.workers
 //! resolve  (fan-out)                   ─▶ resolve
 //! replies  <tenant>.<client>           ─▶ replies.<tenant>.<client>
 //! calls    <tenant>.<worker>           ─▶ calls.<worker>                     (bound with *.<worker>)
@@ -42,6 +43,10 @@ pub const QUERY_BINDING: &str = "*.query";
 pub const LANES_QUEUE: &str = "submit.lanes";
 /// Binding key of [`LANES_QUEUE`], on [`WORK`].
 pub const LANES_KEY: &str = "lanes";
+/// Queue that remembers which workers have queues of their own, for the scheduler that finds them dead.
+pub const WORKERS_QUEUE: &str = "work.workers";
+/// Binding key of [`WORKERS_QUEUE`], on [`WORK`].
+pub const WORKERS_KEY: &str = "workers";
 /// Queue of jobs whose fate must be decided.
 pub const RESOLVE_QUEUE: &str = "resolve";
 
@@ -51,7 +56,7 @@ pub const H_ATTEMPT: &str = "x-attempt";
 pub const H_EPOCH: &str = "x-epoch";
 /// Header: the job's `max_attempts`.
 pub const H_MAX_ATTEMPTS: &str = "x-max-attempts";
-/// Header: the tenant. Only the fleet's own messages carry it; a client's is ignored.
+/// Header: the tenant. It counts only in messages of the fleet's own user; a client's is ignored.
 pub const H_TENANT: &str = "x-tenant";
 /// Header: the moment before which the code must start, in milliseconds since 1970.
 pub const H_DEADLINE: &str = "x-deadline";
@@ -63,6 +68,10 @@ pub const H_SESSION_CREATE: &str = "x-session-create";
 pub const H_RESEND: &str = "x-resend";
 /// Header: when the client submitted, in milliseconds since 1970 by its clock; `start_within_ms` counts from there.
 pub const H_SUBMITTED: &str = "x-submitted";
+/// Header: when the message reached the broker, in milliseconds since 1970; RabbitMQ's interceptor `set_header_timestamp` sets it.
+pub const H_RECEIVED: &str = "timestamp_in_ms";
+/// Header: of a work message, the moment after which nothing is started from it, in milliseconds since 1970.
+pub const H_EXPIRES: &str = "x-expires";
 /// Header: how often the message was dead-lettered and handed out again.
 pub const H_DEATHS: &str = "x-deaths";
 /// Header: on the queue [`RESOLVE_QUEUE`], the job whose outcome this message waits for.
@@ -96,7 +105,7 @@ pub fn query_key(tenant: &TenantName) -> String {
     format!("{tenant}.query")
 }
 
-/// The tenant that a routing key on [`SUBMIT`] or [`CALLS`], or a reply key, begins with.
+/// The tenant that a routing key on [`SUBMIT`] or [`CALLS`], a reply key, or the name of a tenant's RabbitMQ user begins with.
 pub fn tenant_of(key: &str) -> Option<TenantName> {
     TenantName::new(key.split('.').next().unwrap_or_default()).ok()
 }

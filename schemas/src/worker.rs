@@ -39,6 +39,10 @@ pub enum WorkerState {
     Draining,
     /// Its container engine does not answer.
     Unhealthy,
+    /// A word of a newer release. Nothing is handed to a worker in a state that the reader does not know.
+    #[serde(other)]
+    #[schemars(skip)]
+    Unknown,
 }
 
 /// What a worker offers in one pool.
@@ -50,8 +54,16 @@ pub struct PoolCapacity {
     pub busy: u32,
     /// Sessions it may hold.
     pub max_sessions: u32,
-    /// Languages it runs.
+    /// Languages it runs. A reader leaves out those that it does not know: workers are upgraded before schedulers.
+    #[serde(deserialize_with = "known_languages")]
     pub languages: Vec<Language>,
+}
+
+fn known_languages<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Language>, D::Error> {
+    use serde::de::value::{Error, StrDeserializer};
+    let names = Vec::<String>::deserialize(from)?;
+    let read = |name: &String| Language::deserialize(StrDeserializer::<Error>::new(name)).ok();
+    Ok(names.iter().filter_map(read).collect())
 }
 
 /// A job under way on a worker.

@@ -83,6 +83,11 @@ impl Condition {
         self.set(true, String::new());
     }
 
+    /// It is met, and this is to be known of it.
+    pub fn ready_with(&self, detail: impl Into<String>) {
+        self.set(true, detail.into());
+    }
+
     /// It is not met, and this is why.
     pub fn not_ready(&self, why: impl Into<String>) {
         self.set(false, why.into());

@@ -10,7 +10,10 @@ pub mod health;
 #[cfg(test)]
 mod hostile;
 pub mod http;
+pub mod secret;
 pub mod signals;
+pub mod supervise;
 pub mod telemetry;
+pub mod tls;
 pub mod trace;
 pub mod units;

@@ -5,19 +5,25 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use hyper_util::rt::TokioIo;
 use opentelemetry::trace::TracerProvider;
-use opentelemetry_otlp::{SpanExporter, WithExportConfig};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithTonicConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tonic::transport::{Channel, Endpoint, Uri};
 use tracing_subscriber::filter::{EnvFilter, LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry};
 
+use crate::tls::{self, Tls, Wire};
+
 /// How long [`Guard::shutdown`] waits for the last spans to leave.
 const FLUSH: Duration = Duration::from_secs(3);
+/// How long a batch of spans may take over TLS; the exporter's own default for a plain connection.
+const EXPORT: Duration = Duration::from_secs(10);
 
 /// Logs and traces. The environment's `THERMAE_LOG`, `THERMAE_LOG_FORMAT` and `THERMAE_OTLP_ENDPOINT` win over these,
 /// wherever these stand in a program's configuration.
@@ -28,7 +34,7 @@ pub struct Options {
     pub log: String,
     /// How it is written.
     pub log_format: LogFormat,
-    /// Where traces go, as OTLP over gRPC: `http://collector:4317`. None means no traces.
+    /// Where traces go, as OTLP over gRPC: `http://collector:4317`, or `https://…` by TLS. None means no traces.
     pub otlp_endpoint: Option<String>,
     /// Share of the traces begun here that are kept, from 0 to 1. A trace that a client began is kept as the client says.
     #[schemars(range(min = 0.0, max = 1.0))]
@@ -78,6 +84,12 @@ pub enum Error {
         #[source]
         source: opentelemetry_otlp::ExporterBuildError,
     },
+    /// The endpoint is no URL of a host.
+    #[error("the endpoint for traces, {0:?}, is not of the form https://host:port")]
+    Endpoint(String),
+    /// The endpoint is reached by TLS, and that can't be set up.
+    #[error("traces can't be sent by TLS")]
+    Tls(#[from] tls::Error),
     /// Something set up logs before.
     #[error("logs are set up already")]
     Twice(#[source] tracing_subscriber::util::TryInitError),
@@ -101,19 +113,19 @@ impl Guard {
 }
 
 /// Sets up logs and, where there is an endpoint, traces under this service name. With an endpoint it must run inside a
-/// multi-threaded tokio runtime.
+/// multi-threaded tokio runtime. `tls` matters to an endpoint of `https://`.
 ///
 /// # Errors
 /// A malformed filter, format or endpoint; logs that were set up before. An endpoint that nobody listens on is no error:
 /// traces are then dropped, and that is logged.
-pub fn init(service: &str, options: &Options) -> Result<Guard, Error> {
+pub fn init(service: &str, options: &Options, tls: &Tls) -> Result<Guard, Error> {
     let options = with_environment(options.clone(), |name| std::env::var(name).ok())?;
     let malformed = |source| Error::Filter { filter: options.log.clone(), source };
     // RabbitMQ's client logs returned messages whole, and they hold what the jobs' code printed.
     let no_bodies = "lapin::returned_messages=off".parse().map_err(malformed)?;
     let filter = EnvFilter::builder().parse(quieted(&options.log)).map_err(malformed)?.add_directive(no_bodies);
     let provider =
-        options.otlp_endpoint.as_deref().map(|endpoint| exporter(service, endpoint, &options)).transpose()?;
+        options.otlp_endpoint.as_deref().map(|endpoint| exporter(service, endpoint, &options, tls)).transpose()?;
     let traces = provider.as_ref().map(|provider| {
         // Spans of the transport that carries the spans would never end.
         let ours = Targets::new().with_default(LevelFilter::INFO).with_targets(
@@ -171,12 +183,13 @@ where
     }
 }
 
-fn exporter(service: &str, endpoint: &str, options: &Options) -> Result<SdkTracerProvider, Error> {
-    let exporter = SpanExporter::builder()
-        .with_tonic()
-        .with_endpoint(endpoint)
-        .build()
-        .map_err(|source| Error::Exporter { endpoint: endpoint.to_owned(), source })?;
+fn exporter(service: &str, endpoint: &str, options: &Options, tls: &Tls) -> Result<SdkTracerProvider, Error> {
+    let exporter = SpanExporter::builder().with_tonic();
+    let exporter = match endpoint.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")) {
+        true => exporter.with_channel(encrypted(endpoint, tls)?),
+        false => exporter.with_endpoint(endpoint),
+    };
+    let exporter = exporter.build().map_err(|source| Error::Exporter { endpoint: shown(endpoint), source })?;
     let ratio = Sampler::TraceIdRatioBased(options.trace_ratio.clamp(0.0, 1.0));
     Ok(SdkTracerProvider::builder()
         .with_batch_exporter(exporter)
@@ -185,9 +198,43 @@ fn exporter(service: &str, endpoint: &str, options: &Options) -> Result<SdkTrace
         .build())
 }
 
+/// A channel by TLS, made when the first spans leave and whenever it was lost.
+fn encrypted(endpoint: &str, tls: &Tls) -> Result<Channel, Error> {
+    tls.check()?;
+    let malformed = || Error::Endpoint(shown(endpoint));
+    let target = Endpoint::from_shared(endpoint.to_owned()).map_err(|_| malformed())?.timeout(EXPORT);
+    let host = target.uri().host().ok_or_else(malformed)?.to_owned();
+    let port = target.uri().port_u16().unwrap_or(443);
+    let tls = tls.clone();
+    let connect = move |_: Uri| {
+        let (tls, host) = (tls.clone(), host.clone());
+        async move {
+            let connected = tls.connect(&host, port, Wire::Encrypted, &[b"h2"]).await.map(TokioIo::new);
+            connected.inspect_err(|error| tracing::warn!(%error, "traces can't be sent"))
+        }
+    };
+    Ok(target.connect_with_connector_lazy(tower::service_fn(connect)))
+}
+
+/// A URL without a user and a password.
+fn shown(url: &str) -> String {
+    match url.split_once("://") {
+        Some((scheme, rest)) => format!("{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, rest)| rest)),
+        None => url.rsplit_once('@').map_or(url, |(_, rest)| rest).to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn an_endpoint_that_is_none_is_refused_without_its_password() {
+        for endpoint in ["https://u:hunter2@", "https:// u:hunter2@host", "ftp:// u:hunter2@host"] {
+            let error = exporter("test", endpoint, &Options::default(), &Tls::default()).unwrap_err();
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+        }
+    }
 
     #[test]
     fn shortcuts_of_the_environment_win() {
@@ -214,6 +261,6 @@ mod tests {
         let format = |_: &str| Some("xml".to_owned());
         assert!(matches!(with_environment(Options::default(), format), Err(Error::Format(_))));
         let options = Options { log: "thermae=loud".to_owned(), ..Options::default() };
-        assert!(matches!(init("test", &options), Err(Error::Filter { .. })));
+        assert!(matches!(init("test", &options, &Tls::default()), Err(Error::Filter { .. })));
     }
 }

@@ -8,7 +8,7 @@ async fn spans_reach_a_receiver_under_the_parent_that_came_in() {
     let collector = Collector::start().unwrap();
     let endpoint = collector.endpoint().to_owned();
     let options = telemetry::Options { otlp_endpoint: Some(endpoint), log: "warn".into(), ..Default::default() };
-    let guard = telemetry::init("thermae-test", &options).unwrap();
+    let guard = telemetry::init("thermae-test", &options, &Default::default()).unwrap();
     let parent = trace::TraceContext {
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
         tracestate: None,

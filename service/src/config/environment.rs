@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use config::{ConfigError, Map, Source, Value, ValueKind};
+use config::{Value, ValueKind};
 
 use super::Error;
+use super::secrets::Secrets;
+use super::tree::Tree;
 
 /// The variables with one prefix.
 #[derive(Debug, Clone)]
@@ -42,19 +44,18 @@ impl Environment {
         self.variables.iter().filter(|(_, (path, _))| !keys.contains(&path[0])).map(|(name, _)| name.clone()).collect()
     }
 
-    /// The source of just these keys, with its values parsed.
-    pub(super) fn only(&self, keys: &BTreeSet<String>) -> Result<Tree, Error> {
-        let mut tree = Map::new();
+    /// The source of just the keys of a structure, with its values parsed. Secrets stay what they are.
+    pub(super) fn only(&self, secrets: &Secrets) -> Result<Tree, Error> {
+        let keys = secrets.keys();
+        let mut tree = Tree::default();
         for (name, (path, text)) in self.variables.iter().filter(|(_, (path, _))| keys.contains(&path[0])) {
-            let kind = parse(text).map_err(|message| Error::Value {
-                key: path.join("."),
-                origin: Some(name.clone()),
-                message,
-            })?;
-            insert(&mut tree, path, Value::new(Some(name), kind));
+            let kind = if secrets.has(path) { Ok(ValueKind::String(text.clone())) } else { parse(text) };
+            let kind =
+                kind.map_err(|message| Error::Value { key: path.join("."), origin: Some(name.clone()), message })?;
+            tree.insert(path, Value::new(Some(name), kind));
         }
         tracing::trace!(prefix = self.prefix, "environment read");
-        Ok(Tree(tree))
+        Ok(tree)
     }
 }
 
@@ -66,37 +67,4 @@ fn parse(text: &str) -> Result<ValueKind, String> {
     let table: toml::Table = toml::from_str(&format!("value = {text}")).map_err(|error| error.message().to_owned())?;
     let value = table.get("value").cloned().ok_or("expected one value")?;
     serde_json::to_value(value).map(super::kind).map_err(|error| error.to_string())
-}
-
-/// Puts a value at its path, merging with what stands there already.
-fn insert(tree: &mut Map<String, Value>, path: &[String], value: Value) {
-    match path {
-        [] => {}
-        [last] => {
-            tree.insert(last.clone(), value);
-        }
-        [first, rest @ ..] => {
-            let inner = tree.entry(first.clone()).or_insert_with(|| Value::new(None, ValueKind::Table(Map::new())));
-            if !matches!(inner.kind, ValueKind::Table(_)) {
-                inner.kind = ValueKind::Table(Map::new());
-            }
-            if let ValueKind::Table(table) = &mut inner.kind {
-                insert(table, rest, value);
-            }
-        }
-    }
-}
-
-/// What [`Environment::only`] found.
-#[derive(Debug, Clone)]
-pub(super) struct Tree(Map<String, Value>);
-
-impl Source for Tree {
-    fn clone_into_box(&self) -> Box<dyn Source + Send + Sync> {
-        Box::new(self.clone())
-    }
-
-    fn collect(&self) -> Result<Map<String, Value>, ConfigError> {
-        Ok(self.0.clone())
-    }
 }

@@ -4,19 +4,28 @@
 //! in `docs/configuration.md` is made from them), and `#[serde(deny_unknown_fields)]`, so that a typing error is refused with the
 //! key's path and where it stands. `THERMAE_POOLS__DEFAULT__SLOTS=4` sets `pools.default.slots`, `THERMAE_LOG=debug` sets `log`.
 //! A value of the environment that begins with `[` or `{` is read as TOML, so lists and tables can stand there too.
+//!
+//! Every key `K` of the type [`crate::secret::Secret`] has a sibling `K_file`: the name of a file that holds it. Both may stand
+//! wherever a key may (`THERMAE_AMQP_FILE`, say). Within one source only one of them may; between sources the later one wins.
+//! No message repeats what a source says of a secret.
 
 mod environment;
 mod error;
+mod file;
+mod secrets;
+mod tree;
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
-use config::{Config, File, FileFormat, Map, Source, Value, ValueKind};
+use config::{Config, Map, Source, Value, ValueKind};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use environment::Environment;
 pub use error::Error;
+pub use secrets::OWN_FILES;
+use secrets::Secrets;
+use tree::Tree;
 
 /// Prefix of the environment variables that Thermae reads.
 pub const ENV_PREFIX: &str = "THERMAE";
@@ -45,21 +54,35 @@ fn load_from<T: DeserializeOwned + JsonSchema>(
     environment: Environment,
     overrides: Overrides,
 ) -> Result<T, Error> {
+    merge(file.map(file::read).transpose()?.unwrap_or_default(), environment, overrides)
+}
+
+/// As [`load`] without flags, for a file whose text was read already: what was checked of it is what is used.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse<T: DeserializeOwned + JsonSchema>(path: &Path, text: &str, env_prefix: &str) -> Result<T, Error> {
+    merge(file::parse(path, text)?, Environment::of_process(env_prefix), Vec::new())
+}
+
+/// Adds the environment and the flags, and makes the structure.
+fn merge<T: DeserializeOwned + JsonSchema>(
+    file: Tree,
+    environment: Environment,
+    overrides: Overrides,
+) -> Result<T, Error> {
+    let secrets = Secrets::of::<T>();
+    let environment = environment.only(&secrets)?;
+    let flags = overrides
+        .into_iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(key, value)| (key, Value::new(Some(&"the command line".to_owned()), kind(value))));
     let mut builder = Config::builder();
-    if let Some(path) = file {
-        // The library's own message for a file that can't be opened says less.
-        std::fs::metadata(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-        builder = builder.add_source(File::from(path).format(FileFormat::Toml));
+    for mut source in [file, environment, flags.collect()] {
+        secrets.read_files(source.table())?;
+        builder = builder.add_source(source);
     }
-    builder = builder.add_source(environment.only(&keys::<T>())?);
-    for (key, value) in overrides.into_iter().filter(|(_, value)| !value.is_null()) {
-        let value = Value::new(Some(&"the command line".to_owned()), kind(value));
-        builder = builder.set_override(&key, value).map_err(|source| Error::value(&key, None, source))?;
-    }
-    let merged = builder.build().map_err(|source| Error::Syntax {
-        path: file.map(Path::to_owned).unwrap_or_default(),
-        message: source.to_string(),
-    })?;
+    let merged = builder.build().map_err(|source| Error::value("", None, source))?;
     let tree = merged.collect().unwrap_or_default();
     serde_path_to_error::deserialize(merged).map_err(|error| {
         let key = error.path().to_string();
@@ -70,14 +93,7 @@ fn load_from<T: DeserializeOwned + JsonSchema>(
 
 /// Variables with the prefix that `T` has no key for: for another process, or mistyped.
 pub fn unread<T: JsonSchema>(env_prefix: &str) -> Vec<String> {
-    Environment::of_process(env_prefix).others(&keys::<T>())
-}
-
-/// Names of the structure's own keys.
-fn keys<T: JsonSchema>() -> BTreeSet<String> {
-    let schema = schemars::SchemaGenerator::default().into_root_schema_for::<T>();
-    let properties = schema.get("properties").and_then(serde_json::Value::as_object);
-    properties.map(|map| map.keys().cloned().collect()).unwrap_or_default()
+    Environment::of_process(env_prefix).others(&Secrets::of::<T>().keys())
 }
 
 /// Where the value at this path, or the nearest thing above it, was read.

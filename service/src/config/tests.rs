@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::*;
+use crate::secret::Secret;
 use crate::units::{ByteSize, Millis};
 
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -112,5 +113,90 @@ fn variables_for_others_are_left_alone_but_listed() {
     let variables = environment(&[("THERMAE_LOGG", "x"), ("THERMAE_LOG", "y"), ("OTHER", "z"), ("THERMAE_NAMES", "")]);
     let options = load_from::<Options>(None, variables.clone(), vec![]).unwrap();
     assert_eq!((options.log.as_str(), options.names.len()), ("y", 0));
-    assert_eq!(variables.others(&keys::<Options>()), ["THERMAE_LOGG"]);
+    assert_eq!(variables.others(&Secrets::of::<Options>().keys()), ["THERMAE_LOGG"]);
+}
+
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Guarded {
+    /// A URL.
+    amqp: Secret,
+    /// A password.
+    password: Option<Secret>,
+    store: Store,
+    tls_file: String,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Store {
+    signing_key: Option<Secret>,
+    #[schemars(extend("x-own-files" = ["token_file"]))]
+    options: BTreeMap<String, Secret>,
+}
+
+/// A folder with the file `secret`.
+fn with_secret(text: &str) -> (tempfile::TempDir, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("secret");
+    std::fs::write(&path, text).unwrap();
+    let path = path.display().to_string();
+    (dir, path)
+}
+
+#[test]
+fn every_secret_can_be_given_as_a_file_from_every_source() {
+    let (_dir, path) = with_secret("[hunter2\n");
+    let text = format!(
+        "password_file = {path:?}\n[store]\nsigning_key_file = {path:?}\noptions = {{ key_file = {path:?}, token_file = 't' }}\n"
+    );
+    let variables = [("THERMAE_AMQP_FILE", path.as_str()), ("THERMAE_TLS_FILE", "plain")];
+    let all: Guarded = load_from(Some(file(&text).path()), environment(&variables), vec![]).unwrap();
+    assert_eq!(all.amqp.expose(), "[hunter2");
+    assert_eq!(all.password.as_ref().unwrap().expose(), "[hunter2");
+    assert_eq!(all.store.signing_key.as_ref().unwrap().expose(), "[hunter2");
+    assert_eq!(all.store.options["key"].expose(), "[hunter2");
+    assert_eq!(all.store.options["token_file"].expose(), "t", "an option whose own name ends like that");
+    assert_eq!(all.tls_file, "plain", "no secret, so a key like any other");
+    let deep = [("THERMAE_STORE__SIGNING_KEY_FILE", path.as_str()), ("THERMAE_STORE__OPTIONS__KEY_FILE", &path)];
+    let flags = vec![("password_file".to_owned(), json!(path))];
+    let all: Guarded = load_from(None, environment(&deep), flags).unwrap();
+    assert_eq!(all.store.signing_key.unwrap().expose(), "[hunter2");
+    assert_eq!(all.store.options["key"].expose(), "[hunter2");
+    assert_eq!(all.password.unwrap().expose(), "[hunter2");
+}
+
+#[test]
+fn the_later_source_wins_whether_it_names_a_secret_or_its_file() {
+    let (_dir, path) = with_secret("of the file");
+    let of = |text: &str, variable: (&str, &str)| -> String {
+        let all: Guarded = load_from(Some(file(text).path()), environment(&[variable]), vec![]).unwrap();
+        all.amqp.expose().to_owned()
+    };
+    assert_eq!(of("amqp = 'first'", ("THERMAE_AMQP_FILE", &path)), "of the file");
+    assert_eq!(of(&format!("amqp_file = {path:?}"), ("THERMAE_AMQP", "last")), "last");
+    assert_eq!(of(&format!("amqp_file = {path:?}"), ("THERMAE_AMQP", "[last")), "[last", "a secret is never parsed");
+}
+
+#[test]
+fn what_is_wrong_with_a_secret_is_said_without_it() {
+    let (_dir, path) = with_secret("hunter2");
+    let message = |text: &str, variables: &[(&str, &str)]| {
+        let error = load_from::<Guarded>(Some(file(text).path()), environment(variables), vec![]).unwrap_err();
+        let message = format!("{error} {error:?}");
+        assert!(!message.contains("hunter2"), "{message}");
+        message
+    };
+    let both = message(&format!("amqp = 'amqp://u:hunter2@h'\namqp_file = {path:?}"), &[]);
+    assert!(both.contains("`amqp_file`") && both.contains("one of the two"), "{both}");
+    let missing = message("", &[("THERMAE_AMQP_FILE", "/nonexistent/secret")]);
+    assert!(missing.contains("/nonexistent/secret") && missing.contains("THERMAE_AMQP_FILE"), "{missing}");
+    let syntax = message("\namqp = 'amqp://u:hunter2@h\n", &[]);
+    assert!(syntax.contains("in line 2"), "{syntax}");
+    message("amqp = ['hunter2']", &[]);
+    message("amqp = { hunter2 = 'hunter2' }", &[]);
+    message("[store]\nsigning_key = ['hunter2']", &[]);
+    message("password_file = ['hunter2']", &[]);
+    let all: Guarded = load_from(None, environment(&[("THERMAE_AMQP", "amqp://u:hunter2@h")]), vec![]).unwrap();
+    assert!(!format!("{all:?}").contains("hunter2"));
 }

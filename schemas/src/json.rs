@@ -1,0 +1,174 @@
+//! How much a JSON text holds, found by reading it once and making nothing of it.
+//!
+//! `{"":0}` is seven bytes on the wire and hundreds as a tree in memory. Whoever reads JSON that a job or a client wrote
+//! counts first, and makes a tree only of what is small.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::Job;
+
+/// Deepest nesting of arrays and objects. Readers commonly stop at 128 levels, and what is counted here stands within a message
+/// that has levels of its own.
+pub const DEEPEST: usize = 100;
+
+/// Most values in a job. It becomes a tree in part: a tool's input schema is one.
+pub const MOST_IN_A_JOB: usize = 100_000;
+
+/// What a JSON text holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Measure {
+    /// Its values: scalars, arrays and objects; keys are not counted.
+    pub values: usize,
+    /// Whether it is an object.
+    pub is_object: bool,
+}
+
+/// Counts what a JSON text holds, in memory that does not grow with it. What passes is read by every common reader: strings are whole,
+/// numbers are finite.
+///
+/// # Errors
+/// It is no JSON, holds more than `most` values, or is nested deeper than [`DEEPEST`].
+pub fn measure(text: &[u8], most: usize) -> Result<Measure, serde_json::Error> {
+    let mut values = 0;
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let is_object = Count { values: &mut values, most, depth: 0 }.deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(Measure { values, is_object })
+}
+
+impl Job {
+    /// Reads a job of at most [`MOST_IN_A_JOB`] values.
+    ///
+    /// # Errors
+    /// It is no JSON, no job, or too large in what it holds.
+    pub fn from_json(text: &[u8]) -> Result<Self, serde_json::Error> {
+        measure(text, MOST_IN_A_JOB)?;
+        serde_json::from_slice(text)
+    }
+}
+
+/// Counts one value and all below it; says whether it is an object.
+struct Count<'a> {
+    values: &'a mut usize,
+    most: usize,
+    depth: usize,
+}
+
+impl Count<'_> {
+    fn one<E: serde::de::Error>(&mut self) -> Result<bool, E> {
+        *self.values += 1;
+        if *self.values > self.most {
+            return Err(E::custom(format!("more than {} values", self.most)));
+        }
+        Ok(false)
+    }
+
+    fn below<E: serde::de::Error>(&mut self) -> Result<Count<'_>, E> {
+        if self.depth == DEEPEST {
+            return Err(E::custom(format!("nested deeper than {DEEPEST} levels")));
+        }
+        Ok(Count { values: self.values, most: self.most, depth: self.depth + 1 })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Count<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<bool, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Count<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON")
+    }
+
+    fn visit_unit<E: serde::de::Error>(mut self) -> Result<bool, E> {
+        self.one()
+    }
+
+    fn visit_bool<E: serde::de::Error>(mut self, _: bool) -> Result<bool, E> {
+        self.one()
+    }
+
+    fn visit_i64<E: serde::de::Error>(mut self, _: i64) -> Result<bool, E> {
+        self.one()
+    }
+
+    fn visit_u64<E: serde::de::Error>(mut self, _: u64) -> Result<bool, E> {
+        self.one()
+    }
+
+    fn visit_f64<E: serde::de::Error>(mut self, _: f64) -> Result<bool, E> {
+        self.one()
+    }
+
+    fn visit_str<E: serde::de::Error>(mut self, _: &str) -> Result<bool, E> {
+        self.one()
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<bool, A::Error> {
+        self.one::<A::Error>()?;
+        while seq.next_element_seed(self.below::<A::Error>()?)?.is_some() {}
+        Ok(false)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<bool, A::Error> {
+        self.one::<A::Error>()?;
+        while map.next_key::<IgnoredAny>()?.is_some() {
+            map.next_value_seed(self.below::<A::Error>()?)?;
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(text: &str) -> usize {
+        measure(text.as_bytes(), usize::MAX).unwrap().values
+    }
+
+    #[test]
+    fn every_value_counts_once() {
+        assert_eq!(values("null"), 1);
+        assert_eq!(values(r#"{"a": [1, -2, 3.5, "x\n", true], "b": {}}"#), 8);
+        assert!(measure(b"{}", 1).unwrap().is_object);
+        assert!(!measure(b"[{}]", 2).unwrap().is_object);
+    }
+
+    #[test]
+    fn the_bounds_are_exact() {
+        assert!(measure(b"[0,0]", 3).is_ok());
+        let many = measure(b"[0,0]", 2).unwrap_err().to_string();
+        assert!(many.contains("more than 2 values"), "{many}");
+        let nested = |depth: usize| format!("{}0{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(measure(nested(DEEPEST).as_bytes(), usize::MAX).is_ok());
+        for depth in [DEEPEST + 1, 127, 128, 1_000_000] {
+            assert!(measure(nested(depth).as_bytes(), usize::MAX).is_err(), "{depth}");
+        }
+    }
+
+    #[test]
+    fn what_passes_can_be_read_by_others() {
+        for bad in ["NaN", "1e999", "\"\\ud800\"", "{\"\\ud800\": 1}", "[1,]", "1 2", "", "\"\u{1}\""] {
+            assert!(measure(bad.as_bytes(), usize::MAX).is_err(), "{bad}");
+        }
+        assert!(measure(b"\"\xff\"", usize::MAX).is_err());
+    }
+
+    #[test]
+    fn a_job_of_many_values_is_refused_before_it_is_a_tree() {
+        let schema = vec![r#"{"":0}"#; MOST_IN_A_JOB].join(",");
+        let job =
+            format!(r#"{{"id": "a", "code": "", "tools": [{{"name": "t", "input_schema": {{"enum": [{schema}]}}}}]}}"#);
+        assert!(Job::from_json(job.as_bytes()).unwrap_err().to_string().contains("values"));
+        assert!(Job::from_json(br#"{"id": "a", "code": ""}"#).is_ok());
+    }
+}

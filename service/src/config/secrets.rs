@@ -1,0 +1,105 @@
+//! Secrets in files: `K_file` names the file that holds the secret `K`.
+//!
+//! The rule holds for every key of the type [`Secret`], wherever it stands: in the TOML file, the environment or a flag. The
+//! structure's own schema says which keys those are, so no list can fall behind.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use config::{Map, Value, ValueKind};
+use schemars::JsonSchema;
+use serde_json::Value as Json;
+
+use super::Error;
+use crate::secret::{FORMAT, Secret};
+
+const SUFFIX: &str = "_file";
+
+/// Names in a table of secrets that end in `_file` by themselves, as the schema lists them.
+pub const OWN_FILES: &str = "x-own-files";
+
+/// The secrets of a structure.
+pub(super) struct Secrets(Json);
+
+impl Secrets {
+    pub(super) fn of<T: JsonSchema>() -> Self {
+        Self(schemars::SchemaGenerator::default().into_root_schema_for::<T>().to_value())
+    }
+
+    /// Names of the structure's own keys, and of the files that may stand for them.
+    pub(super) fn keys(&self) -> BTreeSet<String> {
+        let own = self.0["properties"].as_object().into_iter().flatten();
+        own.flat_map(|(name, property)| {
+            let file = is_secret(self.resolve(property)).then(|| format!("{name}{SUFFIX}"));
+            std::iter::once(name.clone()).chain(file)
+        })
+        .collect()
+    }
+
+    /// Whether the key at this path is a secret: its text is taken as it is.
+    pub(super) fn has(&self, path: &[String]) -> bool {
+        let found = path.iter().try_fold(&self.0, |table, name| self.child(table, name));
+        found.is_some_and(is_secret)
+    }
+
+    /// Puts secrets in place of the files that one source names.
+    pub(super) fn read_files(&self, tree: &mut Map<String, Value>) -> Result<(), Error> {
+        self.visit(&self.0, tree, "")
+    }
+
+    fn visit(&self, schema: &Json, table: &mut Map<String, Value>, above: &str) -> Result<(), Error> {
+        for name in table.keys().cloned().collect::<Vec<_>>() {
+            let path = format!("{above}{name}");
+            let secret = name
+                .strip_suffix(SUFFIX)
+                .filter(|secret| !has_itself(schema, &name) && self.child(schema, secret).is_some_and(is_secret));
+            if let Some(secret) = secret {
+                let Some(file) = table.remove(&name) else { continue };
+                let origin = file.origin().map(str::to_owned);
+                let refuse = |message| Error::Value { key: path.clone(), origin: origin.clone(), message };
+                if table.contains_key(secret) {
+                    return Err(refuse(format!("`{secret}` is set in the same place: set one of the two")));
+                }
+                let ValueKind::String(file) = file.kind else {
+                    return Err(refuse("expected the name of a file".to_owned()));
+                };
+                let text = Secret::read(Path::new(&file)).map_err(refuse)?.expose().to_owned();
+                table.insert(secret.to_owned(), Value::new(origin.as_ref(), ValueKind::String(text)));
+            } else if let Some(schema) = self.child(schema, &name)
+                && let Some(Value { kind: ValueKind::Table(inner), .. }) = table.get_mut(&name)
+            {
+                self.visit(schema, inner, &format!("{path}."))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The schema of a key in a table: one of its own, or that of all keys that have names of the user's.
+    fn child<'a>(&'a self, table: &'a Json, name: &str) -> Option<&'a Json> {
+        let named = table["patternProperties"].as_object().and_then(|patterns| patterns.values().next());
+        let any = named.or_else(|| table.get("additionalProperties").filter(|schema| schema.is_object()));
+        table["properties"].get(name).or(any).map(|schema| self.resolve(schema))
+    }
+
+    /// Follows a reference, and looks through what only makes a value optional.
+    fn resolve<'a>(&'a self, schema: &'a Json) -> &'a Json {
+        if let Some(target) = schema["$ref"].as_str() {
+            return self.0.pointer(target.trim_start_matches('#')).map_or(schema, |schema| self.resolve(schema));
+        }
+        let mut some = schema["anyOf"].as_array().into_iter().flatten().filter(|one| one["type"] != "null");
+        match (some.next(), some.next()) {
+            (Some(only), None) => self.resolve(only),
+            _ => schema,
+        }
+    }
+}
+
+fn is_secret(schema: &Json) -> bool {
+    schema["format"] == FORMAT
+}
+
+/// Whether a key is one of the table's own, although it ends like the name of a file.
+fn has_itself(table: &Json, name: &str) -> bool {
+    let listed = table[OWN_FILES].as_array().into_iter().flatten().any(|own| own == name);
+    listed || table["properties"].get(name).is_some()
+}
