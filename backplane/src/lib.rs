@@ -9,4 +9,4 @@ pub mod bus;
 pub mod record;
 pub mod registry;
 
-pub use bus::declare_fleet;
+pub use bus::{declare_fleet, declare_worker, remember_worker};

@@ -2,12 +2,16 @@
 //!
 //! ```text
 //!            admit                start(nonce)               finish(nonce)
-//!  (absent) ───────▶ assigned(n) ─────────────▶ started(n) ───────────────▶ terminal(outcome)
+//!  (absent) ───────▶ assigned(n) ─────────────▶ started(n) ───────────────▶ terminal(outcome) ──▶ terminal(tombstone)
 //!     │                 ▲  │                        │ lease passed: resolve      ▲   ▲
 //!     │ settle          │  │ settle                 ├── n < max_attempts ──▶ assigned(n+1)
 //!     └─────────────────┼──┴────────────────────────┼────────────────────────────┘   │
 //!                       └───────────────────────────┴── otherwise: lost ─────────────┘
 //! ```
+//!
+//! An ended job has two lives. Its whole outcome is kept for a while and within a budget. After that a tombstone is left, which
+//! says how it ended and when ([`Tombstone`]). It stays for as long as any copy of the job's message may live, so that no copy is
+//! ever taken for a new job.
 //!
 //! The in-process registry calls these functions; the Redis registry's scripts do the same step by step, and the contract
 //! suite runs random histories through both and compares. `steps` holds the functions, this file the words.
@@ -17,15 +21,17 @@
 //! runs, and then counts it as an attempt that may have started. Code that may start once never starts twice that way; for
 //! code that may start n times, an emptied registry can forget starts, and so allow one more for each time it was emptied.
 
+mod ended;
 mod steps;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use thermae_schemas::WorkerId;
+use thermae_schemas::{Status, WorkerId};
 
+pub(crate) use ended::DIGITS;
+pub use ended::{End, Ended, Tombstone};
 pub use steps::{abandon, admission, admit, announce, finish, resolve, settle, start};
 
 /// Milliseconds on the registry's own clock. Only differences mean anything.
@@ -47,8 +53,14 @@ pub enum State {
     },
     /// It ended. Nothing changes any more.
     Terminal {
-        /// The result message, byte for byte as it was and will be published.
-        outcome: Bytes,
+        /// How.
+        status: Status,
+        /// When.
+        at: Millis,
+        /// Digest of the result message: see [`End::mark`].
+        mark: String,
+        /// The result message, byte for byte as it was and will be published; `None` once it is no longer kept.
+        outcome: Option<bytes::Bytes>,
     },
 }
 
@@ -61,10 +73,14 @@ pub struct Record {
     pub attempt: u32,
     /// How often the code may be started.
     pub max_attempts: u32,
-    /// Where its events go; `None` for a job submitted without a reply key.
+    /// Where its events go; `None` for a job submitted without a reply key, and for one that has ended.
     pub reply_key: Option<String>,
-    /// The client's own mark, repeated in the result.
+    /// The client's own mark, repeated in the result; `None` for a job that has ended.
     pub correlation_id: Option<String>,
+    /// Digest of the job: tells a repeat from another job under the same id. `None` where nobody said it.
+    pub digest: Option<String>,
+    /// Its client cancelled it while it ran: no further attempt is made.
+    pub cancelled: bool,
     /// It may miss something: made from a message that may have been admitted before the registry was emptied, or read from
     /// an older copy of the registry's data. Only a copy without a twin may start from it.
     pub doubtful: bool,
@@ -79,6 +95,8 @@ pub struct Terms {
     pub reply_key: Option<String>,
     /// The client's own mark.
     pub correlation_id: Option<String>,
+    /// Digest of the job.
+    pub digest: Option<String>,
 }
 
 /// The moment at which a step is made.
@@ -99,8 +117,12 @@ pub enum Admission {
     Repeat(u32),
     /// It has started.
     UnderWay,
+    /// It has started, as this attempt, and its owner was not heard of in time: it must be resolved.
+    Lapsed(u32),
     /// It has ended.
-    Terminal(Bytes),
+    Terminal(Ended),
+    /// Another job was submitted under this id.
+    Conflict,
 }
 
 /// Answer to a worker that wants to start a job.
@@ -109,7 +131,7 @@ pub enum Start {
     /// Start it. (Also the answer to a repeated claim with the same nonce.)
     Go,
     /// It has ended: publish this and acknowledge.
-    Terminal(Bytes),
+    Terminal(Ended),
     /// A later attempt is under way: acknowledge and forget this copy.
     Stale,
     /// It may have started elsewhere: hand the copy to the resolve queue.
@@ -122,7 +144,7 @@ pub enum Finish {
     /// Recorded: publish it. (Also the answer to a repeat of the same bytes.)
     Won,
     /// Another outcome was recorded: publish that one.
-    Terminal(Bytes),
+    Terminal(Ended),
     /// A later attempt is under way: this outcome does not count.
     Superseded,
 }
@@ -131,13 +153,15 @@ pub enum Finish {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolve {
     /// It has ended: publish this and acknowledge.
-    Terminal(Bytes),
+    Terminal(Ended),
     /// Its owner may still be at it: ask again after this.
     Hold(Duration),
     /// Hand it out again, as this attempt; marked `maybe_duplicate`, since other copies of it may be about.
     Reassign(u32),
     /// Committed as lost, with the outcome given: publish that.
     Lost,
+    /// It was cancelled while it ran, and committed with the outcome given for that: publish that.
+    Cancelled,
     /// A later attempt has started: acknowledge and forget this copy.
     Stale,
 }
@@ -148,7 +172,9 @@ pub enum Settle {
     /// Recorded: publish it. (Also the answer to a repeat of the same bytes.)
     Won,
     /// Another outcome was recorded: publish that one.
-    Terminal(Bytes),
+    Terminal(Ended),
+    /// The record is another job's, submitted under the same id; nothing was changed.
+    Conflict,
     /// Too late: it runs there.
     Started {
         /// Where it runs.

@@ -7,6 +7,10 @@ use bytes::Bytes;
 
 use super::Error;
 
+/// Header in which the broker lists a message's deaths. Read, it is the names of the queues, with spaces between them; it is
+/// never written.
+pub(crate) const DEATHS: &str = "x-death";
+
 /// Value of a message's header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderValue {
@@ -75,6 +79,8 @@ pub struct Message {
     pub correlation_id: Option<String>,
     /// Property `reply_to`: a key on the exchange `replies`.
     pub reply_to: Option<String>,
+    /// Property `user_id`: the broker refuses a message whose `user_id` is not the name of the user that publishes it.
+    pub user_id: Option<String>,
     /// Headers.
     pub headers: Headers,
     /// Fail the confirm with [`Error::Unroutable`] when no queue is bound.
@@ -87,7 +93,14 @@ impl Message {
     /// Whether RabbitMQ moved it here as a dead letter. A tenant can make it do so, under any routing key, from a queue of its
     /// own; what clients send never comes that way honestly.
     pub fn came_as_dead_letter(&self) -> bool {
-        self.headers.0.keys().any(|name| name == "x-death" || name.starts_with("x-first-death-"))
+        let marks = ["x-first-death-", "x-last-death-"];
+        self.headers.0.keys().any(|name| name == DEATHS || marks.iter().any(|mark| name.starts_with(mark)))
+    }
+
+    /// Whether it died in a queue whose name begins so. This is the broker's own word: it adds to its list of deaths whatever
+    /// a client wrote there before.
+    pub fn died_in(&self, prefix: &str) -> bool {
+        self.headers.text(DEATHS).is_some_and(|queues| queues.split(' ').any(|queue| queue.starts_with(prefix)))
     }
 }
 
@@ -98,6 +111,8 @@ pub trait Settle: Send + Sync {
     async fn ack(&self) -> Result<(), Error>;
     /// Not done: back to the queue (`requeue`) or to the dead-letter exchange.
     async fn nack(&self, requeue: bool) -> Result<(), Error>;
+    /// Whether it can still be settled, as far as is known here.
+    fn is_current(&self) -> bool;
 }
 
 /// A delivery. It must be settled; dropped unsettled, it comes back only when the consumer or the connection ends.
@@ -113,6 +128,12 @@ impl Delivery {
     /// A delivery that is settled by this.
     pub fn new(message: Message, redelivered: bool, settle: Box<dyn Settle>) -> Self {
         Self { message, redelivered, settle }
+    }
+
+    /// Whether the consumer and the connection that it came on still stand, as far as is known here. Where not, the broker has taken it
+    /// back, and may have handed it to another by now.
+    pub fn is_current(&self) -> bool {
+        self.settle.is_current()
     }
 
     /// Done: the broker forgets the message.

@@ -4,6 +4,7 @@
 //! of what a lost consumer held, dead-lettering at the delivery limit, and `mandatory` publishes that fail when no queue
 //! is bound.
 
+mod identity;
 mod local;
 mod message;
 mod rabbit;
@@ -12,7 +13,9 @@ mod topology;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use thermae_schemas::{WorkerId, names};
 
+pub use identity::{Forged, Identity};
 pub use local::Local;
 pub use message::{Delivery, HeaderValue, Headers, Message, Settle};
 pub use rabbit::{Rabbit, RabbitOptions};
@@ -32,7 +35,7 @@ pub enum Error {
         /// Its routing key.
         key: String,
     },
-    /// The broker refused the message (a full queue, say).
+    /// The broker refused the message: a queue that it leads to is full.
     #[error("the broker refused a message to {exchange:?} with key {key:?}")]
     Refused {
         /// Exchange of the message.
@@ -43,6 +46,9 @@ pub enum Error {
     /// The broker's permissions forbid it, or the credentials are wrong. Trying again does not help.
     #[error("the broker denied it: {0}")]
     Denied(String),
+    /// The message is larger than the broker takes. Trying again does not help.
+    #[error("the message is too large for the broker: {0}")]
+    TooLarge(String),
     /// The queue or exchange does not exist, or exists with other properties.
     #[error("the broker's topology does not fit: {0}")]
     Topology(String),
@@ -71,6 +77,36 @@ pub async fn declare_fleet(bus: &dyn Bus) -> Result<(), Error> {
         bus.declare_exchange(&exchange).await?;
     }
     for queue in [QueueSpec::unrouted(), QueueSpec::cancel(), QueueSpec::query(), QueueSpec::resolve()] {
+        bus.declare_queue(&queue).await?;
+    }
+    Ok(())
+}
+
+/// Writes a worker down in the journal of those that have queues of their own. A worker does so before it declares its queue:
+/// should it die, the scheduler finds the queue by the journal, whatever became of the registry.
+///
+/// # Errors
+/// As for [`declare_fleet`], and [`Error::Disconnected`].
+pub async fn remember_worker(bus: &dyn Bus, worker: &WorkerId) -> Result<(), Error> {
+    bus.declare_queue(&QueueSpec::workers()).await?;
+    let message = Message {
+        exchange: names::WORK.to_owned(),
+        key: names::WORKERS_KEY.to_owned(),
+        body: serde_json::to_vec(&[worker]).unwrap_or_default().into(),
+        mandatory: true,
+        persistent: true,
+        ..Message::default()
+    };
+    bus.publish(message).await?.wait().await
+}
+
+/// Makes sure of a new worker's queues, after it was written down.
+///
+/// # Errors
+/// As for [`remember_worker`].
+pub async fn declare_worker(bus: &dyn Bus, worker: &WorkerId) -> Result<(), Error> {
+    remember_worker(bus, worker).await?;
+    for queue in [QueueSpec::worker(worker), QueueSpec::control(worker), QueueSpec::calls(worker)] {
         bus.declare_queue(&queue).await?;
     }
     Ok(())
@@ -122,8 +158,15 @@ pub trait Bus: Send + Sync + 'static {
     /// Deletes a queue and what is in it; not existing is fine.
     async fn delete_queue(&self, queue: &str) -> Result<(), Error>;
 
+    /// Takes a queue's bindings away: what comes under their keys from now on does not reach it. What is in it stays. Neither
+    /// need exist.
+    async fn unbind_queue(&self, spec: &QueueSpec) -> Result<(), Error>;
+
     /// How many messages wait in a queue; `None` where it does not exist.
     async fn queue_depth(&self, queue: &str) -> Result<Option<u64>, Error>;
+
+    /// How many consumers a queue has, over all connections; `None` where it does not exist.
+    async fn queue_consumers(&self, queue: &str) -> Result<Option<u64>, Error>;
 
     /// Hands a message to the broker; the confirm comes later, so that a caller may overlap it with other work.
     ///
@@ -139,6 +182,9 @@ pub trait Bus: Send + Sync + 'static {
 
     /// Subscribes, with at most `prefetch` deliveries unsettled at once.
     async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, Error>;
+
+    /// Name of the user that this connection is authenticated as: the only one that a message's `user_id` may name.
+    fn user(&self) -> &str;
 
     /// Whether the connection stands at this moment.
     fn is_connected(&self) -> bool;

@@ -145,6 +145,15 @@ impl QueueSpec {
         }
     }
 
+    /// Which workers have queues of their own. Nothing is ever discarded from it.
+    pub fn workers() -> Self {
+        Self {
+            delivery_limit: None,
+            dead_letter: None,
+            ..Self::quorum(names::WORKERS_QUEUE.to_owned(), names::WORK, names::WORKERS_KEY.to_owned())
+        }
+    }
+
     /// A pool's jobs.
     pub fn pool(pool: &PoolName) -> Self {
         Self::quorum(names::pool_queue(pool), names::WORK, names::pool_key(pool))

@@ -2,16 +2,42 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use thermae_schemas::WorkerId;
 
-use super::{Admission, Finish, Millis, Moment, Record, Resolve, Settle, Start, State, Terms};
+use super::{Admission, End, Ended, Finish, Millis, Moment, Record, Resolve, Settle, Start, State, Terms, Tombstone};
 use crate::registry::Claim;
 
 impl Record {
     fn new(state: State, attempt: u32, terms: Terms) -> Self {
-        let Terms { max_attempts, reply_key, correlation_id } = terms;
-        Self { state, attempt, max_attempts, reply_key, correlation_id, doubtful: false }
+        let Terms { max_attempts, reply_key, correlation_id, digest } = terms;
+        Self { state, attempt, max_attempts, reply_key, correlation_id, digest, cancelled: false, doubtful: false }
+    }
+
+    /// What is left of the job; `None` while it has not ended.
+    pub fn ended(&self) -> Option<Ended> {
+        match &self.state {
+            State::Terminal { outcome: Some(outcome), .. } => Some(Ended::Outcome(outcome.clone())),
+            State::Terminal { status, at, .. } => Some(Ended::Tombstone(Tombstone { status: *status, at: *at })),
+            _ => None,
+        }
+    }
+
+    /// Whether this is the outcome that was recorded.
+    fn ended_as(&self, end: &End) -> bool {
+        matches!(&self.state, State::Terminal { mark, .. } if *mark == end.mark())
+    }
+
+    /// Whether it is known to be another job than the one with this digest.
+    fn is_another(&self, digest: Option<&str>) -> bool {
+        matches!((&self.digest, digest), (Some(mine), Some(other)) if mine != other)
+    }
+
+    /// Ends it. From then on nobody asks where its events go.
+    fn end(&mut self, end: &End, at: Millis) {
+        let (mark, outcome) = (end.mark(), Some(end.outcome.clone()));
+        self.state = State::Terminal { status: end.status, at, mark, outcome };
+        (self.reply_key, self.correlation_id) = (None, None);
+        (self.cancelled, self.doubtful) = (false, false);
     }
 
     /// Whether this claim is the one that started it.
@@ -35,21 +61,23 @@ fn started(claim: &Claim, lease_until: Millis) -> State {
     State::Started { owner: claim.owner.clone(), nonce: claim.nonce.clone(), lease_until }
 }
 
-/// What [`admit`] would answer; changes nothing.
-pub fn admission(slot: Option<&Record>) -> Admission {
-    match slot {
-        None => Admission::Fresh,
-        Some(record) => match &record.state {
-            State::Assigned => Admission::Repeat(record.attempt),
-            State::Started { .. } => Admission::UnderWay,
-            State::Terminal { outcome } => Admission::Terminal(outcome.clone()),
-        },
+/// What [`admit`] would answer; changes nothing. `digest`: of the job that is submitted.
+pub fn admission(slot: Option<&Record>, digest: Option<&str>, now: Millis) -> Admission {
+    let Some(record) = slot else { return Admission::Fresh };
+    if record.is_another(digest) {
+        return Admission::Conflict;
+    }
+    match (&record.state, record.ended()) {
+        (_, Some(ended)) => Admission::Terminal(ended),
+        (State::Started { lease_until, .. }, _) if *lease_until <= now => Admission::Lapsed(record.attempt),
+        (State::Started { .. }, _) => Admission::UnderWay,
+        _ => Admission::Repeat(record.attempt),
     }
 }
 
 /// A scheduler takes the job on. `doubtful`: an earlier copy may have been admitted before the registry was emptied.
-pub fn admit(slot: &mut Option<Record>, terms: Terms, doubtful: bool) -> Admission {
-    let answer = admission(slot.as_ref());
+pub fn admit(slot: &mut Option<Record>, terms: Terms, doubtful: bool, now: Millis) -> Admission {
+    let answer = admission(slot.as_ref(), terms.digest.as_deref(), now);
     if answer == Admission::Fresh {
         *slot = Some(Record { doubtful, ..Record::new(State::Assigned, 1, terms) });
     }
@@ -74,14 +102,16 @@ pub fn start(
         *slot = Some(Record::new(started(claim, lease_until), claim.attempt, terms));
         return Start::Go;
     };
+    if let Some(ended) = record.ended() {
+        return Start::Terminal(ended);
+    }
     match &record.state {
-        State::Terminal { outcome } => Start::Terminal(outcome.clone()),
         State::Started { .. } if record.is_held_by(claim) => {
             record.hand_to(claim, lease_until);
             Start::Go
         }
         _ if claim.attempt < record.attempt => Start::Stale,
-        State::Started { .. } => Start::Resolve,
+        State::Started { .. } | State::Terminal { .. } => Start::Resolve,
         State::Assigned => {
             // A record younger than the copy (assigned in an earlier epoch, or ahead of it) knows nothing of its past.
             let knows = this_epoch && claim.attempt == record.attempt && !record.doubtful;
@@ -95,24 +125,21 @@ pub fn start(
 }
 
 /// A claimant's outcome. Its lease may have passed: while nobody has moved the record on, it still counts.
-pub fn finish(slot: &mut Option<Record>, claim: &Claim, outcome: &Bytes) -> Finish {
-    let terminal = State::Terminal { outcome: outcome.clone() };
-    let Some(record) = slot else {
-        let terms = Terms { max_attempts: claim.attempt, ..Terms::default() };
-        *slot = Some(Record::new(terminal, claim.attempt, terms));
-        return Finish::Won;
-    };
+pub fn finish(slot: &mut Option<Record>, claim: &Claim, end: &End, now: Millis) -> Finish {
+    let terms = Terms { max_attempts: claim.attempt, ..Terms::default() };
+    let record = slot.get_or_insert_with(|| Record::new(State::Assigned, claim.attempt, terms));
+    if let Some(ended) = record.ended() {
+        return if record.ended_as(end) { Finish::Won } else { Finish::Terminal(ended) };
+    }
     match &record.state {
-        State::Terminal { outcome: recorded } if recorded == outcome => Finish::Won,
-        State::Terminal { outcome: recorded } => Finish::Terminal(recorded.clone()),
         // Assigned, and yet claimed: the claim is older than the record, which was lost and made anew.
         State::Assigned if claim.attempt >= record.attempt => {
             record.attempt = claim.attempt;
-            record.state = terminal;
+            record.end(end, now);
             Finish::Won
         }
         State::Started { .. } if record.is_held_by(claim) => {
-            record.state = terminal;
+            record.end(end, now);
             Finish::Won
         }
         _ => Finish::Superseded,
@@ -120,25 +147,28 @@ pub fn finish(slot: &mut Option<Record>, claim: &Claim, outcome: &Bytes) -> Fini
 }
 
 /// Decides about a copy of this attempt and of unknown fate. `grace`: a missing record may yet be announced by its worker
-/// until the epoch is that old.
+/// until the epoch is that old. `lost` and `cancelled` are the outcomes for a job that ends here.
 pub fn resolve(
     slot: &mut Option<Record>,
     attempt: u32,
     max_attempts: u32,
-    lost: &Bytes,
+    lost: &End,
+    cancelled: &End,
     grace: Millis,
     at: Moment,
 ) -> Resolve {
     let hold = |millis: Millis| Resolve::Hold(Duration::from_millis(millis));
     if let Some(record) = slot {
+        if let Some(ended) = record.ended() {
+            return Resolve::Terminal(ended);
+        }
         match &record.state {
-            State::Terminal { outcome } => return Resolve::Terminal(outcome.clone()),
             State::Started { .. } if attempt < record.attempt => return Resolve::Stale,
             State::Started { lease_until, .. } if at.now < *lease_until => return hold(lease_until - at.now),
             State::Assigned if !record.doubtful && attempt <= record.attempt => {
                 return Resolve::Reassign(record.attempt);
             }
-            State::Started { .. } => {}
+            State::Started { .. } | State::Terminal { .. } => {}
             State::Assigned if at.epoch_age < grace => return hold(grace - at.epoch_age),
             State::Assigned => {}
         }
@@ -151,33 +181,36 @@ pub fn resolve(
     record.attempt = record.attempt.max(attempt);
     record.max_attempts = record.max_attempts.max(max_attempts);
     record.doubtful = false;
-    if record.attempt < record.max_attempts {
+    if record.cancelled {
+        record.end(cancelled, at.now);
+        Resolve::Cancelled
+    } else if record.attempt < record.max_attempts {
         record.attempt += 1;
         record.state = State::Assigned;
         Resolve::Reassign(record.attempt)
     } else {
-        record.state = State::Terminal { outcome: lost.clone() };
+        record.end(lost, at.now);
         Resolve::Lost
     }
 }
 
-/// Ends a job that has not started.
-pub fn settle(slot: &mut Option<Record>, outcome: &Bytes, reply_key: Option<&str>) -> Settle {
-    let terminal = State::Terminal { outcome: outcome.clone() };
-    let Some(record) = slot else {
-        let terms = Terms { max_attempts: 1, reply_key: reply_key.map(str::to_owned), correlation_id: None };
-        *slot = Some(Record::new(terminal, 1, terms));
-        return Settle::Won;
-    };
-    match &record.state {
-        State::Terminal { outcome: recorded } if recorded == outcome => Settle::Won,
-        State::Terminal { outcome: recorded } => Settle::Terminal(recorded.clone()),
-        State::Started { owner, .. } => Settle::Started { owner: owner.clone(), attempt: record.attempt },
-        State::Assigned => {
-            record.state = terminal;
-            Settle::Won
-        }
+/// Ends a job that has not started. `digest`: of the job that the caller means. `cancel`: its client wants it ended, so a job
+/// that runs gets no further attempt.
+pub fn settle(slot: &mut Option<Record>, end: &End, digest: Option<&str>, cancel: bool, now: Millis) -> Settle {
+    let terms = Terms { max_attempts: 1, digest: digest.map(str::to_owned), ..Terms::default() };
+    let record = slot.get_or_insert_with(|| Record::new(State::Assigned, 1, terms));
+    if record.is_another(digest) {
+        return Settle::Conflict;
     }
+    if let Some(ended) = record.ended() {
+        return if record.ended_as(end) { Settle::Won } else { Settle::Terminal(ended) };
+    }
+    if let State::Started { owner, .. } = &record.state {
+        record.cancelled |= cancel;
+        return Settle::Started { owner: owner.clone(), attempt: record.attempt };
+    }
+    record.end(end, now);
+    Settle::Won
 }
 
 /// A claimant gives up: its lease ends now. `false` where the claim does not stand.

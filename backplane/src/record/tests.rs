@@ -4,13 +4,26 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use thermae_schemas::WorkerId;
+use thermae_schemas::{Status, WorkerId};
 
 use super::*;
 use crate::registry::Claim;
 
 const LEASE: Millis = 15;
 const GRACE: Millis = 20;
+/// How far a client's clock may be ahead.
+const SKEW: Millis = 10;
+
+fn end(outcome: &Bytes, status: Status) -> End {
+    End { outcome: outcome.clone(), status }
+}
+
+/// When and by which clock the client says that it submitted.
+#[derive(Debug, Clone, Copy)]
+enum Stamp {
+    None,
+    Ahead(Millis),
+}
 
 /// A copy of the work message.
 #[derive(Debug, Clone)]
@@ -48,28 +61,59 @@ struct World {
     names: u32,
     /// Claims that were let go.
     started: BTreeSet<String>,
-    published: Vec<Bytes>,
-    recorded: Option<Bytes>,
+    published: Vec<Ended>,
+    /// Mark of the recorded outcome.
+    recorded: Option<String>,
     emptied: u32,
     fifo: bool,
+    stamp: Stamp,
 }
 
 /// What happens next; `who` picks among those it can happen to.
 #[derive(Debug, Clone, Copy)]
 enum Happening {
-    Submit { who: usize, crash: Crash },
+    Submit {
+        who: usize,
+        crash: Crash,
+    },
     Resend,
-    Deliver { who: usize, worker: usize, lost_reply: bool },
-    Retry { worker: usize, lost_reply: bool },
-    Finish { worker: usize, lost_reply: bool, crash: bool },
-    Abandon { worker: usize },
-    Crash { worker: usize },
-    LoseConnection { worker: usize },
-    Heartbeat { worker: usize },
-    Resolve { who: usize, crash: Crash },
+    Deliver {
+        who: usize,
+        worker: usize,
+        lost_reply: bool,
+    },
+    Retry {
+        worker: usize,
+        lost_reply: bool,
+    },
+    Finish {
+        worker: usize,
+        lost_reply: bool,
+        crash: bool,
+    },
+    Abandon {
+        worker: usize,
+    },
+    Crash {
+        worker: usize,
+    },
+    LoseConnection {
+        worker: usize,
+    },
+    Heartbeat {
+        worker: usize,
+    },
+    Resolve {
+        who: usize,
+        crash: Crash,
+    },
     Cancel,
+    /// The outcome's time is over.
+    Shrink,
     Empty,
-    Wait { millis: Millis },
+    Wait {
+        millis: Millis,
+    },
 }
 
 /// Where a scheduler dies in the middle of a message.
@@ -81,9 +125,10 @@ enum Crash {
 }
 
 impl World {
-    fn new(max_attempts: u32, fifo: bool) -> Self {
+    fn new(max_attempts: u32, fifo: bool, stamp: Stamp) -> Self {
         Self {
             fifo,
+            stamp,
             slot: None,
             max_attempts,
             now: 1000,
@@ -120,10 +165,14 @@ impl World {
         }
         let at = if self.fifo { 0 } else { who % self.submits.len() };
         let repeat = self.submits.remove(at);
-        // Submitted before all time but the first epoch's.
-        let doubtful = repeat && self.began > 0;
+        // It was submitted at 1000. What says no time may be as old as a message can be.
+        let first = match self.stamp {
+            Stamp::None => 0,
+            Stamp::Ahead(ahead) => (1000 + ahead).min(self.now).saturating_sub(SKEW),
+        };
+        let doubtful = repeat && self.began > 0 && first <= self.began;
         let terms = self.terms();
-        let answer = admit(&mut self.slot, terms, doubtful);
+        let answer = admit(&mut self.slot, terms, doubtful, self.now);
         if crash == Crash::BeforePublish {
             self.submits.push(true);
             return;
@@ -132,8 +181,13 @@ impl World {
             Admission::Fresh => (1, false),
             Admission::Repeat(attempt) => (attempt, true),
             Admission::UnderWay => (0, false),
-            Admission::Terminal(outcome) => {
-                self.published.push(outcome);
+            Admission::Conflict => unreachable!("there is one job"),
+            Admission::Lapsed(attempt) => {
+                self.resolve.push(attempt);
+                (0, false)
+            }
+            Admission::Terminal(ended) => {
+                self.published.push(ended);
                 (0, false)
             }
         };
@@ -182,7 +236,7 @@ impl World {
                 found.lease_until = lease_until;
                 self.workers[worker] = Some(found);
             }
-            Start::Terminal(outcome) => self.published.push(outcome),
+            Start::Terminal(ended) => self.published.push(ended),
             Start::Stale => {}
             Start::Resolve => self.resolve.push(copy.attempt),
         }
@@ -191,7 +245,7 @@ impl World {
     fn finish(&mut self, worker: usize, lost_reply: bool, crash: bool) {
         let Some(found) = self.workers[worker].clone().filter(|worker| worker.running) else { return };
         let outcome = Bytes::from(format!("done by {}", found.claim.nonce));
-        let answer = finish(&mut self.slot, &found.claim, &outcome);
+        let answer = finish(&mut self.slot, &found.claim, &end(&outcome, Status::Succeeded), self.now);
         if lost_reply {
             return;
         }
@@ -199,7 +253,7 @@ impl World {
             return self.crash(worker);
         }
         match answer {
-            Finish::Won => self.published.push(outcome),
+            Finish::Won => self.published.push(outcome.into()),
             Finish::Terminal(recorded) => self.published.push(recorded),
             Finish::Superseded => {}
         }
@@ -231,9 +285,10 @@ impl World {
         }
         let at = who % self.resolve.len();
         let attempt = self.resolve.remove(at);
-        let lost = Bytes::from(self.name("lost "));
+        let lost = end(&Bytes::from(self.name("lost ")), Status::Lost);
+        let cancelled = end(&Bytes::from(self.name("cancelled ")), Status::Cancelled);
         let moment = self.at();
-        let answer = resolve(&mut self.slot, attempt, self.max_attempts, &lost, GRACE, moment);
+        let answer = resolve(&mut self.slot, attempt, self.max_attempts, &lost, &cancelled, GRACE, moment);
         let keep = crash != Crash::No || matches!(answer, Resolve::Hold(_));
         if keep {
             self.resolve.push(attempt);
@@ -242,8 +297,9 @@ impl World {
             return;
         }
         match answer {
-            Resolve::Terminal(outcome) => self.published.push(outcome),
-            Resolve::Lost => self.published.push(lost),
+            Resolve::Terminal(ended) => self.published.push(ended),
+            Resolve::Lost => self.published.push(lost.outcome.into()),
+            Resolve::Cancelled => self.published.push(cancelled.outcome.into()),
             Resolve::Reassign(attempt) => {
                 self.work.push(Work { attempt, epoch: self.epoch, maybe_duplicate: true, redelivered: false });
             }
@@ -284,10 +340,16 @@ impl World {
             }
             Happening::Cancel => {
                 let outcome = Bytes::from(self.name("cancelled "));
-                match settle(&mut self.slot, &outcome, None) {
-                    Settle::Won => self.published.push(outcome),
+                match settle(&mut self.slot, &end(&outcome, Status::Cancelled), None, true, self.now) {
+                    Settle::Won => self.published.push(outcome.into()),
                     Settle::Terminal(recorded) => self.published.push(recorded),
                     Settle::Started { .. } => {}
+                    Settle::Conflict => unreachable!("there is one job"),
+                }
+            }
+            Happening::Shrink => {
+                if let Some(Record { state: State::Terminal { outcome, .. }, .. }) = &mut self.slot {
+                    *outcome = None;
                 }
             }
             Happening::Empty => {
@@ -306,13 +368,15 @@ impl World {
         assert!(self.started.len() as u32 <= allowed, "started {} times: {self:#?}", self.started.len());
         if let Some(recorded) = &self.recorded {
             let state = self.slot.as_ref().map(|record| &record.state);
-            assert_eq!(state, Some(&State::Terminal { outcome: recorded.clone() }), "a recorded outcome changed");
+            let stands = matches!(state, Some(State::Terminal { mark, .. }) if mark == recorded);
+            assert!(stands, "a recorded outcome changed: {self:#?}");
         }
-        if let Some(Record { state: State::Terminal { outcome }, .. }) = &self.slot {
-            self.recorded = Some(outcome.clone());
+        if let Some(Record { state: State::Terminal { mark, .. }, .. }) = &self.slot {
+            self.recorded = Some(mark.clone());
         }
         if self.emptied == 0 {
-            assert!(self.published.windows(2).all(|two| two[0] == two[1]), "two outcomes: {:?}", self.published);
+            let whole = || self.published.iter().filter(|ended| matches!(ended, Ended::Outcome(_)));
+            assert!(whole().zip(whole().skip(1)).all(|(one, next)| one == next), "two outcomes: {:?}", self.published);
         }
     }
 
@@ -363,14 +427,19 @@ fn happening(empties: bool) -> impl Strategy<Value = Happening> {
         3 => worker().prop_map(|worker| Happening::Heartbeat { worker }),
         4 => (0usize..4, crash()).prop_map(|(who, crash)| Happening::Resolve { who, crash }),
         1 => Just(Happening::Cancel),
+        1 => Just(Happening::Shrink),
         2 => Just(if empties { Happening::Empty } else { Happening::Resend }),
         4 => (1..GRACE).prop_map(|millis| Happening::Wait { millis }),
     ]
 }
 
-fn run(max_attempts: u32, happenings: &[Happening]) {
+fn stamp() -> impl Strategy<Value = Stamp> {
+    prop_oneof![1 => Just(Stamp::None), 3 => (0..=SKEW).prop_map(Stamp::Ahead)]
+}
+
+fn run(max_attempts: u32, stamp: Stamp, happenings: &[Happening]) {
     let empties = happenings.iter().any(|happening| matches!(happening, Happening::Empty));
-    let mut world = World::new(max_attempts, empties);
+    let mut world = World::new(max_attempts, empties, stamp);
     for happening in happenings {
         world.step(*happening);
     }
@@ -381,15 +450,20 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn one_outcome_whatever_fails(max in 1u32..4, happenings in prop::collection::vec(happening(false), 0..60)) {
-        run(max, &happenings);
+    fn one_outcome_whatever_fails(
+        max in 1u32..4,
+        stamp in stamp(),
+        happenings in prop::collection::vec(happening(false), 0..60),
+    ) {
+        run(max, stamp, &happenings);
     }
 
     #[test]
     fn code_that_may_start_once_never_starts_twice_even_when_the_registry_is_emptied(
         max in 1u32..4,
+        stamp in stamp(),
         happenings in prop::collection::vec(happening(true), 0..60),
     ) {
-        run(max, &happenings);
+        run(max, stamp, &happenings);
     }
 }

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use thermae_schemas::{Heartbeat, JobId, SessionName, TenantName, WorkerId};
 use tokio::sync::broadcast;
 
@@ -20,8 +19,8 @@ pub use self::redis::{Redis, RedisOptions};
 use crate::record::{Finish, Record, Resolve, Settle, Start};
 pub use local::Local;
 pub use types::{
-    Admit, Admitted, Beat, Claim, Epoch, FinishRequest, Gone, JobKey, Notice, ResolveRequest, SESSION_TTL,
-    SessionAdmit, SettleRequest, StartRequest, Target,
+    Admit, Admitted, Beat, Budget, Claim, Epoch, FinishRequest, Gone, JobKey, Keep, Notice, RUNNING_TTL,
+    ResolveRequest, SESSION_TTL, SessionAdmit, SettleRequest, StartRequest, Target,
 };
 
 /// Shared handle of a registry.
@@ -36,6 +35,9 @@ pub enum Error {
     /// Redis is set up in a way that would lose records (`maxmemory-policy` other than `noeviction`), is read-only, or denies access.
     #[error("the registry can't be used: {0}")]
     Unfit(String),
+    /// Redis has used the memory that it may use: it takes no new jobs. Those under way go on.
+    #[error("the registry is full: Redis has used its maxmemory")]
+    Full,
     /// A record that this release can't read.
     #[error("the registry holds what this release can't read: {0}")]
     Corrupt(String),
@@ -80,7 +82,13 @@ pub trait Registry: Send + Sync + 'static {
     async fn leave(&self, worker: &WorkerId) -> Result<(), Error>;
 
     /// The workers that are alive, by their last heartbeats.
+    /// Those whose words this release can't read are left out.
     async fn workers(&self) -> Result<Vec<Heartbeat>, Error>;
+
+    /// The living workers that the last look at [`Registry::workers`] left out.
+    fn unreadable_workers(&self) -> Vec<WorkerId> {
+        Vec::new()
+    }
 
     /// Workers that were alive once, are not (dead, or left), and whose queues nobody has drained yet.
     async fn dead_workers(&self) -> Result<Vec<WorkerId>, Error>;
@@ -107,10 +115,10 @@ pub trait Registry: Send + Sync + 'static {
     fn notices(&self) -> broadcast::Receiver<Notice>;
 }
 
-/// A record's outcome, for those who only want that.
-pub fn outcome_of(record: &Record) -> Option<&Bytes> {
+/// A record's whole outcome, while it is kept.
+pub fn outcome_of(record: &Record) -> Option<&bytes::Bytes> {
     match &record.state {
-        crate::record::State::Terminal { outcome } => Some(outcome),
+        crate::record::State::Terminal { outcome, .. } => outcome.as_ref(),
         _ => None,
     }
 }

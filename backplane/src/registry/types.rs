@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use thermae_schemas::{Heartbeat, IfGone, JobId, PoolName, SessionName, TenantName, WorkerId};
+use thermae_schemas::{Heartbeat, IfGone, JobId, PoolName, SessionName, Status, TenantName, WorkerId};
+
+use crate::record::Ended;
 
 /// One life of the registry's memory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -42,6 +44,48 @@ pub struct Claim {
     pub nonce: String,
 }
 
+/// What is kept of a job that ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keep {
+    /// For how long its whole outcome.
+    pub outcome: Duration,
+    /// For how long its tombstone, and so for how long it is known at all: longer than any copy of its message can live.
+    pub record: Duration,
+    /// Within which budget outcomes are kept whole. One that does not fit is only a tombstone from the beginning.
+    pub budget: Budget,
+}
+
+/// Bytes of whole outcomes that are kept at once, at most.
+///
+/// It is counted in windows of an hour, of which half the budget each may be filled: what is kept for an hour or less is then
+/// never more than the budget. What is kept for longer counts as often as there are hours in its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Of one tenant.
+    pub tenant: u64,
+    /// Of all tenants together.
+    pub all: u64,
+}
+
+/// A window of a [`Budget`].
+pub(crate) const WINDOW: Duration = Duration::from_secs(60 * 60);
+
+/// What an outcome costs beyond its own bytes: its key.
+pub(crate) const OUTCOME_OVERHEAD: u64 = 200;
+
+impl Keep {
+    /// What an outcome of that many bytes takes of the budget.
+    pub(crate) fn cost(&self, bytes: usize) -> u64 {
+        let windows = self.outcome().as_millis().div_ceil(WINDOW.as_millis()).max(1);
+        (bytes as u64 + OUTCOME_OVERHEAD).saturating_mul(u64::try_from(windows).unwrap_or(u64::MAX))
+    }
+
+    /// For how long an outcome is kept: no longer than its record.
+    pub(crate) fn outcome(&self) -> Duration {
+        self.outcome.min(self.record)
+    }
+}
+
 /// A job that a scheduler wants to hand out.
 #[derive(Debug, Clone)]
 pub struct Admit {
@@ -59,15 +103,16 @@ pub struct Admit {
     pub reply_key: Option<String>,
     /// The client's mark.
     pub correlation_id: Option<String>,
-    /// Digest of the job without its id: tells a repeat from another job under the same idempotency key.
+    /// Digest of the job without its id: tells a repeat from another job under the same id or idempotency key. Empty where it is
+    /// not known: then it is held against nothing.
     pub digest: String,
     /// Its idempotency key.
     pub idempotency_key: Option<String>,
     /// Its session.
     pub session: Option<SessionAdmit>,
     /// For a submit message that may be a repeat (redelivered, or resent by its client): when the client submitted it
-    /// first, in milliseconds since 1970. If that was before the epoch began, a missing record does not prove that the
-    /// job never ran. `None`: it can't be a repeat, or its age is unknown and trusted.
+    /// first, at the earliest, in milliseconds since 1970. If that was not after the epoch began, a missing record does not prove
+    /// that the job never ran. `None`: it can't be a repeat.
     pub first_submitted: Option<u64>,
     /// How long a job that was handed out holds its credit without having started.
     pub credit_ttl: Duration,
@@ -116,8 +161,12 @@ pub enum Admitted {
     },
     /// It has started: whoever runs it will answer. Acknowledge the submit message.
     UnderWay,
+    /// It has started, as this attempt, and its worker was not heard of in time: hand a copy to the resolve queue.
+    Lapsed(u32),
     /// It has ended: publish this to the reply key of *this* submit message.
-    Terminal(Bytes),
+    Terminal(Ended),
+    /// Another job was submitted under this id.
+    IdConflict,
     /// The pool's credit is used up; nothing was changed.
     NoCredit,
     /// The tenant has as much handed out as it may; nothing was changed.
@@ -179,8 +228,10 @@ pub struct FinishRequest {
     pub claim: Claim,
     /// The result message.
     pub outcome: Bytes,
-    /// How long the record is kept.
-    pub ttl: Duration,
+    /// The status that it says.
+    pub status: Status,
+    /// How long it is kept.
+    pub keep: Keep,
 }
 
 /// A scheduler holds a copy of unknown fate.
@@ -196,10 +247,12 @@ pub struct ResolveRequest {
     pub max_attempts: u32,
     /// The result message that is recorded if the job turns out lost.
     pub lost: Bytes,
+    /// The result message that is recorded if the job was cancelled while it ran and can't go on.
+    pub cancelled: Bytes,
     /// A missing record may yet be announced by its worker: hold this long after the epoch began.
     pub grace: Duration,
-    /// How long the record is kept.
-    pub ttl: Duration,
+    /// How long what is recorded is kept.
+    pub keep: Keep,
 }
 
 /// Somebody wants to end a job that has not started.
@@ -211,10 +264,14 @@ pub struct SettleRequest {
     pub pool: Option<PoolName>,
     /// The result message.
     pub outcome: Bytes,
-    /// Where its events go, for a record that is missing.
-    pub reply_key: Option<String>,
-    /// How long the record is kept.
-    pub ttl: Duration,
+    /// The status that it says.
+    pub status: Status,
+    /// Digest of the job that is meant, where the caller has it: see [`Admit::digest`].
+    pub digest: Option<String>,
+    /// Its client wants it ended: a job that runs gets no further attempt.
+    pub cancel: bool,
+    /// How long it is kept.
+    pub keep: Keep,
 }
 
 /// Answer to a heartbeat.
@@ -240,8 +297,8 @@ pub enum Notice {
 /// How long a session is remembered after it was last heard of.
 pub const SESSION_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long the record of a running job is kept after its worker's last word.
-pub(crate) const RUNNING_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long the record of a running job is kept after its worker's last word, and so the longest that any record may be kept.
+pub const RUNNING_TTL: Duration = Duration::from_secs(8 * 24 * 60 * 60);
 
 /// What a scheduler decides by, of a heartbeat: when it changes, that is news.
 pub(crate) fn capacity_of(beat: &Heartbeat) -> String {

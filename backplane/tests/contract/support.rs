@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use thermae_service::tls::Tls;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -47,42 +48,83 @@ pub async fn until<F: Future<Output = bool>>(what: &str, mut ask: impl FnMut() -
     .await;
 }
 
+/// The set's authority and a certificate of a client.
+pub fn identity() -> Tls {
+    let file = |variable| Some(server(variable).into());
+    Tls { cert: file("THERMAE_TEST_CLIENT_CERT"), key: file("THERMAE_TEST_CLIENT_KEY"), ..authority() }
+}
+
+/// The set's authority alone.
+pub fn authority() -> Tls {
+    Tls { ca: Some(server("THERMAE_TEST_CA").into()), ..Tls::default() }
+}
+
+/// A server that answers nothing, and tells what the first who comes has said within a moment.
+pub async fn eavesdropper() -> (u16, JoinHandle<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let heard = tokio::spawn(async move {
+        let (mut client, _) = listener.accept().await.unwrap();
+        let mut heard = Vec::new();
+        let _ = tokio::time::timeout(SHORT, client.read_to_end(&mut heard)).await;
+        heard
+    });
+    (port, heard)
+}
+
 /// A TCP proxy whose connections can be cut.
 pub struct Proxy {
     pub address: SocketAddr,
     cuts: watch::Sender<u64>,
+    one: watch::Sender<Option<u64>>,
     open: watch::Sender<bool>,
+    target: watch::Sender<String>,
     task: JoinHandle<()>,
 }
 
 impl Proxy {
     /// To the server of a URL like `amqp://user:password@host:port/...`.
     pub async fn to(url: &str) -> Self {
-        let host = url.split('@').next_back().unwrap().trim_start_matches("redis://");
-        let target = host.split('/').next().unwrap().to_owned();
+        let (target, now) = watch::channel(Self::target(url));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (cuts, cut) = watch::channel(0);
         let (open, is_open) = watch::channel(true);
+        let (one, only) = watch::channel(None);
         let task = tokio::spawn(async move {
+            let mut number = 0;
             while let Ok((client, _)) = listener.accept().await {
                 if !*is_open.borrow() {
                     continue;
                 }
-                let Ok(server) = TcpStream::connect(&target).await else { continue };
+                let target = now.borrow().clone();
+                let Ok(server) = TcpStream::connect(target).await else { continue };
                 let mut cut = cut.clone();
                 cut.mark_unchanged();
+                let (mut only, own) = (only.clone(), number);
+                number += 1;
                 tokio::spawn(async move {
                     let (mut client, mut server) = (client, server);
                     tokio::select! {
                         _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
                         _ = cut.changed() => {}
+                        _ = only.wait_for(|one| *one == Some(own)) => {}
                     }
                     let _ = server.shutdown().await;
                 });
             }
         });
-        Self { address, cuts, open, task }
+        Self { address, cuts, one, open, target, task }
+    }
+
+    fn target(url: &str) -> String {
+        let host = url.split('@').next_back().unwrap().trim_start_matches("redis://");
+        host.split('/').next().unwrap().to_owned()
+    }
+
+    /// Leads new connections elsewhere; those that stand stay where they are.
+    pub fn lead_to(&self, url: &str) {
+        self.target.send_replace(Self::target(url));
     }
 
     /// The same URL, through the proxy.
@@ -97,6 +139,11 @@ impl Proxy {
     /// Ends every connection at once.
     pub fn cut(&self) {
         self.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Ends one connection, counted from 0 in the order in which they were made.
+    pub fn cut_one(&self, number: u64) {
+        self.one.send_replace(Some(number));
     }
 
     /// Whether new connections are served.

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::queue::{Queue, Sent, Seq};
 use super::routing::{Exchange, Name, same_queue};
+use crate::bus::message::DEATHS;
 use crate::bus::{Error, ExchangeSpec, Message, QueueSpec};
 
 /// How a delivery is settled.
@@ -106,6 +107,20 @@ impl Broker {
         }
     }
 
+    /// Takes a queue's bindings away.
+    pub(super) fn unbind_queue(&mut self, spec: &QueueSpec) {
+        for (exchange, _) in &spec.bindings {
+            if let Some(exchange) = self.exchanges.get_mut(exchange) {
+                exchange.unbind(&spec.name);
+            }
+        }
+    }
+
+    pub(super) fn consumers(&mut self, queue: &str) -> Option<u64> {
+        self.expire(queue);
+        self.queues.get(queue).map(Queue::consumers)
+    }
+
     pub(super) fn depth(&mut self, queue: &str) -> Option<u64> {
         self.expire(queue);
         self.queues.get(queue).map(Queue::depth)
@@ -189,6 +204,11 @@ impl Broker {
         true
     }
 
+    /// Whether a consumer holds a delivery.
+    pub(super) fn holds(&self, name: &str, consumer: u64, seq: Seq) -> bool {
+        self.queues.get(name).is_some_and(|queue| queue.holds(consumer, seq))
+    }
+
     /// Sends a message where the dead letters of its queue go, with the headers that RabbitMQ gives it.
     fn bury(&mut self, queue: &str, message: &Message, why: &str) {
         let Some(to) = self.queues.get(queue).and_then(|queue| queue.spec.dead_letter.clone()) else { return };
@@ -198,6 +218,8 @@ impl Broker {
             message.headers.set_text("x-first-death-queue", queue);
             message.headers.set_text("x-first-death-exchange", message.exchange.clone());
         }
+        let deaths = message.headers.text(DEATHS).map_or(queue.to_owned(), |before| format!("{queue} {before}"));
+        message.headers.set_text(DEATHS, deaths);
         message.exchange = to;
         // Nowhere to go: RabbitMQ would keep it; here nobody is to ask, so the topology is at fault.
         if !matches!(self.publish(&Arc::new(message)), Ok(true)) {

@@ -23,7 +23,11 @@ use routing::Name;
 pub struct Local {
     broker: Arc<Mutex<Broker>>,
     connection: u64,
+    user: Arc<str>,
 }
+
+/// The user of a connection that was given no other: the fleet's own.
+const FLEET: &str = "fleet";
 
 impl Default for Local {
     fn default() -> Self {
@@ -40,13 +44,30 @@ impl Local {
     pub fn new() -> Self {
         let mut broker = Broker::default();
         let connection = broker.id();
-        Self { broker: Arc::new(Mutex::new(broker)), connection }
+        Self { broker: Arc::new(Mutex::new(broker)), connection, user: FLEET.into() }
     }
 
-    /// Another connection to the same broker.
+    /// Another connection to the same broker, as the same user.
     pub fn connect(&self) -> Self {
+        self.as_user(&self.user)
+    }
+
+    /// Another connection to the same broker, as this user. A message's `user_id` may name no other, as with RabbitMQ;
+    /// what a user may do is not bounded any further.
+    pub fn as_user(&self, user: &str) -> Self {
         let connection = lock(&self.broker).id();
-        Self { broker: self.broker.clone(), connection }
+        Self { broker: self.broker.clone(), connection, user: user.into() }
+    }
+
+    /// What the broker says to a message that names another user as its sender.
+    fn check_user(&self, message: &Message) -> Result<(), Error> {
+        match &message.user_id {
+            Some(named) if **named != *self.user => Err(Error::Denied(format!(
+                "user_id property set to {named:?} but authenticated user was {:?}",
+                self.user
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// The broker, while this connection is open.
@@ -71,13 +92,23 @@ impl Bus for Local {
         Ok(())
     }
 
+    async fn unbind_queue(&self, spec: &QueueSpec) -> Result<(), Error> {
+        self.open()?.unbind_queue(spec);
+        Ok(())
+    }
+
+    async fn queue_consumers(&self, queue: &str) -> Result<Option<u64>, Error> {
+        Ok(self.open()?.consumers(queue))
+    }
+
     async fn queue_depth(&self, queue: &str) -> Result<Option<u64>, Error> {
         Ok(self.open()?.depth(queue))
     }
 
     async fn publish(&self, message: Message) -> Result<Confirm, Error> {
         let message = Arc::new(message);
-        let answer = match self.open()?.publish(&message) {
+        let mut broker = self.open()?;
+        let answer = match self.check_user(&message).and_then(|()| broker.publish(&message)) {
             Ok(false) if message.mandatory => {
                 Err(Error::Unroutable { exchange: message.exchange.clone(), key: message.key.clone() })
             }
@@ -95,6 +126,10 @@ impl Bus for Local {
         let (to, from) = mpsc::unbounded_channel();
         let (queue, id) = self.open()?.subscribe(queue, self.connection, prefetch, to)?;
         Ok(Box::new(LocalConsumer { broker: self.broker.clone(), queue, id, from }))
+    }
+
+    fn user(&self) -> &str {
+        &self.user
     }
 
     fn is_connected(&self) -> bool {
@@ -180,5 +215,9 @@ impl Settle for LocalSettle {
 
     async fn nack(&self, requeue: bool) -> Result<(), Error> {
         self.settle(if requeue { Verdict::Requeue } else { Verdict::DeadLetter })
+    }
+
+    fn is_current(&self) -> bool {
+        lock(&self.broker).holds(&self.queue, self.consumer, self.seq)
     }
 }

@@ -65,6 +65,10 @@ impl Queue {
         self.subscribers.is_empty() && now.duration_since(self.idle_since) >= limit
     }
 
+    pub(super) fn consumers(&self) -> u64 {
+        self.subscribers.len() as u64
+    }
+
     pub(super) fn depth(&self) -> u64 {
         self.ready.len() as u64
     }
@@ -109,6 +113,11 @@ impl Queue {
     /// Takes a delivery out of a consumer's hands: `None` where it is not in them.
     pub(super) fn take(&mut self, id: u64, seq: Seq) -> Option<Waiting> {
         self.subscribers.iter_mut().find(|subscriber| subscriber.id == id)?.out.remove(&seq)
+    }
+
+    /// Whether a delivery is in a consumer's hands.
+    pub(super) fn holds(&self, id: u64, seq: Seq) -> bool {
+        self.subscribers.iter().any(|subscriber| subscriber.id == id && subscriber.out.contains_key(&seq))
     }
 
     /// A delivery comes back to its old place; `Some` where it came back too often, and is not put back.

@@ -10,6 +10,8 @@ use lapin::Acker;
 use lapin::Channel;
 use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions};
 use lapin::types::FieldTable;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
 
 use super::convert::{message, short};
 use super::errors::mapped;
@@ -33,6 +35,7 @@ struct Subscription {
     link: Arc<Link>,
     channel: Channel,
     stream: lapin::Consumer,
+    _place: OwnedSemaphorePermit,
 }
 
 impl Drop for Subscription {
@@ -49,28 +52,28 @@ impl Drop for Subscription {
 }
 
 impl Subscription {
-    async fn open(link: Arc<Link>, queue: &str, prefetch: u16) -> Result<Self, Error> {
-        let channel = link.connection.create_channel().await.map_err(|error| mapped(&error))?;
+    async fn open(shared: &Shared, link: Arc<Link>, queue: &str, prefetch: u16) -> Result<Self, Error> {
+        let (channel, _place) = link.consumer_channel(shared).await?;
         channel.basic_qos(prefetch, BasicQosOptions::default()).await.map_err(|error| mapped(&error))?;
         let options = BasicConsumeOptions::default();
         let stream = channel
             .basic_consume(short(queue)?, short("")?, options, FieldTable::default())
             .await
             .map_err(|error| mapped(&error))?;
-        Ok(Self { link, channel, stream })
+        Ok(Self { link, channel, stream, _place })
     }
 }
 
 impl RabbitConsumer {
     pub(super) async fn open(shared: Arc<Shared>, link: Arc<Link>, queue: &str, prefetch: u16) -> Result<Self, Error> {
-        let active = Subscription::open(link, queue, prefetch).await?;
+        let active = Subscription::open(&shared, link, queue, prefetch).await?;
         Ok(Self { shared, queue: queue.to_owned(), prefetch, active: Some(active), stopped: false })
     }
 
     /// Subscribes on the connection that stands next; `false`: there is nothing to wait for.
     async fn subscribe(&mut self) -> bool {
         let Some(link) = self.shared.next_link().await else { return false };
-        match Subscription::open(link, &self.queue, self.prefetch).await {
+        match Subscription::open(&self.shared, link, &self.queue, self.prefetch).await {
             Ok(active) => {
                 tracing::debug!(messaging.destination = self.queue, "subscribed anew");
                 self.active = Some(active);
@@ -88,10 +91,11 @@ impl RabbitConsumer {
     }
 }
 
-fn delivered(delivery: lapin::message::Delivery) -> Delivery {
+fn delivered(delivery: lapin::message::Delivery, channel: &Channel, link: &Link) -> Delivery {
     let lapin::message::Delivery { exchange, routing_key, redelivered, properties, data, acker, .. } = delivery;
     let message = message(exchange.as_str(), routing_key.as_str(), &properties, data);
-    Delivery::new(message, redelivered, Box::new(RabbitSettle { acker }))
+    let settle = RabbitSettle { acker, channel: channel.clone(), lost: link.lost.clone() };
+    Delivery::new(message, redelivered, Box::new(settle))
 }
 
 #[async_trait]
@@ -104,7 +108,7 @@ impl Consumer for RabbitConsumer {
                 }
                 return None;
             };
-            let Subscription { link, stream, .. } = active;
+            let Subscription { link, channel, stream, .. } = active;
             let next = tokio::select! {
                 biased;
                 next = stream.next() => next,
@@ -112,7 +116,7 @@ impl Consumer for RabbitConsumer {
                 () = self.shared.closed.cancelled() => None,
             };
             match next {
-                Some(Ok(delivery)) => return Some(delivered(delivery)),
+                Some(Ok(delivery)) => return Some(delivered(delivery, channel, link)),
                 // Its channel or connection ended, or the broker ended it (the queue was deleted, or moved).
                 Some(Err(_)) | None => self.active = None,
             }
@@ -131,7 +135,7 @@ impl Consumer for RabbitConsumer {
             unseen.push_back(delivery);
         }
         for delivery in unseen {
-            delivered(delivery).requeue().await?;
+            delivered(delivery, &active.channel, &active.link).requeue().await?;
         }
         Ok(())
     }
@@ -139,6 +143,9 @@ impl Consumer for RabbitConsumer {
 
 struct RabbitSettle {
     acker: Acker,
+    channel: Channel,
+    /// Cancelled when the connection has ended.
+    lost: CancellationToken,
 }
 
 fn settled(done: lapin::Result<bool>, usable: bool) -> Result<(), Error> {
@@ -161,5 +168,9 @@ impl Settle for RabbitSettle {
     async fn nack(&self, requeue: bool) -> Result<(), Error> {
         let done = self.acker.nack(BasicNackOptions { requeue, ..BasicNackOptions::default() }).await;
         settled(done, !self.acker.poisoned())
+    }
+
+    fn is_current(&self) -> bool {
+        self.channel.status().connected() && !self.lost.is_cancelled() && !self.acker.poisoned()
     }
 }

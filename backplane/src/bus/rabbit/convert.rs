@@ -4,6 +4,7 @@ use bytes::Bytes;
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 
+use crate::bus::message::DEATHS;
 use crate::bus::{Error, HeaderValue, Headers, Message};
 
 /// AMQP's delivery modes.
@@ -32,11 +33,14 @@ pub(super) fn properties(message: &Message) -> Result<BasicProperties, Error> {
     if let Some(key) = &message.reply_to {
         to = to.with_reply_to(short(key)?);
     }
+    if let Some(user) = &message.user_id {
+        to = to.with_user_id(short(user)?);
+    }
     if message.headers.0.is_empty() {
         return Ok(to);
     }
     let mut headers = FieldTable::default();
-    for (name, value) in &message.headers.0 {
+    for (name, value) in message.headers.0.iter().filter(|(name, _)| *name != DEATHS) {
         let value = match value {
             HeaderValue::Text(value) => text(value),
             HeaderValue::Int(n) => AMQPValue::LongLongInt(*n),
@@ -59,9 +63,24 @@ fn header(value: &AMQPValue) -> Option<HeaderValue> {
         AMQPValue::LongInt(n) => HeaderValue::Int((*n).into()),
         AMQPValue::LongUInt(n) => HeaderValue::Int((*n).into()),
         AMQPValue::LongLongInt(n) => HeaderValue::Int(*n),
-        // Tables and the like (`x-death`) mean nothing to us.
+        // Tables and the like mean nothing to us.
         _ => return None,
     })
+}
+
+/// The queues in the broker's list of deaths. A list that a client wrote itself counts as well, whatever it holds.
+fn deaths(value: &AMQPValue) -> HeaderValue {
+    let mut queues = Vec::new();
+    if let AMQPValue::FieldArray(list) = value {
+        for death in list.as_slice() {
+            if let AMQPValue::FieldTable(death) = death
+                && let Some(HeaderValue::Text(queue)) = death.inner().get("queue").and_then(header)
+            {
+                queues.push(queue);
+            }
+        }
+    }
+    HeaderValue::Text(queues.join(" "))
 }
 
 /// The message of a delivery. RabbitMQ's own count of deliveries is left out: it is not a part of the message.
@@ -69,9 +88,12 @@ pub(super) fn message(exchange: &str, key: &str, properties: &BasicProperties, d
     let owned = |text: &Option<ShortString>| text.as_ref().map(ToString::to_string);
     let mut headers = Headers::default();
     for (name, value) in properties.headers().iter().flat_map(|table| table.inner()) {
-        if name.as_str() != "x-delivery-count"
-            && let Some(value) = header(value)
-        {
+        let value = match name.as_str() {
+            "x-delivery-count" => None,
+            DEATHS => Some(deaths(value)),
+            _ => header(value),
+        };
+        if let Some(value) = value {
             headers.0.insert(name.to_string(), value);
         }
     }
@@ -82,6 +104,7 @@ pub(super) fn message(exchange: &str, key: &str, properties: &BasicProperties, d
         message_id: owned(properties.message_id()),
         correlation_id: owned(properties.correlation_id()),
         reply_to: owned(properties.reply_to()),
+        user_id: owned(properties.user_id()),
         headers,
         mandatory: false,
         persistent: *properties.delivery_mode() == Some(PERSISTENT),
@@ -101,6 +124,7 @@ mod tests {
             message_id: Some("m".into()),
             correlation_id: Some("c".into()),
             reply_to: Some("r".into()),
+            user_id: Some("u".into()),
             headers: Headers::default(),
             mandatory: false,
             persistent: true,
@@ -110,6 +134,22 @@ mod tests {
         sent.headers.set_flag("f", true);
         let properties = properties(&sent).unwrap();
         assert_eq!(message("e", "k", &properties, sent.body.to_vec()), sent);
+    }
+
+    #[test]
+    fn deaths_are_read_and_never_written() {
+        let mut death = FieldTable::default();
+        death.insert("queue".into(), text("submit.unrouted"));
+        let mut headers = FieldTable::default();
+        headers.insert(DEATHS.into(), AMQPValue::FieldArray(vec![AMQPValue::FieldTable(death)].into()));
+        let dead = message("e", "k", &BasicProperties::default().with_headers(headers), Vec::new());
+        assert!(dead.came_as_dead_letter() && dead.died_in("submit.") && !dead.died_in("unrouted"));
+        let again = properties(&dead).unwrap();
+        assert!(again.headers().as_ref().is_none_or(|table| table.inner().is_empty()));
+        // A client's own word, which is no list.
+        let mut headers = FieldTable::default();
+        headers.insert(DEATHS.into(), AMQPValue::Boolean(true));
+        assert!(message("e", "k", &BasicProperties::default().with_headers(headers), Vec::new()).came_as_dead_letter());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{Channel, Connection, ExchangeKind as Kind};
+use lapin::{Channel, Connection, ExchangeKind as Kind, Queue};
 
 use super::convert::{short, text};
 use super::errors::{is_not_found, mapped};
@@ -88,13 +88,34 @@ pub(super) async fn delete(connection: &Connection, queue: &str) -> Result<(), E
     Ok(())
 }
 
+pub(super) async fn unbind(connection: &Connection, spec: &QueueSpec) -> Result<(), Error> {
+    for (exchange, key) in &spec.bindings {
+        let channel = channel(connection).await?;
+        let (queue, exchange, key) = (short(&spec.name)?, short(exchange)?, short(key)?);
+        match channel.queue_unbind(queue, exchange, key, FieldTable::default()).await {
+            Ok(_) => close(channel),
+            Err(error) if is_not_found(&error) => {}
+            Err(error) => return Err(mapped(&error)),
+        }
+    }
+    Ok(())
+}
+
 pub(super) async fn depth(connection: &Connection, queue: &str) -> Result<Option<u64>, Error> {
+    Ok(look(connection, queue).await?.map(|found| found.message_count().into()))
+}
+
+pub(super) async fn consumers(connection: &Connection, queue: &str) -> Result<Option<u64>, Error> {
+    Ok(look(connection, queue).await?.map(|found| found.consumer_count().into()))
+}
+
+async fn look(connection: &Connection, queue: &str) -> Result<Option<Queue>, Error> {
     let channel = channel(connection).await?;
     let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
     match channel.queue_declare(short(queue)?, options, FieldTable::default()).await {
         Ok(found) => {
             close(channel);
-            Ok(Some(found.message_count().into()))
+            Ok(Some(found))
         }
         Err(error) if is_not_found(&error) => Ok(None),
         Err(error) => Err(mapped(&error)),

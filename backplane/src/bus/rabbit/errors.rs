@@ -1,6 +1,7 @@
 //! What lapin's errors mean to the fleet.
 
 use lapin::ErrorKind;
+use thermae_service::tls;
 
 use crate::bus::Error;
 
@@ -17,10 +18,22 @@ pub(super) fn mapped(error: &lapin::Error) -> Error {
     match error.kind() {
         ErrorKind::ProtocolError(amqp) => match amqp.get_id() {
             ACCESS_REFUSED | NOT_ALLOWED => Error::Denied(amqp.get_message().to_string()),
+            // One code for many things; the text tells them apart.
+            PRECONDITION_FAILED if amqp.get_message().as_str().contains("user_id") => {
+                Error::Denied(amqp.get_message().to_string())
+            }
+            PRECONDITION_FAILED if amqp.get_message().as_str().contains("message size") => {
+                Error::TooLarge(amqp.get_message().to_string())
+            }
             NOT_FOUND | RESOURCE_LOCKED | PRECONDITION_FAILED => Error::Topology(amqp.get_message().to_string()),
             _ => Error::Disconnected(text),
         },
         ErrorKind::AuthProviderError(_) => Error::Denied(text),
+        // A server that refuses our certificate may say so after the handshake.
+        ErrorKind::IOError(io) => match tls::refusal(&**io) {
+            Some(refusal) => Error::Denied(refusal.to_string()),
+            None => Error::Disconnected(text),
+        },
         _ => Error::Disconnected(text),
     }
 }

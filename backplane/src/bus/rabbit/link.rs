@@ -1,4 +1,9 @@
-//! One connection at a time: made, watched, and made anew.
+//! One link at a time: made, watched, and made anew.
+//!
+//! A link is several connections. One publishes: when the broker is short of memory or disk, it stops reading from those that do, and
+//! acknowledgements must still reach it, since they are what makes room. The others consume (and declare), each for so many consumers,
+//! because a connection has a limited number of channels. They live and end together: whoever takes deliveries on a connection that
+//! is lost must not go on to publish what came of them.
 //!
 //! The client library can replay connections by itself. It is not asked to: what was in flight when a connection ended
 //! must be reported as lost, and consumers subscribe anew when they next look (see `consume`).
@@ -8,15 +13,17 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use lapin::uri::AMQPUri;
-use lapin::{Connection, ConnectionProperties, Event};
-use tokio::sync::watch;
+use lapin::{Channel, Connection, ConnectionProperties, Event};
+use thermae_service::tls::Tls;
+use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::errors::{down, mapped};
-use super::options::{RabbitOptions, place};
+use super::options::{RabbitOptions, place, places};
 use super::publish::Publishers;
+use super::stream;
 use crate::bus::Error;
 
 /// How long one attempt to connect may take.
@@ -26,12 +33,81 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from
 /// How often waiting is mentioned in the log.
 const REMIND: Duration = Duration::from_secs(10);
 
-/// A connection that stood when it was looked up.
+/// Consumers on one connection, each with a channel of its own. RabbitMQ allows 2,047 channels by default.
+const CONSUMERS: usize = 1000;
+
+/// Connections that stood when they were looked up.
 pub(super) struct Link {
-    pub(super) connection: Connection,
+    /// Declares and consumes.
+    pub(super) connection: Arc<Connection>,
+    /// Publishes.
+    pub(super) publishing: Arc<Connection>,
     pub(super) publishers: Publishers,
-    /// Cancelled when it has ended.
+    /// Those that consume, the first one included.
+    consuming: AsyncMutex<Vec<Consuming>>,
+    /// Cancelled when any of them has ended.
     pub(super) lost: CancellationToken,
+    uri: AMQPUri,
+    name: String,
+    tls: Tls,
+}
+
+/// A connection, and its room for consumers.
+struct Consuming {
+    connection: Arc<Connection>,
+    room: Arc<Semaphore>,
+}
+
+impl Consuming {
+    fn new(connection: Arc<Connection>) -> Self {
+        // 0 is no bound. Some are left for declarations.
+        let most = match usize::from(connection.configuration().channel_max()) {
+            0 => CONSUMERS,
+            bound => bound.saturating_sub(64).clamp(1, CONSUMERS),
+        };
+        Self { connection, room: Arc::new(Semaphore::new(most)) }
+    }
+}
+
+impl Link {
+    /// A channel for a consumer, and its place, to be held as long as the channel lives. Opens one more connection where there is no
+    /// place left.
+    pub(super) async fn consumer_channel(&self, shared: &Shared) -> Result<(Channel, OwnedSemaphorePermit), Error> {
+        let (connection, place) = self.place(shared).await?;
+        let channel = connection.create_channel().await.map_err(|error| mapped(&error))?;
+        Ok((channel, place))
+    }
+
+    async fn place(&self, shared: &Shared) -> Result<(Arc<Connection>, OwnedSemaphorePermit), Error> {
+        let mut consuming = self.consuming.lock().await;
+        for Consuming { connection, room } in &*consuming {
+            if let Ok(place) = room.clone().try_acquire_owned() {
+                return Ok((connection.clone(), place));
+            }
+        }
+        let name = format!("{} (consumers {})", self.name, consuming.len() + 1);
+        let connection = open(&self.uri, &name, &self.tls).await?;
+        shared.tasks.spawn(watch_for_end(connection.clone(), self.lost.clone(), shared.closed.clone()));
+        let fresh = Consuming::new(connection.clone());
+        let place = fresh.room.clone().try_acquire_owned().map_err(|_| down())?;
+        consuming.push(fresh);
+        Ok((connection, place))
+    }
+
+    /// Whether all of it stands.
+    fn stands(&self) -> bool {
+        !self.lost.is_cancelled() && self.connection.status().connected() && self.publishing.status().connected()
+    }
+
+    /// Closes all of it, what consumes first.
+    pub(super) async fn close(&self) {
+        let consuming: Vec<_> = self.consuming.lock().await.iter().map(|one| one.connection.clone()).collect();
+        for connection in consuming.into_iter().chain([self.publishing.clone()]) {
+            if let Err(error) = connection.close(200, "closed by the client".into()).await {
+                tracing::debug!(%error, "closing a connection to RabbitMQ");
+            }
+        }
+    }
 }
 
 /// What everything of one [`super::Rabbit`] shares.
@@ -52,7 +128,7 @@ impl Shared {
             return Err(Error::Closed);
         }
         match &*self.link.borrow() {
-            Some(link) if link.connection.status().connected() => Ok(link.clone()),
+            Some(link) if link.stands() => Ok(link.clone()),
             _ => Err(down()),
         }
     }
@@ -74,13 +150,35 @@ impl Shared {
     }
 }
 
-/// One attempt.
-async fn attempt(uri: &AMQPUri, name: &str, shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
+/// One attempt with one host.
+async fn attempt(uri: &AMQPUri, options: &RabbitOptions, shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
+    let (name, tls) = (&options.name, &options.tls);
+    let connection = open(uri, name, tls).await?;
+    let publishing = open(uri, &format!("{name} (publishes)"), tls).await?;
+    let publishers = Publishers::open(&publishing, shared.tasks.clone()).await?;
+    let lost = CancellationToken::new();
+    for connection in [&connection, &publishing] {
+        shared.tasks.spawn(watch_for_end(connection.clone(), lost.clone(), shared.closed.clone()));
+    }
+    Ok(Arc::new(Link {
+        consuming: AsyncMutex::new(vec![Consuming::new(connection.clone())]),
+        connection,
+        publishing,
+        publishers,
+        lost,
+        uri: uri.clone(),
+        name: name.clone(),
+        tls: tls.clone(),
+    }))
+}
+
+/// Opens one connection.
+async fn open(uri: &AMQPUri, name: &str, tls: &Tls) -> Result<Arc<Connection>, Error> {
     let properties = ConnectionProperties::default().with_connection_name(name.into());
-    let connection = timeout(ATTEMPT, Connection::connect_uri(uri.clone(), properties))
+    let connection = timeout(ATTEMPT, stream::connect(uri.clone(), properties, tls))
         .await
         .map_err(|_| Error::Disconnected(format!("no answer within {} s", ATTEMPT.as_secs())))?
-        .map_err(|error| match mapped(&error) {
+        .map_err(|error| match error {
             Error::Denied(text) => Error::Denied(format!(
                 "{text} (user {:?}, vhost {:?} at {})",
                 uri.authority.userinfo.username,
@@ -89,38 +187,61 @@ async fn attempt(uri: &AMQPUri, name: &str, shared: &Arc<Shared>) -> Result<Arc<
             )),
             other => other,
         })?;
-    let publishers = Publishers::open(&connection, shared.tasks.clone()).await?;
-    let link = Arc::new(Link { connection, publishers, lost: CancellationToken::new() });
-    shared.tasks.spawn(watch_for_end(link.clone(), shared.clone()));
-    Ok(link)
+    Ok(Arc::new(connection))
 }
 
-/// Cancels a link's `lost` when its connection ends.
-async fn watch_for_end(link: Arc<Link>, shared: Arc<Shared>) {
-    let mut events = std::pin::pin!(link.connection.events_listener());
+/// One attempt with each host in turn, until one has us. What the last one said, if none has.
+async fn round(uris: &[AMQPUri], options: &RabbitOptions, shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
+    let (mut said, mut denied) = (down(), true);
+    for uri in uris {
+        match attempt(uri, options, shared).await {
+            Ok(link) => return Ok(link),
+            Err(error) => {
+                // Only where all refuse, waiting is no use.
+                denied &= matches!(error, Error::Denied(_));
+                said = error;
+            }
+        }
+    }
+    Err(match said {
+        Error::Denied(text) if !denied => Error::Disconnected(text),
+        said => said,
+    })
+}
+
+/// Cancels a link's `lost` when one of its connections ends; then ends the others, so that what they hold goes back.
+async fn watch_for_end(connection: Arc<Connection>, lost: CancellationToken, closed: CancellationToken) {
+    let mut events = std::pin::pin!(connection.events_listener());
     // An end between the handshake and the line above would make no event.
-    while link.connection.status().connected() {
+    while connection.status().connected() {
         tokio::select! {
-            () = shared.closed.cancelled() => break,
+            () = closed.cancelled() => break,
+            () = lost.cancelled() => {
+                let _ = timeout(ATTEMPT, connection.close(200, "another connection of this link is lost".into())).await;
+                return;
+            }
             event = events.next() => match event {
                 None => break,
                 // Of a channel or of the connection: the state above tells, and is set before the event.
                 Some(Event::Error(_)) => {}
                 Some(Event::ConnectionBlocked(reason)) => {
-                    tracing::warn!(reason, "the broker is short of memory or disk and takes no messages for now");
+                    tracing::warn!(
+                        reason,
+                        "the broker is short of memory or disk: what is published waits; what is done is acknowledged"
+                    );
                 }
                 Some(Event::ConnectionUnblocked) => tracing::info!("the broker takes messages again"),
                 Some(_) => {}
             },
         }
     }
-    link.lost.cancel();
+    lost.cancel();
 }
 
 /// Tries until a connection stands, the bus is closed, the broker denies it for good, or the deadline passes.
 pub(super) async fn establish(options: &RabbitOptions, shared: &Arc<Shared>, first: bool) -> Result<Arc<Link>, Error> {
-    let uri = options.uri()?;
-    let at = place(&uri);
+    let uris = options.uris()?;
+    let at = places(&uris);
     let begun = Instant::now();
     let deadline = options.deadline.filter(|_| first).map(|deadline| begun + deadline);
     let mut wait = BACKOFF.0;
@@ -129,7 +250,7 @@ pub(super) async fn establish(options: &RabbitOptions, shared: &Arc<Shared>, fir
         let error = tokio::select! {
             biased;
             () = shared.closed.cancelled() => return Err(Error::Closed),
-            made = attempt(&uri, &options.name, shared) => match made {
+            made = round(&uris, options, shared) => match made {
                 Ok(link) => {
                     if mentioned.is_some() || !first {
                         tracing::info!(server.address = at, "connected to RabbitMQ");

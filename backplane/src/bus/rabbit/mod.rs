@@ -1,11 +1,12 @@
 //! The bus over RabbitMQ (3.10 and later), by way of lapin.
 //!
 //! ```text
-//!  Rabbit ── Shared ── watch ─▶ Link (one connection) ── Publishers: a channel per confirm, one for the rest
-//!                 └─ keeper task: lost? connect anew     Subscription: a channel per consumer
+//!  Rabbit ── Shared ── watch ─▶ Link ─┬─ a connection ── Publishers: a channel per confirm, one for the rest
+//!                 │                   └─ connections ─── Subscription: a channel per consumer
+//!                 └─ keeper task: lost? connect anew
 //! ```
 //!
-//! When the connection is lost, publishes in flight fail with [`Error::Disconnected`], new ones fail at once, consumers
+//! When one connection is lost, all of the link are given up: publishes in flight fail with [`Error::Disconnected`], new ones fail at once, consumers
 //! wait and subscribe anew, and acknowledgements of what came before fail, because the broker delivers it again.
 
 mod consume;
@@ -15,6 +16,7 @@ mod errors;
 mod link;
 mod options;
 mod publish;
+mod stream;
 
 use std::sync::Arc;
 
@@ -24,9 +26,10 @@ use super::{Bus, Confirm, Consumer, Error, ExchangeSpec, Message, QueueSpec};
 use link::Shared;
 pub use options::RabbitOptions;
 
-/// A connection to RabbitMQ that is made anew whenever it is lost.
+/// A link to RabbitMQ that is made anew whenever it is lost.
 pub struct Rabbit {
     shared: Arc<Shared>,
+    user: String,
 }
 
 impl Rabbit {
@@ -37,10 +40,11 @@ impl Rabbit {
     /// [`Error::Disconnected`] when the deadline has passed.
     pub async fn connect(options: RabbitOptions) -> Result<Self, Error> {
         let shared = Arc::new(Shared::new());
+        let user = options.user()?;
         let link = link::establish(&options, &shared, true).await?;
         shared.set(Some(link.clone()));
         shared.tasks.spawn(link::keep(options, shared.clone(), link));
-        Ok(Self { shared })
+        Ok(Self { shared, user })
     }
 }
 
@@ -58,13 +62,21 @@ impl Bus for Rabbit {
         declare::delete(&self.shared.link()?.connection, queue).await
     }
 
+    async fn unbind_queue(&self, spec: &QueueSpec) -> Result<(), Error> {
+        declare::unbind(&self.shared.link()?.connection, spec).await
+    }
+
+    async fn queue_consumers(&self, queue: &str) -> Result<Option<u64>, Error> {
+        declare::consumers(&self.shared.link()?.connection, queue).await
+    }
+
     async fn queue_depth(&self, queue: &str) -> Result<Option<u64>, Error> {
         declare::depth(&self.shared.link()?.connection, queue).await
     }
 
     async fn publish(&self, message: Message) -> Result<Confirm, Error> {
         let link = self.shared.link()?;
-        link.publishers.publish(&link.connection, message).await
+        link.publishers.publish(&link.publishing, message).await
     }
 
     async fn flush(&self) -> Result<(), Error> {
@@ -76,6 +88,10 @@ impl Bus for Rabbit {
         Ok(Box::new(consume::RabbitConsumer::open(self.shared.clone(), link, queue, prefetch).await?))
     }
 
+    fn user(&self) -> &str {
+        &self.user
+    }
+
     fn is_connected(&self) -> bool {
         self.shared.link().is_ok()
     }
@@ -83,10 +99,8 @@ impl Bus for Rabbit {
     async fn close(&self) {
         let link = self.shared.link();
         self.shared.closed.cancel();
-        if let Ok(link) = link
-            && let Err(error) = link.connection.close(200, "closed by the client".into()).await
-        {
-            tracing::debug!(%error, "closing the connection to RabbitMQ");
+        if let Ok(link) = link {
+            link.close().await;
         }
         self.shared.set(None);
         self.shared.tasks.close();

@@ -4,14 +4,21 @@ use std::fmt;
 use std::time::Duration;
 
 use lapin::uri::AMQPUri;
+use thermae_service::secret::Secret;
+use thermae_service::tls::Tls;
 
 use crate::bus::Error;
 
 /// How to reach RabbitMQ.
 #[derive(Clone)]
 pub struct RabbitOptions {
-    /// `amqp://user:password@host:port/vhost`; `%2f` is the vhost `/`. Never logged.
+    /// `amqp://user:password@host:port/vhost`, or `amqps://…` by TLS; `%2f` is the vhost `/`. Several hosts of one cluster stand
+    /// with commas between them, `host:port,host:port`: whenever a connection is needed they are tried in that order. Never logged.
     pub url: String,
+    /// In place of the URL's password. Never logged.
+    pub password: Option<Secret>,
+    /// Whom to trust behind `amqps://`.
+    pub tls: Tls,
     /// What RabbitMQ's own lists call this connection.
     pub name: String,
     /// How long [`super::Rabbit::connect`] waits for a broker that does not answer; `None`: for ever.
@@ -23,14 +30,36 @@ pub struct RabbitOptions {
 impl RabbitOptions {
     /// The defaults for this URL: waits for ever, heartbeat 10 s.
     pub fn new(url: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { url: url.into(), name: name.into(), deadline: None, heartbeat: Duration::from_secs(10) }
+        Self {
+            url: url.into(),
+            password: None,
+            tls: Tls::default(),
+            name: name.into(),
+            deadline: None,
+            heartbeat: Duration::from_secs(10),
+        }
     }
 
-    pub(super) fn uri(&self) -> Result<AMQPUri, Error> {
+    /// One for each host, in their order; at least one.
+    pub(super) fn uris(&self) -> Result<Vec<AMQPUri>, Error> {
+        hosts(&self.url).iter().map(|url| self.uri(url)).collect()
+    }
+
+    /// The user that connects: the same on every host.
+    pub(super) fn user(&self) -> Result<String, Error> {
+        Ok(self.uris()?.swap_remove(0).authority.userinfo.username)
+    }
+
+    fn uri(&self, url: &str) -> Result<AMQPUri, Error> {
         // The parser's own message could repeat the password.
-        let mut uri: AMQPUri = self.url.parse().map_err(|_| {
-            Error::Denied("the broker's URL is not of the form amqp://user:password@host:port/vhost".to_owned())
+        let mut uri: AMQPUri = url.parse().map_err(|_| {
+            Error::Denied(
+                "the broker's URL is not of the form amqp://user:password@host:port/vhost (or amqps://…)".to_owned(),
+            )
         })?;
+        if let Some(password) = &self.password {
+            uri.authority.userinfo.password = password.expose().to_owned();
+        }
         if uri.query.heartbeat.is_none() {
             uri.query.heartbeat = Some(self.heartbeat.as_secs().clamp(1, u16::MAX.into()) as u16);
         }
@@ -38,14 +67,54 @@ impl RabbitOptions {
     }
 }
 
+/// A URL for each of the hosts that one URL names.
+pub(crate) fn hosts(url: &str) -> Vec<String> {
+    let Some((scheme, rest)) = url.split_once("://") else { return vec![url.to_owned()] };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (user, hosts) = match authority.rsplit_once('@') {
+        Some((user, hosts)) => (format!("{user}@"), hosts),
+        None => (String::new(), authority),
+    };
+    hosts.split(',').map(|host| format!("{scheme}://{user}{host}{path}")).collect()
+}
+
 /// Host and port, for logs.
 pub(super) fn place(uri: &AMQPUri) -> String {
     format!("{}:{}", uri.authority.host, uri.authority.port)
 }
 
+/// Hosts and ports, for logs.
+pub(super) fn places(uris: &[AMQPUri]) -> String {
+    uris.iter().map(place).collect::<Vec<_>>().join(", ")
+}
+
 impl fmt::Debug for RabbitOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = self.uri().map_or_else(|_| "invalid URL".to_owned(), |uri| place(&uri));
+        let at = self.uris().map_or_else(|_| "invalid URL".to_owned(), |uris| places(&uris));
         f.debug_struct("RabbitOptions").field("at", &at).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_share_all_but_their_names() {
+        let uris = RabbitOptions::new("amqps://u:p@a,b:99,c/v", "test").uris().unwrap();
+        assert_eq!(places(&uris), "a:5671, b:99, c:5671");
+        assert!(uris.iter().all(|uri| uri.authority.userinfo.password == "p" && uri.vhost == "v"));
+        assert_eq!(places(&RabbitOptions::new("amqp://a", "test").uris().unwrap()), "a:5672");
+    }
+
+    #[test]
+    fn a_password_of_its_own_wins_and_neither_is_shown() {
+        let options = RabbitOptions {
+            password: Some("hunter2".into()),
+            ..RabbitOptions::new("amqp://u:hunter1@a,b/%2f", "test")
+        };
+        assert_eq!(options.uris().unwrap()[1].authority.userinfo.password, "hunter2");
+        let shown = format!("{options:?} {:?}", RabbitOptions::new("amqp://u:hunter1@a,:/x", "test"));
+        assert!(!shown.contains("hunter") && shown.contains("b:5672"), "{shown}");
     }
 }

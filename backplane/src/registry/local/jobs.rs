@@ -1,10 +1,17 @@
 //! Calls about jobs.
 
+use thermae_schemas::Status;
+
 use super::memory::{Entry, Forget, Key, Memory, count, millis};
-use crate::record::{self, Admission, Finish, Millis, Record, Resolve, Settle, Start, Terms};
+use crate::record::{self, Admission, DIGITS, End, Ended, Finish, Millis, Record, Resolve, Settle, Start, Terms};
 use crate::registry::{
-    Admit, Admitted, Claim, FinishRequest, JobKey, ResolveRequest, SettleRequest, StartRequest, Target,
+    Admit, Admitted, Claim, FinishRequest, JobKey, Keep, ResolveRequest, SettleRequest, StartRequest, Target,
 };
+
+/// The part of a job's digest that its record keeps.
+fn short(digest: &str) -> Option<String> {
+    (!digest.is_empty()).then(|| digest.chars().take(DIGITS).collect())
+}
 
 impl Memory {
     pub(super) fn record(&self, job: &JobKey) -> Option<Record> {
@@ -41,12 +48,27 @@ impl Memory {
         answer
     }
 
+    /// Runs a step that may end a job, and keeps its outcome as long as it may be kept.
+    fn ending<T>(&mut self, job: &JobKey, keep: &Keep, now: Millis, step: impl FnOnce(&mut Option<Record>) -> T) -> T {
+        let ended = |memory: &Self| memory.jobs.get(job)?.record.as_ref()?.ended();
+        let before = ended(self);
+        let answer = self.on_record(job, keep.record, now, step);
+        if let (None, Some(Ended::Outcome(outcome))) = (before, ended(self)) {
+            self.keep_outcome(job, outcome.len(), keep, now);
+        }
+        answer
+    }
+
     pub(super) fn admit(&mut self, admit: &Admit, now: Millis) -> Admitted {
         let job = &admit.job;
-        let standing = record::admission(self.jobs.get(job).and_then(|entry| entry.record.as_ref()));
+        let digest = short(&admit.digest);
+        let standing =
+            record::admission(self.jobs.get(job).and_then(|entry| entry.record.as_ref()), digest.as_deref(), now);
         match standing {
-            Admission::Terminal(outcome) => return Admitted::Terminal(outcome),
+            Admission::Terminal(ended) => return Admitted::Terminal(ended),
+            Admission::Conflict => return Admitted::IdConflict,
             Admission::UnderWay => return Admitted::UnderWay,
+            Admission::Lapsed(attempt) => return Admitted::Lapsed(attempt),
             Admission::Repeat(_) => {}
             Admission::Fresh => {
                 if let Some(refusal) = self.refusal(admit, now) {
@@ -91,9 +113,10 @@ impl Memory {
             max_attempts: admit.max_attempts,
             reply_key: admit.reply_key.clone(),
             correlation_id: admit.correlation_id.clone(),
+            digest: short(&admit.digest),
         };
-        let doubtful = admit.first_submitted.is_some_and(|submitted| submitted < began);
-        let _ = self.on_record(job, admit.ttl, now, |slot| record::admit(slot, terms, doubtful));
+        let doubtful = admit.first_submitted.is_some_and(|submitted| submitted <= began);
+        let _ = self.on_record(job, admit.ttl, now, |slot| record::admit(slot, terms, doubtful, now));
         let expires = now + millis(admit.ttl);
         if self.jobs.get(job).is_some_and(|entry| entry.expires > expires) {
             self.remember_until(expires, Forget::Job(job.clone()));
@@ -125,6 +148,7 @@ impl Memory {
             max_attempts: start.max_attempts,
             reply_key: start.reply_key.clone(),
             correlation_id: start.correlation_id.clone(),
+            digest: None,
         };
         let this_epoch = start.epoch == self.epoch;
         let lease_until = now + millis(start.lease);
@@ -138,8 +162,8 @@ impl Memory {
     }
 
     pub(super) fn finish(&mut self, finish: &FinishRequest, now: Millis) -> Finish {
-        let answer =
-            self.on_record(&finish.job, finish.ttl, now, |slot| record::finish(slot, &finish.claim, &finish.outcome));
+        let end = End { outcome: finish.outcome.clone(), status: finish.status };
+        let answer = self.ending(&finish.job, &finish.keep, now, |slot| record::finish(slot, &finish.claim, &end, now));
         if answer == Finish::Won {
             self.give_credit(Some(&finish.pool), &finish.job);
         }
@@ -148,12 +172,14 @@ impl Memory {
 
     pub(super) fn resolve(&mut self, resolve: &ResolveRequest, now: Millis) -> Resolve {
         let at = self.at(now);
-        let answer = self.on_record(&resolve.job, resolve.ttl, now, |slot| {
-            let ResolveRequest { attempt, max_attempts, lost, grace, .. } = resolve;
-            record::resolve(slot, *attempt, *max_attempts, lost, millis(*grace), at)
+        let lost = End { outcome: resolve.lost.clone(), status: Status::Lost };
+        let cancelled = End { outcome: resolve.cancelled.clone(), status: Status::Cancelled };
+        let answer = self.ending(&resolve.job, &resolve.keep, now, |slot| {
+            let ResolveRequest { attempt, max_attempts, grace, .. } = resolve;
+            record::resolve(slot, *attempt, *max_attempts, &lost, &cancelled, millis(*grace), at)
         });
         match answer {
-            Resolve::Lost => self.give_credit(Some(&resolve.pool), &resolve.job),
+            Resolve::Lost | Resolve::Cancelled => self.give_credit(Some(&resolve.pool), &resolve.job),
             Resolve::Reassign(_) => {
                 let ttl = self.jobs.get(&resolve.job).map_or(0, |entry| entry.credit_ttl);
                 let ttl = if ttl == 0 { millis(resolve.grace) } else { ttl };
@@ -165,8 +191,10 @@ impl Memory {
     }
 
     pub(super) fn settle(&mut self, settle: &SettleRequest, now: Millis) -> Settle {
-        let answer = self.on_record(&settle.job, settle.ttl, now, |slot| {
-            record::settle(slot, &settle.outcome, settle.reply_key.as_deref())
+        let end = End { outcome: settle.outcome.clone(), status: settle.status };
+        let digest = settle.digest.as_deref().and_then(short);
+        let answer = self.ending(&settle.job, &settle.keep, now, |slot| {
+            record::settle(slot, &end, digest.as_deref(), settle.cancel, now)
         });
         if answer == Settle::Won {
             // Who cancels a job does not know its pool.

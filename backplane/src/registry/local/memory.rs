@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use thermae_schemas::{Heartbeat, JobId, PoolName, SessionName, TenantName, WorkerId};
 
-use crate::record::{Millis, Moment, Record};
-use crate::registry::{Epoch, Gone, JobKey, Notice};
+use crate::record::{Millis, Moment, Record, State};
+use crate::registry::types::WINDOW;
+use crate::registry::{Budget, Epoch, Gone, JobKey, Keep, Notice};
 
 /// A job's record, and what the registry needs beside it.
 #[derive(Default)]
@@ -20,6 +21,16 @@ pub(super) struct Entry {
     /// The session it runs in.
     pub(super) session: Option<SessionName>,
     pub(super) expires: Millis,
+    /// When its outcome shrinks to a tombstone.
+    pub(super) outcome_expires: Millis,
+}
+
+/// Bytes of outcomes that were recorded in a window.
+#[derive(Default)]
+pub(super) struct Spent {
+    window: u64,
+    all: u64,
+    tenants: HashMap<TenantName, u64>,
 }
 
 /// First user of an idempotency key.
@@ -52,6 +63,7 @@ pub(super) type Leases = HashMap<JobKey, Millis>;
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Forget {
     Job(JobKey),
+    Outcome(JobKey),
     Key(TenantName, String),
     Session(TenantName, SessionName),
 }
@@ -67,6 +79,7 @@ pub(super) struct Memory {
     pub(super) sessions: HashMap<(TenantName, SessionName), Session>,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
     pub(super) leaders: HashMap<String, (String, Millis)>,
+    spent: Spent,
     /// What to look at when; things whose expiry was put off are put back.
     forget: BinaryHeap<Reverse<(Millis, Forget)>>,
     news: Vec<Notice>,
@@ -90,6 +103,7 @@ impl Memory {
             sessions: HashMap::new(),
             workers: BTreeMap::new(),
             leaders: HashMap::new(),
+            spent: Spent::default(),
             forget: BinaryHeap::new(),
             news: Vec::new(),
         }
@@ -120,6 +134,7 @@ impl Memory {
             let Some(Reverse((_, what))) = self.forget.pop() else { return };
             let until = match &what {
                 Forget::Job(job) => self.jobs.get(job).map(|entry| entry.expires),
+                Forget::Outcome(job) => self.jobs.get(job).map(|entry| entry.outcome_expires),
                 Forget::Key(tenant, key) => self.keys.get(&(tenant.clone(), key.clone())).map(|key| key.expires),
                 Forget::Session(tenant, name) => {
                     self.sessions.get(&(tenant.clone(), name.clone())).map(|session| session.expires)
@@ -129,10 +144,47 @@ impl Memory {
                 (None, _) => {}
                 (Some(until), what) if until > now => self.remember_until(until, what),
                 (_, Forget::Job(job)) => drop(self.jobs.remove(&job)),
+                (_, Forget::Outcome(job)) => self.shrink(&job),
                 (_, Forget::Key(tenant, key)) => drop(self.keys.remove(&(tenant, key))),
                 (_, Forget::Session(tenant, name)) => drop(self.sessions.remove(&(tenant, name))),
             }
         }
+    }
+
+    /// Forgets an outcome; its tombstone stays.
+    fn shrink(&mut self, job: &JobKey) {
+        if let Some(record) = self.jobs.get_mut(job).and_then(|entry| entry.record.as_mut())
+            && let State::Terminal { outcome, .. } = &mut record.state
+        {
+            *outcome = None;
+        }
+    }
+
+    /// A job has just ended: keeps its outcome, if it may be kept.
+    pub(super) fn keep_outcome(&mut self, job: &JobKey, bytes: usize, keep: &Keep, now: Millis) {
+        let expires = now + millis(keep.outcome());
+        if expires <= now || !self.spend(&job.tenant, keep.cost(bytes), keep.budget, now) {
+            return self.shrink(job);
+        }
+        if let Some(entry) = self.jobs.get_mut(job) {
+            entry.outcome_expires = expires;
+        }
+        self.remember_until(expires, Forget::Outcome(job.clone()));
+    }
+
+    /// Takes a part of the budget. `false`, and nothing taken, where there is not so much left.
+    fn spend(&mut self, tenant: &TenantName, cost: u64, budget: Budget, now: Millis) -> bool {
+        let window = now / millis(WINDOW);
+        if self.spent.window != window {
+            self.spent = Spent { window, ..Spent::default() };
+        }
+        let mine = self.spent.tenants.entry(tenant.clone()).or_default();
+        let fits = *mine + cost <= budget.tenant / 2 && self.spent.all + cost <= budget.all / 2;
+        if fits {
+            *mine += cost;
+            self.spent.all += cost;
+        }
+        fits
     }
 
     /// Takes or renews the credit of a job in its pool and tenant.

@@ -60,6 +60,7 @@ proptest! {
         let _ = reply::resolve(value.clone());
         let _ = reply::settle(value.clone());
         let _ = reply::record(value.clone());
+        let _ = super::Seen::default().take(("", 0), value.clone());
         let _ = reply::Reply::new(value).and_then(reply::Reply::rest);
     }
 }

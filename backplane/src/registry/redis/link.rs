@@ -8,15 +8,17 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, Script, ServerErrorKind, Value};
+use redis::{AsyncConnectionConfig, ErrorKind, RedisError, RedisResult, Script, ServerErrorKind, Value};
 use thermae_schemas::PoolName;
+use thermae_service::tls;
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::options::RedisOptions;
+use super::options::{RedisOptions, Servers, Target};
 use super::scripts::EPOCH;
+use super::wire;
 use crate::registry::{Epoch, Error, Notice};
 
 /// How long one attempt to connect may take.
@@ -38,7 +40,7 @@ pub(super) struct Link {
 /// What everything of one [`super::Redis`] shares.
 pub(super) struct Shared {
     pub(super) options: RedisOptions,
-    client: Client,
+    target: Target,
     link: watch::Sender<Option<Link>>,
     /// The epoch that was seen last.
     epoch: Mutex<Option<Epoch>>,
@@ -49,6 +51,9 @@ pub(super) struct Shared {
 
 /// What an error of Redis means to us.
 pub(super) fn mapped(error: &RedisError) -> Error {
+    if let Some(refusal) = tls::refusal(error) {
+        return Error::Unfit(refusal.to_string());
+    }
     let text = error.to_string();
     match error.kind() {
         ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig => Error::Unfit(text),
@@ -56,10 +61,22 @@ pub(super) fn mapped(error: &RedisError) -> Error {
         ErrorKind::Server(ServerErrorKind::ResponseError) => Error::Corrupt(text),
         ErrorKind::UnexpectedReturnType | ErrorKind::Parse => Error::Corrupt(text),
         _ => match error.code() {
-            Some("OOM" | "MISCONF" | "NOAUTH" | "WRONGPASS" | "NOREPLICAS") => Error::Unfit(text),
+            Some("OOM") => Error::Full,
+            Some("MISCONF" | "NOAUTH" | "WRONGPASS" | "NOREPLICAS") => Error::Unfit(text),
             Some("WRONGTYPE") => Error::Corrupt(text),
             _ => Error::Disconnected(text),
         },
+    }
+}
+
+/// Whether this is no longer the Redis to talk to, though it answers: a replica (once the primary, before a fail-over) that
+/// refuses writes. So does a primary that its replicas have left; only sentinels could name another one. The next connection
+/// looks for the primary again.
+fn demoted(error: &RedisError, target: &Target) -> bool {
+    match error.code() {
+        Some("READONLY" | "MASTERDOWN") => true,
+        Some("NOREPLICAS") => matches!(target.servers, Servers::Sentinels { .. }),
+        _ => false,
     }
 }
 
@@ -68,16 +85,21 @@ fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-async fn info(connection: &mut MultiplexedConnection) -> Result<String, Error> {
-    redis::cmd("INFO").query_async(connection).await.map_err(|error| mapped(&error))
+async fn info(connection: &mut MultiplexedConnection) -> RedisResult<String> {
+    redis::cmd("INFO").query_async(connection).await
+}
+
+/// By its `INFO`, whether this Redis takes writes.
+fn is_primary(info: &str) -> bool {
+    field(info, "role").is_none_or(|role| role == "master")
 }
 
 impl Shared {
     pub(super) fn new(options: RedisOptions) -> Result<Self, Error> {
-        let client = Client::open(options.info()?).map_err(|error| mapped(&error))?;
+        let target = options.target()?;
         Ok(Self {
             options,
-            client,
+            target,
             link: watch::channel(None).0,
             epoch: Mutex::new(None),
             notices: broadcast::channel(NOTICES).0,
@@ -87,7 +109,7 @@ impl Shared {
     }
 
     fn at(&self) -> String {
-        self.client.get_connection_info().addr().to_string()
+        self.target.to_string()
     }
 
     fn link(&self) -> Result<Link, Error> {
@@ -115,7 +137,7 @@ impl Shared {
                 script.load_async(&mut link.commands).await.map_err(|error| self.failed(&link, &error))?;
             } else if error.code() == Some("EPOCH") && !begun {
                 begun = true;
-                self.begin(&mut link.commands).await?;
+                self.begin(&mut link.commands).await.map_err(|error| self.failed(&link, &error))?;
             } else {
                 return Err(self.failed(&link, &error));
             }
@@ -131,7 +153,7 @@ impl Shared {
 
     /// Whether Redis is fit to hold records, by its `INFO`.
     pub(super) fn fitness(info: &str) -> Result<(), Error> {
-        if field(info, "role").is_some_and(|role| role != "master") {
+        if !is_primary(info) {
             return Err(Error::Unfit("this Redis is a replica: it can't be written".to_owned()));
         }
         match field(info, "maxmemory_policy") {
@@ -143,21 +165,25 @@ impl Shared {
     }
 
     fn failed(&self, link: &Link, error: &RedisError) -> Error {
+        let demoted = demoted(error, &self.target);
         let error = mapped(error);
-        if matches!(error, Error::Disconnected(_)) {
+        if demoted {
+            tracing::warn!(%error, "this Redis is not the primary (any more)");
+        }
+        if demoted || matches!(error, Error::Disconnected(_)) {
             link.lost.cancel();
         }
         error
     }
 
     /// Makes sure of the epoch, and says so when it is another one.
-    pub(super) async fn begin(&self, connection: &mut MultiplexedConnection) -> Result<Epoch, Error> {
+    pub(super) async fn begin(&self, connection: &mut MultiplexedConnection) -> RedisResult<Epoch> {
         let info = info(connection).await?;
         let run = field(&info, "run_id").unwrap_or_default();
         let fresh = uuid::Uuid::new_v4().simple().to_string();
         let mut call = EPOCH.prepare_invoke();
         call.arg(&self.options.prefix).arg(run).arg(fresh);
-        let id: String = call.invoke_async(connection).await.map_err(|error| mapped(&error))?;
+        let id: String = call.invoke_async(connection).await?;
         Ok(self.saw(Epoch(id)))
     }
 
@@ -176,11 +202,7 @@ impl Shared {
     /// The current epoch.
     pub(super) async fn epoch(&self) -> Result<Epoch, Error> {
         let mut link = self.link()?;
-        self.begin(&mut link.commands).await.inspect_err(|error| {
-            if matches!(error, Error::Disconnected(_)) {
-                link.lost.cancel();
-            }
-        })
+        self.begin(&mut link.commands).await.map_err(|error| self.failed(&link, &error))
     }
 
     async fn attempt(&self) -> Result<(Link, PubSub), Error> {
@@ -188,15 +210,19 @@ impl Shared {
             .set_connection_timeout(Some(ATTEMPT))
             .set_response_timeout(Some(self.options.response_timeout));
         let connect = async {
-            let mut notices = self.client.get_async_pubsub().await.map_err(|error| mapped(&error))?;
+            let (target, options) = (&self.target, &self.options);
+            let place = wire::place(target, options).await?;
+            let mut notices = wire::notices(&place, target, options).await?;
             // Before the epoch is looked at: what changes later is heard.
-            notices.subscribe(format!("{}n", self.options.prefix)).await.map_err(|error| mapped(&error))?;
-            let mut commands = self
-                .client
-                .get_multiplexed_async_connection_with_config(&config)
-                .await
-                .map_err(|error| mapped(&error))?;
-            self.begin(&mut commands).await?;
+            if options.notices {
+                notices.subscribe(format!("{}n", options.prefix)).await.map_err(|error| mapped(&error))?;
+            }
+            let mut commands = wire::commands(&place, target, options, config).await?;
+            let about = info(&mut commands).await.map_err(|error| mapped(&error))?;
+            if !is_primary(&about) {
+                return Err(target.replica(&place));
+            }
+            self.begin(&mut commands).await.map_err(|error| mapped(&error))?;
             Ok((Link { commands, lost: CancellationToken::new() }, notices))
         };
         timeout(ATTEMPT, connect)

@@ -10,28 +10,33 @@ mod link;
 mod options;
 mod reply;
 mod scripts;
+mod seen;
+mod wire;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use redis::{Cmd, Value};
-use thermae_schemas::{Heartbeat, IfGone, PoolName, SessionName, TenantName, WorkerId};
+use thermae_schemas::{Heartbeat, IfGone, PoolName, SessionName, Status, TenantName, WorkerId};
 use tokio::sync::broadcast;
 
 use super::types::{RUNNING_TTL, SESSION_TTL, capacity_of};
 use super::{
-    Admit, Admitted, Beat, Claim, Epoch, Error, FinishRequest, Gone, JobKey, Notice, Registry, ResolveRequest,
-    SettleRequest, StartRequest,
+    Admit, Admitted, Beat, Budget, Claim, Epoch, Error, FinishRequest, Gone, JobKey, Keep, Notice, Registry,
+    ResolveRequest, SettleRequest, StartRequest,
 };
-use crate::record::{Finish, Record, Resolve, Settle, Start};
+use crate::record::{End, Finish, Record, Resolve, Settle, Start};
 use link::Shared;
 pub use options::RedisOptions;
 use reply::Reply;
+use seen::Seen;
 
 /// The registry in Redis.
 pub struct Redis {
     shared: Arc<Shared>,
+    seen: std::sync::Mutex<Seen>,
 }
 
 impl Redis {
@@ -44,7 +49,11 @@ impl Redis {
         let shared = Arc::new(Shared::new(options)?);
         let notices = shared.establish(true).await?;
         shared.tasks.spawn(shared.clone().keep(notices));
-        Ok(Self { shared })
+        Ok(Self { shared, seen: std::sync::Mutex::default() })
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the connections. Calls fail from now on.
@@ -61,6 +70,16 @@ impl Drop for Redis {
     }
 }
 
+impl Redis {
+    /// Makes a step that may end a job; without its outcome where Redis is full.
+    async fn end(&self, step: &scripts::Ending, fill: impl Fn(&mut Cmd)) -> Result<Value, Error> {
+        match self.shared.call(&step.whole, &fill).await {
+            Err(Error::Full) => self.shared.call(&step.bare, &fill).await,
+            answer => answer,
+        }
+    }
+}
+
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -72,6 +91,17 @@ fn optional(text: Option<impl std::fmt::Display>) -> String {
 
 fn with_job<'a>(to: &'a mut Cmd, job: &JobKey) -> &'a mut Cmd {
     to.arg(job.tenant.as_str()).arg(job.job.as_str())
+}
+
+/// An outcome that may be recorded.
+fn with_end<'a>(to: &'a mut Cmd, outcome: &Bytes, status: Status, keep: &Keep) -> &'a mut Cmd {
+    let end = End { outcome: outcome.clone(), status };
+    to.arg(&outcome[..]).arg(end.mark()).arg(status.as_str()).arg(keep.cost(outcome.len()))
+}
+
+fn with_keep<'a>(to: &'a mut Cmd, keep: &Keep) -> &'a mut Cmd {
+    let Budget { tenant, all } = keep.budget;
+    to.arg(millis(keep.outcome())).arg(millis(keep.record)).arg(tenant).arg(all)
 }
 
 fn with_claim<'a>(to: &'a mut Cmd, claim: &Claim) -> &'a mut Cmd {
@@ -136,34 +166,31 @@ impl Registry for Redis {
     }
 
     async fn finish(&self, finish: &FinishRequest) -> Result<Finish, Error> {
-        let answer = self.shared.call(&scripts::FINISH, |to| {
-            with_claim(with_job(to, &finish.job).arg(finish.pool.as_str()), &finish.claim)
-                .arg(&finish.outcome[..])
-                .arg(millis(finish.ttl));
+        let answer = self.end(&scripts::FINISH, |to| {
+            with_claim(with_job(to, &finish.job).arg(finish.pool.as_str()), &finish.claim);
+            with_keep(with_end(to, &finish.outcome, finish.status, &finish.keep), &finish.keep);
         });
         reply::finish(answer.await?)
     }
 
     async fn resolve(&self, resolve: &ResolveRequest) -> Result<Resolve, Error> {
-        let answer = self.shared.call(&scripts::RESOLVE, |to| {
-            with_job(to, &resolve.job)
-                .arg(resolve.pool.as_str())
-                .arg(resolve.attempt)
-                .arg(resolve.max_attempts)
-                .arg(&resolve.lost[..])
-                .arg(millis(resolve.grace))
-                .arg(millis(resolve.ttl));
+        let keep = &resolve.keep;
+        let answer = self.end(&scripts::RESOLVE, |to| {
+            with_job(to, &resolve.job).arg(resolve.pool.as_str()).arg(resolve.attempt).arg(resolve.max_attempts);
+            with_end(to, &resolve.lost, Status::Lost, keep);
+            with_end(to, &resolve.cancelled, Status::Cancelled, keep).arg(millis(resolve.grace));
+            with_keep(to, keep);
         });
         reply::resolve(answer.await?)
     }
 
     async fn settle(&self, settle: &SettleRequest) -> Result<Settle, Error> {
-        let answer = self.shared.call(&scripts::SETTLE, |to| {
-            with_job(to, &settle.job)
-                .arg(optional(settle.pool.as_ref()))
-                .arg(&settle.outcome[..])
-                .arg(optional(settle.reply_key.as_ref()))
-                .arg(millis(settle.ttl));
+        let answer = self.end(&scripts::SETTLE, |to| {
+            with_job(to, &settle.job).arg(optional(settle.pool.as_ref()));
+            with_end(to, &settle.outcome, settle.status, &settle.keep)
+                .arg(settle.digest.as_deref().unwrap_or_default())
+                .arg(u8::from(settle.cancel));
+            with_keep(to, &settle.keep);
         });
         reply::settle(answer.await?)
     }
@@ -218,16 +245,26 @@ impl Registry for Redis {
     }
 
     async fn workers(&self) -> Result<Vec<Heartbeat>, Error> {
-        let call = self.shared.call(&scripts::WORKERS, |to| {
-            to.arg("alive");
-        });
-        let beats = names(call.await?)?;
-        let mut found: Vec<Heartbeat> = beats
-            .iter()
-            .map(|json| serde_json::from_str(json).map_err(|error| Error::Corrupt(error.to_string())))
-            .collect::<Result<_, _>>()?;
-        found.sort_by(|a, b| a.worker.cmp(&b.worker));
-        Ok(found)
+        // The second look asks for all. Whom even that one does not tell of has come or gone in between.
+        for _ in 0..2 {
+            let (epoch, number) = {
+                let seen = self.seen();
+                let (epoch, number) = seen.since();
+                (epoch.to_owned(), number)
+            };
+            let call = self.shared.call(&scripts::WORKERS, |to| {
+                to.arg("alive").arg(&epoch).arg(number);
+            });
+            let answer = call.await?;
+            if self.seen().take((&epoch, number), answer)? {
+                break;
+            }
+        }
+        Ok(self.seen().workers())
+    }
+
+    fn unreadable_workers(&self) -> Vec<WorkerId> {
+        self.seen().unreadable()
     }
 
     async fn dead_workers(&self) -> Result<Vec<WorkerId>, Error> {
@@ -236,8 +273,9 @@ impl Registry for Redis {
         });
         let mut found: Vec<WorkerId> = names(call.await?)?
             .into_iter()
-            .map(|name| WorkerId::new(name).map_err(|error| Error::Corrupt(error.to_string())))
-            .collect::<Result<_, _>>()?;
+            // A name that is none has no queue.
+            .filter_map(|name| WorkerId::new(name).ok())
+            .collect();
         found.sort();
         Ok(found)
     }

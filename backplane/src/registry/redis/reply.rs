@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use redis::Value;
-use thermae_schemas::{JobId, WorkerId};
+use thermae_schemas::{JobId, Status, WorkerId};
 
-use crate::record::{Finish, Record, Resolve, Settle, Start, State};
+use crate::record::{Ended, Finish, Record, Resolve, Settle, Start, State, Tombstone};
 use crate::registry::{Admitted, Epoch, Error, Gone, Target};
 
 /// An answer: a word, and what belongs to it.
@@ -64,12 +64,32 @@ impl Reply {
         Ok(self.int()? == 1)
     }
 
+    fn status(&mut self) -> Result<Status, Error> {
+        let word = self.text()?;
+        Status::ALL.into_iter().find(|status| status.as_str() == word).ok_or_else(|| unreadable("status"))
+    }
+
+    /// What is left of a job that ended, where the word says that it did.
+    fn ended(&mut self, word: &str) -> Result<Option<Ended>, Error> {
+        Ok(match word {
+            "terminal" => Some(Ended::Outcome(self.bytes()?)),
+            "tombstone" => Some(Ended::Tombstone(Tombstone { status: self.status()?, at: self.int()? })),
+            _ => None,
+        })
+    }
+
     fn worker(&mut self) -> Result<WorkerId, Error> {
         WorkerId::new(self.text()?).map_err(|_| unreadable("worker"))
     }
 
     fn job(&mut self) -> Result<JobId, Error> {
         JobId::new(self.text()?).map_err(|_| unreadable("job"))
+    }
+
+    /// A list of texts. What is no text is read as well as can be.
+    pub(super) fn list(&mut self) -> Result<Vec<String>, Error> {
+        let Value::Array(values) = self.next()? else { return Err(unreadable("type")) };
+        values.into_iter().map(|value| Ok(String::from_utf8_lossy(&bytes(value)?).into_owned())).collect()
     }
 
     /// Numbers to the end.
@@ -84,8 +104,13 @@ impl Reply {
 
 pub(super) fn admitted(value: Value) -> Result<Admitted, Error> {
     let mut reply = Reply::new(value)?;
-    Ok(match reply.text()?.as_str() {
-        "terminal" => Admitted::Terminal(reply.bytes()?),
+    let word = reply.text()?;
+    if let Some(ended) = reply.ended(&word)? {
+        return Ok(Admitted::Terminal(ended));
+    }
+    Ok(match word.as_str() {
+        "lapsed" => Admitted::Lapsed(reply.small()?),
+        "id_conflict" => Admitted::IdConflict,
         "under_way" => Admitted::UnderWay,
         "no_credit" => Admitted::NoCredit,
         "tenant_busy" => Admitted::TenantBusy,
@@ -110,9 +135,12 @@ pub(super) fn admitted(value: Value) -> Result<Admitted, Error> {
 
 pub(super) fn start(value: Value) -> Result<Start, Error> {
     let mut reply = Reply::new(value)?;
-    Ok(match reply.text()?.as_str() {
+    let word = reply.text()?;
+    if let Some(ended) = reply.ended(&word)? {
+        return Ok(Start::Terminal(ended));
+    }
+    Ok(match word.as_str() {
         "go" => Start::Go,
-        "terminal" => Start::Terminal(reply.bytes()?),
         "stale" => Start::Stale,
         "resolve" => Start::Resolve,
         _ => return Err(unreadable("word")),
@@ -121,9 +149,12 @@ pub(super) fn start(value: Value) -> Result<Start, Error> {
 
 pub(super) fn finish(value: Value) -> Result<Finish, Error> {
     let mut reply = Reply::new(value)?;
-    Ok(match reply.text()?.as_str() {
+    let word = reply.text()?;
+    if let Some(ended) = reply.ended(&word)? {
+        return Ok(Finish::Terminal(ended));
+    }
+    Ok(match word.as_str() {
         "won" => Finish::Won,
-        "terminal" => Finish::Terminal(reply.bytes()?),
         "superseded" => Finish::Superseded,
         _ => return Err(unreadable("word")),
     })
@@ -131,8 +162,12 @@ pub(super) fn finish(value: Value) -> Result<Finish, Error> {
 
 pub(super) fn resolve(value: Value) -> Result<Resolve, Error> {
     let mut reply = Reply::new(value)?;
-    Ok(match reply.text()?.as_str() {
-        "terminal" => Resolve::Terminal(reply.bytes()?),
+    let word = reply.text()?;
+    if let Some(ended) = reply.ended(&word)? {
+        return Ok(Resolve::Terminal(ended));
+    }
+    Ok(match word.as_str() {
+        "cancelled" => Resolve::Cancelled,
         "hold" => Resolve::Hold(Duration::from_millis(reply.int()?)),
         "reassign" => Resolve::Reassign(reply.small()?),
         "lost" => Resolve::Lost,
@@ -143,9 +178,14 @@ pub(super) fn resolve(value: Value) -> Result<Resolve, Error> {
 
 pub(super) fn settle(value: Value) -> Result<Settle, Error> {
     let mut reply = Reply::new(value)?;
-    Ok(match reply.text()?.as_str() {
+    let word = reply.text()?;
+    if let Some(ended) = reply.ended(&word)? {
+        return Ok(Settle::Terminal(ended));
+    }
+    Ok(match word.as_str() {
         "won" => Settle::Won,
-        "terminal" => Settle::Terminal(reply.bytes()?),
+        "conflict" => Settle::Conflict,
+        "full" => return Err(Error::Full),
         "started" => Settle::Started { owner: reply.worker()?, attempt: reply.small()? },
         _ => return Err(unreadable("word")),
     })
@@ -160,17 +200,23 @@ pub(super) fn record(value: Value) -> Result<Option<Record>, Error> {
     let (attempt, max_attempts) = (reply.small()?, reply.small()?);
     let (reply_key, correlation_id) = (reply.optional()?, reply.optional()?);
     let doubtful = reply.flag()?;
-    let (owner, nonce, lease_until, outcome) = (reply.text()?, reply.text()?, reply.int()?, reply.bytes()?);
+    let (owner, nonce, lease_until) = (reply.text()?, reply.text()?, reply.int()?);
+    let (cancelled, digest) = (reply.flag()?, Some(reply.text()?).filter(|digest| !digest.is_empty()));
+    let (status, at, mark) = (reply.status()?, reply.int()?, reply.text()?);
+    let outcome = match reply.next()? {
+        Value::Nil => None,
+        outcome => Some(bytes(outcome)?.into()),
+    };
     let state = match state.as_str() {
         "A" => State::Assigned,
         "S" => {
             let owner = WorkerId::new(owner).map_err(|_| unreadable("worker"))?;
             State::Started { owner, nonce, lease_until }
         }
-        "T" => State::Terminal { outcome },
+        "T" => State::Terminal { status, at, mark, outcome },
         _ => return Err(unreadable("state")),
     };
-    Ok(Some(Record { state, attempt, max_attempts, reply_key, correlation_id, doubtful }))
+    Ok(Some(Record { state, attempt, max_attempts, reply_key, correlation_id, digest, cancelled, doubtful }))
 }
 
 /// The word for it in Redis.

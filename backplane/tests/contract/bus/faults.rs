@@ -7,7 +7,7 @@ use thermae_backplane::declare_fleet;
 use thermae_schemas::{ClientId, TenantName, WorkerId, names};
 
 use super::{message, publish, queue, rabbit};
-use crate::support::{Proxy, server, soon, until};
+use crate::support::{Proxy, Set, never, server, soon, until};
 
 fn url() -> String {
     server("THERMAE_TEST_AMQP")
@@ -174,4 +174,77 @@ async fn a_broker_that_restarts_keeps_messages_and_consumers() {
     assert_eq!(&after.message.body[..], b"after");
     after.ack().await.unwrap();
     bus.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backlog_that_raised_an_alarm_can_drain() {
+    let set = tokio::task::spawn_blocking(|| Set::up("rabbitmq")).await.unwrap();
+    let bus = rabbit(&set.variable("THERMAE_TEST_AMQP")).await.unwrap();
+    declare_fleet(&bus).await.unwrap();
+    let to = queue(&bus, QueueKind::Quorum).await;
+    for n in 0..10 {
+        publish(&bus, message("work", &to.name, &n.to_string())).await.unwrap();
+    }
+    let mut consumer = bus.consume(&to.name, 1).await.unwrap();
+    let set = tokio::task::spawn_blocking(move || {
+        set.control("rabbitmq", "alarm");
+        set
+    })
+    .await
+    .unwrap();
+    // What is published waits for its confirm; and the connection that publishes is not read from any more.
+    let waiting = bus.publish(message("work", &to.name, "published under the alarm")).await.unwrap();
+    let mut waiting = tokio::spawn(waiting.wait());
+    // One unsettled delivery at a time: each acknowledgement must arrive for the next one to come.
+    for n in 0..10 {
+        let found = soon("a delivery under the alarm", consumer.next()).await.unwrap();
+        assert_eq!(found.message.body, n.to_string());
+        found.ack().await.unwrap();
+    }
+    never("the confirm under the alarm", &mut waiting).await;
+    let _set = tokio::task::spawn_blocking(move || {
+        set.control("rabbitmq", "calm");
+        set
+    })
+    .await
+    .unwrap();
+    soon("the confirm", waiting).await.unwrap().unwrap();
+    assert_eq!(soon("it", consumer.next()).await.unwrap().message.body, "published under the alarm");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_queues_are_consumed_than_a_connection_has_channels_for() {
+    let bus = rabbit(&url()).await.unwrap();
+    declare_fleet(&bus).await.unwrap();
+    let to = queue(&bus, QueueKind::Classic).await;
+    // Two thousand channels are RabbitMQ's own bound for a connection; this bus keeps to half of that.
+    let opened = futures::future::join_all((0..1050).map(|_| bus.consume(&to.name, 1))).await;
+    let mut consumers: Vec<_> = opened.into_iter().map(Result::unwrap).collect();
+    assert_eq!(bus.queue_consumers(&to.name).await.unwrap(), Some(1050));
+    for _ in 0..1050 {
+        publish(&bus, message("work", &to.name, "one each")).await.unwrap();
+    }
+    for found in futures::future::join_all(consumers.iter_mut().map(|one| soon("its one", one.next()))).await {
+        found.unwrap().ack().await.unwrap();
+    }
+    drop(consumers);
+    bus.delete_queue(&to.name).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_loss_of_one_connection_is_the_loss_of_all() {
+    let proxy = Proxy::to(&url()).await;
+    let bus = rabbit(&proxy.through(&url())).await.unwrap();
+    declare_fleet(&bus).await.unwrap();
+    let to = queue(&bus, QueueKind::Quorum).await;
+    publish(&bus, message("work", &to.name, "held")).await.unwrap();
+    let mut consumer = bus.consume(&to.name, 1).await.unwrap();
+    let held = soon("a delivery", consumer.next()).await.unwrap();
+    // The connection that publishes is the second one that was opened.
+    proxy.cut_one(1);
+    let again = soon("it again, from a new link", consumer.next()).await.unwrap();
+    assert!(again.redelivered);
+    assert!(matches!(held.ack().await, Err(Error::Disconnected(_))), "its own connection stood, and was given up");
+    again.ack().await.unwrap();
+    bus.delete_queue(&to.name).await.unwrap();
 }

@@ -1,8 +1,11 @@
 //! The bus's contract.
 
 mod faults;
+mod identity;
 mod latency;
 mod suite;
+mod tls;
+mod upgrade;
 
 use std::sync::Arc;
 
@@ -25,6 +28,14 @@ impl Broker {
         match self {
             Self::Local(broker) => Arc::new(broker.connect()),
             Self::Rabbit(url) => Arc::new(rabbit(url).await.unwrap()),
+        }
+    }
+
+    /// A connection as the tenant `acme`.
+    pub async fn tenant(&self) -> SharedBus {
+        match self {
+            Self::Local(broker) => Arc::new(broker.as_user("acme")),
+            Self::Rabbit(_) => Arc::new(rabbit(&server("THERMAE_TEST_AMQP_TENANT")).await.unwrap()),
         }
     }
 }
@@ -79,6 +90,7 @@ macro_rules! suite {
 suite! {
     a_message_arrives_as_it_was_sent,
     a_mandatory_message_to_nobody_is_unroutable,
+    a_message_names_its_sender_or_nobody,
     an_alternate_exchange_takes_what_nobody_is_bound_for,
     messages_keep_their_order,
     after_a_flush_a_message_comes_later,
@@ -90,6 +102,7 @@ suite! {
     a_message_without_a_limit_comes_back_for_ever,
     a_stopped_consumer_keeps_what_it_holds_and_returns_the_rest,
     a_stale_acknowledgement_is_an_error,
+    a_delivery_is_current_while_its_consumer_and_its_connection_stand,
     a_deleted_queue_ends_its_consumers,
     what_does_not_fit_is_a_topology_error,
     consumers_share_a_queue,
@@ -99,5 +112,8 @@ suite! {
     each_of_many_publishes_gets_its_own_answer,
     a_slow_consumer_holds_no_more_than_its_prefetch,
     a_closed_bus_says_so,
+    an_unbound_queue_keeps_what_it_has_and_gets_no_more,
+    a_consumer_survives_the_end_of_its_queue_if_there_is_a_new_one,
+    a_worker_is_written_down_before_its_queues_are_made,
     the_fleet_can_be_declared_twice,
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use thermae_backplane::bus::{Bus, Error, ExchangeKind, ExchangeSpec, QueueKind, QueueSpec};
 use thermae_backplane::declare_fleet;
+use thermae_schemas::{WorkerId, names};
 
 use super::{Broker, message, publish, queue};
 use crate::support::{never, soon, unique, until};
@@ -46,6 +47,42 @@ pub async fn a_message_arrives_as_it_was_sent(broker: Broker) {
         assert_eq!(bus.queue_depth(&to.name).await.unwrap(), Some(0));
         bus.delete_queue(&to.name).await.unwrap();
     }
+}
+
+pub async fn a_message_names_its_sender_or_nobody(broker: Broker) {
+    let (bus, acme) = (ready(&broker).await, broker.tenant().await);
+    assert_eq!((bus.user(), acme.user()), ("fleet", "acme"));
+    let key = format!("acme.{}", unique("sender"));
+    let spec = QueueSpec {
+        name: unique("test"),
+        kind: QueueKind::Classic,
+        bindings: vec![("submit".to_owned(), key.clone())],
+        delivery_limit: None,
+        dead_letter: None,
+        expires: None,
+    };
+    bus.declare_queue(&spec).await.unwrap();
+    let mut consumer = bus.consume(&spec.name, 3).await.unwrap();
+    for persistent in [true, false] {
+        for named in [Some("acme"), None] {
+            let mut sent = message("submit", &key, "{}");
+            (sent.user_id, sent.persistent) = (named.map(str::to_owned), persistent);
+            publish(&*acme, sent).await.unwrap();
+            let found = soon("a delivery", consumer.next()).await.unwrap();
+            assert_eq!(found.message.user_id.as_deref(), named);
+            found.ack().await.unwrap();
+        }
+        for other in ["globex", "fleet", "", "acme.x"] {
+            let mut sent = message("submit", &key, "forged");
+            (sent.user_id, sent.persistent) = (Some(other.to_owned()), persistent);
+            let answer = publish(&*acme, sent).await;
+            assert!(matches!(&answer, Err(Error::Denied(why)) if why.contains("user_id")), "{other:?}: {answer:?}");
+        }
+    }
+    // And nothing else is the worse for it.
+    publish(&*acme, message("submit", &key, "last")).await.unwrap();
+    assert_eq!(body(&soon("a delivery", consumer.next()).await.unwrap()), "last");
+    bus.delete_queue(&spec.name).await.unwrap();
 }
 
 pub async fn a_mandatory_message_to_nobody_is_unroutable(broker: Broker) {
@@ -274,6 +311,31 @@ pub async fn a_stale_acknowledgement_is_an_error(broker: Broker) {
     bus.delete_queue(&to.name).await.unwrap();
 }
 
+pub async fn a_delivery_is_current_while_its_consumer_and_its_connection_stand(broker: Broker) {
+    let bus = ready(&broker).await;
+    let other = broker.connect().await;
+    let to = queue(&*bus, QueueKind::Quorum).await;
+    publish(&*bus, message("work", &to.name, "x")).await.unwrap();
+    let mut consumer = bus.consume(&to.name, 1).await.unwrap();
+    let first = soon("a delivery", consumer.next()).await.unwrap();
+    assert!(first.is_current());
+    // One that stopped keeps what it holds.
+    consumer.stop().await.unwrap();
+    assert!(first.is_current());
+    drop(consumer);
+    assert!(!first.is_current());
+    let mut consumer = other.consume(&to.name, 1).await.unwrap();
+    let second = soon("it again", consumer.next()).await.unwrap();
+    assert!(second.is_current());
+    other.close().await;
+    assert!(!second.is_current());
+    let mut consumer = bus.consume(&to.name, 1).await.unwrap();
+    let third = soon("it again", consumer.next()).await.unwrap();
+    assert!(third.is_current() && !first.is_current());
+    third.ack().await.unwrap();
+    bus.delete_queue(&to.name).await.unwrap();
+}
+
 pub async fn a_deleted_queue_ends_its_consumers(broker: Broker) {
     let bus = ready(&broker).await;
     let to = queue(&*bus, QueueKind::Classic).await;
@@ -439,4 +501,61 @@ pub async fn the_fleet_can_be_declared_twice(broker: Broker) {
     let bus = ready(&broker).await;
     declare_fleet(&*broker.connect().await).await.unwrap();
     assert!(bus.queue_depth("resolve").await.unwrap().is_some());
+}
+
+pub async fn an_unbound_queue_keeps_what_it_has_and_gets_no_more(broker: Broker) {
+    let bus = ready(&broker).await;
+    let to = queue(&*bus, QueueKind::Quorum).await;
+    publish(&*bus, message("work", &to.name, "before")).await.unwrap();
+    bus.unbind_queue(&to).await.unwrap();
+    let late = publish(&*bus, message("work", &to.name, "late")).await;
+    assert!(matches!(late, Err(Error::Unroutable { .. })), "{late:?}");
+    assert_eq!(bus.queue_consumers(&to.name).await.unwrap(), Some(0));
+    let mut consumer = bus.consume(&to.name, 1).await.unwrap();
+    let found = soon("what it had", consumer.next()).await.unwrap();
+    assert_eq!(body(&found), "before");
+    assert_eq!(bus.queue_consumers(&to.name).await.unwrap(), Some(1));
+    found.ack().await.unwrap();
+    // Twice, and of a queue that is not there.
+    bus.unbind_queue(&to).await.unwrap();
+    bus.declare_queue(&to).await.unwrap();
+    publish(&*bus, message("work", &to.name, "bound again")).await.unwrap();
+    assert_eq!(body(&soon("it", consumer.next()).await.unwrap()), "bound again");
+    bus.delete_queue(&to.name).await.unwrap();
+    bus.unbind_queue(&to).await.unwrap();
+    assert_eq!(bus.queue_consumers(&to.name).await.unwrap(), None);
+}
+
+pub async fn a_consumer_survives_the_end_of_its_queue_if_there_is_a_new_one(broker: Broker) {
+    let (bus, other) = (ready(&broker).await, broker.connect().await);
+    let to = queue(&*bus, QueueKind::Quorum).await;
+    let mut consumer = bus.consume(&to.name, 1).await.unwrap();
+    let mut witness = bus.consume(&to.name, 1).await.unwrap();
+    // RabbitMQ cancels a consumer when its queue is deleted, and (since 4.3) when a delivery was held for too long.
+    other.delete_queue(&to.name).await.unwrap();
+    assert!(soon("the cancel", witness.next()).await.is_none());
+    other.declare_queue(&to).await.unwrap();
+    publish(&*other, message("work", &to.name, "in the new one")).await.unwrap();
+    if let Some(found) = soon("the new queue's message, or the end", consumer.next()).await {
+        assert_eq!(body(&found), "in the new one");
+        found.ack().await.unwrap();
+    } else {
+        // The twin ends a consumer with its queue, as RabbitMQ does where no new one is there in time.
+        assert!(matches!(broker, Broker::Local(_)));
+    }
+    bus.delete_queue(&to.name).await.unwrap();
+}
+
+pub async fn a_worker_is_written_down_before_its_queues_are_made(broker: Broker) {
+    let bus = ready(&broker).await;
+    let worker = WorkerId::boot("written");
+    thermae_backplane::declare_worker(&*bus, &worker).await.unwrap();
+    let mut journal = bus.consume(names::WORKERS_QUEUE, 0).await.unwrap();
+    let entry = format!("[\"{worker}\"]");
+    // Other tests write here, too: theirs go back when this consumer ends.
+    while body(&soon("the entry", journal.next()).await.unwrap()) != entry {}
+    for name in [names::worker_queue(&worker), names::control_queue(&worker), names::calls_queue(&worker)] {
+        assert_eq!(bus.queue_depth(&name).await.unwrap(), Some(0), "{name}");
+        bus.delete_queue(&name).await.unwrap();
+    }
 }

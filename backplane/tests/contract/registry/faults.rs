@@ -4,25 +4,26 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tempfile::TempDir;
-use thermae_backplane::record::{Resolve, Start};
+use thermae_backplane::record::{Ended, Finish, Resolve, Settle, Start};
 use thermae_backplane::registry::{self, Admitted, Error, Notice, RedisOptions, Registry};
 
 use super::{
-    admit, attempt, beat, claim, finish, held, in_order, job, redis, resolve, running, session, start, worker,
+    admit, attempt, beat, claim, finish, held, in_order, job, redis, resolve, running, session, settle, start, worker,
 };
 use crate::support::{Proxy, server, soon, until};
 
 /// A Redis of a test's own.
-struct Server {
+pub struct Server {
     process: Option<Child>,
-    port: u16,
+    pub port: u16,
     data: TempDir,
     options: Vec<String>,
 }
 
 impl Server {
-    async fn run(options: &[&str]) -> Self {
+    pub async fn run(options: &[&str]) -> Self {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let options = options.iter().map(ToString::to_string).collect();
         let mut server = Self { process: None, port, data: TempDir::new().unwrap(), options };
@@ -30,7 +31,7 @@ impl Server {
         server
     }
 
-    async fn start(&mut self) {
+    pub async fn start(&mut self) {
         let process = Command::new("redis-server")
             .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--appendonly", "no", "--dir"])
             .arg(self.data.path())
@@ -43,25 +44,40 @@ impl Server {
             .await;
     }
 
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill().unwrap();
             process.wait().unwrap();
         }
     }
 
-    fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    async fn tell(&self, words: &[&str]) {
+    async fn info(&self) -> String {
+        let client = ::redis::Client::open(self.url()).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        ::redis::cmd("INFO").arg("stats").query_async(&mut connection).await.unwrap()
+    }
+
+    /// How many connections hear a channel.
+    async fn subscribers(&self, channel: &str) -> u64 {
+        let client = ::redis::Client::open(self.url()).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let (_, count): (String, u64) =
+            ::redis::cmd("PUBSUB").arg("NUMSUB").arg(channel).query_async(&mut connection).await.unwrap();
+        count
+    }
+
+    pub async fn tell(&self, words: &[&str]) -> ::redis::Value {
         let client = ::redis::Client::open(self.url()).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
         let mut command = ::redis::cmd(words[0]);
         for word in &words[1..] {
             command.arg(word);
         }
-        let _: ::redis::Value = command.query_async(&mut connection).await.unwrap();
+        command.query_async(&mut connection).await.unwrap()
     }
 }
 
@@ -71,7 +87,7 @@ impl Drop for Server {
     }
 }
 
-const KEEPS: [&str; 2] = ["--maxmemory-policy", "noeviction"];
+pub const KEEPS: [&str; 2] = ["--maxmemory-policy", "noeviction"];
 
 #[tokio::test]
 async fn an_emptied_redis_begins_an_epoch_and_is_whole_after_one_heartbeat() {
@@ -106,7 +122,51 @@ async fn an_emptied_redis_begins_an_epoch_and_is_whole_after_one_heartbeat() {
     assert_eq!((answer.epoch, answer.revoked), (after, vec![]));
     assert_eq!(registry.lookup(&job("a")).await.unwrap().unwrap().owner(), Some(&worker("w")));
     registry.finish(&finish("a", claim(1, "w", "n"), "done")).await.unwrap();
-    assert_eq!(registry.resolve(&held_back).await.unwrap(), Resolve::Terminal("done".into()));
+    assert_eq!(registry.resolve(&held_back).await.unwrap(), Resolve::Terminal(Bytes::from("done").into()));
+}
+
+#[tokio::test]
+async fn a_full_redis_takes_no_new_jobs_and_lets_those_under_way_end() {
+    let server = Server::run(&KEEPS).await;
+    let registry = redis(&server.url()).await;
+    let epoch = registry.epoch().await.unwrap();
+    for name in ["running", "assigned", "waiting", "lost"] {
+        registry.admit(&admit(name)).await.unwrap();
+    }
+    let mut begin = start("lost", claim(1, "v", "o"), &epoch);
+    begin.lease = Duration::ZERO;
+    for begin in [start("running", claim(1, "w", "n"), &epoch), begin] {
+        assert_eq!(registry.start(&begin).await.unwrap(), Start::Go);
+    }
+    server.tell(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    registry.check().await.unwrap();
+
+    assert!(matches!(registry.admit(&admit("new")).await, Err(Error::Full)));
+    assert_eq!(registry.lookup(&job("new")).await.unwrap(), None);
+    let mut word = beat("w");
+    (word.running, word.sessions) = (vec![running("running", 1, "n")], vec![held("s")]);
+    assert_eq!(registry.heartbeat(&word, super::TTL).await.unwrap().revoked, []);
+    assert!(registry.lead("0", "a", super::TTL).await.unwrap());
+    assert_eq!(registry.start(&start("assigned", claim(1, "w", "m"), &epoch)).await.unwrap(), Start::Go);
+    // All end. Their outcomes are not kept.
+    for (name, nonce) in [("running", "n"), ("assigned", "m")] {
+        assert_eq!(registry.finish(&finish(name, claim(1, "w", nonce), "done")).await.unwrap(), Finish::Won);
+    }
+    assert_eq!(registry.settle(&settle("waiting", "cancelled")).await.unwrap(), Settle::Won);
+    assert_eq!(registry.resolve(&resolve("lost", 1, 1)).await.unwrap(), Resolve::Lost);
+    for name in ["running", "assigned", "waiting", "lost"] {
+        let left = registry.lookup(&job(name)).await.unwrap().unwrap().ended();
+        assert!(matches!(left, Some(Ended::Tombstone(_))), "{name}: {left:?}");
+    }
+    // A refusal is remembered for a moment. A cancel of a job that waits must be remembered for longer, and so it must wait.
+    assert_eq!(registry.settle(&settle("refused", "rejected")).await.unwrap(), Settle::Won);
+    let mut cancel = settle("unknown", "cancelled");
+    cancel.cancel = true;
+    assert!(matches!(registry.settle(&cancel).await, Err(Error::Full)));
+
+    server.tell(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    assert_eq!(attempt(&registry.admit(&admit("new")).await.unwrap()), Some(1));
+    assert_eq!(registry.settle(&cancel).await.unwrap(), Settle::Won);
 }
 
 #[tokio::test]
@@ -236,4 +296,73 @@ async fn a_connection_cut_in_the_middle_of_commands_heals_and_every_command_may_
     let mut news = registry.notices();
     registry.heartbeat(&beat("w"), super::TTL).await.unwrap();
     soon("news", in_order(&mut news, Notice::Workers)).await;
+}
+
+#[tokio::test]
+async fn a_heartbeat_that_cannot_be_read_hides_no_other() {
+    let server = Server::run(&KEEPS).await;
+    // No prefix of its own: the test writes keys by itself.
+    let connect = || registry::Redis::connect(RedisOptions::new(server.url()));
+    let registry = connect().await.unwrap();
+    registry.heartbeat(&beat("w"), super::TTL).await.unwrap();
+    // What a newer release might say.
+    let (mut state, mut language) = (beat("state"), beat("language"));
+    for word in [&state, &language] {
+        registry.heartbeat(word, super::TTL).await.unwrap();
+    }
+    let prefix = RedisOptions::new(server.url()).prefix;
+    let plant = |name: &'static str, json: String| {
+        let key = format!("{prefix}w");
+        let server = &server;
+        async move { server.tell(&["HSET", &key, name, &json]).await }
+    };
+    let json = serde_json::to_string(&state).unwrap();
+    plant("state", json.replace("\"ready\"", "\"hibernating\"")).await;
+    let json = serde_json::to_string(&language).unwrap();
+    plant("language", json.replace("\"python\"", "\"cobol\",\"python\"")).await;
+    plant("broken", "{\"of another\": \"shape\"}".to_owned()).await;
+    server.tell(&["ZADD", &format!("{prefix}wa"), "99999999999999", "broken"]).await;
+    state.state = thermae_schemas::WorkerState::Unknown;
+    language.version = "0".to_owned();
+    let seen = connect().await.unwrap();
+    assert_eq!(seen.workers().await.unwrap(), [language, state, beat("w")]);
+    assert_eq!(seen.unreadable_workers(), [worker("broken")]);
+    assert_eq!(seen.workers().await.unwrap().len(), 3, "and again");
+}
+
+#[tokio::test]
+async fn only_heartbeats_that_changed_are_moved() {
+    let server = Server::run(&KEEPS).await;
+    let registry = redis(&server.url()).await;
+    let mut beats: Vec<_> = (0..200).map(|n| beat(&format!("w{n:03}"))).collect();
+    for word in &beats {
+        registry.heartbeat(word, super::TTL).await.unwrap();
+    }
+    assert_eq!(registry.workers().await.unwrap(), beats);
+    let moved = |answer: String| -> u64 {
+        answer.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:")).unwrap().trim().parse().unwrap()
+    };
+    let before = moved(server.info().await);
+    for round in 0..10u32 {
+        beats[7].pools.values_mut().for_each(|pool| pool.busy = round % 2);
+        registry.heartbeat(&beats[7], super::TTL).await.unwrap();
+        assert_eq!(registry.workers().await.unwrap(), beats);
+    }
+    // A heartbeat is some 200 bytes, so ten looks at all of them would be 400 kB.
+    let moved = moved(server.info().await) - before;
+    assert!(moved < 60_000, "{moved} bytes");
+}
+
+#[tokio::test]
+async fn who_does_not_want_notices_is_sent_none() {
+    let server = Server::run(&KEEPS).await;
+    let deaf = RedisOptions { notices: false, ..RedisOptions::new(server.url()) };
+    let deaf = registry::Redis::connect(deaf).await.unwrap();
+    let hears = registry::Redis::connect(RedisOptions::new(server.url())).await.unwrap();
+    let prefix = RedisOptions::new(server.url()).prefix;
+    assert_eq!(server.subscribers(&format!("{prefix}n")).await, 1, "of two connections");
+    // Its loss is noticed nevertheless.
+    let mut news = hears.notices();
+    deaf.heartbeat(&beat("w"), super::TTL).await.unwrap();
+    assert_eq!(soon("news", in_order(&mut news, Notice::Workers)).await, Notice::Workers);
 }

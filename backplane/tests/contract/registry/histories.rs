@@ -1,18 +1,19 @@
 //! Random histories through both twins: the answers must be the same.
 //!
-//! Time is left out: leases are either far in the future, or have passed at once.
+//! Time is left out: leases, credit, outcomes and records last either for long, or are over at once.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use thermae_backplane::record::{Record, Resolve, State};
-use thermae_backplane::registry::{self, Admitted, Gone, Registry, SessionAdmit};
+use thermae_backplane::registry::{self, Admitted, Budget, Gone, Keep, RedisOptions, Registry, SessionAdmit};
 use thermae_schemas::IfGone;
 
 use super::{
-    admit, beat, claim, finish, held, job, pool, real, resolve, running, session, settle, start, tenant, worker,
+    KEEP, admit, beat, claim, finish, held, job, pool, resolve, running, session, settle, start, tenant, worker,
 };
+use crate::support::{server, unique};
 
 const JOBS: [&str; 3] = ["a", "b", "c"];
 const WORKERS: [&str; 2] = ["w", "v"];
@@ -28,6 +29,8 @@ enum Call {
         digest: bool,
         session: Option<(usize, bool)>,
         max: u32,
+        submitted: Submitted,
+        brief: bool,
     },
     Start {
         job: usize,
@@ -44,17 +47,25 @@ enum Call {
         attempt: u32,
         nonce: u8,
         outcome: u8,
+        kept: Kept,
     },
     Resolve {
         job: usize,
         attempt: u32,
         max: u32,
+        grace: bool,
+        kept: Kept,
     },
     Settle {
         job: usize,
         outcome: u8,
         pool: bool,
+        digest: Option<bool>,
+        cancel: bool,
+        kept: Kept,
     },
+    /// As a FLUSHALL does.
+    Empty,
     Abandon {
         job: usize,
         worker: usize,
@@ -81,23 +92,81 @@ enum Call {
     },
 }
 
+/// When a job that may be a repeat was submitted.
+#[derive(Debug, Clone, Copy)]
+enum Submitted {
+    /// It is no repeat.
+    Once,
+    Before,
+    After,
+}
+
+/// What is kept of a job that ends.
+#[derive(Debug, Clone, Copy)]
+enum Kept {
+    All,
+    Tombstone,
+    Nothing,
+    WithinBudget,
+}
+
+impl Kept {
+    /// What is handed out again is never forgotten at once.
+    fn of_something(self) -> Self {
+        if matches!(self, Self::Nothing) { Self::Tombstone } else { self }
+    }
+
+    fn keep(self) -> Keep {
+        match self {
+            Self::All => KEEP,
+            Self::Tombstone => Keep { outcome: Duration::ZERO, ..KEEP },
+            Self::Nothing => Keep { record: Duration::ZERO, ..KEEP },
+            // One outcome fits.
+            Self::WithinBudget => Keep { budget: Budget { tenant: 500, all: 500 }, ..KEEP },
+        }
+    }
+}
+
+fn kept() -> impl Strategy<Value = Kept> {
+    prop_oneof![
+        4 => Just(Kept::All),
+        2 => Just(Kept::Tombstone),
+        1 => Just(Kept::Nothing),
+        1 => Just(Kept::WithinBudget),
+    ]
+}
+
+fn submitted() -> impl Strategy<Value = Submitted> {
+    prop_oneof![4 => Just(Submitted::Once), 1 => Just(Submitted::Before), 1 => Just(Submitted::After)]
+}
+
 fn call() -> impl Strategy<Value = Call> {
     let (job, who) = (|| 0..JOBS.len(), || 0..WORKERS.len());
     let (attempt, nonce) = (|| 1u32..4, || 0u8..2);
     let session = || prop::option::weighted(0.4, (0..WORKERS.len(), any::<bool>()));
     prop_oneof![
-        4 => (job(), 1u32..4, prop::option::of(1u32..3), any::<bool>(), any::<bool>(), session(), 1u32..4).prop_map(
-            |(job, credit, limit, key, digest, session, max)| Call::Admit { job, credit, limit, key, digest, session, max }
-        ),
+        4 => (
+            (job(), 1u32..4, prop::option::of(1u32..3), any::<bool>(), prop::bool::weighted(0.2)),
+            (session(), 1u32..4, submitted(), prop::bool::weighted(0.1)),
+        )
+            .prop_map(|((job, credit, limit, key, digest), (session, max, submitted, brief))| Call::Admit {
+                job, credit, limit, key, digest, session, max, submitted, brief
+            }),
         4 => (job(), who(), attempt(), nonce(), any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
             |(job, worker, attempt, nonce, only_copy, this_epoch, lease)| Call::Start {
                 job, worker, attempt, nonce, only_copy, this_epoch, lease
             }
         ),
-        2 => (job(), who(), attempt(), nonce(), 0u8..2)
-            .prop_map(|(job, worker, attempt, nonce, outcome)| Call::Finish { job, worker, attempt, nonce, outcome }),
-        4 => (job(), attempt(), 1u32..4).prop_map(|(job, attempt, max)| Call::Resolve { job, attempt, max }),
-        1 => (job(), 0u8..2, any::<bool>()).prop_map(|(job, outcome, pool)| Call::Settle { job, outcome, pool }),
+        2 => (job(), who(), attempt(), nonce(), 0u8..2, kept()).prop_map(
+            |(job, worker, attempt, nonce, outcome, kept)| Call::Finish { job, worker, attempt, nonce, outcome, kept }
+        ),
+        4 => (job(), attempt(), 1u32..4, prop::bool::weighted(0.2), kept().prop_map(Kept::of_something))
+            .prop_map(|(job, attempt, max, grace, kept)| Call::Resolve { job, attempt, max, grace, kept }),
+        2 => (job(), 0u8..2, any::<bool>(), prop::option::of(prop::bool::weighted(0.2)), any::<bool>(), kept())
+            .prop_map(|(job, outcome, pool, digest, cancel, kept)| Call::Settle {
+                job, outcome, pool, digest, cancel, kept
+            }),
+        1 => Just(Call::Empty),
         2 => (job(), who(), attempt(), nonce())
             .prop_map(|(job, worker, attempt, nonce)| Call::Abandon { job, worker, attempt, nonce }),
         3 => (who(), prop::collection::vec((job(), attempt(), nonce()), 0..3), any::<bool>())
@@ -117,25 +186,76 @@ fn shown(answer: impl std::fmt::Debug) -> String {
     format!("{answer:?}")
 }
 
-/// A record without what differs by nature: the moment its lease passes.
+/// A record without what differs by nature: the moments when its lease passes and when it ended.
 fn timeless(record: Option<Record>) -> Option<Record> {
     record.map(|mut record| {
-        if let State::Started { lease_until, .. } = &mut record.state {
-            *lease_until = 0;
+        match &mut record.state {
+            State::Started { lease_until: moment, .. } | State::Terminal { at: moment, .. } => *moment = 0,
+            State::Assigned => {}
         }
         record
     })
+}
+
+/// An answer without the moment that a tombstone tells.
+fn undated(answer: String) -> String {
+    match answer.split_once(", at: ") {
+        Some((before, after)) => format!("{before}{}", after.trim_start_matches(|c: char| c.is_ascii_digit())),
+        None => answer,
+    }
+}
+
+/// Both twins, emptied a moment ago.
+struct Twins {
+    local: Arc<registry::Local>,
+    redis: registry::Redis,
+    prefix: String,
+    connection: ::redis::aio::MultiplexedConnection,
+}
+
+impl Twins {
+    async fn new() -> Self {
+        let url = server("THERMAE_TEST_REDIS");
+        let prefix = unique("test:") + ":";
+        let options =
+            RedisOptions { prefix: prefix.clone(), announce_grace: Duration::ZERO, ..RedisOptions::new(url.clone()) };
+        let client = ::redis::Client::open(url).unwrap();
+        let twins = Self {
+            local: Arc::new(registry::Local::new()),
+            redis: registry::Redis::connect(options).await.unwrap(),
+            prefix,
+            connection: client.get_multiplexed_async_connection().await.unwrap(),
+        };
+        twins.local.empty();
+        twins
+    }
+
+    async fn empty(&mut self) {
+        self.local.empty();
+        let mut keys = ::redis::cmd("KEYS");
+        let keys: Vec<String> = keys.arg(format!("{}*", self.prefix)).query_async(&mut self.connection).await.unwrap();
+        let _: () = ::redis::cmd("DEL").arg(keys).query_async(&mut self.connection).await.unwrap();
+        self.redis.epoch().await.unwrap();
+    }
 }
 
 /// Makes a call and shows the answer, without what differs by nature.
 async fn ask(registry: &dyn Registry, call: &Call) -> String {
     let epoch = registry.epoch().await.unwrap();
     match call.clone() {
-        Call::Admit { job: name, credit, limit, key, digest, session: place, max } => {
+        Call::Admit { job: name, credit, limit, key, digest, session: place, max, submitted, brief } => {
             let mut request = admit(JOBS[name]);
             (request.credit, request.tenant_limit, request.max_attempts) = (credit, limit, max);
             request.idempotency_key = key.then(|| "key".to_owned());
             request.digest = digest.to_string();
+            request.first_submitted = match submitted {
+                Submitted::Once => None,
+                Submitted::Before => Some(1),
+                Submitted::After => Some(1 << 50),
+            };
+            if brief {
+                request.credit_ttl = Duration::ZERO;
+            }
             request.session = place.map(|(at, anew)| SessionAdmit {
                 session: session("s"),
                 if_gone: if anew { IfGone::New } else { IfGone::Fail },
@@ -157,19 +277,26 @@ async fn ask(registry: &dyn Registry, call: &Call) -> String {
             request.lease = if lease { FAR } else { Duration::ZERO };
             shown(registry.start(&request).await.unwrap())
         }
-        Call::Finish { job: name, worker, attempt, nonce: n, outcome } => {
+        Call::Finish { job: name, worker, attempt, nonce: n, outcome, kept } => {
             let claim = claim(attempt, WORKERS[worker], &nonce(n));
-            shown(registry.finish(&finish(JOBS[name], claim, &format!("outcome {outcome}"))).await.unwrap())
+            let mut request = finish(JOBS[name], claim, &format!("outcome {outcome}"));
+            request.keep = kept.keep();
+            shown(registry.finish(&request).await.unwrap())
         }
-        Call::Resolve { job: name, attempt, max } => {
-            match registry.resolve(&resolve(JOBS[name], attempt, max)).await.unwrap() {
+        Call::Resolve { job: name, attempt, max, grace, kept } => {
+            let mut request = resolve(JOBS[name], attempt, max);
+            request.grace = if grace { FAR } else { Duration::ZERO };
+            request.keep = kept.keep();
+            match registry.resolve(&request).await.unwrap() {
                 Resolve::Hold(_) => "hold".to_owned(),
                 other => shown(other),
             }
         }
-        Call::Settle { job: name, outcome, pool: with_pool } => {
+        Call::Settle { job: name, outcome, pool: with_pool, digest, cancel, kept } => {
             let mut request = settle(JOBS[name], &format!("settled {outcome}"));
             request.pool = with_pool.then(pool);
+            request.digest = digest.map(|digest| digest.to_string());
+            (request.cancel, request.keep) = (cancel, kept.keep());
             shown(registry.settle(&request).await.unwrap())
         }
         Call::Abandon { job: name, worker, attempt, nonce: n } => {
@@ -196,6 +323,8 @@ async fn ask(registry: &dyn Registry, call: &Call) -> String {
             registry.end_session(&tenant, &session, &worker(WORKERS[at]), gone).await.unwrap();
             String::new()
         }
+        // Done by the caller.
+        Call::Empty => String::new(),
         Call::Lead { who } => shown(registry.lead("0", &who.to_string(), FAR).await.unwrap()),
     }
 }
@@ -211,12 +340,14 @@ async fn look(registry: &dyn Registry) -> String {
 }
 
 async fn compare(calls: Vec<Call>) {
-    let local: Arc<dyn Registry> = Arc::new(registry::Local::new());
-    let redis = real().await;
+    let mut twins = Twins::new().await;
     for (n, call) in calls.iter().enumerate() {
-        let (here, there) = (ask(&*local, call).await, ask(&*redis, call).await);
-        assert_eq!(here, there, "call {n} of {calls:#?}");
-        let (here, there) = (look(&*local).await, look(&*redis).await);
+        if matches!(call, Call::Empty) {
+            twins.empty().await;
+        }
+        let (here, there) = (ask(&*twins.local, call).await, ask(&twins.redis, call).await);
+        assert_eq!(undated(here), undated(there), "call {n} of {calls:#?}");
+        let (here, there) = (look(&*twins.local).await, look(&twins.redis).await);
         assert_eq!(here, there, "after call {n} of {calls:#?}");
     }
 }

@@ -1,25 +1,30 @@
 //! The registry's contract.
 
+mod failover;
 mod faults;
 mod histories;
 mod suite;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use thermae_backplane::registry::{
-    self, Admit, Admitted, Claim, Epoch, FinishRequest, JobKey, RedisOptions, ResolveRequest, SettleRequest,
-    SharedRegistry, StartRequest,
+    self, Admit, Admitted, Budget, Claim, Epoch, FinishRequest, JobKey, Keep, RedisOptions, ResolveRequest,
+    SettleRequest, SharedRegistry, StartRequest,
 };
 use thermae_schemas::{
-    Heartbeat, JobId, Language, PoolCapacity, PoolName, RunningJob, SessionHeld, SessionName, TenantName, WorkerId,
-    WorkerState,
+    Heartbeat, JobId, Language, PoolCapacity, PoolName, RunningJob, SessionHeld, SessionName, Status, TenantName,
+    WorkerId, WorkerState,
 };
 
 use crate::support::{server, unique};
 
 /// How records are kept in these tests.
 pub const TTL: Duration = Duration::from_secs(60);
+
+/// How outcomes are kept in these tests.
+pub const KEEP: Keep = Keep { outcome: TTL, record: TTL, budget: Budget { tenant: 1 << 30, all: 1 << 30 } };
 
 /// A registry of its own, in which an epoch begins now; sessions may be made at once.
 pub async fn redis(url: &str) -> registry::Redis {
@@ -94,17 +99,18 @@ pub fn start(name: &str, claim: Claim, epoch: &Epoch) -> StartRequest {
 }
 
 pub fn finish(name: &str, claim: Claim, outcome: &str) -> FinishRequest {
-    FinishRequest { job: job(name), pool: pool(), claim, outcome: outcome.to_owned().into(), ttl: TTL }
+    let (outcome, status) = (outcome.to_owned().into(), Status::Succeeded);
+    FinishRequest { job: job(name), pool: pool(), claim, outcome, status, keep: KEEP }
 }
 
 pub fn resolve(name: &str, attempt: u32, max_attempts: u32) -> ResolveRequest {
-    let (lost, grace) = ("lost".into(), Duration::ZERO);
-    ResolveRequest { job: job(name), pool: pool(), attempt, max_attempts, lost, grace, ttl: TTL }
+    let (lost, cancelled, grace) = ("lost".into(), "cancelled".into(), Duration::ZERO);
+    ResolveRequest { job: job(name), pool: pool(), attempt, max_attempts, lost, cancelled, grace, keep: KEEP }
 }
 
 pub fn settle(name: &str, outcome: &str) -> SettleRequest {
-    let (outcome, reply_key) = (outcome.to_owned().into(), Some("acme.c".to_owned()));
-    SettleRequest { job: job(name), pool: Some(pool()), outcome, reply_key, ttl: TTL }
+    let (outcome, status) = (outcome.to_owned().into(), Status::Cancelled);
+    SettleRequest { job: job(name), pool: Some(pool()), outcome, status, digest: None, cancel: false, keep: KEEP }
 }
 
 pub fn beat(name: &str) -> Heartbeat {
@@ -162,6 +168,11 @@ suite! {
     an_abandoned_attempt_is_decided_at_once,
     a_superseded_attempt_does_not_count,
     a_job_that_has_not_started_can_be_ended,
+    an_outcome_shrinks_to_a_tombstone_that_is_never_run_again,
+    an_outcome_beyond_the_budget_is_a_tombstone_at_once,
+    what_runs_past_its_lease_is_told,
+    a_cancel_of_a_running_job_is_remembered,
+    an_id_names_one_job,
     a_cancel_that_knows_no_pool_gives_the_credit_back,
     a_record_that_is_missing_starts_only_from_a_sole_copy,
     a_doubtful_record_starts_only_from_a_sole_copy,
@@ -180,6 +191,7 @@ suite! {
     one_leads_at_a_time,
     records_are_forgotten_after_their_time,
     changes_are_told,
+    a_look_at_the_workers_sees_every_change,
     it_is_fit,
 }
 

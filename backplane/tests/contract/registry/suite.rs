@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use thermae_backplane::record::{Finish, Resolve, Settle, Start, State};
-use thermae_backplane::registry::{Admitted, Gone, Notice, SessionAdmit, SharedRegistry, Target};
-use thermae_schemas::{IfGone, JobId, WorkerState};
+use thermae_backplane::record::{Ended, Finish, Resolve, Settle, Start, Tombstone};
+use thermae_backplane::registry::{Admitted, Budget, Gone, Notice, SessionAdmit, SharedRegistry, Target};
+use thermae_schemas::{IfGone, JobId, Status, WorkerState};
 
 use super::{
     TTL, admit, attempt, beat, claim, finish, held, job, pool, resolve, running, session, settle, start, tenant, worker,
@@ -23,6 +23,8 @@ pub async fn a_job_runs_once_and_its_outcome_stays(registry: SharedRegistry) {
     let other = registry.start(&start("a/1", claim(1, "v", "o"), &epoch)).await.unwrap();
     assert_eq!(other, Start::Resolve);
     assert_eq!(registry.admit(&admit("a/1")).await.unwrap(), Admitted::UnderWay);
+    let record = registry.lookup(&job("a/1")).await.unwrap().unwrap();
+    assert_eq!((record.reply_key.as_deref(), record.correlation_id.as_deref()), (Some("acme.c"), Some("mark")));
     // Bytes that are no text come back as they were.
     let outcome = Bytes::from_static(b"\xff\x00result");
     let mut end = finish("a/1", mine, "");
@@ -30,16 +32,16 @@ pub async fn a_job_runs_once_and_its_outcome_stays(registry: SharedRegistry) {
     assert_eq!(registry.finish(&end).await.unwrap(), Finish::Won);
     assert_eq!(
         registry.finish(&finish("a/1", claim(1, "v", "o"), "x")).await.unwrap(),
-        Finish::Terminal(outcome.clone())
+        Finish::Terminal(outcome.clone().into())
     );
-    assert_eq!(registry.admit(&admit("a/1")).await.unwrap(), Admitted::Terminal(outcome.clone()));
+    assert_eq!(registry.admit(&admit("a/1")).await.unwrap(), Admitted::Terminal(outcome.clone().into()));
     let late = registry.start(&start("a/1", claim(1, "v", "o"), &epoch)).await.unwrap();
-    assert_eq!(late, Start::Terminal(outcome.clone()));
-    assert_eq!(registry.resolve(&resolve("a/1", 1, 1)).await.unwrap(), Resolve::Terminal(outcome.clone()));
-    assert_eq!(registry.settle(&settle("a/1", "x")).await.unwrap(), Settle::Terminal(outcome.clone()));
+    assert_eq!(late, Start::Terminal(outcome.clone().into()));
+    assert_eq!(registry.resolve(&resolve("a/1", 1, 1)).await.unwrap(), Resolve::Terminal(outcome.clone().into()));
+    assert_eq!(registry.settle(&settle("a/1", "x")).await.unwrap(), Settle::Terminal(outcome.clone().into()));
     let record = registry.lookup(&job("a/1")).await.unwrap().unwrap();
-    assert_eq!(record.state, State::Terminal { outcome });
-    assert_eq!((record.reply_key.as_deref(), record.correlation_id.as_deref()), (Some("acme.c"), Some("mark")));
+    assert_eq!(record.ended(), Some(outcome.into()));
+    assert_eq!((record.reply_key, record.correlation_id), (None, None), "nobody asks for them any more");
     assert_eq!(registry.lookup(&job("none")).await.unwrap(), None);
 }
 
@@ -72,7 +74,7 @@ pub async fn a_copy_of_a_running_job_is_held_and_then_lost(registry: SharedRegis
     assert_eq!(registry.resolve(&resolve("a", 1, 1)).await.unwrap(), Resolve::Lost);
     assert_eq!(registry.credit_used(&pool()).await.unwrap(), 0);
     let late = registry.finish(&finish("a", claim(1, "w", "n"), "done")).await.unwrap();
-    assert_eq!(late, Finish::Terminal("lost".into()));
+    assert_eq!(late, Finish::Terminal(Bytes::from("lost").into()));
 }
 
 pub async fn a_job_that_may_run_again_is_assigned_anew(registry: SharedRegistry) {
@@ -108,6 +110,104 @@ pub async fn an_abandoned_attempt_is_decided_at_once(registry: SharedRegistry) {
     assert!(!registry.abandon(&job("a"), &claim(1, "w", "n")).await.unwrap());
 }
 
+/// Runs a job to its end.
+async fn run(registry: &SharedRegistry, name: &str, end: &thermae_backplane::registry::FinishRequest) {
+    let epoch = registry.epoch().await.unwrap();
+    registry.admit(&admit(name)).await.unwrap();
+    assert_eq!(registry.start(&start(name, claim(1, "w", "n"), &epoch)).await.unwrap(), Start::Go);
+    assert_eq!(registry.finish(end).await.unwrap(), Finish::Won);
+}
+
+async fn left_of(registry: &SharedRegistry, name: &str) -> Ended {
+    registry.lookup(&job(name)).await.unwrap().unwrap().ended().unwrap()
+}
+
+pub async fn an_outcome_shrinks_to_a_tombstone_that_is_never_run_again(registry: SharedRegistry) {
+    let mut end = finish("a", claim(1, "w", "n"), "done");
+    end.keep.outcome = BRIEF;
+    run(&registry, "a", &end).await;
+    until("its outcome's end", || async { matches!(left_of(&registry, "a").await, Ended::Tombstone(_)) }).await;
+    let left = left_of(&registry, "a").await;
+    assert!(matches!(&left, Ended::Tombstone(Tombstone { status: Status::Succeeded, at }) if *at > 0), "{left:?}");
+    let epoch = registry.epoch().await.unwrap();
+    assert_eq!(registry.admit(&admit("a")).await.unwrap(), Admitted::Terminal(left.clone()));
+    let copy = registry.start(&start("a", claim(1, "v", "o"), &epoch)).await.unwrap();
+    assert_eq!(copy, Start::Terminal(left.clone()));
+    assert_eq!(registry.resolve(&resolve("a", 1, 3)).await.unwrap(), Resolve::Terminal(left.clone()));
+    assert_eq!(registry.settle(&settle("a", "cancelled")).await.unwrap(), Settle::Terminal(left.clone()));
+    let other = registry.finish(&finish("a", claim(1, "v", "o"), "other")).await.unwrap();
+    assert_eq!(other, Finish::Terminal(left));
+    assert_eq!(registry.finish(&end).await.unwrap(), Finish::Won, "whoever won still holds the outcome");
+}
+
+pub async fn an_outcome_beyond_the_budget_is_a_tombstone_at_once(registry: SharedRegistry) {
+    // Two of a tenant fit into half its budget, and three of all.
+    let outcome = "x".repeat(300);
+    let kept = async |name: &str, tenant_name: &str| {
+        let mut end = settle(name, &outcome);
+        end.job.tenant = tenant(tenant_name);
+        end.keep.budget = Budget { tenant: 2200, all: 3200 };
+        assert_eq!(registry.settle(&end).await.unwrap(), Settle::Won);
+        let left = registry.lookup(&end.job).await.unwrap().unwrap().ended().unwrap();
+        matches!(left, Ended::Outcome(_))
+    };
+    assert!(kept("a", "acme").await && kept("b", "acme").await);
+    assert!(!kept("c", "acme").await, "the tenant's part is used up");
+    assert!(kept("a", "globex").await, "another tenant has its own");
+    assert!(!kept("a", "initech").await, "the whole is used up");
+}
+
+pub async fn what_runs_past_its_lease_is_told(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    registry.admit(&admit("a")).await.unwrap();
+    let mut begin = start("a", claim(1, "w", "n"), &epoch);
+    begin.lease = Duration::ZERO;
+    registry.start(&begin).await.unwrap();
+    assert_eq!(registry.admit(&admit("a")).await.unwrap(), Admitted::Lapsed(1));
+}
+
+pub async fn a_cancel_of_a_running_job_is_remembered(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    for (name, cancelled) in [("a", true), ("b", false)] {
+        let mut request = admit(name);
+        request.max_attempts = 3;
+        registry.admit(&request).await.unwrap();
+        registry.start(&start(name, claim(1, "w", "n"), &epoch)).await.unwrap();
+        let mut end = settle(name, "ended");
+        end.cancel = cancelled;
+        assert!(matches!(registry.settle(&end).await.unwrap(), Settle::Started { attempt: 1, .. }));
+        registry.abandon(&job(name), &claim(1, "w", "n")).await.unwrap();
+        let decided = registry.resolve(&resolve(name, 1, 3)).await.unwrap();
+        assert_eq!(decided, if cancelled { Resolve::Cancelled } else { Resolve::Reassign(2) });
+    }
+    assert_eq!(left_of(&registry, "a").await, Bytes::from("cancelled").into());
+    assert_eq!(registry.credit_used(&pool()).await.unwrap(), 1);
+}
+
+pub async fn an_id_names_one_job(registry: SharedRegistry) {
+    let with = |digest: &str| {
+        let mut request = admit("a");
+        request.digest = digest.to_owned();
+        request
+    };
+    let mut other = settle("a", "rejected");
+    other.digest = Some("another".to_owned());
+    assert_eq!(attempt(&registry.admit(&with("one")).await.unwrap()), Some(1));
+    assert_eq!(registry.admit(&with("another")).await.unwrap(), Admitted::IdConflict);
+    assert_eq!(registry.settle(&other).await.unwrap(), Settle::Conflict);
+    let epoch = registry.epoch().await.unwrap();
+    registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap();
+    assert_eq!(registry.admit(&with("another")).await.unwrap(), Admitted::IdConflict);
+    let mut end = finish("a", claim(1, "w", "n"), "done");
+    end.keep.outcome = Duration::ZERO;
+    registry.finish(&end).await.unwrap();
+    assert_eq!(registry.admit(&with("another")).await.unwrap(), Admitted::IdConflict);
+    assert_eq!(registry.settle(&other).await.unwrap(), Settle::Conflict);
+    for same in ["one", ""] {
+        assert!(matches!(registry.admit(&with(same)).await.unwrap(), Admitted::Terminal(_)));
+    }
+}
+
 pub async fn a_superseded_attempt_does_not_count(registry: SharedRegistry) {
     let epoch = registry.epoch().await.unwrap();
     let mut request = admit("a");
@@ -128,7 +228,7 @@ pub async fn a_job_that_has_not_started_can_be_ended(registry: SharedRegistry) {
     assert_eq!(registry.settle(&settle("a", "cancelled")).await.unwrap(), Settle::Won);
     assert_eq!(registry.credit_used(&pool()).await.unwrap(), 0);
     let answer = registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap();
-    assert_eq!(answer, Start::Terminal("cancelled".into()));
+    assert_eq!(answer, Start::Terminal(Bytes::from("cancelled").into()));
     registry.admit(&admit("b")).await.unwrap();
     registry.start(&start("b", claim(1, "w", "n"), &epoch)).await.unwrap();
     let started = Settle::Started { owner: worker("w"), attempt: 1 };
@@ -247,7 +347,7 @@ pub async fn an_idempotency_key_is_free_once_its_job_is_forgotten(registry: Shar
     };
     registry.admit(&with_key("a")).await.unwrap();
     let mut settled = settle("a", "lost");
-    settled.ttl = BRIEF;
+    settled.keep.record = BRIEF;
     registry.settle(&settled).await.unwrap();
     until("the record's end", || async { registry.lookup(&settled.job).await.unwrap().is_none() }).await;
     assert_eq!(attempt(&registry.admit(&with_key("b")).await.unwrap()), Some(1));
@@ -430,7 +530,7 @@ pub async fn records_are_forgotten_after_their_time(registry: SharedRegistry) {
     until("the other's end", || async { registry.lookup(&job("c")).await.unwrap().is_none() }).await;
     assert!(registry.lookup(&job("a")).await.unwrap().is_some());
     let mut end = finish("a", claim(1, "w", "n"), "done");
-    end.ttl = BRIEF;
+    end.keep.record = BRIEF;
     registry.finish(&end).await.unwrap();
     until("its end", || async { registry.lookup(&job("a")).await.unwrap().is_none() }).await;
     request.job.job = JobId::new("b").unwrap();
@@ -458,4 +558,28 @@ pub async fn changes_are_told(registry: SharedRegistry) {
 
 pub async fn it_is_fit(registry: SharedRegistry) {
     registry.check().await.unwrap();
+}
+
+pub async fn a_look_at_the_workers_sees_every_change(registry: SharedRegistry) {
+    let (mut a, b) = (beat("a"), beat("b"));
+    registry.heartbeat(&a, TTL).await.unwrap();
+    assert_eq!(registry.workers().await.unwrap(), [a.clone()]);
+    registry.heartbeat(&b, TTL).await.unwrap();
+    assert_eq!(registry.workers().await.unwrap(), [a.clone(), b.clone()]);
+    a.sessions = vec![held("s")];
+    registry.heartbeat(&a, TTL).await.unwrap();
+    assert_eq!(registry.workers().await.unwrap(), [a.clone(), b.clone()]);
+    // One that comes back and says what it said before.
+    registry.leave(&worker("b")).await.unwrap();
+    assert_eq!(registry.workers().await.unwrap(), [a.clone()]);
+    registry.heartbeat(&b, TTL).await.unwrap();
+    assert_eq!(registry.workers().await.unwrap(), [a.clone(), b.clone()]);
+    // One that came, left and was buried between two looks; and one that is another by then.
+    registry.leave(&worker("b")).await.unwrap();
+    registry.bury(&worker("b")).await.unwrap();
+    registry.heartbeat(&beat("c"), TTL).await.unwrap();
+    assert_eq!(registry.workers().await.unwrap(), [a.clone(), beat("c")]);
+    registry.heartbeat(&b, BRIEF).await.unwrap();
+    until("the end of b", || async { registry.workers().await.unwrap() == [a.clone(), beat("c")] }).await;
+    assert!(registry.unreadable_workers().is_empty());
 }

@@ -6,8 +6,12 @@ local idempotency, session, candidate = optional(ARGV[11]), optional(ARGV[12]), 
 local key = job_key(tenant, job)
 local record = load(key)
 
-if record and record.s == 'T' then return { 'terminal', outcome_of(key) } end
-if record and record.s == 'S' then return { 'under_way' } end
+if record and is_another(record, ARGV[10]) then return { 'id_conflict' } end
+if record and record.s == 'T' then return ended(key) end
+if record and record.s == 'S' then
+  if record.l <= now then return { 'lapsed', record.a } end
+  return { 'under_way' }
+end
 
 local place = idempotency and (P .. 'k:' .. tenant .. '/' .. idempotency)
 if not record then
@@ -53,10 +57,10 @@ local attempt, is_repeat = 1, 0
 if record then
   attempt, is_repeat = record.a, 1
 else
-  make(key, 1, ARGV[7], optional(ARGV[8]), optional(ARGV[9]))
+  make(key, 1, ARGV[7], optional(ARGV[8]), optional(ARGV[9]), ARGV[10])
   set_assigned(key, 1)
   local submitted = optional(ARGV[15])
-  if submitted and tonumber(submitted) < tonumber(began) then redis.call('HSET', key, 'd', '1') end
+  if submitted and tonumber(submitted) <= tonumber(began) then redis.call('HSET', key, 'd', '1') end
 end
 redis.call('HSET', key, 't', ARGV[16], 'p', pool)
 if session then redis.call('HSET', key, 'v', session) else redis.call('HDEL', key, 'v') end

@@ -1,12 +1,15 @@
 -- What every script begins with. ARGV[1] is the prefix of all keys:
 --   <P>e            epoch: i(d), r(un id of Redis), b(egan)
 --   <P>j:<t>/<job>  record, see below
+--   <P>o:<t>/<job>  outcome of a job that ended, while it is kept whole
+--   <P>b:<window>   bytes of outcomes that were recorded in that hour: '' of all tenants, and each tenant's
 --   <P>p:<pool>     jobs that hold the pool's credit, by the moment their lease passes
 --   <P>t:<tenant>   the same of a tenant
 --   <P>k:<t>/<key>  idempotency key: d(igest), j(ob)
 --   <P>s:<t>/<name> session: w(orker), c(reator), a(nnounced), g(one)
 --   <P>ws:<worker>  keys of the sessions that a worker was given
 --   <P>w, <P>wc     heartbeats and capacities of the workers; <P>wa: alive until
+--   <P>wu           workers, by the number of their last change; <P>wq: the last number
 --   <P>l:<shard>    leader
 --   <P>n            channel of notices
 local P = ARGV[1]
@@ -28,30 +31,48 @@ local function tell(news)
   redis.call('PUBLISH', P .. 'n', news)
 end
 
--- The record: s(tate: A, S or T), a(ttempt), m(ax attempts), r(eply key), c(orrelation id), d(oubtful), and the
--- e(poch) it was written in; of a started one o(wner), n(once), l(ease until); of an ended one x, the outcome;
--- beside it p, its pool, t, for how long it holds credit there unstarted, and v, its session. nil: there is none.
+-- The record: s(tate: A, S or T), a(ttempt), m(ax attempts), r(eply key), c(orrelation id), d(oubtful), g, the job's digest,
+-- and the e(poch) it was written in; of a started one o(wner), n(once), l(ease until), k(illed: cancelled while it ran); beside
+-- it p, its pool, t, for how long it holds credit there unstarted, and v, its session. Of an ended one are left u, its status,
+-- z, when it ended, and h, its outcome's mark. nil: there is none.
 local function load(key)
-  local s, a, m, d, e, o, n, l = unpack(redis.call('HMGET', key, 's', 'a', 'm', 'd', 'e', 'o', 'n', 'l'))
+  local s, a, m, d, e, o, n, l, k, g =
+    unpack(redis.call('HMGET', key, 's', 'a', 'm', 'd', 'e', 'o', 'n', 'l', 'k', 'g'))
   if not s then return nil end
   return {
-    s = s, a = tonumber(a), m = tonumber(m), o = o, n = n, l = tonumber(l or 0),
+    s = s, a = tonumber(a), m = tonumber(m), o = o, n = n, l = tonumber(l or 0), k = k, g = g,
     d = s == 'A' and (d == '1' or e ~= epoch),
   }
 end
 
-local function outcome_of(key)
-  return redis.call('HGET', key, 'x')
+local function outcome_key(key)
+  return P .. 'o:' .. string.sub(key, #P + 3)
+end
+
+-- What is left of a job that ended.
+local function ended(key)
+  local outcome = redis.call('GET', outcome_key(key))
+  if outcome then return { 'terminal', outcome } end
+  local x, u, z = unpack(redis.call('HMGET', key, 'x', 'u', 'z'))
+  -- Releases before this one kept the outcome in the record.
+  if x then return { 'terminal', x } end
+  return { 'tombstone', u or 'lost', tonumber(z or 0) }
 end
 
 local function keep(key, ttl)
   redis.call('PEXPIRE', key, ttl)
 end
 
-local function make(key, a, m, reply, correlation)
+-- Of a job's digest a record keeps 16 digits. '' is none.
+local function is_another(record, digest)
+  return record.g and digest ~= '' and record.g ~= string.sub(digest, 1, 16)
+end
+
+local function make(key, a, m, reply, correlation, digest)
   redis.call('HSET', key, 'a', a, 'm', m, 'e', epoch)
   if reply then redis.call('HSET', key, 'r', reply) end
   if correlation then redis.call('HSET', key, 'c', correlation) end
+  if digest and digest ~= '' then redis.call('HSET', key, 'g', string.sub(digest, 1, 16)) end
 end
 
 local function set_assigned(key, a)
@@ -64,9 +85,41 @@ local function set_started(key, a, owner, nonce, lease_until)
   redis.call('HDEL', key, 'd')
 end
 
-local function set_terminal(key, outcome)
-  redis.call('HSET', key, 's', 'T', 'x', outcome, 'e', epoch)
-  redis.call('HDEL', key, 'o', 'n', 'l', 'd')
+-- Takes a part of this hour's budget; nothing where there is not so much left. Half of the budget is an hour's, so that two
+-- neighbouring hours together stay within it.
+local hour = 3600000
+local function spend(tenant, cost, tenant_budget, all_budget)
+  local key = P .. 'b:' .. string.format('%.0f', math.floor(now / hour))
+  local fits = false
+  if redis.call('HINCRBY', key, tenant, cost) <= tenant_budget / 2 then
+    local all = redis.call('HINCRBY', key, '', cost)
+    fits = all <= all_budget / 2
+    if all == cost then keep(key, hour) end
+    if not fits then redis.call('HINCRBY', key, '', -cost) end
+  end
+  if not fits then
+    redis.call('HINCRBY', key, tenant, -cost)
+    keep(key, hour)
+  end
+  return fits
+end
+
+-- Ends a job. Arguments from place e on: outcome, mark, status, cost; from place k on: ttl of the outcome, ttl of the record,
+-- budget of the tenant, budget of all. While Redis is full no outcome is kept.
+local function set_terminal(key, tenant, e, k)
+  redis.call('HSET', key, 's', 'T', 'h', ARGV[e + 1], 'u', ARGV[e + 2], 'z', now)
+  redis.call('HDEL', key, 'e', 'o', 'n', 'l', 'd', 'k', 'r', 'c', 'p', 't', 'v')
+  keep(key, ARGV[k + 1])
+  if not full and tonumber(ARGV[k]) > 0
+    and spend(tenant, tonumber(ARGV[e + 3]), tonumber(ARGV[k + 2]), tonumber(ARGV[k + 3])) then
+    redis.call('SET', outcome_key(key), ARGV[e], 'PX', ARGV[k])
+  end
+end
+
+-- Whether this outcome is the one that was recorded.
+local function ended_as(key, e)
+  local h, x = unpack(redis.call('HMGET', key, 'h', 'x'))
+  return h == ARGV[e + 1] or x == ARGV[e]
 end
 
 local function held_by(record, a, owner, nonce)

@@ -1,4 +1,4 @@
--- ARGV: 2 tenant, 3 job, 4 pool, 5 attempt, 6 owner, 7 nonce, 8 outcome, 9 ttl
+-- ARGV: 2 tenant, 3 job, 4 pool, 5 attempt, 6 owner, 7 nonce, 8-11 end (outcome, mark, status, cost), 12-15 keep (see set_terminal)
 local tenant, job = ARGV[2], ARGV[3]
 local attempt = tonumber(ARGV[5])
 local key = job_key(tenant, job)
@@ -9,8 +9,7 @@ if not record then
   make(key, attempt, attempt)
   won = true
 elseif record.s == 'T' then
-  local recorded = outcome_of(key)
-  if recorded ~= ARGV[8] then return { 'terminal', recorded } end
+  if not ended_as(key, 8) then return ended(key) end
   give_credit(ARGV[4], tenant, job)
   return { 'won' }
 elseif record.s == 'A' and attempt >= record.a then
@@ -21,7 +20,6 @@ else
 end
 if not won then return { 'superseded' } end
 
-set_terminal(key, ARGV[8])
-keep(key, ARGV[9])
+set_terminal(key, tenant, 8, 12)
 give_credit(ARGV[4], tenant, job)
 return { 'won' }

@@ -1,8 +1,12 @@
 -- ARGV: 2 worker, 3 ttl, 4 the heartbeat, 5 its capacity, 6 ttl of running records, 7 session ttl, 8 number of running jobs,
 -- then of each tenant, job, attempt, nonce, pool; then of each session tenant, name
 local worker, alive_until = ARGV[2], now + tonumber(ARGV[3])
-if not is_alive(worker) or redis.call('HGET', P .. 'wc', worker) ~= ARGV[5] then
+local alive = is_alive(worker)
+if not alive or redis.call('HGET', P .. 'wc', worker) ~= ARGV[5] then
   tell('workers')
+end
+if not alive or redis.call('HGET', P .. 'w', worker) ~= ARGV[4] then
+  redis.call('ZADD', P .. 'wu', redis.call('INCR', P .. 'wq'), worker)
 end
 redis.call('ZADD', P .. 'wa', alive_until, worker)
 redis.call('HSET', P .. 'w', worker, ARGV[4])

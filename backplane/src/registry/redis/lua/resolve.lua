@@ -1,6 +1,7 @@
--- ARGV: 2 tenant, 3 job, 4 pool, 5 attempt, 6 max attempts, 7 lost outcome, 8 grace, 9 ttl
+-- ARGV: 2 tenant, 3 job, 4 pool, 5 attempt, 6 max attempts, 7-10 the end of a lost job (outcome, mark, status, cost),
+-- 11-14 the end of a cancelled one, 15 grace, 16-19 keep (see set_terminal)
 local tenant, job, pool = ARGV[2], ARGV[3], ARGV[4]
-local attempt, max, grace = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[8])
+local attempt, max, grace = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[15])
 local key = job_key(tenant, job)
 local record = load(key)
 
@@ -12,7 +13,7 @@ local function reassign(n)
 end
 
 if record then
-  if record.s == 'T' then return { 'terminal', outcome_of(key) } end
+  if record.s == 'T' then return ended(key) end
   if record.s == 'S' then
     if attempt < record.a then return { 'stale' } end
     if now < record.l then return { 'hold', record.l - now } end
@@ -30,12 +31,11 @@ end
 -- From here on the attempt counts as started, and as ended without a word.
 local n, most = math.max(record.a, attempt), math.max(record.m, max)
 redis.call('HSET', key, 'a', n, 'm', most)
-if n < most then
+if n < most and not record.k then
   set_assigned(key, n + 1)
-  keep(key, ARGV[9])
+  keep(key, ARGV[17])
   return reassign(n + 1)
 end
-set_terminal(key, ARGV[7])
-keep(key, ARGV[9])
+set_terminal(key, tenant, record.k and 11 or 7, 16)
 give_credit(pool, tenant, job)
-return { 'lost' }
+return { record.k and 'cancelled' or 'lost' }

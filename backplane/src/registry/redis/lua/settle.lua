@@ -1,25 +1,29 @@
--- ARGV: 2 tenant, 3 job, 4 pool?, 5 outcome, 6 reply key?, 7 ttl
-local tenant, job = ARGV[2], ARGV[3]
+-- ARGV: 2 tenant, 3 job, 4 pool?, 5-8 end (outcome, mark, status, cost), 9 digest ('' is none), 10 cancel (1 or 0),
+-- 11-14 keep (see set_terminal)
+local tenant, job, cancel = ARGV[2], ARGV[3], ARGV[10] == '1'
 local key = job_key(tenant, job)
 local record = load(key)
 
-if record and record.s == 'S' then return { 'started', record.o, record.a } end
-local is_repeat = false
-if record and record.s == 'T' then
-  local recorded = outcome_of(key)
-  if recorded ~= ARGV[5] then return { 'terminal', recorded } end
-  is_repeat = true
+if record and is_another(record, ARGV[9]) then return { 'conflict' } end
+if record and record.s == 'S' then
+  -- Only the first cancel says for how long the record is kept.
+  if cancel and redis.call('HSET', key, 'k', '1') == 1 then keep(key, ARGV[12]) end
+  return { 'started', record.o, record.a }
 end
-if not record then make(key, 1, 1, optional(ARGV[6])) end
-if not is_repeat then
-  set_terminal(key, ARGV[5])
-  keep(key, ARGV[7])
+local is_repeat = record and record.s == 'T'
+if is_repeat and not ended_as(key, 5) then return ended(key) end
+if full and not record then
+  -- A cancel must be remembered as long as its job may wait. A refusal only until its message is acknowledged.
+  if cancel then return { 'full' } end
+  ARGV[12] = math.min(tonumber(ARGV[12]), hour / 4)
 end
 -- Who cancels a job does not know its pool.
-give_credit(optional(ARGV[4]) or redis.call('HGET', key, 'p') or nil, tenant, job)
+local pool, session = unpack(redis.call('HMGET', key, 'p', 'v'))
+if not record then make(key, 1, 1, nil, nil, ARGV[9]) end
+if not is_repeat then set_terminal(key, tenant, 5, 11) end
+give_credit(optional(ARGV[4]) or pool or nil, tenant, job)
 
 -- A session that this job was to make may be made by the next one.
-local session = redis.call('HGET', key, 'v')
 if session then
   local at = session_key(tenant, session)
   if redis.call('HGET', at, 'c') == job then redis.call('HDEL', at, 'c') end

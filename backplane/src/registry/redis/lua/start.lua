@@ -10,7 +10,7 @@ if not record then
   if not only_copy then return { 'resolve' } end
   make(key, attempt, ARGV[10], optional(ARGV[11]), optional(ARGV[12]))
 elseif record.s == 'T' then
-  return { 'terminal', outcome_of(key) }
+  return ended(key)
 elseif not held_by(record, attempt, owner, nonce) then
   if attempt < record.a then return { 'stale' } end
   if record.s == 'S' then return { 'resolve' } end

@@ -1,9 +1,23 @@
--- ARGV: 2 'alive' (heartbeats) or 'dead' (names)
-if ARGV[2] == 'dead' then
-  return redis.call('ZRANGEBYSCORE', P .. 'wa', '-inf', now)
+-- ARGV: 2 'alive' (heartbeats) or 'dead' (names); for the living ones, 3 the epoch and 4 the number of the last look ('' and 0: all)
+local dead = redis.call('ZRANGEBYSCORE', P .. 'wa', '-inf', now)
+if ARGV[2] == 'dead' then return dead end
+
+-- Only heartbeats that changed since are sent; the caller tells by the number of living workers whether it knows them all.
+local since = ARGV[3] == epoch and tonumber(ARGV[4]) or 0
+local alive = '(' .. string.format('%.0f', now)
+local names
+if since == 0 then
+  names = redis.call('ZRANGEBYSCORE', P .. 'wa', alive, '+inf')
+else
+  names = redis.call('ZRANGEBYSCORE', P .. 'wu', '(' .. string.format('%.0f', since), '+inf')
 end
-local found = {}
-for _, worker in ipairs(redis.call('ZRANGEBYSCORE', P .. 'wa', '(' .. string.format('%.0f', now), '+inf')) do
-  found[#found + 1] = redis.call('HGET', P .. 'w', worker)
+local changed = {}
+for _, worker in ipairs(names) do
+  local beat = redis.call('HGET', P .. 'w', worker)
+  if beat then
+    changed[#changed + 1] = worker
+    changed[#changed + 1] = beat
+  end
 end
-return found
+local number = tonumber(redis.call('GET', P .. 'wq') or 0)
+return { epoch, number, redis.call('ZCOUNT', P .. 'wa', alive, '+inf'), dead, changed }

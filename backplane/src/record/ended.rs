@@ -1,0 +1,95 @@
+//! How a job ends, and what is left of it.
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use thermae_schemas::{ErrorCode, Event, EventBody, JobId, Outcome, Status};
+
+use super::Millis;
+
+/// Hexadecimal digits of a digest that a record keeps.
+pub(crate) const DIGITS: usize = 16;
+
+/// An outcome that is to be recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// The result message.
+    pub outcome: Bytes,
+    /// The status that it says.
+    pub status: Status,
+}
+
+impl End {
+    /// Digest of the result message. It tells a repeated call from another outcome after the message itself is forgotten.
+    pub fn mark(&self) -> String {
+        let digest = Sha256::digest(&self.outcome);
+        digest.iter().take(DIGITS / 2).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// What is left of a job that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// The result message, byte for byte.
+    Outcome(Bytes),
+    /// Only how it ended.
+    Tombstone(Tombstone),
+}
+
+/// What is left of a job when its outcome is no longer kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tombstone {
+    /// How it ended.
+    pub status: Status,
+    /// When, in milliseconds since 1970.
+    pub at: Millis,
+}
+
+impl From<Bytes> for Ended {
+    fn from(outcome: Bytes) -> Self {
+        Self::Outcome(outcome)
+    }
+}
+
+impl Ended {
+    /// The result message to publish: the recorded one, or one that says `outcome_expired`.
+    pub fn result(self, job: &JobId) -> Bytes {
+        match self {
+            Self::Outcome(outcome) => outcome,
+            Self::Tombstone(tombstone) => {
+                let event = Event::new(job.clone(), 0, EventBody::Result(tombstone.outcome()));
+                // Writing plain structures to memory can't fail.
+                serde_json::to_vec(&event).unwrap_or_default().into()
+            }
+        }
+    }
+}
+
+impl Tombstone {
+    /// The outcome that is told in place of the one that is no longer kept.
+    pub fn outcome(&self) -> Outcome {
+        let text = format!(
+            "the job ended as {}, {} ms after the beginning of 1970 (UTC); its outcome is no longer kept, and the job is \
+             not run again",
+            self.status.as_str(),
+            self.at
+        );
+        Outcome::lost(ErrorCode::OutcomeExpired, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tombstone_says_how_and_when_the_job_ended() {
+        let job = JobId::new("j").unwrap();
+        let tombstone = Tombstone { status: Status::Succeeded, at: 1_700_000_000_123 };
+        let event: Event = serde_json::from_slice(&Ended::Tombstone(tombstone).result(&job)).unwrap();
+        let EventBody::Result(outcome) = event.body else { panic!("no result") };
+        let error = outcome.error.unwrap();
+        assert_eq!((outcome.status, error.code), (Status::Lost, ErrorCode::OutcomeExpired));
+        assert!(error.message.contains("succeeded") && error.message.contains("1700000000123"), "{}", error.message);
+        assert!(!error.safe_to_retry);
+    }
+}

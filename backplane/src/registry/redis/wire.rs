@@ -1,0 +1,150 @@
+//! Streams to Redis, and to the sentinels that know which Redis is the primary.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{AsyncConnectionConfig, RedisConnectionInfo};
+use thermae_service::tls::{self, Stream};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::UnixStream;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::link::mapped;
+use super::options::{RedisOptions, Servers, Target};
+use crate::registry::Error;
+
+/// Where the Redis is that may be written, at this moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    At(String, u16),
+    Socket(std::path::PathBuf),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::At(host, port) => write!(f, "{host}:{port}"),
+            Self::Socket(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Finds it: the sentinels are asked anew for every connection.
+pub(super) async fn place(target: &Target, options: &RedisOptions) -> Result<Place, Error> {
+    let (hosts, name) = match &target.servers {
+        Servers::At(host, port) => return Ok(Place::At(host.clone(), *port)),
+        Servers::Socket(path) => return Ok(Place::Socket(path.clone())),
+        Servers::Sentinels { hosts, name } => (hosts, name),
+    };
+    let mut said = Error::Disconnected("no sentinel is named".to_owned());
+    for (host, port) in hosts {
+        match ask(host, *port, name, target, options).await {
+            Ok((host, port)) => return Ok(Place::At(host, port)),
+            Err(error) => said = error,
+        }
+    }
+    Err(said)
+}
+
+/// One sentinel's word.
+async fn ask(
+    host: &str,
+    port: u16,
+    name: &str,
+    target: &Target,
+    options: &RedisOptions,
+) -> Result<(String, u16), Error> {
+    let stream = options.tls.connect(host, port, target.wire, &[]).await.map_err(|error| failed(&error))?;
+    let mut login = RedisConnectionInfo::default();
+    if let Some(password) = &options.sentinel_password {
+        login = login.set_password(password.expose());
+    }
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(options.response_timeout));
+    let (mut connection, driver) =
+        MultiplexedConnection::new_with_config(&login, stream, config).await.map_err(|error| mapped(&error))?;
+    let _driver = AbortOnDropHandle::new(tokio::spawn(driver));
+    let answer = redis::cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(name).query_async(&mut connection).await;
+    let found: Option<(String, u16)> = answer.map_err(|error| mapped(&error))?;
+    found.ok_or_else(|| Error::Unfit(format!("the sentinel at {host}:{port} knows no primary named {name:?}")))
+}
+
+/// A connection for commands. It ends when the last handle of it is gone.
+pub(super) async fn commands(
+    place: &Place,
+    target: &Target,
+    options: &RedisOptions,
+    config: AsyncConnectionConfig,
+) -> Result<MultiplexedConnection, Error> {
+    let stream = open(place, target, options).await?;
+    let made = MultiplexedConnection::new_with_config(&target.login, stream, config).await;
+    let (connection, driver) = made.map_err(|error| mapped(&error))?;
+    tokio::spawn(driver);
+    Ok(connection)
+}
+
+/// A connection for notices.
+pub(super) async fn notices(place: &Place, target: &Target, options: &RedisOptions) -> Result<PubSub, Error> {
+    let stream = open(place, target, options).await?;
+    PubSub::new(&target.login, stream).await.map_err(|error| mapped(&error))
+}
+
+async fn open(place: &Place, target: &Target, options: &RedisOptions) -> Result<Either, Error> {
+    match place {
+        Place::At(host, port) => {
+            let opened = options.tls.connect(host, *port, target.wire, &[]).await;
+            opened.map(Either::Tcp).map_err(|error| failed(&error))
+        }
+        Place::Socket(path) => {
+            let opened = UnixStream::connect(path).await;
+            opened.map(Either::Unix).map_err(|error| Error::Disconnected(format!("{}: {error}", path.display())))
+        }
+    }
+}
+
+fn failed(error: &tls::Error) -> Error {
+    match error.is_final() {
+        true => Error::Unfit(error.to_string()),
+        false => Error::Disconnected(error.to_string()),
+    }
+}
+
+/// One kind of stream or the other.
+#[derive(Debug)]
+enum Either {
+    Tcp(Stream),
+    Unix(UnixStream),
+}
+
+impl AsyncRead for Either {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, to),
+            Self::Unix(stream) => Pin::new(stream).poll_read(cx, to),
+        }
+    }
+}
+
+impl AsyncWrite for Either {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut *self {
+            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}

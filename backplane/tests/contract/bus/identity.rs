@@ -1,0 +1,244 @@
+//! Every way known by which one tenant can have RabbitMQ put a message under another one's key, really gone. What gets
+//! through is held against [`Identity`]; so is an honest message, which comes last.
+
+use std::collections::BTreeMap;
+
+use lapin::options::{
+    BasicPublishOptions, ConfirmSelectOptions, ExchangeBindOptions, ExchangeDeclareOptions, QueueBindOptions,
+    QueueDeclareOptions,
+};
+use lapin::types::{AMQPValue, FieldTable, ShortString};
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
+use thermae_backplane::bus::{Bus, Forged, Identity, QueueKind, QueueSpec};
+use thermae_backplane::declare_fleet;
+use thermae_schemas::names;
+
+use super::{Broker, message, publish, rabbit};
+use crate::support::{server, soon, unique};
+
+/// The attacker's bare connection, as the tenant `acme`.
+struct Attacker {
+    connection: Connection,
+    channel: Channel,
+}
+
+fn text(value: &str) -> AMQPValue {
+    AMQPValue::LongString(value.as_bytes().into())
+}
+
+/// What the attacker says of itself: nothing, the truth, that it is the fleet, that its message never died.
+fn properties(claim: &str) -> BasicProperties {
+    let mut headers = FieldTable::default();
+    let properties = BasicProperties::default().with_delivery_mode(2);
+    match claim {
+        "unsigned" => return properties,
+        "signed" => return properties.with_user_id("acme".into()),
+        "vouched" => headers.insert(names::H_TENANT.into(), text("globex")),
+        "undead" => headers.insert("x-death".into(), AMQPValue::FieldArray(Vec::new().into())),
+        other => panic!("{other}"),
+    };
+    properties.with_user_id("acme".into()).with_headers(headers)
+}
+
+const CLAIMS: [&str; 4] = ["unsigned", "signed", "vouched", "undead"];
+
+impl Attacker {
+    async fn new() -> Self {
+        let url = server("THERMAE_TEST_AMQP_TENANT");
+        let connection = Connection::connect(&url, ConnectionProperties::default()).await.unwrap();
+        let channel = connection.create_channel().await.unwrap();
+        channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
+        Self { connection, channel }
+    }
+
+    async fn exchange(&self, kind: ExchangeKind, alternate: Option<&str>) -> String {
+        let (name, mut arguments) = (format!("replies.acme.{}", unique("x")), FieldTable::default());
+        if let Some(alternate) = alternate {
+            arguments.insert("alternate-exchange".into(), text(alternate));
+        }
+        let options = ExchangeDeclareOptions { auto_delete: true, ..ExchangeDeclareOptions::default() };
+        self.channel.exchange_declare(name.as_str().into(), kind, options, arguments).await.unwrap();
+        name
+    }
+
+    async fn publish(&self, exchange: &str, key: &str, body: &str, properties: BasicProperties) {
+        let (exchange, key): (ShortString, ShortString) = (exchange.into(), key.into());
+        let options = BasicPublishOptions::default();
+        let sent = self.channel.basic_publish(exchange, key, options, body.as_bytes(), properties).await.unwrap();
+        assert!(sent.await.unwrap().is_ack());
+    }
+
+    /// By an exchange of its own whose alternate exchange is the fleet's.
+    async fn alternate(&self, to: &str, key: &str) {
+        let exchange = self.exchange(ExchangeKind::Topic, Some(to)).await;
+        for claim in CLAIMS {
+            self.publish(&exchange, key, &format!("alternate/{claim}"), properties(claim)).await;
+        }
+    }
+
+    /// By an exchange of its own that is bound to the fleet's.
+    async fn bound(&self, to: &str, key: &str) {
+        let exchange = self.exchange(ExchangeKind::Fanout, None).await;
+        let (destination, source) = (to.into(), exchange.as_str().into());
+        let options = ExchangeBindOptions::default();
+        self.channel.exchange_bind(destination, source, "".into(), options, FieldTable::default()).await.unwrap();
+        for claim in CLAIMS {
+            self.publish(&exchange, key, &format!("bound/{claim}"), properties(claim)).await;
+        }
+    }
+
+    /// By a queue of its own, in which the message dies.
+    async fn dead(&self, to: &str, key: &str) {
+        let exchange = self.exchange(ExchangeKind::Fanout, None).await;
+        let queue = format!("replies.acme.{}", unique("q"));
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-dead-letter-exchange".into(), text(to));
+        arguments.insert("x-dead-letter-routing-key".into(), text(key));
+        arguments.insert("x-message-ttl".into(), AMQPValue::LongInt(0));
+        let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
+        self.channel.queue_declare(queue.as_str().into(), options, arguments).await.unwrap();
+        let (queue, source) = (queue.as_str().into(), exchange.as_str().into());
+        let options = QueueBindOptions::default();
+        self.channel.queue_bind(queue, source, "".into(), options, FieldTable::default()).await.unwrap();
+        for claim in CLAIMS {
+            self.publish(&exchange, "any", &format!("dead/{claim}"), properties(claim)).await;
+        }
+    }
+
+    /// By a second key, which RabbitMQ checks from 4.0 on; then it takes none of them. Returns how many it took.
+    async fn copied(&self, to: &str, key: &str, header: &str) -> usize {
+        let own = key.replacen("globex", "acme", 1);
+        let mut taken = 0;
+        for claim in CLAIMS {
+            let channel = self.connection.create_channel().await.unwrap();
+            channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
+            let said = properties(claim);
+            let mut headers = said.headers().clone().unwrap_or_default();
+            headers.insert(header.into(), AMQPValue::FieldArray(vec![text(key)].into()));
+            let (body, options) = (format!("{header}/{claim}"), BasicPublishOptions::default());
+            let (to, own) = (to.into(), own.as_str().into());
+            let sent = channel.basic_publish(to, own, options, body.as_bytes(), said.with_headers(headers)).await;
+            taken += usize::from(sent.unwrap().await.is_ok());
+        }
+        taken
+    }
+}
+
+/// Goes every way to the queue that `key` leads to, then the straight one as `globex`, and judges what arrived.
+async fn all_ways(exchange: &str, key: &str, queue: &QueueSpec) {
+    let fleet = rabbit(&server("THERMAE_TEST_AMQP")).await.unwrap();
+    declare_fleet(&fleet).await.unwrap();
+    fleet.declare_queue(queue).await.unwrap();
+    let identity = Identity::new(&fleet, &[]);
+    let mut arrived = fleet.consume(&queue.name, 100).await.unwrap();
+
+    let acme = Attacker::new().await;
+    acme.alternate(exchange, key).await;
+    acme.bound(exchange, key).await;
+    let copies = acme.copied(exchange, key, "CC").await + acme.copied(exchange, key, "BCC").await;
+    acme.dead(exchange, key).await;
+
+    let mut judged: BTreeMap<String, Result<String, Forged>> = BTreeMap::new();
+    let globex = rabbit(&server("THERMAE_TEST_AMQP_OTHER")).await.unwrap();
+    let forged = 3 * CLAIMS.len() + copies;
+    while judged.len() <= forged {
+        let delivery = soon("a delivery", arrived.next()).await.unwrap();
+        let said = String::from_utf8(delivery.message.body.to_vec()).unwrap();
+        let sender = identity.sender(&delivery.message, exchange, |_| key.to_owned());
+        judged.insert(said, sender.map(|tenant| tenant.to_string()));
+        delivery.ack().await.unwrap();
+        if judged.len() == forged {
+            let mut honest = message(exchange, key, "honest");
+            honest.user_id = Some("globex".to_owned());
+            publish(&globex, honest).await.unwrap();
+        }
+    }
+    assert_eq!(judged.remove("honest"), Some(Ok("globex".to_owned())));
+    for (way, verdict) in judged {
+        let why = verdict.expect_err(&way);
+        assert!(!matches!(why, Forged::Unsigned(_)), "{way} could be taken for a mistake: {why:?}");
+    }
+    fleet.delete_queue(&queue.name).await.unwrap();
+}
+
+fn bound_to(exchange: &str, key: &str) -> QueueSpec {
+    QueueSpec {
+        name: unique("test"),
+        kind: QueueKind::Quorum,
+        bindings: vec![(exchange.to_owned(), key.to_owned())],
+        delivery_limit: None,
+        dead_letter: None,
+        expires: None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_submits_as_another_tenant() {
+    let key = format!("globex.normal.{}", unique("pool"));
+    all_ways(names::SUBMIT, &key, &bound_to(names::SUBMIT, &key)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_answers_a_tool_call_as_another_tenant() {
+    let key = format!("globex.{}", unique("worker"));
+    all_ways(names::CALLS, &key, &bound_to(names::CALLS, &key)).await;
+}
+
+/// The queue behind the alternate exchange: what is honest still names the exchange that it was published to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_routed_still_names_its_exchange() {
+    let key = format!("globex.normal.{}", unique("pool"));
+    let fleet = Broker::rabbit().connect().await;
+    declare_fleet(&*fleet).await.unwrap();
+    let queue = bound_to(names::UNROUTED, "");
+    fleet.declare_queue(&queue).await.unwrap();
+    let mut arrived = fleet.consume(&queue.name, 100).await.unwrap();
+    let acme = Attacker::new().await;
+    acme.alternate(names::SUBMIT, &key).await;
+    acme.bound(names::SUBMIT, &key).await;
+    acme.dead(names::SUBMIT, &key).await;
+    let globex = rabbit(&server("THERMAE_TEST_AMQP_OTHER")).await.unwrap();
+    let mut honest = message(names::SUBMIT, &key, "honest");
+    honest.user_id = Some("globex".to_owned());
+    publish(&globex, honest).await.unwrap();
+    let identity = Identity::new(&*fleet, &[]);
+    let mut verdicts = BTreeMap::new();
+    while verdicts.len() < 3 * CLAIMS.len() + 1 {
+        let delivery = soon("a delivery", arrived.next()).await.unwrap();
+        delivery.ack().await.unwrap();
+        // Other tests' messages come here as well.
+        if delivery.message.key == key {
+            let said = String::from_utf8(delivery.message.body.to_vec()).unwrap();
+            let sender = identity.sender(&delivery.message, names::SUBMIT, |_| key.clone());
+            verdicts.insert(said, sender.is_ok());
+        }
+    }
+    let believed: Vec<&String> = verdicts.iter().filter(|(_, ok)| **ok).map(|(said, _)| said).collect();
+    assert_eq!(believed, ["honest"]);
+    fleet.delete_queue(&queue.name).await.unwrap();
+}
+
+/// What the broker itself refuses: other tenants' keys, the fleet's exchanges and queues, and names of more than one word.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenants_permissions_are_what_a_client_needs() {
+    let fleet = Broker::rabbit().connect().await;
+    declare_fleet(&*fleet).await.unwrap();
+    let url = server("THERMAE_TEST_AMQP_TENANT");
+    let connection = Connection::connect(&url, ConnectionProperties::default()).await.unwrap();
+    for exchange in ["submit.x", "replies", "replies.globex.x", "replies.acme.x.y", "replies.acme.", "x"] {
+        let channel = connection.create_channel().await.unwrap();
+        let options = ExchangeDeclareOptions::default();
+        let made = channel.exchange_declare(exchange.into(), ExchangeKind::Topic, options, FieldTable::default()).await;
+        assert!(made.is_err(), "{exchange}");
+    }
+    for queue in ["submit.acme.normal.default", "replies.globex.x", "replies.acme.x.y", "work.pool.default", ""] {
+        let channel = connection.create_channel().await.unwrap();
+        let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
+        assert!(channel.queue_declare(queue.into(), options, FieldTable::default()).await.is_err(), "{queue}");
+    }
+    let acme = Broker::rabbit().tenant().await;
+    for (exchange, key) in [("submit", "globex.normal.default"), ("calls", "globex.w"), ("work", "pool.default")] {
+        let refused = publish(&*acme, message(exchange, key, "{}")).await;
+        assert!(matches!(refused, Err(thermae_backplane::bus::Error::Denied(_))), "{exchange} {key}: {refused:?}");
+    }
+}
