@@ -37,6 +37,20 @@ pub enum Error {
     /// The system-call filter could not be compiled.
     #[error("seccomp filter: {0}")]
     Filter(#[from] seccompiler::BackendError),
+    /// The container's own filter could not be loaded.
+    #[error("seccomp filter of the container: {0}")]
+    Confine(String),
+    /// The machine hands memory of crashed programs to a program of root's, and this user can't keep jobs out of that.
+    #[error("core dumps: {0}")]
+    CoreDumps(String),
+    /// Something that jobs were to be shown holds more than files.
+    #[error("{path}: {reason}")]
+    Shown {
+        /// Where.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The interpreter could not be found or resolved.
     #[error("interpreter {path}: {reason}")]
     Interpreter {

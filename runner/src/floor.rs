@@ -42,7 +42,7 @@ pub struct Times {
 
 /// Measures and prints; the exit status. `foreign`: within somebody else's container, as in [`Shape`].
 pub(crate) fn serve(plan: &Plan, foreign: bool) -> i32 {
-    let shape = Shape { disk_bytes: plan.disk_bytes, foreign, socket_dir: None };
+    let shape = Shape { disk_bytes: plan.disk_bytes, foreign, socket_dir: None, covered: Vec::new() };
     let measured = inner::in_place_of_the_nursery(&shape, || measure(plan, &shape).and_then(|times| print(&times)));
     measured.unwrap_or_else(|e| {
         crate::log(&e.to_string());

@@ -54,7 +54,7 @@ pub struct Limits {
     pub grace_ms: u64,
     /// CPU time, in milliseconds.
     pub cpu_ms: u64,
-    /// Address space that the job may use beyond what the zygote holds, in bytes.
+    /// Memory that the job may hold beyond what the zygote holds, all its processes and shared memory together, in bytes.
     pub memory_bytes: u64,
     /// Processes and threads.
     pub pids: u32,
@@ -115,6 +115,9 @@ pub struct Run {
     /// Tools the code may call.
     #[serde(default)]
     pub tools: Vec<Tool>,
+    /// Whether somebody reads its output while it runs: each line then goes out at once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub follow: bool,
 }
 
 /// How a run ended, by the kernel's word through the runner.
@@ -140,7 +143,7 @@ pub enum End {
         /// Whether the soft interrupt was enough (a session then keeps its state).
         soft: bool,
     },
-    /// Memory ran out (the kernel's OOM killer, or a `MemoryError` that the code did not handle).
+    /// Memory ran out: the limit over all its processes, the kernel's OOM killer, or a `MemoryError` that the code did not handle.
     OutOfMemory,
     /// More output than allowed; what came before the cap was delivered.
     OutputLimit,
@@ -181,7 +184,7 @@ pub struct Usage {
     pub wall_us: u64,
     /// User and system CPU time, in microseconds.
     pub cpu_us: u64,
-    /// Peak resident memory of the process, in bytes.
+    /// Peak memory of the whole sandbox, in bytes: its processes and what it holds in memory files.
     pub memory_bytes: u64,
     /// Bytes of standard output and standard error.
     pub output_bytes: u64,

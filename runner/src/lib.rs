@@ -16,13 +16,14 @@ mod error;
 mod files;
 pub mod floor;
 pub mod frames;
+mod group;
 #[cfg(test)]
 mod hostile;
+mod inherited;
 mod inner;
 mod limits;
 mod link;
 mod mounts;
-mod oom;
 pub mod outer;
 pub mod peer;
 pub mod python;
@@ -89,6 +90,7 @@ impl Options {
 }
 
 fn start(options: Options) -> Result<i32> {
+    inherited::settle()?;
     let mut outer = options.outer;
     if let Some(spec) = &mut outer {
         spec.settle();

@@ -13,7 +13,6 @@ const ADDRESS_SLACK: u64 = 4 << 30;
 
 /// Sets what holds for every run in a sandbox of this container.
 pub(crate) fn apply_ceiling(pid: i32, ceiling: &Limits, disk_bytes: u64, zygote: &Hatched) -> rustix::io::Result<()> {
-    set(pid, Resource::Core, 0, 0)?;
     set(pid, Resource::Nofile, OPEN_FILES, OPEN_FILES)?;
     set(pid, Resource::Fsize, disk_bytes, disk_bytes)?;
     set(pid, Resource::Msgqueue, 819_200, 819_200)?;

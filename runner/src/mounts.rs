@@ -51,12 +51,10 @@ fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Makes every mount read-only but those at or below `except`; and none may be a source of set-user-id programs.
-pub(crate) fn make_read_only(except: &[&str]) -> io::Result<()> {
+/// Makes every mount read-only but those that `except` names; and none may be a source of set-user-id programs.
+pub(crate) fn make_read_only(except: impl Fn(&str) -> bool) -> io::Result<()> {
     for mount in list()? {
-        let skip =
-            except.iter().any(|e| mount.at == *e || mount.at.strip_prefix(e).is_some_and(|r| r.starts_with('/')));
-        if !skip && !mount.flags.contains(MountFlags::RDONLY | MountFlags::NOSUID) {
+        if !except(&mount.at) && !mount.flags.contains(MountFlags::RDONLY | MountFlags::NOSUID) {
             let flags = mount.flags | MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID;
             match rustix::mount::mount_remount(mount.at.as_str(), flags, "") {
                 // A mount that another one covers can't be reached by its path, nor by any job.
@@ -68,9 +66,20 @@ pub(crate) fn make_read_only(except: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether a mount point is that place or one below it.
+pub(crate) fn at_or_below(at: &str, place: &str) -> bool {
+    at.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn below_a_place_is_not_beside_it() {
+        assert!(at_or_below("/tmp", "/tmp") && at_or_below("/tmp/a", "/tmp"));
+        assert!(!at_or_below("/tmpfs", "/tmp") && !at_or_below("/", "/tmp"));
+    }
 
     #[test]
     fn a_mountinfo_line_gives_path_and_locked_flags() {

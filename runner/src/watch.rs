@@ -1,19 +1,11 @@
 //! What a sandbox uses now, from its own `/proc`: every process in it, and no other.
 
+use std::collections::HashSet;
 use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::fs::{Dir, Mode, OFlags, openat};
-
-/// Sums over a sandbox's processes.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sample {
-    /// User and system time, reaped children included; in steps of a clock tick.
-    pub(crate) cpu: Duration,
-    /// Resident private memory, in bytes.
-    pub(crate) memory_bytes: u64,
-}
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, readlinkat, statat};
 
 /// Clock ticks per second: the kernel's user-visible constant on all architectures we run on.
 const TICKS: u64 = 100;
@@ -21,40 +13,96 @@ const TICKS: u64 = 100;
 /// Bytes of a page.
 pub(crate) const PAGE: u64 = 4096;
 
-/// Takes a sample; processes that vanish meanwhile don't count.
-pub(crate) fn sample(proc_dir: impl AsFd) -> Sample {
-    let mut sum = Sample::default();
+/// Bytes of what `stat` calls a block.
+const BLOCK: u64 = 512;
+
+/// Memory of a sandbox's processes, in bytes.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// What no other sandbox could ever see: heaps, stacks, private mappings.
+    pub(crate) private: u64,
+    /// What they map of memory files.
+    pub(crate) shared: u64,
+}
+
+/// User and system time of a sandbox's processes, reaped children included; in steps of a clock tick.
+pub(crate) fn cpu(proc_dir: impl AsFd) -> Duration {
+    let ticks = |name: &String| read(&proc_dir, name, "stat").ok().as_deref().and_then(ticks);
+    let sum: u64 = processes(&proc_dir).iter().filter_map(ticks).sum();
+    Duration::from_millis(sum * 1000 / TICKS)
+}
+
+/// Memory as each process sees it, summed: what several share counts for each. Processes that vanish meanwhile don't count.
+pub(crate) fn memory(proc_dir: impl AsFd) -> Memory {
+    let mut sum = Memory::default();
     for name in processes(&proc_dir) {
-        if let Ok(Some(ticks)) = read(&proc_dir, &name, "stat").as_deref().map(ticks) {
-            sum.cpu += Duration::from_millis(ticks * 1000 / TICKS);
-        }
-        if let Ok(Some(pages)) = read(&proc_dir, &name, "statm").as_deref().map(private_pages) {
-            sum.memory_bytes += pages * PAGE;
+        if let Ok(status) = read(&proc_dir, &name, "status") {
+            sum.private += kib(&status, "RssAnon:").unwrap_or(0);
+            sum.shared += kib(&status, "RssShmem:").unwrap_or(0);
         }
     }
     sum
 }
 
-/// Memory that a sandbox's processes have for themselves, in bytes, where a page that several of them share counts once. It takes a
-/// walk through all their page tables. `None` where the kernel does not tell it of one that is there.
-pub(crate) fn shared_once(proc_dir: impl AsFd) -> Option<u64> {
-    let mut sum = 0;
+/// The same, where a page that several share counts once. It takes a walk through all their page tables. Of what is shared, `shared` has
+/// only what has no name and so no other place where it could be counted. `None` where the kernel does not tell it of one that is there.
+pub(crate) fn shared_once(proc_dir: impl AsFd, shared: bool) -> Option<Memory> {
+    let mut sum = Memory::default();
     for name in processes(&proc_dir) {
         match read(&proc_dir, &name, "smaps_rollup") {
-            Ok(text) => sum += proportional(&text)?,
-            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => {}
+            // A process without memory tells nothing.
+            Ok(text) if text.is_empty() => continue,
+            Ok(text) => sum.private += kib(&text, "Pss_Anon:")?,
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => continue,
             Err(_) => return None,
+        }
+        if shared {
+            sum.shared += nameless(&read(&proc_dir, &name, "smaps").unwrap_or_default());
         }
     }
     Some(sum)
 }
 
+/// Bytes of the anonymous files (`memfd_create`) that a sandbox's processes hold open.
+pub(crate) fn anonymous_files(proc_dir: impl AsFd) -> u64 {
+    let (mut sum, mut seen) = (0, HashSet::new());
+    for name in processes(&proc_dir) {
+        let Ok(fds) = directory(&proc_dir, &format!("{name}/fd")) else { continue };
+        for fd in names(&fds) {
+            let memory = readlinkat(&fds, &*fd, Vec::new()).is_ok_and(|to| to.to_bytes().starts_with(b"/memfd:"));
+            if let Some(stat) = memory.then(|| statat(&fds, &*fd, AtFlags::empty()).ok()).flatten()
+                && seen.insert((stat.st_dev, stat.st_ino))
+            {
+                sum += u64::try_from(stat.st_blocks).unwrap_or(0) * BLOCK;
+            }
+        }
+    }
+    sum
+}
+
+/// Bytes that a file system holds.
+pub(crate) fn stored(root: impl AsFd) -> u64 {
+    rustix::fs::fstatfs(root).map_or(0, |fs| {
+        let blocks = fs.f_blocks.saturating_sub(fs.f_bfree);
+        blocks * u64::try_from(fs.f_bsize).unwrap_or(PAGE)
+    })
+}
+
 /// Names of a sandbox's processes but its init, which is 1.
 fn processes(proc_dir: impl AsFd) -> Vec<String> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let entries = openat(proc_dir, ".", flags, Mode::empty()).and_then(Dir::new);
-    let names = entries.into_iter().flatten().flatten().filter_map(|e| Some(e.file_name().to_str().ok()?.to_owned()));
-    names.filter(|name| name != "1" && name.bytes().all(|b| b.is_ascii_digit())).collect()
+    let list = directory(proc_dir, ".").map(|d| names(&d)).unwrap_or_default();
+    list.into_iter().filter(|name| name != "1").collect()
+}
+
+fn directory(at: impl AsFd, path: &str) -> io::Result<OwnedFd> {
+    Ok(openat(at, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// The names in a directory that are numbers.
+fn names(of: &OwnedFd) -> Vec<String> {
+    let entries = Dir::read_from(of).into_iter().flatten().flatten();
+    let names = entries.filter_map(|e| Some(e.file_name().to_str().ok()?.to_owned()));
+    names.filter(|name| name.bytes().all(|b| b.is_ascii_digit())).collect()
 }
 
 fn read(proc_dir: impl AsFd, process: &str, file: &str) -> io::Result<String> {
@@ -64,21 +112,30 @@ fn read(proc_dir: impl AsFd, process: &str, file: &str) -> io::Result<String> {
     Ok(text)
 }
 
-/// Of `smaps_rollup`: memory that is in no file, each page divided by who shares it, in bytes. A process without memory tells nothing.
-fn proportional(rollup: &str) -> Option<u64> {
-    if rollup.is_empty() {
-        return Some(0);
+/// A line's value, in bytes.
+fn kib(text: &str, key: &str) -> Option<u64> {
+    let value = text.lines().find_map(|l| l.strip_prefix(key)?.trim().split(' ').next()?.parse::<u64>().ok())?;
+    Some(value * 1024)
+}
+
+/// Of `smaps`: shared mappings that have no file which could be counted: shared anonymous memory, and System V's. Each page is divided by
+/// who maps it.
+fn nameless(smaps: &str) -> u64 {
+    let (mut sum, mut counts) = (0, false);
+    for line in smaps.lines() {
+        if line.as_bytes().first().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit()) {
+            counts = line.ends_with(" /dev/zero (deleted)") || line.contains(" /SYSV");
+        } else if counts && line.starts_with("Pss:") {
+            sum += kib(line, "Pss:").unwrap_or(0);
+        }
     }
-    let kib =
-        rollup.lines().find_map(|l| l.strip_prefix("Pss_Anon:")?.trim().split(' ').next()?.parse::<u64>().ok())?;
-    Some(kib * 1024)
+    sum
 }
 
 /// Peak resident memory of one live process, in bytes; 0 when it is gone.
 pub(crate) fn peak_memory(pid: i32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let peak = status.lines().find_map(|l| l.strip_prefix("VmHWM:")?.trim().split(' ').next()?.parse::<u64>().ok());
-    peak.unwrap_or(0) * 1024
+    kib(&status, "VmHWM:").unwrap_or(0)
 }
 
 /// CPU time of the children that a live process has waited for, during a run that took `wall`; in clock ticks.
@@ -99,12 +156,6 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(rest.split_whitespace().skip(11).take(4).filter_map(|f| f.parse::<u64>().ok()).sum())
 }
 
-/// Resident less shared pages.
-fn private_pages(statm: &str) -> Option<u64> {
-    let mut fields = statm.split_whitespace().skip(1).map(|f| f.parse::<u64>().unwrap_or(0));
-    Some(fields.next()?.saturating_sub(fields.next()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,19 +164,29 @@ mod tests {
     fn stat_is_read_past_an_odd_name() {
         let stat = "7 (a) b (c) R 1 7 7 0 -1 4194304 100 0 0 0 11 22 3 4 20 0 1 0 5 6 7";
         assert_eq!(ticks(stat), Some(40));
-        assert_eq!(private_pages("1000 300 100 1 0 200 0\n"), Some(200));
     }
 
     #[test]
-    fn a_rollup_is_read() {
-        let text = "55d0-7ffe ---p 00000000 00:00 0    [rollup]\nRss:  900 kB\nPss:  700 kB\nPss_Anon:  600 kB\nPss_File: 100 kB\n";
-        assert_eq!(proportional(text), Some(600 * 1024));
-        assert_eq!((proportional(""), proportional("Rss: 1 kB\n")), (Some(0), None));
+    fn values_are_read_in_bytes() {
+        let text = "55d0-7ffe ---p 00000000 00:00 0    [rollup]\nRss:  900 kB\nPss:  700 kB\nPss_Anon:  600 kB\n";
+        assert_eq!((kib(text, "Pss_Anon:"), kib(text, "Pss_Shmem:")), (Some(600 * 1024), None));
+    }
+
+    #[test]
+    fn only_shared_mappings_without_a_file_count() {
+        let smaps = "7f00-7f10 rw-s 00000000 00:01 77  /dev/zero (deleted)\nRss: 8 kB\nPss: 8 kB\nVmFlags: rd\n\
+            7f10-7f20 rw-s 00000000 00:01 78  /memfd:x (deleted)\nPss: 16 kB\n\
+            7f20-7f30 rw-p 00000000 00:00 0 \nPss: 32 kB\n\
+            7f30-7f40 rw-s 00000000 00:01 0  /SYSV00000000 (deleted)\nPss: 64 kB\n";
+        assert_eq!(nameless(smaps), 72 * 1024);
     }
 
     #[test]
     fn this_process_shows_in_its_own_proc() {
         let dir = std::fs::File::open("/proc").unwrap();
-        assert!(sample(&dir).memory_bytes > PAGE);
+        assert!(memory(&dir).private > PAGE);
+        let file = rustix::fs::memfd_create("watched", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        std::io::Write::write_all(&mut std::fs::File::from(file.try_clone().unwrap()), &[1; 100_000]).unwrap();
+        assert!(anonymous_files(&dir) >= 100_000);
     }
 }

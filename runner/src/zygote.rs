@@ -21,7 +21,7 @@ const BOOT: &str =
     "import os\nexec(compile(os.read(4, 1 << 20), '<thermae zygote>', 'exec'), {'__name__': 'thermae_zygote'})";
 
 /// Environment of every job. One thread per numeric library: a zygote must be single-threaded to be forked from.
-const ENVIRONMENT: [&str; 16] = [
+const ENVIRONMENT: [&str; 17] = [
     "PATH=/usr/local/bin:/usr/bin:/bin",
     "HOME=/workspace",
     "USER=sandbox",
@@ -29,6 +29,8 @@ const ENVIRONMENT: [&str; 16] = [
     "TMPDIR=/tmp",
     "LANG=C.UTF-8",
     "TZ=UTC",
+    // A place that can be written to in a zygote too: libraries that find none complain on standard error.
+    "XDG_CACHE_HOME=/tmp/.cache",
     "MPLBACKEND=Agg",
     "MPLCONFIGDIR=/tmp/matplotlib",
     "PYTHONDONTWRITEBYTECODE=1",

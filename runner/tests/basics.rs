@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Runner, program};
-use thermae_runner::frames::{End, Kind, Run};
+use thermae_runner::frames::{End, Frame, Kind, Run};
 
 #[test]
 fn a_sandbox_knows_where_it_is() {
@@ -155,4 +155,14 @@ fn what_is_no_run_is_refused_before_anything_starts() {
     runner.send(&thermae_runner::frames::Frame::raw(Kind::Run, 99, *b"{not json"));
     runner.ping();
     assert_eq!(runner.python("print(1)").ok(), "1\n");
+}
+
+#[test]
+fn followed_output_comes_line_by_line() {
+    let mut runner = Runner::new();
+    let code = "import sys\nprint('one')\nprint('two', file=sys.stderr)\nimport time\ntime.sleep(600)";
+    let run = runner.begin(&Run { follow: true, ..program(code) });
+    runner.wait_output(run, "one\n");
+    runner.send(&Frame::raw(Kind::Kill, run, Vec::new()));
+    assert_eq!(runner.wait(run).out(), "one\n");
 }

@@ -311,3 +311,31 @@ fn where_it_cannot_work_it_says_so() {
     assert!(String::from_utf8_lossy(&frame.body).contains("/no/such/python"));
     assert_eq!(child.wait().unwrap().code(), Some(3));
 }
+
+/// What the files of this name say in the control groups of a runner.
+fn of_group(runner: &Runner, file: &str) -> Vec<String> {
+    let name = format!("thermae-{}", runner.child.id());
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    let read = |line: &str| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?.trim_start_matches('/'));
+        let places =
+            [controllers, "unified", ""].map(|hierarchy| std::path::Path::new("/sys/fs/cgroup").join(hierarchy));
+        places.iter().find_map(|place| std::fs::read_to_string(place.join(path).join(&name).join(file)).ok())
+    };
+    own.lines().filter_map(read).map(|text| text.trim().to_owned()).collect()
+}
+
+#[test]
+fn a_container_has_its_share_of_the_processors_or_says_that_it_has_none() {
+    let mut wall = spec();
+    (wall.cpu_shares, wall.cpu_quota) = (Some(300), Some(37));
+    let runner = Runner::start(&wall, setup(&wall));
+    if runner.ready.warnings.iter().any(|warning| warning.contains("no quota of CPU time")) {
+        return;
+    }
+    let (version_1, version_2) = (of_group(&runner, "cpu.cfs_quota_us"), of_group(&runner, "cpu.max"));
+    assert!(version_1.contains(&"37000".to_owned()) || version_2.contains(&"37000 100000".to_owned()));
+    let (version_1, version_2) = (of_group(&runner, "cpu.shares"), of_group(&runner, "cpu.weight"));
+    assert!(version_1.contains(&"300".to_owned()) || version_2.contains(&"30".to_owned()));
+}

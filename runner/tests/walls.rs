@@ -253,6 +253,31 @@ call('prctl', 22, 2, 0, 0, 0)
 }
 
 #[test]
+fn a_job_stands_behind_the_filters_of_both_walls() {
+    let mut runner = Runner::new();
+    let code = "print([l.split()[1] for l in open('/proc/self/status') if l.startswith('Seccomp_filters')])";
+    // The container's own; what is allowed, what looks unknown; the seal.
+    assert_eq!(runner.python(code).ok(), "['4']\n");
+}
+
+#[test]
+fn of_a_home_with_the_interpreters_link_only_that_link_is_there() {
+    // Not below /tmp, where every sandbox has storage of its own.
+    let home = tempfile::tempdir_in("/var/tmp").unwrap();
+    let bin = home.path().join("bin");
+    std::fs::create_dir_all(home.path().join(".ssh")).unwrap();
+    std::fs::create_dir(&bin).unwrap();
+    std::fs::write(bin.join("secret"), "secret").unwrap();
+    std::os::unix::fs::symlink("/usr/bin/python3", bin.join("python3")).unwrap();
+    let mut spec = thermae_runner::outer::Spec::detect(Some(&bin.join("python3"))).unwrap();
+    spec.memory_bytes = Some(1 << 30);
+    let mut runner = Runner::start(&spec, common::setup(&spec));
+    let home = home.path().display();
+    let code = format!("import os, sys\nprint(sys.executable, os.listdir('{home}'), os.listdir('{home}/bin'))");
+    assert_eq!(runner.python(&code).ok(), format!("{home}/bin/python3 ['bin'] ['python3']\n"));
+}
+
+#[test]
 fn open_descriptors_are_the_standard_three_and_the_channel() {
     let mut runner = Runner::new();
     let code = "

@@ -77,6 +77,11 @@ pub(super) struct Active {
     /// The container's CPU time when the limit could first have been reached.
     pub(super) container_cpu_before: Option<Duration>,
     pub(super) oom_before: u64,
+    pub(super) next_memory_check: Instant,
+    /// The most that its sandbox was seen to hold, in bytes.
+    pub(super) memory_peak: u64,
+    /// Whether that was too much at the last look.
+    pub(super) memory_over: bool,
     pub(super) done: Option<Message>,
 }
 
@@ -169,8 +174,9 @@ impl Active {
             (None, _) if self.began.is_none() => {
                 End::NotStarted { reason: format!("the sandbox's process ended before the code ran ({status:?})") }
             }
+            // Whichever of its processes it was: what is left of the program went on without it.
+            (None, _) if oom => End::OutOfMemory,
             (None, Some(Status::Signaled(libc::SIGXCPU))) => End::TimedOut { limit: "cpu".into(), soft: false },
-            (None, Some(Status::Signaled(libc::SIGKILL))) if oom => End::OutOfMemory,
             (None, Some(Status::Signaled(signal))) => End::Signaled { signal },
             // The process's own word only tells apart what the kernel shows alike: an exit with status 1.
             (None, Some(Status::Exited(code))) => match how.as_deref() {

@@ -10,6 +10,7 @@
 mod active;
 mod cell;
 mod harvest;
+mod memory;
 mod messages;
 mod proof;
 mod runs;
@@ -26,14 +27,15 @@ use crate::cpu::CpuCounter;
 use crate::error::{Context, Error, Result};
 use crate::files::Inbox;
 use crate::frames::{Kind, Ready, Setup, WIRE};
+use crate::group::MemoryGroup;
 use crate::inner::{Shape, Wall};
 use crate::link::Link;
-use crate::oom::OomCounter;
 use crate::outer::Outer;
 use crate::seccomp::Programs;
 use crate::sys;
 use crate::zygote::Zygote;
 
+use active::Active;
 use cell::{Cell, Dying, FLAVORS, Flavor};
 use harvest::Harvest;
 use runs::Pending;
@@ -118,11 +120,10 @@ pub(crate) struct Engine {
     /// Sandboxes that could not be made, in a row; and until when to wait with the next.
     failures: u32,
     retry_at: Option<Instant>,
-    next_memory_check: Option<Instant>,
-    oom: Option<OomCounter>,
+    /// Counts the container's memory.
+    counted: memory::Counted,
     /// Counts the container's CPU time.
     cpu: Option<CpuCounter>,
-    memory_bounded: bool,
     warnings: Vec<String>,
     proof: proof::Proof,
     ready: bool,
@@ -140,17 +141,16 @@ impl Engine {
         }
         let mut warnings = Vec::new();
         let foreign = outer.is_none();
-        let (oom, cpu, memory_bounded) = match outer {
+        let (group, cpu, covered) = match outer {
             Some(outer) => {
                 warnings.extend(outer.warnings);
-                (outer.oom, outer.cpu, outer.memory_bounded)
+                (outer.memory, outer.cpu, outer.covered)
             }
-            // A container engine bounds the container's memory.
-            None => (OomCounter::of_container(), CpuCounter::of_container(), true),
+            None => (MemoryGroup::of_container(), CpuCounter::of_container(), Vec::new()),
         };
         let signals = sys::signal_fd(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP]).step("signalfd")?;
         let _ = rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1));
-        let shape = Shape { disk_bytes: setup.disk_bytes, foreign, socket_dir };
+        let shape = Shape { disk_bytes: setup.disk_bytes, foreign, socket_dir, covered };
         let wall = match setup.nested.then(|| Wall::probe(&shape)) {
             None => None,
             Some(Ok(())) => Some(Wall::raise(&shape)?),
@@ -193,10 +193,8 @@ impl Engine {
             runs: HashMap::new(),
             failures: 0,
             retry_at: None,
-            next_memory_check: None,
-            oom,
+            counted: memory::Counted::new(group),
             cpu,
-            memory_bounded,
             warnings,
             proof: proof::Proof::default(),
             ready: false,
@@ -321,6 +319,7 @@ impl Engine {
             pid: std::process::id(),
         };
         self.ready = true;
+        self.counted.settle();
         Ok(self.link.push_json(Kind::Ready, 0, &ready)?)
     }
 

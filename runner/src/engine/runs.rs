@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::active::{self, Active, Cause, Output, Pumped};
 use super::cell::{FLAVORS, Flavor, Stage};
-use super::{Engine, Token};
+use super::{Engine, Token, memory};
 use crate::error::Result;
 use crate::frames::{End, Exit, Frame, Kind, Limits, Place, Run, Tool, ToolResult, Usage};
 use crate::sys::{self, Reaped};
@@ -42,6 +42,9 @@ struct RunMessage<'a> {
     session: bool,
     /// Wait for the kill when done, in place of an exit.
     linger: bool,
+    /// Write each line of output at once.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    follow: bool,
     soft_ms: Option<u64>,
 }
 
@@ -215,6 +218,7 @@ impl Engine {
             tools: &pending.run.tools,
             session: session.is_some(),
             linger: cell.sandbox.is_some(),
+            follow: pending.run.follow,
             soft_ms: None,
         };
         let prepared = (|| -> std::io::Result<_> {
@@ -268,7 +272,10 @@ impl Engine {
             interrupted: false,
             next_cpu_check: handed + Duration::from_millis(pending.run.limits.cpu_ms),
             container_cpu_before: None,
-            oom_before: self.oom.as_ref().map_or(0, crate::oom::OomCounter::read),
+            oom_before: self.counted.oom_kills(),
+            next_memory_check: handed + memory::MEMORY_TICK,
+            memory_peak: 0,
+            memory_over: false,
             done: None,
         };
         if run.feed()
@@ -369,19 +376,21 @@ impl Engine {
         run.drain(&mut self.link, &mut self.chunk);
         let session_lives = reaped.is_none() && run.session;
         cell.stage = if session_lives { Stage::Idle } else { Stage::Ending };
-        let oom = self.oom.as_ref().map_or(0, crate::oom::OomCounter::read) > run.oom_before;
+        let oom = self.counted.oom_kills() > run.oom_before;
         let value = run.done.as_mut().and_then(|d| d.value.take());
         let (end, error) = run.judge(reaped.map(|r| r.status), oom);
         let cpu = match &reaped {
             Some(r) => r.cpu,
             None => sys::cpu_time(cell.pid).unwrap_or_default() + watch::children_cpu(cell.pid, now - run.handed),
         };
+        let process = reaped.map_or_else(|| watch::peak_memory(cell.pid), |r| r.max_rss);
+        let memory_bytes = run.memory_peak.max(process + memory::stored(cell.sandbox.as_ref()));
         let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
         let began = run.began.unwrap_or(now);
         let usage = Usage {
             wall_us: micros(now - run.handed),
             cpu_us: micros(cpu.saturating_sub(cell.cpu_before)),
-            memory_bytes: reaped.map_or_else(|| watch::peak_memory(cell.pid), |r| r.max_rss),
+            memory_bytes,
             output_bytes: run.output_bytes,
         };
         let phases = BTreeMap::from([

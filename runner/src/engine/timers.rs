@@ -16,9 +16,6 @@ const STALL: Duration = Duration::from_secs(3);
 /// A zygote's imports may take this long.
 const HATCHING: Duration = Duration::from_secs(120);
 
-/// How often memory is looked at where the kernel does not bound it.
-const MEMORY_TICK: Duration = Duration::from_millis(25);
-
 /// How often at most CPU time is looked at, once a run may have used it up.
 const CPU_TICK: Duration = Duration::from_millis(5);
 
@@ -38,6 +35,7 @@ impl Engine {
             if let Some(run) = cell.active.as_ref().filter(|run| run.cause.is_none()) {
                 at(if run.interrupted { run.hard_at() } else { run.soft_at() });
                 at(run.next_cpu_check);
+                at(run.next_memory_check);
                 if now - run.handed < HEAD_START {
                     at(run.handed + HEAD_START);
                 }
@@ -52,7 +50,7 @@ impl Engine {
         for zygote in self.zygotes.iter().flatten().filter(|z| z.hatched.is_none()) {
             at(zygote.heard + HATCHING);
         }
-        self.next_memory_check.into_iter().chain(self.next_look()).for_each(&mut at);
+        self.next_look().into_iter().for_each(&mut at);
         next
     }
 
@@ -88,7 +86,7 @@ impl Engine {
         let limit = Duration::from_millis(run.limits.cpu_ms);
         let own = sys::cpu_time(cell.pid).unwrap_or_default().saturating_sub(cell.cpu_before);
         // The clock of the main process is exact, the sum over the sandbox has steps of 10 ms.
-        let all = cell.sandbox.as_ref().map(|s| watch::sample(&s.proc_dir).cpu.saturating_sub(cell.cpu_before));
+        let all = cell.sandbox.as_ref().map(|s| watch::cpu(&s.proc_dir).saturating_sub(cell.cpu_before));
         let used = own.max(all.unwrap_or_default());
         // A process that ended and that nobody waits for shows in neither. The container's group counts it, and everybody else's there,
         // too: so it has a limit of its own, from now on. (Not from the start: most runs end before, and need no look.)
@@ -100,29 +98,6 @@ impl Engine {
         } else {
             let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
             run.next_cpu_check = now + (left.min(left_of_container) / cores).max(CPU_TICK);
-        }
-    }
-
-    fn check_memory(&mut self, running: &[u32], now: Instant) {
-        if self.memory_bounded || running.is_empty() {
-            self.next_memory_check = None;
-            return;
-        }
-        if self.next_memory_check.is_some_and(|at| now < at) {
-            return;
-        }
-        self.next_memory_check = Some(now + MEMORY_TICK);
-        for &id in running {
-            let Some(cell) = self.cells.get(&id) else { continue };
-            let (Some(run), Some(sandbox)) = (&cell.active, &cell.sandbox) else { continue };
-            let zygote = self.zygote(cell.flavor).and_then(|z| z.hatched.as_ref()).map_or(0, |h| h.data);
-            let limit = run.limits.memory_bytes + zygote;
-            // What forked processes share counts for each of them at first: cheap, and enough nearly always.
-            if watch::sample(&sandbox.proc_dir).memory_bytes > limit
-                && watch::shared_once(&sandbox.proc_dir).is_none_or(|bytes| bytes > limit)
-            {
-                self.condemn(id, Cause::Memory);
-            }
         }
     }
 

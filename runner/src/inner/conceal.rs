@@ -37,5 +37,5 @@ pub(super) fn conceal(socket_dir: Option<&str>) -> Result<()> {
     for at in ["/sys", "/run"].into_iter().chain(socket_dir.filter(|d| Path::new(d) != Path::new("/"))) {
         empty(at, "size=4k")?;
     }
-    mounts::make_read_only(&["/proc"]).step("make the view read-only")
+    mounts::make_read_only(|at| mounts::at_or_below(at, "/proc")).step("make the view read-only")
 }

@@ -1,12 +1,12 @@
 //! Pid 1 of one sandbox: prepares its mounts, enters its last user namespace, then sleeps. The kernel reaps for it.
 
 use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
@@ -23,7 +23,11 @@ pub(super) const UNSHARED: [u8; 1] = *b"u";
 
 /// Files of `/proc` that tell about the machine or other people's doings; covered by `/dev/null`. `/proc` itself is
 /// read-only, and what only root may read is out of reach anyway: no job's user is the machine's root.
-const MASKED_FILES: [&str; 10] = [
+const MASKED_FILES: [&str; 14] = [
+    "/proc/cmdline",
+    "/proc/partitions",
+    "/proc/diskstats",
+    "/proc/sys/kernel/random/boot_id",
     "/proc/kcore",
     "/proc/keys",
     "/proc/key-users",
@@ -37,7 +41,15 @@ const MASKED_FILES: [&str; 10] = [
 ];
 
 /// Directories of `/proc` covered by an empty one.
-const MASKED_DIRS: [&str; 4] = ["/proc/acpi", "/proc/scsi", "/proc/pressure", "/proc/asound"];
+const MASKED_DIRS: [&str; 5] = ["/proc/acpi", "/proc/scsi", "/proc/pressure", "/proc/asound", "/proc/fs"];
+
+/// Bounds of the sandbox's own ipc namespace, in kernel memory that nobody else counts. Semaphores: in a set, in all, in one call,
+/// sets. Queues of messages, of 16 KiB each. Segments of shared memory.
+const IPC: [(&str, &str); 3] = [
+    ("/proc/sys/kernel/sem", "256 4096 100 256"),
+    ("/proc/sys/kernel/msgmni", "64"),
+    ("/proc/sys/kernel/shmmni", "256"),
+];
 
 /// The init's life.
 pub(super) fn run(shape: &Shape, mut nursery: UnixStream) -> ! {
@@ -60,12 +72,17 @@ pub(super) fn run(shape: &Shape, mut nursery: UnixStream) -> ! {
 /// Does everything but the last step, which waits for the nursery; the root of the storage.
 fn prepare(shape: &Shape) -> Result<OwnedFd> {
     rustix::system::sethostname(b"sandbox").step("set the sandbox's host name")?;
+    let covered = uncover(&shape.covered)?;
     storage(shape.disk_bytes)?;
     // Before /tmp covers it: from then on nobody in the sandbox can reach it.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open("/tmp", flags, Mode::empty()).step("open the sandbox's storage")?;
     places()?;
+    for (path, shown) in shape.covered.iter().zip(&covered) {
+        show(path, shown).step(format!("show {path} in the sandbox"))?;
+    }
     proc_tree()?;
+    bound_ipc();
     mask()?;
     last_namespace()?;
     Ok(root)
@@ -113,11 +130,45 @@ fn places() -> Result<()> {
     Ok(())
 }
 
+/// Takes hold of what the storage is about to cover.
+fn uncover(paths: &[String]) -> Result<Vec<OwnedFd>> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    paths.iter().map(|path| rustix::fs::open(path, flags, Mode::empty()).step(format!("open {path}"))).collect()
+}
+
+/// Shows what was covered at its own path in the new storage. The bind keeps the flags of the view's mount: it is read-only.
+fn show(path: &str, shown: &OwnedFd) -> std::io::Result<()> {
+    let path = Path::new(path);
+    let make = |dir: &Path| std::fs::DirBuilder::new().recursive(true).mode(0o755).create(dir);
+    match FileType::from_raw_mode(rustix::fs::fstat(shown)?.st_mode) {
+        FileType::Directory => make(path)?,
+        kind => {
+            make(path.parent().unwrap_or(Path::new("/")))?;
+            if kind == FileType::Symlink {
+                let target = rustix::fs::readlinkat(shown, "", Vec::new())?;
+                return Ok(rustix::fs::symlink(target.as_c_str(), path)?);
+            }
+            std::fs::write(path, "")?;
+        }
+    }
+    let source = format!("/proc/self/fd/{}", shown.as_raw_fd());
+    Ok(rustix::mount::mount_bind_recursive(source, path)?)
+}
+
 /// Flags of the sandbox's `/proc`.
 const PROC: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
 fn proc_tree() -> Result<()> {
     rustix::mount::mount("proc", "/proc", "proc", PROC, None).step("mount the sandbox's /proc")
+}
+
+/// Since Linux 6.9 the owner of an ipc namespace may; before, the kernel's defaults hold.
+fn bound_ipc() {
+    for (file, bound) in IPC {
+        if std::fs::write(file, bound).is_err() {
+            return;
+        }
+    }
 }
 
 /// Hides what is not the sandbox's own in `/proc`.

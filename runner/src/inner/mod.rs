@@ -37,6 +37,8 @@ pub(crate) struct Shape {
     pub(crate) foreign: bool,
     /// Directory of the worker's socket, hidden too.
     pub(crate) socket_dir: Option<String>,
+    /// What the view shows below the storage's places: every sandbox has it there too, read-only.
+    pub(crate) covered: Vec<String>,
 }
 
 /// The standing inner wall.

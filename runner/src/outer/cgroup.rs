@@ -7,13 +7,23 @@ use std::time::{Duration, Instant};
 
 use super::Spec;
 use crate::cpu::CpuCounter;
-use crate::oom::OomCounter;
+use crate::group::MemoryGroup;
 
 /// Directories made, one per hierarchy (version 1) or one in all (version 2); removed on drop.
 pub(super) struct Group {
     dirs: Vec<PathBuf>,
     memory: Option<PathBuf>,
     cpu: Option<PathBuf>,
+    /// Why a quota of CPU that was asked for does not hold.
+    pub(super) no_quota: Option<String>,
+}
+
+/// The kernel's usual period, over which a quota of CPU time is counted, in microseconds.
+const PERIOD_US: u64 = 100_000;
+
+/// A quota in hundredths of a processor as time in a period.
+fn quota_us(percent: u32) -> u64 {
+    u64::from(percent) * PERIOD_US / 100
 }
 
 /// Prefix of the groups' names; the supervisor's pid follows, so that a dead one's leavings are known.
@@ -27,7 +37,7 @@ impl Group {
     pub(super) fn make(spec: &Spec) -> Result<Self, String> {
         let own = fs::read_to_string("/proc/self/cgroup").map_err(|e| format!("/proc/self/cgroup: {e}"))?;
         let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|e| format!("/proc/self/mountinfo: {e}"))?;
-        let mut group = Self { dirs: Vec::new(), memory: None, cpu: None };
+        let mut group = Self { dirs: Vec::new(), memory: None, cpu: None, no_quota: None };
         let mut problem = String::from("no memory hierarchy is mounted");
         for (controller, limits) in [
             // It only counts; version 2 counts in every group.
@@ -49,7 +59,23 @@ impl Group {
                 Err(e) => problem = format!("{}: {e}", at.display()),
             }
         }
+        group.no_quota = group.share(spec, &own, &mounts).err().filter(|_| spec.cpu_quota.is_some());
         if group.memory.is_some() { Ok(group) } else { Err(problem) }
+    }
+
+    /// Gives the container its share of the processors.
+    fn share(&mut self, spec: &Spec, own: &str, mounts: &str) -> Result<(), String> {
+        let (at, v2) = locate(own, mounts, "cpu").ok_or("no CPU hierarchy is mounted, or lent to this process")?;
+        let limits = if v2 {
+            // Version 2 counts from 1 to 10,000, and 100 is the usual weight.
+            let weight = spec.cpu_shares.map(|shares| (shares / 10).clamp(1, 10_000).to_string());
+            let max = spec.cpu_quota.map(|percent| format!("{} {PERIOD_US}", quota_us(percent)));
+            [("", "cpu.weight", weight), ("", "cpu.max", max)]
+        } else {
+            let quota = spec.cpu_quota.map(|percent| quota_us(percent).to_string());
+            [("cpu.shares", "", spec.cpu_shares.map(|n| n.to_string())), ("cpu.cfs_quota_us", "", quota)]
+        };
+        self.add(&at, v2, &limits).map(drop).map_err(|e| format!("{}: {e}", at.display()))
     }
 
     fn add(&mut self, own: &Path, v2: bool, limits: &[(&str, &str, Option<String>)]) -> io::Result<PathBuf> {
@@ -72,19 +98,14 @@ impl Group {
         self.dirs.iter().try_for_each(|d| fs::write(d.join("cgroup.procs"), pid.to_string()))
     }
 
-    /// Counts its OOM kills.
-    pub(super) fn oom_counter(&self) -> Option<OomCounter> {
-        OomCounter::open(self.memory.as_deref()?).ok()
+    /// Counts its memory.
+    pub(super) fn memory_counter(&self) -> Option<MemoryGroup> {
+        MemoryGroup::open(self.memory.as_deref()?).ok()
     }
 
     /// Counts its CPU time.
     pub(super) fn cpu_counter(&self) -> Option<CpuCounter> {
         CpuCounter::open(self.cpu.as_deref().or(self.memory.as_deref())?).ok()
-    }
-
-    /// Whether memory is bounded by it.
-    pub(super) fn bounds_memory(&self) -> bool {
-        self.memory.is_some()
     }
 }
 

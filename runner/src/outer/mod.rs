@@ -9,7 +9,9 @@
 //! dropped at the end. Either way the runner starts as it would in a container: no capabilities, `no_new_privs`.
 
 mod cgroup;
+mod layout;
 mod resolve;
+mod shown;
 mod spec;
 mod view;
 
@@ -22,9 +24,10 @@ use rustix::process::Pid;
 
 use crate::cpu::CpuCounter;
 use crate::error::{Context, Error, Result, USERNS_ADVICE};
-use crate::oom::OomCounter;
+use crate::group::MemoryGroup;
 use crate::sys::{self, Fork};
 
+pub use shown::only_files;
 pub use spec::Spec;
 
 /// What an ordinary user's runner sees itself as. Not 0: the kernel (since 5.12) maps a root into the inner namespace
@@ -35,12 +38,12 @@ const APPARENT_ID: u32 = 1000;
 pub(crate) struct Outer {
     /// What could not be had, for [`crate::frames::Ready::warnings`].
     pub(crate) warnings: Vec<String>,
-    /// Counts the kernel's OOM kills in the container's group, where there is one.
-    pub(crate) oom: Option<OomCounter>,
+    /// Counts the memory of the container's group, where there is one.
+    pub(crate) memory: Option<MemoryGroup>,
     /// Counts the CPU time of the container's group, where there is one.
     pub(crate) cpu: Option<CpuCounter>,
-    /// Whether the kernel bounds the container's memory.
-    pub(crate) memory_bounded: bool,
+    /// Directories and files of the view that a sandbox's own storage would cover.
+    pub(crate) covered: Vec<String>,
 }
 
 /// Draws the wall and calls `inside` in it, as pid 1 of the new pid namespace.
@@ -55,8 +58,16 @@ pub(crate) fn enter(spec: &Spec, inside: impl FnOnce(Outer) -> i32) -> Result<i3
     // From here on a SIGTERM waits until there is somebody to clean up.
     let signals = sys::signal_fd(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT]).step("signalfd")?;
     let group = match cgroup::Group::make(spec) {
-        Ok(group) => Some(group),
+        Ok(group) => {
+            if let Some(reason) = &group.no_quota {
+                warnings.push(format!("no quota of CPU time ({reason}): a container may use every processor"));
+            }
+            Some(group)
+        }
         Err(reason) => {
+            if spec.cpu_quota.is_some() {
+                warnings.push("no quota of CPU time, either: a container may use every processor".to_owned());
+            }
             warnings.push(format!(
                 "no control group ({reason}): memory is bounded by rlimits and a watch, not by the kernel"
             ));
@@ -79,12 +90,11 @@ pub(crate) fn enter(spec: &Spec, inside: impl FnOnce(Outer) -> i32) -> Result<i3
         Ok(Fork::Child) => {
             drop((ours, signals));
             sys::unblock_signals();
-            let oom = group.as_ref().and_then(cgroup::Group::oom_counter);
+            let memory = group.as_ref().and_then(cgroup::Group::memory_counter);
             let cpu = group.as_ref().and_then(cgroup::Group::cpu_counter);
-            let bounded = group.as_ref().is_some_and(cgroup::Group::bounds_memory);
             std::mem::forget(group);
             let code = match wall_off(spec, privileged, theirs) {
-                Ok(()) => inside(Outer { warnings, oom, cpu, memory_bounded: bounded }),
+                Ok(()) => inside(Outer { warnings, memory, cpu, covered: spec.covered() }),
                 Err(e) => {
                     crate::log(&format!("outer wall: {e}"));
                     3
@@ -139,6 +149,7 @@ fn wall_off(spec: &Spec, privileged: bool, mut parent: UnixStream) -> Result<()>
     parent.read_exact(&mut go).step("wait for the supervisor")?;
     sys::unshare(sys::CLONE_NEWCGROUP).step("new cgroup namespace")?;
     sys::loopback_up().step("bring loopback up")?;
+    forget_connections();
     rustix::system::sethostname(b"thermae").step("set the host name")?;
     view::build(spec, privileged)?;
     sys::drop_bounding_set();
@@ -150,7 +161,15 @@ fn wall_off(spec: &Spec, privileged: bool, mut parent: UnixStream) -> Result<()>
     // The change of user made the process undumpable, which would take its own /proc files away.
     sys::set_dumpable(true);
     sys::die_with_parent();
-    Ok(())
+    crate::seccomp::confine_container()
+}
+
+/// The kernel keeps a closed connection in mind for a minute, in its network namespace: the next job could read of the last one's, and
+/// not bind the same port. Inside one machine there are no late packets to wait for.
+fn forget_connections() {
+    if let Err(e) = fs::write("/proc/sys/net/ipv4/tcp_max_tw_buckets", "0") {
+        crate::log(&format!("closed connections outlive their job: tcp_max_tw_buckets: {e}"));
+    }
 }
 
 /// Writes a child's user and group maps: one id each, `inside` seen for `outside`.

@@ -1,22 +1,20 @@
-//! Finds the real interpreter behind shims and virtualenvs, and what has to be visible for it to run.
+//! Finds the real interpreter behind shims and virtualenvs. What it needs is for [`super::layout`] to say.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::layout::{Homes, Layout};
 use crate::error::{Error, Result};
 
-/// An interpreter and the directories it needs.
+/// An interpreter and what it needs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Interpreter {
     /// The path to execute: a virtualenv's own `python`, so that its packages are found.
     pub(super) python: PathBuf,
     /// What must be shown beyond the system's directories.
-    pub(super) show: Vec<PathBuf>,
+    pub(super) layout: Layout,
 }
-
-/// Always shown by the view (`view.rs`), so never listed.
-const SYSTEM: [&str; 6] = ["/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin"];
 
 /// Resolves `asked`, or finds one: `VIRTUAL_ENV`, then `python3` on `PATH`.
 pub(super) fn interpreter(asked: Option<&Path>) -> Result<Interpreter> {
@@ -32,8 +30,8 @@ pub(super) fn interpreter(asked: Option<&Path>) -> Result<Interpreter> {
     let absolute = std::path::absolute(&found).map_err(|e| bad(e.to_string()))?;
     let python = unshim(&absolute).ok_or_else(|| bad("the shim names no installed version".into()))?;
     fs::metadata(&python).map_err(|e| bad(e.to_string()))?;
-    let show = needed(&python).map_err(|e| bad(e.to_string()))?;
-    Ok(Interpreter { python, show })
+    let layout = Layout::of(&python, &Homes::of_this_machine()).map_err(|e| bad(e.to_string()))?;
+    Ok(Interpreter { python, layout })
 }
 
 fn on_path(name: &Path) -> Result<PathBuf> {
@@ -65,51 +63,9 @@ fn unshim(path: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Every directory on the interpreter's way: of each link to the binary, the virtualenv's, its home's.
-fn needed(python: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut show: Vec<PathBuf> = Vec::new();
-    let mut add = |path: &Path| {
-        let covered = |by: &Path| path.starts_with(by);
-        if !SYSTEM.iter().any(|s| covered(Path::new(s))) && !show.iter().any(|s| covered(s)) {
-            show.retain(|s| !s.starts_with(path));
-            show.push(path.to_path_buf());
-        }
-    };
-    let prefix = |binary: &Path| binary.parent().and_then(Path::parent).map(Path::to_path_buf);
-    let mut link = python.to_path_buf();
-    for _ in 0..16 {
-        if let Some(p) = prefix(&link) {
-            add(&p);
-        }
-        match fs::read_link(&link) {
-            Ok(target) => link = std::path::absolute(link.parent().unwrap_or(Path::new("/")).join(target))?,
-            Err(_) => break,
-        }
-    }
-    if let Some(p) = prefix(&fs::canonicalize(python)?) {
-        add(&p);
-    }
-    if let Some(venv) = prefix(python)
-        && let Ok(text) = fs::read_to_string(venv.join("pyvenv.cfg"))
-        && let Some(home) = text.lines().find_map(|l| l.strip_prefix("home")?.trim_start().strip_prefix('='))
-        && let Some(base) = Path::new(home.trim()).parent()
-    {
-        add(base);
-        if let Ok(real) = fs::canonicalize(base) {
-            add(&real);
-        }
-    }
-    Ok(show)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_systems_own_interpreter_needs_nothing_more() {
-        assert_eq!(needed(Path::new("/usr/bin/env")).unwrap(), Vec::<PathBuf>::new());
-    }
 
     #[test]
     fn a_virtualenv_shows_itself_and_its_home() {
@@ -123,6 +79,7 @@ mod tests {
         fs::write(venv.join("pyvenv.cfg"), format!("home = {}\n", base.join("bin").display())).unwrap();
         let got = interpreter(Some(&venv.join("bin/python3"))).unwrap();
         fs::remove_dir_all(&dir).unwrap();
-        assert_eq!(got, Interpreter { python: venv.join("bin/python3"), show: vec![venv, base] });
+        let layout = Layout { show: vec![venv.clone(), base], links: vec![] };
+        assert_eq!(got, Interpreter { python: venv.join("bin/python3"), layout });
     }
 }

@@ -1,11 +1,13 @@
 //! What the native outer wall shows and allows: the JSON of `--outer`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::layout::Layout;
 use crate::error::{Error, Result};
+use crate::mounts;
 
 /// The native container: what it sees of this machine, and its bounds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +17,9 @@ pub struct Spec {
     pub python: String,
     /// Directories or files shown read-only at their own paths, beyond `/usr`, `/lib*`, `/bin`, `/sbin` and a few files of `/etc`.
     pub show: Vec<String>,
+    /// Symbolic links made anew at their own paths, with what they lead to: the interpreter's way through folders that are not shown.
+    #[serde(default)]
+    pub links: Vec<String>,
     /// Directories or files shown read-only at `/data/<name>`, by that name.
     #[serde(default)]
     pub data: BTreeMap<String, String>,
@@ -25,13 +30,22 @@ pub struct Spec {
     pub memory_bytes: Option<u64>,
     /// Processes and threads of the whole container, by control group.
     pub pids: Option<u32>,
+    /// Weight of the whole container where processors are short (1024 is that of one process), by control group.
+    #[serde(default)]
+    pub cpu_shares: Option<u32>,
+    /// Processors that the whole container may use, in hundredths of one, by control group.
+    #[serde(default)]
+    pub cpu_quota: Option<u32>,
 }
 
 /// First of the host users that containers run as; the runner's own pid is added. Far above what distributions assign.
 const FIRST_UID: u32 = 2_000_000_000;
 
-/// Places that sandboxes cover with their own.
-const COVERED: [&str; 7] = ["/tmp", "/workspace", "/session", "/data", "/dev", "/proc", "/sys"];
+/// Places that are every sandbox's own. What lies below one of them is shown there; the whole of one never is.
+const OWN: [&str; 4] = ["/tmp", "/workspace", "/session", "/data"];
+
+/// Places of the kernel's: nothing of the machine is shown at or below them.
+const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 impl Spec {
     /// A sane wall for this machine around that interpreter (`None`: the active virtualenv's, else `python3` of `PATH`).
@@ -42,20 +56,33 @@ impl Spec {
     /// [`crate::Error::Interpreter`] when there is none.
     pub fn detect(python: Option<&Path>) -> Result<Self> {
         let found = super::resolve::interpreter(python)?;
-        if let Some(hidden) = found.show.iter().find(|p| COVERED.iter().any(|c| p.starts_with(c))) {
+        let Layout { show, links } = found.layout;
+        let refused =
+            |p: &&PathBuf| OWN.iter().any(|o| p.as_path() == Path::new(o)) || KERNEL.iter().any(|k| p.starts_with(k));
+        if let Some(hidden) = show.iter().chain(&links).find(refused) {
+            let hidden = hidden.display();
             return Err(Error::Interpreter {
                 path: found.python.display().to_string(),
-                reason: format!("{} is where every sandbox has storage of its own; put it elsewhere", hidden.display()),
+                reason: format!("every sandbox has a {hidden} of its own; put the interpreter into a folder below it"),
             });
         }
         Ok(Self {
             python: found.python.to_string_lossy().into_owned(),
-            show: found.show.iter().map(|p| p.to_string_lossy().into_owned()).collect(),
+            show: show.iter().map(|p| p.to_string_lossy().into_owned()).collect(),
+            links: links.iter().map(|p| p.to_string_lossy().into_owned()).collect(),
             data: BTreeMap::new(),
             uid: None,
             memory_bytes: None,
             pids: None,
+            cpu_shares: None,
+            cpu_quota: None,
         })
+    }
+
+    /// What is shown below places that a sandbox covers with its own storage.
+    pub(crate) fn covered(&self) -> Vec<String> {
+        let below = |path: &&String| ["/tmp", "/workspace", "/session"].iter().any(|o| mounts::at_or_below(path, o));
+        self.show.iter().chain(&self.links).filter(below).cloned().collect()
     }
 
     /// Fills in the user where none was chosen: distinct for every runner alive on this machine.

@@ -59,20 +59,29 @@ pub(super) fn build(spec: &Spec, privileged: bool) -> Result<()> {
     for name in SYSTEM {
         show_system(old, new, name).step(format!("show /{name}"))?;
     }
+    // For the zygotes' imports, which may write caches; every sandbox has its own storage instead. What of the machine's /tmp is shown
+    // lies in it.
+    fs::create_dir(new.join("tmp")).step("make /tmp")?;
+    rustix::mount::mount("tmp", "/new/tmp", "tmpfs", safe, c"size=64m,mode=1777").step("mount /tmp")?;
     for path in &spec.show {
         show(old, new, Path::new(path)).step(format!("show {path}"))?;
+    }
+    for path in &spec.links {
+        link(old, new, Path::new(path)).step(format!("link {path}"))?;
     }
     etc(old, new).step("write /etc")?;
     for dir in MOUNT_POINTS {
         fs::create_dir_all(new.join(dir)).step(format!("make /{dir}"))?;
+    }
+    // Without it, whatever looks for a font complains on standard error. Links lead below /usr.
+    if old.join("etc/fonts").is_dir() {
+        show(old, new, Path::new("/etc/fonts")).step("show /etc/fonts")?;
     }
     for (name, path) in &spec.data {
         show_at(old, new, Path::new(path), &new.join("data").join(name)).step(format!("show the dataset {name}"))?;
     }
     link_work(new).step("link /work")?;
     devices(old, new, privileged)?;
-    // For the zygotes' imports, which may write caches; every sandbox has its own storage instead.
-    rustix::mount::mount("tmp", "/new/tmp", "tmpfs", safe, c"size=64m,mode=1777").step("mount /tmp")?;
     rustix::mount::mount("proc", "/new/proc", "proc", safe | MountFlags::NOEXEC, None).step("mount /proc")?;
     fs::create_dir(new.join(".old")).step("make the pivot's directory")?;
     rustix::process::chdir("/new").step("chdir")?;
@@ -80,7 +89,7 @@ pub(super) fn build(spec: &Spec, privileged: bool) -> Result<()> {
     rustix::process::chdir("/").step("chdir")?;
     rustix::mount::unmount("/.old", UnmountFlags::DETACH).step("leave the old root")?;
     fs::remove_dir("/.old").step("remove the pivot's directory")?;
-    mounts::make_read_only(&["/proc", "/tmp"]).step("make the view read-only")
+    mounts::make_read_only(|at| at == "/tmp" || mounts::at_or_below(at, "/proc")).step("make the view read-only")
 }
 
 /// `/work` is another name of `/workspace`, unless the interpreter lives below it: then only `/work/artifacts` is one.
@@ -127,6 +136,19 @@ fn show_at(old: &Path, new: &Path, path: &Path, target: &Path) -> io::Result<()>
     }
     // Recursive: an unprivileged user may not uncover what a mount below hides.
     Ok(rustix::mount::mount_bind_recursive(&source, target)?)
+}
+
+/// Makes a symbolic link of the old tree in the new one, at the same place. Where that place is shown it is there already.
+fn link(old: &Path, new: &Path, path: &Path) -> io::Result<()> {
+    let (target, parent) = (under(new, path), under(new, path.parent().unwrap_or(path)));
+    fs::create_dir_all(&parent)?;
+    // What is shown is the machine's own until it is made read-only: nothing is made there.
+    let ours = [new.to_owned(), new.join("tmp")].map(|at| fs::metadata(at).map(|meta| meta.dev()));
+    let there = fs::metadata(&parent)?.dev();
+    if fs::symlink_metadata(&target).is_ok() || !ours.iter().flatten().any(|dev| *dev == there) {
+        return Ok(());
+    }
+    symlink(fs::read_link(under(old, path))?, target)
 }
 
 /// Follows symbolic links of the old tree as if it were the root.

@@ -24,10 +24,11 @@ import harness_channel
 import harness_code
 import harness_show
 import harness_streams
+import harness_told
 import harness_tools
 from harness_channel import Channel, Interrupts, ToolError, encode
 
-PARTS = (harness_channel, harness_code, harness_show, harness_streams, harness_tools)
+PARTS = (harness_channel, harness_told, harness_code, harness_show, harness_streams, harness_tools)
 STARTED = encode({"op": "started"})
 DONE_OK = encode({"op": "done", "how": "ok"})
 DONE_MEMORY = encode({"op": "done", "how": "memory", "error": {"type": "MemoryError", "message": "", "traceback": ""}})
@@ -68,6 +69,7 @@ class Harness:
         self.interrupts.before = lambda: harness_streams.flush(self.streams.out)
         for part in PARTS + (sys.modules[__name__],):
             sys.modules.pop(part.__name__, None)  # A program's own module may be called `harness`.
+        harness_told.install()
         self.make_main(workdir)
         self.registries = self.find_registries()
         self.at_rest = self.endings()
@@ -154,7 +156,7 @@ class Harness:
             except MemoryError:
                 pass
         interrupts.seen = interrupts.late = False
-        self.streams.attach(fds)
+        self.streams.attach(fds, message.get("follow", False))
         channel.start_run({spec["name"] for spec in message.get("tools") or ()})
         how, code = "ok", 0
         try:
@@ -180,6 +182,8 @@ class Harness:
     def execute(self, message):
         env, tools, source = message.get("env"), message.get("tools"), message["code"]
         name = "main.py"
+        if source.startswith("\ufeff"):
+            source = source[1:]  # A byte-order mark, which a file may begin with.
         if self.session:
             if self.runs > 1:
                 name = "main-%d.py" % self.runs

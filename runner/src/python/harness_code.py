@@ -1,7 +1,6 @@
 """From text to code objects, and from exceptions to text. Pure: knows neither channel nor streams."""
 
-import sys
-import traceback
+from harness_told import told
 
 COROUTINE = 0x80
 TOP_LEVEL_AWAIT = 0x2000
@@ -26,7 +25,8 @@ def compile_program(source, name, flags):
     start = text.rfind("\n") + 1
     while start and text[start] in " \t)]}#\n":
         start = text.rfind("\n", 0, start - 1) + 1
-    if ";" not in text[start:] and "\r" not in text:
+    # In a text of its own, an import from the future would be at the beginning wherever it stands.
+    if ";" not in text[start:] and "\r" not in text and "__future__" not in text[start:]:
         try:
             return _compile_split(text, start, name, flags)
         except (SyntaxError, ValueError):
@@ -102,12 +102,12 @@ def _format(error):
     while frames is not None:
         depth, frames = depth + 1, frames.tb_next
     limit = -DEEPEST_TRACEBACK if depth > DEEPEST_TRACEBACK else None
-    told = traceback.TracebackException(type(error), error, error.__traceback__, limit=limit)
+    view = told(error, limit)
     if depth:
-        return told.format()
+        return view.format()
     if error.__cause__ is None and (error.__context__ is None or error.__suppress_context__):
-        return told.format_exception_only()
-    return told.format()
+        return view.format_exception_only()
+    return view.format()
 
 
 def _hide(error, hidden, main):

@@ -68,8 +68,8 @@ class Streams:
             self.err = _writer(2, "<stderr>", "backslashreplace", True)
         self.stdin = _reader()
 
-    def attach(self, fds):
-        """Put a run's descriptors in place and give it working streams."""
+    def attach(self, fds, follow):
+        """Put a run's descriptors in place and give it working streams. `follow`: somebody reads along, so each line goes out at once."""
         flush(self.out, self.err)  # What threads wrote after the last run goes to /dev/null, not into this run.
         for fd, received in enumerate(fds[:3]):
             _dup2(received, fd)
@@ -77,6 +77,8 @@ class Streams:
             _close(received)
         if self.stdin is None:
             self.make()
+        if follow is not self.out.line_buffering:
+            self.out.reconfigure(line_buffering=follow)
         sys.stdin = sys.__stdin__ = self.stdin
         sys.stdout = sys.__stdout__ = self.out
         sys.stderr = sys.__stderr__ = self.err

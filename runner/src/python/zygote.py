@@ -37,6 +37,7 @@ CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID = 0x200000, 0x1000000
 CLONE_NEWPID, CLONE_NEWNS = 0x20000000, 0x20000
 CLONE_NEWIPC, CLONE_NEWUTS, CLONE_NEWUSER = 0x8000000, 0x4000000, 0x10000000
 PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_GET_TID_ADDRESS = 4, 22, 24, 38, 40
+THREAD_STACK = 2 << 20  # As deep as the recursion limit lets any function of the library go.
 ROBUST_LIST = {"x86_64": (273, 274), "aarch64": (99, 100)}[os.uname().machine]
 READY = b'{"op":"ready"}'
 
@@ -85,6 +86,7 @@ class Kernel:
         self.setns.argtypes = [ctypes.c_int, ctypes.c_int]
         self.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
         self.capset = libc.capset
+        self.shrink_stacks(libc)
         self.malloc_trim = getattr(libc, "malloc_trim", None)  # glibc's only.
         self.no_capabilities = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
         # A function object of its own, without declared types: converting arguments by them costs more than the system call.
@@ -105,6 +107,14 @@ class Kernel:
         head, size = ctypes.c_ulong(0), ctypes.c_ulong(0)
         self.syscall(ROBUST_LIST[1], 0, ctypes.addressof(head), ctypes.addressof(size), 0, 0)
         self.robust = head.value, size.value
+
+    @staticmethod
+    def shrink_stacks(libc):
+        """Threads' stacks, unless they ask for more: the limit on data counts the whole of each at once, used or not."""
+        attributes = ctypes.create_string_buffer(256)  # A `pthread_attr_t`, which has 64 bytes at most.
+        if getattr(libc, "pthread_setattr_default_np", None) and libc.pthread_attr_init(attributes) == 0:
+            libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(THREAD_STACK))
+            libc.pthread_setattr_default_np(attributes)
 
     @staticmethod
     def count_capabilities():

@@ -5,7 +5,10 @@
 //! 1. `base`, loaded once into each zygote and inherited by its children: default deny (EPERM), allows the table;
 //! 2. `absent`, likewise: what must look unknown to libc (ENOSYS), so that it falls back;
 //! 3. `seal`, small, loaded into each child as its last step: takes back what joining a sandbox needed.
+//!
+//! Around them all a native container has a filter of its own, as a Docker container has `images/seccomp.json`.
 
+mod arguments;
 mod table;
 
 use std::collections::BTreeMap;
@@ -44,6 +47,16 @@ impl Programs {
     }
 }
 
+/// Keeps this process and all that it starts to what a container needs, for good. Needs `no_new_privs`.
+///
+/// # Errors
+/// The kernel's, where it has no filters.
+pub(crate) fn confine_container() -> Result<()> {
+    let deny = SeccompAction::Errno(libc::EPERM as u32);
+    let program = program(&table::outer(), deny, SeccompAction::Allow)?;
+    seccompiler::apply_filter(&program).map_err(|e| Error::Confine(e.to_string()))
+}
+
 fn program(entries: &[Entry], otherwise: SeccompAction, on_match: SeccompAction) -> Result<BpfProgram> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     for entry in entries {
@@ -60,12 +73,14 @@ fn program(entries: &[Entry], otherwise: SeccompAction, on_match: SeccompAction)
 }
 
 fn condition(arg: &Arg) -> Result<SeccompCondition> {
-    let (op, value) = match arg.test {
-        Test::Is(v) => (SeccompCmpOp::Eq, v),
-        Test::Not(v) => (SeccompCmpOp::Ne, v),
-        Test::Masked(mask, v) => (SeccompCmpOp::MaskedEq(mask), v),
+    let (width, op, value) = match arg.test {
+        Test::Is(v) => (SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, v),
+        Test::Not(v) => (SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, v),
+        Test::AtMost(v) => (SeccompCmpArgLen::Dword, SeccompCmpOp::Le, v),
+        Test::Masked(mask, v) => (SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), v),
+        Test::Null => (SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0),
     };
-    SeccompCondition::new(arg.index, SeccompCmpArgLen::Dword, op, value).map_err(Error::from)
+    SeccompCondition::new(arg.index, width, op, value).map_err(Error::from)
 }
 
 fn bytes(program: &BpfProgram) -> Vec<u8> {
@@ -94,12 +109,33 @@ mod tests {
     #[test]
     fn no_call_is_both_free_and_conditional() {
         // An unconditional entry would silently swallow the condition of another.
-        let mut seen: BTreeMap<i64, bool> = BTreeMap::new();
-        for entry in table::allowed() {
-            for &call in entry.calls {
-                let free = entry.when.is_empty();
-                assert_eq!(*seen.entry(call).or_insert(free), free, "call {call} ({})", entry.why);
+        for table in [table::allowed(), table::outer()] {
+            let mut seen: BTreeMap<i64, bool> = BTreeMap::new();
+            for entry in table {
+                for &call in entry.calls {
+                    let free = entry.when.is_empty();
+                    assert_eq!(*seen.entry(call).or_insert(free), free, "call {call} ({})", entry.why);
+                }
             }
         }
+    }
+
+    #[test]
+    fn a_containers_own_filter_leaves_it_what_it_needs_and_nothing_else() {
+        // A thread of its own: the filter is the thread's, and for good.
+        let answers = std::thread::spawn(|| {
+            confine_container().unwrap();
+            let missing = "/nowhere/at/all";
+            (
+                rustix::process::pivot_root(missing, missing),
+                rustix::mount::mount_bind(missing, missing),
+                rustix::net::socket(rustix::net::AddressFamily::NETLINK, rustix::net::SocketType::RAW, None).map(drop),
+                rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::STREAM, None).map(drop),
+            )
+        });
+        let (pivot, mount, netlink, unix) = answers.join().unwrap();
+        assert_eq!(pivot, Err(rustix::io::Errno::PERM));
+        assert!(matches!(mount, Err(rustix::io::Errno::NOENT | rustix::io::Errno::PERM)), "{mount:?}");
+        assert_eq!((netlink, unix), (Err(rustix::io::Errno::PERM), Ok(())));
     }
 }

@@ -3,8 +3,11 @@
 //! Refused on purpose, among others: namespaces and mounts (the walls), `ptrace` and `process_vm_*` (other processes'
 //! memory), `bpf`, `perf_event_open`, `userfaultfd`, `io_uring_*` (kernel attack surface), `keyctl` and friends (keys are
 //! not namespaced), `AF_NETLINK`, `AF_PACKET`, `AF_VSOCK`, `AF_ALG` (sockets past the network wall), `TIOCSTI` (typing
-//! into a terminal), `inotify`, `fanotify` and `F_NOTIFY` (the files that a sandbox sees are the machine's, or the container's: a watch on
-//! them tells what everybody runs), clocks, modules, `kexec`, swap, quotas.
+//! into a terminal), `inotify`, `fanotify`, `F_NOTIFY` and `F_SETLEASE` (the files that a sandbox sees are the machine's, or the
+//! container's: a watch on them tells what everybody runs), `mincore` and `cachestat` (so does the page cache), `sync` and `syncfs` (they
+//! make the machine's disks work for everybody), clocks, modules, `kexec`, swap, quotas.
+//!
+//! Calls whose arguments decide what they do stand in [`super::arguments`].
 
 use libc::c_long;
 
@@ -19,7 +22,8 @@ pub(super) struct Entry {
     pub(super) why: &'static str,
 }
 
-/// A test on one argument, its low 32 bits.
+/// A test on one argument.
+#[derive(Clone, Copy)]
 pub(super) struct Arg {
     /// Which, from 0.
     pub(super) index: u8,
@@ -27,21 +31,26 @@ pub(super) struct Arg {
     pub(super) test: Test,
 }
 
-/// Tests that the filter language has.
+/// Tests that the filter language has. All but one look at the low 32 bits.
+#[derive(Clone, Copy)]
 pub(super) enum Test {
     /// Equal.
     Is(u64),
     /// Not equal.
     Not(u64),
+    /// Not above.
+    AtMost(u64),
     /// Equal after masking.
     Masked(u64, u64),
+    /// A null pointer: all 64 bits.
+    Null,
 }
 
-fn free(why: &'static str, calls: &'static [c_long]) -> Entry {
+pub(super) fn free(why: &'static str, calls: &'static [c_long]) -> Entry {
     Entry { calls, when: Vec::new(), why }
 }
 
-fn when(why: &'static str, calls: &'static [c_long], index: u8, test: Test) -> Entry {
+pub(super) fn when(why: &'static str, calls: &'static [c_long], index: u8, test: Test) -> Entry {
     Entry { calls, when: vec![Arg { index, test }], why }
 }
 
@@ -52,27 +61,6 @@ const NAMESPACES: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWUSER
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET) as u64;
-
-/// `prctl` options of programs and libraries, and of a child that joins its sandbox (the seal takes those back).
-const PRCTL: [i32; 17] = [
-    libc::PR_SET_PDEATHSIG,
-    libc::PR_GET_PDEATHSIG,
-    libc::PR_GET_DUMPABLE,
-    libc::PR_SET_NAME,
-    libc::PR_GET_NAME,
-    libc::PR_SET_TIMERSLACK,
-    libc::PR_GET_TIMERSLACK,
-    libc::PR_SET_NO_NEW_PRIVS,
-    libc::PR_GET_NO_NEW_PRIVS,
-    libc::PR_SET_CHILD_SUBREAPER,
-    libc::PR_GET_CHILD_SUBREAPER,
-    libc::PR_SET_THP_DISABLE,
-    libc::PR_GET_THP_DISABLE,
-    libc::PR_CAPBSET_READ,
-    libc::PR_SET_VMA,
-    libc::PR_CAPBSET_DROP,
-    libc::PR_SET_SECCOMP,
-];
 
 /// Allowed by the base filter.
 pub(super) fn allowed() -> Vec<Entry> {
@@ -88,8 +76,6 @@ pub(super) fn allowed() -> Vec<Entry> {
                 libc::SYS_pwrite64,
                 libc::SYS_preadv,
                 libc::SYS_pwritev,
-                libc::SYS_preadv2,
-                libc::SYS_pwritev2,
                 libc::SYS_lseek,
                 libc::SYS_sendfile,
                 libc::SYS_splice,
@@ -97,11 +83,9 @@ pub(super) fn allowed() -> Vec<Entry> {
                 libc::SYS_vmsplice,
                 libc::SYS_copy_file_range,
                 libc::SYS_readahead,
-                libc::SYS_fadvise64,
                 libc::SYS_fsync,
                 libc::SYS_fdatasync,
                 libc::SYS_sync_file_range,
-                libc::SYS_syncfs,
                 libc::SYS_ftruncate,
                 libc::SYS_fallocate,
             ],
@@ -121,7 +105,6 @@ pub(super) fn allowed() -> Vec<Entry> {
                 libc::SYS_timerfd_settime,
                 libc::SYS_timerfd_gettime,
                 libc::SYS_signalfd4,
-                libc::SYS_memfd_create,
                 libc::SYS_pidfd_open,
                 libc::SYS_pidfd_send_signal,
                 libc::SYS_flock,
@@ -167,20 +150,16 @@ pub(super) fn allowed() -> Vec<Entry> {
                 libc::SYS_removexattr,
                 libc::SYS_lremovexattr,
                 libc::SYS_fremovexattr,
-                libc::SYS_sync,
             ],
         ),
         free(
             "memory",
             &[
-                libc::SYS_mmap,
                 libc::SYS_munmap,
                 libc::SYS_mremap,
                 libc::SYS_mprotect,
-                libc::SYS_madvise,
                 libc::SYS_brk,
                 libc::SYS_msync,
-                libc::SYS_mincore,
                 libc::SYS_mlock,
                 libc::SYS_mlock2,
                 libc::SYS_munlock,
@@ -278,7 +257,6 @@ pub(super) fn allowed() -> Vec<Entry> {
                 libc::SYS_sched_get_priority_max,
                 libc::SYS_sched_get_priority_min,
                 libc::SYS_sched_rr_get_interval,
-                libc::SYS_sched_setscheduler,
                 libc::SYS_sched_setparam,
                 libc::SYS_getpriority,
                 libc::SYS_setpriority,
@@ -300,8 +278,6 @@ pub(super) fn allowed() -> Vec<Entry> {
                 libc::SYS_sysinfo,
                 libc::SYS_getrusage,
                 libc::SYS_getrlimit,
-                libc::SYS_setrlimit,
-                libc::SYS_prlimit64,
                 libc::SYS_capget,
                 libc::SYS_getrandom,
             ],
@@ -329,25 +305,15 @@ pub(super) fn allowed() -> Vec<Entry> {
                 libc::SYS_connect,
                 libc::SYS_getsockname,
                 libc::SYS_getpeername,
-                libc::SYS_getsockopt,
-                libc::SYS_setsockopt,
-                libc::SYS_sendto,
-                libc::SYS_recvfrom,
-                libc::SYS_sendmsg,
-                libc::SYS_recvmsg,
-                libc::SYS_sendmmsg,
-                libc::SYS_recvmmsg,
                 libc::SYS_shutdown,
             ],
         ),
         free(
             "System V and POSIX interprocess communication: the sandbox has an ipc namespace of its own",
             &[
-                libc::SYS_shmget,
                 libc::SYS_shmat,
                 libc::SYS_shmdt,
                 libc::SYS_shmctl,
-                libc::SYS_semget,
                 libc::SYS_semop,
                 libc::SYS_semtimedop,
                 libc::SYS_semctl,
@@ -365,26 +331,11 @@ pub(super) fn allowed() -> Vec<Entry> {
         ),
         free("a child joins its sandbox; sealed afterwards", &[libc::SYS_setns, libc::SYS_capset]),
         free("a child has its own pages copied; sealed afterwards", &[libc::SYS_process_madvise]),
-        when("flags and locks, but no watches on folders", &[libc::SYS_fcntl], 1, Test::Not(libc::F_NOTIFY as u64)),
         when("new processes and threads, never new namespaces", &[libc::SYS_clone], 0, Test::Masked(NAMESPACES, 0)),
         when("what personality it has", &[libc::SYS_personality], 0, Test::Is(0xffff_ffff)),
         when("the default personality", &[libc::SYS_personality], 0, Test::Is(0)),
-        Entry {
-            calls: &[libc::SYS_ioctl],
-            when: [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCCONS, libc::TIOCSETD]
-                .iter()
-                .map(|&request| Arg { index: 1, test: Test::Not(request) })
-                .collect(),
-            why: "terminals and file systems, but no typing into a terminal",
-        },
     ];
-    for family in [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6] {
-        let calls = &[libc::SYS_socket, libc::SYS_socketpair];
-        table.push(when("sockets of families that stay within the walls", calls, 0, Test::Is(family as u64)));
-    }
-    for option in PRCTL {
-        table.push(when("a process names and limits itself", &[libc::SYS_prctl], 0, Test::Is(option as u64)));
-    }
+    table.extend(super::arguments::allowed());
     table.extend(legacy());
     table
 }
@@ -430,7 +381,6 @@ fn legacy() -> Vec<Entry> {
             libc::SYS_pause,
             libc::SYS_alarm,
             libc::SYS_time,
-            libc::SYS_arch_prctl,
         ],
     )]
 }
@@ -444,6 +394,23 @@ fn legacy() -> Vec<Entry> {
 /// Must look unknown: libc falls back to calls whose arguments a filter can see.
 pub(super) fn absent() -> Vec<Entry> {
     vec![free("its flags are in memory, out of a filter's sight", &[libc::SYS_clone3])]
+}
+
+/// Allowed to everything in a native container, the runner included: what programs may ask without a look at its arguments (the
+/// job's own filter has that), and what sandboxes are made of. A filter of bare numbers costs the kernel nothing: it remembers them.
+pub(super) fn outer() -> Vec<Entry> {
+    const LOOKED_AT: [c_long; 3] = [libc::SYS_socket, libc::SYS_socketpair, libc::SYS_personality];
+    let mut table = allowed();
+    for entry in &mut table {
+        if !entry.calls.iter().any(|call| LOOKED_AT.contains(call)) {
+            entry.when.clear();
+        }
+    }
+    table.push(free(
+        "sandboxes: fresh namespaces and their mounts, possible only in a user namespace of one's own",
+        &[libc::SYS_mount, libc::SYS_umount2, libc::SYS_unshare, libc::SYS_sethostname, libc::SYS_seccomp],
+    ));
+    table
 }
 
 /// Taken back once a child stands in its sandbox.

@@ -78,11 +78,11 @@ class Process:
         if sent < len(data):
             self.channel.sendall(data[sent:])
 
-    def start(self, code, stdin=b"", tools=(), env=None, session=False):
+    def start(self, code, stdin=b"", tools=(), env=None, session=False, follow=False):
         """Send a run; returns the pipes to read from."""
         ends = [os.pipe() for _ in range(3)]
         self.send(
-            {"op": "run", "code": code, "env": env or {}, "tools": list(tools), "session": session, "soft_ms": None},
+            {"op": "run", "code": code, "env": env or {}, "tools": list(tools), "session": session, "follow": follow, "soft_ms": None},
             [ends[0][0], ends[1][1], ends[2][1]],
         )
         os.close(ends[0][0])

@@ -1,0 +1,120 @@
+//! The watch over memory: what a run's sandbox holds in all, and whether the kernel has killed for memory.
+//!
+//! A limit on a process holds for that process alone, and counts its private memory alone. So the sandbox is looked at as a whole:
+//! private memory of all its processes, and memory files, of which the container's control group knows the sum, whoever maps them.
+//! Where there is no such group, what the processes show is counted. Files in the sandbox's storage are the disk's limit's business.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags};
+
+use super::Engine;
+use super::active::Cause;
+use crate::group::MemoryGroup;
+use crate::inner::Sandbox;
+use crate::watch;
+
+/// How often a run's memory is looked at. Most runs end before the first look.
+pub(super) const MEMORY_TICK: Duration = Duration::from_millis(25);
+
+/// A look takes at most this part of the time between two.
+const PART: u32 = 20;
+
+/// What the container's group counts.
+pub(super) struct Counted {
+    group: Option<MemoryGroup>,
+    /// Where zygotes may leave files.
+    tmp: Option<OwnedFd>,
+    /// Memory files that were there before the first run, but for those in `tmp`.
+    own: u64,
+}
+
+impl Counted {
+    pub(super) fn new(group: Option<MemoryGroup>) -> Self {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Self { group, tmp: rustix::fs::open("/tmp", flags, Mode::empty()).ok(), own: 0 }
+    }
+
+    /// No run was here yet.
+    pub(super) fn settle(&mut self) {
+        let shared = self.group.as_ref().and_then(MemoryGroup::shared).unwrap_or(0);
+        self.own = shared.saturating_sub(self.in_tmp());
+    }
+
+    fn in_tmp(&self) -> u64 {
+        self.tmp.as_ref().map_or(0, watch::stored)
+    }
+
+    /// Bytes of the sandbox's memory files, storage included; `None` where no group counts them.
+    fn shared(&self) -> Option<u64> {
+        Some(self.group.as_ref()?.shared()?.saturating_sub(self.own + self.in_tmp()))
+    }
+
+    /// The kernel's kills for memory, in this container so far.
+    pub(super) fn oom_kills(&self) -> u64 {
+        self.group.as_ref().map_or(0, MemoryGroup::oom_kills)
+    }
+}
+
+/// What a look at a sandbox found, in bytes.
+struct Held {
+    /// Files in its storage.
+    stored: u64,
+    /// All else.
+    charged: u64,
+    /// Whether that is certainly its own.
+    sure: bool,
+}
+
+impl Engine {
+    pub(super) fn check_memory(&mut self, running: &[u32], now: Instant) {
+        for &id in running {
+            let due = |r: &&super::Active| r.cause.is_none() && now >= r.next_memory_check;
+            let Some(cell) = self.cells.get(&id) else { continue };
+            let Some(run) = cell.active.as_ref().filter(due) else { continue };
+            if self.counted.oom_kills() > run.oom_before {
+                self.condemn(id, Cause::Memory);
+                continue;
+            }
+            let zygote = self.zygote(cell.flavor).and_then(|z| z.hatched.as_ref()).map_or(0, |h| h.data);
+            let limit = run.limits.memory_bytes + zygote;
+            let held = cell.sandbox.as_ref().map(|sandbox| self.held(sandbox, limit));
+            let Some(run) = self.cells.get_mut(&id).and_then(|c| c.active.as_mut()) else { continue };
+            run.next_memory_check = now + MEMORY_TICK.max(now.elapsed() * PART);
+            if let Some(held) = held {
+                run.memory_peak = run.memory_peak.max(held.stored + held.charged);
+                let over = held.charged > limit;
+                // Else twice: the group may still count what the last sandbox held.
+                let again = std::mem::replace(&mut run.memory_over, over);
+                if over && (again || held.sure) {
+                    self.condemn(id, Cause::Memory);
+                }
+            }
+        }
+    }
+
+    /// What a sandbox holds. First as each process sees it, which is cheap and enough nearly always; above the limit, exactly.
+    fn held(&self, sandbox: &Sandbox, limit: u64) -> Held {
+        let stored = watch::stored(&sandbox.storage);
+        // What was collected of the last run's files may still be there.
+        let counted = if self.harvests.is_empty() { self.counted.shared() } else { None };
+        let files = |mapped: u64| match counted {
+            Some(bytes) => bytes.saturating_sub(stored),
+            None => mapped + watch::anonymous_files(&sandbox.proc_dir),
+        };
+        let mut memory = watch::memory(&sandbox.proc_dir);
+        if memory.private + files(memory.shared) > limit
+            && let Some(exact) = watch::shared_once(&sandbox.proc_dir, counted.is_none())
+        {
+            memory = exact;
+        }
+        let charged = memory.private + files(memory.shared);
+        Held { stored, charged, sure: counted.is_none() || memory.private > limit }
+    }
+}
+
+/// Bytes in a sandbox's storage, as a run's end finds it.
+pub(super) fn stored(sandbox: Option<&Sandbox>) -> u64 {
+    sandbox.map_or(0, |s| watch::stored(s.storage.as_fd()))
+}

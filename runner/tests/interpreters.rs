@@ -1,0 +1,85 @@
+//! Interpreters that live below places that every sandbox has of its own.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{Runner, program, session, setup};
+use thermae_runner::outer::Spec;
+
+/// A virtual environment there, with one package of its own.
+fn environment(at: &Path) -> Spec {
+    let made = Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(at).status().unwrap();
+    assert!(made.success());
+    let packages = std::fs::read_dir(at.join("lib")).unwrap().next().unwrap().unwrap().path().join("site-packages");
+    std::fs::write(packages.join("of_the_environment.py"), "WHERE = __file__\n").unwrap();
+    let mut spec = Spec::detect(Some(&at.join("bin/python3"))).unwrap();
+    spec.memory_bytes = Some(1 << 30);
+    spec.pids = Some(512);
+    spec
+}
+
+#[test]
+fn an_environment_below_tmp_is_shown_alone_and_read_only() {
+    let dir = tempfile::Builder::new().prefix("thermae-here-").tempdir_in("/tmp").unwrap();
+    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let venv = dir.path().join("clone/venv");
+    let spec = environment(&venv);
+    std::fs::write(dir.path().join("secret"), "beside it").unwrap();
+    std::fs::write(dir.path().join("clone/secret"), "beside it").unwrap();
+    let mut runner = Runner::start(&spec, setup(&spec));
+    assert_eq!(runner.ready.warnings.iter().filter(|w| w.contains("inner wall")).count(), 0);
+    let look = "
+import os, sys, of_the_environment, subprocess
+print(sys.prefix, of_the_environment.WHERE.startswith(sys.prefix))
+print(sorted(p for d, _, fs in os.walk('/tmp') for p in [d, *fs] if not d.startswith(sys.prefix)))
+for path in [sys.prefix + '/new', of_the_environment.WHERE]:
+    try:
+        open(path, 'w')
+    except OSError as e:
+        print(e.strerror)
+open('/tmp/mine', 'w').write('x')
+print(subprocess.run([sys.executable, '-c', 'import of_the_environment; print(1)'], capture_output=True, text=True).stdout)
+";
+    let (root, clone, venv) = (dir.path().display(), dir.path().join("clone"), venv.display());
+    let expected = format!(
+        "{venv} True\n['/tmp', '{root}', '{}']\nRead-only file system\nRead-only file system\n1\n\n",
+        clone.display()
+    );
+    for _ in 0..2 {
+        assert_eq!(runner.python(look).ok(), expected, "and a job leaves nothing for the next");
+    }
+    let in_session = runner.run(&session("s", "import of_the_environment\nprint(of_the_environment.WHERE)"));
+    assert!(in_session.ok().starts_with(&venv.to_string()));
+    // Nobody lifts the cover, nor writes through it.
+    let attack = "
+import ctypes, errno, sys
+libc = ctypes.CDLL(None, use_errno=True)
+at = sys.prefix.encode()
+for call in [lambda: libc.umount2(at, 2), lambda: libc.mount(b'none', at, None, 32 | 4096, None)]:
+    print(call(), errno.errorcode[ctypes.get_errno()])
+";
+    assert_eq!(runner.run(&program(attack)).ok(), "-1 EPERM\n-1 EPERM\n");
+}
+
+#[test]
+fn links_below_tmp_lead_where_they_did() {
+    let dir = tempfile::Builder::new().prefix("thermae-here-").tempdir_in("/tmp").unwrap();
+    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    environment(&dir.path().join("real/venv"));
+    let link = dir.path().join("current");
+    std::os::unix::fs::symlink("real", &link).unwrap();
+    let mut spec = Spec::detect(Some(&link.join("venv/bin/python3"))).unwrap();
+    (spec.memory_bytes, spec.pids) = (Some(1 << 30), Some(512));
+    let mut runner = Runner::start(&spec, setup(&spec));
+    let look = "import sys, os, of_the_environment\nprint(sys.prefix, os.path.realpath(sys.prefix))";
+    let expected = format!("{} {}\n", link.join("venv").display(), dir.path().join("real/venv").display());
+    assert_eq!(runner.python(look).ok(), expected);
+}
+
+#[test]
+fn what_is_the_kernels_is_never_shown() {
+    let error = Spec::detect(Some(Path::new("/proc/self/root/usr/bin/python3"))).unwrap_err().to_string();
+    assert!(error.contains("of its own"), "{error}");
+}

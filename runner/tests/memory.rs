@@ -1,0 +1,126 @@
+//! Memory is bounded for a job as a whole, whoever of its processes holds it and however; and so it is told.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Outcome, Runner, limits, program, session};
+use thermae_runner::frames::{End, Limits, Run};
+
+const MIB: u64 = 1 << 20;
+
+/// Fills `size` bytes of what the name `memory` is, page by page.
+const FILL: &str = "\ndef fill(memory, size):\n    for at in range(0, size, 4096): memory[at] = 1\n";
+
+fn bounded(code: &str, mib: u64) -> Run {
+    Run {
+        limits: Limits { memory_bytes: mib * MIB, ..limits() },
+        ..program(&format!("import mmap, os, time{FILL}{code}"))
+    }
+}
+
+/// Does that as root, with a control group, and as an ordinary user without one.
+fn on_both(what: impl Fn(&mut Runner)) {
+    what(&mut Runner::new());
+    if let Some(mut runner) = Runner::ordinary() {
+        what(&mut runner);
+    }
+}
+
+fn usage(outcome: &Outcome) -> u64 {
+    outcome.exit.as_ref().expect("an exit").usage.memory_bytes
+}
+
+#[test]
+fn shared_memory_counts() {
+    on_both(|runner| {
+        let anonymous = "m = mmap.mmap(-1, 450 << 20)\nfill(m, 450 << 20)\ntime.sleep(10)";
+        assert_eq!(runner.run(&bounded(anonymous, 256)).end(), &End::OutOfMemory);
+        let files = "held = []\nfor _ in range(10):\n    held.append(os.memfd_create('hoard'))\n    os.write(held[-1], b'x' * (24 << 20))\ntime.sleep(10)";
+        assert_eq!(runner.run(&bounded(files, 32)).end(), &End::OutOfMemory);
+        let family = "m = mmap.mmap(-1, 100 << 20)\nfill(m, 100 << 20)\nfor _ in range(6):\n    if os.fork() == 0:\n        fill(m, 100 << 20)\n        time.sleep(60)\ntime.sleep(0.3)\nprint('held')";
+        let outcome = runner.run(&bounded(family, 256));
+        assert_eq!(outcome.ok(), "held\n", "what processes share counts once");
+        assert!(usage(&outcome) > 100 * MIB, "{}", usage(&outcome));
+        assert_eq!(runner.python("print(1)").ok(), "1\n");
+    });
+}
+
+#[test]
+fn memory_files_that_nobody_maps_count_where_there_is_a_group() {
+    let mut runner = Runner::new();
+    if !runner.ready.warnings.is_empty() {
+        return;
+    }
+    let let_go = "m = mmap.mmap(-1, 450 << 20)\nfor at in range(0, 450 << 20, 1 << 20):\n    fill(memoryview(m)[at:], 1 << 20)\n    m.madvise(mmap.MADV_DONTNEED, at, 1 << 20)\ntime.sleep(10)";
+    assert_eq!(runner.run(&bounded(let_go, 256)).end(), &End::OutOfMemory);
+    let segment = "import ctypes\nl = ctypes.CDLL(None, use_errno=True)\nl.shmat.restype = ctypes.c_void_p\nn = l.shmget(0, 200 << 20, 0o1600)\nassert n >= 0\na = l.shmat(n, None, 0)\nctypes.memset(a, 1, 200 << 20)\nl.shmdt(ctypes.c_void_p(a))\ntime.sleep(10)";
+    assert_eq!(runner.run(&bounded(segment, 100)).end(), &End::OutOfMemory);
+}
+
+#[test]
+fn files_count_as_the_disks_and_show_in_the_usage() {
+    on_both(|runner| {
+        let code = "with open('/tmp/f', 'wb') as f:\n    for _ in range(28): f.write(b'x' * (1 << 20))\ntime.sleep(0.1)\nprint('kept')";
+        let outcome = runner.run(&bounded(code, 40));
+        assert_eq!(outcome.ok(), "kept\n");
+        assert!(usage(&outcome) > 28 * MIB, "{}", usage(&outcome));
+        // They are not the next job's.
+        for _ in 0..3 {
+            assert_eq!(runner.run(&bounded("time.sleep(0.08)\nprint(1)", 8)).ok(), "1\n");
+        }
+    });
+}
+
+#[test]
+fn children_count_together() {
+    on_both(|runner| {
+        let two = "for _ in range(2):\n    if os.fork() == 0:\n        x = bytearray(180 << 20)\n        fill(x, len(x))\n        time.sleep(60)\nos.wait()\nos.wait()";
+        let outcome = runner.run(&bounded(two, 256));
+        assert_eq!(outcome.end(), &End::OutOfMemory);
+        assert!(usage(&outcome) > 256 * MIB, "{}", usage(&outcome));
+        let honest = two.replace("180", "60").replace("sleep(60)", "sleep(0.2)\n        os._exit(0)") + "\nprint('on')";
+        let outcome = runner.run(&bounded(&honest, 256));
+        assert_eq!(outcome.ok(), "on\n");
+        assert!(usage(&outcome) > 120 * MIB, "{}", usage(&outcome));
+        let start = Instant::now();
+        let pool = "import multiprocessing\ndef f(n):\n    x = bytearray(180 << 20)\n    fill(x, len(x))\n    return len(x)\nwith multiprocessing.Pool(2) as pool: print(pool.map(f, range(8)))";
+        assert_eq!(runner.run(&bounded(pool, 256)).end(), &End::OutOfMemory);
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    });
+}
+
+#[test]
+fn whatever_the_kernel_kills_for_memory_is_told() {
+    let mut spec = common::spec();
+    spec.memory_bytes = Some(160 * MIB);
+    let mut setup = common::setup(&spec);
+    setup.ceiling.memory_bytes = 1 << 30;
+    let mut runner = Runner::start(&spec, setup);
+    if !runner.ready.warnings.is_empty() {
+        return;
+    }
+    // The program itself ends well, and before the next look.
+    let child = "if os.fork() == 0:\n    x = bytearray(300 << 20)\n    fill(x, len(x))\nprint(os.wait()[1])";
+    let outcome = runner.run(&bounded(child, 1024));
+    assert_eq!(outcome.end(), &End::OutOfMemory, "{outcome:?}");
+    // A program that would wait for ever.
+    let hung = "r, w = os.pipe()\nif os.fork() == 0:\n    x = bytearray(300 << 20)\n    fill(x, len(x))\nos.read(r, 1)";
+    assert_eq!(runner.run(&bounded(hung, 1024)).end(), &End::OutOfMemory);
+    let in_session = Run { place: session("s", "").place, ..bounded(child, 1024) };
+    assert_eq!(runner.run(&in_session).end(), &End::OutOfMemory);
+    assert_eq!(runner.python("print(1)").ok(), "1\n");
+}
+
+#[test]
+fn as_many_threads_as_processes_start_beside_real_work() {
+    on_both(|runner| {
+        let code = "import threading\nend = threading.Event()\nthreads = [threading.Thread(target=end.wait) for _ in range(63)]\nfor t in threads: t.start()\nx = bytearray(80 << 20)\nprint(threading.active_count(), threading.stack_size())\nend.set()\nfor t in threads: t.join()";
+        assert_eq!(runner.run(&bounded(code, 256)).ok(), "64 0\n");
+        let deep = "import threading\ndef f(n): return n and sorted([1], key=lambda x: f(n - 1))\ndef g():\n    try: f(990)\n    except RecursionError: print('deep')\n    else: print('deep')\nt = threading.Thread(target=g)\nt.start()\nt.join()";
+        assert_eq!(runner.run(&bounded(deep, 256)).ok(), "deep\n");
+        // Nothing is lost of the bound.
+        let hog = "import threading\nheld, end = [], threading.Event()\ndef hog():\n    try:\n        x = bytearray(10 << 20)\n        fill(x, len(x))\n    except MemoryError: return\n    held.append(x)\nthreads = [threading.Thread(target=hog) for _ in range(40)]\nfor t in threads: t.start()\nfor t in threads: t.join()\nprint(10 <= len(held) <= 25)";
+        assert_eq!(runner.run(&bounded(hog, 256)).ok(), "True\n");
+    });
+}
