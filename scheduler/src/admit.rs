@@ -1,16 +1,18 @@
 //! Handing out one job: one round trip to the registry, one confirmed publish, one acknowledgement.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use thermae_backplane::bus::{self, Message, QueueSpec};
+use thermae_backplane::record::State;
 use thermae_backplane::registry::{self, Admit, Admitted, Epoch, Gone, SessionAdmit, Target};
-use thermae_schemas::{ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, Status, names};
+use thermae_schemas::{ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, PoolName, Status, WorkerId, names};
 use tracing::Instrument;
 
+use crate::age;
 use crate::answer::{Address, acknowledge, give_back};
-use crate::context::{self, Context};
+use crate::context::{self, Context, now_ms};
 use crate::error::Trouble;
-use crate::fleet::Candidate;
+use crate::fleet::{Candidate, Unserved};
 use crate::head::Head;
 use crate::work::Assignment;
 
@@ -24,8 +26,9 @@ pub(crate) enum End {
     NoCredit(Head),
     /// Its tenant has as much handed out as it may; nothing was changed.
     TenantBusy(Head),
-    /// No worker can take its session now; try again when the fleet has changed.
-    Parked(Head),
+    /// No worker can take its session now; try again when the fleet has changed. Where it has a worker, that one's queue is not
+    /// there.
+    Parked(Head, Option<WorkerId>),
     /// The registry was away; nothing is known to have changed.
     RegistryAway(Head),
     /// The broker was away, or the scheduler stops: the job goes back to its queue.
@@ -37,7 +40,9 @@ pub(crate) async fn assign(ctx: Context, head: Head, credit: u32, candidate: Can
     let span = head.span.clone();
     let end = hand_out(&ctx, head, credit, candidate).instrument(span).await;
     match &end {
-        End::Assigned(_) | End::Answered | End::NoCredit(_) | End::TenantBusy(_) | End::Parked(_) => ctx.outages.over(),
+        End::Assigned(_) | End::Answered | End::NoCredit(_) | End::TenantBusy(_) | End::Parked(..) => {
+            ctx.outages.over()
+        }
         End::RegistryAway(_) | End::GivenBack => {}
     }
     end
@@ -54,6 +59,7 @@ async fn hand_out(ctx: &Context, head: Head, credit: u32, candidate: Candidate) 
     let (attempt, epoch, to, repeat) = match admitted {
         Ok(Admitted::Assigned { attempt, epoch, to, repeat }) => (attempt, epoch, to, repeat),
         Ok(other) => return otherwise(ctx, head, other).await,
+        Err(registry::Error::Full) => return full(ctx, head).await,
         Err(error @ registry::Error::Corrupt(_)) => {
             tracing::error!(%error, job.id = %head.key.job, "a job's record can't be read");
             let error = ErrorInfo::new(ErrorCode::Internal, "the job's record can't be read");
@@ -73,14 +79,22 @@ async fn hand_out(ctx: &Context, head: Head, credit: u32, candidate: Candidate) 
             acknowledge(&head.delivery).await;
             End::Assigned(to)
         }
-        // The worker is gone and the registry does not know it yet.
-        Err(Trouble::Bus(bus::Error::Unroutable { .. })) if matches!(to, Target::Worker { .. }) => End::Parked(head),
-        Err(error) => {
-            ctx.outages.note(&error);
-            give_back(&head.delivery).await;
-            End::GivenBack
-        }
+        Err(error) => match (error, to) {
+            // The worker is gone and the registry does not know it yet; or it is back and its queue is not.
+            (Trouble::Bus(bus::Error::Unroutable { .. }), Target::Worker { worker, .. }) => {
+                End::Parked(head, Some(worker))
+            }
+            (error, _) => {
+                ctx.outages.note(&error);
+                give_back(&head.delivery).await;
+                End::GivenBack
+            }
+        },
     }
+}
+
+fn max_age(ctx: &Context) -> u64 {
+    ctx.options.message_max_age.as_millis()
 }
 
 fn request(ctx: &Context, head: &Head, credit: u32, candidate: Candidate) -> Admit {
@@ -100,10 +114,30 @@ fn request(ctx: &Context, head: &Head, credit: u32, candidate: Candidate) -> Adm
             if_gone: session.if_gone(),
             candidate,
         }),
-        first_submitted: if head.repeat { head.submitted } else { None },
+        first_submitted: head.repeat.then(|| age::earliest(head.submitted, now_ms(), max_age(ctx))),
         credit_ttl: ctx.options.credit_ttl.duration(),
         ttl: ctx.options.record_ttl.duration(),
     }
+}
+
+/// The work message.
+fn work(ctx: &Context, head: &Head, attempt: u32, epoch: &Epoch, to: &Target, maybe_duplicate: bool) -> Message {
+    let submitted = &head.delivery.message;
+    let assignment = Assignment {
+        key: &head.key,
+        pool: &head.lane.pool,
+        to,
+        attempt,
+        epoch,
+        max_attempts: head.max_attempts,
+        deadline: head.deadline,
+        expires: now_ms().saturating_add(max_age(ctx)),
+        maybe_duplicate,
+        deaths: 0,
+        address: Address::of(&head.key.tenant, submitted),
+        trace: thermae_service::trace::forward(&head.span, &context::trace_of(submitted)),
+    };
+    assignment.message(submitted.body.clone())
 }
 
 /// Publishes the work message and waits for its confirm.
@@ -115,22 +149,7 @@ async fn publish(
     to: &Target,
     repeat: bool,
 ) -> Result<(), Trouble> {
-    let submitted = &head.delivery.message;
-    let trace = thermae_service::trace::forward(&head.span, &context::trace_of(submitted));
-    let assignment = Assignment {
-        key: &head.key,
-        pool: &head.lane.pool,
-        to,
-        attempt,
-        epoch,
-        max_attempts: head.max_attempts,
-        deadline: head.deadline,
-        maybe_duplicate: repeat || head.repeat,
-        deaths: 0,
-        address: Address::of(&head.key.tenant, submitted),
-        trace,
-    };
-    let message = assignment.message(submitted.body.clone());
+    let message = work(ctx, head, attempt, epoch, to, repeat || head.repeat);
     if head.lifecycle {
         accepted(ctx, head, attempt).await?;
     }
@@ -168,9 +187,17 @@ async fn otherwise(ctx: &Context, head: Head, admitted: Admitted) -> End {
     match admitted {
         Admitted::NoCredit => End::NoCredit(head),
         Admitted::TenantBusy => End::TenantBusy(head),
-        Admitted::NoSessionWorker => End::Parked(head),
+        Admitted::NoSessionWorker => End::Parked(head, None),
         Admitted::Terminal(recorded) => {
-            let sent = ctx.send_result(&head.key.job, &to, recorded).await;
+            let sent = ctx.send_result(&head.key.job, &to, recorded.result(&head.key.job)).await;
+            done(ctx, &head, sent).await
+        }
+        Admitted::IdConflict => {
+            let sent = ctx.send_conflict(&head.key, &to).await;
+            done(ctx, &head, sent).await
+        }
+        Admitted::Lapsed(attempt) => {
+            let sent = lapsed(ctx, &head, attempt).await;
             done(ctx, &head, sent).await
         }
         Admitted::UnderWay => {
@@ -207,6 +234,28 @@ pub(crate) fn gone_error(gone: Gone) -> ErrorInfo {
     }
 }
 
+/// It has started, and its worker was not heard of in time. The resolve queue decides, also where no other copy is left.
+async fn lapsed(ctx: &Context, head: &Head, attempt: u32) -> Result<(), Trouble> {
+    let epoch = ctx.registry.epoch().await?;
+    let copy = work(ctx, head, attempt, &epoch, &Target::Pool, true);
+    ctx.publish(Message { exchange: names::RESOLVE.to_owned(), key: String::new(), ..copy }).await
+}
+
+/// The registry takes no new jobs. One that it knows is left alone: it may be on its way to a worker.
+async fn full(ctx: &Context, head: Head) -> End {
+    match ctx.registry.lookup(&head.key).await {
+        Ok(Some(record)) if record.state == State::Assigned => End::RegistryAway(head),
+        Ok(_) => {
+            let why = "Redis is full, so that the fleet takes no new jobs; none of this one ran";
+            refuse(ctx, head, ErrorInfo::new(ErrorCode::RegistryFull, why)).await
+        }
+        Err(error) => {
+            ctx.outages.note(&error.into());
+            End::RegistryAway(head)
+        }
+    }
+}
+
 /// It runs. Whoever runs it answers the client that submitted it first; another one is answered from the record.
 async fn under_way(ctx: &Context, head: &Head, to: &Address) -> Result<(), Trouble> {
     let first = ctx.registry.lookup(&head.key).await?.and_then(|record| record.reply_key);
@@ -220,6 +269,7 @@ async fn under_way(ctx: &Context, head: &Head, to: &Address) -> Result<(), Troub
 async fn follow(ctx: &Context, head: &Head, first: &JobId) -> Result<(), Trouble> {
     let mut message = Message { exchange: names::RESOLVE.to_owned(), ..head.delivery.message.clone() };
     message.headers.set_text(names::H_FOLLOWS, first.as_str());
+    ctx.vouch(&mut message, &head.key.tenant);
     ctx.publish(message).await
 }
 
@@ -227,10 +277,25 @@ pub(crate) fn late() -> ErrorInfo {
     ErrorInfo::new(ErrorCode::DeadlineExceeded, "no worker could start the job before start_within_ms had passed")
 }
 
+/// The answer to a job whose pool nobody serves.
+pub(crate) fn unserved(pool: &PoolName, why: Unserved, since: Duration) -> ErrorInfo {
+    let minutes = since.as_secs() / 60;
+    match why {
+        Unserved::NoWorker => {
+            let message = format!("no worker has served pool {:?} for {minutes} minutes", pool.as_str());
+            ErrorInfo::new(ErrorCode::NoWorker, message)
+        }
+        Unserved::NoBackend => {
+            let message = format!("no worker of pool {:?} could make containers for {minutes} minutes", pool.as_str());
+            ErrorInfo::new(ErrorCode::BackendUnavailable, message)
+        }
+    }
+}
+
 /// Rejects a job and acknowledges it.
 pub(crate) async fn refuse(ctx: &Context, head: Head, error: ErrorInfo) -> End {
     let to = Address::of(&head.key.tenant, &head.delivery.message);
-    let sent = ctx.reject(&head.key, &head.lane.pool, error, &to).await;
+    let sent = ctx.reject(&head.key, &head.lane.pool, error, &to, &head.digest).await;
     done(ctx, &head, sent).await
 }
 

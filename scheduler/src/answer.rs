@@ -4,11 +4,21 @@ use bytes::Bytes;
 use thermae_backplane::bus::{self, Delivery, Message};
 use thermae_backplane::record::Settle;
 use thermae_backplane::registry::{JobKey, SettleRequest};
-use thermae_schemas::{ErrorInfo, Event, EventBody, JobId, Outcome, PoolName, Status, TenantName, names};
+use thermae_schemas::{ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, PoolName, Status, TenantName, names};
 
 use crate::context::{self, Context};
 use crate::error::Trouble;
 use crate::validate::Refusal;
+
+/// Which job is to be ended.
+pub(crate) enum Meant {
+    /// Whichever has the id.
+    ById,
+    /// Whichever has the id; its client cancels it.
+    ToCancel,
+    /// The one with this digest, and no other that has its id.
+    Job(String),
+}
 
 /// Where an answer goes.
 #[derive(Debug, Clone, Default)]
@@ -50,8 +60,21 @@ impl Context {
                 tracing::info!(job.id = %job, reply_key = key, "nobody listens for this result; it stays recorded");
                 Ok(())
             }
+            // Whoever declared the queue wants it so small. Were this tried again, one tenant's queue would hold everybody up.
+            Err(Trouble::Bus(bus::Error::Refused { key, .. } | bus::Error::TooLarge(key))) => {
+                tracing::warn!(job.id = %job, why = key, "this result is not taken; it stays recorded");
+                Ok(())
+            }
             sent => sent,
         }
+    }
+
+    /// Tells that a job has the id of another one. Nothing is recorded: the record is the other job's.
+    pub(crate) async fn send_conflict(&self, key: &JobKey, to: &Address) -> Result<(), Trouble> {
+        self.metrics.rejected(ErrorCode::IdConflict);
+        let why = format!("another job was submitted under the id {}; this one was not run", key.job);
+        let outcome = Outcome::with_error(Status::Rejected, ErrorInfo::new(ErrorCode::IdConflict, why));
+        self.send_result(&key.job, to, result(&key.job, 0, outcome)).await
     }
 
     /// Records the outcome of a job that has not started, and sends whatever is recorded then. Of a job that runs nothing is
@@ -62,19 +85,29 @@ impl Context {
         pool: Option<&PoolName>,
         outcome: Outcome,
         to: &Address,
+        meant: Meant,
     ) -> Result<Settle, Trouble> {
+        let status = outcome.status;
         let body = result(&key.job, 0, outcome);
+        let (digest, cancel) = match meant {
+            Meant::ById => (None, false),
+            Meant::ToCancel => (None, true),
+            Meant::Job(digest) => (Some(digest), false),
+        };
         let request = SettleRequest {
             job: key.clone(),
             pool: pool.cloned(),
             outcome: body.clone(),
-            reply_key: to.reply_key.clone(),
-            ttl: self.options.outcome_ttl.duration(),
+            status,
+            digest,
+            cancel,
+            keep: self.options.keep(),
         };
         let settled = self.registry.settle(&request).await?;
         match &settled {
             Settle::Won => self.send_result(&key.job, to, body).await?,
-            Settle::Terminal(recorded) => self.send_result(&key.job, to, recorded.clone()).await?,
+            Settle::Terminal(recorded) => self.send_result(&key.job, to, recorded.clone().result(&key.job)).await?,
+            Settle::Conflict => self.send_conflict(key, to).await?,
             Settle::Started { .. } => {}
         }
         Ok(settled)
@@ -87,11 +120,12 @@ impl Context {
         pool: &PoolName,
         error: ErrorInfo,
         to: &Address,
+        digest: &str,
     ) -> Result<(), Trouble> {
         self.metrics.rejected(error.code);
         tracing::debug!(job.id = %key.job, tenant = %key.tenant, code = error.code.as_str(), "job rejected");
         let outcome = Outcome::with_error(Status::Rejected, error);
-        self.settle(key, Some(pool), outcome, to).await.map(drop)
+        self.settle(key, Some(pool), outcome, to, Meant::Job(digest.to_owned())).await.map(drop)
     }
 
     /// Refuses what never became a job, and acknowledges it. Repeated through outages.
@@ -105,24 +139,28 @@ impl Context {
         let Refusal { job, error } = refusal;
         let code = error.code;
         self.metrics.rejected(code);
-        if code == thermae_schemas::ErrorCode::ForbiddenReplyKey {
+        if code == ErrorCode::ForbiddenReplyKey {
             let key = delivery.message.reply_to.as_deref().unwrap_or_default();
             tracing::warn!(%tenant, reply_key = key, "a job names another tenant's reply key: nothing is sent to it");
         } else {
             tracing::debug!(%tenant, code = code.as_str(), "message refused");
         }
         let to = Address::of(tenant, &delivery.message);
+        let digest = crate::head::digest_of(&delivery.message.body);
         let outcome = Outcome::with_error(Status::Rejected, error);
         let sent = self
             .persist(|| async {
                 match &job {
                     Some(job) => {
                         let key = JobKey::new(tenant.clone(), job.clone());
-                        self.settle(&key, pool, outcome.clone(), &to).await.map(drop)
+                        let meant = Meant::Job(digest.clone());
+                        self.settle(&key, pool, outcome.clone(), &to, meant).await.map(drop)
                     }
-                    // Nothing to record it under. The correlation id tells the client which it was.
+                    // Nothing to record it under. The correlation id tells the client which it was: its own, or the message's id.
                     None => {
                         let job = JobId::random();
+                        let mark = to.correlation_id.clone().or_else(|| delivery.message.message_id.clone());
+                        let to = Address { correlation_id: mark, ..to.clone() };
                         self.send_result(&job, &to, result(&job, 0, outcome.clone())).await
                     }
                 }

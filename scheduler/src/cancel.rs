@@ -5,7 +5,7 @@ use thermae_backplane::record::Settle;
 use thermae_backplane::registry::JobKey;
 use thermae_schemas::{Cancel, ErrorCode, ErrorInfo, Outcome, Status, names};
 
-use crate::answer::Address;
+use crate::answer::{Address, Meant};
 use crate::context::Context;
 use crate::error::Trouble;
 use crate::serve::{acknowledged, serve};
@@ -23,13 +23,14 @@ pub(crate) async fn run(ctx: Context) {
 
 async fn cancel(ctx: &Context, delivery: &Delivery) -> Result<(), Trouble> {
     let message = &delivery.message;
-    if message.came_as_dead_letter() {
-        tracing::warn!(key = message.key, "a cancel that its tenant did not send is dropped");
-        ctx.metrics.forged();
-        return Ok(());
-    }
-    let cancel = serde_json::from_slice::<Cancel>(&message.body);
-    let (Some(tenant), Ok(cancel)) = (names::tenant_of(&message.key), cancel) else {
+    let tenant = match ctx.identity.sender(message, names::SUBMIT, names::cancel_key) {
+        Ok(tenant) => tenant,
+        Err(why) => {
+            ctx.forged(message, &why);
+            return Ok(());
+        }
+    };
+    let Ok(cancel) = serde_json::from_slice::<Cancel>(&message.body) else {
         tracing::warn!(key = message.key, "a cancel that can't be read is dropped");
         ctx.metrics.cancelled("malformed");
         return Ok(());
@@ -48,10 +49,10 @@ async fn cancel(ctx: &Context, delivery: &Delivery) -> Result<(), Trouble> {
         _ => Address::of(&key.tenant, message),
     };
     let error = ErrorInfo::new(ErrorCode::Cancelled, "the job was cancelled before it started");
-    let settled = ctx.settle(&key, None, Outcome::with_error(Status::Cancelled, error), &to).await?;
+    let settled = ctx.settle(&key, None, Outcome::with_error(Status::Cancelled, error), &to, Meant::ToCancel).await?;
     match settled {
         Settle::Won => ctx.metrics.cancelled("waiting"),
-        Settle::Terminal(_) => ctx.metrics.cancelled("ended"),
+        Settle::Terminal(_) | Settle::Conflict => ctx.metrics.cancelled("ended"),
         Settle::Started { owner, .. } => {
             ctx.metrics.cancelled("running");
             let mut control = Message {
@@ -64,7 +65,7 @@ async fn cancel(ctx: &Context, delivery: &Delivery) -> Result<(), Trouble> {
             };
             control.headers.set_text(names::H_TENANT, key.tenant.as_str());
             match ctx.publish(control).await {
-                // Its worker is gone, so the job will be resolved.
+                // Its worker is gone, so the job will be resolved: the record says that it is cancelled.
                 Err(Trouble::Bus(bus::Error::Unroutable { .. })) => {
                     tracing::debug!(job.id = %key.job, worker = %owner, "the worker of a cancelled job is gone");
                 }

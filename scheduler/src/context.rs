@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use thermae_backplane::bus::{Consumer, Message, QueueSpec, SharedBus};
+use thermae_backplane::bus::{Consumer, Forged, Identity, Message, QueueSpec, SharedBus};
 use thermae_backplane::registry::{self, JobKey, SharedRegistry};
 use thermae_schemas::{TenantName, names};
+use thermae_service::supervise::caught;
 use thermae_service::trace::TraceContext;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +23,8 @@ use crate::outage::Outages;
 pub(crate) struct Context {
     pub(crate) bus: SharedBus,
     pub(crate) registry: SharedRegistry,
+    /// Decides whose a message is.
+    pub(crate) identity: Arc<Identity>,
     pub(crate) options: Arc<Options>,
     pub(crate) metrics: Metrics,
     /// The workers, as last seen.
@@ -31,14 +34,51 @@ pub(crate) struct Context {
     pub(crate) tasks: TaskTracker,
     /// Cancelled when the dispatcher has ended after that: what it still had in hand is settled, so its consumers may go.
     pub(crate) drained: CancellationToken,
+    /// Cancelled when a task of it ended that must not: this scheduler then gives its lead up, and begins anew.
+    pub(crate) failed: CancellationToken,
     /// Cancelled when this scheduler leads no more.
     pub(crate) stop: CancellationToken,
 }
 
 impl Context {
-    /// Publishes and waits for the confirm.
-    pub(crate) async fn publish(&self, message: Message) -> Result<(), Trouble> {
+    /// Starts a task of this reign. Its panic ends the reign.
+    pub(crate) fn spawn(&self, task: &'static str, future: impl Future<Output = ()> + Send + 'static) {
+        let ctx = self.clone();
+        self.tasks.spawn(async move {
+            if caught(task, future).await.is_err() {
+                ctx.metrics.panicked();
+                ctx.failed.cancel();
+            }
+        });
+    }
+
+    /// Starts a task that must run as long as this scheduler leads. Its end before that ends the reign, too.
+    pub(crate) fn spawn_for_good(&self, task: &'static str, future: impl Future<Output = ()> + Send + 'static) {
+        let ctx = self.clone();
+        self.spawn(task, async move {
+            future.await;
+            if !ctx.stop.is_cancelled() {
+                tracing::error!(task, "a task ended that must not");
+                ctx.failed.cancel();
+            }
+        });
+    }
+
+    /// Publishes and waits for the confirm. What another user signed goes on unsigned: the broker would refuse it.
+    pub(crate) async fn publish(&self, mut message: Message) -> Result<(), Trouble> {
+        message.user_id = message.user_id.filter(|user| user == self.bus.user());
         Ok(self.bus.publish(message).await?.wait().await?)
+    }
+
+    /// Signs a tenant's message that the fleet moves. Only for one whose sender was checked.
+    pub(crate) fn vouch(&self, message: &mut Message, tenant: &TenantName) {
+        message.sign(self.bus.as_ref(), tenant);
+    }
+
+    /// Counts and logs a message that is dropped, because it is not its tenant's own.
+    pub(crate) fn forged(&self, message: &Message, why: &Forged) {
+        tracing::warn!(key = message.key, %why, "a message that its tenant did not send here is dropped");
+        self.metrics.forged();
     }
 
     /// Makes sure of a queue and consumes it; waits for the broker through outages.

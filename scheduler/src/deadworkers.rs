@@ -1,9 +1,15 @@
 //! Workers that died: what waits in their queues is handed to `resolve`, then the queues are deleted.
 //!
-//! Deleting a queue dead-letters nothing, and what a worker held unacknowledged comes back only when the broker notices that
-//! its connection is dead. So a dead worker's queue is watched for a while before it goes.
+//! A worker is dead when the registry says so, or when it stands in the journal of workers and nobody has heard of it for a while:
+//! a registry that was emptied knows of no dead worker.
+//!
+//! Deleting a queue dead-letters nothing, and what a worker held unacknowledged comes back only when the broker notices that its
+//! connection is dead. So a dead worker's queue is watched for a while before it goes, and as long as anybody consumes it. Then it is
+//! unbound, so that nothing comes into it any more, drained for the last time, and deleted. A worker that returns during that finds
+//! its queue gone, and declares it again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thermae_backplane::bus::{Message, QueueSpec};
@@ -14,30 +20,103 @@ use tokio_util::sync::CancellationToken;
 use crate::answer::acknowledge;
 use crate::context::Context;
 use crate::error::Trouble;
+use crate::journal::{AGAIN, Journal};
 
 const PREFETCH: u16 = 32;
+/// Looks at a queue that is still consumed before it is left alone.
+const LOOKS: u32 = 10;
+
+/// The journal of workers, as last read.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Names>>);
+
+#[derive(Default)]
+struct Names {
+    workers: HashSet<WorkerId>,
+    /// Those that were buried since: a snapshot that still names them is older than that.
+    buried: HashSet<WorkerId>,
+}
+
+impl Written {
+    fn lock(&self) -> MutexGuard<'_, Names> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn buried(&self, worker: &WorkerId) {
+        let mut names = self.lock();
+        names.workers.remove(worker);
+        names.buried.insert(worker.clone());
+    }
+
+    async fn read(&self, ctx: &Context) -> Result<(), Trouble> {
+        let take = |name: &str, fresh: bool| {
+            let Ok(worker) = WorkerId::new(name) else { return };
+            let mut names = self.lock();
+            // One that came back after its burial wrote itself down again.
+            if fresh {
+                names.buried.remove(&worker);
+            }
+            if !names.buried.contains(&worker) {
+                names.workers.insert(worker);
+            }
+        };
+        let all = || self.lock().workers.iter().map(ToString::to_string).collect();
+        Journal::workers().read(ctx, take, all).await
+    }
+
+    /// Reads it again now and then. What is written after a look is only of use once its worker is dead.
+    async fn watch(self, ctx: Context) {
+        loop {
+            tokio::select! {
+                () = ctx.stop.cancelled() => return,
+                () = tokio::time::sleep(AGAIN) => {}
+            }
+            if self.read(&ctx).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// A burial under way.
+struct Burial {
+    /// The worker lives after all.
+    alive: CancellationToken,
+    over: CancellationToken,
+}
 
 /// Runs until this scheduler leads no more.
 pub(crate) async fn run(ctx: Context) {
     let mut notices = ctx.registry.notices();
-    let mut watched: HashMap<WorkerId, CancellationToken> = HashMap::new();
+    let written = Written::default();
+    if written.read(&ctx).await.is_err() || rebind(&ctx, &written).await.is_err() {
+        return;
+    }
+    ctx.spawn_for_good("journal of workers", written.clone().watch(ctx.clone()));
+    let mut missing: HashMap<WorkerId, Instant> = HashMap::new();
+    let mut burials: HashMap<WorkerId, Burial> = HashMap::new();
     loop {
         match ctx.registry.dead_workers().await {
             Ok(dead) => {
-                // One that came back drains its own queue.
-                watched.retain(|worker, watch| {
-                    let still = dead.contains(worker);
-                    if !still {
-                        watch.cancel();
+                let mut dead: BTreeSet<WorkerId> = dead.into_iter().collect();
+                let fleet = ctx.fleet.borrow().clone();
+                let alive = |worker: &WorkerId| fleet.alive.contains(worker);
+                burials.retain(|worker, burial| {
+                    // One that came back drains its own queue.
+                    if alive(worker) && !dead.contains(worker) {
+                        burial.alive.cancel();
                     }
-                    still
+                    !(burial.alive.is_cancelled() || burial.over.is_cancelled())
                 });
+                missing.retain(|worker, _| !alive(worker) && written.lock().workers.contains(worker));
+                for worker in written.lock().workers.iter().filter(|worker| !alive(worker)) {
+                    let since = *missing.entry(worker.clone()).or_insert_with(Instant::now);
+                    if since.elapsed() >= ctx.options.record_grace.duration() {
+                        dead.insert(worker.clone());
+                    }
+                }
                 for worker in dead {
-                    watched.entry(worker).or_insert_with_key(|worker| {
-                        let watch = ctx.stop.child_token();
-                        ctx.tasks.spawn(drain_and_bury(ctx.clone(), worker.clone(), watch.clone()));
-                        watch
-                    });
+                    burials.entry(worker).or_insert_with_key(|worker| begin(&ctx, worker, &written));
                 }
                 ctx.outages.over();
             }
@@ -63,30 +142,86 @@ async fn worker_news(notices: &mut tokio::sync::broadcast::Receiver<thermae_back
     }
 }
 
-async fn drain_and_bury(ctx: Context, worker: WorkerId, watch: CancellationToken) {
+/// A scheduler that ended during a burial may have left the queue of a worker unbound that came back since.
+async fn rebind(ctx: &Context, written: &Written) -> Result<(), Trouble> {
+    let alive = ctx.fleet.borrow().alive.clone();
+    let workers: Vec<WorkerId> = written.lock().workers.intersection(&alive.into_iter().collect()).cloned().collect();
+    for worker in workers {
+        ctx.persist(|| bind(ctx, &worker)).await?;
+    }
+    Ok(())
+}
+
+async fn bind(ctx: &Context, worker: &WorkerId) -> Result<(), Trouble> {
+    let queue = QueueSpec::worker(worker);
+    if ctx.bus.queue_depth(&queue.name).await?.is_some() {
+        ctx.bus.declare_queue(&queue).await?;
+    }
+    Ok(())
+}
+
+fn begin(ctx: &Context, worker: &WorkerId, written: &Written) -> Burial {
     tracing::warn!(%worker, "worker is dead: its queue is drained");
-    let until = Instant::now() + ctx.options.worker_grace.duration();
-    let drained = tokio::select! {
-        () = watch.cancelled() => return,
-        drained = ctx.persist(|| drain(&ctx, &worker, until)) => drained,
-    };
-    if drained.is_err() {
-        return;
-    }
-    let buried = ctx.persist(|| async {
-        for queue in [names::worker_queue(&worker), names::control_queue(&worker), names::calls_queue(&worker)] {
-            ctx.bus.delete_queue(&queue).await?;
-        }
-        ctx.registry.bury(&worker).await?;
-        Ok(())
-    });
-    tokio::select! {
-        () = watch.cancelled() => {}
-        buried = buried => match buried {
-            Ok(()) => tracing::info!(%worker, "worker is buried"),
+    let burial = Burial { alive: ctx.stop.child_token(), over: CancellationToken::new() };
+    let (alive, over) = (burial.alive.clone(), burial.over.clone().drop_guard());
+    let (ctx_of_task, worker, written) = (ctx.clone(), worker.clone(), written.clone());
+    ctx.spawn("burial", async move {
+        let ctx = ctx_of_task;
+        match watch_and_bury(&ctx, &worker, &alive).await {
+            Ok(true) => {
+                written.buried(&worker);
+                tracing::info!(%worker, "worker is buried");
+            }
+            Ok(false) => tracing::info!(%worker, "the worker is back"),
             Err(error) => tracing::debug!(%error, %worker, "worker was not buried"),
-        },
+        }
+        drop(over);
+    });
+    burial
+}
+
+/// Drains a dead worker's queue until it may go; `false`: the worker came back before that.
+async fn watch_and_bury(ctx: &Context, worker: &WorkerId, alive: &CancellationToken) -> Result<bool, Trouble> {
+    loop {
+        let until = Instant::now() + ctx.options.worker_grace.duration();
+        let drained = tokio::select! {
+            () = alive.cancelled() => None,
+            drained = ctx.persist(|| drain(ctx, worker, until)) => Some(drained?),
+        };
+        if drained.is_none() {
+            if ctx.stop.is_cancelled() {
+                return Err(Trouble::Stopped);
+            }
+            ctx.persist(|| bind(ctx, worker)).await?;
+            return Ok(false);
+        }
+        if ctx.persist(|| bury(ctx, worker)).await? {
+            return Ok(true);
+        }
     }
+}
+
+/// Deletes a worker's queues, and forgets it; `false`: somebody consumes its queue. Not to be given up half-way.
+async fn bury(ctx: &Context, worker: &WorkerId) -> Result<bool, Trouble> {
+    let queue = QueueSpec::worker(worker);
+    ctx.bus.unbind_queue(&queue).await?;
+    drain(ctx, worker, Instant::now()).await?;
+    let mut looks = 0;
+    while ctx.bus.queue_consumers(&queue.name).await?.unwrap_or(0) > 0 {
+        looks += 1;
+        if looks > LOOKS {
+            // The worker lives, and is only cut off from the registry.
+            ctx.bus.declare_queue(&queue).await?;
+            return Ok(false);
+        }
+        // The end of our own consumer may be on its way.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for queue in [queue.name, names::control_queue(worker), names::calls_queue(worker)] {
+        ctx.bus.delete_queue(&queue).await?;
+    }
+    ctx.registry.bury(worker).await?;
+    Ok(true)
 }
 
 /// Moves everything to `resolve` until the queue was empty and the grace is over.

@@ -22,7 +22,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use thermae_backplane::registry::Notice;
-use thermae_schemas::{PoolName, SessionName, TenantName};
+use thermae_schemas::{ErrorInfo, PoolName, SessionName, TenantName};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -138,7 +138,7 @@ impl Dispatcher {
         if let Some(stale) = pool.replace(&head) {
             // The broker delivered it again: the first delivery's connection is gone, or it has a twin.
             let old = std::mem::replace(stale, head).delivery;
-            self.ctx.tasks.spawn(async move { give_back(&old).await });
+            self.ctx.spawn("give back", async move { give_back(&old).await });
             return;
         }
         let tenant = head.key.tenant.clone();
@@ -234,9 +234,12 @@ impl Dispatcher {
                 pool.refund();
                 pool.unpop(weight, put(place, head));
             }
-            End::Parked(head) => {
+            End::Parked(head, unreachable) => {
                 self.ctx.metrics.returned("no_session_worker");
                 pool.refund();
+                if let Some(worker) = unreachable {
+                    pool.avoid(worker);
+                }
                 pool.parked.push(put(place, head));
             }
         }
@@ -305,16 +308,41 @@ impl Dispatcher {
             .flat_map(|(name, pool)| pool.late(now).into_iter().map(|(due, head)| (name.clone(), due, head)))
             .collect();
         for (pool, due, head) in late {
-            let ctx = self.ctx.clone();
             let place = Popped { tenant: due.tenant, class: due.class, ticket: due.ticket, item: () };
-            // It takes no credit, so what its end gives back is taken first.
-            if let Some(pool) = self.pools.get_mut(&pool) {
-                pool.allowance -= 1;
+            self.refuse(pool, place, head, admit::late());
+        }
+    }
+
+    /// Answers a job that waits no more.
+    fn refuse(&mut self, pool: PoolName, place: Place, head: Head, why: ErrorInfo) {
+        let ctx = self.ctx.clone();
+        // It takes no credit, so what its end gives back is taken first.
+        if let Some(pool) = self.pools.get_mut(&pool) {
+            pool.allowance -= 1;
+        }
+        self.flight.push(Box::pin(async move {
+            let end = admit::refuse(&ctx, head, why).await;
+            Done { pool, place, returned: 0, session: None, end }
+        }));
+    }
+
+    /// Rejects what waits for pools that nobody has served for long.
+    fn refuse_unserved(&mut self) {
+        let patience = self.ctx.options.no_worker_after.duration();
+        let unserved: Vec<(PoolName, ErrorInfo)> = self
+            .pools
+            .iter()
+            .filter_map(|(name, pool)| {
+                let (since, why) = pool.unserved.filter(|(since, _)| since.elapsed() >= patience)?;
+                Some((name.clone(), admit::unserved(name, why, since.elapsed())))
+            })
+            .collect();
+        for (name, error) in unserved {
+            let most = self.ctx.options.concurrency.saturating_sub(self.flight.len());
+            let waiting = self.pools.get_mut(&name).map_or_else(Vec::new, |pool| pool.take(most));
+            for Popped { tenant, class, ticket, item: head } in waiting {
+                self.refuse(name.clone(), Popped { tenant, class, ticket, item: () }, head, error.clone());
             }
-            self.flight.push(Box::pin(async move {
-                let end = admit::refuse(&ctx, head, admit::late()).await;
-                Done { pool, place, returned: 0, session: None, end }
-            }));
         }
     }
 
@@ -323,6 +351,7 @@ impl Dispatcher {
         while let Some(tenant) = self.gates.open_one() {
             self.pools.values_mut().for_each(|pool| pool.fair.unblock(&tenant));
         }
+        self.refuse_unserved();
         let hold_max = self.ctx.options.hold_max.duration();
         for lane in self.lanes.list() {
             let Some(pool) = self.pools.get_mut(&lane.pool) else { continue };

@@ -14,6 +14,9 @@ pub enum Error {
     /// The registry refuses for good.
     #[error("the registry can't be used")]
     Registry(#[from] registry::Error),
+    /// A part of the scheduler panicked that all else hangs on.
+    #[error("the scheduler can't go on")]
+    Panicked(#[from] thermae_service::supervise::Panicked),
     /// A metric of that name is there already.
     #[error("the metrics can't be registered")]
     Metrics(#[from] prometheus::Error),

@@ -11,6 +11,7 @@ use thermae_backplane::registry::{Notice, SharedRegistry};
 use thermae_schemas::{Heartbeat, Language, PoolName, WorkerId, WorkerState};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Trouble;
@@ -21,6 +22,8 @@ use crate::place::Places;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fleet {
     pub(crate) pools: BTreeMap<PoolName, PoolView>,
+    /// All living workers, whatever their state, those included whose words can't be read.
+    pub(crate) alive: BTreeSet<WorkerId>,
 }
 
 /// What the workers of one pool say together.
@@ -33,7 +36,18 @@ pub(crate) struct PoolView {
     pub(crate) languages: Vec<Language>,
     /// Workers that can hold sessions.
     pub(crate) places: Places,
+    /// Since when no worker can run its jobs, and why not; counted while this process lives.
+    pub(crate) unserved: Option<(Instant, Unserved)>,
     slots: u32,
+}
+
+/// Why nobody serves a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unserved {
+    /// No living worker has it.
+    NoWorker,
+    /// Workers have it, and none can make containers.
+    NoBackend,
 }
 
 impl Fleet {
@@ -75,11 +89,28 @@ impl Fleet {
                 view.places.add(beat.worker.clone(), held, capacity);
             }
         }
-        for view in pools.values_mut() {
+        for (name, view) in &mut pools {
             view.credit = credit(view.slots, factor);
+            let since = self.pools.get(name).and_then(|old| old.unserved).map_or_else(Instant::now, |(since, _)| since);
+            view.unserved = unserved(workers, name).map(|why| (since, why));
         }
-        Self { pools }
+        let alive = workers.iter().map(|beat| beat.worker.clone()).collect();
+        Self { pools, alive }
     }
+}
+
+/// Whether, and why, no living worker will serve this pool unless something changes. One that starts or drains may yet, or be
+/// followed by another.
+fn unserved(workers: &[Heartbeat], pool: &PoolName) -> Option<Unserved> {
+    let mut why = Some(Unserved::NoWorker);
+    for (beat, capacity) in workers.iter().filter_map(|beat| Some((beat, beat.pools.get(pool)?))) {
+        match beat.state {
+            WorkerState::Unhealthy => why = Some(Unserved::NoBackend),
+            WorkerState::Ready if capacity.slots == 0 => why = Some(Unserved::NoBackend),
+            _ => return None,
+        }
+    }
+    why
 }
 
 fn credit(slots: u32, factor: f64) -> u32 {
@@ -134,7 +165,13 @@ impl Watcher {
         for (name, view) in &mut next.pools {
             view.used = self.registry.credit_used(name).await?;
         }
-        self.metrics.fleet(&next, &workers);
+        let unreadable = self.registry.unreadable_workers();
+        self.metrics.fleet(&next, &workers, unreadable.len());
+        if !unreadable.is_empty() {
+            // Nobody knows which pools they serve.
+            next.pools.values_mut().for_each(|view| view.unserved = None);
+        }
+        next.alive.extend(unreadable);
         self.warn_of_empty_pools(&next);
         // Lanes may have made pools known meanwhile.
         self.fleet.send_modify(|fleet| {

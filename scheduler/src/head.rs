@@ -1,11 +1,13 @@
 //! A job at the head of its submit queue: taken, checked, waiting for its turn.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use thermae_backplane::bus::Delivery;
 use thermae_backplane::registry::JobKey;
 use thermae_schemas::{Job, SessionRequest, Stream, names};
 
+use crate::age;
 use crate::context::{self, Name, now_ms};
 use crate::lane::Lane;
 
@@ -16,17 +18,19 @@ pub(crate) struct Head {
     pub(crate) session: Option<SessionRequest>,
     pub(crate) max_attempts: u32,
     pub(crate) idempotency_key: Option<String>,
-    /// See [`thermae_backplane::registry::Admit::digest`]; empty without an idempotency key.
+    /// See [`thermae_backplane::registry::Admit::digest`].
     pub(crate) digest: String,
     /// The moment before which the code must start, in milliseconds since 1970.
     pub(crate) deadline: Option<u64>,
     /// The client wants to hear that it was accepted.
     pub(crate) lifecycle: bool,
-    /// When the client says that it submitted it, in milliseconds since 1970.
+    /// When it was submitted, in milliseconds since 1970, where that is known.
     pub(crate) submitted: Option<u64>,
     /// An earlier copy of the submit message may exist.
     pub(crate) repeat: bool,
     pub(crate) delivery: Delivery,
+    /// Tells its lane, by how often it is shared, whether any job of it is still in hand.
+    pub(crate) held: Option<Arc<()>>,
     pub(crate) seen: Instant,
     pub(crate) span: tracing::Span,
 }
@@ -35,11 +39,10 @@ impl Head {
     pub(crate) fn new(lane: Lane, job: Job, delivery: Delivery) -> Self {
         let message = &delivery.message;
         let now = now_ms();
-        // A clock ahead of ours must not lengthen the wait.
-        let submitted = message.headers.int(names::H_SUBMITTED).and_then(|ms| u64::try_from(ms).ok());
-        let since = submitted.unwrap_or(now).min(now);
+        let submitted = age::submitted(message, now);
+        let since = submitted.unwrap_or(now);
         let deadline = job.start_within_ms.map(|within| since.saturating_add(within));
-        let digest = if job.idempotency_key.is_some() { digest(&job) } else { String::new() };
+        let digest = digest(&job);
         let key = JobKey::new(lane.tenant.clone(), job.id);
         let span = context::span(Name::Schedule, &key, message);
         Self {
@@ -54,6 +57,7 @@ impl Head {
             submitted,
             repeat: delivery.redelivered || message.headers.flag(names::H_RESEND),
             delivery,
+            held: None,
             seen: Instant::now(),
             span,
         }
@@ -61,6 +65,15 @@ impl Head {
 
     pub(crate) fn is_late(&self) -> bool {
         self.deadline.is_some_and(|deadline| now_ms() >= deadline)
+    }
+}
+
+/// Digest of what a refused message holds: of the job, where it is one.
+pub(crate) fn digest_of(body: &[u8]) -> String {
+    use sha2::{Digest, Sha256};
+    match serde_json::from_slice::<Job>(body) {
+        Ok(job) => digest(&job),
+        Err(_) => Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect(),
     }
 }
 

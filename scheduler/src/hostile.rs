@@ -23,6 +23,10 @@ impl Settle for Settled {
     async fn nack(&self, _requeue: bool) -> Result<(), bus::Error> {
         Ok(())
     }
+
+    fn is_current(&self) -> bool {
+        true
+    }
 }
 
 fn lane() -> Lane {

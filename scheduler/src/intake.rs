@@ -7,15 +7,19 @@
 //!  submit.lanes    ──▶ journal: which lanes exist, for the next scheduler
 //! ```
 //!
-//! A lane's window bounds what is in memory; all else waits in RabbitMQ.
+//! A lane's window bounds what is in memory, and shrinks where lanes are many; all else waits in RabbitMQ. A lane that is not used is
+//! given up (`consume`).
 
+mod consume;
 mod journal;
 mod unrouted;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use thermae_backplane::bus::{Delivery, QueueSpec};
+use thermae_backplane::bus::{Delivery, Forged, QueueSpec};
+use thermae_schemas::names;
 use tokio::sync::{OnceCell, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +29,6 @@ use crate::error::Trouble;
 use crate::fleet::{Fleet, remember_pool};
 use crate::head::Head;
 use crate::lane::Lane;
-use crate::outage::Backoff;
 use crate::validate;
 
 /// The lanes that are consumed. Cheap to clone.
@@ -37,6 +40,12 @@ struct Inner {
     arrivals: mpsc::Sender<Head>,
     fleet: watch::Sender<Arc<Fleet>>,
     lanes: Mutex<HashMap<Lane, State>>,
+    /// Lanes that the journal names are consumed as soon as they are known.
+    begun: AtomicBool,
+    /// Idle lanes that were given up: a snapshot of the journal that still names them is older than that.
+    given_up: Mutex<HashSet<Lane>>,
+    /// Held while a message is brought into a lane, and while a lane is deleted.
+    routing: tokio::sync::Mutex<()>,
 }
 
 struct State {
@@ -44,17 +53,29 @@ struct State {
     ready: Arc<OnceCell<()>>,
     /// Ends its consumer.
     consumer: CancellationToken,
+    /// A message was brought into it by way of the unrouted queue since this was cleared.
+    used: Arc<AtomicBool>,
+}
+
+impl State {
+    fn new(ready: OnceCell<()>, ctx: &Context) -> Self {
+        Self { ready: Arc::new(ready), consumer: ctx.stop.child_token(), used: Arc::default() }
+    }
 }
 
 impl Lanes {
     pub(crate) fn new(ctx: Context, arrivals: mpsc::Sender<Head>, fleet: watch::Sender<Arc<Fleet>>) -> Self {
-        Self(Arc::new(Inner { ctx, arrivals, fleet, lanes: Mutex::default() }))
+        let (lanes, given_up, routing) = (Mutex::default(), Mutex::default(), tokio::sync::Mutex::default());
+        Self(Arc::new(Inner { ctx, arrivals, fleet, lanes, given_up, routing, begun: AtomicBool::new(false) }))
     }
 
     /// Consumes what the journal knows, and watches the unrouted queue, until this scheduler leads no more.
     pub(crate) async fn run(self) -> Result<(), Trouble> {
         journal::read(&self).await?;
-        self.0.ctx.tasks.spawn(journal::watch(self.clone()));
+        // All at once, so that each knows among how many it shares the memory.
+        self.0.begun.store(true, Ordering::Relaxed);
+        self.list().iter().for_each(|lane| self.begin(lane));
+        self.0.ctx.spawn_for_good("journal of lanes", journal::watch(self.clone()));
         unrouted::run(self).await
     }
 
@@ -71,13 +92,12 @@ impl Lanes {
     async fn ensure(&self, lane: &Lane) -> Result<(), Trouble> {
         let ready = {
             let mut lanes = self.lock();
-            let state = lanes
-                .entry(lane.clone())
-                .or_insert_with(|| State { ready: Arc::default(), consumer: self.0.ctx.stop.child_token() });
+            let state = lanes.entry(lane.clone()).or_insert_with(|| State::new(OnceCell::new(), &self.0.ctx));
+            state.used.store(true, Ordering::Relaxed);
             state.ready.clone()
         };
         let made = ready.get_or_try_init(|| async {
-            journal::remember(&self.0.ctx, std::slice::from_ref(lane)).await?;
+            journal::remember(&self.0.ctx, lane).await?;
             self.declare(lane).await?;
             self.begin(lane);
             tracing::info!(%lane, "a tenant's first job of its kind: queue made");
@@ -93,14 +113,23 @@ impl Lanes {
         Ok(())
     }
 
-    /// A lane that the journal knows.
-    fn restore(&self, lane: Lane) {
+    fn given_up(&self) -> std::sync::MutexGuard<'_, HashSet<Lane>> {
+        self.0.given_up.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A lane that the journal knows, from a snapshot or written down since.
+    fn restore(&self, lane: Lane, fresh: bool) {
+        if fresh {
+            self.given_up().remove(&lane);
+        } else if self.given_up().contains(&lane) {
+            return;
+        }
         let mut new = false;
         self.lock().entry(lane.clone()).or_insert_with(|| {
             new = true;
-            State { ready: Arc::new(OnceCell::from(())), consumer: self.0.ctx.stop.child_token() }
+            State::new(OnceCell::from(()), &self.0.ctx)
         });
-        if new {
+        if new && self.0.begun.load(Ordering::Relaxed) {
             self.begin(&lane);
         }
     }
@@ -110,7 +139,7 @@ impl Lanes {
         remember_pool(&self.0.fleet, &lane.pool);
         let Some(stop) = self.lock().get(lane).map(|state| state.consumer.clone()) else { return };
         self.0.ctx.metrics.lanes(self.lock().len());
-        self.0.ctx.tasks.spawn(self.clone().consume(lane.clone(), stop));
+        self.0.ctx.spawn("lane", self.clone().consume(lane.clone(), stop));
     }
 
     /// Ends a lane's consumer, so that all it holds goes back to the queue, and starts a new one.
@@ -122,55 +151,27 @@ impl Lanes {
         self.begin(lane);
     }
 
-    async fn consume(self, lane: Lane, stop: CancellationToken) {
-        let ctx = &self.0.ctx;
-        let spec = QueueSpec::submit(&lane.tenant, lane.class, &lane.pool);
-        let mut pause = Backoff::default();
-        loop {
-            let opened = tokio::select! {
-                () = stop.cancelled() => return,
-                opened = ctx.consume(&spec, ctx.options.window) => opened,
-            };
-            let Ok(mut consumer) = opened else { return };
-            loop {
-                let delivery = tokio::select! {
-                    biased;
-                    () = stop.cancelled() => {
-                        if ctx.stop.is_cancelled() {
-                            // What the dispatcher has half done can still be acknowledged.
-                            ctx.drained.cancelled().await;
-                        }
-                        return;
-                    }
-                    delivery = consumer.next() => delivery,
-                };
-                let Some(delivery) = delivery else { break };
-                if self.take(&lane, delivery).await.is_err() {
-                    return;
-                }
-                pause.reset();
-            }
-            tracing::warn!(%lane, "submit queue is gone, declaring it anew");
-            pause.wait().await;
-        }
-    }
-
     /// Checks a message and hands it on.
-    async fn take(&self, lane: &Lane, delivery: Delivery) -> Result<(), Trouble> {
+    async fn take(&self, lane: &Lane, delivery: Delivery, held: &Arc<()>) -> Result<(), Trouble> {
         let ctx = &self.0.ctx;
         let message = &delivery.message;
-        if message.key != lane.to_string() || message.came_as_dead_letter() {
-            // By way of a CC header or a dead letter RabbitMQ lets a tenant write into another's queue.
-            tracing::warn!(%lane, key = message.key, "a message that its tenant did not send here is dropped");
-            ctx.metrics.forged();
-            acknowledge(&delivery).await;
-            return Ok(());
+        match ctx.identity.sender(message, names::SUBMIT, |_| lane.to_string()) {
+            Ok(_) => {}
+            Err(Forged::Unsigned(_)) => {
+                return ctx.refuse(&lane.tenant, Some(&lane.pool), validate::unsigned(message), &delivery).await;
+            }
+            Err(why) => {
+                ctx.forged(message, &why);
+                acknowledge(&delivery).await;
+                return Ok(());
+            }
         }
         ctx.metrics.submitted(lane.class);
         let fleet = ctx.fleet.borrow().clone();
         match validate::check(&ctx.options, &fleet, lane, &delivery.message) {
             Ok(job) => {
-                let head = Head::new(lane.clone(), job, delivery);
+                let mut head = Head::new(lane.clone(), job, delivery);
+                head.held = Some(held.clone());
                 self.0.arrivals.send(head).await.map_err(|_| Trouble::Stopped)
             }
             Err(refusal) => ctx.refuse(&lane.tenant, Some(&lane.pool), refusal, &delivery).await,

@@ -35,9 +35,13 @@ impl Leadership {
             match self.claim(self.ctx.options.lead_ttl.duration()).await {
                 Ok(true) => {
                     self.condition.ready();
-                    self.reign(&stop).await?;
+                    let whole = self.reign(&stop).await?;
                     known = false;
-                    continue;
+                    if whole {
+                        continue;
+                    }
+                    // Time for another scheduler to take over; and what panics at once shall not do so all the time.
+                    self.condition.not_ready("a part of the scheduler failed; it begins anew");
                 }
                 Ok(false) => {
                     self.ctx.outages.over();
@@ -64,18 +68,19 @@ impl Leadership {
         Ok(self.ctx.registry.lead(SHARD, &self.who, ttl).await?)
     }
 
-    /// Leads until leadership is lost, or the process stops.
-    async fn reign(&self, stop: &CancellationToken) -> Result<(), Error> {
+    /// Leads until leadership is lost, or the process stops; `false`: until a part of it failed.
+    async fn reign(&self, stop: &CancellationToken) -> Result<bool, Error> {
         tracing::info!(who = self.who, "leading");
         self.ctx.metrics.leads(true);
         let ctx = Context {
             stop: stop.child_token(),
             drained: CancellationToken::new(),
+            failed: CancellationToken::new(),
             tasks: TaskTracker::new(),
             ..self.ctx.clone()
         };
         let end = ctx.stop.clone();
-        let tasks = ctx.tasks.clone();
+        let (tasks, failed) = (ctx.tasks.clone(), ctx.failed.clone());
         let reign = reign::run(ctx, self.fleet.clone());
         tokio::pin!(reign);
         let ended = tokio::select! {
@@ -87,15 +92,17 @@ impl Leadership {
         tasks.close();
         tasks.wait().await;
         self.ctx.metrics.leads(false);
-        if stop.is_cancelled() {
+        let whole = !failed.is_cancelled();
+        if stop.is_cancelled() || !whole {
             // Nobody has to wait for the lease to pass.
             if let Err(error) = self.claim(Duration::from_millis(1)).await {
                 tracing::debug!(%error, "leadership was not given up; it will pass");
             }
-        } else if ended.is_ok() {
-            tracing::warn!(who = self.who, "leads no more");
         }
-        ended
+        if !stop.is_cancelled() && ended.is_ok() {
+            tracing::warn!(who = self.who, whole, "leads no more");
+        }
+        ended.map(|()| whole)
     }
 
     /// Returns when leadership is lost: somebody else has it, or nobody has answered for as long as it lasts.

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod admit;
+mod age;
 mod answer;
 mod cancel;
 mod config;
@@ -28,6 +29,7 @@ mod head;
 #[cfg(test)]
 mod hostile;
 mod intake;
+mod journal;
 mod lane;
 mod lead;
 mod metrics;

@@ -1,16 +1,17 @@
 //! `thermae-scheduler`: takes jobs from RabbitMQ and hands them to workers. Several may run; one leads.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Parser;
-use thermae_backplane::bus::{Bus, Rabbit, RabbitOptions};
-use thermae_backplane::registry::{Redis, RedisOptions};
+use thermae_backplane::bus::{Bus, Rabbit};
+use thermae_backplane::registry::Redis;
 use thermae_scheduler::{Config, Service};
 use thermae_service::http::Health;
-use thermae_service::{config, http, signals, telemetry};
+use thermae_service::{config, http, secret, signals, telemetry};
 use tokio_util::sync::CancellationToken;
 
 /// The scheduler of a Thermae fleet. Configuration comes from the file, then from THERMAE_… in the environment, then from flags.
@@ -18,12 +19,12 @@ use tokio_util::sync::CancellationToken;
 #[command(name = "thermae-scheduler", version)]
 struct Args {
     /// Configuration file (TOML).
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// RabbitMQ's URL.
+    #[arg(long, value_name = "FILE", env = "THERMAE_CONFIG")]
+    config: Option<OsString>,
+    /// RabbitMQ's URL; one with a password belongs into THERMAE_AMQP or into a file that THERMAE_AMQP_FILE names.
     #[arg(long, value_name = "URL")]
     amqp: Option<String>,
-    /// Redis's URL.
+    /// Redis's URL; one with a password belongs into THERMAE_REDIS or into a file that THERMAE_REDIS_FILE names.
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
     /// Address for health and metrics.
@@ -43,11 +44,16 @@ fn main() -> ExitCode {
         ("redis".to_owned(), args.redis.into()),
         ("listen".to_owned(), args.listen.into()),
     ];
-    let config = config::load::<Config>(args.config.as_deref(), config::ENV_PREFIX, flags);
+    // A variable that is set to nothing counts as absent.
+    let file = args.config.filter(|path| !path.is_empty()).map(PathBuf::from);
+    let config = config::load::<Config>(file.as_deref(), config::ENV_PREFIX, flags);
     let config = match config.and_then(|config| config.scheduler.check().map(|()| config)) {
         Ok(config) => config,
         Err(error) => return fail(&error.into(), USAGE),
     };
+    if let Err(error) = config.tls().check() {
+        return fail(&error.into(), USAGE);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error.into(), REFUSED),
@@ -64,7 +70,12 @@ fn fail(error: &anyhow::Error, status: u8) -> ExitCode {
 }
 
 async fn run(config: Config) -> anyhow::Result<()> {
-    let traces = telemetry::init("thermae-scheduler", &config.telemetry)?;
+    let traces = telemetry::init("thermae-scheduler", &config.telemetry, &config.tls())?;
+    for (option, url) in [("amqp", &config.amqp), ("redis", &config.redis)] {
+        if secret::is_shown_in_arguments(url.expose()) {
+            tracing::warn!("{}", secret::argument_warning(option));
+        }
+    }
     let stop = signals::shutdown().context("signal handlers can't be installed")?;
     let served = serve(config, stop).await;
     traces.shutdown().await;
@@ -82,11 +93,8 @@ async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
     let connected = async {
         // Both wait for servers that are away, and say so.
         tokio::try_join!(
-            async { Rabbit::connect(RabbitOptions::new(&config.amqp, "thermae-scheduler")).await.context("RabbitMQ") },
-            async {
-                let options = RedisOptions { prefix: config.redis_prefix.clone(), ..RedisOptions::new(&config.redis) };
-                Redis::connect(options).await.context("Redis")
-            },
+            async { Rabbit::connect(config.rabbit("thermae-scheduler")).await.context("RabbitMQ") },
+            async { Redis::connect(config.registry()).await.context("Redis") },
         )
     };
     let (bus, registry) = tokio::select! {
@@ -101,4 +109,20 @@ async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
     endpoint.cancel();
     server.stopped().await;
     Ok(ran?)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_configuration_file_is_named_by_the_variable_that_workers_read() {
+        let command = Args::command();
+        let config = command.get_arguments().find(|argument| argument.get_id() == "config");
+        assert_eq!(config.and_then(|config| config.get_env()), Some("THERMAE_CONFIG".as_ref()));
+        // Set to nothing it is no error.
+        assert_eq!(Args::parse_from(["thermae-scheduler", "--config", ""]).config, Some(OsString::new()));
+    }
 }

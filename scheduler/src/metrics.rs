@@ -23,7 +23,10 @@ const REASONS: [&str; 3] = ["no_credit", "tenant_busy", "no_session_worker"];
 /// What a cancel met.
 const MET: [&str; 4] = ["waiting", "running", "ended", "malformed"];
 /// What was decided about a copy of unknown fate.
-const DECISIONS: [&str; 10] = [
+const DECISIONS: [&str; 13] = [
+    "cancelled",
+    "expired",
+    "quota",
     "terminal",
     "lost",
     "stale",
@@ -56,6 +59,7 @@ pub(crate) struct Metrics {
     resolved: IntCounterVec,
     cancelled: IntCounterVec,
     drained: IntCounter,
+    panics: IntCounter,
     leader: IntGauge,
     resolve_time: HistogramVec,
 }
@@ -124,6 +128,10 @@ impl Metrics {
             resolved: make.counts("resolved_total", "Copies of unknown fate decided, by decision", &["decision"])?,
             cancelled: make.counts("cancels_total", "Cancels, by what they met", &["met"])?,
             drained: make.count("drained_total", "Messages saved from queues of dead workers")?,
+            panics: make.count(
+                "panics_total",
+                "Tasks that panicked; each ends the lead of this scheduler, which begins anew",
+            )?,
             leader: make.gauge("leader", "1 while this scheduler leads")?,
             resolve_time: make.keep(HistogramVec::new(resolve, &["decision"]))?,
         };
@@ -182,16 +190,18 @@ impl Metrics {
         self.lanes.set(whole(n));
     }
 
-    pub(crate) fn fleet(&self, fleet: &Fleet, workers: &[Heartbeat]) {
+    pub(crate) fn fleet(&self, fleet: &Fleet, workers: &[Heartbeat], unreadable: usize) {
         for (state, name) in [
             (WorkerState::Starting, "starting"),
             (WorkerState::Ready, "ready"),
             (WorkerState::Draining, "draining"),
             (WorkerState::Unhealthy, "unhealthy"),
+            (WorkerState::Unknown, "unknown"),
         ] {
             let there = workers.iter().filter(|worker| worker.state == state).count();
             self.workers.with_label_values(&[name]).set(whole(there));
         }
+        self.workers.with_label_values(&["unreadable"]).set(whole(unreadable));
         for (name, view) in &fleet.pools {
             self.credit.with_label_values(&[name.as_str()]).set(view.credit.into());
             self.credit_used.with_label_values(&[name.as_str()]).set(view.used.into());
@@ -209,6 +219,10 @@ impl Metrics {
 
     pub(crate) fn drained(&self) {
         self.drained.inc();
+    }
+
+    pub(crate) fn panicked(&self) {
+        self.panics.inc();
     }
 
     pub(crate) fn leads(&self, leads: bool) {

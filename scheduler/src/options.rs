@@ -1,12 +1,17 @@
 //! How the scheduler behaves.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use thermae_backplane::registry::{Budget, Keep, RUNNING_TTL};
 use thermae_schemas::{Language, PoolName, TenantName};
 use thermae_service::config;
 use thermae_service::units::{ByteSize, Millis};
+
+/// How much longer a record lives than any message: clocks of the fleet's machines differ, and a copy may wait to be resolved.
+const CLOCKS: Duration = Duration::from_secs(3600);
 
 /// How the scheduler behaves. Every scheduler of a fleet should have the same.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -21,24 +26,42 @@ pub struct Options {
     pub other_tenants: TenantOptions,
     /// Whether tenants that are not listed may submit. Who may connect at all is for RabbitMQ to say.
     pub admit_unknown_tenants: bool,
+    /// RabbitMQ users beside the scheduler's own that speak for every tenant: those that other schedulers of this fleet connect
+    /// as, or connected as before.
+    pub fleet_users: Vec<String>,
     /// Jobs handed out per slot of a pool's workers. Above 1, so that a worker finds its next job in its queue.
     pub credit_factor: f64,
     /// Jobs taken from each submit queue ahead of their turn. Everything else waits in RabbitMQ.
     pub window: u16,
+    /// Bytes of jobs that may be held ahead of their turn, over all submit queues. With many queues each one's window shrinks so that
+    /// jobs of `max_job_bytes` fit; it never falls below one job.
+    pub lane_memory: ByteSize,
+    /// A submit queue that got no job for so long is deleted. The next job makes it anew.
+    pub lane_idle: Millis,
     /// Jobs being handed out at once.
     pub concurrency: usize,
     /// Largest job message.
     pub max_job_bytes: ByteSize,
     /// How long a job that was handed out and never started counts against its pool's credit.
     pub credit_ttl: Millis,
-    /// How long the record of a job that has not ended is kept after its last change.
+    /// How long a message may be under way, from its submission to the start of its code. A job that comes later is refused.
+    pub message_max_age: Millis,
+    /// How long a job's record is kept after its last change. At least an hour longer than `message_max_age`, so that no record is
+    /// forgotten before the last copy of its message; at most 8 days.
     pub record_ttl: Millis,
     /// How long the outcomes that the scheduler itself records (rejected, cancelled, lost) stay readable.
     pub outcome_ttl: Millis,
+    /// Bytes of outcomes that are kept readable at once, of all tenants; what is more is told once and not kept.
+    pub outcome_bytes: ByteSize,
+    /// The same of one tenant.
+    pub tenant_outcome_bytes: ByteSize,
     /// After the registry was emptied, how long a missing record may yet be announced by its worker.
     pub record_grace: Millis,
     /// A job that could not be handed out for so long goes back to its queue, well before RabbitMQ's acknowledgement time-out.
     pub hold_max: Millis,
+    /// How long a pool may be without a worker that can run its jobs before those that wait for it are rejected. Long enough for workers
+    /// to be drained and started anew.
+    pub no_worker_after: Millis,
     /// How long the queue of a dead worker is watched for messages that come back late, before it is deleted. Longer than RabbitMQ
     /// takes to notice a dead connection.
     pub worker_grace: Millis,
@@ -88,15 +111,22 @@ impl Default for Options {
             tenants: BTreeMap::new(),
             other_tenants: TenantOptions::default(),
             admit_unknown_tenants: true,
+            fleet_users: Vec::new(),
             credit_factor: 2.0,
             window: 32,
+            lane_memory: ByteSize::mib(1024),
+            lane_idle: Millis::from_secs(24 * 3600),
             concurrency: 64,
             max_job_bytes: ByteSize::mib(1),
             credit_ttl: Millis::from_secs(300),
-            record_ttl: Millis::from_secs(6 * 3600),
-            outcome_ttl: Millis::from_secs(900),
+            message_max_age: Millis::from_secs(24 * 3600),
+            record_ttl: Millis::from_secs(25 * 3600),
+            outcome_ttl: Millis::from_secs(3600),
+            outcome_bytes: ByteSize::mib(1024),
+            tenant_outcome_bytes: ByteSize::mib(256),
             record_grace: Millis::from_secs(30),
             hold_max: Millis::from_secs(15 * 60),
+            no_worker_after: Millis::from_secs(15 * 60),
             worker_grace: Millis::from_secs(600),
             tick: Millis::from_secs(1),
             lead_ttl: Millis::from_secs(5),
@@ -123,13 +153,28 @@ impl Options {
                 return refuse(&format!("tenants.{tenant}.weight"), "must be between 1 and 1000000");
             }
         }
+        if self.lane_idle.duration().is_zero() {
+            return refuse("lane_idle", "must be longer than 0");
+        }
         if self.lead_renew.duration() * 2 > self.lead_ttl.duration() {
             return refuse("lead_renew", "must be at most half of lead_ttl");
+        }
+        if self.record_ttl.duration() < self.message_max_age.duration() + CLOCKS {
+            return refuse("record_ttl", "must be at least an hour longer than message_max_age");
+        }
+        if self.record_ttl.duration() > RUNNING_TTL {
+            return refuse("record_ttl", "must be at most 8 days");
         }
         if self.tick.duration().is_zero() || self.lead_renew.duration().is_zero() {
             return refuse("tick", "tick and lead_renew must be longer than 0");
         }
         Ok(())
+    }
+
+    /// What is kept of a job that ends.
+    pub(crate) fn keep(&self) -> Keep {
+        let budget = Budget { tenant: self.tenant_outcome_bytes.as_u64(), all: self.outcome_bytes.as_u64() };
+        Keep { outcome: self.outcome_ttl.duration(), record: self.record_ttl.duration(), budget }
     }
 
     /// A tenant's share; `None` for one that may not submit.

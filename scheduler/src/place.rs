@@ -54,6 +54,13 @@ impl Places {
         self.order.first().map(|(_, worker)| worker)
     }
 
+    /// Leaves a worker out.
+    pub(crate) fn leave_out(&mut self, worker: &WorkerId) {
+        if let Some(place) = self.workers.remove(worker) {
+            self.order.remove(&(place.load(), worker.clone()));
+        }
+    }
+
     /// A session was placed there: until its next heartbeat the worker counts as that much fuller.
     pub(crate) fn charge(&mut self, worker: &WorkerId) {
         let Some(place) = self.workers.get_mut(worker) else { return };

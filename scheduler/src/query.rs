@@ -21,13 +21,14 @@ pub(crate) async fn run(ctx: Context) {
 
 async fn answer(ctx: &Context, delivery: &Delivery) -> Result<(), Trouble> {
     let message = &delivery.message;
-    if message.came_as_dead_letter() {
-        tracing::warn!(key = message.key, "a question that its tenant did not send is dropped");
-        ctx.metrics.forged();
-        return Ok(());
-    }
-    let query = serde_json::from_slice::<Query>(&message.body);
-    let (Some(tenant), Ok(query)) = (names::tenant_of(&message.key), query) else {
+    let tenant = match ctx.identity.sender(message, names::SUBMIT, names::query_key) {
+        Ok(tenant) => tenant,
+        Err(why) => {
+            ctx.forged(message, &why);
+            return Ok(());
+        }
+    };
+    let Ok(query) = serde_json::from_slice::<Query>(&message.body) else {
         tracing::warn!(key = message.key, "a question that can't be read is dropped");
         return Ok(());
     };
@@ -52,8 +53,8 @@ async fn answer(ctx: &Context, delivery: &Delivery) -> Result<(), Trouble> {
         ..Message::default()
     };
     match ctx.publish(reply).await {
-        // Who asked is gone.
-        Err(Trouble::Bus(bus::Error::Unroutable { .. })) => Ok(()),
+        // Who asked is gone, or has no room for an answer.
+        Err(Trouble::Bus(bus::Error::Unroutable { .. } | bus::Error::Refused { .. })) => Ok(()),
         sent => sent,
     }
 }

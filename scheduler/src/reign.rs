@@ -1,4 +1,5 @@
-//! Everything that runs while this scheduler leads.
+//! Everything that runs while this scheduler leads. A task of it that panics, or ends too early, ends the whole reign: a
+//! scheduler that leads with a part missing would hold all jobs up.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::{cancel, deadworkers, query, resolve};
 /// Arrivals between the lanes and the dispatcher; the lanes' windows bound the rest.
 const ARRIVALS: usize = 256;
 
-/// Runs until `ctx.stop` is cancelled. The caller cancels it and waits for `ctx.tasks`.
+/// Runs until `ctx.stop` or `ctx.failed` is cancelled. The caller cancels it and waits for `ctx.tasks`.
 ///
 /// # Errors
 /// The broker refuses for good.
@@ -32,19 +33,26 @@ pub(crate) async fn run(ctx: Context, fleet: watch::Sender<Arc<Fleet>>) -> Resul
         .await;
     match declared {
         Ok(declared) => declared?,
-        Err(_) => return Ok(()),
+        Err(Trouble::Stopped) => return Ok(()),
+        Err(Trouble::Bus(error)) => return Err(error.into()),
+        Err(Trouble::Registry(error)) => return Err(error.into()),
     }
     let (arrived, arrivals) = mpsc::channel(ARRIVALS);
     let lanes = Lanes::new(ctx.clone(), arrived, fleet);
-    ctx.tasks.spawn(Dispatcher::new(ctx.clone(), lanes.clone()).run(arrivals));
-    ctx.tasks.spawn(cancel::run(ctx.clone()));
-    ctx.tasks.spawn(query::run(ctx.clone()));
-    ctx.tasks.spawn(resolve::run(ctx.clone()));
-    ctx.tasks.spawn(deadworkers::run(ctx.clone()));
-    match lanes.run().await {
-        Ok(()) | Err(Trouble::Stopped) => {}
-        Err(error) => tracing::error!(%error, "intake ended"),
+    ctx.spawn_for_good("dispatcher", Dispatcher::new(ctx.clone(), lanes.clone()).run(arrivals));
+    ctx.spawn_for_good("cancel", cancel::run(ctx.clone()));
+    ctx.spawn_for_good("query", query::run(ctx.clone()));
+    ctx.spawn_for_good("resolve", resolve::run(ctx.clone()));
+    ctx.spawn_for_good("deadworkers", deadworkers::run(ctx.clone()));
+    ctx.spawn_for_good("intake", async move {
+        match lanes.run().await {
+            Ok(()) | Err(Trouble::Stopped) => {}
+            Err(error) => tracing::error!(%error, "intake ended"),
+        }
+    });
+    tokio::select! {
+        () = ctx.stop.cancelled() => {}
+        () = ctx.failed.cancelled() => {}
     }
-    ctx.stop.cancelled().await;
     Ok(())
 }

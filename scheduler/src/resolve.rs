@@ -7,6 +7,7 @@
 
 mod copy;
 mod follow;
+mod places;
 
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use crate::error::Trouble;
 use crate::lane::Lane;
 use crate::serve::{acknowledged, serve};
 use crate::validate::Refusal;
+use places::Places;
 
 /// Messages held at once. Holding is cheap; what does not fit waits in RabbitMQ.
 const PREFETCH: u16 = 1024;
@@ -30,9 +32,10 @@ const HOLD: Duration = Duration::from_secs(600);
 
 /// Runs until this scheduler leads no more.
 pub(crate) async fn run(ctx: Context) {
+    let places = Places::default();
     let handle = |delivery: Delivery| async {
         let began = Instant::now();
-        let decided = decide(&ctx, &delivery).await;
+        let decided = decide(&ctx, &places, &delivery).await;
         let dealt = decided.map(|decision| ctx.metrics.resolved(decision, began.elapsed()));
         acknowledged(delivery, dealt).await
     };
@@ -52,9 +55,10 @@ enum Kind {
 }
 
 /// Clients can't write to this queue, but what they write elsewhere may be dead-lettered to it. So what a header says counts only
-/// where the key (or the queue that it died in) shows that the fleet wrote it.
+/// where the key (or the queue that it died in, by the broker's own list) shows that the fleet wrote it.
 fn kind(message: &Message) -> Kind {
-    let from_submit = message.headers.text(names::H_DEAD_QUEUE).is_some_and(|queue| queue.starts_with("submit."));
+    let from_submit = message.died_in("submit.")
+        || message.headers.text(names::H_DEAD_QUEUE).is_some_and(|queue| queue.starts_with("submit."));
     if let Some(lane) = Lane::parse(&message.key) {
         let follows = message.headers.text(names::H_FOLLOWS).and_then(|id| JobId::new(id).ok());
         return match follows {
@@ -78,11 +82,21 @@ pub(crate) fn look(message: &Message) {
 }
 
 /// Decides about one message; when this returns, it may be acknowledged.
-async fn decide(ctx: &Context, delivery: &Delivery) -> Result<&'static str, Trouble> {
+async fn decide(ctx: &Context, places: &Places, delivery: &Delivery) -> Result<&'static str, Trouble> {
     let message = &delivery.message;
-    match kind(message) {
+    let kind = kind(message);
+    if matches!(kind, Kind::Follower(..) | Kind::Unadmitted(..))
+        && let Err(why) = ctx.identity.signer(message)
+    {
+        ctx.forged(message, &why);
+        return Ok("dropped");
+    }
+    match kind {
         Kind::Copy(copy) => copy.decide(ctx, message).await,
-        Kind::Follower(lane, first) => follow::decide(ctx, message, &lane, &first).await,
+        Kind::Follower(lane, first) => match places.take(&lane.tenant) {
+            Some(_place) => follow::decide(ctx, message, &lane, &first).await,
+            None => follow::refuse(ctx, message, &lane).await,
+        },
         Kind::Unadmitted(lane) => again(ctx, delivery, lane).await,
         Kind::Foreign(why) => {
             tracing::error!(key = message.key, why, "a message on the resolve queue is dropped");
@@ -106,6 +120,7 @@ async fn again(ctx: &Context, delivery: &Delivery, lane: Lane) -> Result<&'stati
     submit.headers.set_int(names::H_DEATHS, deaths);
     submit.headers.set_flag(names::H_RESEND, true);
     forget_death(&mut submit);
+    ctx.vouch(&mut submit, &lane.tenant);
     ctx.publish(submit).await?;
     Ok("submitted_again")
 }
@@ -118,7 +133,10 @@ fn forget_death(message: &mut Message) {
 
 /// Sends a message to the end of the queue.
 async fn rotate(ctx: &Context, message: &Message) -> Result<&'static str, Trouble> {
-    let again = Message { exchange: names::RESOLVE.to_owned(), persistent: true, ..message.clone() };
+    let mut again = Message { exchange: names::RESOLVE.to_owned(), persistent: true, ..message.clone() };
+    if let Ok(tenant) = ctx.identity.signer(message) {
+        ctx.vouch(&mut again, &tenant);
+    }
     ctx.publish(again).await?;
     Ok("held")
 }

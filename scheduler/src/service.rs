@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use thermae_backplane::bus::SharedBus;
+use thermae_backplane::bus::{Identity, SharedBus};
 use thermae_backplane::registry::SharedRegistry;
 use thermae_service::http::{Condition, Health};
-use tokio::sync::watch;
+use thermae_service::supervise::{Panicked, caught};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Trouble};
 use crate::fleet::{Fleet, Watcher};
 use crate::lead::Leadership;
 use crate::metrics::Metrics;
@@ -56,7 +57,8 @@ impl Service {
     /// back to its queues.
     ///
     /// # Errors
-    /// The broker refuses for good: wrong credentials, or queues of other properties.
+    /// The broker refuses for good: wrong credentials, or queues of other properties. The registry holds what can't be read. A task
+    /// panicked that all else hangs on.
     pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
         // Whatever ends this, by whichever way, ends its tasks too.
         let stop = stop.child_token();
@@ -73,27 +75,54 @@ impl Service {
         let ctx = Context {
             bus: self.bus.clone(),
             registry: self.registry.clone(),
+            identity: Arc::new(Identity::new(self.bus.as_ref(), &self.options.fleet_users)),
             options: self.options.clone(),
             metrics: self.metrics.clone(),
             fleet: seen,
             outages,
             tasks: TaskTracker::new(),
             drained: CancellationToken::new(),
+            failed: CancellationToken::new(),
             stop: stop.clone(),
         };
         // Before the first job is checked, the pools that workers serve must be known.
-        if ctx.persist(|| watcher.refresh()).await.is_err() {
-            return Ok(());
+        match ctx.persist(|| watcher.refresh()).await {
+            Ok(()) => {}
+            Err(Trouble::Stopped) => return Ok(()),
+            Err(Trouble::Bus(error)) => return Err(error.into()),
+            Err(Trouble::Registry(error)) => return Err(error.into()),
         }
         let tasks = TaskTracker::new();
-        tasks.spawn(watcher.run(stop.clone()));
-        tasks.spawn(readiness(ctx.clone(), self.on_bus, self.on_registry, stop.clone()));
+        let (fell, mut fallen) = mpsc::channel(2);
+        tasks.spawn(watched("watcher", watcher.run(stop.clone()), stop.clone(), fell.clone()));
+        let readiness = readiness(ctx.clone(), self.on_bus, self.on_registry, stop.clone());
+        tasks.spawn(watched("readiness", readiness, stop.clone(), fell));
         let who = format!("scheduler-{}", uuid::Uuid::new_v4().simple());
-        let led = Leadership { ctx, who, fleet, condition: self.on_leader }.run(stop.clone()).await;
+        let leadership = Leadership { ctx, who, fleet, condition: self.on_leader };
+        let led = match caught("leadership", leadership.run(stop.clone())).await {
+            Ok(led) => led,
+            Err(panicked) => Err(panicked.into()),
+        };
         stop.cancel();
         tasks.close();
         tasks.wait().await;
-        led
+        match fallen.try_recv() {
+            Ok(panicked) => led.and(Err(panicked.into())),
+            Err(_) => led,
+        }
+    }
+}
+
+/// Runs a task that the whole scheduler hangs on: its panic ends the scheduler, so that whoever started it starts it anew.
+async fn watched(
+    task: &'static str,
+    future: impl Future<Output = ()>,
+    stop: CancellationToken,
+    fell: mpsc::Sender<Panicked>,
+) {
+    if let Err(panicked) = caught(task, future).await {
+        let _ = fell.try_send(panicked);
+        stop.cancel();
     }
 }
 

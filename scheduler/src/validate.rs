@@ -4,8 +4,10 @@ mod schema;
 
 use serde::Deserialize;
 use thermae_backplane::bus::Message;
-use thermae_schemas::{ErrorCode, ErrorInfo, InputFile, Job, JobId, names};
+use thermae_schemas::{ErrorCode, ErrorInfo, InputFile, Job, JobId, lacks_code, names};
 
+use crate::age;
+use crate::context::now_ms;
 use crate::fleet::Fleet;
 use crate::lane::Lane;
 use crate::options::Options;
@@ -35,6 +37,17 @@ pub(crate) fn check(options: &Options, fleet: &Fleet, lane: &Lane, message: &Mes
         Err(error) => return Err(Refusal { job: id_of(message), error }),
     };
     let id = Some(job.id.clone());
+    let now = now_ms();
+    let max_age = options.message_max_age.duration();
+    if let Some(at) = age::submitted(message, now)
+        && u128::from(now - at) > max_age.as_millis()
+    {
+        let why = format!(
+            "the message is older than {} s (message_max_age); the job was not started from it",
+            max_age.as_secs()
+        );
+        return refuse(id, ErrorCode::SubmissionExpired, why);
+    }
     if let Some(key) = &message.reply_to
         && !names::owns_reply_key(&lane.tenant, key)
     {
@@ -47,6 +60,10 @@ pub(crate) fn check(options: &Options, fleet: &Fleet, lane: &Lane, message: &Mes
     }
     if job.pool != lane.pool {
         let why = format!("/pool: the job says {:?}, its routing key {:?}", job.pool.as_str(), lane.pool.as_str());
+        return refuse(id, ErrorCode::SchemaViolation, why);
+    }
+    if job.class != lane.class {
+        let why = format!("/class: the job says {:?}, its routing key {:?}", job.class.as_str(), lane.class.as_str());
         return refuse(id, ErrorCode::SchemaViolation, why);
     }
     let Some(languages) = fleet.languages(options, &job.pool) else {
@@ -62,16 +79,22 @@ pub(crate) fn check(options: &Options, fleet: &Fleet, lane: &Lane, message: &Mes
     Ok(job)
 }
 
+/// Says to a client what its messages lack. All else about this one is right, but nothing proves who sent it.
+pub(crate) fn unsigned(message: &Message) -> Refusal {
+    let why = "the message has no AMQP property user_id: set it to the name of the RabbitMQ user that you connect as";
+    Refusal { job: id_of(message), error: ErrorInfo::new(ErrorCode::UserIdMissing, why) }
+}
+
 /// Names that would make a tenant's routing keys look like the fleet's own.
 pub(crate) fn is_reserved(tenant: &str) -> bool {
-    ["pool", "worker", "control", names::LANES_KEY].contains(&tenant)
+    ["pool", "worker", "control", names::LANES_KEY, names::WORKERS_KEY].contains(&tenant)
 }
 
 /// Reads a job. The first look is serde's; only what fails it, or a rule of values, is held against the JSON Schema to say why.
 fn read(body: &[u8]) -> Result<Job, ErrorInfo> {
-    match serde_json::from_slice::<Job>(body) {
+    match Job::from_json(body) {
         Ok(job) if !thermae_schemas::reads(job.protocol) => Err(schema::unsupported(u64::from(job.protocol))),
-        Ok(job) if values_hold(&job) => match (clash(&job), bad_path(&job)) {
+        Ok(job) if values_hold(&job) && !lacks_code(&job, body) => match (clash(&job), bad_path(&job)) {
             (Some(why), _) => Err(ErrorInfo::new(ErrorCode::SchemaViolation, why)),
             (None, Some(why)) => Err(ErrorInfo::new(ErrorCode::BadPath, why)),
             (None, None) => Ok(job),
@@ -94,18 +117,14 @@ fn values_hold(job: &Job) -> bool {
             .into_iter()
             .all(at_least_one)
         && at_least_one(limits.pids.map(u64::from))
+        && at_least_one(job.session.as_ref().and_then(|session| session.idle_ms))
 }
 
 /// Two tools that would have one name in the code.
 fn clash(job: &Job) -> Option<String> {
-    let mut seen = std::collections::HashMap::new();
-    for (at, tool) in job.tools.iter().enumerate() {
-        let identifier: String = tool.name.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
-        if let Some(first) = seen.insert(identifier, &tool.name) {
-            return Some(format!("/tools/{at}/name: {:?} and {first:?} are one name in the code", tool.name));
-        }
-    }
-    None
+    let clash = thermae_schemas::alias_clash(job.tools.iter().map(|tool| tool.name.as_str()))?;
+    let thermae_schemas::AliasClash { at, first, second, alias } = clash;
+    Some(format!("/tools/{at}/name: {second:?} and {first:?} are one name in the code, {alias}"))
 }
 
 /// A file whose path can't be used, or is another one's.

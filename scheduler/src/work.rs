@@ -17,6 +17,8 @@ pub(crate) struct Assignment<'a> {
     pub(crate) epoch: &'a Epoch,
     pub(crate) max_attempts: u32,
     pub(crate) deadline: Option<u64>,
+    /// The moment after which nothing is started from it: then its record may be forgotten.
+    pub(crate) expires: u64,
     pub(crate) maybe_duplicate: bool,
     pub(crate) deaths: i64,
     pub(crate) address: Address,
@@ -49,6 +51,7 @@ impl Assignment<'_> {
         if let Some(deadline) = self.deadline {
             headers.set_int(names::H_DEADLINE, i64::try_from(deadline).unwrap_or(i64::MAX));
         }
+        headers.set_int(names::H_EXPIRES, i64::try_from(self.expires).unwrap_or(i64::MAX));
         if self.maybe_duplicate {
             headers.set_flag(names::H_MAYBE_DUPLICATE, true);
         }

@@ -1,17 +1,21 @@
 //! One pool's side of the dispatcher.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use thermae_backplane::registry::Target;
-use thermae_schemas::{Class, TenantName};
+use thermae_schemas::{Class, TenantName, WorkerId};
+use tokio::time::Instant;
 
 use super::Waiting;
 use crate::fair::{Fair, Ticket};
-use crate::fleet::PoolView;
+use crate::fleet::{PoolView, Unserved};
 use crate::head::Head;
 use crate::lane::Lane;
 use crate::place::Places;
+
+/// How long no new session is placed on a worker whose queue was not there.
+const AVOIDED_FOR: Duration = Duration::from_secs(10);
 
 /// A deadline of a waiting job. They are ordered by time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +39,10 @@ pub(super) struct Pool {
     /// Credits given back since this scheduler leads.
     pub(super) returned: u64,
     pub(super) places: Places,
+    /// Workers whose queues were not there, and until when no new session is placed on them.
+    avoided: HashMap<WorkerId, Instant>,
+    /// Since when nobody serves it, and why.
+    pub(super) unserved: Option<(Instant, Unserved)>,
     due: BTreeSet<Due>,
 }
 
@@ -44,6 +52,16 @@ impl Pool {
         self.credit = view.credit;
         self.allowance = i64::from(view.credit) - i64::from(view.used);
         self.places = view.places.clone();
+        self.unserved = view.unserved;
+        let now = Instant::now();
+        self.avoided.retain(|_, until| *until > now);
+        self.avoided.keys().for_each(|worker| self.places.leave_out(worker));
+    }
+
+    /// A worker's queue is not there: it would look empty, and be chosen again and again.
+    pub(super) fn avoid(&mut self, worker: WorkerId) {
+        self.places.leave_out(&worker);
+        self.avoided.insert(worker, Instant::now() + AVOIDED_FOR);
     }
 
     /// Credits may have come back unheard: the registry will say.
@@ -111,6 +129,19 @@ impl Pool {
         if let Target::Worker { worker, create: true } = to {
             self.places.charge(worker);
         }
+    }
+
+    /// Takes out jobs that wait, at most so many.
+    pub(super) fn take(&mut self, most: usize) -> Vec<Waiting> {
+        let mut taken: Vec<Waiting> = std::iter::from_fn(|| self.fair.pop()).take(most).collect();
+        for waiting in &taken {
+            if let Some(due) = due(waiting) {
+                self.due.remove(&due);
+            }
+        }
+        let parked = self.parked.len().min(most - taken.len());
+        taken.extend(self.parked.drain(..parked));
+        taken
     }
 
     pub(super) fn first_deadline(&self) -> Option<u64> {

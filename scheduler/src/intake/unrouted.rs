@@ -1,10 +1,12 @@
 //! Jobs whose key no queue is bound to: the first ones of a tenant, and those that name what there is not.
 
-use thermae_backplane::bus::{Delivery, Message, QueueSpec};
-use thermae_schemas::{ErrorCode, ErrorInfo, names};
+use thermae_backplane::bus::{Delivery, Forged, Message, QueueSpec};
+use thermae_schemas::{ErrorCode, ErrorInfo, TenantName, names};
 
 use super::Lanes;
+use crate::age;
 use crate::answer::{acknowledge, give_back};
+use crate::context::now_ms;
 use crate::error::Trouble;
 use crate::lane::Lane;
 use crate::outage::Backoff;
@@ -44,24 +46,37 @@ pub(super) async fn run(lanes: Lanes) -> Result<(), Trouble> {
 async fn route(lanes: &Lanes, delivery: &Delivery) -> Result<(), Trouble> {
     let ctx = &lanes.0.ctx;
     let message = &delivery.message;
-    if message.came_as_dead_letter() {
-        tracing::warn!(key = message.key, "a message that its tenant did not send here is dropped");
-        ctx.metrics.forged();
-        acknowledge(delivery).await;
-        return Ok(());
-    }
-    let Some(lane) = Lane::parse(&message.key) else { return refuse_key(lanes, delivery).await };
+    // What comes by the alternate exchange still names the exchange that it was published to.
+    let tenant = match ctx.identity.sender(message, names::SUBMIT, |_| message.key.clone()) {
+        Ok(tenant) => tenant,
+        Err(Forged::Unsigned(tenant)) => {
+            return ctx.refuse(&tenant, None, validate::unsigned(message), delivery).await;
+        }
+        Err(why) => {
+            ctx.forged(message, &why);
+            acknowledge(delivery).await;
+            return Ok(());
+        }
+    };
+    let Some(lane) = Lane::parse(&message.key) else { return refuse_key(lanes, &tenant, delivery).await };
     let fleet = ctx.fleet.borrow().clone();
     if let Err(refusal) = validate::check(&ctx.options, &fleet, &lane, message) {
         return ctx.refuse(&lane.tenant, None, refusal, delivery).await;
     }
+    // No lane is given up between its declaration and the message's arrival in it.
+    let _routing = lanes.0.routing.lock().await;
     lanes.ensure(&lane).await?;
     // Known or not: the message would not be here if the queue were.
     lanes.declare(&lane).await?;
     let mut routed =
         Message { exchange: names::SUBMIT.to_owned(), mandatory: true, persistent: true, ..message.clone() };
+    ctx.vouch(&mut routed, &tenant);
+    let now = now_ms();
     if delivery.redelivered {
         routed.headers.set_flag(names::H_RESEND, true);
+    }
+    if !delivery.redelivered || age::submitted(message, now).is_some() {
+        age::stamp(&mut routed, now);
     }
     ctx.publish(routed).await?;
     ctx.outages.over();
@@ -69,15 +84,10 @@ async fn route(lanes: &Lanes, delivery: &Delivery) -> Result<(), Trouble> {
     Ok(())
 }
 
-async fn refuse_key(lanes: &Lanes, delivery: &Delivery) -> Result<(), Trouble> {
+async fn refuse_key(lanes: &Lanes, tenant: &TenantName, delivery: &Delivery) -> Result<(), Trouble> {
     let message = &delivery.message;
-    let Some(tenant) = names::tenant_of(&message.key) else {
-        tracing::warn!(key = message.key, "a message under a key without a tenant is dropped");
-        acknowledge(delivery).await;
-        return Ok(());
-    };
     let why = format!("routing key {:?} is not <tenant>.<high|normal|low>.<pool>", message.key);
     let job = validate::id_of(message);
     let refusal = Refusal { job, error: ErrorInfo::new(ErrorCode::SchemaViolation, why) };
-    lanes.0.ctx.refuse(&tenant, None, refusal, delivery).await
+    lanes.0.ctx.refuse(tenant, None, refusal, delivery).await
 }

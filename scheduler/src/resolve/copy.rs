@@ -9,7 +9,7 @@ use thermae_schemas::{ErrorCode, ErrorInfo, Job, Outcome, PoolName, Status, name
 use tracing::Instrument;
 
 use super::{HOLD, key_of, pause, pool_of, rotate};
-use crate::answer::{Address, result};
+use crate::answer::{Address, Meant, result};
 use crate::context::{self, Context, Name};
 use crate::error::Trouble;
 use crate::work::Assignment;
@@ -27,6 +27,8 @@ pub(super) struct Copy {
     /// It came here by RabbitMQ's delivery limit, not by a worker's or the scheduler's hand.
     dead_letter: bool,
     to: Address,
+    /// Nothing is started from it after this moment, in milliseconds since 1970.
+    expires: Option<u64>,
 }
 
 impl Copy {
@@ -42,6 +44,7 @@ impl Copy {
             max_attempts: number(names::H_MAX_ATTEMPTS).unwrap_or(1),
             deaths: headers.int(names::H_DEATHS).unwrap_or(0).saturating_add(dead_letter.into()),
             dead_letter,
+            expires: headers.int(names::H_EXPIRES).and_then(|ms| u64::try_from(ms).ok()),
             to: Address { reply_key: message.reply_to.clone(), correlation_id: message.correlation_id.clone() },
         })
     }
@@ -51,7 +54,13 @@ impl Copy {
         let began = Instant::now();
         let outer = span.clone();
         async {
+            if self.is_expired()
+                && let Some(decision) = self.expire(ctx).await?
+            {
+                return Ok(decision);
+            }
             while began.elapsed() < HOLD {
+                let cancelled = self.cancelled();
                 let (lost, why) = self.lost(ctx.registry.lookup(&self.key).await?.as_ref());
                 let request = ResolveRequest {
                     job: self.key.clone(),
@@ -59,13 +68,18 @@ impl Copy {
                     attempt: self.attempt,
                     max_attempts: self.max_attempts,
                     lost: lost.clone(),
+                    cancelled: cancelled.clone(),
                     grace: ctx.options.record_grace.duration(),
-                    ttl: ctx.options.outcome_ttl.duration(),
+                    keep: ctx.options.keep(),
                 };
                 match ctx.registry.resolve(&request).await? {
                     Resolve::Terminal(recorded) => {
-                        ctx.send_result(&self.key.job, &self.to, recorded).await?;
+                        ctx.send_result(&self.key.job, &self.to, recorded.result(&self.key.job)).await?;
                         return Ok("terminal");
+                    }
+                    Resolve::Cancelled => {
+                        ctx.send_result(&self.key.job, &self.to, cancelled).await?;
+                        return Ok("cancelled");
                     }
                     Resolve::Lost => {
                         tracing::warn!(job.id = %self.key.job, tenant = %self.key.tenant, code = why.as_str(), "job is lost");
@@ -107,6 +121,24 @@ impl Copy {
         (result(&self.key.job, self.attempt, Outcome::lost(code, text)), code)
     }
 
+    /// The outcome to record if its client has cancelled it.
+    fn cancelled(&self) -> bytes::Bytes {
+        let why = "the job was cancelled while it ran, and its worker died or gave it up; it may have run, in part";
+        let error = ErrorInfo::new(ErrorCode::Cancelled, why);
+        result(&self.key.job, self.attempt, Outcome::with_error(Status::Cancelled, error))
+    }
+
+    /// Whether it is so old that its record may be forgotten.
+    fn is_expired(&self) -> bool {
+        self.expires.is_some_and(|at| at <= context::now_ms())
+    }
+
+    /// Ends a job whose message is too old, unless it runs.
+    async fn expire(&self, ctx: &Context) -> Result<Option<&'static str>, Trouble> {
+        let why = "the job waited for longer than message_max_age; it was not started from this message";
+        Ok(self.end(ctx, ErrorInfo::new(ErrorCode::SubmissionExpired, why)).await?.map(|_| "expired"))
+    }
+
     /// Hands the job out again. `None` when that must wait.
     async fn reassign(
         &self,
@@ -133,6 +165,7 @@ impl Copy {
             epoch: &ctx.registry.epoch().await?,
             max_attempts: self.max_attempts,
             deadline,
+            expires: context::now_ms().saturating_add(ctx.options.message_max_age.as_millis()),
             maybe_duplicate: true,
             deaths: self.deaths,
             address: self.to.clone(),
@@ -185,8 +218,8 @@ impl Copy {
     async fn end(&self, ctx: &Context, error: ErrorInfo) -> Result<Option<&'static str>, Trouble> {
         ctx.metrics.rejected(error.code);
         let outcome = Outcome::with_error(Status::Rejected, error);
-        match ctx.settle(&self.key, Some(&self.pool), outcome, &self.to).await? {
-            Settle::Won | Settle::Terminal(_) => Ok(Some("rejected")),
+        match ctx.settle(&self.key, Some(&self.pool), outcome, &self.to, Meant::ById).await? {
+            Settle::Won | Settle::Terminal(_) | Settle::Conflict => Ok(Some("rejected")),
             Settle::Started { .. } => Ok(None),
         }
     }

@@ -4,11 +4,11 @@
 use std::time::{Duration, Instant};
 
 use thermae_backplane::bus::Message;
-use thermae_backplane::registry::{JobKey, outcome_of};
-use thermae_schemas::{Event, EventBody, JobId, names};
+use thermae_backplane::registry::JobKey;
+use thermae_schemas::{ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, Status, names};
 
 use super::{HOLD, forget_death, pause, rotate};
-use crate::answer::Address;
+use crate::answer::{Address, Meant, result};
 use crate::context::Context;
 use crate::error::Trouble;
 use crate::lane::Lane;
@@ -30,18 +30,20 @@ pub(super) async fn decide(
     let (began, mut wait) = (Instant::now(), FIRST_LOOK);
     while began.elapsed() < HOLD {
         let Some(record) = ctx.registry.lookup(&leader).await? else {
-            return submit_again(ctx, message).await;
+            return submit_again(ctx, message, lane).await;
         };
-        if let Some(outcome) = outcome_of(&record) {
+        if let Some(ended) = record.ended() {
+            let outcome = ended.result(first);
             let to = Address::of(&lane.tenant, message);
             if job == *first {
-                ctx.send_result(&job, &to, outcome.clone()).await?;
+                ctx.send_result(&job, &to, outcome).await?;
                 return Ok("followed");
             }
-            return match serde_json::from_slice::<Event>(outcome).map(|event| event.body) {
+            return match serde_json::from_slice::<Event>(&outcome).map(|event| event.body) {
                 Ok(EventBody::Result(mut outcome)) => {
                     outcome.duplicate_of = Some(first.to_string());
-                    ctx.settle(&JobKey::new(lane.tenant.clone(), job), Some(&lane.pool), outcome, &to).await?;
+                    let meant = Meant::Job(crate::head::digest_of(&message.body));
+                    ctx.settle(&JobKey::new(lane.tenant.clone(), job), Some(&lane.pool), outcome, &to, meant).await?;
                     Ok("followed")
                 }
                 _ => {
@@ -56,13 +58,29 @@ pub(super) async fn decide(
     rotate(ctx, message).await
 }
 
+/// Refuses a follower for which there is no place.
+pub(super) async fn refuse(ctx: &Context, message: &Message, lane: &Lane) -> Result<&'static str, Trouble> {
+    let Some(job) = crate::validate::id_of(message) else {
+        return Ok("dropped");
+    };
+    let why =
+        "the tenant has too many jobs that wait for the outcome of another one; submit again when some have ended";
+    let error = ErrorInfo::new(ErrorCode::QuotaExceeded, why);
+    ctx.metrics.rejected(error.code);
+    // Nothing is recorded. Where it waits for its own outcome, submitted by another client, the record is that client's, too.
+    let body = result(&job, 0, Outcome::with_error(Status::Rejected, error));
+    ctx.send_result(&job, &Address::of(&lane.tenant, message), body).await?;
+    Ok("quota")
+}
+
 /// The job to follow is forgotten: this one is a first one again.
-async fn submit_again(ctx: &Context, message: &Message) -> Result<&'static str, Trouble> {
+async fn submit_again(ctx: &Context, message: &Message, lane: &Lane) -> Result<&'static str, Trouble> {
     let mut submit =
         Message { exchange: names::SUBMIT.to_owned(), mandatory: true, persistent: true, ..message.clone() };
     submit.headers.0.remove(names::H_FOLLOWS);
     submit.headers.set_flag(names::H_RESEND, true);
     forget_death(&mut submit);
+    ctx.vouch(&mut submit, &lane.tenant);
     ctx.publish(submit).await?;
     Ok("submitted_again")
 }

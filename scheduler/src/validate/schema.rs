@@ -2,7 +2,10 @@
 
 use std::sync::OnceLock;
 
+use jsonschema::ValidationError;
+use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
+use thermae_schemas::json::{MOST_IN_A_JOB, measure};
 use thermae_schemas::{ErrorCode, ErrorInfo, Job, PROTOCOL};
 
 /// The schema, compiled once.
@@ -26,6 +29,12 @@ pub(super) fn unsupported(protocol: u64) -> ErrorInfo {
 
 /// Says what is wrong with a job. `refused` is serde's word, if it had one.
 pub(super) fn explain(body: &[u8], refused: Option<serde_json::Error>) -> ErrorInfo {
+    // What holds too much is not made a tree of to say why.
+    if let Err(error) = measure(body, MOST_IN_A_JOB)
+        && error.is_data()
+    {
+        return ErrorInfo::new(ErrorCode::SchemaViolation, format!("the job can't be read: {error}"));
+    }
     let value: Value = match serde_json::from_slice(body) {
         Ok(value) => value,
         Err(error) => return ErrorInfo::new(ErrorCode::MalformedJson, format!("the message is not JSON: {error}")),
@@ -37,10 +46,8 @@ pub(super) fn explain(body: &[u8], refused: Option<serde_json::Error>) -> ErrorI
         return unsupported(protocol);
     }
     let errors: Vec<_> = validator().map(|schema| schema.iter_errors(&value).take(8).collect()).unwrap_or_default();
-    let unknown = |error: &&jsonschema::ValidationError<'_>| {
-        matches!(error.kind(), jsonschema::error::ValidationErrorKind::AdditionalProperties { .. })
-    };
-    if let Some(error) = errors.iter().find(unknown) {
+    let errors: Vec<_> = errors.iter().map(meant).collect();
+    if let Some(error) = errors.iter().find(|error| is_unknown_field(error)) {
         return ErrorInfo::new(ErrorCode::UnknownField, at(&error.instance_path().to_string(), error));
     }
     if let Some(error) = errors.first() {
@@ -51,10 +58,53 @@ pub(super) fn explain(body: &[u8], refused: Option<serde_json::Error>) -> ErrorI
     ErrorInfo::new(ErrorCode::SchemaViolation, why)
 }
 
+fn is_unknown_field(error: &ValidationError<'_>) -> bool {
+    matches!(error.kind(), ValidationErrorKind::AdditionalProperties { .. })
+}
+
+/// The error that is meant: of a field that may be missing, that of the value which is there.
+fn meant<'e, 'i>(error: &'e ValidationError<'i>) -> &'e ValidationError<'i> {
+    let (ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }) = error.kind() else {
+        return error;
+    };
+    let or_nothing = |branch: &&Vec<ValidationError<'_>>| {
+        branch.iter().any(|cause| cause.to_string().ends_with("is not of type \"null\""))
+    };
+    let mut branches = context.iter().filter(|branch| !or_nothing(branch));
+    let (Some(branch), None) = (branches.next(), branches.next()) else { return error };
+    let cause = branch.iter().find(|cause| is_unknown_field(cause)).or(branch.first());
+    cause.map_or(error, meant)
+}
+
+/// The error in words. What fits no branch of an `anyOf` or a `oneOf` is told by the branches.
+fn words(error: &ValidationError<'_>) -> String {
+    use ValidationErrorKind::{AnyOf, Constant, Enum, OneOfNotValid, Required};
+    let (AnyOf { context } | OneOfNotValid { context }) = error.kind() else { return error.to_string() };
+    let (mut values, mut fields, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    let is_value = |cause: &&ValidationError<'_>| matches!(cause.kind(), Constant { .. } | Enum { .. });
+    for cause in context.iter().filter_map(|branch| branch.iter().find(is_value).or(branch.first())) {
+        match cause.kind() {
+            Constant { expected_value } => values.push(expected_value.to_string()),
+            Enum { options } => values.extend(options.as_array().into_iter().flatten().map(Value::to_string)),
+            Required { property } => fields.push(property.to_string()),
+            _ => others.push(cause.to_string()),
+        }
+    }
+    if others.is_empty() && fields.is_empty() {
+        return format!("{} is none of {}", error.instance(), values.join(", "));
+    }
+    if fields.iter().any(|field| field == "\"code\"") {
+        return "\"code\" is missing; only a job that closes its session may come without it".to_owned();
+    }
+    let fields = fields.iter().map(|field| format!("{field} is missing"));
+    let values = values.iter().map(|value| format!("it is not {value}"));
+    fields.chain(values).chain(others).collect::<Vec<_>>().join(", and ")
+}
+
 /// The error with its place, cut to a length that fits an answer: it may quote the job.
-fn at(path: &str, error: &jsonschema::ValidationError<'_>) -> String {
+fn at(path: &str, error: &ValidationError<'_>) -> String {
     let path = if path.is_empty() { "/" } else { path };
-    let mut text = format!("{path}: {error}");
+    let mut text = format!("{path}: {}", words(error));
     if text.len() > 500 {
         let cut = (0..=500).rev().find(|n| text.is_char_boundary(*n)).unwrap_or(0);
         text.truncate(cut);

@@ -30,6 +30,12 @@ fn the_place_of_the_fault_is_named() {
         ),
         (r#"{"id": "a", "code": "", "files": [{"path": "a", "url": "b"}]}"#, ErrorCode::UnknownField, "/files/0: "),
         (r#"{"id": "a", "code": "", "artifacts": {"inlined": true}}"#, ErrorCode::UnknownField, "/artifacts: "),
+        (r#"{"id": "a", "code": "", "session": {"id": "s", "x": 1}}"#, ErrorCode::UnknownField, "/session: "),
+        (
+            r#"{"id": "a", "code": "", "session": {"id": "s", "idle_ms": 0}}"#,
+            ErrorCode::SchemaViolation,
+            "/session/idle_ms: ",
+        ),
         (r#"{"code": ""}"#, ErrorCode::SchemaViolation, "/: "),
         (r#"[]"#, ErrorCode::SchemaViolation, "/: "),
     ] {
@@ -37,6 +43,57 @@ fn the_place_of_the_fault_is_named() {
         assert_eq!(got, code, "{body}: {message}");
         assert!(message.starts_with(place), "{body}: {message}");
     }
+}
+
+#[test]
+fn what_would_have_been_right_is_said_in_words() {
+    for (body, says_so) in [
+        (
+            r#"{"id": "a", "code": "", "language": "ruby"}"#,
+            r#"/language: "ruby" is none of "python", "javascript", "shell""#,
+        ),
+        (r#"{"id": "a", "code": "", "class": "urgent"}"#, r#"/class: "urgent" is none of "high", "normal", "low""#),
+        (
+            r#"{"id": "a", "code": "", "session": {"id": "s", "if_gone": 1}}"#,
+            r#"/session/if_gone: 1 is none of "fail", "new""#,
+        ),
+        (r#"{"id": "a"}"#, r#"/: "code" is missing; only a job that closes its session may come without it"#),
+        (
+            r#"{"id": "a", "session": {"id": "s"}}"#,
+            r#"/: "code" is missing; only a job that closes its session may come without it"#,
+        ),
+    ] {
+        assert_eq!(says(body), (ErrorCode::SchemaViolation, says_so.to_owned()), "{body}");
+    }
+    for body in [
+        r#"{"id": "a", "code": "", "stream": ["everything"]}"#,
+        r#"{"id": "a", "code": "", "files": [{"path": "a"}]}"#,
+        r#"{"id": "a", "code": "", "session": 7}"#,
+        r#"{"id": "a", "code": "", "tools": [{"name": "t", "raw": "yes"}]}"#,
+    ] {
+        let (_, message) = says(body);
+        assert!(!message.contains("keyword") && !message.contains("schemas listed"), "{body}: {message}");
+    }
+}
+
+#[test]
+fn a_job_that_closes_its_session_needs_no_code() {
+    let job = read(br#"{"id": "a", "session": {"id": "s", "close": true}}"#).unwrap();
+    assert_eq!(job.code, "");
+}
+
+#[test]
+fn the_class_is_that_of_the_key() {
+    let lane = Lane::parse("acme.high.default").unwrap();
+    let check = |class: &str| {
+        let body = format!(r#"{{"id": "a", "code": "", "class": {class:?}}}"#);
+        let message = Message { key: lane.to_string(), body: body.into(), ..Message::default() };
+        super::check(&Options::default(), &Fleet::default(), &lane, &message)
+    };
+    assert!(check("high").is_ok());
+    let error = check("normal").unwrap_err().error;
+    assert_eq!(error.code, ErrorCode::SchemaViolation);
+    assert_eq!(error.message, "/class: the job says \"normal\", its routing key \"high\"");
 }
 
 #[test]
@@ -108,5 +165,21 @@ proptest! {
         // Numbers that fit no type are the one thing that the schema lets through.
         let fits = job["limits"]["pids"].as_u64().is_none_or(|n| u32::try_from(n).is_ok());
         prop_assert_eq!(read.is_ok(), by_schema && fits, "{:?} for {}", read, job);
+    }
+}
+
+#[test]
+fn tools_clash_by_the_rule_of_the_wire_contract() {
+    for (first, one) in thermae_schemas::ALIAS_CASES.iter().filter(|(name, _)| !name.is_empty()) {
+        for (second, other) in thermae_schemas::ALIAS_CASES.iter().filter(|(name, _)| !name.is_empty()) {
+            let job = json!({"id": "a", "code": "", "tools": [{"name": first}, {"name": second}]}).to_string();
+            match read(job.as_bytes()) {
+                Ok(_) => assert_ne!(one, other, "{first:?} and {second:?}"),
+                Err(error) => {
+                    assert_eq!(one, other, "{first:?} and {second:?}: {}", error.message);
+                    assert!(error.message.starts_with("/tools/1/name: "), "{}", error.message);
+                }
+            }
+        }
     }
 }

@@ -1,10 +1,16 @@
 //! What clients are told: results, refusals with their codes, duplicates.
 
+use std::time::Duration;
+
 use thermae_backplane::bus::QueueSpec;
 use thermae_backplane::registry::{JobKey, outcome_of};
-use thermae_schemas::{ClientId, ErrorCode, Event, EventBody, JobId, Language, Outcome, Status, Stream, names};
+use thermae_scheduler::Options;
+use thermae_schemas::{
+    ClientId, ErrorCode, Event, EventBody, JobId, Language, Outcome, Status, Stream, WorkerState, names,
+};
+use thermae_service::units::Millis;
 
-use crate::fleet::{Servers, depth, job, options, pool, soon, submit_raw, tenant};
+use crate::fleet::{LONG, Servers, depth, job, options, pool, soon, submit_raw, tenant};
 
 #[tokio::test]
 async fn a_job_goes_from_client_to_worker_and_back() {
@@ -165,6 +171,7 @@ async fn messages_that_their_tenant_did_not_send_are_dropped() {
         ..Default::default()
     };
     forged.headers.set_text(names::H_DEAD_QUEUE, "replies.acme.trap");
+    forged.user_id = Some(servers.bus.user().to_owned());
     servers.bus.publish(forged).await.unwrap().wait().await.unwrap();
     soon(client.submit(job("honest-2"), None).await.unwrap().result()).await.unwrap();
     assert_eq!(scheduler.metric("thermae_scheduler_forged_total", ""), 1.0);
@@ -262,5 +269,61 @@ async fn a_language_that_no_worker_of_the_pool_runs_is_named() {
     let error = outcome.error.unwrap();
     assert_eq!(error.code, ErrorCode::UnsupportedLanguage);
     assert!(error.message.contains("python") && error.message.contains(pool().as_str()), "{}", error.message);
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_for_a_pool_that_nobody_serves_is_answered() {
+    let servers = Servers::new();
+    let options = || Options { no_worker_after: Millis::from_millis(200), ..options() };
+    let scheduler = servers.scheduler(options()).await;
+    let client = servers.client("acme").await;
+    let handle = client.submit(job("nobody"), None).await.unwrap();
+    let outcome = soon(handle.result()).await.unwrap();
+    let error = outcome.error.unwrap();
+    assert_eq!((outcome.status, error.code, error.safe_to_retry), (Status::Rejected, ErrorCode::NoWorker, true));
+    // A worker that drains will be followed by another: its jobs wait.
+    let worker = servers.worker("w1", 1).await;
+    worker.beat(WorkerState::Draining, LONG).await;
+    let waits = client.submit(job("waits"), None).await.unwrap();
+    let sick = client.submit(job("sick"), None).await.unwrap();
+    tokio::time::timeout(Duration::from_millis(600), waits.result()).await.expect_err("it was answered");
+    // One whose containers can't be made is as good as none.
+    worker.beat(WorkerState::Unhealthy, LONG).await;
+    let error = soon(sick.result()).await.unwrap().error.unwrap();
+    assert_eq!(error.code, ErrorCode::BackendUnavailable, "{error:?}");
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_without_an_id_of_use_is_known_by_its_message() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let client = servers.client("acme").await;
+    let replies = QueueSpec::replies(client.tenant(), &ClientId::new("by-hand").unwrap());
+    servers.bus.declare_queue(&replies).await.unwrap();
+    let mut answers = servers.bus.consume(&replies.name, 1).await.unwrap();
+    // The message's own id is none for a job either.
+    for (correlation_id, expected) in [(None, "no. 7"), (Some("mark".to_owned()), "mark")] {
+        let mut message = thermae_backplane::bus::Message {
+            exchange: names::SUBMIT.to_owned(),
+            key: "acme.normal.default".to_owned(),
+            body: br#"{"id": "no. 7", "code": ""}"#.to_vec().into(),
+            message_id: Some("no. 7".to_owned()),
+            correlation_id,
+            reply_to: Some("acme.by-hand".to_owned()),
+            mandatory: true,
+            ..Default::default()
+        };
+        message.sign(servers.bus.as_ref(), client.tenant());
+        servers.bus.publish(message).await.unwrap().wait().await.unwrap();
+        let answer = soon(answers.next()).await.unwrap();
+        answer.ack().await.unwrap();
+        assert_eq!(answer.message.correlation_id.as_deref(), Some(expected));
+        let event: Event = serde_json::from_slice(&answer.message.body).unwrap();
+        let EventBody::Result(outcome) = event.body else { panic!("{event:?}") };
+        let error = outcome.error.unwrap();
+        assert!(error.code == ErrorCode::SchemaViolation && error.message.contains("no. 7"), "{error:?}");
+    }
     scheduler.stop().await;
 }

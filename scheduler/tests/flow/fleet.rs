@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use thermae_backplane::bus::{self, Delivery, Message, QueueSpec, SharedBus};
 use thermae_backplane::record::{Finish, Start};
-use thermae_backplane::registry::{self, Claim, Epoch, FinishRequest, JobKey, SharedRegistry, StartRequest};
+use thermae_backplane::registry::{
+    self, Budget, Claim, Epoch, FinishRequest, JobKey, Keep, SharedRegistry, StartRequest,
+};
 use thermae_client::Client;
 use thermae_scheduler::{Options, Service};
 use thermae_schemas::{
@@ -20,6 +22,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const LONG: Duration = Duration::from_secs(3600);
+const KEEP: Keep = Keep { outcome: LONG, record: LONG, budget: Budget { tenant: 1 << 30, all: 1 << 30 } };
 
 pub(crate) fn tenant(name: &str) -> TenantName {
     TenantName::new(name).unwrap()
@@ -106,13 +109,13 @@ impl Servers {
             slots,
             max_sessions: 8,
             sessions: Vec::new(),
+            keep: KEEP,
             bus: (self.connect)().await,
             registry: self.registry.clone(),
         };
-        for spec in [QueueSpec::pool(&pool()), QueueSpec::worker(&worker.id), QueueSpec::control(&worker.id)] {
-            thermae_backplane::declare_fleet(&*self.bus).await.unwrap();
-            self.bus.declare_queue(&spec).await.unwrap();
-        }
+        thermae_backplane::declare_fleet(&*self.bus).await.unwrap();
+        self.bus.declare_queue(&QueueSpec::pool(&pool())).await.unwrap();
+        thermae_backplane::declare_worker(&*self.bus, &worker.id).await.unwrap();
         worker.beat(WorkerState::Ready, LONG).await;
         worker
     }
@@ -161,6 +164,8 @@ pub(crate) struct Worker {
     pub(crate) max_sessions: u32,
     /// Those that it says it holds.
     pub(crate) sessions: Vec<thermae_schemas::SessionHeld>,
+    /// What is kept of jobs that end.
+    pub(crate) keep: Keep,
     pub(crate) bus: SharedBus,
     pub(crate) registry: SharedRegistry,
 }
@@ -246,11 +251,12 @@ impl Worker {
             pool: pool(),
             claim: job.claim.clone(),
             outcome: body.clone(),
-            ttl: LONG,
+            status: Status::Succeeded,
+            keep: self.keep,
         };
         match persist(|| self.registry.finish(&request)).await {
             Finish::Won => self.answer(job, body).await,
-            Finish::Terminal(recorded) => self.answer(job, recorded).await,
+            Finish::Terminal(recorded) => self.answer(job, recorded.result(&job.key.job)).await,
             Finish::Superseded => acknowledge(&job.delivery).await,
         }
     }
@@ -283,7 +289,7 @@ impl Worker {
                         let _ = to.send((job.key.tenant.clone(), job.id().to_owned()));
                         self.finish(&job, stdout).await;
                     }
-                    Start::Terminal(recorded) => self.answer(&job, recorded).await,
+                    Start::Terminal(recorded) => self.answer(&job, recorded.result(&job.key.job)).await,
                     Start::Stale => acknowledge(&job.delivery).await,
                     Start::Resolve => self.hand_over(job).await,
                 }
@@ -333,7 +339,7 @@ fn assigned(worker: &WorkerId, delivery: Delivery) -> Assigned {
 
 /// Publishes what no client of ours would.
 pub(crate) async fn submit_raw(servers: &Servers, key: &str, body: &[u8], reply_to: &str, id: Option<&str>) {
-    let message = Message {
+    let mut message = Message {
         exchange: names::SUBMIT.to_owned(),
         key: key.to_owned(),
         body: body.to_vec().into(),
@@ -344,6 +350,9 @@ pub(crate) async fn submit_raw(servers: &Servers, key: &str, body: &[u8], reply_
         persistent: true,
         ..Message::default()
     };
+    if let Some(tenant) = names::tenant_of(key) {
+        message.sign(servers.bus.as_ref(), &tenant);
+    }
     servers.bus.publish(message).await.unwrap().wait().await.unwrap();
 }
 

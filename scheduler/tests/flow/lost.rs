@@ -121,6 +121,7 @@ async fn a_dead_submit_message_is_submitted_again() {
         reply_to: Some(names::reply_key(client.tenant(), client.id())),
         ..Message::default()
     };
+    dead.sign(servers.bus.as_ref(), client.tenant());
     dead.headers.set_text(names::H_DEAD_REASON, "delivery_limit");
     dead.headers.set_text(names::H_DEAD_QUEUE, "submit.acme.normal.default");
     servers.bus.publish(dead).await.unwrap().wait().await.unwrap();
@@ -146,5 +147,69 @@ async fn an_emptied_registry_makes_nothing_run_twice() {
     worker.hand_over(running).await;
     let outcome = soon(handle.result()).await.unwrap();
     assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Lost, ErrorCode::RecordLost));
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn an_emptied_registry_forgets_no_dead_workers_queue() {
+    let registry = std::sync::Arc::new(thermae_backplane::registry::Local::new());
+    let servers = Servers::on(registry.clone());
+    let scheduler = servers.scheduler(options()).await;
+    let dying = servers.worker("dying", 1).await;
+    let client = servers.client("acme").await;
+    let handle = client.submit(in_session("j", "s"), None).await.unwrap();
+    let queue = names::worker_queue(&dying.id);
+    depth(&servers, &queue, |d| d == Some(1)).await;
+    // A host that reboots: the scheduler, the worker and all that the registry knew are gone at once.
+    scheduler.kill().await;
+    registry.empty();
+    let next = servers.scheduler(options()).await;
+    let outcome = soon(handle.result()).await.unwrap();
+    assert!(matches!(outcome.status, Status::Lost | Status::Rejected), "{outcome:?}");
+    depth(&servers, &queue, |d| d.is_none()).await;
+    next.stop().await;
+}
+
+#[tokio::test]
+async fn a_burial_under_way_survives_an_emptied_registry() {
+    let registry = std::sync::Arc::new(thermae_backplane::registry::Local::new());
+    let servers = Servers::on(registry.clone());
+    let mut options = options();
+    options.worker_grace = Duration::from_millis(400).into();
+    let scheduler = servers.scheduler(options).await;
+    let dying = servers.worker("dying", 1).await;
+    let client = servers.client("acme").await;
+    let first = client.submit(in_session("j", "s"), None).await.unwrap();
+    let queue = names::worker_queue(&dying.id);
+    depth(&servers, &queue, |d| d == Some(1)).await;
+    let held = dying.take().await.recv().await.unwrap();
+    dying.beat(WorkerState::Ready, Duration::from_millis(20)).await;
+    depth(&servers, &queue, |d| d == Some(0)).await;
+    registry.empty();
+    // What the dead worker held comes back only now.
+    drop(held);
+    dying.bus.close().await;
+    soon(first.result()).await.unwrap();
+    depth(&servers, &queue, |d| d.is_none()).await;
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn the_queue_of_a_worker_that_is_only_cut_off_from_the_registry_stays() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let cut_off = servers.worker("cut-off", 1).await;
+    let dead = servers.worker("dead", 1).await;
+    let mut jobs = cut_off.take().await;
+    for worker in [&cut_off, &dead] {
+        worker.beat(WorkerState::Ready, Duration::from_millis(20)).await;
+    }
+    depth(&servers, &names::worker_queue(&dead.id), |d| d.is_none()).await;
+    let queue = names::worker_queue(&cut_off.id);
+    assert_eq!(servers.bus.queue_depth(&queue).await.unwrap(), Some(0), "it is consumed");
+    // It is heard of again, and its session's jobs reach it.
+    cut_off.beat(WorkerState::Ready, crate::fleet::LONG).await;
+    servers.client("acme").await.submit(in_session("j", "s"), None).await.unwrap();
+    assert_eq!(soon(jobs.recv()).await.unwrap().id(), "j");
     scheduler.stop().await;
 }

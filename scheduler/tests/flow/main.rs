@@ -2,8 +2,12 @@
 
 mod answers;
 mod cancel;
+mod ended;
 mod fairness;
 mod fleet;
+mod identity;
+mod lanes;
 mod lost;
+mod panics;
 mod restart;
 mod sessions;

@@ -93,3 +93,22 @@ async fn a_tenant_hears_of_its_own_sessions_only() {
     assert_eq!((found[0].worker.clone(), found[0].expires_in_ms), (worker.id.clone(), 1000));
     scheduler.stop().await;
 }
+
+#[tokio::test]
+async fn new_sessions_avoid_a_worker_whose_queue_is_gone() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let (back, other) = (servers.worker("a-back", 8).await, servers.worker("b-other", 8).await);
+    // It was away for so long that it was taken for dead; it is heard of again, and its queue is not there yet.
+    servers.bus.delete_queue(&names::worker_queue(&back.id)).await.unwrap();
+    let client = servers.client("acme").await;
+    for n in 0..8 {
+        client.submit(in_session(&format!("j{n}"), &format!("s{n}")), None).await.unwrap();
+    }
+    depth(&servers, &names::worker_queue(&other.id), |d| d.is_some_and(|waiting| waiting >= 4)).await;
+    // The one that was placed there waits for the queue, and no other does.
+    thermae_backplane::declare_worker(&*servers.bus, &back.id).await.unwrap();
+    let mut jobs = back.take().await;
+    soon(jobs.recv()).await.unwrap();
+    scheduler.stop().await;
+}

@@ -5,16 +5,22 @@
 #[path = "../flow/fleet.rs"]
 #[allow(dead_code, reason = "the other suite uses more of it")]
 mod fleet;
+mod identity;
+mod lanes;
 
 use std::collections::{HashMap, HashSet};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use fleet::{Connect, Servers, job, options, soon};
 use thermae_backplane::bus::{Rabbit, RabbitOptions, SharedBus};
 use thermae_backplane::registry::{Redis, RedisOptions};
 use thermae_schemas::{Status, WorkerState};
+
+/// Sets that this process has had.
+static SETS: AtomicU32 = AtomicU32::new(0);
 
 /// Servers of this test's own; stopped when it ends, however it ends.
 struct Set {
@@ -24,9 +30,14 @@ struct Set {
 
 impl Set {
     fn up() -> (Self, HashMap<String, String>) {
+        Self::named("scheduler")
+    }
+
+    fn named(name: &str) -> (Self, HashMap<String, String>) {
         let xtask = std::env::var("THERMAE_TEST_XTASK")
             .expect("THERMAE_TEST_XTASK is not set: this test needs servers of its own; run it by `cargo xtask test`");
-        let set = Self { xtask, name: format!("scheduler-{}", std::process::id()) };
+        let name = format!("{name}-{}-{}", std::process::id(), SETS.fetch_add(1, Ordering::Relaxed));
+        let set = Self { xtask, name };
         let printed = set.run(&["test-up", "--only", "rabbitmq,redis", "--print-env"]);
         let lines = printed.lines().filter_map(|line| line.strip_prefix("export ")?.split_once('='));
         let facts = lines.map(|(name, value)| (name.to_owned(), value.trim_matches('\'').to_owned())).collect();

@@ -1,0 +1,228 @@
+//! What is left of jobs that ended, and what no second copy of them may do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thermae_backplane::bus::Message;
+use thermae_backplane::record::Start;
+use thermae_backplane::registry::{Admit, Admitted, JobKey, Local};
+use thermae_schemas::{Cancel, ErrorCode, JobId, Status, TenantName, names};
+use thermae_service::units::Millis;
+
+use crate::fleet::{Servers, depth, job, options, soon};
+
+fn now_ms() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    i64::try_from(now.as_millis()).unwrap()
+}
+
+/// A submit message of a client that says no more than it must.
+fn submit(body: &str, reply_to: String) -> Message {
+    Message {
+        exchange: names::SUBMIT.to_owned(),
+        key: "acme.normal.default".to_owned(),
+        body: body.as_bytes().to_vec().into(),
+        reply_to: Some(reply_to),
+        mandatory: true,
+        persistent: true,
+        ..Message::default()
+    }
+}
+
+async fn publish(servers: &Servers, mut message: Message) {
+    message.sign(servers.bus.as_ref(), &TenantName::new("acme").unwrap());
+    servers.bus.publish(message).await.unwrap().wait().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_job_whose_outcome_is_forgotten_does_not_run_again() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let mut worker = servers.worker("w1", 1).await;
+    worker.keep.outcome = Duration::ZERO;
+    let mut order = worker.work("ran\n").await;
+    let first = servers.client("acme").await;
+    let ran = soon(first.submit(job("j"), None).await.unwrap().result()).await.unwrap();
+    assert_eq!(ran.stdout, "ran\n", "what is not kept is told once");
+    let second = servers.client("acme").await;
+    let outcome = soon(second.submit(job("j"), None).await.unwrap().result()).await.unwrap();
+    let error = outcome.error.unwrap();
+    assert_eq!((outcome.status, error.code), (Status::Lost, ErrorCode::OutcomeExpired));
+    assert!(error.message.contains("succeeded"), "{}", error.message);
+    assert_eq!(soon(order.recv()).await.unwrap().1, "j");
+    assert!(order.try_recv().is_err(), "it ran again");
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_cancel_is_remembered_for_longer_than_its_outcome() {
+    let servers = Servers::new();
+    let mut options = options();
+    options.outcome_ttl = Millis::from_millis(0);
+    let scheduler = servers.scheduler(options).await;
+    let client = servers.client("acme").await;
+    let cancel = Message {
+        key: names::cancel_key(client.tenant()),
+        body: serde_json::to_vec(&Cancel::new(JobId::new("j").unwrap())).unwrap().into(),
+        ..submit("", names::reply_key(client.tenant(), client.id()))
+    };
+    publish(&servers, cancel).await;
+    let key = JobKey::new(client.tenant().clone(), JobId::new("j").unwrap());
+    soon(async {
+        while servers.registry.lookup(&key).await.unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    // The job comes to the head of its queue only now.
+    let mut order = servers.worker("w1", 1).await.work("ran\n").await;
+    let outcome = soon(client.submit(job("j"), None).await.unwrap().result()).await.unwrap();
+    let error = outcome.error.unwrap();
+    assert_eq!(error.code, ErrorCode::OutcomeExpired);
+    assert!(error.message.contains("cancelled"), "{}", error.message);
+    assert!(order.try_recv().is_err(), "it ran");
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn an_id_names_one_job() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let worker = servers.worker("w1", 1).await;
+    let client = servers.client("acme").await;
+    let mut jobs = worker.take().await;
+    let first = client.submit(job("j"), None).await.unwrap();
+    let assigned = soon(jobs.recv()).await.unwrap();
+    let other = servers.client("acme").await;
+    let mut different = job("j");
+    different.code = "print(3)".to_owned();
+    let refused = soon(other.submit(different.clone(), None).await.unwrap().result()).await.unwrap();
+    assert_eq!((refused.status, refused.error.unwrap().code), (Status::Rejected, ErrorCode::IdConflict));
+    // One that is no valid job does not end the first one, either.
+    different.max_attempts = 1000;
+    let refused = soon(other.submit(different.clone(), None).await.unwrap().result()).await.unwrap();
+    assert_eq!(refused.error.unwrap().code, ErrorCode::IdConflict);
+    assert_eq!(worker.start(&assigned).await, Start::Go);
+    worker.finish(&assigned, "first\n").await;
+    assert_eq!(soon(first.result()).await.unwrap().stdout, "first\n");
+    different.max_attempts = 1;
+    let refused = soon(other.submit(different, None).await.unwrap().result()).await.unwrap();
+    assert_eq!(refused.error.unwrap().code, ErrorCode::IdConflict);
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_old_is_refused() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let client = servers.client("acme").await;
+    let mut order = servers.worker("w1", 1).await.work("ran\n").await;
+    for (n, header) in [(1.0, names::H_SUBMITTED), (2.0, names::H_RECEIVED)] {
+        let body = format!(r#"{{"id": "old-{n}", "code": ""}}"#);
+        let mut old = submit(&body, names::reply_key(client.tenant(), client.id()));
+        old.headers.set_int(header, now_ms() - 25 * 3600 * 1000);
+        publish(&servers, old).await;
+        soon(async {
+            while scheduler.metric("thermae_scheduler_rejected_total", "submission_expired") < n {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+    }
+    assert!(order.try_recv().is_err(), "it ran");
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_cancel_outlives_the_worker_that_should_have_heard_it() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let dying = servers.worker("dying", 1).await;
+    let client = servers.client("acme").await;
+    let mut jobs = dying.take().await;
+    let mut often = job("j");
+    often.max_attempts = 3;
+    let handle = client.submit(often, None).await.unwrap();
+    let running = soon(jobs.recv()).await.unwrap();
+    assert_eq!(dying.start(&running).await, Start::Go);
+    handle.cancel().await.unwrap();
+    depth(&servers, &names::control_queue(&dying.id), |d| d == Some(1)).await;
+    drop((running, jobs));
+    dying.bus.close().await;
+    let mut order = servers.worker("other", 1).await.work("again\n").await;
+    assert_eq!(soon(handle.result()).await.unwrap().status, Status::Cancelled);
+    assert!(order.try_recv().is_err(), "it ran again");
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn who_asks_again_for_a_job_whose_worker_is_silent_gets_an_answer() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let worker = servers.worker("w1", 1).await;
+    let client = servers.client("acme").await;
+    let mut jobs = worker.take().await;
+    let handle = client.submit(job("j"), None).await.unwrap();
+    let running = soon(jobs.recv()).await.unwrap();
+    assert_eq!(worker.start(&running).await, Start::Go);
+    // No copy is left that anybody would resolve, and its worker is not heard of any more.
+    running.delivery.ack().await.unwrap();
+    let key = running.key.clone();
+    soon(async {
+        while !matches!(servers.registry.admit(&probe(&key)).await.unwrap(), Admitted::Lapsed(_)) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let again = serde_json::to_string(&job("j")).unwrap();
+    publish(&servers, submit(&again, names::reply_key(client.tenant(), client.id()))).await;
+    assert_eq!(soon(handle.result()).await.unwrap().status, Status::Lost);
+    scheduler.stop().await;
+}
+
+/// Asks how the job stands.
+fn probe(key: &JobKey) -> Admit {
+    Admit {
+        job: key.clone(),
+        pool: crate::fleet::pool(),
+        credit: 0,
+        tenant_limit: None,
+        max_attempts: 1,
+        reply_key: None,
+        correlation_id: None,
+        digest: String::new(),
+        idempotency_key: None,
+        session: None,
+        first_submitted: None,
+        credit_ttl: Duration::ZERO,
+        ttl: Duration::from_secs(3600),
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_says_no_time_starts_nothing_twice_after_the_registry_was_emptied() {
+    for ahead in [None, Some(4 * 60 * 1000)] {
+        let registry = Arc::new(Local::new());
+        let servers = Servers::on(registry.clone());
+        let scheduler = servers.scheduler(options()).await;
+        let worker = servers.worker("w1", 1).await;
+        let client = servers.client("acme").await;
+        let mut jobs = worker.take().await;
+        let mut message = submit(r#"{"id": "j", "code": ""}"#, names::reply_key(client.tenant(), client.id()));
+        if let Some(ahead) = ahead {
+            // Its clock is ahead.
+            message.headers.set_int(names::H_SUBMITTED, now_ms() + ahead);
+        }
+        publish(&servers, message.clone()).await;
+        let running = soon(jobs.recv()).await.unwrap();
+        assert_eq!(worker.start(&running).await, Start::Go);
+        registry.empty();
+        worker.beat(thermae_schemas::WorkerState::Ready, crate::fleet::LONG).await;
+        // The client sends it again. Nobody announces the first run.
+        message.headers.set_flag(names::H_RESEND, true);
+        publish(&servers, message).await;
+        let copy = soon(jobs.recv()).await.unwrap();
+        assert_eq!(worker.start(&copy).await, Start::Resolve, "it would start twice (clock ahead: {ahead:?})");
+        scheduler.stop().await;
+    }
+}

@@ -1,0 +1,95 @@
+//! Lanes: how much they hold, and how they go.
+
+use std::time::Duration;
+
+use thermae_scheduler::Options;
+use thermae_service::units::{ByteSize, Millis};
+
+use crate::fleet::{Servers, depth, job, options, soon};
+
+#[tokio::test]
+async fn lanes_share_the_memory_for_what_waits() {
+    let servers = Servers::new();
+    let options = Options { lane_memory: ByteSize::mib(4), ..options() };
+    let scheduler = servers.scheduler(options.clone()).await;
+    let (acme, globex) = (servers.client("acme").await, servers.client("globex").await);
+    for n in 0..10 {
+        acme.submit(job(&format!("a{n}")), None).await.unwrap();
+    }
+    depth(&servers, "submit.acme.normal.default", |d| d == Some(6)).await;
+    for n in 0..10 {
+        globex.submit(job(&format!("g{n}")), None).await.unwrap();
+    }
+    depth(&servers, "submit.globex.normal.default", |d| d == Some(8)).await;
+    scheduler.stop().await;
+    // One that knows both from the beginning.
+    let next = servers.scheduler(options).await;
+    for queue in ["submit.acme.normal.default", "submit.globex.normal.default"] {
+        depth(&servers, queue, |d| d == Some(8)).await;
+    }
+    next.stop().await;
+}
+
+#[tokio::test]
+async fn three_hundred_lanes_are_served_and_given_up_when_idle() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let _order = servers.worker("w1", 16).await.work("").await;
+    let mut handles = Vec::new();
+    let mut clients = Vec::new();
+    for tenant in 0..100 {
+        let client = servers.client(&format!("t{tenant}")).await;
+        for class in thermae_schemas::Class::ALL {
+            let mut job = job(class.as_str());
+            job.class = class;
+            handles.push(client.submit(job, None).await.unwrap());
+        }
+        clients.push(client);
+    }
+    for handle in &handles {
+        soon(handle.result()).await.unwrap();
+    }
+    assert_eq!(scheduler.metric("thermae_scheduler_lanes", ""), 300.0);
+    scheduler.stop().await;
+
+    let options = Options { lane_idle: Millis::from_millis(100), ..options() };
+    let scheduler = servers.scheduler(options.clone()).await;
+    depth(&servers, "submit.t7.high.default", |d| d.is_none()).await;
+    depth(&servers, "submit.t99.low.default", |d| d.is_none()).await;
+    soon(async {
+        while scheduler.metric("thermae_scheduler_lanes", "") > 0.0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    // A tenant's next job makes its lane anew.
+    scheduler.stop().await;
+    let scheduler = servers.scheduler(Options { lane_idle: Millis::from_secs(60), ..options }).await;
+    let again = clients[7].submit(job("again"), None).await.unwrap();
+    soon(again.result()).await.unwrap();
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn lanes_that_come_and_go_under_publishers_lose_nothing() {
+    let servers = Servers::new();
+    // So short that a lane is given up whenever it is empty.
+    let scheduler = servers.scheduler(Options { lane_idle: Millis::from_millis(1), ..options() }).await;
+    let _order = servers.worker("w1", 16).await.work("").await;
+    let mut tenants = tokio::task::JoinSet::new();
+    for tenant in 0..20u64 {
+        let client = servers.client(&format!("t{tenant}")).await;
+        tenants.spawn(async move {
+            for round in 0..4u64 {
+                let handle = client.submit(job(&format!("{round}")), None).await.unwrap();
+                soon(handle.result()).await.unwrap();
+                // Around the moment, a second later, at which the lane that was unbound is deleted.
+                tokio::time::sleep(Duration::from_millis(980 + tenant * 2 + round)).await;
+            }
+        });
+    }
+    while let Some(done) = tenants.join_next().await {
+        done.unwrap();
+    }
+    scheduler.stop().await;
+}
