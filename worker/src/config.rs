@@ -6,21 +6,39 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use thermae_backplane::bus::RabbitOptions;
+use thermae_backplane::registry::RedisOptions;
 use thermae_schemas::PoolName;
+use thermae_service::secret::Secret;
 use thermae_service::telemetry;
-use thermae_service::units::Millis;
+use thermae_service::tls::Tls;
+use thermae_service::units::{ByteSize, Millis};
 
 use crate::{ArtifactOptions, DockerOptions, NativeOptions, Options, PoolOptions};
 
-/// Configuration of the program `thermae-worker`. All but the first five keys are the worker's [`Options`], spelled out: a structure
+/// Configuration of the program `thermae-worker`. All but the first eleven keys are the worker's [`Options`], spelled out: a structure
 /// that is flattened into another can't refuse unknown keys, nor say where they stand.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// RabbitMQ: `amqp://user:password@host:port/vhost`; `%2f` is the vhost `/`. The user needs every permission.
-    pub amqp: String,
-    /// Redis: `redis://user:password@host:port/db`.
-    pub redis: String,
+    /// RabbitMQ: `amqp://user:password@host:port/vhost`, or `amqps://…` by TLS; `%2f` is the vhost `/`. The user needs every permission.
+    /// Several hosts of one cluster stand with commas between them, `host:port,host:port`, and are tried in that order.
+    pub amqp: Secret,
+    /// Password for RabbitMQ, in place of the URL's.
+    pub amqp_password: Option<Secret>,
+    /// Redis: `redis://user:password@host:port/db`, or `rediss://…` by TLS; with Sentinel `redis+sentinel://user:password@host:port,host:port/name/db`
+    /// (or `rediss+sentinel://…`), where `name` is what the sentinels call the primary.
+    pub redis: Secret,
+    /// Password for Redis, in place of the URL's.
+    pub redis_password: Option<Secret>,
+    /// Password for the sentinels, where they want one.
+    pub redis_sentinel_password: Option<Secret>,
+    /// PEM file of the authorities whose certificates are trusted, of RabbitMQ, Redis and the collector of traces; the system's where it is missing.
+    pub tls_ca: Option<PathBuf>,
+    /// PEM file of the certificate that is shown to servers that ask for one.
+    pub tls_cert: Option<PathBuf>,
+    /// PEM file of that certificate's private key.
+    pub tls_key: Option<PathBuf>,
     /// What every key in Redis begins with; the same for all of a fleet, another one for another fleet.
     pub redis_prefix: String,
     /// Where `/healthz`, `/readyz` and `/metrics` are served, and artifacts by signed URLs.
@@ -39,8 +57,8 @@ pub struct Config {
     pub native: NativeOptions,
     /// Where artifacts are stored.
     pub artifacts: ArtifactOptions,
-    /// Directory below which the worker makes one, readable by nobody else, for its containers' sockets; the system's
-    /// directory for temporary files where it is missing. Socket paths are short: keep it so, too.
+    /// Directory below which the worker makes one, readable by nobody else, for its containers' sockets; where it is missing, the user's
+    /// `XDG_RUNTIME_DIR`, else the system's directory for temporary files. Socket paths are short: keep it so, too.
     pub socket_dir: Option<PathBuf>,
     /// Time between heartbeats.
     pub heartbeat_every: Millis,
@@ -48,8 +66,14 @@ pub struct Config {
     pub lease: Millis,
     /// After SIGTERM: how long running jobs may take to end.
     pub drain_grace: Millis,
-    /// How long a job's record is kept after it ended.
+    /// How long a job's record is kept after its last change; at least an hour longer than the schedulers' `message_max_age`.
     pub record_ttl: Millis,
+    /// How long a job's whole outcome stays readable after it ended. Then only how and when it ended is known, for `record_ttl`.
+    pub outcome_ttl: Millis,
+    /// Bytes of outcomes that are kept readable at once, of all tenants; what is more is told once and not kept.
+    pub outcome_bytes: ByteSize,
+    /// The same of one tenant.
+    pub tenant_outcome_bytes: ByteSize,
 }
 
 impl Default for Config {
@@ -66,10 +90,19 @@ impl Default for Config {
             lease,
             drain_grace,
             record_ttl,
+            outcome_ttl,
+            outcome_bytes,
+            tenant_outcome_bytes,
         } = Options::default();
         Self {
             amqp: "amqp://guest:guest@127.0.0.1:5672/%2f".into(),
+            amqp_password: None,
             redis: "redis://127.0.0.1:6379/".into(),
+            redis_password: None,
+            redis_sentinel_password: None,
+            tls_ca: None,
+            tls_cert: None,
+            tls_key: None,
             redis_prefix: "thermae:".into(),
             listen: SocketAddr::from(([127, 0, 0, 1], 9465)),
             telemetry: telemetry::Options::default(),
@@ -84,6 +117,9 @@ impl Default for Config {
             lease,
             drain_grace,
             record_ttl,
+            outcome_ttl,
+            outcome_bytes,
+            tenant_outcome_bytes,
         }
     }
 }
@@ -103,6 +139,34 @@ impl Config {
             lease: self.lease,
             drain_grace: self.drain_grace,
             record_ttl: self.record_ttl,
+            outcome_ttl: self.outcome_ttl,
+            outcome_bytes: self.outcome_bytes,
+            tenant_outcome_bytes: self.tenant_outcome_bytes,
+        }
+    }
+
+    /// Whom to trust, and what to show.
+    pub fn tls(&self) -> Tls {
+        Tls { ca: self.tls_ca.clone(), cert: self.tls_cert.clone(), key: self.tls_key.clone() }
+    }
+
+    /// How to reach RabbitMQ.
+    pub fn rabbit(&self, name: &str) -> RabbitOptions {
+        RabbitOptions {
+            password: self.amqp_password.clone(),
+            tls: self.tls(),
+            ..RabbitOptions::new(self.amqp.expose(), name)
+        }
+    }
+
+    /// How to reach Redis.
+    pub fn registry(&self) -> RedisOptions {
+        RedisOptions {
+            prefix: self.redis_prefix.clone(),
+            password: self.redis_password.clone(),
+            sentinel_password: self.redis_sentinel_password.clone(),
+            tls: self.tls(),
+            ..RedisOptions::new(self.redis.expose())
         }
     }
 }
@@ -123,7 +187,7 @@ mod tests {
         for (key, option) in of_worker.as_object().unwrap() {
             assert_eq!(of_program[key], *option, "{key}");
         }
-        assert_eq!(of_program.as_object().unwrap().len(), of_worker.as_object().unwrap().len() + 5);
+        assert_eq!(of_program.as_object().unwrap().len(), of_worker.as_object().unwrap().len() + 11);
     }
 
     #[test]

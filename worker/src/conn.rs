@@ -14,10 +14,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::artifacts::InputFile;
+use crate::bundle;
 use bytes::{Buf, BytesMut};
 use thermae_runner::frames::{self, Exit, Frame, Kind, Ready, Run, Setup, ToolResult};
 use tokio::net::UnixStream;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -27,6 +28,12 @@ use write::Writer;
 
 /// Frames of one run that may wait for it; beyond, the socket is not read.
 const RUN_BACKLOG: usize = 256;
+
+/// Bytes of a container's frames that may wait for its runs, which is its share of the worker's memory; beyond, the socket is not read.
+const MOST_WAITING: usize = 32 << 20;
+
+/// What is kept of the memory that one large frame took.
+const BUFFER: usize = 64 << 10;
 
 /// Bytes of a file in one frame.
 const CHUNK: usize = 256 << 10;
@@ -57,9 +64,13 @@ pub(crate) struct Pings {
 /// A container's connection. Dropping it closes it.
 pub(crate) struct Conn(Arc<Inner>);
 
+/// A frame that waits for its run, and its place among the bytes that may.
+type Queued = (Frame, OwnedSemaphorePermit);
+
 struct Inner {
     writer: Writer,
-    runs: Mutex<HashMap<u32, mpsc::Sender<Frame>>>,
+    runs: Mutex<HashMap<u32, mpsc::Sender<Queued>>>,
+    room: Arc<Semaphore>,
     next_run: AtomicU32,
     ready: watch::Sender<Option<Ready>>,
     pong: Notify,
@@ -96,7 +107,7 @@ impl Inner {
         runs.is_empty().then(|| self.next_run.load(Ordering::Relaxed))
     }
 
-    fn runs(&self) -> std::sync::MutexGuard<'_, HashMap<u32, mpsc::Sender<Frame>>> {
+    fn runs(&self) -> std::sync::MutexGuard<'_, HashMap<u32, mpsc::Sender<Queued>>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -108,6 +119,7 @@ impl Conn {
         let inner = Arc::new(Inner {
             writer: Writer::new(Arc::clone(&stream)),
             runs: Mutex::default(),
+            room: Arc::new(Semaphore::new(MOST_WAITING)),
             next_run: AtomicU32::new(1),
             ready: watch::Sender::new(None),
             pong: Notify::new(),
@@ -158,11 +170,17 @@ impl Conn {
         Running { inner: Arc::clone(&self.0), number, frames, ended: false }
     }
 
-    /// Starts a run that finds these files. They go no faster than the runner takes them.
+    /// Starts a run that finds these files. They go no faster than the runner takes them. `may` is asked at the last moment before
+    /// the code can start; where it refuses, nothing ran.
     ///
     /// # Errors
     /// The connection is closed: nothing of the code ran.
-    pub(crate) async fn run(&self, run: &Run, files: &[InputFile]) -> Result<Running, Error> {
+    pub(crate) async fn run<E>(
+        &self,
+        run: &Run,
+        files: &[InputFile],
+        may: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Result<Running, E>, Error> {
         let running = self.begin();
         let number = running.number;
         let frame = Frame::json(Kind::Run, number, run).map_err(|e| Error::Closed(e.to_string()))?;
@@ -179,8 +197,15 @@ impl Conn {
                 self.0.send(&Frame::raw(Kind::InputData, number, chunk))?;
             }
         }
+        if let Err(refused) = may() {
+            // The runner has files of a run that never comes.
+            if !files.is_empty() {
+                self.close("a run was given up before it began");
+            }
+            return Ok(Err(refused));
+        }
         self.0.send(&frame)?;
-        Ok(running)
+        Ok(Ok(running))
     }
 
     /// Asks for every file that a session keeps; artifacts and an exit come as of a run.
@@ -224,14 +249,14 @@ impl Drop for Conn {
 pub(crate) struct Running {
     inner: Arc<Inner>,
     number: u32,
-    frames: mpsc::Receiver<Frame>,
+    frames: mpsc::Receiver<Queued>,
     ended: bool,
 }
 
 impl Running {
     /// The run's next frame; the one of kind `Exit` is the last. `None` once the container is gone. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<Frame> {
-        let frame = self.frames.recv().await;
+        let frame = self.frames.recv().await.map(|(frame, _)| frame);
         self.ended |= frame.as_ref().is_none_or(|f| f.kind == Kind::Exit);
         frame
     }
@@ -281,13 +306,16 @@ async fn read(inner: Arc<Inner>, stream: Arc<UnixStream>) {
 }
 
 async fn read_frames(inner: &Inner, stream: &UnixStream) -> io::Result<String> {
-    let mut buf = BytesMut::with_capacity(64 << 10);
+    let mut buf = BytesMut::with_capacity(BUFFER);
     loop {
         while let Some((frame, used)) = Frame::decode(&buf)? {
             buf.advance(used);
             if let Some(fatal) = dispatch(inner, frame).await {
                 return Ok(fatal);
             }
+        }
+        if buf.is_empty() && buf.capacity() > BUFFER {
+            buf = BytesMut::with_capacity(BUFFER);
         }
         buf.reserve(16 << 10);
         stream.readable().await?;
@@ -317,7 +345,10 @@ async fn dispatch(inner: &Inner, frame: Frame) -> Option<String> {
         _ => {
             let run = inner.runs().get(&frame.run).cloned();
             if let Some(run) = run {
-                let _ = run.send(frame).await;
+                let bytes = frame.body.len().min(MOST_WAITING) as u32;
+                if let Ok(place) = Arc::clone(&inner.room).acquire_many_owned(bytes).await {
+                    let _ = run.send((frame, place)).await;
+                }
             }
         }
     }
@@ -340,7 +371,9 @@ async fn ping(inner: Arc<Inner>, pings: Pings) {
     inner.closed.run_until_cancelled(rounds).await;
 }
 
-/// The `Exit` that a run's last frame carries.
+/// The `Exit` that a run's last frame carries, with a value that can be shown.
 pub(crate) fn exit_of(frame: &Frame) -> Result<Exit, serde_json::Error> {
-    frame.parse()
+    let mut exit: Exit = frame.parse()?;
+    exit.value = exit.value.map(bundle::or_note);
+    Ok(exit)
 }

@@ -3,49 +3,80 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thermae_backplane::bus::{Consumer, Delivery, Message, QueueSpec};
+use bytes::Bytes;
+use thermae_backplane::bus::{self, Consumer, Delivery, Identity, QueueSpec};
 use thermae_backplane::registry::JobKey;
-use thermae_schemas::{Cancel, TenantName, names};
+use thermae_schemas::{Cancel, ErrorCode, TenantName, names};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::Instrument;
 
-use crate::attempt::{pool_job, read, span};
+use crate::attempt::{attempt, read};
 use crate::context::Context;
 use crate::pool::{Condition, Pool};
 use crate::sessions::Sessions;
+use crate::tools::Unwanted;
 
 /// Deliveries of small control messages that may be unsettled at once.
 const CONTROL_PREFETCH: u16 = 256;
 
+/// Answers to tool calls that may be unsettled at once: few, since clients may make each as large as the broker takes.
+const ANSWERS_PREFETCH: u16 = 16;
+/// Between two attempts to subscribe.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// Makes sure of the worker's queues.
-pub(crate) async fn declare(ctx: &Context) -> Result<(), thermae_backplane::bus::Error> {
+pub(crate) async fn declare(ctx: &Context) -> Result<(), bus::Error> {
     thermae_backplane::declare_fleet(&*ctx.bus).await?;
-    let own = [QueueSpec::worker(&ctx.id), QueueSpec::control(&ctx.id), QueueSpec::calls(&ctx.id)];
-    for spec in own.into_iter().chain(ctx.pools.keys().map(QueueSpec::pool)) {
-        ctx.bus.declare_queue(&spec).await?;
+    thermae_backplane::declare_worker(&*ctx.bus, &ctx.id).await?;
+    for pool in ctx.pools.keys() {
+        ctx.bus.declare_queue(&QueueSpec::pool(pool)).await?;
     }
     Ok(())
 }
 
+/// Declares a queue that is gone: it expired while this worker was away, or the scheduler took the worker for dead and deleted it.
+///
+/// A queue that is there is never declared again. The scheduler unbinds a dead worker's queue before it drains and deletes it, so
+/// that nothing comes into it any more; a declaration in between would bind it anew.
+async fn declare_again(ctx: &Context, spec: &QueueSpec) -> Result<(), bus::Error> {
+    tracing::warn!(queue = spec.name, "a queue of this worker is gone; it is declared again");
+    if spec.name == names::worker_queue(&ctx.id) {
+        thermae_backplane::remember_worker(&*ctx.bus, &ctx.id).await?;
+    }
+    ctx.bus.declare_queue(spec).await
+}
+
 /// Subscribes, trying until it succeeds; `None` when the worker ends first.
-async fn subscribe(ctx: &Context, queue: &str, prefetch: u16, end: &CancellationToken) -> Option<Box<dyn Consumer>> {
+async fn subscribe(
+    ctx: &Context,
+    spec: &QueueSpec,
+    prefetch: u16,
+    end: &CancellationToken,
+) -> Option<Box<dyn Consumer>> {
+    let mut gone = false;
     loop {
-        let wait = match end.run_until_cancelled(ctx.bus.consume(queue, prefetch)).await? {
-            Ok(consumer) => return Some(consumer),
-            Err(e) => {
-                tracing::warn!(queue, error = %e, "can't subscribe; trying on");
-                Duration::from_secs(1)
+        let tried = async {
+            if gone {
+                declare_again(ctx, spec).await?;
             }
+            ctx.bus.consume(&spec.name, prefetch).await
         };
-        end.run_until_cancelled(tokio::time::sleep(wait)).await?;
+        match end.run_until_cancelled(tried).await? {
+            Ok(consumer) => return Some(consumer),
+            Err(bus::Error::Topology(_)) if !gone => gone = true,
+            Err(e) => {
+                tracing::warn!(queue = spec.name, error = %e, "can't subscribe; trying on");
+                gone = matches!(e, bus::Error::Topology(_));
+                end.run_until_cancelled(tokio::time::sleep(AGAIN)).await?;
+            }
+        }
     }
 }
 
 /// Takes a pool's jobs while the pool is of use, until the worker drains; returns when all it took are settled.
 pub(crate) async fn pool_queue(ctx: Arc<Context>, pool: Arc<Pool>) {
-    let queue = names::pool_queue(pool.name());
+    let queue = QueueSpec::pool(pool.name());
     // As many as run at once: more would only wait here while another worker could run them.
     let prefetch = u16::try_from(pool.options().slots()).unwrap_or(u16::MAX);
     let mut condition = pool.condition();
@@ -97,8 +128,7 @@ async fn take_jobs(
                 let ctx = Arc::clone(ctx);
                 jobs.spawn(async move {
                     if let Some((work, delivery)) = read(delivery).await {
-                        let span = span(&work);
-                        Box::pin(pool_job(ctx, work, delivery)).instrument(span).await;
+                        attempt(ctx, work, delivery).await;
                     }
                 });
             }
@@ -108,21 +138,21 @@ async fn take_jobs(
 
 /// Takes the jobs that are for this worker alone: those of its sessions. In order, each session's.
 pub(crate) async fn worker_queue(ctx: Arc<Context>, sessions: Arc<Sessions>, tasks: TaskTracker) {
-    let queue = names::worker_queue(&ctx.id);
+    let queue = QueueSpec::worker(&ctx.id);
     let most: u32 = ctx.pools.values().map(|p| p.options().max_sessions * 4 + p.options().slots()).sum();
     let prefetch = u16::try_from(most).unwrap_or(u16::MAX).max(16);
     while let Some(mut consumer) = subscribe(&ctx, &queue, prefetch, &ctx.draining).await {
+        ctx.registered.send_replace(true);
         while let Some(Some(delivery)) = ctx.draining.run_until_cancelled(consumer.next()).await {
             let Some((work, delivery)) = read(delivery).await else { continue };
             match work.job.session.as_ref().map(|s| s.id.clone()) {
                 Some(session) => sessions.submit(session, work, delivery),
                 None => {
-                    let ctx = Arc::clone(&ctx);
-                    let span = span(&work);
-                    tasks.spawn(Box::pin(pool_job(ctx, work, delivery)).instrument(span));
+                    tasks.spawn(attempt(Arc::clone(&ctx), work, delivery));
                 }
             }
         }
+        ctx.registered.send_replace(false);
         let _ = consumer.stop().await;
         if ctx.draining.is_cancelled() {
             // The sessions' tasks still settle what they hold: the consumer lives until they have.
@@ -134,7 +164,7 @@ pub(crate) async fn worker_queue(ctx: Arc<Context>, sessions: Arc<Sessions>, tas
 
 /// Takes cancels until `end`.
 pub(crate) async fn control_queue(ctx: Arc<Context>, end: CancellationToken) {
-    let queue = names::control_queue(&ctx.id);
+    let queue = QueueSpec::control(&ctx.id);
     while let Some(mut consumer) = subscribe(&ctx, &queue, CONTROL_PREFETCH, &end).await {
         while let Some(Some(delivery)) = end.run_until_cancelled(consumer.next()).await {
             match cancelled(&delivery) {
@@ -157,18 +187,16 @@ fn cancelled(delivery: &Delivery) -> Option<JobKey> {
 
 /// Takes answers to tool calls until `end`.
 pub(crate) async fn calls_queue(ctx: Arc<Context>, end: CancellationToken) {
-    let queue = names::calls_queue(&ctx.id);
-    while let Some(mut consumer) = subscribe(&ctx, &queue, CONTROL_PREFETCH, &end).await {
+    let queue = QueueSpec::calls(&ctx.id);
+    let identity = Identity::new(ctx.bus.as_ref(), &[]);
+    while let Some(mut consumer) = subscribe(&ctx, &queue, ANSWERS_PREFETCH, &end).await {
         while let Some(Some(delivery)) = end.run_until_cancelled(consumer.next()).await {
-            match author(&ctx, &delivery.message) {
-                Some(tenant) => {
-                    if let Err(e) = ctx.calls.answer(&tenant, &delivery.message.body) {
-                        tracing::debug!(job.tenant = %tenant, error = %e, "an answer to a tool call is not taken");
-                    }
-                }
-                None => {
-                    let key = &delivery.message.key;
-                    tracing::warn!(key, "an answer to a tool call that its tenant did not send here is dropped");
+            let message = &delivery.message;
+            match identity.sender(message, names::CALLS, |tenant| names::calls_key(tenant, &ctx.id)) {
+                Ok(tenant) => answer(&ctx, tenant, message.body.clone()).await,
+                Err(why) => {
+                    let key = &message.key;
+                    tracing::warn!(key, %why, "an answer to a tool call that its tenant did not send here is dropped");
                     ctx.metrics.forged.inc();
                 }
             }
@@ -177,10 +205,21 @@ pub(crate) async fn calls_queue(ctx: Arc<Context>, end: CancellationToken) {
     }
 }
 
-/// The tenant that wrote an answer. Its key is the broker's word for that, since topic permissions bind a tenant to its own; but by
-/// way of a CC header or a dead letter RabbitMQ lets a tenant write here under keys that it did not check.
-fn author(ctx: &Context, message: &Message) -> Option<TenantName> {
-    let tenant = names::tenant_of(&message.key)?;
-    let honest = message.key == names::calls_key(&tenant, &ctx.id) && !message.came_as_dead_letter();
-    honest.then_some(tenant)
+/// Gives an answer to the call that waits for it, or tells the call what is wrong with it.
+async fn answer(ctx: &Context, tenant: TenantName, body: Bytes) {
+    let (calls, author) = (ctx.calls.clone(), tenant.clone());
+    let taken = ctx.heavy.scan(body.len(), move || calls.answer(&author, &body)).await;
+    match taken {
+        Ok(()) => {}
+        // The call itself counts it.
+        Err(e @ Unwanted::Told(_)) => {
+            tracing::warn!(job.tenant = %tenant, error = %e, "an answer to a tool call is not taken");
+        }
+        Err(e) => {
+            if matches!(e, Unwanted::Unreadable(_)) {
+                ctx.metrics.tool_calls.with_label_values(&[ErrorCode::ToolAnswer.as_str()]).inc();
+            }
+            tracing::debug!(job.tenant = %tenant, error = %e, "an answer to a tool call is not taken");
+        }
+    }
 }

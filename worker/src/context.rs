@@ -7,9 +7,11 @@ use std::time::Duration;
 use thermae_backplane::bus::{self, SharedBus};
 use thermae_backplane::registry::{self, SharedRegistry};
 use thermae_schemas::{PoolName, WorkerId};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::artifacts::Artifacts;
+use crate::heavy::Heavy;
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::pool::Pool;
@@ -37,8 +39,12 @@ pub(crate) struct Context {
     pub table: Table,
     /// Tool calls that wait.
     pub calls: Outstanding,
+    /// Where what is large is read.
+    pub heavy: Heavy,
     /// Its pools.
     pub pools: BTreeMap<PoolName, Arc<Pool>>,
+    /// Whether the worker's own queue is consumed. While it is not, the worker does not say that it takes jobs.
+    pub registered: watch::Sender<bool>,
     /// Nothing new is started.
     pub draining: CancellationToken,
     /// What runs is killed.

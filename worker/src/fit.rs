@@ -4,7 +4,9 @@
 use std::io;
 
 use serde::Serialize;
-use thermae_schemas::{MimeBundle, Outcome};
+
+use crate::bundle::{self, Bundle};
+use crate::outcome::Told;
 
 /// Largest part of a message that comes from a job's code, in bytes of JSON.
 pub(crate) const LARGEST: usize = 15 << 20;
@@ -15,47 +17,52 @@ const WORST: usize = 6;
 /// What was shown and is not larger stays for as long as it can.
 const SMALL: usize = 64 << 10;
 
-/// Cuts an outcome to [`LARGEST`]: what was displayed last goes first, then the value, then the end of the output. Notes stand in their
-/// places.
-pub(crate) fn fit(outcome: &mut Outcome) {
+/// Cuts an outcome to so many bytes of JSON: what was displayed last goes first, then the value, then the end of the output. Notes stand
+/// in their places.
+pub(crate) fn fit(told: &mut Told, most: usize) {
+    let Told { outcome, value, displays } = told;
     let text = outcome.stdout.len() + outcome.stderr.len();
     let exact = outcome.stdout_base64.is_some() || outcome.stderr_base64.is_some();
-    if outcome.displays.is_empty() && outcome.value.is_none() && !exact && text < LARGEST / WORST / 2 {
+    if displays.is_empty() && value.is_none() && !exact && text < most / WORST / 2 {
         return;
     }
-    let mut total = size(outcome);
-    let shown = outcome.displays.iter_mut().rev().chain(&mut outcome.value);
-    for bundle in shown {
-        let bytes = size(bundle);
-        if total > LARGEST && bytes > SMALL {
-            *bundle = note(bytes);
+    let mut total = size(outcome) + shown(&*displays) + shown(&*value);
+    for bundle in displays.iter_mut().rev().chain(&mut *value) {
+        let bytes = bundle.get().len();
+        if total > most && bytes > SMALL {
+            *bundle = note(bytes, most);
             total -= bytes;
         }
     }
-    let displayed = size(&outcome.displays);
-    if size(outcome) > LARGEST && displayed > LARGEST / 2 {
-        outcome.displays = vec![note(displayed)];
+    let displayed = shown(&*displays);
+    if total > most && displayed > most / 2 {
+        *displays = vec![note(displayed, most)];
+        total -= displayed;
     }
-    if size(outcome) > LARGEST {
+    if total > most {
         (outcome.stdout_base64, outcome.stderr_base64) = (None, None);
-        cut(&mut outcome.stdout);
-        cut(&mut outcome.stderr);
+        cut(&mut outcome.stdout, most);
+        cut(&mut outcome.stderr, most);
     }
-    if let Some(error) = outcome.error.as_mut().filter(|e| size(e) > LARGEST / 4) {
-        cut(&mut error.message);
-        error.traceback.iter_mut().for_each(cut);
-        error.exception.iter_mut().for_each(cut);
+    if let Some(error) = outcome.error.as_mut().filter(|e| size(e) > most / 4) {
+        cut(&mut error.message, most);
+        error.traceback.iter_mut().for_each(|text| cut(text, most));
+        error.exception.iter_mut().for_each(|text| cut(text, most));
     }
 }
 
-fn note(bytes: usize) -> MimeBundle {
-    let text = format!("<{bytes} bytes not shown: the outcome would be larger than {LARGEST}>");
-    [("text/plain".to_owned(), text.into())].into()
+fn note(bytes: usize, most: usize) -> Bundle {
+    bundle::note(&format!("{bytes} bytes not shown: the outcome would be larger than {most}"))
+}
+
+/// Bytes of bundles, with a comma each.
+fn shown<'a>(bundles: impl IntoIterator<Item = &'a Bundle>) -> usize {
+    bundles.into_iter().map(|bundle| bundle.get().len() + 1).sum()
 }
 
 /// Leaves so much that both streams and an error fit, whatever they hold.
-fn cut(text: &mut String) {
-    let room = LARGEST / WORST / 16;
+fn cut(text: &mut String, most: usize) {
+    let room = most / WORST / 16;
     if text.len() > room {
         let end = (0..=room).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
         text.truncate(end);
@@ -83,35 +90,52 @@ fn size(value: &impl Serialize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use thermae_schemas::{ErrorCode, ErrorInfo, Status};
+    use thermae_schemas::{ErrorCode, ErrorInfo, Outcome, Status};
 
-    fn large(bytes: usize) -> MimeBundle {
-        [("text/plain".to_owned(), "x".repeat(bytes).into())].into()
+    use super::*;
+
+    fn large(bytes: usize) -> Bundle {
+        bundle::note(&"x".repeat(bytes))
+    }
+
+    fn bytes(told: &Told) -> usize {
+        size(&told.outcome) + shown(&told.value) + shown(&told.displays)
     }
 
     #[test]
     fn an_outcome_fits_whatever_the_code_did() {
-        let mut outcome =
-            Outcome::with_error(Status::Failed, ErrorInfo::new(ErrorCode::CodeRaised, "\0".repeat(9 << 20)));
-        outcome.stdout = "\0".repeat(8 << 20);
-        outcome.stderr = "\u{fffd}".repeat(3 << 20);
-        outcome.stdout_base64 = Some("A".repeat(11 << 20));
-        outcome.displays = vec![large(8 << 20), large(7 << 20)];
-        outcome.value = Some(large(15 << 20));
-        fit(&mut outcome);
-        assert!(serde_json::to_vec(&outcome).unwrap().len() <= LARGEST + 1000);
-        assert!(outcome.stdout.ends_with("<cut: the outcome would be too large>\n"));
-        assert!(outcome.displays[0]["text/plain"].as_str().unwrap().contains("not shown"));
+        for most in [LARGEST, 1 << 20] {
+            let mut outcome =
+                Outcome::with_error(Status::Failed, ErrorInfo::new(ErrorCode::CodeRaised, "\0".repeat(9 << 20)));
+            outcome.stdout = "\0".repeat(8 << 20);
+            outcome.stderr = "\u{fffd}".repeat(3 << 20);
+            outcome.stdout_base64 = Some("A".repeat(11 << 20));
+            let displays = vec![large(8 << 20), large(7 << 20)];
+            let mut told = Told { outcome, value: Some(large(15 << 20)), displays };
+            fit(&mut told, most);
+            assert!(bytes(&told) <= most + 1000, "{}", bytes(&told));
+            assert!(told.outcome.stdout.ends_with("<cut: the outcome would be too large>\n"));
+            assert!(told.displays[0].get().contains("not shown"));
+        }
+    }
+
+    #[test]
+    fn many_small_things_are_cut_together() {
+        let mut told = Told::from(Outcome::new(Status::Succeeded));
+        told.displays = vec![large(1000); 2000];
+        fit(&mut told, 1 << 20);
+        assert_eq!(told.displays.len(), 1);
+        assert!(told.displays[0].get().contains("not shown"));
     }
 
     #[test]
     fn what_fits_is_left_as_it_is() {
-        let mut outcome = Outcome::new(Status::Succeeded);
-        outcome.stdout = "x".repeat(8 << 20);
-        outcome.value = Some(large(5 << 20));
-        let before = outcome.clone();
-        fit(&mut outcome);
-        assert_eq!(outcome, before);
+        let mut told = Told::from(Outcome::new(Status::Succeeded));
+        told.outcome.stdout = "x".repeat(8 << 20);
+        told.value = Some(large(5 << 20));
+        let (outcome, value) = (told.outcome.clone(), told.value.clone().unwrap());
+        fit(&mut told, LARGEST);
+        assert_eq!(told.outcome, outcome);
+        assert_eq!(told.value.unwrap().get(), value.get());
     }
 }

@@ -1,7 +1,8 @@
 //! The program's flags, and the configuration that is read with them.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::Path;
 
 use clap::Parser;
 use serde_json::json;
@@ -14,11 +15,11 @@ use thermae_worker::Config;
 pub(crate) struct Flags {
     /// Configuration file (TOML).
     #[arg(long, value_name = "FILE", env = "THERMAE_CONFIG")]
-    config: Option<PathBuf>,
-    /// URL of RabbitMQ, amqp://user:password@host:port/vhost.
+    config: Option<OsString>,
+    /// URL of RabbitMQ; one with a password belongs into THERMAE_AMQP or into a file that THERMAE_AMQP_FILE names.
     #[arg(long, value_name = "URL")]
     amqp: Option<String>,
-    /// URL of Redis, redis://host:port/.
+    /// URL of Redis; one with a password belongs into THERMAE_REDIS or into a file that THERMAE_REDIS_FILE names.
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
     /// Address of /healthz, /readyz and /metrics.
@@ -41,8 +42,11 @@ impl Flags {
             ("listen".to_owned(), json!(self.listen)),
             ("name".to_owned(), json!(self.name)),
         ];
-        let config: Config = config::load(self.config.as_deref(), config::ENV_PREFIX, overrides)?;
+        // A variable that is set to nothing counts as absent.
+        let file = self.config.as_deref().filter(|path| !path.is_empty()).map(Path::new);
+        let config: Config = config::load(file, config::ENV_PREFIX, overrides)?;
         config.worker().validate()?;
+        config.tls().check()?;
         Ok(config)
     }
 }

@@ -10,6 +10,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::Moment;
 use crate::context::Context;
 use crate::pool::Condition;
 use crate::sessions::Sessions;
@@ -35,8 +36,8 @@ impl Heart {
     pub(crate) async fn run(mut self, end: CancellationToken) {
         let mut failing = false;
         loop {
-            let began = Instant::now();
-            let beat = tokio::time::timeout(self.ctx.options.lease.0, self.beat(began));
+            let (began, leased) = (Instant::now(), Moment::now());
+            let beat = tokio::time::timeout(self.ctx.options.lease.0, self.beat(leased));
             let outcome = tokio::select! {
                 outcome = beat => outcome.unwrap_or_else(|_| Err("no answer".into())),
                 () = end.cancelled() => return,
@@ -69,7 +70,7 @@ impl Heart {
         }
     }
 
-    async fn beat(&mut self, began: Instant) -> Result<(), String> {
+    async fn beat(&mut self, began: Moment) -> Result<(), String> {
         let running = self.ctx.table.started();
         let heartbeat = self.word(running.iter().map(|e| e.announce()).collect());
         let lease = self.ctx.options.lease.0;

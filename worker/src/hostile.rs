@@ -9,13 +9,14 @@ use proptest::prelude::*;
 use thermae_backplane::bus::{self, Delivery, HeaderValue, Headers, Message, Settle};
 use thermae_hostile as hostile;
 use thermae_runner::frames::{Exit, Frame, HEADER, Kind, Limits, MAX_FRAME, Setup, WIRE};
-use thermae_schemas::{LimitRequest, WorkerId, names};
+use thermae_schemas::{Event, EventBody, LimitRequest, WorkerId, names};
 use tokio_util::task::TaskTracker;
 
-use crate::conn::{Conn, Pings};
-use crate::options::LimitOptions;
+use crate::conn::{Conn, Pings, exit_of};
+use crate::options::{Bounds, LimitOptions};
 use crate::outcome::{self, About, Collected};
-use crate::work::Work;
+use crate::wire;
+use crate::work::{self, Work};
 
 struct Settled;
 
@@ -27,6 +28,10 @@ impl Settle for Settled {
 
     async fn nack(&self, _requeue: bool) -> Result<(), bus::Error> {
         Ok(())
+    }
+
+    fn is_current(&self) -> bool {
+        true
     }
 }
 
@@ -102,10 +107,19 @@ const EXIT: &[(&str, &str)] = &[
 fn conclude(exit: Exit, stdout: Vec<u8>) {
     let limits = LimitOptions::default().grant(&LimitRequest::default()).unwrap();
     let worker = WorkerId::new("w").unwrap();
-    let about = About { limits: &limits, worker: &worker, tool_calls: 0, session: None };
+    let bounds = Bounds::default();
+    let about = About {
+        limits: &limits,
+        worker: &worker,
+        bounds: &bounds,
+        tool_calls: 0,
+        tool_wait: Duration::ZERO,
+        session: None,
+    };
     let made = outcome::of_exit(exit, Collected { stdout, ..Collected::default() }, about);
-    let text = serde_json::to_string(&made).unwrap();
-    assert_eq!(serde_json::from_str::<thermae_schemas::Outcome>(&text).unwrap().status, made.status);
+    let text = wire::result(&work::tests::work(), 1, &made).unwrap();
+    let EventBody::Result(read) = serde_json::from_slice::<Event>(&text).unwrap().body else { panic!("no result") };
+    assert_eq!(read.status, made.outcome.status);
 }
 
 #[test]
@@ -115,7 +129,7 @@ fn kept_inputs_end_the_connection_or_are_passed_over() {
         for kind in [Kind::Ready, Kind::Exit, Kind::Fatal] {
             hear(&frame(kind, 1, &input));
         }
-        if let Ok(exit) = serde_json::from_slice::<Exit>(&input) {
+        if let Ok(exit) = exit_of(&Frame::raw(Kind::Exit, 1, input.clone())) {
             conclude(exit, input);
         }
     }
@@ -160,7 +174,7 @@ proptest! {
 
     #[test]
     fn any_exit_becomes_an_outcome(text in hostile::message(EXIT), stdout in hostile::bytes()) {
-        if let Ok(exit) = serde_json::from_str(&text) {
+        if let Ok(exit) = exit_of(&Frame::raw(Kind::Exit, 1, text)) {
             conclude(exit, stdout);
         }
     }

@@ -15,12 +15,16 @@
 mod artifacts;
 mod attempt;
 pub mod backend;
+mod bundle;
+mod clock;
 mod config;
 mod conn;
 mod consume;
 mod context;
 mod fit;
 mod heartbeat;
+mod heavy;
+mod held;
 #[cfg(test)]
 mod hostile;
 mod metrics;
@@ -32,11 +36,12 @@ mod running;
 mod service;
 mod sessions;
 mod tools;
+mod wire;
 mod work;
 
 pub use artifacts::{ArtifactLimits, ArtifactOptions, Artifacts, Error as ArtifactsError, routes as artifact_routes};
 pub use config::Config;
 pub use options::{
-    BackendKind, DockerOptions, Invalid, LimitOptions, Limits, NativeOptions, Options, PoolOptions, Reuse,
+    BackendKind, Bounds, DockerOptions, Invalid, LimitOptions, Limits, NativeOptions, Options, PoolOptions, Reuse,
 };
 pub use service::{Error, Parts, Service};

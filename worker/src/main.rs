@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Parser;
-use thermae_backplane::bus::{Bus, Rabbit, RabbitOptions};
+use thermae_backplane::bus::{Bus, Rabbit};
 use thermae_backplane::registry::{Redis, RedisOptions};
 use thermae_service::health::Health;
-use thermae_service::{config, http, signals, telemetry};
+use thermae_service::{config, http, secret, signals, telemetry};
 use thermae_worker::{Artifacts, Config, Parts, Service};
 
 use flags::Flags;
@@ -46,7 +46,12 @@ fn fail(code: u8, error: &anyhow::Error) -> ExitCode {
 }
 
 async fn run(config: Config) -> anyhow::Result<()> {
-    let guard = telemetry::init("thermae-worker", &config.telemetry)?;
+    let guard = telemetry::init("thermae-worker", &config.telemetry, &config.tls())?;
+    for (option, url) in [("amqp", &config.amqp), ("redis", &config.redis)] {
+        if secret::is_shown_in_arguments(url.expose()) {
+            tracing::warn!("{}", secret::argument_warning(option));
+        }
+    }
     for variable in config::unread::<Config>(config::ENV_PREFIX) {
         tracing::debug!(variable, "not read by this program");
     }
@@ -65,12 +70,13 @@ async fn run(config: Config) -> anyhow::Result<()> {
 
     let connect = async {
         let bus = async {
-            let bus = Rabbit::connect(RabbitOptions::new(&config.amqp, "thermae-worker")).await?;
+            let bus = Rabbit::connect(config.rabbit("thermae-worker")).await?;
             bus_ready.ready();
             anyhow::Ok(bus)
         };
         let registry = async {
-            let options = RedisOptions { prefix: config.redis_prefix.clone(), ..RedisOptions::new(&config.redis) };
+            // A worker acts on no notice.
+            let options = RedisOptions { notices: false, ..config.registry() };
             let registry = Redis::connect(options).await?;
             registry_ready.ready();
             anyhow::Ok(registry)

@@ -18,11 +18,12 @@ const SECONDS: &[f64] = &[
 
 /// What becomes of tool calls, beside the codes of those that are refused or never answered.
 const RESULTS: [&str; 2] = ["ok", "error"];
-const REFUSALS: [ErrorCode; 7] = [
+const REFUSALS: [ErrorCode; 8] = [
     ErrorCode::UnknownTool,
     ErrorCode::ToolCallLimit,
     ErrorCode::ToolArguments,
     ErrorCode::ToolTimeout,
+    ErrorCode::ToolAnswer,
     ErrorCode::ClientGone,
     ErrorCode::WorkerLost,
     ErrorCode::Internal,
@@ -34,7 +35,7 @@ const VERDICTS: [&str; 3] = ["clean", "unclean", "none"];
 /// Why leases are lost.
 const LOSSES: [&str; 2] = ["revoked", "passed"];
 /// Why deliveries are not run here.
-const RETURNS: [&str; 10] = [
+const RETURNS: [&str; 11] = [
     "draining",
     "no_container",
     "lease_lost",
@@ -45,6 +46,7 @@ const RETURNS: [&str; 10] = [
     "maybe_started",
     "waited_long",
     "session_gone",
+    "panicked",
 ];
 
 /// What becomes of files in artifacts directories.
@@ -115,6 +117,7 @@ pub(crate) struct Metrics {
     creations: HistogramVec,
     creation_failures: IntCounterVec,
     quarantined: IntCounterVec,
+    unwalled: IntGaugeVec,
     verified: IntCounterVec,
     acquired: IntCounterVec,
     sandboxes: IntCounterVec,
@@ -172,6 +175,11 @@ impl Metrics {
             quarantined: counters(
                 "containers_quarantined_total",
                 "Containers removed because they were no longer to be trusted",
+                &["pool"],
+            )?,
+            unwalled: gauges(
+                "containers_unwalled",
+                "1 where containers have no inner wall, and each runs one job only",
                 &["pool"],
             )?,
             verified: counters(
@@ -304,6 +312,7 @@ impl Metrics {
             creations: self.creations.with_label_values(&[name.as_str()]),
             creation_failures: self.creation_failures.with_label_values(&[name.as_str()]),
             quarantined: self.quarantined.with_label_values(&[name.as_str()]),
+            unwalled: self.unwalled.with_label_values(&[name.as_str()]),
             verified: VERDICTS.map(|v| (v, self.verified.with_label_values(&[name.as_str(), v]))),
             reset: self.phases.with_label_values(&[name.as_str(), Phase::Reset.as_str()]),
             warned: Arc::default(),
@@ -327,6 +336,8 @@ pub(crate) struct PoolMetrics {
     pub creation_failures: IntCounter,
     /// Containers that were no longer to be trusted.
     pub quarantined: IntCounter,
+    /// Whether containers have no inner wall.
+    pub unwalled: IntGauge,
     verified: [(&'static str, IntCounter); 3],
     /// From a container's return to the proof that it is clean.
     pub reset: Histogram,

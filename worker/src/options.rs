@@ -1,5 +1,6 @@
 //! What a worker can be told. Every key has a default; the reference page is generated from these types.
 
+mod bounds;
 mod limits;
 
 use std::collections::BTreeMap;
@@ -8,9 +9,11 @@ use std::sync::OnceLock;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use thermae_backplane::registry::{Budget, Keep};
 use thermae_schemas::{Language, PoolName};
 use thermae_service::units::{ByteSize, Millis};
 
+pub use bounds::Bounds;
 pub(crate) use limits::Granted;
 pub use limits::{LimitOptions, Limits};
 
@@ -32,8 +35,8 @@ pub struct Options {
     pub native: NativeOptions,
     /// Where artifacts are stored.
     pub artifacts: ArtifactOptions,
-    /// Directory below which the worker makes one, readable by nobody else, for its containers' sockets; the system's
-    /// directory for temporary files where it is missing. Socket paths are short: keep it so, too.
+    /// Directory below which the worker makes one, readable by nobody else, for its containers' sockets; where it is missing, the user's
+    /// `XDG_RUNTIME_DIR`, else the system's directory for temporary files. Socket paths are short: keep it so, too.
     pub socket_dir: Option<PathBuf>,
     /// Time between heartbeats.
     pub heartbeat_every: Millis,
@@ -41,8 +44,14 @@ pub struct Options {
     pub lease: Millis,
     /// After SIGTERM: how long running jobs may take to end.
     pub drain_grace: Millis,
-    /// How long a job's record is kept after it ended.
+    /// How long a job's record is kept after its last change; at least an hour longer than the schedulers' `message_max_age`.
     pub record_ttl: Millis,
+    /// How long a job's whole outcome stays readable after it ended. Then only how and when it ended is known, for `record_ttl`.
+    pub outcome_ttl: Millis,
+    /// Bytes of outcomes that are kept readable at once, of all tenants; what is more is told once and not kept.
+    pub outcome_bytes: ByteSize,
+    /// The same of one tenant.
+    pub tenant_outcome_bytes: ByteSize,
 }
 
 impl Default for Options {
@@ -58,7 +67,10 @@ impl Default for Options {
             heartbeat_every: Millis::from_secs(3),
             lease: Millis::from_secs(15),
             drain_grace: Millis::from_secs(30),
-            record_ttl: Millis::from_secs(24 * 3600),
+            record_ttl: Millis::from_secs(25 * 3600),
+            outcome_ttl: Millis::from_secs(3600),
+            outcome_bytes: ByteSize::mib(1024),
+            tenant_outcome_bytes: ByteSize::mib(256),
         }
     }
 }
@@ -121,8 +133,8 @@ pub struct PoolOptions {
     pub verify: bool,
     /// Sessions that it may hold at once.
     pub max_sessions: u32,
-    /// Sessions that one tenant may hold of them; then each new one ends the one of its own that idled longest. All, where it is
-    /// missing.
+    /// Sessions that one tenant may hold of them; then each new one ends the one of its own that idled longest. Half of `max_sessions`
+    /// where it is missing, so that no tenant takes all.
     pub max_sessions_per_tenant: Option<u32>,
     /// How long a session may idle before it is closed.
     pub session_idle: Millis,
@@ -136,6 +148,13 @@ pub struct PoolOptions {
     pub ping_every: Millis,
     /// How long a container may take to answer one.
     pub ping_within: Millis,
+    /// Weight of a container where processors are short; 1024 is that of one process outside, and all containers of one weight have equal
+    /// shares. From 2 to 262144. Native containers have it where this process may make control groups.
+    pub cpu_shares: u32,
+    /// Processors that a container may use, in hundredths of one (50 is half a processor); all of them where it is missing. A job that
+    /// has used it up waits for the rest of a tenth of a second. Native containers have it where this process may make control groups; the
+    /// worker's log says where it does not hold.
+    pub cpu_quota: Option<u32>,
     /// Memory of a container for its zygotes, beyond that of one job and its files.
     pub overhead: ByteSize,
     /// Size of a sandbox's writable file systems together.
@@ -146,6 +165,8 @@ pub struct PoolOptions {
     pub datasets: BTreeMap<String, PathBuf>,
     /// Limits of jobs that ask for none, and the most that a job may ask for.
     pub limits: LimitOptions,
+    /// What one job may display, call and leave behind.
+    pub bounds: Bounds,
 }
 
 impl Default for PoolOptions {
@@ -172,11 +193,14 @@ impl Default for PoolOptions {
             acquire_within: Millis::from_secs(30),
             ping_every: Millis::from_secs(10),
             ping_within: Millis::from_secs(10),
+            cpu_shares: 1024,
+            cpu_quota: None,
             overhead: ByteSize::mib(192),
             disk: ByteSize::mib(64),
             artifacts: ArtifactLimits::default(),
             datasets: BTreeMap::new(),
             limits: LimitOptions::default(),
+            bounds: Bounds::default(),
         }
     }
 }
@@ -191,6 +215,11 @@ impl PoolOptions {
         })
     }
 
+    /// Sessions that one tenant may hold at once.
+    pub fn max_sessions_per_tenant(&self) -> u32 {
+        self.max_sessions_per_tenant.unwrap_or_else(|| self.max_sessions.div_ceil(2))
+    }
+
     /// Containers kept ready beyond those in use.
     pub fn warm(&self) -> u32 {
         self.warm.unwrap_or_else(|| self.slots())
@@ -203,13 +232,15 @@ impl PoolOptions {
 pub struct DockerOptions {
     /// Path of the engine's Unix socket.
     pub socket: PathBuf,
-    /// The runtime of the outer wall (`runc`, `crun`, `runsc`, …); the engine's default where it is missing.
+    /// The runtime of the outer wall (`runc`, `crun`, `runsc`, …); the engine's default where it is missing. By a name with `runsc`,
+    /// `gvisor`, `kata` or `firecracker` you declare that it gives each container a kernel of its own; then there need not be an inner wall.
     pub runtime: Option<String>,
-    /// AppArmor profile, loaded on the host; none is asked for where it is missing.
+    /// AppArmor profile, loaded on the host. Where it is missing and the host has AppArmor, `thermae` is tried.
     pub apparmor: Option<String>,
     /// File with another seccomp profile than the one built in.
     pub seccomp: Option<PathBuf>,
-    /// First of the users that containers run as.
+    /// First of the users that containers run as. Nobody else may have them: not people, and not those to whom `/etc/subuid` lends
+    /// users (which begins at 100000 on most machines).
     pub first_uid: u32,
     /// Number of such users; each container has one of its own.
     pub uids: u32,
@@ -222,7 +253,16 @@ pub struct DockerOptions {
 impl DockerOptions {
     /// Whether the outer wall is gVisor's, which has a kernel of its own: by the name under which the engine knows it.
     pub fn is_gvisor(&self) -> bool {
-        self.runtime.as_deref().is_some_and(|name| name.contains("runsc") || name.contains("gvisor"))
+        self.runtime_has(&["runsc", "gvisor"])
+    }
+
+    /// Whether the outer wall is declared to be a virtual machine's or gVisor's.
+    pub fn has_own_kernel(&self) -> bool {
+        self.is_gvisor() || self.runtime_has(&["kata", "firecracker"])
+    }
+
+    fn runtime_has(&self, parts: &[&str]) -> bool {
+        self.runtime.as_deref().is_some_and(|name| parts.iter().any(|part| name.contains(part)))
     }
 }
 
@@ -233,7 +273,7 @@ impl Default for DockerOptions {
             runtime: None,
             apparmor: None,
             seccomp: None,
-            first_uid: 200_000,
+            first_uid: 2_100_000_000,
             uids: 50_000,
             socket_dir_host: None,
             timeout: Millis::from_secs(60),
@@ -262,6 +302,12 @@ pub struct Invalid {
 }
 
 impl Options {
+    /// What is kept of a job that ends.
+    pub(crate) fn keep(&self) -> Keep {
+        let budget = Budget { tenant: self.tenant_outcome_bytes.0, all: self.outcome_bytes.0 };
+        Keep { outcome: self.outcome_ttl.0, record: self.record_ttl.0, budget }
+    }
+
     /// Checks what types can't.
     ///
     /// # Errors
@@ -278,6 +324,12 @@ impl Options {
             "must be twice heartbeat_every at least, or one late heartbeat kills every job",
         )?;
         check(self.docker.uids > 0, "docker.uids".into(), "must not be zero")?;
+        check(self.docker.first_uid > 0, "docker.first_uid".into(), "must not be root")?;
+        check(
+            self.docker.first_uid.checked_add(self.docker.uids).is_some_and(|end| end < u32::MAX),
+            "docker.uids".into(),
+            "the last of them is beyond what the kernel numbers users by",
+        )?;
         for (name, pool) in &self.pools {
             let key = |k: &str| format!("pools.{name}.{k}");
             check(pool.slots() > 0 && pool.slots() <= 4096, key("slots"), "must be 1 to 4096")?;
@@ -288,6 +340,9 @@ impl Options {
             )?;
             check(pool.create_parallel > 0, key("create_parallel"), "must not be zero")?;
             check(pool.max_sessions_per_tenant != Some(0), key("max_sessions_per_tenant"), "must not be zero")?;
+            check((2..=262_144).contains(&pool.cpu_shares), key("cpu_shares"), "must be 2 to 262144")?;
+            // Less than a thousandth of a second in each period is refused by the kernel.
+            check(pool.cpu_quota.is_none_or(|n| (1..=100_000).contains(&n)), key("cpu_quota"), "must be 1 to 100000")?;
             check(pool.retire_after_jobs > 0, key("retire_after_jobs"), "must not be zero")?;
             check(!pool.ping_every.0.is_zero(), key("ping_every"), "must not be zero")?;
             check(!pool.languages.is_empty(), key("languages"), "must not be empty")?;
@@ -305,6 +360,7 @@ impl Options {
                 )?;
                 check(path.is_absolute() && path.to_str().is_some(), key, "must be an absolute path, in UTF-8")?;
             }
+            pool.bounds.validate().map_err(|(k, problem)| Invalid { key: key(&format!("bounds.{k}")), problem })?;
             pool.limits.validate().map_err(|(k, problem)| Invalid { key: key(&format!("limits.{k}")), problem })?;
         }
         Ok(())

@@ -1,12 +1,32 @@
 //! From the runner's word about a run to the outcome that the client reads.
 
+use std::time::Duration;
+
 use base64::Engine;
 use thermae_runner::frames::{CodeError, End, Exit};
-use thermae_schemas::{ErrorCode, ErrorInfo, MimeBundle, Outcome, SessionState, Status, Usage, WorkerId};
+use thermae_schemas::{ErrorCode, ErrorInfo, Outcome, SessionState, Status, Usage, WorkerId};
 
 use crate::artifacts::Gathered;
+use crate::bundle::{self, Bundle};
 use crate::fit::fit;
-use crate::options::Granted;
+use crate::options::{Bounds, Granted};
+
+/// An outcome as the client is told of it: what the code made stays as the code wrote it.
+#[derive(Debug, Clone)]
+pub(crate) struct Told {
+    /// The outcome, without value and displays.
+    pub outcome: Outcome,
+    /// The last expression's value.
+    pub value: Option<Bundle>,
+    /// What was displayed, in order.
+    pub displays: Vec<Bundle>,
+}
+
+impl From<Outcome> for Told {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, value: None, displays: Vec::new() }
+    }
+}
 
 /// What a run printed and displayed, byte for byte.
 #[derive(Debug, Default)]
@@ -16,7 +36,9 @@ pub(crate) struct Collected {
     /// Standard error.
     pub stderr: Vec<u8>,
     /// What was displayed, in order.
-    pub displays: Vec<MimeBundle>,
+    pub displays: Vec<Bundle>,
+    /// How many more things were displayed.
+    pub left_out: u64,
     /// The files that it left.
     pub files: Gathered,
 }
@@ -28,15 +50,19 @@ pub(crate) struct About<'a> {
     pub limits: &'a Granted,
     /// Where it ran.
     pub worker: &'a WorkerId,
+    /// What the job might display and leave behind.
+    pub bounds: &'a Bounds,
     /// Tool calls that left the worker.
     pub tool_calls: u32,
+    /// How long answers to them were waited for.
+    pub tool_wait: Duration,
     /// The session it ran in.
     pub session: Option<SessionState>,
 }
 
 /// Makes the outcome of a run that the runner saw end.
-pub(crate) fn of_exit(exit: Exit, collected: Collected, about: About<'_>) -> Outcome {
-    let (status, error) = judge(&exit, about.limits);
+pub(crate) fn of_exit(exit: Exit, collected: Collected, about: About<'_>) -> Told {
+    let (status, error) = judge(&exit, about.limits, about.tool_wait);
     let mut outcome = Outcome::new(status);
     outcome.error = error;
     match exit.end {
@@ -45,7 +71,6 @@ pub(crate) fn of_exit(exit: Exit, collected: Collected, about: About<'_>) -> Out
         End::Signaled { signal } => outcome.signal = Some(signal),
         _ => {}
     }
-    outcome.value = exit.value.and_then(|raw| serde_json::from_str(raw.get()).ok());
     outcome.usage = Usage {
         wall_ms: ms(exit.usage.wall_us),
         cpu_ms: ms(exit.usage.cpu_us),
@@ -53,15 +78,22 @@ pub(crate) fn of_exit(exit: Exit, collected: Collected, about: About<'_>) -> Out
         output_bytes: exit.usage.output_bytes,
         tool_calls: about.tool_calls,
     };
-    fill(&mut outcome, collected, about);
-    outcome
+    tell(outcome, exit.value, collected, about)
 }
 
-/// Adds what is known of a run to an outcome that was decided otherwise (cancelled, lost).
-pub(crate) fn fill(outcome: &mut Outcome, collected: Collected, about: About<'_>) {
+/// Adds what is known of a run to its outcome.
+pub(crate) fn tell(mut outcome: Outcome, value: Option<Bundle>, collected: Collected, about: About<'_>) -> Told {
     (outcome.stdout, outcome.stdout_base64) = text(collected.stdout);
     (outcome.stderr, outcome.stderr_base64) = text(collected.stderr);
-    outcome.displays = collected.displays;
+    let mut displays = collected.displays;
+    if collected.left_out > 0 {
+        let Bounds { displays: most, display_bytes, .. } = about.bounds;
+        displays.push(bundle::note(&format!(
+            "{} more not shown: a job may display {most} things of {} bytes together; whoever runs the pool can raise its \
+             bounds.displays and bounds.display_bytes",
+            collected.left_out, display_bytes.0
+        )));
+    }
     outcome.artifacts = collected.files.artifacts;
     outcome.artifact_map = collected.files.map;
     outcome.artifacts_left_out = collected.files.left_out;
@@ -70,7 +102,9 @@ pub(crate) fn fill(outcome: &mut Outcome, collected: Collected, about: About<'_>
     outcome.usage.tool_calls = about.tool_calls;
     outcome.session = about.session;
     outcome.worker = Some(about.worker.clone());
-    fit(outcome);
+    let mut told = Told { outcome, value, displays };
+    fit(&mut told, about.bounds.outcome());
+    told
 }
 
 /// Bytes as text, and exactly where they are none.
@@ -88,7 +122,7 @@ fn ms(us: u64) -> f64 {
     us as f64 / 1000.0
 }
 
-fn judge(exit: &Exit, limits: &Granted) -> (Status, Option<ErrorInfo>) {
+fn judge(exit: &Exit, limits: &Granted, tool_wait: Duration) -> (Status, Option<ErrorInfo>) {
     let error = |code, message: String| Some(with(ErrorInfo::new(code, message), exit.error.as_ref()));
     let seconds = |ms: u64| ms as f64 / 1000.0;
     let run = &limits.run;
@@ -114,11 +148,19 @@ fn judge(exit: &Exit, limits: &Granted) -> (Status, Option<ErrorInfo>) {
             (Status::TimedOut, error(ErrorCode::CpuTimeout, message))
         }
         End::TimedOut { soft, .. } => {
-            let message = format!(
-                "The code ran for more than its {} s and was {}. Make it do less, or raise limits.wall_ms.",
-                seconds(run.wall_ms),
-                if *soft { "interrupted" } else { "killed" }
-            );
+            let wall = seconds(run.wall_ms);
+            let how = if *soft { "interrupted" } else { "killed" };
+            let waited = tool_wait.as_secs_f64();
+            let message = if waited < wall / 20.0 {
+                format!(
+                    "The code ran for more than its {wall} s and was {how}. Make it do less, or raise limits.wall_ms."
+                )
+            } else {
+                format!(
+                    "The code ran for more than its {wall} s and was {how}. For {waited:.1} s of them a tool call waited for the \
+                     client's answer, which counts, too. Answer faster, or raise limits.wall_ms."
+                )
+            };
             (Status::TimedOut, error(ErrorCode::WallTimeout, message))
         }
         End::OutOfMemory => {
@@ -201,6 +243,10 @@ mod tests {
     use crate::options::LimitOptions;
 
     fn outcome(end: End, stdout: &[u8]) -> Outcome {
+        told(end, stdout, Duration::ZERO).outcome
+    }
+
+    fn told(end: End, stdout: &[u8], tool_wait: Duration) -> Told {
         let limits = LimitOptions::default().grant(&LimitRequest::default()).unwrap();
         let worker = WorkerId::new("w").unwrap();
         let exit = Exit {
@@ -213,7 +259,9 @@ mod tests {
             session_lives: false,
             left_out: frames::Omissions::default(),
         };
-        let about = About { limits: &limits, worker: &worker, tool_calls: 2, session: None };
+        let bounds = Bounds::default();
+        let about =
+            About { limits: &limits, worker: &worker, bounds: &bounds, tool_calls: 2, tool_wait, session: None };
         of_exit(exit, Collected { stdout: stdout.to_vec(), ..Default::default() }, about)
     }
 
@@ -250,5 +298,15 @@ mod tests {
             assert_eq!(error.safe_to_retry, retry, "{code:?}");
         }
         assert_eq!(outcome(End::Exited { code: 0 }, b"").error, None);
+    }
+
+    #[test]
+    fn a_wall_clock_that_tools_used_up_is_not_blamed_on_the_code() {
+        let message = |waited| {
+            let end = End::TimedOut { limit: "wall".into(), soft: false };
+            told(end, b"", Duration::from_millis(waited)).outcome.error.unwrap().message
+        };
+        assert!(message(29_000).contains("For 29.0 s of them a tool call waited"), "{}", message(29_000));
+        assert!(message(0).contains("Make it do less"));
     }
 }

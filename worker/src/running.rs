@@ -1,17 +1,22 @@
 //! The jobs under way on this worker, and how long each may go on: the worker's half of the fence.
 //!
-//! A lease is counted on the worker's own monotonic clock from *before* the request that renewed it, so that it never
+//! A lease is counted on the worker's own clock, which goes on while the machine sleeps, from *before* the request that renewed it, so that it never
 //! outlasts the registry's. Past it the code is killed and nothing more is sent, whether or not the registry is there.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use thermae_backplane::registry::{Claim, JobKey};
 use thermae_schemas::{PoolName, RunningJob};
 use tokio::sync::watch;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::clock::Moment;
+
+/// How often a wait for a lease's end looks at the clock: timers stand still while the machine sleeps.
+const GLANCE: Duration = Duration::from_secs(1);
 
 /// The jobs under way.
 #[derive(Debug, Clone, Default)]
@@ -35,7 +40,7 @@ pub(crate) struct Entry {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lease {
-    Until(Instant),
+    Until(Moment),
     Revoked,
 }
 
@@ -71,7 +76,7 @@ impl Table {
             claim,
             cancel: CancellationToken::new(),
             started: AtomicBool::new(false),
-            lease: watch::Sender::new(Lease::Until(Instant::now())),
+            lease: watch::Sender::new(Lease::Until(Moment::now())),
         });
         match self.jobs().entry(key.clone()) {
             std::collections::hash_map::Entry::Occupied(_) => None,
@@ -100,7 +105,7 @@ impl Table {
 
 impl Entry {
     /// The claim stands until then, unless it is renewed.
-    pub(crate) fn stands_until(&self, until: Instant) {
+    pub(crate) fn stands_until(&self, until: Moment) {
         self.lease.send_if_modified(|lease| match lease {
             Lease::Until(now) if until > *now => {
                 *now = until;
@@ -119,7 +124,7 @@ impl Entry {
     /// Whether it holds at this moment: asked before anything is sent for the job.
     pub(crate) fn check(&self) -> Result<(), LeaseLost> {
         match *self.lease.borrow() {
-            Lease::Until(at) if Instant::now() < at => Ok(()),
+            Lease::Until(at) if Moment::now() < at => Ok(()),
             Lease::Until(_) => Err(LeaseLost::Passed),
             Lease::Revoked => Err(LeaseLost::Revoked),
         }
@@ -131,8 +136,12 @@ impl Entry {
         loop {
             let now = *lease.borrow_and_update();
             let Lease::Until(at) = now else { return LeaseLost::Revoked };
+            let left = at.left();
+            if left.is_zero() {
+                return LeaseLost::Passed;
+            }
             tokio::select! {
-                () = tokio::time::sleep_until(at) => return LeaseLost::Passed,
+                () = tokio::time::sleep(left.min(GLANCE)) => {}
                 _ = lease.changed() => {}
             }
         }
@@ -172,8 +181,6 @@ impl Drop for Guard {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use thermae_schemas::{JobId, TenantName, WorkerId};
 
     use super::*;
@@ -188,7 +195,7 @@ mod tests {
     async fn a_lease_that_is_renewed_holds_and_one_that_is_not_passes() {
         let table = Table::default();
         let job = enter(&table).unwrap();
-        let began = Instant::now();
+        let began = Moment::now();
         job.stands_until(began + Duration::from_secs(15));
         assert_eq!(job.check(), Ok(()));
         let job = enter(&Table::default()).unwrap();
@@ -196,7 +203,7 @@ mod tests {
         let renewed = began + Duration::from_millis(60);
         job.stands_until(renewed);
         assert_eq!(job.lost().await, LeaseLost::Passed);
-        assert!(Instant::now() >= renewed);
+        assert!(Moment::now() >= renewed);
         assert_eq!(job.check(), Err(LeaseLost::Passed));
     }
 
@@ -204,7 +211,7 @@ mod tests {
     async fn a_late_answer_never_shortens_a_lease_nor_revives_a_revoked_one() {
         let table = Table::default();
         let job = enter(&table).unwrap();
-        let now = Instant::now();
+        let now = Moment::now();
         job.stands_until(now + Duration::from_secs(60));
         job.stands_until(now);
         assert_eq!(job.check(), Ok(()));

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use thermae_backplane::bus::SharedBus;
 use thermae_backplane::registry::SharedRegistry;
 use thermae_schemas::{PoolName, WorkerId, WorkerState};
 use thermae_service::health::{self, Health};
-use tokio::sync::{Notify, watch};
+use thermae_service::supervise::{Panicked, caught};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -20,6 +23,7 @@ use crate::backend::{self, Backend, SocketDir};
 use crate::consume;
 use crate::context::Context;
 use crate::heartbeat::Heart;
+use crate::heavy::Heavy;
 use crate::metrics::Metrics;
 use crate::options::{BackendKind, Invalid, Options};
 use crate::orphans;
@@ -55,6 +59,20 @@ pub enum Error {
     /// The directory for sockets can't be made.
     #[error("the directory for the containers' sockets can't be made")]
     Sockets(#[source] std::io::Error),
+    /// A task panicked that all else hangs on.
+    #[error("the worker can't go on")]
+    Panicked(#[from] Panicked),
+    /// The machine allows no inner wall.
+    #[error(
+        "the pool {pool} has one wall where it should have two ({why}). `thermae doctor` says what the machine lacks; on hosts with AppArmor \
+         load images/apparmor/thermae. If one wall is enough, set pools.{pool}.reuse = \"job\", or name a docker.runtime with a kernel of its own"
+    )]
+    NoInnerWall {
+        /// Which pool.
+        pool: PoolName,
+        /// What the runner said.
+        why: String,
+    },
     /// A metric is registered already.
     #[error("the metrics can't be registered")]
     Metrics(#[from] prometheus::Error),
@@ -67,6 +85,9 @@ pub struct Parts {
     pub backend: Option<Arc<dyn Backend>>,
     /// The store for artifacts; else the options' own, whose URLs nobody serves.
     pub artifacts: Option<Artifacts>,
+    /// Whether jobs run as soon as one container stands: nobody else could run them. Else a pool takes jobs, and is announced, once its
+    /// warm containers stand. Readiness is told then in either case.
+    pub early: bool,
 }
 
 /// A worker.
@@ -118,6 +139,7 @@ impl Service {
             fleet: options.fleet.clone(),
             serial: Arc::new(AtomicU64::new(1)),
             tasks: tasks.clone(),
+            early: parts.early,
         };
         let mut backends =
             Backends { options: &options, sockets: &sockets, tasks: &tasks, given: parts.backend, made: [None, None] };
@@ -134,7 +156,9 @@ impl Service {
             metrics,
             table: Table::default(),
             calls: Outstanding::default(),
+            heavy: Heavy::default(),
             pools,
+            registered: watch::Sender::new(false),
             draining: CancellationToken::new(),
             stop: CancellationToken::new(),
             abort: CancellationToken::new(),
@@ -159,9 +183,13 @@ impl Service {
     /// Runs until `drain` is cancelled and everything is given back, ended and cleared away.
     ///
     /// # Errors
-    /// None yet: what fails at run time is tried again, and shows in the readiness conditions.
+    /// [`Error::NoInnerWall`]; [`Error::Panicked`]: a task that all else hangs on panicked, and the worker drained. Everything else
+    /// that fails at run time is tried again, and shows in the readiness conditions.
     pub async fn run(self, drain: CancellationToken) -> Result<(), Error> {
         let ctx = &self.ctx;
+        let drain = drain.child_token();
+        let (told, mut fallen) = mpsc::channel(1);
+        let vital = Vital { drain: drain.clone(), told };
         tracing::info!(worker = %ctx.id, version = env!("CARGO_PKG_VERSION"), "the worker starts");
         let late = CancellationToken::new();
         let (sessions_tasks, services) = (TaskTracker::new(), TaskTracker::new());
@@ -176,15 +204,23 @@ impl Service {
             now: Arc::clone(&beat_now),
             condition: self.registry.clone(),
         };
-        services.spawn(heart.run(late.clone()));
+        services.spawn(vital.watch("heartbeat", heart.run(late.clone())));
         for pool in ctx.pools.values() {
-            services.spawn(Arc::clone(pool).run());
+            services.spawn(vital.watch("pool", Arc::clone(pool).run()));
         }
-        services.spawn({
+        services.spawn(vital.watch("pools' state", {
             let (ctx, state, condition) = (Arc::clone(ctx), self.state.clone(), self.pools.clone());
             async move { watch_pools(&ctx, &state, &condition).await }
-        });
-        let declared = drain.run_until_cancelled(self.declare()).await;
+        }));
+        let (mut refused, refusal) = (None, refusal(ctx));
+        tokio::pin!(refusal);
+        let declared = tokio::select! {
+            declared = drain.run_until_cancelled(self.declare()) => declared,
+            error = &mut refusal => {
+                refused = Some(error);
+                None
+            }
+        };
         if declared.is_some() {
             services.spawn({
                 let ctx = Arc::clone(ctx);
@@ -194,18 +230,28 @@ impl Service {
                 let (ctx, bus, late) = (Arc::clone(ctx), self.bus.clone(), late.clone());
                 async move { watch_bus(&ctx, &bus, late).await }
             });
-            services.spawn(consume::control_queue(Arc::clone(ctx), late.clone()));
-            services.spawn(consume::calls_queue(Arc::clone(ctx), late.clone()));
+            services.spawn(vital.watch("control queue", consume::control_queue(Arc::clone(ctx), late.clone())));
+            services.spawn(vital.watch("calls queue", consume::calls_queue(Arc::clone(ctx), late.clone())));
             let jobs = TaskTracker::new();
             for pool in ctx.pools.values() {
-                jobs.spawn(consume::pool_queue(Arc::clone(ctx), Arc::clone(pool)));
+                jobs.spawn(vital.watch("pool queue", consume::pool_queue(Arc::clone(ctx), Arc::clone(pool))));
             }
-            jobs.spawn(consume::worker_queue(Arc::clone(ctx), Arc::clone(&sessions), sessions_tasks.clone()));
-            drain.cancelled().await;
+            let own = consume::worker_queue(Arc::clone(ctx), Arc::clone(&sessions), sessions_tasks.clone());
+            jobs.spawn(vital.watch("worker queue", own));
+            tokio::select! {
+                () = drain.cancelled() => {}
+                error = &mut refusal => refused = Some(error),
+            }
             self.drain(&jobs, &sessions_tasks).await;
         }
+        if let Some(error) = &refused {
+            self.pools.not_ready(error.to_string());
+        }
         self.close(&late, &services).await;
-        Ok(())
+        match (fallen.try_recv(), refused) {
+            (Ok(panicked), _) => Err(panicked.into()),
+            (Err(_), refused) => refused.map_or(Ok(()), Err),
+        }
     }
 
     /// Makes sure of the worker's queues, however long the broker takes to come.
@@ -277,6 +323,29 @@ impl Service {
     }
 }
 
+/// Watches over the tasks that a worker can't do without: one that panics makes it drain and end, so that whoever started it starts
+/// it anew.
+struct Vital {
+    drain: CancellationToken,
+    told: mpsc::Sender<Panicked>,
+}
+
+impl Vital {
+    fn watch(
+        &self,
+        task: &'static str,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let (drain, told) = (self.drain.clone(), self.told.clone());
+        async move {
+            if let Err(panicked) = caught(task, future).await {
+                let _ = told.try_send(panicked);
+                drain.cancel();
+            }
+        }
+    }
+}
+
 /// Makes each backend once.
 struct Backends<'a> {
     options: &'a Options,
@@ -305,19 +374,41 @@ impl Backends<'_> {
     }
 }
 
+/// Waits until a pool has one wall only and was not told that it is enough.
+async fn refusal(ctx: &Context) -> Error {
+    let waits: FuturesUnordered<_> = ctx.pools.values().map(|pool| one_wall(pool)).collect();
+    match waits.into_future().await {
+        (Some(error), _) => error,
+        (None, _) => std::future::pending().await,
+    }
+}
+
+async fn one_wall(pool: &Pool) -> Error {
+    let mut condition = pool.condition();
+    if let Ok(found) = condition.wait_for(|c| matches!(c, Condition::Unwalled(_))).await
+        && let Condition::Unwalled(why) = &*found
+    {
+        return Error::NoInnerWall { pool: pool.name().clone(), why: why.clone() };
+    }
+    // The pool is gone, and so is the worker.
+    std::future::pending().await
+}
+
 /// Keeps the worker's state and the readiness condition in step with its pools.
 async fn watch_pools(ctx: &Context, state: &watch::Sender<WorkerState>, condition: &health::Condition) {
-    let mut pools: Vec<_> = ctx.pools.values().map(|p| (p.name().clone(), p.condition())).collect();
+    let mut pools: Vec<_> = ctx.pools.values().map(|p| (p.name().clone(), p.condition(), p.warm())).collect();
+    let mut registered = ctx.registered.subscribe();
     loop {
         let mut problems = Vec::new();
         let (mut any, mut unhealthy) = (false, false);
-        for (name, pool) in &mut pools {
-            match &*pool.borrow_and_update() {
-                Condition::Ready => any = true,
-                Condition::Starting => {
-                    problems.push(format!("{name}: making its first container"));
-                }
-                Condition::Unhealthy(why) => {
+        for (name, pool, warm) in &mut pools {
+            let pool = pool.borrow_and_update().clone();
+            let warm = *warm.borrow_and_update();
+            any |= pool == Condition::Ready;
+            match pool {
+                Condition::Ready if warm => {}
+                Condition::Ready | Condition::Starting => problems.push(format!("{name}: making its first containers")),
+                Condition::Unhealthy(why) | Condition::Unwalled(why) => {
                     unhealthy = true;
                     problems.push(format!("{name}: {why}"));
                 }
@@ -326,18 +417,38 @@ async fn watch_pools(ctx: &Context, state: &watch::Sender<WorkerState>, conditio
         if ctx.draining.is_cancelled() {
             return;
         }
+        let registered_now = *registered.borrow_and_update();
+        if !registered_now {
+            problems.push("the worker's own queue is not consumed".to_owned());
+        }
         let now = match (any, unhealthy) {
-            (true, _) => WorkerState::Ready,
-            (_, true) => WorkerState::Unhealthy,
+            (true, _) if registered_now => WorkerState::Ready,
+            (false, true) => WorkerState::Unhealthy,
             _ => WorkerState::Starting,
         };
         if problems.is_empty() {
-            condition.ready();
+            let lacking = ctx.pools.values().filter(|p| p.lacks_wall());
+            let notes = lacking.map(|p| format!("{}: no inner wall, one container for each job", p.name()));
+            condition.ready_with(notes.collect::<Vec<_>>().join("; "));
         } else {
             condition.not_ready(problems.join("; "));
         }
         state.send_if_modified(|s| *s != WorkerState::Draining && std::mem::replace(s, now) != now);
-        let changed = futures::future::select_all(pools.iter_mut().map(|(_, pool)| Box::pin(pool.changed())));
+        let changes = pools.iter_mut().map(|(_, pool, warm)| {
+            Box::pin(async {
+                tokio::select! {
+                    changed = pool.changed() => changed,
+                    changed = warm.changed() => changed,
+                }
+            })
+        });
+        let changed = futures::future::select_all(changes);
+        let changed = async {
+            tokio::select! {
+                _ = changed => {}
+                _ = registered.changed() => {}
+            }
+        };
         if ctx.draining.run_until_cancelled(changed).await.is_none() {
             return;
         }

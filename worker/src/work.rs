@@ -7,6 +7,8 @@ use thermae_backplane::registry::{Epoch, JobKey};
 use thermae_schemas::{Job, TenantName, names};
 use thermae_service::trace::TraceContext;
 
+use crate::clock::Moment;
+
 /// A job that was handed to this worker.
 #[derive(Debug)]
 pub(crate) struct Work {
@@ -20,12 +22,14 @@ pub(crate) struct Work {
     pub max_attempts: u32,
     /// The registry's epoch when it was assigned.
     pub epoch: Epoch,
-    /// Whether no other copy of the message can exist.
+    /// Whether no other copy of the message could exist when it came.
     pub only_copy: bool,
     /// Whether its session may be made here.
     pub create_session: bool,
-    /// It must start before.
-    pub deadline: Option<SystemTime>,
+    /// It must start before. Read off the wall clock once, when the delivery came: that may be set, and leaps.
+    pub deadline: Option<Moment>,
+    /// Nothing is started from this message after this moment: then its record may be forgotten.
+    pub expires: Option<Moment>,
     /// Key of its events.
     pub reply_to: Option<String>,
     /// The client's mark.
@@ -34,6 +38,8 @@ pub(crate) struct Work {
     pub trace: TraceContext,
     /// Names of its tools' arguments, in order.
     pub params: Vec<Vec<String>>,
+    /// Bytes that it has, where its tools have schemas.
+    pub tool_bytes: usize,
 }
 
 /// A delivery that is no job of the scheduler's.
@@ -60,7 +66,7 @@ impl Work {
         };
         let tenant = headers.text(names::H_TENANT).and_then(|t| TenantName::new(t).ok());
         let tenant = tenant.ok_or(Unreadable::Header(names::H_TENANT))?;
-        let job: Job = serde_json::from_slice(body)?;
+        let job = Job::from_json(body)?;
         let epoch = headers.text(names::H_EPOCH).ok_or(Unreadable::Header(names::H_EPOCH))?;
         Ok(Self {
             key: JobKey::new(tenant, job.id.clone()),
@@ -69,13 +75,15 @@ impl Work {
             epoch: Epoch(epoch.to_owned()),
             only_copy: !delivery.redelivered && !headers.flag(names::H_MAYBE_DUPLICATE),
             create_session: headers.flag(names::H_SESSION_CREATE),
-            deadline: deadline(headers),
+            deadline: moment(headers, names::H_DEADLINE),
+            expires: moment(headers, names::H_EXPIRES),
             reply_to: reply_to.clone(),
             correlation_id: correlation_id.clone(),
             trace: TraceContext {
                 traceparent: headers.text(names::H_TRACEPARENT).map(str::to_owned),
                 tracestate: headers.text(names::H_TRACESTATE).map(str::to_owned),
             },
+            tool_bytes: if job.tools.iter().any(|t| t.input_schema.is_some()) { body.len() } else { 0 },
             params: if job.tools.is_empty() { Vec::new() } else { crate::tools::param_names(body) },
             job,
         })
@@ -83,16 +91,76 @@ impl Work {
 
     /// Whether its deadline has passed.
     pub(crate) fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|at| at <= SystemTime::now())
+        self.deadline.is_some_and(|at| at <= Moment::now())
+    }
+
+    /// Whether it is so old that nothing may be started from it.
+    pub(crate) fn is_expired(&self) -> bool {
+        self.expires.is_some_and(|at| at <= Moment::now())
     }
 
     /// Time until its deadline.
     pub(crate) fn time_left(&self) -> Option<Duration> {
-        self.deadline.map(|at| at.duration_since(SystemTime::now()).unwrap_or_default())
+        self.deadline.map(Moment::left)
     }
 }
 
-fn deadline(headers: &Headers) -> Option<SystemTime> {
-    let ms = u64::try_from(headers.int(names::H_DEADLINE)?).ok()?;
-    Some(SystemTime::UNIX_EPOCH + Duration::from_millis(ms))
+fn moment(headers: &Headers, name: &str) -> Option<Moment> {
+    let ms = u64::try_from(headers.int(name)?).ok()?;
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Some(Moment::now() + Duration::from_millis(ms).saturating_sub(since_epoch))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use async_trait::async_trait;
+    use thermae_backplane::bus::{self, Settle};
+
+    use super::*;
+
+    struct Settled;
+
+    #[async_trait]
+    impl Settle for Settled {
+        async fn ack(&self) -> Result<(), bus::Error> {
+            Ok(())
+        }
+
+        async fn nack(&self, _requeue: bool) -> Result<(), bus::Error> {
+            Ok(())
+        }
+
+        fn is_current(&self) -> bool {
+            true
+        }
+    }
+
+    fn delivery(job: &Job, deadline: Option<SystemTime>) -> Delivery {
+        let mut headers = Headers::default();
+        headers.set_text(names::H_TENANT, "acme");
+        headers.set_text(names::H_EPOCH, "e");
+        headers.set_int(names::H_ATTEMPT, 1);
+        headers.set_int(names::H_MAX_ATTEMPTS, 1);
+        if let Some(at) = deadline {
+            let ms = at.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+            headers.set_int(names::H_DEADLINE, i64::try_from(ms).unwrap());
+        }
+        let body = serde_json::to_vec(job).unwrap().into();
+        Delivery::new(Message { headers, body, ..Message::default() }, false, Box::new(Settled))
+    }
+
+    /// A job as a scheduler hands it out.
+    pub(crate) fn work() -> Work {
+        Work::read(&delivery(&Job::python(""), None)).unwrap()
+    }
+
+    #[test]
+    fn a_deadline_is_kept() {
+        let at = |seconds| SystemTime::now().checked_add(Duration::from_secs(seconds)).unwrap();
+        let read = |deadline| Work::read(&delivery(&Job::python(""), deadline)).unwrap();
+        let (past, ahead, none) = (read(Some(SystemTime::UNIX_EPOCH)), read(Some(at(60))), read(None));
+        assert!(past.is_late() && past.time_left() == Some(Duration::ZERO));
+        assert!(!ahead.is_late() && ahead.time_left().unwrap() > Duration::from_secs(50));
+        assert!(!none.is_late() && none.time_left().is_none());
+    }
 }

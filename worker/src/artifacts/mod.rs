@@ -26,7 +26,9 @@ use object_store::path::Path;
 use object_store::signer::{Method, SignedUrlOptions, Signer, Url};
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 use thermae_schemas::TenantName;
+use thermae_service::secret::Secret;
 
+use crate::held::Held;
 pub(crate) use gather::{Gathered, Gatherer};
 pub use http::routes;
 pub(crate) use inputs::{InputFile, inputs};
@@ -85,8 +87,19 @@ struct Inner {
     prefix: Path,
     urls: Urls,
     options: ArtifactOptions,
+    /// The same as a folder, where it is one: what is in it is its owner's alone.
+    local: Option<Arc<LocalFileSystem>>,
     /// Goes with this worker, where no store is configured.
-    _folder: Option<tempfile::TempDir>,
+    _folder: Option<OwnFolder>,
+}
+
+/// The folder of a worker without a configured store. One that was left by a worker that was killed goes with the next that starts.
+struct OwnFolder(Held);
+
+impl Drop for OwnFolder {
+    fn drop(&mut self) {
+        self.0.remove();
+    }
 }
 
 /// Who serves what is stored.
@@ -104,18 +117,22 @@ impl Artifacts {
     /// # Errors
     /// The options can't be used.
     pub fn open(options: &ArtifactOptions, listen: Option<SocketAddr>) -> Result<Self, Error> {
-        let mut folder = None;
+        let (mut folder, mut local) = (None, None);
         let own = || -> Result<Urls, Error> {
             let base = options.url_base.clone().or_else(|| listen.map(own_base));
             let base = base.map(|text| Url::parse(&text).map_err(|_| Error::Base(text))).transpose()?;
-            Ok(Urls::Own { key: Box::new(Key::new(options.signing_key.as_deref())), base })
+            Ok(Urls::Own { key: Box::new(Key::new(options.signing_key.as_ref().map(Secret::expose))), base })
         };
         let (store, prefix, urls): (Arc<dyn ObjectStore>, Path, Urls) = match &options.store {
             None => {
-                let made = tempfile::Builder::new().prefix("thermae-artifacts-").tempdir().map_err(Error::Folder)?;
-                let store = LocalFileSystem::new_with_prefix(made.path())?;
-                folder = Some(made);
-                (Arc::new(store), Path::default(), own()?)
+                let name = format!("artifacts-{}", uuid::Uuid::new_v4().simple());
+                let made = OwnFolder(Held::make(&std::env::temp_dir(), &name).map_err(Error::Folder)?);
+                // Beside the lock, so that no tenant's part can be in its place.
+                let path = made.0.path().join("store");
+                make_folder(&path).map_err(Error::Folder)?;
+                let store = Arc::new(LocalFileSystem::new_with_prefix(path)?);
+                (folder, local) = (Some(made), Some(Arc::clone(&store)));
+                (store, Path::default(), own()?)
             }
             Some(text) => {
                 let url = Url::parse(text).map_err(|_| Error::Url(text.clone()))?;
@@ -123,7 +140,9 @@ impl Artifacts {
                     "file" => {
                         let path = url.to_file_path().map_err(|()| Error::Url(text.clone()))?;
                         make_folder(&path).map_err(Error::Folder)?;
-                        (Arc::new(LocalFileSystem::new_with_prefix(path)?), Path::default(), own()?)
+                        let store = Arc::new(LocalFileSystem::new_with_prefix(path)?);
+                        local = Some(Arc::clone(&store));
+                        (store, Path::default(), own()?)
                     }
                     "s3" => {
                         let store = Arc::new(s3(text, options)?);
@@ -134,7 +153,7 @@ impl Artifacts {
                 }
             }
         };
-        Ok(Self(Arc::new(Inner { store, prefix, urls, options: options.clone(), _folder: folder })))
+        Ok(Self(Arc::new(Inner { store, prefix, urls, options: options.clone(), local, _folder: folder })))
     }
 
     /// Whether what is stored outlives this worker.
@@ -156,8 +175,20 @@ impl Artifacts {
     /// Stores an object under its key.
     async fn put(&self, tenant: &TenantName, key: &str, bytes: Bytes) -> Result<(), Error> {
         let path = self.path(tenant, key)?;
+        let file = self.0.local.as_ref().map(|local| local.path_to_filesystem(&path)).transpose()?;
+        if let Some(folder) = file.as_deref().and_then(std::path::Path::parent) {
+            make_folder(folder).map_err(Error::Folder)?;
+        }
         let put = self.0.store.put(&path, PutPayload::from_bytes(bytes));
         tokio::time::timeout(WITHIN, put).await.map_err(|_| Error::Late)??;
+        if let Some(file) = file {
+            // Nobody could reach it meanwhile: its folder is closed.
+            let owners = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+            match std::fs::set_permissions(file, owners) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::Folder(error)),
+                _ => {}
+            }
+        }
         Ok(())
     }
 
@@ -257,7 +288,7 @@ fn s3(url: &str, options: &ArtifactOptions) -> Result<object_store::aws::AmazonS
     let mut builder = AmazonS3Builder::from_env().with_url(url);
     for (name, value) in &options.s3 {
         let key: AmazonS3ConfigKey = name.parse().map_err(|_| Error::Option(name.clone()))?;
-        builder = builder.with_config(key, value);
+        builder = builder.with_config(key, value.expose());
     }
     Ok(builder.build()?)
 }

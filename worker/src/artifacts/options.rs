@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thermae_runner::frames;
+use thermae_service::secret::Secret;
 use thermae_service::units::{ByteSize, Millis};
 
 /// Where artifacts are stored and how they are handed out.
@@ -16,8 +17,15 @@ pub struct ArtifactOptions {
     /// rule, or the folder a clean-up by age.
     pub store: Option<String>,
     /// Options of an S3 store, by the names that `AWS_…` variables of the environment have after their prefix, in small letters:
-    /// `region`, `endpoint`, `allow_http`, `access_key_id`, … The variables themselves are read, too, and these win.
-    pub s3: BTreeMap<String, String>,
+    /// `region`, `endpoint`, `allow_http`, `access_key_id`, … The variables themselves are read, too, and these win. Each may be
+    /// given as a file, `secret_access_key_file` say.
+    #[schemars(extend("x-own-files" = [
+        "web_identity_token_file",
+        "aws_web_identity_token_file",
+        "container_authorization_token_file",
+        "aws_container_authorization_token_file",
+    ]))]
+    pub s3: BTreeMap<String, Secret>,
     /// How long a signed URL may be used.
     pub url_ttl: Millis,
     /// Where clients reach this worker's server, as `http://host:port`, for URLs of a folder; its own address where it is missing (`listen`; the one by which
@@ -26,7 +34,7 @@ pub struct ArtifactOptions {
     pub url_base: Option<String>,
     /// Signs the URLs of a folder; the same for all workers that share it. A random one of this worker's own where it is missing, so that
     /// URLs end with it.
-    pub signing_key: Option<String>,
+    pub signing_key: Option<Secret>,
     /// Content that one outcome may hold itself, where its job asks for that: all of its artifacts together.
     pub inline_up_to: ByteSize,
 }

@@ -240,7 +240,7 @@ async fn an_expired_url_says_so_and_a_gone_file_too() {
 #[tokio::test]
 async fn an_s3_store_signs_its_own_urls() {
     let s3 = [("region", "eu-north-1"), ("access_key_id", "id"), ("secret_access_key", "secret")];
-    let s3 = s3.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let s3 = s3.map(|(name, value)| (name.to_owned(), value.into())).into();
     let options = ArtifactOptions { store: Some("s3://bucket/some/prefix".into()), s3, ..Default::default() };
     let artifacts = opened(options);
     let (url, _) = artifacts.url(&tenant("acme"), "ab12", "plot 1.png").await.unwrap().unwrap();
@@ -260,7 +260,7 @@ fn in_bucket(bucket: &Bucket) -> ArtifactOptions {
         ("access_key_id", thermae_bucket::KEY_ID),
         ("secret_access_key", thermae_bucket::SECRET),
     ];
-    let s3 = s3.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let s3 = s3.map(|(name, value)| (name.to_owned(), value.into())).into();
     let store = Some(format!("s3://{}/some/prefix", thermae_bucket::NAME));
     ArtifactOptions { store, s3, ..Default::default() }
 }
@@ -308,7 +308,7 @@ fn options_that_can_not_be_used_are_named() {
     }
     let base = ArtifactOptions { url_base: Some("worker".into()), ..Default::default() };
     assert!(open(base).contains("artifacts.url_base"));
-    let odd = ArtifactOptions { s3: [("colour".to_owned(), "red".to_owned())].into(), ..store("s3://b") };
+    let odd = ArtifactOptions { s3: [("colour".to_owned(), "red".into())].into(), ..store("s3://b") };
     assert!(open(odd).contains("artifacts.s3.colour"));
 }
 
@@ -323,8 +323,48 @@ fn urls_lead_to_an_address_that_others_can_reach() {
 #[test]
 fn a_workers_own_folder_goes_with_it() {
     let artifacts = opened(ArtifactOptions::default());
-    let folder = artifacts.0._folder.as_ref().unwrap().path().to_owned();
+    let folder = artifacts.0._folder.as_ref().unwrap().0.path().to_owned();
     assert!(folder.is_dir());
     drop(artifacts);
     assert!(!folder.exists());
+}
+
+/// Every folder and file below one, with its mode.
+fn modes(below: &std::path::Path, found: &mut Vec<(String, u32)>) {
+    use std::os::unix::fs::PermissionsExt;
+    for entry in std::fs::read_dir(below).unwrap().map(Result::unwrap) {
+        let meta = entry.metadata().unwrap();
+        found.push((entry.path().display().to_string(), meta.permissions().mode() & 0o777));
+        if meta.is_dir() {
+            modes(&entry.path(), found);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_stored_in_a_folder_is_its_owners_alone_and_goes_with_the_worker() {
+    let configured = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(configured.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let url = format!("file://{}", configured.path().display());
+    for store in [None, Some(url)] {
+        let artifacts = opened(ArtifactOptions { store, ..ArtifactOptions::default() });
+        let own = artifacts.0._folder.as_ref().map(|own| own.0.path().to_owned());
+        let id = artifacts.keep(&tenant("acme"), "secret".into()).await.unwrap();
+        let root = own.clone().unwrap_or(configured.path().to_owned());
+        let mut found = Vec::new();
+        modes(&root, &mut found);
+        assert!(found.iter().any(|(path, mode)| path.ends_with(&id) && *mode == 0o600), "{found:?}");
+        assert!(
+            found.iter().filter(|(path, _)| !path.ends_with("/lock")).all(|(_, mode)| mode & 0o077 == 0),
+            "{found:?}"
+        );
+        if let Some(own) = own {
+            assert_eq!(
+                std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&own).unwrap().permissions()) & 0o777,
+                0o700
+            );
+            drop(artifacts);
+            assert!(!own.exists());
+        }
+    }
 }

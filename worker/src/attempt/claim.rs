@@ -3,9 +3,9 @@
 use thermae_backplane::bus::Delivery;
 use thermae_backplane::record::Start;
 use thermae_backplane::registry::{Claim, StartRequest};
-use tokio::time::Instant;
 
 use super::settle::{ack, publish_and_ack, to_resolve};
+use crate::clock::Moment;
 use crate::context::Context;
 use crate::metrics::Phase;
 use crate::running::Guard;
@@ -34,11 +34,13 @@ pub(crate) async fn claim(ctx: &Context, delivery: &Delivery, work: &Work) -> Op
         ttl: ctx.options.record_ttl.0,
     };
     // Counted from before the request: never longer than the registry's own.
-    let mut asked = Instant::now();
+    let mut asked = Moment::now();
     let answer = ctx
         .insist("start", || {
-            asked = Instant::now();
-            ctx.registry.start(&request)
+            asked = Moment::now();
+            // What it was when it came may be long ago: where the broker took it back, another worker has a copy.
+            let request = StartRequest { only_copy: work.only_copy && delivery.is_current(), ..request.clone() };
+            async move { ctx.registry.start(&request).await }
         })
         .await?;
     ctx.metrics.phase(&work.job.pool, Phase::Start, asked.elapsed().as_secs_f64());
@@ -47,7 +49,7 @@ pub(crate) async fn claim(ctx: &Context, delivery: &Delivery, work: &Work) -> Op
             guard.stands_until(asked + ctx.options.lease.0);
             return Some(guard);
         }
-        Ok(Start::Terminal(result)) => publish_and_ack(ctx, delivery, work, result).await,
+        Ok(Start::Terminal(ended)) => publish_and_ack(ctx, delivery, work, ended.result(&work.key.job)).await,
         Ok(Start::Stale) => ack(delivery).await,
         Ok(Start::Resolve) => to_resolve(ctx, delivery, "maybe_started").await,
         Err(e) => {

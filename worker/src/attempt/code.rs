@@ -6,29 +6,25 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use thermae_runner::frames::{self, End, Exit, Frame, Kind, Run};
-use thermae_schemas::{MimeBundle, SessionName};
+use thermae_schemas::{SessionName, Stream};
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
-use super::events::{self, Output, Streamer};
+use super::calls::{self, Patience};
+use super::events::{Output, Streamer};
 use super::prepare::Prepared;
 use crate::artifacts::Gatherer;
+use crate::bundle;
 use crate::conn::{Conn, Running, exit_of};
 use crate::context::Context;
 use crate::metrics::Phase;
-use crate::options::Granted;
+use crate::options::{Bounds, Granted};
 use crate::outcome::Collected;
 use crate::running::{Entry, LeaseLost};
 use crate::work::Work;
 
 /// How long a run may take to end after it was killed, or after its time was up by the runner's own clock.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Tool calls of one run that may wait for answers at once.
-const MAX_CALLS_AT_ONCE: usize = 1024;
-
-/// Bytes of displayed things that are kept, and so the most that one event can hold.
-const MAX_DISPLAYED: usize = 8 << 20;
 
 /// Where the code runs.
 #[derive(Debug, Clone)]
@@ -71,6 +67,8 @@ pub(crate) struct Ran {
     pub files: Gatherer,
     /// Tool calls that left the worker.
     pub tool_calls: u32,
+    /// How long at least one of them waited for its answer.
+    pub tool_wait: Duration,
     /// Whether the container may be used again.
     pub usable: bool,
 }
@@ -100,11 +98,14 @@ pub(crate) async fn run_code(
     let mut watch = Watch {
         collected: Collected::default(),
         files: Gatherer::new(ctx.artifacts.clone(), tenant, prepared.artifacts, inline),
+        bounds: prepared.bounds,
         displayed: 0,
+        tool_wait: ToolWait::default(),
         max_output: output_bound(&prepared.limits),
     };
-    let ended = match conn.run(&request, &prepared.files).await {
-        Ok(running) => watch.follow(ctx, work, entry, prepared, running).await,
+    let ended = match conn.run(&request, &prepared.files, || entry.check()).await {
+        Ok(Ok(running)) => watch.follow(ctx, work, entry, prepared, running).await,
+        Ok(Err(lost)) => Ended::LeaseLost(lost),
         // It was never sent, so nothing ran.
         Err(e) => Ended::Exit(not_started(e.to_string())),
     };
@@ -123,6 +124,7 @@ pub(crate) async fn run_code(
         collected: watch.collected,
         files: watch.files,
         tool_calls: prepared.gate.calls() - calls_before,
+        tool_wait: watch.tool_wait.total(),
         usable: !conn.closed().is_cancelled(),
     }
 }
@@ -145,6 +147,7 @@ fn request(work: &Work, prepared: &Prepared, place: Place) -> Run {
         },
         limits: prepared.limits.run,
         tools: prepared.tools.clone(),
+        follow: job.stream.contains(&Stream::Output),
     }
 }
 
@@ -160,8 +163,36 @@ fn output_bound(limits: &Granted) -> usize {
 struct Watch {
     collected: Collected,
     files: Gatherer,
-    displayed: usize,
+    bounds: Bounds,
+    /// Bytes of what was displayed and kept.
+    displayed: u64,
+    tool_wait: ToolWait,
     max_output: usize,
+}
+
+/// How long tool calls were waited for, calls at once counted once.
+#[derive(Default)]
+struct ToolWait {
+    before: Duration,
+    since: Option<Instant>,
+}
+
+impl ToolWait {
+    /// So many calls wait at this moment.
+    fn now(&mut self, calls: usize) {
+        match (calls, self.since) {
+            (0, Some(since)) => {
+                self.before += since.elapsed();
+                self.since = None;
+            }
+            (1.., None) => self.since = Some(Instant::now()),
+            _ => {}
+        }
+    }
+
+    fn total(&self) -> Duration {
+        self.before + self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
 }
 
 impl Watch {
@@ -176,7 +207,7 @@ impl Watch {
         let began = Instant::now();
         let limits = prepared.limits;
         let overdue = began + Duration::from_millis(limits.run.wall_ms + limits.run.grace_ms) + PATIENCE;
-        let mut streamer = Streamer::new(ctx, work);
+        let mut streamer = Streamer::new(ctx, work, entry);
         let mut calls = FuturesUnordered::new();
         let mut early: Option<Early> = None;
         let out_of_patience = sleep_until(overdue);
@@ -185,32 +216,25 @@ impl Watch {
         let end = loop {
             let end_it = tokio::select! {
                 biased;
+                // Before the code's own frames: those may never cease to come.
+                why = &mut lost, if !matches!(early, Some(Early::Lease(_))) => Early::Lease(why),
+                () = &mut cancelled, if early.is_none() => Early::Cancel,
+                () = &mut stopped, if early.is_none() => Early::Stop,
                 frame = running.next() => {
                     let Some(frame) = frame else { break gone(early, running.why()) };
                     match frame.kind {
                         Kind::Started => streamer.started().await,
                         Kind::Stdout => self.output(&mut streamer, Output::Stdout, &frame.body).await,
                         Kind::Stderr => self.output(&mut streamer, Output::Stderr, &frame.body).await,
-                        Kind::Display => self.display(&mut streamer, &frame).await,
-                        Kind::ToolCall => {
-                            let Ok(call) = frame.parse::<frames::ToolCall>() else { continue };
-                            let number = call.call;
-                            let admitted = if calls.len() < MAX_CALLS_AT_ONCE {
-                                events::admit(ctx, &mut prepared.gate, entry, &call).map_err(|r| r.text())
-                            } else {
-                                Err(format!("more than {MAX_CALLS_AT_ONCE} tool calls wait for answers"))
-                            };
-                            match admitted {
-                                Err(text) => running.answer(&frames::ToolResult { call: number, result: Err(text) }),
-                                Ok(arguments) => {
-                                    let within = within(&limits, began);
-                                    calls.push(async move {
-                                        let result = events::call(ctx, work, &call.name, arguments, within).await;
-                                        frames::ToolResult { call: number, result }
-                                    }.in_current_span());
-                                }
+                        Kind::Display => self.display(ctx, &mut streamer, frame).await,
+                        Kind::ToolCall => match prepared.gate.comes(frame.body.len()) {
+                            Ok(open) => {
+                                let call = calls::call(ctx, work, entry, frame, open, patience(&limits, began));
+                                calls.push(call.in_current_span());
+                                self.tool_wait.now(calls.len());
                             }
-                        }
+                            Err(refused) => answer(&running, calls::too_many(ctx, &frame, &refused)),
+                        },
                         Kind::Artifact | Kind::ArtifactData | Kind::ArtifactEnd => {
                             // The code has ended; what counts now is that its files come.
                             out_of_patience.as_mut().reset(Instant::now() + PATIENCE);
@@ -220,7 +244,9 @@ impl Watch {
                             }
                         }
                         Kind::Exit => {
-                            break match exit_of(&frame) {
+                            self.tool_wait.now(0);
+                            let bytes = frame.body.len();
+                            break match ctx.heavy.scan(bytes, move || exit_of(&frame)).await {
                                 Ok(exit) => ended(early, exit),
                                 Err(e) => {
                                     running.abandon("its exit can't be read");
@@ -232,13 +258,11 @@ impl Watch {
                     }
                     continue;
                 }
-                Some(answer) = calls.next(), if !calls.is_empty() => {
-                    running.answer(&answer);
+                Some(answered) = calls.next(), if !calls.is_empty() => {
+                    answer(&running, answered);
+                    self.tool_wait.now(calls.len());
                     continue;
                 }
-                why = &mut lost, if !matches!(early, Some(Early::Lease(_))) => Early::Lease(why),
-                () = &mut cancelled, if early.is_none() => Early::Cancel,
-                () = &mut stopped, if early.is_none() => Early::Stop,
                 () = &mut out_of_patience => {
                     // What the runner itself can't end is ended with its container.
                     running.abandon("a run did not end");
@@ -267,22 +291,34 @@ impl Watch {
         streamer.output(output, bytes).await;
     }
 
-    async fn display(&mut self, streamer: &mut Streamer<'_>, frame: &Frame) {
-        self.displayed += frame.body.len();
-        if self.displayed > MAX_DISPLAYED {
+    async fn display(&mut self, ctx: &Context, streamer: &mut Streamer<'_>, frame: Frame) {
+        let bytes = frame.body.len();
+        let room = self.bounds.display_bytes.0.saturating_sub(self.displayed);
+        if self.collected.displays.len() >= self.bounds.displays as usize || bytes as u64 > room {
+            self.collected.left_out += 1;
             return;
         }
-        if let Ok(data) = frame.parse::<MimeBundle>() {
-            streamer.display(&data).await;
-            self.collected.displays.push(data);
-        }
+        self.displayed += bytes as u64;
+        let read = ctx.heavy.scan(bytes, move || bundle::read(frame.body));
+        let bundle = read.await.unwrap_or_else(|why| bundle::note(&format!("not shown: {why}")));
+        streamer.display(&bundle).await;
+        self.collected.displays.push(bundle);
+    }
+}
+
+/// Answers a tool call. A runner that sends what is none can't be trusted with the rest.
+fn answer(running: &Running, answered: Result<frames::ToolResult, String>) {
+    match answered {
+        Ok(answer) => running.answer(&answer),
+        Err(why) => running.abandon(&why),
     }
 }
 
 /// How long a tool call may wait: its own limit, and never beyond the job's wall clock.
-fn within(limits: &Granted, began: Instant) -> Duration {
+fn patience(limits: &Granted, began: Instant) -> Patience {
+    let own = Duration::from_millis(limits.tool_ms);
     let wall = Duration::from_millis(limits.run.wall_ms).saturating_sub(began.elapsed());
-    Duration::from_millis(limits.tool_ms).min(wall.max(Duration::from_millis(1)))
+    Patience { within: own.min(wall.max(Duration::from_millis(1))), by_wall: wall < own }
 }
 
 fn gone(early: Option<Early>, why: String) -> Ended {

@@ -7,12 +7,12 @@ use thermae_runner::frames::Omissions;
 use thermae_schemas::{ErrorCode, ErrorInfo, Outcome, SessionState, Status};
 
 use super::code::{Ended, Ran};
+use super::prepare::Prepared;
 use super::settle::{ack, publish_and_ack, result_of, to_resolve};
 use crate::artifacts::Gathered;
 use crate::context::Context;
 use crate::metrics::Phase;
-use crate::options::Granted;
-use crate::outcome::{About, fill, of_exit};
+use crate::outcome::{About, Told, of_exit, tell};
 use crate::running::Guard;
 use crate::work::Work;
 
@@ -23,19 +23,20 @@ pub(crate) async fn conclude(
     work: &Work,
     guard: Guard,
     ran: Ran,
-    limits: &Granted,
+    prepared: &Prepared,
     session: Option<SessionState>,
 ) {
-    let Ran { ended, mut collected, files, tool_calls, .. } = ran;
+    let Ran { ended, mut collected, files, tool_calls, tool_wait, .. } = ran;
     collected.files = match &ended {
         Ended::LeaseLost(_) => Gathered::default(),
         Ended::Exit(exit) => files.finish(exit.left_out.clone()).await,
         _ => files.finish(Omissions::default()).await,
     };
     ctx.metrics.gathered(&collected.files);
-    let about = About { limits, worker: &ctx.id, tool_calls, session };
+    let Prepared { limits, bounds, .. } = prepared;
+    let about = About { limits, bounds, worker: &ctx.id, tool_calls, tool_wait, session };
     let again = work.attempt < work.max_attempts;
-    let outcome = match ended {
+    let told = match ended {
         Ended::Exit(exit) => of_exit(exit, collected, about),
         Ended::LeaseLost(lost) => {
             ctx.metrics.leases_lost.with_label_values(&[lost.as_str()]).inc();
@@ -57,39 +58,36 @@ pub(crate) async fn conclude(
                 "The container died under the code, which may have run in part ({why}). \
                  Code that may safely run twice can be given max_attempts above 1."
             );
-            with(Outcome::lost(ErrorCode::SandboxLost, message), collected, about)
+            tell(Outcome::lost(ErrorCode::SandboxLost, message), None, collected, about)
         }
         Ended::Stopped => {
             let message = "The worker was stopped before the code had ended; it ran in part. \
                            Code that may safely run twice can be given max_attempts above 1.";
-            with(Outcome::lost(ErrorCode::WorkerStopped, message), collected, about)
+            tell(Outcome::lost(ErrorCode::WorkerStopped, message), None, collected, about)
         }
         Ended::Cancelled => {
             let error = ErrorInfo::new(ErrorCode::Cancelled, "The job was cancelled while it ran.");
-            with(Outcome::with_error(Status::Cancelled, error), collected, about)
+            tell(Outcome::with_error(Status::Cancelled, error), None, collected, about)
         }
     };
-    let status = outcome.status;
+    let status = told.outcome.status;
     tracing::Span::current().record("job.status", status.as_str());
-    record(ctx, delivery, work, guard, status, outcome).await;
-}
-
-fn with(mut outcome: Outcome, collected: crate::outcome::Collected, about: About<'_>) -> Outcome {
-    fill(&mut outcome, collected, about);
-    outcome
+    record(ctx, delivery, work, guard, status, told).await;
 }
 
 /// Records an outcome and publishes whichever one stands.
 #[tracing::instrument(name = "finish", skip_all)]
-async fn record(ctx: &Context, delivery: &Delivery, work: &Work, guard: Guard, status: Status, outcome: Outcome) {
+async fn record(ctx: &Context, delivery: &Delivery, work: &Work, guard: Guard, status: Status, told: Told) {
     let began = std::time::Instant::now();
     let request = FinishRequest {
         job: work.key.clone(),
         pool: work.job.pool.clone(),
         claim: guard.claim.clone(),
-        outcome: result_of(work, work.attempt, outcome),
-        ttl: ctx.options.record_ttl.0,
+        outcome: result_of(work, work.attempt, &told),
+        status,
+        keep: ctx.options.keep(),
     };
+    drop(told);
     let finished = ctx.insist("finish", || ctx.registry.finish(&request)).await;
     ctx.metrics.phase(&work.job.pool, Phase::Finish, began.elapsed().as_secs_f64());
     drop(guard);
@@ -99,7 +97,7 @@ async fn record(ctx: &Context, delivery: &Delivery, work: &Work, guard: Guard, s
             ctx.metrics.job(&work.job.pool, status);
             publish_and_ack(ctx, delivery, work, request.outcome).await;
         }
-        Some(Ok(Finish::Terminal(other))) => publish_and_ack(ctx, delivery, work, other).await,
+        Some(Ok(Finish::Terminal(other))) => publish_and_ack(ctx, delivery, work, other.result(&work.key.job)).await,
         Some(Ok(Finish::Superseded)) => ack(delivery).await,
         Some(Err(e)) => {
             tracing::error!(error = %e, "the job's record can't be read");

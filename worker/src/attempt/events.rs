@@ -1,22 +1,17 @@
-//! What the client hears while the code runs: streamed output, and tool calls.
-//!
-//! These are not persistent and nothing waits for them, but tool calls: those are mandatory, so that a call to a client
-//! that is gone fails at once.
+//! What the client hears while the code runs, if it asked for it. These events are not persistent, and nothing waits for them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::Value;
-use serde_json::value::RawValue;
 use thermae_backplane::bus;
-use thermae_runner::frames;
-use thermae_schemas::{ErrorCode, Event, EventBody, MimeBundle, Stream, ToolCall, names};
+use thermae_schemas::{Event, EventBody, Stream};
 use tokio::time::error::Elapsed;
 
 use super::settle::reply;
+use crate::bundle::Bundle;
 use crate::context::Context;
 use crate::running::Entry;
-use crate::tools::{Gate, Refused};
+use crate::wire;
 use crate::work::Work;
 
 /// How long a streamed event may hold the run up.
@@ -33,6 +28,7 @@ pub(super) enum Output {
 pub(super) struct Streamer<'a> {
     ctx: &'a Context,
     work: &'a Work,
+    entry: &'a Entry,
     key: Option<&'a str>,
     lifecycle: bool,
     output: bool,
@@ -45,11 +41,12 @@ pub(super) struct Streamer<'a> {
 }
 
 impl<'a> Streamer<'a> {
-    pub(super) fn new(ctx: &'a Context, work: &'a Work) -> Self {
+    pub(super) fn new(ctx: &'a Context, work: &'a Work, entry: &'a Entry) -> Self {
         let wants = |s| work.job.stream.contains(&s);
         Self {
             ctx,
             work,
+            entry,
             key: work.reply_to.as_deref(),
             lifecycle: wants(Stream::Lifecycle),
             output: wants(Stream::Output),
@@ -77,9 +74,12 @@ impl<'a> Streamer<'a> {
         }
     }
 
-    pub(super) async fn display(&mut self, data: &MimeBundle) {
-        if self.display {
-            self.send(EventBody::Display { data: data.clone() }).await;
+    pub(super) async fn display(&mut self, data: &Bundle) {
+        if self.display
+            && self.key.is_some()
+            && let Ok(body) = wire::display(self.work, data)
+        {
+            self.publish(body).await;
         }
     }
 
@@ -107,10 +107,19 @@ impl<'a> Streamer<'a> {
     }
 
     async fn send(&mut self, body: EventBody) {
-        let Some(key) = self.key else { return };
         let event = Event::new(self.work.key.job.clone(), self.work.attempt, body);
-        let Ok(body) = serde_json::to_vec(&event) else { return };
-        let message = bus::Message { mandatory: false, ..reply(self.work, key, body.into(), false) };
+        if let Ok(body) = serde_json::to_vec(&event) {
+            self.publish(body.into()).await;
+        }
+    }
+
+    async fn publish(&mut self, body: Bytes) {
+        let Some(key) = self.key else { return };
+        // Without a lease nothing of the run counts, and its client may hear of another attempt already.
+        if self.entry.check().is_err() {
+            return;
+        }
+        let message = bus::Message { mandatory: false, ..reply(self.work, key, body, false) };
         self.sent = true;
         lost(tokio::time::timeout(EVENT_WITHIN, self.ctx.bus.publish(message)).await);
     }
@@ -136,84 +145,6 @@ fn unfinished(bytes: &[u8]) -> usize {
             Err(e) if e.error_len().is_none() => len,
             _ => 0,
         })
-}
-
-/// Checks a tool call of the code. What it returns is what may leave the worker.
-pub(super) fn admit(ctx: &Context, gate: &mut Gate, entry: &Entry, call: &frames::ToolCall) -> Result<Value, Refused> {
-    let refused = match entry.check() {
-        Err(_) => Refused { code: ErrorCode::WorkerLost, message: "the worker lost its lease on the job".into() },
-        Ok(()) => match gate.check(&call.name, &call.arguments) {
-            Ok(arguments) => return Ok(arguments),
-            Err(refused) => refused,
-        },
-    };
-    ctx.metrics.tool_calls.with_label_values(&[refused.code.as_str()]).inc();
-    Err(refused)
-}
-
-/// Sends a call that was let through to the client, and waits for the answer.
-#[tracing::instrument(name = "tool_call", skip_all, fields(otel.kind = "client", tool.name = tool))]
-pub(super) async fn call(
-    ctx: &Context,
-    work: &Work,
-    tool: &str,
-    arguments: Value,
-    within: Duration,
-) -> Result<Box<RawValue>, String> {
-    let began = Instant::now();
-    let (result, answer) = match exchange(ctx, work, tool, arguments, within).await {
-        Ok(Ok(value)) => ("ok", Ok(value)),
-        Ok(Err(error)) => ("error", Err(error)),
-        Err(refused) => (refused.code.as_str(), Err(refused.text())),
-    };
-    ctx.metrics.tool_calls.with_label_values(&[result]).inc();
-    ctx.metrics.tool_seconds.observe(began.elapsed().as_secs_f64());
-    answer
-}
-
-async fn exchange(
-    ctx: &Context,
-    work: &Work,
-    tool: &str,
-    arguments: Value,
-    within: Duration,
-) -> Result<Result<Box<RawValue>, String>, Refused> {
-    let gone =
-        || Refused { code: ErrorCode::ClientGone, message: format!("nobody is there to answer the call of {tool:?}") };
-    let key = work.reply_to.as_deref().ok_or_else(gone)?;
-    let mut waiting = ctx.calls.begin(&work.key.tenant);
-    let body = EventBody::ToolCall(ToolCall {
-        call: waiting.call.clone(),
-        tool: tool.to_owned(),
-        arguments,
-        reply_to: names::calls_key(&work.key.tenant, &ctx.id),
-        within_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX),
-    });
-    let event = Event::new(work.key.job.clone(), work.attempt, body);
-    let body = serde_json::to_vec(&event).map(Bytes::from);
-    let body = body.map_err(|e| Refused { code: ErrorCode::Internal, message: e.to_string() })?;
-    let answered = async {
-        let publish = async { ctx.bus.publish(reply(work, key, body, false)).await?.wait().await };
-        // The answer may come before the broker's confirm.
-        tokio::select! {
-            biased;
-            answer = waiting.answer() => return Ok(answer),
-            sent = publish => match sent {
-                Ok(()) => {}
-                Err(bus::Error::Unroutable { .. }) => return Err(gone()),
-                // Whether it arrived is not known, and a tool may act: it is not sent twice. The answer may yet come.
-                Err(bus::Error::Disconnected(_)) => {}
-                Err(e) => return Err(Refused { code: ErrorCode::Internal, message: e.to_string() }),
-            },
-        }
-        Ok(waiting.answer().await)
-    };
-    tokio::time::timeout(within, answered).await.unwrap_or_else(|_| {
-        Err(Refused {
-            code: ErrorCode::ToolTimeout,
-            message: format!("{tool:?} was not answered within {} s", within.as_secs_f64()),
-        })
-    })
 }
 
 #[cfg(test)]

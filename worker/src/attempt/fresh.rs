@@ -22,15 +22,15 @@ const SLOT_WITHIN: Duration = Duration::from_secs(10 * 60);
 const TRIES: u32 = 3;
 
 /// Takes a delivery of a pool's queue through the worker.
-pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: Delivery) {
+pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: &Delivery) {
     let began = Instant::now();
     let Some(pool) = ctx.pool(&work.job.pool).cloned() else {
         let message = format!("This worker serves no pool {}.", work.job.pool);
-        return reject(&ctx, &delivery, &work, Outcome::rejected(ErrorCode::UnknownPool, message)).await;
+        return reject(&ctx, delivery, &work, Outcome::rejected(ErrorCode::UnknownPool, message)).await;
     };
     let mut prepared = match prepare(&ctx, &work, pool.options()).await {
         Ok(prepared) => prepared,
-        Err(outcome) => return reject(&ctx, &delivery, &work, outcome).await,
+        Err(outcome) => return reject(&ctx, delivery, &work, outcome).await,
     };
     let wait = async {
         let permit = Arc::clone(pool.slots()).acquire_owned().await.ok()?;
@@ -39,21 +39,21 @@ pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: Delivery) 
     let taken = tokio::select! {
         biased;
         taken = wait => taken,
-        () = ctx.draining.cancelled() => return requeue(&ctx, &delivery, "draining").await,
+        () = ctx.draining.cancelled() => return requeue(&ctx, delivery, "draining").await,
         () = tokio::time::sleep(work.time_left().unwrap_or(SLOT_WITHIN).min(SLOT_WITHIN)) => None,
     };
     let Some((permit, mut held)) = taken else {
         return if work.is_late() {
-            reject(&ctx, &delivery, &work, late()).await;
+            reject(&ctx, delivery, &work, late()).await;
         } else {
-            requeue(&ctx, &delivery, "no_container").await;
+            requeue(&ctx, delivery, "no_container").await;
         };
     };
     ctx.metrics.phase(&work.job.pool, Phase::Acquire, began.elapsed().as_secs_f64());
     if ctx.draining.is_cancelled() {
-        return requeue(&ctx, &delivery, "draining").await;
+        return requeue(&ctx, delivery, "draining").await;
     }
-    let Some(guard) = claim(&ctx, &delivery, &work).await else { return };
+    let Some(guard) = claim(&ctx, delivery, &work).await else { return };
     let mut tries = 1;
     let ran = loop {
         held.count_job();
@@ -74,7 +74,7 @@ pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: Delivery) 
             Some(next) => held = next,
             None => {
                 drop(permit);
-                return conclude(&ctx, &delivery, &work, guard, ran, &prepared.limits, None).await;
+                return conclude(&ctx, delivery, &work, guard, ran, &prepared, None).await;
             }
         }
     };
@@ -85,7 +85,7 @@ pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: Delivery) 
         held.quarantine("it died, or could not run a job");
     }
     drop(permit);
-    conclude(&ctx, &delivery, &work, guard, ran, &prepared.limits, None).await;
+    conclude(&ctx, delivery, &work, guard, ran, &prepared, None).await;
 }
 
 fn nothing_ran(ran: &Ran) -> bool {

@@ -12,6 +12,7 @@
 //! recorded, nothing is acknowledged that is not published. A crash between any two leaves a delivery that comes again and
 //! finds the record.
 
+mod calls;
 mod claim;
 mod code;
 mod conclude;
@@ -23,13 +24,17 @@ mod settle;
 pub(crate) use claim::claim;
 pub(crate) use code::{Ended, Place, Ran, run_code};
 pub(crate) use conclude::conclude;
-pub(crate) use fresh::pool_job;
+use fresh::pool_job;
 pub(crate) use prepare::{Prepared, prepare};
 pub(crate) use settle::{reject, requeue, to_resolve};
 
-use thermae_backplane::bus::Delivery;
-use tracing::Span;
+use std::sync::Arc;
 
+use thermae_backplane::bus::Delivery;
+use thermae_service::supervise::caught;
+use tracing::{Instrument, Span};
+
+use crate::context::Context;
 use crate::work::Work;
 
 /// Reads a delivery of a work queue. What is none of the scheduler's goes to the dead letters, where `resolve` sees it.
@@ -43,6 +48,20 @@ pub(crate) async fn read(delivery: Delivery) -> Option<(Work, Delivery)> {
             None
         }
     }
+}
+
+/// Takes a job without a session through the worker. A panic on the way leaves its delivery to `resolve`, since the code may have
+/// started; the container that was taken for it is dropped in use, and so removed.
+pub(crate) async fn attempt(ctx: Arc<Context>, work: Work, delivery: Delivery) {
+    let span = span(&work);
+    async {
+        let run = Box::pin(pool_job(Arc::clone(&ctx), work, &delivery));
+        if caught("attempt", run).await.is_err() {
+            to_resolve(&ctx, &delivery, "panicked").await;
+        }
+    }
+    .instrument(span)
+    .await;
 }
 
 /// The span of an attempt, below that of whoever submitted the job.

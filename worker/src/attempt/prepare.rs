@@ -1,10 +1,12 @@
 //! What can be said of a job before anything is done for it: whether this pool runs it at all, and with which limits.
 
+use std::sync::Arc;
+
 use thermae_schemas::{ErrorCode, Outcome};
 
 use crate::artifacts::{InputFile, inputs};
 use crate::context::Context;
-use crate::options::{Granted, PoolOptions};
+use crate::options::{Bounds, Granted, PoolOptions};
 use crate::tools::Gate;
 use crate::work::Work;
 
@@ -13,11 +15,13 @@ pub(crate) struct Prepared {
     /// Its limits.
     pub limits: Granted,
     /// What it may call.
-    pub gate: Gate,
+    pub gate: Arc<Gate>,
     /// The same, for the runner.
     pub tools: Vec<thermae_runner::frames::Tool>,
     /// What it is to find.
     pub files: Vec<InputFile>,
+    /// What it may display, call and leave behind.
+    pub bounds: Bounds,
     /// How much is collected of what it leaves.
     pub artifacts: thermae_runner::frames::ArtifactLimits,
 }
@@ -51,13 +55,19 @@ pub(crate) async fn prepare(ctx: &Context, work: &Work, pool: &PoolOptions) -> R
         }
         _ => {}
     }
-    let (gate, tools) = Gate::new(&job.tools, work.params.clone())
-        .map_err(|e| Outcome::rejected(ErrorCode::SchemaViolation, format!("{e}.")))?;
+    let (specs, params, bounds) = (job.tools.clone(), work.params.clone(), pool.bounds);
+    // Schemas are compiled, which takes longer than reading them.
+    let compiled = ctx.heavy.check(4 * work.tool_bytes, move || Gate::new(&specs, params, bounds)).await;
+    let (gate, tools) = compiled.map_err(|e| Outcome::rejected(ErrorCode::SchemaViolation, format!("{e}.")))?;
+    if work.is_expired() {
+        let why = "The job waited for longer than the fleet's message_max_age; it was not started.";
+        return Err(Outcome::rejected(ErrorCode::SubmissionExpired, why.to_owned()));
+    }
     if work.is_late() {
         return Err(late());
     }
     let files = inputs(&ctx.artifacts, &work.key.tenant, job, pool.disk.0).await?;
-    Ok(Prepared { limits, gate, tools, files, artifacts: pool.artifacts.for_runner() })
+    Ok(Prepared { limits, gate: Arc::new(gate), tools, files, bounds, artifacts: pool.artifacts.for_runner() })
 }
 
 /// The deadline passed before the code started.

@@ -4,18 +4,19 @@ use bytes::Bytes;
 use thermae_backplane::bus::{self, Delivery, HeaderValue, Headers, Message};
 use thermae_backplane::record::Settle;
 use thermae_backplane::registry::SettleRequest;
-use thermae_schemas::{Event, EventBody, Outcome, names};
+use thermae_schemas::{Outcome, names};
 use tracing::Span;
 
 use crate::context::Context;
 use crate::metrics::Phase;
+use crate::outcome::Told;
+use crate::wire;
 use crate::work::Work;
 
 /// The result message of an outcome: the bytes that are recorded, and published as often as need be.
-pub(super) fn result_of(work: &Work, attempt: u32, outcome: Outcome) -> Bytes {
-    let event = Event::new(work.key.job.clone(), attempt, EventBody::Result(outcome));
-    match serde_json::to_vec(&event) {
-        Ok(body) => body.into(),
+pub(super) fn result_of(work: &Work, attempt: u32, told: &Told) -> Bytes {
+    match wire::result(work, attempt, told) {
+        Ok(body) => body,
         Err(e) => {
             // Maps with keys of text and finite numbers always become JSON.
             tracing::error!(error = %e, "an outcome that is no JSON");
@@ -39,26 +40,33 @@ pub(super) fn reply(work: &Work, key: &str, body: Bytes, persistent: bool) -> Me
         body,
         message_id: Some(work.key.job.to_string()),
         correlation_id: work.correlation_id.clone(),
-        reply_to: None,
         headers,
         mandatory: true,
         persistent,
+        ..Message::default()
     }
 }
 
-/// Publishes until the broker has confirmed it. `false` when the worker gave up first.
+/// Publishes until the broker has confirmed it. `false` when the worker gave up first. What a client's own queue refuses is
+/// not tried again: it may be of no size at all, and then the job would never leave the worker.
 #[tracing::instrument(name = "publish", skip_all)]
 async fn publish(ctx: &Context, message: Message) -> Result<bool, bus::Error> {
+    let to_client = message.exchange == names::REPLIES;
     let done = ctx
         .insist("publish", || {
             let message = message.clone();
-            async { ctx.bus.publish(message).await?.wait().await }
+            async move {
+                match ctx.bus.publish(message).await?.wait().await {
+                    Err(e @ bus::Error::Refused { .. }) if to_client => Ok(Err(e)),
+                    sent => sent.map(Ok),
+                }
+            }
         })
         .await;
     match done {
         None => Ok(false),
-        Some(Ok(())) => Ok(true),
-        Some(Err(e)) => Err(e),
+        Some(Ok(Ok(()))) => Ok(true),
+        Some(Ok(Err(e)) | Err(e)) => Err(e),
     }
 }
 
@@ -73,6 +81,9 @@ pub(super) async fn publish_and_ack(ctx: &Context, delivery: &Delivery, work: &W
             Ok(true) => ctx.metrics.phase(pool, Phase::Publish, began.elapsed().as_secs_f64()),
             Err(e @ bus::Error::Unroutable { .. }) => {
                 tracing::info!(error = %e, "nobody hears the result; it stays recorded")
+            }
+            Err(e @ bus::Error::Refused { .. }) => {
+                tracing::warn!(error = %e, "the client's queue does not take the result; it stays recorded")
             }
             Err(e) => tracing::error!(error = %e, "the result can't be published; it stays recorded"),
         }
@@ -105,6 +116,8 @@ pub(crate) async fn to_resolve(ctx: &Context, delivery: &Delivery, why: &'static
     let message = Message {
         exchange: names::RESOLVE.to_owned(),
         key: String::new(),
+        // Signed by whoever handed it out, if at all; the broker takes no message in another's name.
+        user_id: None,
         mandatory: true,
         persistent: true,
         ..delivery.message.clone()
@@ -127,9 +140,11 @@ pub(crate) async fn reject(ctx: &Context, delivery: &Delivery, work: &Work, outc
     let request = SettleRequest {
         job: work.key.clone(),
         pool: Some(work.job.pool.clone()),
-        outcome: result_of(work, 0, outcome),
-        reply_key: work.reply_to.clone(),
-        ttl: ctx.options.record_ttl.0,
+        outcome: result_of(work, 0, &outcome.into()),
+        status,
+        digest: None,
+        cancel: false,
+        keep: ctx.options.keep(),
     };
     match ctx.insist("settle", || ctx.registry.settle(&request)).await {
         None => {}
@@ -137,7 +152,9 @@ pub(crate) async fn reject(ctx: &Context, delivery: &Delivery, work: &Work, outc
             ctx.metrics.job(&work.job.pool, status);
             publish_and_ack(ctx, delivery, work, request.outcome).await;
         }
-        Some(Ok(Settle::Terminal(other))) => publish_and_ack(ctx, delivery, work, other).await,
+        Some(Ok(Settle::Terminal(other))) => publish_and_ack(ctx, delivery, work, other.result(&work.key.job)).await,
+        // Only who names a digest is told so.
+        Some(Ok(Settle::Conflict)) => ack(delivery).await,
         Some(Ok(Settle::Started { .. })) => to_resolve(ctx, delivery, "started_elsewhere").await,
         Some(Err(e)) => {
             tracing::error!(error = %e, "the job's record can't be read");

@@ -8,6 +8,7 @@ mod uids;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bollard::Docker as Client;
@@ -23,6 +24,9 @@ use uids::{Uid, Uids};
 /// The seccomp profile of containers: Docker's own and what a runner needs to make namespaces.
 const SECCOMP: &str = include_str!("../../../images/seccomp.json");
 
+/// The project's AppArmor profile, `images/apparmor/thermae`: the engine's own denies the mounts that sandboxes are made of.
+const APPARMOR: &str = "thermae";
+
 /// Label of an image that says where its interpreter is.
 const LABEL_PYTHON: &str = "thermae.python";
 
@@ -33,6 +37,10 @@ pub struct Docker {
     seccomp: String,
     uids: Uids,
     client: OnceCell<Client>,
+    /// Whether the engine's host has AppArmor.
+    apparmor: OnceCell<bool>,
+    /// Whether it refused our profile.
+    unloaded: AtomicBool,
 }
 
 impl Docker {
@@ -49,12 +57,22 @@ impl Docker {
         };
         let profile: serde_json::Value = serde_json::from_str(&seccomp)
             .map_err(|e| Error::Unfit(format!("the seccomp profile is not JSON: {e}")))?;
+        for table in ["/etc/subuid", "/etc/subgid"] {
+            let text = std::fs::read_to_string(table).unwrap_or_default();
+            if let Some(whom) = uids::lent(&text, options.first_uid, options.uids) {
+                return Err(Error::Unfit(format!(
+                    "docker.first_uid: {table} lends users of this range to {whom}, whose own containers would share them: choose another"
+                )));
+            }
+        }
         Ok(Self {
             options: options.clone(),
             sockets,
             seccomp: profile.to_string(),
             uids: Uids::new(options.first_uid, options.uids),
             client: OnceCell::new(),
+            apparmor: OnceCell::new(),
+            unloaded: AtomicBool::new(false),
         })
     }
 
@@ -93,12 +111,26 @@ impl Docker {
             _ => dir.to_path_buf(),
         }
     }
-}
 
-#[async_trait]
-impl Backend for Docker {
-    async fn create(&self, identity: &Identity, pool: &PoolOptions) -> Result<Made, Error> {
-        let client = self.client().await?;
+    /// Whether to try the project's profile: whether it is loaded only the host's root knows.
+    async fn may_have_profile(&self, client: &Client) -> Result<bool, Error> {
+        if self.options.apparmor.is_some() || self.unloaded.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let asked = self.apparmor.get_or_try_init(|| async {
+            let info = client.info().await.map_err(|source| Error::Engine { step: "asking about the host", source })?;
+            Ok(info.security_options.unwrap_or_default().iter().any(|option| option.contains("apparmor")))
+        });
+        asked.await.copied()
+    }
+
+    async fn create_under(
+        &self,
+        client: &Client,
+        identity: &Identity,
+        pool: &PoolOptions,
+        apparmor: Option<&str>,
+    ) -> Result<Made, Error> {
         let python = self.python(client, pool).await?;
         let listening = self.sockets.listen(identity.serial)?;
         let uid = self.uids.take().ok_or_else(|| Error::Unfit("docker.uids: every user is in use".into()))?;
@@ -110,6 +142,7 @@ impl Backend for Docker {
             uid: uid.number(),
             sockets: &self.on_host(listening.dir()),
             seccomp: &self.seccomp,
+            apparmor,
         });
         let options = CreateContainerOptions { name: Some(name.clone()), ..Default::default() };
         let made = client.create_container(Some(options), body).await;
@@ -134,6 +167,36 @@ impl Backend for Docker {
                 })
             }
         }
+    }
+}
+
+/// Whether an engine's refusal is about the profile, and not about the container.
+fn is_about_apparmor(error: &Error) -> bool {
+    let text = super::native::chain(error).to_lowercase();
+    matches!(error, Error::Engine { .. }) && text.contains("apparmor")
+}
+
+#[async_trait]
+impl Backend for Docker {
+    async fn create(&self, identity: &Identity, pool: &PoolOptions) -> Result<Made, Error> {
+        let client = self.client().await?;
+        if self.may_have_profile(client).await? {
+            match self.create_under(client, identity, pool, Some(APPARMOR)).await {
+                Err(e) if is_about_apparmor(&e) => {
+                    self.unloaded.store(true, Ordering::Relaxed);
+                    tracing::warn!(
+                        error = super::native::chain(&e),
+                        "the engine's host has AppArmor and not our profile; load it with `apparmor_parser -r images/apparmor/thermae`"
+                    );
+                }
+                made => return made,
+            }
+        }
+        self.create_under(client, identity, pool, self.options.apparmor.as_deref()).await
+    }
+
+    fn has_own_kernel(&self) -> bool {
+        self.options.has_own_kernel()
     }
 
     async fn sweep(&self, orphaned: &mut (dyn for<'a> FnMut(Leftover<'a>) -> bool + Send)) -> Result<usize, Error> {
@@ -222,5 +285,24 @@ impl Drop for Engine {
                 drop(held);
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(message: &str) -> Error {
+        let source = EngineError::DockerResponseServerError { status_code: 500, message: message.into() };
+        Error::Engine { step: "starting a container", source }
+    }
+
+    #[test]
+    fn a_profile_that_is_not_loaded_is_told_from_other_troubles() {
+        let unloaded = "OCI runtime create failed: runc create failed: unable to start container process: error during container init: \
+            unable to apply apparmor profile: apparmor failed to apply profile: write /proc/thread-self/attr/apparmor/exec: no such file or directory";
+        assert!(is_about_apparmor(&refused(unloaded)));
+        assert!(!is_about_apparmor(&refused("no space left on device")));
+        assert!(!is_about_apparmor(&Error::Unfit("apparmor".into())));
     }
 }

@@ -87,6 +87,11 @@ pub trait Backend: Send + Sync + 'static {
     /// Makes a container of this pool and waits for its runner to connect.
     async fn create(&self, identity: &Identity, pool: &PoolOptions) -> Result<Made, Error>;
 
+    /// Whether each container has a kernel of its own, so that one wall is enough.
+    fn has_own_kernel(&self) -> bool {
+        false
+    }
+
     /// Removes containers that other workers left: those for which `orphaned` says so.
     ///
     /// Returns how many were removed.

@@ -1,5 +1,6 @@
 //! The native backend: the runner draws the outer wall itself, with namespaces of this machine. No engine is needed.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +27,8 @@ pub struct Native {
     show: Vec<PathBuf>,
     sockets: SocketDir,
     tasks: TaskTracker,
+    /// What is shown, once it was found to hold files only.
+    looked_at: Mutex<BTreeSet<String>>,
 }
 
 impl Native {
@@ -40,7 +43,7 @@ impl Native {
         } else {
             options.runner.clone()
         };
-        Ok(Self { command, show: options.show.clone(), sockets, tasks })
+        Ok(Self { command, show: options.show.clone(), sockets, tasks, looked_at: Mutex::default() })
     }
 
     /// The command that starts a runner behind this pool's outer wall, and the interpreter inside. What the runner is to do
@@ -65,6 +68,19 @@ impl Native {
         Ok((command, spec.python))
     }
 
+    /// Looks for sockets and the like in what jobs are to be shown: once, since it may be a million files.
+    async fn look_at(&self, pool: &PoolOptions) -> Result<(), Error> {
+        let spec = self.spec(pool)?;
+        let known = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for path in spec.show.into_iter().chain(spec.data.into_values()).filter(|path| !known.contains(path)) {
+            let place = PathBuf::from(&path);
+            let looked = tokio::task::spawn_blocking(move || thermae_runner::outer::only_files(&place)).await;
+            looked.map_err(|e| Error::Unfit(e.to_string()))?.map_err(|e| Error::Unfit(chain(&e)))?;
+            self.looked_at.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
+        }
+        Ok(())
+    }
+
     fn spec(&self, pool: &PoolOptions) -> Result<Spec, Error> {
         let mut spec = Spec::detect(pool.python.as_deref()).map_err(|e| Error::Unfit(chain(&e)))?;
         spec.show.extend(self.show.iter().map(|p| p.to_string_lossy().into_owned()));
@@ -76,6 +92,8 @@ impl Native {
         }
         spec.memory_bytes = Some(container_memory(pool));
         spec.pids = Some(container_pids(pool));
+        spec.cpu_shares = Some(pool.cpu_shares);
+        spec.cpu_quota = pool.cpu_quota;
         Ok(spec)
     }
 }
@@ -83,6 +101,7 @@ impl Native {
 #[async_trait]
 impl Backend for Native {
     async fn create(&self, identity: &Identity, pool: &PoolOptions) -> Result<Made, Error> {
+        self.look_at(pool).await?;
         let (mut command, python) = self.command(pool)?;
         let listening = self.sockets.listen(identity.serial)?;
         let child = command

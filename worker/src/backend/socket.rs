@@ -1,18 +1,17 @@
 //! The socket on which one container's runner connects: in a directory of its own, gone from the file system as soon as
 //! it is connected.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
-
 use tokio::net::{UnixListener, UnixStream};
 
 use super::Error;
+use crate::held::Held;
 
 /// The directory that holds all of one worker's sockets. Only its owner may enter it.
 ///
@@ -21,17 +20,12 @@ use super::Error;
 pub struct SocketDir {
     root: PathBuf,
     path: PathBuf,
-    _lock: Arc<File>,
+    held: Arc<Held>,
 }
 
-/// Name of the lock in a worker's directory.
-const LOCK: &str = "lock";
-
-/// What the directories' names begin with.
-const PREFIX: &str = "thermae-";
-
 impl SocketDir {
-    /// Makes a worker's directory below that one (the system's directory for temporary files where it is missing).
+    /// Makes a worker's directory below that one. Where it is missing: below this user's own `XDG_RUNTIME_DIR`, else the system's
+    /// directory for temporary files.
     ///
     /// # Errors
     /// It can't be made.
@@ -39,16 +33,9 @@ impl SocketDir {
         if let Some(root) = root {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(root)?;
         }
-        let root = root.map_or_else(std::env::temp_dir, Path::to_path_buf).canonicalize()?;
-        sweep(&root);
-        let path = root.join(format!("{PREFIX}{worker}"));
-        fs::DirBuilder::new().mode(0o700).create(&path)?;
-        // It gets its name once it is held: another worker that starts at this moment would take it for a dead one's.
-        let unnamed = path.join("lock.new");
-        let lock = File::create(&unnamed)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        fs::rename(&unnamed, path.join(LOCK))?;
-        Ok(Self { root, path, _lock: Arc::new(lock) })
+        let root = root.map_or_else(own_root, Path::to_path_buf).canonicalize()?;
+        let held = Held::make(&root, worker)?;
+        Ok(Self { root, path: held.path().to_owned(), held: Arc::new(held) })
     }
 
     /// What it was made below.
@@ -58,7 +45,7 @@ impl SocketDir {
 
     /// Removes it.
     pub fn remove(&self) {
-        let _ = fs::remove_dir_all(&self.path);
+        self.held.remove();
     }
 
     /// Listens for one container. The names of the directories are short, since a socket's path has little room.
@@ -83,15 +70,15 @@ impl SocketDir {
     }
 }
 
-/// Removes what dead workers left. What is not theirs has no lock in it, and is left alone.
-fn sweep(root: &Path) {
-    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
-        let ours = entry.file_name().to_str().is_some_and(|n| n.starts_with(PREFIX));
-        let Some(lock) = ours.then(|| File::open(entry.path().join(LOCK)).ok()).flatten() else { continue };
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
+/// Where nobody else of this machine can put anything, if there is such a place.
+fn own_root() -> PathBuf {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    let own = |path: &PathBuf| {
+        let mine = |meta: fs::Metadata| meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw();
+        // A socket's path has little room.
+        path.as_os_str().len() < 50 && fs::symlink_metadata(path).is_ok_and(mine)
+    };
+    runtime.filter(own).unwrap_or_else(std::env::temp_dir)
 }
 
 /// A directory that is removed with its holder.
@@ -135,6 +122,7 @@ impl Listening {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::held::LOCK;
 
     #[test]
     fn a_dead_workers_directory_is_removed_and_a_living_ones_is_not() {

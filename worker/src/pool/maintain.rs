@@ -98,8 +98,8 @@ impl Pool {
                 state.failures = 0;
                 state.retry_at = None;
                 drop(state);
-                self.condition.send_if_modified(|c| std::mem::replace(c, Condition::Ready) != Condition::Ready);
                 self.place(member);
+                self.stands();
             }
             Err(why) => {
                 self.metrics.creation_failures.inc();
@@ -112,11 +112,30 @@ impl Pool {
                 }
                 if none_left {
                     let now = Condition::Unhealthy(why);
-                    self.condition.send_if_modified(|c| std::mem::replace(c, now.clone()) != now);
+                    self.condition.send_if_modified(|c| {
+                        !matches!(c, Condition::Unwalled(_)) && std::mem::replace(c, now.clone()) != now
+                    });
+                } else {
+                    self.stands();
                 }
             }
         }
         self.wake.notify_one();
+    }
+
+    /// Some containers stand: says so, and whether they are all that there should be for a start. While more can't be made, those
+    /// that stand are.
+    fn stands(&self) {
+        let (standing, failing) = {
+            let s = self.state();
+            (s.idle.len() + s.busy + s.proving + s.sessions, s.failures > 0)
+        };
+        if standing >= self.options.warm() as usize || failing {
+            self.warm.send_if_modified(|warm| !std::mem::replace(warm, true));
+        }
+        if self.early || *self.warm.borrow() {
+            self.condition.send_if_modified(|c| std::mem::replace(c, Condition::Ready) != Condition::Ready);
+        }
     }
 
     /// Makes one container and waits until its runner is ready.
@@ -140,6 +159,15 @@ impl Pool {
             Ok(ready) => {
                 for warning in &ready.warnings {
                     self.warn_once(warning);
+                }
+                self.metrics.unwalled.set(i64::from(!ready.nested));
+                if !ready.nested && !self.one_wall_is_enough() {
+                    drop(conn);
+                    made.container.destroy().await;
+                    let why = ready.warnings.iter().find(|w| w.contains("no inner wall")).cloned();
+                    let why = why.unwrap_or_else(|| "no inner wall".to_owned());
+                    self.condition.send_replace(Condition::Unwalled(why.clone()));
+                    return Err(why);
                 }
                 self.metrics.creations.observe(began.elapsed().as_secs_f64());
                 let now = Instant::now();

@@ -47,12 +47,14 @@ pub(crate) enum Error {
 /// Whether a pool is of use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// It makes its first container.
+    /// It makes its first containers.
     Starting,
-    /// It has containers.
+    /// It has containers, and takes jobs.
     Ready,
     /// It has none and can't make any: why.
     Unhealthy(String),
+    /// The machine allows no inner wall, and nobody has said that one wall is enough: why there is none.
+    Unwalled(String),
 }
 
 /// A pool of containers.
@@ -67,6 +69,10 @@ pub(crate) struct Pool {
     wake: Notify,
     serial: Arc<AtomicU64>,
     condition: watch::Sender<Condition>,
+    /// Whether its warm containers stood once.
+    warm: watch::Sender<bool>,
+    /// Whether jobs run as soon as one container stands.
+    early: bool,
     tasks: TaskTracker,
     closed: CancellationToken,
     metrics: PoolMetrics,
@@ -83,6 +89,8 @@ pub(crate) struct Owner {
     pub serial: Arc<AtomicU64>,
     /// Where the pool's tasks run.
     pub tasks: TaskTracker,
+    /// Whether jobs run as soon as one container stands, and not only once the warm ones do.
+    pub early: bool,
 }
 
 impl Pool {
@@ -103,6 +111,8 @@ impl Pool {
             wake: Notify::new(),
             serial: owner.serial,
             condition: watch::Sender::new(Condition::Starting),
+            warm: watch::Sender::new(false),
+            early: owner.early,
             tasks: owner.tasks,
             closed: CancellationToken::new(),
             name,
@@ -134,6 +144,11 @@ impl Pool {
     /// Whether it is of use, and every change of that.
     pub(crate) fn condition(&self) -> watch::Receiver<Condition> {
         self.condition.subscribe()
+    }
+
+    /// Whether its warm containers stand, their sandboxes made ahead, or once stood.
+    pub(crate) fn warm(&self) -> watch::Receiver<bool> {
+        self.warm.subscribe()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -208,6 +223,16 @@ impl Pool {
         member.conn.close(why);
         self.tasks.spawn(async move { member.container.destroy().await });
         self.wake.notify_one();
+    }
+
+    /// Whether jobs may run behind the outer wall alone.
+    fn one_wall_is_enough(&self) -> bool {
+        self.options.reuse == Reuse::Job || self.backend.has_own_kernel()
+    }
+
+    /// Whether its containers have no inner wall.
+    pub(crate) fn lacks_wall(&self) -> bool {
+        self.metrics.unwalled.get() != 0
     }
 
     /// Reuse policy; `job` where the machine allows no inner wall, whatever was configured.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use thermae_backplane::registry::Gone;
 use thermae_schemas::SessionState;
+use thermae_service::supervise::caught;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -20,7 +21,7 @@ use crate::pool::Held;
 const WAIT_AT_MOST: Duration = Duration::from_secs(20 * 60);
 
 /// A session's sandbox, once its first job has made it.
-struct Home {
+pub(super) struct Home {
     held: Held,
     conn: Arc<Conn>,
     /// Whether a job has made the session in it.
@@ -62,7 +63,18 @@ impl Sessions {
                 Next::Job(job) => job,
             };
             let span = span(&job.work);
-            let went = self.job(&session, &mut home, &job).instrument(span).await;
+            let run = Box::pin(self.job(&session, &mut home, &job));
+            let went = async {
+                match caught("session's job", run).await {
+                    Ok(went) => went,
+                    Err(_) => {
+                        // Its code may have started. The sandbox goes with the session.
+                        to_resolve(&self.ctx, &job.delivery, "panicked").await;
+                        Went::Over
+                    }
+                }
+            };
+            let went = went.instrument(span).await;
             session.queue.ended();
             match went {
                 Went::Over => break Gone::Lost,
@@ -75,7 +87,7 @@ impl Sessions {
         self.close(&session, home, gone).await;
     }
 
-    async fn close(&self, session: &Session, home: Option<Home>, gone: Gone) {
+    pub(super) async fn close(&self, session: &Session, home: Option<Home>, gone: Gone) {
         let waiting = session.queue.close();
         {
             let mut state = self.state();
@@ -157,7 +169,7 @@ impl Sessions {
         // Before the client hears of it: whoever has the result may count on the session being idle.
         session.queue.ended();
         let state = SessionState { id: session.key.1.clone(), fresh, alive: alive && !close, restored_files: restored };
-        conclude(ctx, delivery, work, guard, ran, &prepared.limits, Some(state)).await;
+        conclude(ctx, delivery, work, guard, ran, &prepared, Some(state)).await;
         match (close, alive) {
             (true, _) => Went::Closed,
             (false, true) => Went::On,

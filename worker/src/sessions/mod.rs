@@ -16,6 +16,7 @@ use std::time::Duration;
 use thermae_backplane::bus::Delivery;
 use thermae_backplane::registry::Gone;
 use thermae_schemas::{ErrorCode, IfGone, Outcome, SessionHeld, SessionName, TenantName};
+use thermae_service::supervise::caught;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
@@ -23,7 +24,7 @@ use crate::attempt::{reject, span, to_resolve};
 use crate::context::Context;
 use crate::pool::Pool;
 use crate::work::Work;
-use queue::Queue;
+use queue::{Queue, Refused, Why};
 
 /// Ended sessions that are remembered, so that a job on its way to one hears why.
 const REMEMBERED: usize = 1024;
@@ -92,23 +93,40 @@ impl Sessions {
         let key = (work.key.tenant.clone(), name);
         let mut state = self.state();
         let (work, delivery) = match state.held.get(&key) {
-            Some(session) => match session.queue.push(work, delivery) {
-                Ok(()) => return,
-                Err(back) => *back,
-            },
+            Some(session) => {
+                let most = session.pool.options().bounds.session_queue_bytes.0;
+                match session.queue.push(work, delivery, most).map_err(|refused| *refused) {
+                    Ok(()) => return,
+                    Err(Refused { work, delivery, why: Why::Ended }) => (work, delivery),
+                    Err(Refused { work, delivery, why: Why::Full }) => {
+                        drop(state);
+                        let ctx = Arc::clone(&self.ctx);
+                        self.tasks.spawn(async move {
+                            let span = span(&work);
+                            reject(&ctx, &delivery, &work, full(most)).instrument(span).await;
+                        });
+                        return;
+                    }
+                }
+            }
             None => (work, delivery),
         };
         let refusal = if work.create_session { self.make_room(&mut state, &work) } else { Err(None) };
         match refusal {
             Ok(pool) => {
                 let session = Arc::new(Session::new(key.clone(), pool));
-                drop(session.queue.push(work, delivery));
+                drop(session.queue.push(work, delivery, u64::MAX));
                 state.ended.retain(|(k, _)| *k != key);
                 state.held.insert(key, Arc::clone(&session));
                 self.ctx.metrics.sessions.set(state.held.len() as i64);
                 drop(state);
                 let sessions = Arc::clone(self);
-                self.tasks.spawn(async move { sessions.drive(session).await });
+                self.tasks.spawn(async move {
+                    let life = Arc::clone(&sessions).drive(Arc::clone(&session));
+                    if caught("session", life).await.is_err() {
+                        sessions.close(&session, None, Gone::Lost).await;
+                    }
+                });
             }
             Err(outcome) => {
                 let gone = state.ended.iter().find(|(k, _)| *k == key).map_or(Gone::Lost, |(_, gone)| *gone);
@@ -127,7 +145,7 @@ impl Sessions {
             return Err(Some(Outcome::rejected(ErrorCode::UnknownPool, message)));
         };
         let max = pool.options().max_sessions as usize;
-        let max_own = pool.options().max_sessions_per_tenant.map_or(max, |n| n as usize);
+        let max_own = pool.options().max_sessions_per_tenant() as usize;
         let of_pool = || state.held.values().filter(|s| Arc::ptr_eq(&s.pool, pool));
         let own = || of_pool().filter(|s| s.key.0 == work.key.tenant);
         if of_pool().count() >= max || own().count() >= max_own {
@@ -214,4 +232,13 @@ impl Sessions {
         };
         reject(&self.ctx, delivery, work, outcome).await;
     }
+}
+
+/// So much waits for the job's session that no more may.
+fn full(most: u64) -> Outcome {
+    let message = format!(
+        "The jobs that wait for the session have more than {most} bytes together. Nothing of this one ran. Submit it when others have \
+         ended; whoever runs the pool can raise its bounds.session_queue_bytes."
+    );
+    Outcome::rejected(ErrorCode::QuotaExceeded, message)
 }

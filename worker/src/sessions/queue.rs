@@ -17,6 +17,28 @@ pub(super) struct Waiting {
     pub(super) since: Instant,
 }
 
+impl Waiting {
+    fn bytes(&self) -> u64 {
+        self.delivery.message.body.len() as u64
+    }
+}
+
+/// A job that was not taken.
+pub(super) struct Refused {
+    pub(super) work: Work,
+    pub(super) delivery: Delivery,
+    pub(super) why: Why,
+}
+
+/// Why a job was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// The session has ended.
+    Ended,
+    /// So much waits for it that no more may.
+    Full,
+}
+
 /// The jobs that wait.
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -25,6 +47,8 @@ pub(super) struct Queue {
 
 struct State {
     jobs: VecDeque<Waiting>,
+    /// Bytes of them.
+    bytes: u64,
     running: bool,
     /// When the last job ended.
     idle_since: Instant,
@@ -41,7 +65,8 @@ pub(super) enum Next {
 
 impl Queue {
     pub(super) fn new() -> Self {
-        let state = State { jobs: VecDeque::new(), running: false, idle_since: Instant::now(), closed: false };
+        let state =
+            State { jobs: VecDeque::new(), bytes: 0, running: false, idle_since: Instant::now(), closed: false };
         Self { state: Mutex::new(state), wake: Notify::new() }
     }
 
@@ -49,12 +74,17 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a job last; gives it back where the session has ended.
-    pub(super) fn push(&self, work: Work, delivery: Delivery) -> Result<(), Box<(Work, Delivery)>> {
+    /// Puts a job last; gives it back where the session has ended, or where more than so many bytes would wait.
+    pub(super) fn push(&self, work: Work, delivery: Delivery, most: u64) -> Result<(), Box<Refused>> {
         let mut state = self.state();
         if state.closed {
-            return Err(Box::new((work, delivery)));
+            return Err(Box::new(Refused { work, delivery, why: Why::Ended }));
         }
+        let bytes = delivery.message.body.len() as u64;
+        if state.bytes + bytes > most && (state.running || !state.jobs.is_empty()) {
+            return Err(Box::new(Refused { work, delivery, why: Why::Full }));
+        }
+        state.bytes += bytes;
         state.jobs.push_back(Waiting { work, delivery, since: Instant::now() });
         self.wake.notify_one();
         Ok(())
@@ -69,6 +99,7 @@ impl Queue {
                     return Next::Expired;
                 }
                 if let Some(job) = state.jobs.pop_front() {
+                    state.bytes -= job.bytes();
                     state.running = true;
                     return Next::Job(Box::new(job));
                 }
@@ -97,13 +128,16 @@ impl Queue {
     pub(super) fn take_old(&self, age: Duration) -> Vec<Waiting> {
         let mut state = self.state();
         let old = state.jobs.iter().take_while(|j| j.since.elapsed() >= age).count();
-        state.jobs.drain(..old).collect()
+        let old: Vec<_> = state.jobs.drain(..old).collect();
+        state.bytes -= old.iter().map(Waiting::bytes).sum::<u64>();
+        old
     }
 
     /// Closes it: what waits is given back.
     pub(super) fn close(&self) -> Vec<Waiting> {
         let mut state = self.state();
         state.closed = true;
+        state.bytes = 0;
         state.jobs.drain(..).collect()
     }
 

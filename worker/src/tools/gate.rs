@@ -1,21 +1,18 @@
 //! What one job's code may call, and how often.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 use thermae_runner::frames;
-use thermae_schemas::{ErrorCode, ToolSpec};
+use thermae_schemas::json::measure;
+use thermae_schemas::{ErrorCode, ToolSpec, alias};
 
 use super::schema::Schema;
+use crate::bundle::MOST_VALUES;
 use crate::fit::LARGEST;
-
-/// Python's reserved words: a tool of such a name gets a `_` behind it.
-const RESERVED: &[&str] = &[
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
-    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
-    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
-];
+use crate::options::Bounds;
 
 /// Why a call did not leave the worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,16 +30,67 @@ impl Refused {
     }
 }
 
+/// Most values in arguments that are held against a schema: only those become a tree.
+const MOST_CHECKED: usize = 100_000;
+
+/// Tool calls of one run that may wait for answers at once.
+const MOST_AT_ONCE: usize = 1024;
+
+/// Bytes of a job's tool calls that may be on their way through the worker at once.
+const MOST_HELD: usize = 32 << 20;
+
 /// What one job's code may call.
 pub(crate) struct Gate {
     tools: HashMap<String, Declared>,
-    calls: u32,
+    bounds: Bounds,
+    used: Mutex<Used>,
 }
 
 struct Declared {
     schema: Option<Schema>,
     max_calls: Option<u32>,
-    calls: u32,
+}
+
+/// What the job has used so far.
+#[derive(Default)]
+struct Used {
+    /// Calls that came.
+    came: u32,
+    /// Bytes of them.
+    bytes: u64,
+    /// Calls that were let through.
+    passed: u32,
+    /// The same, by tool.
+    by_tool: HashMap<String, u32>,
+    /// Calls that are not answered yet.
+    open: usize,
+    /// Bytes of those that have not left the worker.
+    held: usize,
+}
+
+/// A call that came and is not answered yet.
+pub(crate) struct Open {
+    gate: Arc<Gate>,
+    held: usize,
+}
+
+impl Open {
+    /// The gate that it came to.
+    pub(crate) fn gate(&self) -> &Arc<Gate> {
+        &self.gate
+    }
+
+    /// It left the worker: nothing of it is held any more.
+    pub(crate) fn left(&mut self) {
+        self.gate.used().held -= std::mem::take(&mut self.held);
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.left();
+        self.gate.used().open -= 1;
+    }
 }
 
 impl Gate {
@@ -51,7 +99,11 @@ impl Gate {
     ///
     /// # Errors
     /// Two tools of one name, a schema that is none: in words for whoever submitted the job.
-    pub(crate) fn new(specs: &[ToolSpec], mut params: Vec<Vec<String>>) -> Result<(Self, Vec<frames::Tool>), String> {
+    pub(crate) fn new(
+        specs: &[ToolSpec],
+        mut params: Vec<Vec<String>>,
+        bounds: Bounds,
+    ) -> Result<(Self, Vec<frames::Tool>), String> {
         params.resize(specs.len(), Vec::new());
         let mut tools = HashMap::with_capacity(specs.len());
         let mut told: Vec<frames::Tool> = Vec::with_capacity(specs.len());
@@ -65,7 +117,7 @@ impl Gate {
             }
             let schema = spec.input_schema.as_ref().map(Schema::compile).transpose();
             let schema = schema.map_err(|e| format!("input_schema of the tool {:?}: {e}", spec.name))?;
-            tools.insert(spec.name.clone(), Declared { schema, max_calls: spec.max_calls, calls: 0 });
+            tools.insert(spec.name.clone(), Declared { schema, max_calls: spec.max_calls });
             told.push(frames::Tool {
                 name: spec.name.clone(),
                 alias,
@@ -74,59 +126,101 @@ impl Gate {
                 raw: spec.raw,
             });
         }
-        Ok((Self { tools, calls: 0 }, told))
+        Ok((Self { tools, bounds, used: Mutex::default() }, told))
     }
 
-    /// Checks one call and counts it.
+    fn used(&self) -> MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a call of so many bytes as it comes, before anything of it is read.
+    ///
+    /// # Errors
+    /// It is one too many.
+    pub(crate) fn comes(self: &Arc<Self>, bytes: usize) -> Result<Open, Refused> {
+        let Bounds { tool_calls, tool_argument_bytes, .. } = self.bounds;
+        let mut used = self.used();
+        used.came = used.came.saturating_add(1);
+        used.bytes = used.bytes.saturating_add(bytes as u64);
+        let why = if used.came > tool_calls {
+            format!("a job may make {tool_calls} tool calls; whoever runs the pool can raise its bounds.tool_calls")
+        } else if used.bytes > tool_argument_bytes.0 {
+            format!(
+                "the arguments of a job's tool calls may have {} bytes together; whoever runs the pool can raise its \
+                 bounds.tool_argument_bytes",
+                tool_argument_bytes.0
+            )
+        } else if used.open >= MOST_AT_ONCE {
+            format!("more than {MOST_AT_ONCE} tool calls wait for answers; call fewer at once")
+        } else if used.held + bytes > MOST_HELD {
+            format!("more than {MOST_HELD} bytes of tool calls are on their way; call fewer at once")
+        } else {
+            used.open += 1;
+            used.held += bytes;
+            return Ok(Open { gate: Arc::clone(self), held: bytes });
+        };
+        Err(Refused { code: ErrorCode::ToolCallLimit, message: why })
+    }
+
+    /// About how much work the check of a call with so many bytes is, in bytes read.
+    pub(crate) fn cost(&self, name: &str, bytes: usize) -> usize {
+        match self.tools.get(name).and_then(|tool| tool.schema.as_ref()) {
+            Some(schema) => schema.cost(bytes),
+            None => bytes,
+        }
+    }
+
+    /// Checks one call and counts it. What it returns may leave the worker: the arguments as they came, or, where a schema was held
+    /// against them, exactly what was checked.
     ///
     /// # Errors
     /// It must not leave the worker, and why.
-    pub(crate) fn check(&mut self, name: &str, arguments: &RawValue) -> Result<Value, Refused> {
+    pub(crate) fn check(&self, name: &str, arguments: Box<RawValue>) -> Result<Box<RawValue>, Refused> {
         let refuse = |code, message| Err(Refused { code, message });
-        let Some(tool) = self.tools.get_mut(name) else {
+        let bad = |why: String| refuse(ErrorCode::ToolArguments, format!("the arguments of {name:?} {why}"));
+        let Some(tool) = self.tools.get(name) else {
             return refuse(ErrorCode::UnknownTool, format!("the job declares no tool {name:?}"));
         };
         let bytes = arguments.get().len();
         // The call is a message to the client, and would be refused by the broker.
         if bytes > LARGEST {
-            return refuse(
-                ErrorCode::ToolArguments,
-                format!("the arguments of {name:?} are larger than {LARGEST} bytes"),
-            );
+            return bad(format!("are larger than {LARGEST} bytes"));
         }
-        let arguments: Value = match serde_json::from_str(arguments.get()) {
-            Ok(Value::Object(map)) => Value::Object(map),
-            _ => return refuse(ErrorCode::ToolArguments, format!("the arguments of {name:?} are no JSON object")),
+        let most = if tool.schema.is_some() { MOST_CHECKED } else { MOST_VALUES };
+        match measure(arguments.get().as_bytes(), most) {
+            Ok(found) if found.is_object => {}
+            Ok(_) => return bad("are no JSON object".into()),
+            Err(e) => return bad(format!("can't be sent: {e}")),
+        }
+        let arguments = match &tool.schema {
+            None => arguments,
+            Some(schema) => match held_against(schema, arguments, bytes) {
+                Ok(checked) => checked,
+                Err(why) => return bad(why),
+            },
         };
-        if let Some(schema) = &tool.schema
-            && let Err(why) = schema.check(&arguments, bytes)
-        {
-            return refuse(ErrorCode::ToolArguments, format!("the arguments of {name:?} {why}"));
-        }
-        if let Some(max) = tool.max_calls.filter(|max| tool.calls >= *max) {
+        let mut used = self.used();
+        let calls = used.by_tool.entry(name.to_owned()).or_default();
+        if let Some(max) = tool.max_calls.filter(|max| *calls >= *max) {
             return refuse(ErrorCode::ToolCallLimit, format!("{name:?} may be called {max} times in one job"));
         }
-        tool.calls += 1;
-        self.calls += 1;
+        *calls += 1;
+        used.passed += 1;
         Ok(arguments)
     }
 
     /// Calls that were let through.
     pub(crate) fn calls(&self) -> u32 {
-        self.calls
+        self.used().passed
     }
 }
 
-/// The name of a tool as the code sees it.
-fn alias(name: &str) -> String {
-    let mut alias: String = name.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '_' }).collect();
-    if alias.starts_with(|c: char| c.is_numeric()) || alias.is_empty() {
-        alias.insert(0, '_');
-    }
-    if RESERVED.contains(&alias.as_str()) {
-        alias.push('_');
-    }
-    alias
+/// Holds arguments against a schema; gives what was checked. Where a key stands twice that is not all that came.
+fn held_against(schema: &Schema, arguments: Box<RawValue>, bytes: usize) -> Result<Box<RawValue>, String> {
+    let tree: Value = serde_json::from_str(arguments.get()).map_err(|e| format!("can't be sent: {e}"))?;
+    drop(arguments);
+    schema.check(&tree, bytes)?;
+    serde_json::value::to_raw_value(&tree).map_err(|e| format!("can't be sent: {e}"))
 }
 
 #[cfg(test)]
@@ -144,17 +238,16 @@ mod tests {
     }
 
     #[test]
-    fn names_become_identifiers() {
-        for (name, expected) in
-            [("get_sales", "get_sales"), ("a-b.c/d", "a_b_c_d"), ("2x", "_2x"), ("class", "class_"), ("größe", "größe")]
-        {
-            assert_eq!(alias(name), expected);
+    fn tools_have_the_names_that_the_wire_contract_gives_them() {
+        for (name, expected) in thermae_schemas::ALIAS_CASES {
+            let (_, told) = Gate::new(&[spec(name)], vec![], Bounds::default()).unwrap();
+            assert_eq!(told[0].alias, *expected);
         }
     }
 
     #[test]
     fn two_tools_must_not_become_one() {
-        let error = Gate::new(&[spec("a.b"), spec("a-b")], vec![]).err().unwrap();
+        let error = Gate::new(&[spec("a.b"), spec("a-b")], vec![], Bounds::default()).err().unwrap();
         assert!(error.contains("\"a.b\"") && error.contains("a_b"), "{error}");
     }
 
@@ -164,14 +257,14 @@ mod tests {
         tool.max_calls = Some(1);
         tool.input_schema =
             Some(json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}));
-        let (mut gate, told) = Gate::new(&[tool], vec![vec!["n".into()]]).unwrap();
+        let (gate, told) = Gate::new(&[tool], vec![vec!["n".into()]], Bounds::default()).unwrap();
         assert_eq!(told[0].params, ["n"]);
-        let code = |r: Result<Value, Refused>| r.unwrap_err().code;
-        assert_eq!(code(gate.check("u", &raw(&json!({})))), ErrorCode::UnknownTool);
-        assert_eq!(code(gate.check("t", &raw(&json!([1])))), ErrorCode::ToolArguments);
-        assert_eq!(code(gate.check("t", &raw(&json!({"n": "one"})))), ErrorCode::ToolArguments);
-        assert_eq!(gate.check("t", &raw(&json!({"n": 1}))).unwrap(), json!({"n": 1}));
-        assert_eq!(code(gate.check("t", &raw(&json!({"n": 1})))), ErrorCode::ToolCallLimit);
+        let code = |r: Result<Box<RawValue>, Refused>| r.unwrap_err().code;
+        assert_eq!(code(gate.check("u", raw(&json!({})))), ErrorCode::UnknownTool);
+        assert_eq!(code(gate.check("t", raw(&json!([1])))), ErrorCode::ToolArguments);
+        assert_eq!(code(gate.check("t", raw(&json!({"n": "one"})))), ErrorCode::ToolArguments);
+        assert_eq!(gate.check("t", raw(&json!({"n": 1}))).unwrap().get(), r#"{"n":1}"#);
+        assert_eq!(code(gate.check("t", raw(&json!({"n": 1})))), ErrorCode::ToolCallLimit);
         assert_eq!(gate.calls(), 1);
     }
 
@@ -181,7 +274,7 @@ mod tests {
         {
             let mut tool = spec("t");
             tool.input_schema = Some(schema.clone());
-            assert!(Gate::new(&[tool], vec![]).is_err(), "{schema}");
+            assert!(Gate::new(&[tool], vec![], Bounds::default()).is_err(), "{schema}");
         }
     }
 
@@ -190,8 +283,59 @@ mod tests {
         let mut tool = spec("t");
         tool.input_schema =
             Some(json!({"properties": {"b": {"enum": [true, false, null]}}, "additionalProperties": false}));
-        let (mut gate, _) = Gate::new(&[tool], vec![]).unwrap();
-        assert!(gate.check("t", &raw(&json!({"b": null}))).is_ok());
-        assert!(gate.check("t", &raw(&json!({"b": "None"}))).is_err());
+        let (gate, _) = Gate::new(&[tool], vec![], Bounds::default()).unwrap();
+        assert!(gate.check("t", raw(&json!({"b": null}))).is_ok());
+        assert!(gate.check("t", raw(&json!({"b": "None"}))).is_err());
+    }
+
+    #[test]
+    fn what_is_checked_is_what_leaves_and_what_is_not_leaves_as_it_came() {
+        let mut checked = spec("checked");
+        checked.input_schema = Some(json!({"properties": {"path": {"const": "/tmp"}}}));
+        let (gate, _) = Gate::new(&[checked, spec("plain")], vec![], Bounds::default()).unwrap();
+        let twice = || RawValue::from_string(r#"{"path": "/etc", "path": "/tmp"}"#.into()).unwrap();
+        assert_eq!(gate.check("checked", twice()).unwrap().get(), r#"{"path":"/tmp"}"#);
+        assert_eq!(gate.check("plain", twice()).unwrap().get(), twice().get());
+    }
+
+    #[test]
+    fn arguments_of_many_values_are_refused_and_never_a_tree() {
+        let mut checked = spec("checked");
+        checked.input_schema = Some(json!({"type": "object"}));
+        let (gate, _) = Gate::new(&[checked, spec("plain")], vec![], Bounds::default()).unwrap();
+        let many = |n: usize| RawValue::from_string(format!(r#"{{"a":[{}0]}}"#, r#"{"":0},"#.repeat(n))).unwrap();
+        for (tool, most) in [("checked", MOST_CHECKED), ("plain", MOST_VALUES)] {
+            assert!(gate.check(tool, many(most / 2 - 2)).is_ok(), "{tool}");
+            let refused = gate.check(tool, many(most / 2)).unwrap_err();
+            assert_eq!(refused.code, ErrorCode::ToolArguments);
+            assert!(refused.message.contains(&most.to_string()), "{}", refused.message);
+        }
+    }
+
+    #[test]
+    fn a_job_has_so_many_calls_and_so_many_bytes_and_hears_how_to_have_more() {
+        let bounds = |tool_calls, bytes| Bounds {
+            tool_calls,
+            tool_argument_bytes: thermae_service::units::ByteSize(bytes),
+            ..Bounds::default()
+        };
+        let gate = |bounds| Arc::new(Gate::new(&[spec("t")], vec![], bounds).unwrap().0);
+        let refused = |gate: &Arc<Gate>, bytes| gate.comes(bytes).err().unwrap().message;
+        let few = gate(bounds(2, 1000));
+        assert!(few.comes(1).is_ok() && few.comes(1).is_ok());
+        assert!(refused(&few, 1).contains("bounds.tool_calls"));
+        let small = gate(bounds(100, 1000));
+        assert!(small.comes(999).is_ok());
+        assert!(refused(&small, 2).contains("bounds.tool_argument_bytes"));
+        let wide = gate(bounds(u32::MAX, u64::MAX));
+        let first = wide.comes(MOST_HELD);
+        assert!(refused(&wide, 1).contains("on their way"));
+        drop(first);
+        let mut open: Vec<_> = (0..MOST_AT_ONCE).map(|_| wide.comes(1).ok().unwrap()).collect();
+        assert!(refused(&wide, 1).contains("wait for answers"));
+        open.iter_mut().for_each(Open::left);
+        assert_eq!(wide.used().held, 0);
+        open.pop();
+        assert!(wide.comes(MOST_HELD).is_ok());
     }
 }

@@ -9,6 +9,7 @@ use thermae_hostile as hostile;
 use thermae_schemas::{ErrorCode, ToolSpec};
 
 use super::{Gate, Refused, param_names};
+use crate::options::Bounds;
 
 /// Far above what a check may take, far below what the worst of these would take unchecked.
 const SOON: Duration = Duration::from_secs(20);
@@ -21,12 +22,12 @@ fn gate(schema: Value) -> Result<Gate, String> {
         max_calls: None,
         raw: false,
     };
-    Gate::new(&[spec], vec![]).map(|(gate, _)| gate)
+    Gate::new(&[spec], vec![], Bounds::default()).map(|(gate, _)| gate)
 }
 
-fn check(schema: Value, arguments: &str) -> Result<Value, Refused> {
+fn check(schema: Value, arguments: &str) -> Result<Box<RawValue>, Refused> {
     let begun = Instant::now();
-    let checked = gate(schema).unwrap().check("t", &RawValue::from_string(arguments.to_owned()).unwrap());
+    let checked = gate(schema).unwrap().check("t", RawValue::from_string(arguments.to_owned()).unwrap());
     assert!(begun.elapsed() < SOON, "it took {:?}", begun.elapsed());
     checked
 }
@@ -97,9 +98,9 @@ fn the_recursion_may_hide_where_only_data_is_expected() {
         let branch = |more: &str| json!({"properties": {"l": {"$ref": at}}, "required": ["l", more]});
         let schema = json!({"$ref": at, place: {"type": "object", "anyOf": [branch("l"), branch("r"), branch("s")]}});
         let deep = ["{\"l\":".repeat(60), "1".into(), "}".repeat(60)].concat();
-        if let Ok(mut gate) = gate(schema) {
+        if let Ok(gate) = gate(schema) {
             let begun = Instant::now();
-            let _ = gate.check("t", &RawValue::from_string(deep).unwrap());
+            let _ = gate.check("t", RawValue::from_string(deep).unwrap());
             assert!(begun.elapsed() < SOON, "{place} took {:?}", begun.elapsed());
         }
     }
@@ -140,18 +141,18 @@ fn references_that_tools_really_use_still_work() {
     let tree = (0..6).fold("{\"k\":3}".to_owned(), |t, n| format!("{{\"k\":{n},\"l\":{t},\"r\":{t}}}"));
     assert!(check(grammar, &tree).is_ok());
     let list = json!({"$defs": {"i": {"properties": {"n": {"type": "integer"}}}}, "properties": {"a": {"items": {"$ref": "#/$defs/i"}}}});
-    let many = format!("{{\"a\":[{}]}}", vec!["{\"n\":1}"; 300_000].join(","));
+    let many = format!("{{\"a\":[{}]}}", vec!["{\"n\":1}"; 40_000].join(","));
     assert!(check(list, &many).is_ok());
 }
 
 #[test]
 fn kept_inputs_are_answered() {
-    let mut gate = gate(json!({"type": "object"})).unwrap();
+    let gate = gate(json!({"type": "object"})).unwrap();
     for input in hostile::corpus() {
         param_names(&input);
         let Ok(text) = String::from_utf8(input) else { continue };
         let Ok(raw) = RawValue::from_string(text) else { continue };
-        if let Err(refused) = gate.check("t", &raw) {
+        if let Err(refused) = gate.check("t", raw) {
             assert_eq!(refused.code, ErrorCode::ToolArguments);
         }
     }
@@ -186,10 +187,10 @@ proptest! {
     #[test]
     fn any_schema_and_any_arguments_are_answered(schema in hostile::json(KEYWORDS), arguments in hostile::json(KEYWORDS)) {
         if let Ok(schema) = serde_json::from_str(&schema)
-            && let Ok(mut gate) = gate(schema)
+            && let Ok(gate) = gate(schema)
             && let Ok(arguments) = RawValue::from_string(arguments)
         {
-            let _ = gate.check("t", &arguments);
+            let _ = gate.check("t", arguments);
         }
     }
 
@@ -197,10 +198,10 @@ proptest! {
     fn references_anywhere_end(to in "#(/(properties|allOf|a|0|1|not|anyOf)){0,3}", from in "#(/(properties|allOf|a|0|1|not)){0,3}") {
         let schema = json!({"allOf": [{"$ref": to}, {"properties": {"a": {"$ref": from}}}], "properties": {"a": {"$ref": to}},
                             "not": {"anyOf": [{"$ref": from}, {"a": {"$ref": to}}]}});
-        if let Ok(mut gate) = gate(schema) {
+        if let Ok(gate) = gate(schema) {
             let begun = Instant::now();
             let deep = ["{\"a\":".repeat(40), "1".into(), "}".repeat(40)].concat();
-            let _ = gate.check("t", &RawValue::from_string(deep).unwrap());
+            let _ = gate.check("t", RawValue::from_string(deep).unwrap());
             prop_assert!(begun.elapsed() < SOON);
         }
     }
@@ -210,7 +211,7 @@ proptest! {
         let specs: Vec<_> = names.iter().map(|name| ToolSpec {
             name: name.clone(), description: String::new(), input_schema: None, max_calls: None, raw: false,
         }).collect();
-        if let Ok((_, told)) = Gate::new(&specs, vec![]) {
+        if let Ok((_, told)) = Gate::new(&specs, vec![], Bounds::default()) {
             for tool in told {
                 prop_assert!(tool.alias.chars().all(|c| c == '_' || c.is_alphanumeric()), "{:?}", tool.alias);
                 prop_assert!(!tool.alias.starts_with(char::is_numeric) && !tool.alias.is_empty());

@@ -7,6 +7,6 @@ mod outstanding;
 mod params;
 mod schema;
 
-pub(crate) use gate::{Gate, Refused};
-pub(crate) use outstanding::Outstanding;
+pub(crate) use gate::{Gate, Open, Refused};
+pub(crate) use outstanding::{Outstanding, Unwanted};
 pub(crate) use params::param_names;

@@ -5,11 +5,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use thermae_schemas::TenantName;
+use thermae_schemas::{ErrorCode, TenantName};
 use tokio::sync::oneshot;
 
-/// What a client answered: any JSON, or why not.
-pub(super) type Answer = Result<Box<RawValue>, String>;
+use super::Refused;
+
+/// Largest result of a tool, in bytes of JSON. RabbitMQ 4 takes no larger message.
+pub(crate) const LARGEST_ANSWER: usize = 16 << 20;
+
+/// What a message may have beside the result that it carries.
+const ENVELOPE: usize = 64 << 10;
+
+/// Longest error of a tool that the code sees whole, in characters.
+const LONGEST_ERROR: usize = 1 << 20;
+
+/// What a client answered, any JSON or why not; or what is wrong with its answer.
+pub(crate) type Answer = Result<Result<Box<RawValue>, String>, Refused>;
 
 /// The calls that wait.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +44,7 @@ pub(crate) struct Waiting {
 impl Waiting {
     /// The answer.
     pub(crate) async fn answer(&mut self) -> Answer {
-        (&mut self.rx).await.unwrap_or_else(|_| Err("the call was given up".into()))
+        (&mut self.rx).await.unwrap_or_else(|_| Ok(Err("the call was given up".into())))
     }
 }
 
@@ -46,8 +57,11 @@ impl Drop for Waiting {
 /// Why an answer was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unwanted {
-    /// It can't be read.
-    #[error("it can't be read: {0}")]
+    /// It can't be read; the call that it names was told so.
+    #[error("it can't be read, which its call was told: {0}")]
+    Told(String),
+    /// It can't be read, and names no call that waits.
+    #[error("it can't be read, and names no call that waits: {0}")]
     Unreadable(String),
     /// No such call waits (any more).
     #[error("no call {0:?} waits")]
@@ -57,14 +71,51 @@ pub(crate) enum Unwanted {
     Foreign(String),
 }
 
-/// The wire's tool result, with its value left as it came.
+/// The wire's tool result, with what it holds left as it came.
 #[derive(Deserialize)]
 struct Wire {
     call: String,
     #[serde(default, deserialize_with = "present")]
     ok: Option<Box<RawValue>>,
-    #[serde(default)]
-    error: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    error: Option<Box<RawValue>>,
+}
+
+impl Wire {
+    fn answer(self) -> Result<Result<Box<RawValue>, String>, String> {
+        match (self.ok, self.error) {
+            (Some(value), None) if value.get().len() > LARGEST_ANSWER => {
+                Err(format!("its `ok` has {} bytes, and {LARGEST_ANSWER} are the most", value.get().len()))
+            }
+            (Some(value), None) => Ok(Ok(value)),
+            (None, Some(error)) => match serde_json::from_str::<String>(error.get()) {
+                Ok(text) => Ok(Err(cut(text))),
+                Err(e) => Err(format!("its `error` is no text: {e}")),
+            },
+            (Some(_), Some(_)) => Err("it has both `ok` and `error`".into()),
+            (None, None) => Err("it has neither `ok` nor `error`".into()),
+        }
+    }
+}
+
+fn cut(mut text: String) -> String {
+    if let Some((at, _)) = text.char_indices().nth(LONGEST_ERROR) {
+        text.truncate(at);
+        text.push_str(" <cut: the error is too long>");
+    }
+    text
+}
+
+/// The calls that a message names, as far as that can be seen without reading it whole.
+fn named(body: &[u8]) -> impl Iterator<Item = &str> {
+    const KEY: &[u8] = b"\"call\"";
+    let places = body.windows(KEY.len()).enumerate().filter(|(_, found)| *found == KEY);
+    places.filter_map(|(at, _)| {
+        let rest = body[at + KEY.len()..].trim_ascii_start().strip_prefix(b":")?;
+        let rest = rest.trim_ascii_start().strip_prefix(b"\"")?;
+        // As long as the names that are given here.
+        std::str::from_utf8(rest.get(..32)?).ok()
+    })
 }
 
 /// `"ok": null` is an answer, too.
@@ -88,26 +139,55 @@ impl Outstanding {
     /// Takes an answer that came under this tenant's key.
     ///
     /// # Errors
-    /// It answers nothing that waits.
+    /// It answers nothing that waits, or can't be read.
     pub(crate) fn answer(&self, tenant: &TenantName, body: &[u8]) -> Result<(), Unwanted> {
-        let wire: Wire = serde_json::from_slice(body).map_err(|e| Unwanted::Unreadable(e.to_string()))?;
-        let answer = match (wire.ok, wire.error) {
-            (Some(value), None) => Ok(value),
-            (None, Some(error)) => Err(error),
-            _ => return Err(Unwanted::Unreadable("neither `ok` nor `error`, or both".into())),
+        if body.len() > LARGEST_ANSWER + ENVELOPE {
+            let why = format!("it has {} bytes, and {LARGEST_ANSWER} are the most", body.len());
+            return Err(self.unreadable(tenant, named(body), why));
+        }
+        let wire: Wire = match serde_json::from_slice(body) {
+            Ok(wire) => wire,
+            Err(e) => {
+                let why = format!("it is not the JSON that it should be (NaN and Infinity are not JSON): {e}");
+                return Err(self.unreadable(tenant, named(body), why));
+            }
         };
+        let call = wire.call.clone();
+        match wire.answer() {
+            Ok(answer) => self.give(tenant, call, Ok(answer)),
+            Err(why) => Err(self.unreadable(tenant, std::iter::once(&*call), why)),
+        }
+    }
+
+    fn give(&self, tenant: &TenantName, call: String, answer: Answer) -> Result<(), Unwanted> {
         let pending = {
             let mut calls = self.calls();
-            match calls.get(&wire.call) {
-                None => return Err(Unwanted::NotWaiting(wire.call)),
-                Some(p) if p.tenant != *tenant => return Err(Unwanted::Foreign(wire.call)),
-                Some(_) => calls.remove(&wire.call),
+            match calls.get(&call) {
+                None => return Err(Unwanted::NotWaiting(call)),
+                Some(p) if p.tenant != *tenant => return Err(Unwanted::Foreign(call)),
+                Some(_) => calls.remove(&call),
             }
         };
         if let Some(pending) = pending {
             let _ = pending.tx.send(answer);
         }
         Ok(())
+    }
+
+    /// Tells the first of these calls that waits what is wrong with its answer.
+    fn unreadable<'a>(&self, tenant: &TenantName, calls: impl IntoIterator<Item = &'a str>, why: String) -> Unwanted {
+        let message = format!(
+            "the client's answer can't be used: {why}. An answer is JSON with `call` and either `ok`, any JSON, or `error`, a text"
+        );
+        let refused = Refused { code: ErrorCode::ToolAnswer, message };
+        for call in calls {
+            match self.give(tenant, call.to_owned(), Err(refused.clone())) {
+                Ok(()) => return Unwanted::Told(why),
+                Err(foreign @ Unwanted::Foreign(_)) => return foreign,
+                Err(_) => {}
+            }
+        }
+        Unwanted::Unreadable(why)
     }
 }
 
@@ -124,7 +204,7 @@ mod tests {
         assert!(matches!(table.answer(&globex, body.as_bytes()), Err(Unwanted::Foreign(_))));
         table.answer(&acme, body.as_bytes()).unwrap();
         assert!(matches!(table.answer(&acme, body.as_bytes()), Err(Unwanted::NotWaiting(_))));
-        assert_eq!(call.answer().await.unwrap().get(), "null");
+        assert_eq!(call.answer().await.unwrap().unwrap().get(), "null");
     }
 
     #[tokio::test]
@@ -134,7 +214,7 @@ mod tests {
         let mut call = table.begin(&acme);
         let body = format!(r#"{{"call": "{}", "ok": {{"n": 123456789012345678901234567890.10, "a":  1}}}}"#, call.call);
         table.answer(&acme, body.as_bytes()).unwrap();
-        assert_eq!(call.answer().await.unwrap().get(), r#"{"n": 123456789012345678901234567890.10, "a":  1}"#);
+        assert_eq!(call.answer().await.unwrap().unwrap().get(), r#"{"n": 123456789012345678901234567890.10, "a":  1}"#);
     }
 
     #[test]
@@ -142,5 +222,57 @@ mod tests {
         let table = Outstanding::default();
         drop(table.begin(&TenantName::new("acme").unwrap()));
         assert!(table.calls().is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_can_t_be_read_is_told_to_its_call() {
+        let acme = TenantName::new("acme").unwrap();
+        let table = Outstanding::default();
+        let large = format!("\"{}\"", "x".repeat(LARGEST_ANSWER));
+        let larger = format!("\"{}\"", "x".repeat(LARGEST_ANSWER + ENVELOPE));
+        for (rest, said) in [
+            (r#""ok": NaN"#, "NaN and Infinity are not JSON"),
+            (r#""ok": [1, -Infinity]"#, "not JSON"),
+            (r#""ok": 1, "error": "no""#, "both"),
+            (r#""error": 5"#, "no text"),
+            (r#""error": null"#, "no text"),
+            (r#""fine": 1"#, "neither"),
+            (r#""ok": 1, "ok": 2"#, "duplicate"),
+            (&format!(r#""ok": {large}"#), "are the most"),
+            (&format!(r#""ok": {larger}"#), "are the most"),
+        ] {
+            for swapped in [false, true] {
+                let mut call = table.begin(&acme);
+                let name = format!(r#""call": "{}""#, call.call);
+                let body = if swapped { format!("{{{rest}, {name}}}") } else { format!("{{{name}, {rest}}}") };
+                let taken = table.answer(&acme, body.as_bytes());
+                assert!(matches!(taken, Err(Unwanted::Told(_))), "{taken:?}");
+                let refused = call.answer().await.unwrap_err();
+                assert_eq!(refused.code, ErrorCode::ToolAnswer);
+                assert!(refused.message.contains(said), "{}", refused.message);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_unreadable_answer_reaches_no_call_of_another_tenant() {
+        let (acme, globex) = (TenantName::new("acme").unwrap(), TenantName::new("globex").unwrap());
+        let table = Outstanding::default();
+        let call = table.begin(&acme);
+        let body = format!(r#"{{"call": "{}", "ok": NaN}}"#, call.call);
+        assert!(matches!(table.answer(&globex, body.as_bytes()), Err(Unwanted::Foreign(_))));
+        assert!(matches!(table.answer(&acme, b"not JSON"), Err(Unwanted::Unreadable(_))));
+        assert!(matches!(table.answer(&acme, br#"{"call": "x", "ok": NaN}"#), Err(Unwanted::Unreadable(_))));
+        assert_eq!(table.calls().len(), 1, "it still waits");
+    }
+
+    #[tokio::test]
+    async fn a_long_error_is_cut() {
+        let acme = TenantName::new("acme").unwrap();
+        let table = Outstanding::default();
+        let mut call = table.begin(&acme);
+        let body = format!(r#"{{"call": "{}", "error": "{}"}}"#, call.call, "\u{e9}".repeat(2 * LONGEST_ERROR));
+        table.answer(&acme, body.as_bytes()).unwrap();
+        assert!(call.answer().await.unwrap().unwrap_err().ends_with("<cut: the error is too long>"));
     }
 }

@@ -42,7 +42,11 @@ thread_local! {
 }
 
 /// One tool's input schema.
-pub(super) struct Schema(Validator);
+pub(super) struct Schema {
+    validator: Validator,
+    /// Values in it; none where it refers to itself, and a check may take as long as its budget lets it.
+    size: Option<usize>,
+}
 
 impl Schema {
     /// Compiles it. Patterns run in linear time.
@@ -51,7 +55,9 @@ impl Schema {
     /// It is no schema, points elsewhere, or is too deep: in words for whoever submitted the job.
     pub(super) fn compile(schema: &Value) -> Result<Self, String> {
         let mut schema = schema.clone();
-        mark(&mut schema)?;
+        let values = size(&schema);
+        let plain = mark(&mut schema)? == 0;
+        let size = plain.then(|| usize::try_from(values).unwrap_or(usize::MAX));
         let validator = jsonschema::options()
             .with_pattern_options(PatternOptions::regex())
             .with_keyword(COST, |_: &Map<String, Value>, cost: &Value, _: Location| {
@@ -59,7 +65,12 @@ impl Schema {
             })
             .build(&schema)
             .map_err(|e| cut(&e.to_string()).to_owned())?;
-        Ok(Self(validator))
+        Ok(Self { validator, size })
+    }
+
+    /// About how much work the check of so many bytes is, in bytes read.
+    pub(super) fn cost(&self, bytes: usize) -> usize {
+        self.size.map_or(usize::MAX, |size| bytes.saturating_mul(size.div_ceil(4)))
     }
 
     /// Checks arguments that had so many bytes.
@@ -68,7 +79,7 @@ impl Schema {
     /// What is wrong with them, in words for the code.
     pub(super) fn check(&self, arguments: &Value, bytes: usize) -> Result<(), String> {
         LEFT.set(BUDGET + BUDGET_PER_BYTE.saturating_mul(bytes as u64).min(LARGEST_ADDITION));
-        let checked = catch_unwind(AssertUnwindSafe(|| match self.0.validate(arguments) {
+        let checked = catch_unwind(AssertUnwindSafe(|| match self.validator.validate(arguments) {
             Ok(()) => Ok(()),
             Err(e) => {
                 let at = e.instance_path().to_string();
@@ -112,8 +123,8 @@ impl<'i> Keyword<'i> for Meter {
     }
 }
 
-/// Marks the root and whatever a reference can point at.
-fn mark(schema: &mut Value) -> Result<(), String> {
+/// Marks the root and whatever a reference can point at; says how many of the latter there are.
+fn mark(schema: &mut Value) -> Result<usize, String> {
     let old = schema.get("$schema").and_then(Value::as_str).is_some_and(|s| s.contains("draft-04"));
     let mut seen = Seen { identity: if old { "id" } else { "$id" }, ..Seen::default() };
     seen.walk(schema, &mut String::new(), 0)?;
@@ -121,6 +132,7 @@ fn mark(schema: &mut Value) -> Result<(), String> {
     if levels > DEEPEST {
         return Err(format!("its references may lead {levels} levels deep; {DEEPEST} is the most"));
     }
+    let targets = seen.targets.len();
     seen.targets.insert(String::new());
     for pointer in seen.targets {
         let Some(target) = schema.pointer_mut(&pointer) else {
@@ -131,7 +143,7 @@ fn mark(schema: &mut Value) -> Result<(), String> {
             target.insert(COST.into(), cost.into());
         }
     }
-    Ok(())
+    Ok(targets)
 }
 
 /// What a walk through a schema finds.

@@ -204,7 +204,8 @@ async fn what_a_dead_boot_of_this_worker_left_is_swept_away() {
     worker.end().await;
 }
 
-/// Where the machine forbids nested namespaces, as many do: each job then has a container of its own, and the worker goes on.
+/// Where the machine forbids nested namespaces, as many do: a worker refuses to start, unless it was told to give each job a container of
+/// its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn where_nested_namespaces_are_forbidden_each_job_has_its_own_container() {
     let (mut fleet, mut options, engine) = (Fleet::new().await, docker_options(), engine().await);
@@ -214,6 +215,9 @@ async fn where_nested_namespaces_are_forbidden_each_job_has_its_own_container() 
         r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["unshare"], "action": "SCMP_ACT_ERRNO"}]}"#;
     std::fs::write(&profile, forbid).unwrap();
     options.docker.seccomp = Some(profile);
+    let error = fleet.start_unready(options.clone(), fleet.registry.clone(), None).refusal().await;
+    assert!(matches!(error, thermae_worker::Error::NoInnerWall { .. }), "{error}");
+    options.pools.get_mut(&pool_name()).unwrap().reuse = thermae_worker::Reuse::Job;
     let name = options.fleet.clone();
     let worker = fleet.worker(options).await;
     // The image's layers are mounted anew for each container.

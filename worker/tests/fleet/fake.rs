@@ -1,11 +1,11 @@
 //! A backend whose containers are scripted: what a runner says, when it hangs, when it dies.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use thermae_runner::frames::{End, Exit, Frame, Kind, Proof, Ready, Run, Setup, Usage};
+use thermae_runner::frames::{End, Exit, Frame, Kind, Proof, Ready, Run, Setup, ToolResult, Usage};
 use thermae_worker::PoolOptions;
 use thermae_worker::backend::{Backend, Container, Error, Identity, Leftover, Made};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,6 +15,8 @@ use tokio::sync::watch;
 /// What a scripted runner does with a program, by the program's text.
 ///
 /// `print X` prints X and ends; `hang` starts and never ends but by a kill; `deaf` starts and does not even hear a kill;
+/// `value N`, `show N` and `call N` hand on a value, a displayed thing and a tool call's arguments of N times `{"":0}`; `shows N` displays N
+/// small things; `waits` calls a tool, and its time is over when that is answered; `words X` goes on until it is killed, and then says X; `frame X` sends X as a tool call. What a tool call is answered is printed, and the program ends.
 /// `die` starts and closes the connection; `nostart` says that nothing ran; `litter` ends, and every later proof finds it.
 #[derive(Default)]
 pub struct Script {
@@ -25,8 +27,14 @@ pub struct Script {
     pub destroyed: AtomicU32,
     /// Whether making containers fails.
     pub broken: watch::Sender<bool>,
+    /// Containers beyond so many are not made before this is raised; 0 means no bound.
+    pub room: watch::Sender<u32>,
+    /// Whether containers that wait to be made fail.
+    pub full: watch::Sender<bool>,
     /// Runners that answer `nostart` for their first so many runs, whatever the program.
     pub sick: AtomicU32,
+    /// Whether runners say that they have no inner wall.
+    pub unwalled: AtomicBool,
     /// Whether proofs that containers are clean are held back.
     pub proofs_held: watch::Sender<bool>,
 }
@@ -66,7 +74,11 @@ impl Backend for Fake {
         if *self.0.broken.borrow() {
             return Err(Error::Unfit("the engine is down".into()));
         }
-        self.0.made.fetch_add(1, Ordering::SeqCst);
+        let number = self.0.made.fetch_add(1, Ordering::SeqCst) + 1;
+        let _ = self.0.room.subscribe().wait_for(|room| *room == 0 || number <= *room).await;
+        if *self.0.full.borrow() {
+            return Err(Error::Unfit("there is no room".into()));
+        }
         let (ours, theirs) = UnixStream::pair().unwrap();
         let script = Arc::clone(&self.0);
         let runner = tokio::spawn(async move {
@@ -95,7 +107,8 @@ impl Container for FakeContainer {
 
 async fn serve(mut socket: UnixStream, script: &Script) -> std::io::Result<()> {
     let mut buf = Vec::new();
-    let (mut deaf, mut littered, mut unproven) = (false, false, None);
+    let (mut deaf, mut littered, mut unproven, mut last_words) = (false, false, None, None);
+    let mut waits = false;
     let mut held = script.proofs_held.subscribe();
     loop {
         if let Some(number) = unproven.take_if(|_| !*held.borrow_and_update()) {
@@ -110,12 +123,27 @@ async fn serve(mut socket: UnixStream, script: &Script) -> std::io::Result<()> {
             match frame.kind {
                 Kind::Setup => {
                     let setup: Setup = frame.parse().unwrap();
-                    let ready =
-                        Ready { python: setup.python, preloaded: vec![], warnings: vec![], nested: true, pid: 1 };
+                    let nested = !script.unwalled.load(Ordering::SeqCst);
+                    let warnings = if nested { vec![] } else { vec!["no inner wall: scripted".to_owned()] };
+                    let ready = Ready { python: setup.python, preloaded: vec![], warnings, nested, pid: 1 };
                     send(&mut socket, Frame::json(Kind::Ready, 0, &ready).unwrap()).await?;
                 }
                 Kind::Ping => send(&mut socket, Frame::raw(Kind::Pong, 0, Vec::new())).await?,
                 Kind::Verify => unproven = Some(frame.run),
+                Kind::ToolResult if waits => {
+                    exit(&mut socket, frame.run, End::TimedOut { limit: "wall".into(), soft: false }).await?;
+                }
+                Kind::ToolResult => {
+                    let result = frame.parse::<ToolResult>().unwrap().result;
+                    let text = result.map_or_else(|error| error, |value| value.get().to_owned());
+                    send(&mut socket, Frame::raw(Kind::Stdout, frame.run, text)).await?;
+                    exit(&mut socket, frame.run, End::Exited { code: 0 }).await?;
+                }
+                Kind::Kill if last_words.is_some() => {
+                    let words: String = last_words.take().unwrap_or_default();
+                    send(&mut socket, Frame::raw(Kind::Stdout, frame.run, words)).await?;
+                    exit(&mut socket, frame.run, End::Killed).await?;
+                }
                 Kind::Kill => exit(&mut socket, frame.run, End::Killed).await?,
                 Kind::Run => {
                     let run: Run = frame.parse().unwrap();
@@ -130,11 +158,34 @@ async fn serve(mut socket: UnixStream, script: &Script) -> std::io::Result<()> {
                     match run.code.split_once(' ').map_or((&*run.code, ""), |(verb, rest)| (verb, rest)) {
                         ("hang", _) => {}
                         ("deaf", _) => deaf = true,
+                        ("words", text) => last_words = Some(text.to_owned()),
                         ("litter", _) => {
                             littered = true;
                             exit(&mut socket, frame.run, End::Exited { code: 0 }).await?;
                         }
                         ("die", _) => return Ok(()),
+                        ("value", n) => ended(&mut socket, frame.run, Some(many(n))).await?,
+                        ("show", n) => {
+                            send(&mut socket, Frame::raw(Kind::Display, frame.run, many(n))).await?;
+                            exit(&mut socket, frame.run, End::Exited { code: 0 }).await?;
+                        }
+                        ("shows", n) => {
+                            for _ in 0..n.parse().unwrap() {
+                                send(&mut socket, Frame::raw(Kind::Display, frame.run, r#"{"text/plain":"x"}"#))
+                                    .await?;
+                            }
+                            exit(&mut socket, frame.run, End::Exited { code: 0 }).await?;
+                        }
+                        ("call", n) => {
+                            let call = format!(r#"{{"call":1,"name":"look","arguments":{}}}"#, many(n));
+                            send(&mut socket, Frame::raw(Kind::ToolCall, frame.run, call)).await?;
+                        }
+                        ("waits", _) => {
+                            waits = true;
+                            let call = r#"{"call":1,"name":"look","arguments":{}}"#;
+                            send(&mut socket, Frame::raw(Kind::ToolCall, frame.run, call)).await?;
+                        }
+                        ("frame", text) => send(&mut socket, Frame::raw(Kind::ToolCall, frame.run, text)).await?,
                         ("print", text) => {
                             send(&mut socket, Frame::raw(Kind::Stdout, frame.run, text)).await?;
                             exit(&mut socket, frame.run, End::Exited { code: 0 }).await?;
@@ -155,18 +206,31 @@ async fn serve(mut socket: UnixStream, script: &Script) -> std::io::Result<()> {
     }
 }
 
+/// A JSON object that holds so many of what costs most as a tree.
+fn many(n: &str) -> String {
+    format!(r#"{{"x":[{}0]}}"#, r#"{"":0},"#.repeat(n.parse().unwrap()))
+}
+
 async fn exit(socket: &mut UnixStream, run: u32, end: End) -> std::io::Result<()> {
-    let exit = Exit {
+    send(socket, Frame::json(Kind::Exit, run, &bare(end, None)).unwrap()).await
+}
+
+async fn ended(socket: &mut UnixStream, run: u32, value: Option<String>) -> std::io::Result<()> {
+    let value = value.map(|text| serde_json::value::RawValue::from_string(text).unwrap());
+    send(socket, Frame::json(Kind::Exit, run, &bare(End::Exited { code: 0 }, value)).unwrap()).await
+}
+
+fn bare(end: End, value: Option<Box<serde_json::value::RawValue>>) -> Exit {
+    Exit {
         end,
         error: None,
-        value: None,
+        value,
         usage: Usage::default(),
         phases: Default::default(),
         warm: true,
         session_lives: false,
         left_out: Default::default(),
-    };
-    send(socket, Frame::json(Kind::Exit, run, &exit).unwrap()).await
+    }
 }
 
 async fn send(socket: &mut UnixStream, frame: Frame) -> std::io::Result<()> {

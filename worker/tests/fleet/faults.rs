@@ -8,16 +8,26 @@ use async_trait::async_trait;
 use thermae_backplane::bus::{Message, SharedBus};
 use thermae_backplane::record::{Finish, Record, Resolve, Settle, Start};
 use thermae_backplane::registry::{
-    self, Admit, Admitted, Beat, Claim, Epoch, Error, FinishRequest, Gone, JobKey, Notice, Registry, ResolveRequest,
-    SettleRequest, StartRequest,
+    self, Admit, Admitted, Beat, Budget, Claim, Epoch, Error, FinishRequest, Gone, JobKey, Keep, Notice, Registry,
+    ResolveRequest, SettleRequest, StartRequest,
 };
-use thermae_schemas::{ErrorCode, Heartbeat, PoolName, SessionName, Status, TenantName, WorkerId, WorkerState, names};
+use thermae_schemas::{
+    ErrorCode, Heartbeat, PoolName, SessionName, Status, Stream, TenantName, WorkerId, WorkerState, names,
+};
 use thermae_service::units::Millis;
-use thermae_worker::Options;
+use thermae_worker::backend::Backend;
+use thermae_worker::{Options, Parts, Reuse};
 use tokio::sync::{broadcast, watch};
 
 use crate::fake::{Fake, Script};
 use crate::harness::{Fleet, Worker, options, pool_name, python, within};
+
+/// What is kept of jobs that end.
+const KEEP: Keep = Keep {
+    outcome: Duration::from_secs(600),
+    record: Duration::from_secs(600),
+    budget: Budget { tenant: 1 << 20, all: 1 << 20 },
+};
 
 async fn scripted(fleet: &Fleet, options: Options, script: &Arc<Script>) -> Worker {
     fleet.start(options, fleet.registry.clone(), Some(Arc::new(Fake(Arc::clone(script))))).await
@@ -66,6 +76,37 @@ async fn a_job_that_started_elsewhere_is_left_to_resolve() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whether_a_delivery_is_the_only_copy_is_judged_at_its_start() {
+    let fleet = Fleet::new().await;
+    let script = Script::new();
+    // The second job is delivered, and waits for a container.
+    script.room.send_replace(1);
+    let backend = Some(Arc::new(Fake(Arc::clone(&script))) as Arc<_>);
+    let parts = Parts { backend, early: true, ..Parts::default() };
+    let worker = fleet.start_with(options(), fleet.registry.clone(), parts);
+    fleet.until_state(&worker.id, WorkerState::Ready).await;
+    let (first, second) = (python("hang"), python("print twice"));
+    fleet.submit(&first).await;
+    script.until_started("hang", 1).await;
+    fleet.submit(&second).await;
+    let queue = names::pool_queue(&pool_name());
+    within("the second delivery", async {
+        while fleet.depth(&queue).await > 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    // The broker takes back what is not settled, and the registry forgets it.
+    fleet.bus.delete_queue(&queue).await.unwrap();
+    fleet.registry.empty();
+    script.room.send_replace(0);
+    let resolved = fleet.resolved_of(&second).await;
+    assert_eq!(resolved.message.message_id.as_deref(), Some(second.id.as_str()));
+    assert_eq!(script.starts("print twice"), 0, "another worker may run it at this moment");
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_dies_under_the_code_is_lost_once_and_replaced() {
     let mut fleet = Fleet::new().await;
     let script = Script::new();
@@ -100,7 +141,8 @@ async fn with_attempts_left_it_is_given_up_at_once_and_goes_to_resolve() {
         max_attempts: 2,
         lost: Default::default(),
         grace: Duration::ZERO,
-        ttl: Duration::from_secs(600),
+        cancelled: b"cancelled".as_slice().into(),
+        keep: KEEP,
     };
     assert_eq!(fleet.registry.resolve(&request).await.unwrap(), Resolve::Reassign(2));
     worker.end().await;
@@ -220,11 +262,22 @@ struct Cut {
     inner: Arc<registry::Local>,
     cut: watch::Sender<bool>,
     finishes_fail: AtomicBool,
+    finishes_panic: AtomicBool,
+    heartbeats_panic: AtomicBool,
+    /// Whether a start is answered when its lease has passed.
+    starts_late: AtomicBool,
 }
 
 impl Cut {
     fn new(inner: &Arc<registry::Local>) -> Arc<Self> {
-        Arc::new(Self { inner: inner.clone(), cut: watch::Sender::new(false), finishes_fail: AtomicBool::new(false) })
+        Arc::new(Self {
+            inner: inner.clone(),
+            cut: watch::Sender::new(false),
+            finishes_fail: AtomicBool::new(false),
+            finishes_panic: AtomicBool::new(false),
+            heartbeats_panic: AtomicBool::new(false),
+            starts_late: AtomicBool::new(false),
+        })
     }
 
     fn there(&self) -> Result<&registry::Local, Error> {
@@ -244,9 +297,14 @@ impl Registry for Cut {
         self.there()?.admit(admit).await
     }
     async fn start(&self, start: &StartRequest) -> Result<Start, Error> {
-        self.there()?.start(start).await
+        let started = self.there()?.start(start).await;
+        if self.starts_late.load(Ordering::SeqCst) {
+            tokio::time::sleep(start.lease).await;
+        }
+        started
     }
     async fn finish(&self, finish: &FinishRequest) -> Result<Finish, Error> {
+        assert!(!self.finishes_panic.swap(false, Ordering::SeqCst), "injected by the test");
         if self.finishes_fail.load(Ordering::SeqCst) {
             return Err(Error::Disconnected("cut".into()));
         }
@@ -265,6 +323,7 @@ impl Registry for Cut {
         self.there()?.lookup(job).await
     }
     async fn heartbeat(&self, beat: &Heartbeat, ttl: Duration) -> Result<Beat, Error> {
+        assert!(!self.heartbeats_panic.load(Ordering::SeqCst), "injected by the test");
         self.there()?.heartbeat(beat, ttl).await
     }
     async fn leave(&self, worker: &WorkerId) -> Result<(), Error> {
@@ -337,6 +396,42 @@ async fn a_worker_past_its_lease_kills_the_code_and_sends_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_go_that_comes_after_its_lease_starts_nothing() {
+    let fleet = Fleet::new().await;
+    let (script, registry) = (Script::new(), Cut::new(&fleet.registry));
+    let mut options = options();
+    options.lease = Millis::from_millis(300);
+    let worker = fleet.start(options, registry.clone(), Some(Arc::new(Fake(Arc::clone(&script))))).await;
+    registry.starts_late.store(true, Ordering::SeqCst);
+    let job = python("print late");
+    fleet.submit(&job).await;
+    assert_eq!(fleet.resolved().await.message.message_id.as_deref(), Some(job.id.as_str()));
+    assert_eq!(script.starts("print late"), 0);
+    assert_eq!(worker.count("thermae_worker_leases_lost_total", "passed"), 1.0);
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_lease_nothing_is_streamed() {
+    let mut fleet = Fleet::new().await;
+    let (script, registry) = (Script::new(), Cut::new(&fleet.registry));
+    let mut options = options();
+    options.lease = Millis::from_millis(400);
+    let worker = fleet.start(options, registry.clone(), Some(Arc::new(Fake(Arc::clone(&script))))).await;
+    let mut job = python("words nobody should hear");
+    job.stream = vec![Stream::Output];
+    fleet.submit(&job).await;
+    script.until_started(&job.code, 1).await;
+    registry.cut.send_replace(true);
+    fleet.resolved().await;
+    registry.cut.send_replace(false);
+    let next = python("print next");
+    fleet.submit(&next).await;
+    assert_eq!(fleet.event().await.job, next.id, "the first word is the next job's");
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_claim_kills_the_code() {
     let mut fleet = Fleet::new().await;
     let script = Script::new();
@@ -363,7 +458,8 @@ async fn a_revoked_claim_kills_the_code() {
         pool: job.pool.clone(),
         claim,
         outcome: b"another".as_slice().into(),
-        ttl: Duration::from_secs(600),
+        status: thermae_schemas::Status::Succeeded,
+        keep: KEEP,
     };
     assert_eq!(fleet.registry.finish(&request).await.unwrap(), Finish::Won);
     fleet.resolved().await;
@@ -392,4 +488,103 @@ async fn a_lost_connection_to_the_broker_runs_nothing_twice() {
     assert_eq!(fleet.outcome(&job).await.status, Status::Cancelled);
     worker.end().await;
     assert_eq!(script.starts("hang"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_panics_leaves_its_delivery_to_resolve_and_its_slot_to_others() {
+    let mut fleet = Fleet::new().await;
+    let (script, registry) = (Script::new(), Cut::new(&fleet.registry));
+    let worker = fleet.start(options(), registry.clone(), Some(Arc::new(Fake(Arc::clone(&script))))).await;
+    registry.finishes_panic.store(true, Ordering::SeqCst);
+    let job = python("print started");
+    fleet.submit(&job).await;
+    let copy = fleet.resolved().await;
+    assert_eq!(copy.message.message_id.as_deref(), Some(job.id.as_str()));
+    assert_eq!(worker.count("thermae_worker_deliveries_returned_total", "panicked"), 1.0);
+    // As many jobs as there are slots still run.
+    let next = [python("print a"), python("print b")];
+    for job in &next {
+        fleet.submit(job).await;
+    }
+    for job in &next {
+        assert_eq!(fleet.outcome(job).await.status, Status::Succeeded);
+    }
+    worker.end().await;
+    assert_eq!(fleet.depth(&names::pool_queue(&job.pool)).await, 0, "it was acknowledged");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_heart_panics_ends_with_an_error() {
+    let fleet = Fleet::new().await;
+    let (script, registry) = (Script::new(), Cut::new(&fleet.registry));
+    let worker = fleet.start(options(), registry.clone(), Some(Arc::new(Fake(Arc::clone(&script))))).await;
+    registry.heartbeats_panic.store(true, Ordering::SeqCst);
+    let ended = within("the worker's end", worker.run).await.unwrap();
+    assert!(matches!(&ended, Err(thermae_worker::Error::Panicked(_))), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_was_buried_declares_its_queues_again_and_only_then_takes_jobs() {
+    let mut fleet = Fleet::new().await;
+    let script = Script::new();
+    let worker = scripted(&fleet, options(), &script).await;
+    let own = [names::worker_queue(&worker.id), names::control_queue(&worker.id), names::calls_queue(&worker.id)];
+    while fleet.bus.queue_depth(names::WORKERS_QUEUE).await.unwrap() != Some(0) {
+        // What it wrote down at its start.
+        let mut journal = fleet.bus.consume(names::WORKERS_QUEUE, 1).await.unwrap();
+        within("the entry", journal.next()).await.unwrap().ack().await.unwrap();
+    }
+    for queue in &own {
+        fleet.bus.delete_queue(queue).await.unwrap();
+    }
+    for queue in &own {
+        within("the queue", async {
+            while fleet.bus.queue_depth(queue).await.unwrap().is_none() {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+    }
+    assert_eq!(fleet.depth(names::WORKERS_QUEUE).await, 1, "it is written down again");
+    fleet.until_state(&worker.id, WorkerState::Ready).await;
+    // Cancels reach it, and so do jobs for it alone.
+    let job = python("hang");
+    fleet.submit(&job).await;
+    script.until_started("hang", 1).await;
+    fleet.cancel(&worker.id, &job).await;
+    assert_eq!(fleet.outcome(&job).await.status, Status::Cancelled);
+    let mut message = fleet.assign(&fleet.tenant.clone(), &python("print here"), None).await;
+    message.key = names::worker_key(&worker.id);
+    fleet.bus.publish(message).await.unwrap().wait().await.unwrap();
+    script.until_started("print here", 1).await;
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_an_inner_wall_a_worker_starts_only_where_that_was_asked_for() {
+    let mut fleet = Fleet::new().await;
+    let script = Script::new();
+    script.unwalled.store(true, Ordering::SeqCst);
+    let backend = || Some(Arc::new(Fake(Arc::clone(&script))) as Arc<dyn Backend>);
+    for reuse in [Reuse::Tenant, Reuse::Shared] {
+        let mut options = options();
+        options.pools.values_mut().for_each(|pool| pool.reuse = reuse);
+        let error = fleet.start_unready(options, fleet.registry.clone(), backend()).refusal().await;
+        assert!(
+            matches!(&error, thermae_worker::Error::NoInnerWall { why, .. } if why.contains("scripted")),
+            "{error}"
+        );
+        assert!(error.to_string().contains("reuse = \"job\""), "{error}");
+    }
+    assert_eq!(script.started.lock().unwrap().len(), 0);
+    let mut options = options();
+    options.pools.values_mut().for_each(|pool| pool.reuse = Reuse::Job);
+    let worker = fleet.start(options, fleet.registry.clone(), backend()).await;
+    let pools = &worker.health.states()["pools"];
+    assert!(pools.ready && pools.detail.contains("no inner wall"), "{pools:?}");
+    assert_eq!(worker.count("thermae_worker_containers_unwalled", ""), 1.0);
+    let job = python("print behind one wall");
+    fleet.submit(&job).await;
+    assert_eq!(fleet.outcome(&job).await.stdout, "behind one wall");
+    worker.end().await;
 }

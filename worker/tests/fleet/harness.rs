@@ -40,10 +40,15 @@ pub struct Worker {
     pub drain: CancellationToken,
     pub metrics: prometheus::Registry,
     pub health: Health,
-    run: JoinHandle<Result<(), thermae_worker::Error>>,
+    pub run: JoinHandle<Result<(), thermae_worker::Error>>,
 }
 
 impl Worker {
+    /// Waits for an end that nobody asked for.
+    pub async fn refusal(self) -> thermae_worker::Error {
+        within("the worker's end", self.run).await.unwrap().unwrap_err()
+    }
+
     /// Drains it and waits for its end.
     pub async fn end(self) {
         self.drain.cancel();
@@ -128,11 +133,13 @@ impl Fleet {
         registry: Arc<dyn Registry>,
         backend: Option<Arc<dyn Backend>>,
     ) -> Worker {
+        self.start_with(options, registry, Parts { backend, ..Parts::default() })
+    }
+
+    pub fn start_with(&self, options: Options, registry: Arc<dyn Registry>, parts: Parts) -> Worker {
         let (metrics, health) = (prometheus::Registry::new(), Health::new());
         let bus: SharedBus = Arc::new(self.broker.connect());
-        let service =
-            Service::with_parts(options, bus, registry, &metrics, health.clone(), Parts { backend, artifacts: None })
-                .unwrap();
+        let service = Service::with_parts(options, bus, registry, &metrics, health.clone(), parts).unwrap();
         let (id, drain) = (service.id().clone(), CancellationToken::new());
         let run = tokio::spawn(service.run(drain.clone()));
         Worker { id, drain, metrics, health, run }
@@ -224,6 +231,7 @@ impl Fleet {
             headers,
             mandatory: true,
             persistent: true,
+            ..Message::default()
         }
     }
 
@@ -246,6 +254,15 @@ impl Fleet {
             persistent: true,
             ..Message::default()
         }
+    }
+
+    /// The next event's bytes, whichever job's: for those that are too large to be made a tree of.
+    #[allow(dead_code, reason = "of use to the test of memory alone, which has this file, too")]
+    pub async fn raw(&mut self) -> Bytes {
+        assert!(self.unread.is_empty(), "some were read already");
+        let delivery = within("an event", self.replies.next()).await.expect("the bus is open");
+        delivery.ack().await.unwrap();
+        delivery.message.body
     }
 
     /// The next event, whichever job's.
@@ -302,13 +319,27 @@ impl Fleet {
     /// Answers a tool call, under this tenant's key.
     pub async fn answer_as(&self, tenant: &TenantName, call: &ToolCall, reply: ToolReply) {
         let worker = call.reply_to.split_once('.').unwrap().1;
-        let message = Message {
+        let mut message = Message {
             exchange: names::CALLS.into(),
             key: format!("{tenant}.{worker}"),
             body: serde_json::to_vec(&ToolResult::new(call.call.clone(), reply)).unwrap().into(),
             mandatory: true,
             ..Message::default()
         };
+        message.sign(&*self.bus, tenant);
+        self.bus.publish(message).await.unwrap().wait().await.unwrap();
+    }
+
+    /// Sends this as the answer to a tool call.
+    pub async fn answer_with(&self, call: &ToolCall, body: String) {
+        let mut message = Message {
+            exchange: names::CALLS.into(),
+            key: call.reply_to.clone(),
+            body: body.into(),
+            mandatory: true,
+            ..Message::default()
+        };
+        message.sign(&*self.bus, &self.tenant);
         self.bus.publish(message).await.unwrap().wait().await.unwrap();
     }
 
@@ -337,6 +368,16 @@ impl Fleet {
         let delivery = within("a message on resolve", consumer.next()).await.unwrap();
         delivery.ack().await.unwrap();
         delivery
+    }
+
+    /// A job's message on `resolve`, others left out.
+    pub async fn resolved_of(&self, job: &Job) -> Delivery {
+        loop {
+            let delivery = self.resolved().await;
+            if delivery.message.message_id.as_deref() == Some(job.id.as_str()) {
+                return delivery;
+            }
+        }
     }
 
     /// Starts a job in somebody else's name.

@@ -8,6 +8,8 @@ mod faults;
 mod files;
 mod harness;
 mod jobs;
+mod limits;
 mod proofs;
+mod ready;
 mod sessions;
 mod tools;

@@ -114,7 +114,8 @@ async fn an_idle_session_expires_and_a_job_on_its_way_hears_that() {
 async fn a_tenant_at_its_bound_gives_up_the_session_it_used_longest_ago() {
     let mut fleet = Fleet::new().await;
     let mut options = options();
-    options.pools.get_mut(&pool_name()).unwrap().max_sessions = 2;
+    let pool = options.pools.get_mut(&pool_name()).unwrap();
+    (pool.max_sessions, pool.max_sessions_per_tenant) = (2, Some(2));
     let worker = fleet.worker(options).await;
     for name in ["a", "b", "c"] {
         let outcome = at(&mut fleet, &worker.id, &session_job(name, "x = 1")).await;
@@ -199,7 +200,7 @@ async fn a_closed_session_frees_its_name_and_its_container() {
 async fn a_session_may_ask_for_a_shorter_idle_time() {
     let mut fleet = Fleet::new().await;
     let worker = fleet.worker(options()).await;
-    let too_long = with("s", "1", |s| s.idle_ms = Some(24 * 3600 * 1000));
+    let too_long = with("too-long", "1", |s| s.idle_ms = Some(24 * 3600 * 1000));
     let outcome = at(&mut fleet, &worker.id, &too_long).await;
     assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Rejected, ErrorCode::LimitTooHigh));
     at(&mut fleet, &worker.id, &with("s", "x = 1", |s| s.idle_ms = Some(100))).await;

@@ -1,7 +1,7 @@
 //! Tool calls, through the real runner.
 
 use serde_json::json;
-use thermae_backplane::bus::{Headers, Message, QueueSpec};
+use thermae_backplane::bus::{Bus, ExchangeKind, ExchangeSpec, Headers, Message, QueueSpec};
 use thermae_schemas::{ErrorCode, Job, Status, TenantName, ToolReply, ToolResult, ToolSpec, names};
 
 use crate::harness::{Fleet, options, python};
@@ -109,6 +109,8 @@ async fn answers_that_their_tenant_did_not_send_are_dropped() {
         body: serde_json::to_vec(&forged).unwrap().into(),
         ..Message::default()
     };
+    dead.sign(&*fleet.bus, &fleet.tenant);
+    let honest = dead.clone();
     dead.headers.set_text(names::H_DEAD_QUEUE, "replies.globex.trap");
     fleet.bus.publish(dead.clone()).await.unwrap().wait().await.unwrap();
     // As it delivers what a CC header brings here: under the key that was checked, which is not one of this queue's.
@@ -117,10 +119,28 @@ async fn answers_that_their_tenant_did_not_send_are_dropped() {
     fleet.bus.declare_queue(&away).await.unwrap();
     let copied = Message { key: "acme.elsewhere".into(), headers: Headers::default(), ..dead };
     fleet.bus.publish(copied).await.unwrap().wait().await.unwrap();
+    // By an exchange of another tenant's own, whose alternate exchange is the one for answers; by that tenant, in its own name and in
+    // the fleet's; and by nobody who says who it is.
+    let own = ExchangeSpec {
+        name: "replies.globex.x".into(),
+        kind: ExchangeKind::Topic,
+        alternate: Some(names::CALLS.into()),
+    };
+    fleet.bus.declare_exchange(&own).await.unwrap();
+    let globex = fleet.broker.as_user("globex");
+    let theirs = Some("globex".to_owned());
+    for forged in [
+        Message { exchange: own.name.clone(), user_id: theirs.clone(), ..honest.clone() },
+        Message { exchange: own.name.clone(), user_id: None, ..honest.clone() },
+        Message { user_id: theirs, ..honest.clone() },
+        Message { user_id: None, ..honest },
+    ] {
+        globex.publish(forged).await.unwrap().wait().await.unwrap();
+    }
     // They were taken first: it is one queue.
     fleet.answer(&call, ToolReply::Ok(json!("true"))).await;
     assert_eq!(fleet.outcome(&job).await.stdout, "true\n");
-    assert_eq!(worker.count("thermae_worker_forged_total", ""), 2.0);
+    assert_eq!(worker.count("thermae_worker_forged_total", ""), 6.0);
     worker.end().await;
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bollard::models::{
     ContainerCreateBody, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, Mount, MountType,
+    ResourcesUlimits,
 };
 
 use crate::backend::{Identity, container_memory, container_pids, labels};
@@ -27,14 +28,15 @@ pub(super) struct Parts<'a> {
     /// The socket's directory, as the engine's host sees it.
     pub(super) sockets: &'a Path,
     pub(super) seccomp: &'a str,
+    pub(super) apparmor: Option<&'a str>,
 }
 
 /// The engine's request for it.
 pub(super) fn container(parts: Parts<'_>) -> ContainerCreateBody {
-    let Parts { identity, pool, options, uid, sockets, seccomp } = parts;
+    let Parts { identity, pool, options, uid, sockets, seccomp, apparmor } = parts;
     let memory = container_memory(pool).cast_signed();
     let mut security = vec!["no-new-privileges".to_owned(), format!("seccomp={seccomp}")];
-    security.extend(options.apparmor.as_ref().map(|profile| format!("apparmor={profile}")));
+    security.extend(apparmor.map(|profile| format!("apparmor={profile}")));
     ContainerCreateBody {
         image: Some(pool.image.clone()),
         // The image's entry point is the runner.
@@ -59,10 +61,18 @@ pub(super) fn container(parts: Parts<'_>) -> ContainerCreateBody {
             readonly_paths: Some(Vec::new()),
             pids_limit: Some(pids(pool, options)),
             memory: Some(memory),
+            cpu_shares: Some(pool.cpu_shares.into()),
+            nano_cpus: pool.cpu_quota.map(|percent| i64::from(percent) * 10_000_000),
             // The same number: no swap on top.
             memory_swap: Some(memory),
             oom_score_adj: Some(200),
             shm_size: Some(1 << 20),
+            // At 1, and only at 1, the kernel starts no handler of the machine's when a process crashes.
+            ulimits: Some(vec![limit("core", 1), limit("rtprio", 0), limit("nice", 0)]),
+            // The kernel keeps a closed connection in mind for a minute: the next job could not bind its port. gVisor has a network of
+            // its own.
+            sysctls: (!options.is_gvisor())
+                .then(|| [("net.ipv4.tcp_max_tw_buckets".to_owned(), "0".to_owned())].into()),
             tmpfs: Some([("/tmp".to_owned(), "rw,nosuid,nodev,size=4m,mode=1777".to_owned())].into()),
             // The runner is process 1 and reaps.
             init: Some(false),
@@ -82,6 +92,10 @@ pub(super) fn container(parts: Parts<'_>) -> ContainerCreateBody {
         }),
         ..Default::default()
     }
+}
+
+fn limit(name: &str, value: i64) -> ResourcesUlimits {
+    ResourcesUlimits { name: Some(name.to_owned()), soft: Some(value), hard: Some(value) }
 }
 
 /// Processes and threads of a container. gVisor's count in with those inside, and may be as many again: it follows each thread by one of
@@ -118,15 +132,14 @@ mod tests {
         let datasets = [("sales".to_owned(), "/srv/sales".into())].into();
         let (pool, options) = (PoolOptions { datasets, ..PoolOptions::default() }, DockerOptions::default());
         let sockets = Path::new("/host/sockets/1");
-        let body = container(Parts {
-            identity: &identity,
-            pool: &pool,
-            options: &options,
-            uid: 200_000,
-            sockets,
-            seccomp: "{}",
-        });
-        assert_eq!(body.user.as_deref(), Some("200000:200000"));
+        let (identity, options) = (&identity, &options);
+        let under = |pool, options, apparmor| {
+            container(Parts { identity, pool, options, uid: 2_100_000_000, sockets, seccomp: "{}", apparmor })
+        };
+        let security = under(&pool, options, Some("thermae")).host_config.unwrap().security_opt.unwrap();
+        assert!(security.contains(&"apparmor=thermae".to_owned()), "{security:?}");
+        let body = under(&pool, options, None);
+        assert_eq!(body.user.as_deref(), Some("2100000000:2100000000"));
         let host = body.host_config.unwrap();
         assert_eq!(host.network_mode.as_deref(), Some("none"));
         assert_eq!(host.readonly_rootfs, Some(true));
@@ -134,6 +147,11 @@ mod tests {
         assert_eq!(host.cap_drop, Some(vec!["ALL".to_owned()]));
         assert_eq!(host.security_opt, Some(vec!["no-new-privileges".to_owned(), "seccomp={}".to_owned()]));
         assert_eq!(host.memory, host.memory_swap);
+        let limits: Vec<_> =
+            host.ulimits.unwrap().into_iter().map(|l| (l.name.unwrap(), l.soft.unwrap(), l.hard.unwrap())).collect();
+        assert_eq!(limits, [("core".to_owned(), 1, 1), ("rtprio".to_owned(), 0, 0), ("nice".to_owned(), 0, 0)]);
+        assert_eq!(host.sysctls.unwrap()["net.ipv4.tcp_max_tw_buckets"], "0");
+        assert_eq!((host.cpu_shares, host.nano_cpus), (Some(1024), None));
         assert!(host.memory.unwrap() > pool.limits.ceiling.memory.0.cast_signed() + pool.disk.0.cast_signed());
         let mounts = host.mounts.unwrap();
         assert!(mounts.iter().all(|mount| mount.read_only == Some(true)));
@@ -141,8 +159,12 @@ mod tests {
             mounts.iter().map(|m| (m.source.as_deref().unwrap(), m.target.as_deref().unwrap())).collect();
         assert_eq!(places, [("/host/sockets/1", "/run/thermae"), ("/srv/sales", "/data/sales")]);
         assert_eq!(body.env, None, "nothing of the worker's environment goes in");
-        assert!(host.pids_limit.unwrap() < 200);
-        let gvisor = DockerOptions { runtime: Some("runsc".into()), ..options };
-        assert!(pids(&pool, &gvisor) > 2 * host.pids_limit.unwrap(), "gVisor's threads count in");
+        let pids_limit = host.pids_limit.unwrap();
+        assert!(pids_limit < 200);
+        let half = PoolOptions { cpu_quota: Some(50), cpu_shares: 512, ..PoolOptions::default() };
+        let host = under(&half, options, None).host_config.unwrap();
+        assert_eq!((host.cpu_shares, host.nano_cpus), (Some(512), Some(500_000_000)));
+        let gvisor = DockerOptions { runtime: Some("runsc".into()), ..options.clone() };
+        assert!(pids(&pool, &gvisor) > 2 * pids_limit, "gVisor's threads count in");
     }
 }

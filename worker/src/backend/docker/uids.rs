@@ -55,9 +55,32 @@ impl Drop for Uid {
     }
 }
 
+/// Whom a table of subordinate users (`/etc/subuid`) lends one of these to: another engine's containers would be of the same user.
+pub(super) fn lent(table: &str, first: u32, count: u32) -> Option<&str> {
+    let (first, end) = (u64::from(first), u64::from(first) + u64::from(count));
+    table.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (whom, begin, size) = (fields.next()?, fields.next()?, fields.next()?);
+        let begin: u64 = begin.trim().parse().ok()?;
+        let size: u64 = size.trim().parse().ok()?;
+        (begin < end && first < begin.saturating_add(size)).then_some(whom)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn users_that_are_lent_to_somebody_are_found() {
+        let table = "# people\nanna:100000:65536\nben:165536:65536\n";
+        assert_eq!(lent(table, 200_000, 50_000), Some("ben"));
+        assert_eq!(lent(table, 99_999, 2), Some("anna"));
+        assert_eq!(lent(table, 50_000, 50_000), None);
+        assert_eq!(lent(table, 231_072, 50_000), None);
+        let options = crate::options::DockerOptions::default();
+        assert_eq!(lent(table, options.first_uid, options.uids), None);
+    }
 
     #[test]
     fn no_user_is_given_out_twice() {

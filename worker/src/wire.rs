@@ -1,0 +1,107 @@
+//! Messages to clients that hold JSON of a job's: written with that JSON as it came. They are read as [`thermae_schemas::Event`].
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use thermae_schemas::{Outcome, PROTOCOL};
+
+use crate::bundle::Bundle;
+use crate::outcome::Told;
+use crate::work::Work;
+
+#[derive(Serialize)]
+struct Event<'a> {
+    protocol: u32,
+    job: &'a str,
+    attempt: u32,
+    #[serde(flatten)]
+    body: Body<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Body<'a> {
+    Display {
+        data: &'a RawValue,
+    },
+    ToolCall(Call<'a>),
+    Result {
+        #[serde(flatten)]
+        outcome: &'a Outcome,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        value: &'a Option<Bundle>,
+        #[serde(skip_serializing_if = "<[Bundle]>::is_empty")]
+        displays: &'a [Bundle],
+    },
+}
+
+/// A tool call, as [`thermae_schemas::ToolCall`].
+#[derive(Serialize)]
+pub(crate) struct Call<'a> {
+    pub call: &'a str,
+    pub tool: &'a str,
+    pub arguments: &'a RawValue,
+    pub reply_to: &'a str,
+    pub within_ms: u64,
+}
+
+/// The code displayed something.
+pub(crate) fn display(work: &Work, data: &RawValue) -> serde_json::Result<Bytes> {
+    write(work, work.attempt, Body::Display { data })
+}
+
+/// The code calls a tool.
+pub(crate) fn tool_call(work: &Work, call: Call<'_>) -> serde_json::Result<Bytes> {
+    write(work, work.attempt, Body::ToolCall(call))
+}
+
+/// The end.
+pub(crate) fn result(work: &Work, attempt: u32, told: &Told) -> serde_json::Result<Bytes> {
+    let Told { outcome, value, displays } = told;
+    write(work, attempt, Body::Result { outcome, value, displays })
+}
+
+fn write(work: &Work, attempt: u32, body: Body<'_>) -> serde_json::Result<Bytes> {
+    let event = Event { protocol: PROTOCOL, job: work.key.job.as_str(), attempt, body };
+    serde_json::to_vec(&event).map(Bytes::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use thermae_schemas::{Event as Read, EventBody, Status, ToolCall};
+
+    use super::*;
+    use crate::bundle;
+    use crate::work::tests::work;
+
+    fn raw(text: &str) -> Bundle {
+        RawValue::from_string(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_here_is_read_as_the_wires_own() {
+        let work = work();
+        let read = |bytes: Bytes| serde_json::from_slice::<Read>(&bytes).unwrap();
+        let shown = raw(r#"{"text/plain": "x", "n": [1.5, {}]}"#);
+        let tree: thermae_schemas::MimeBundle = serde_json::from_str(shown.get()).unwrap();
+        let event = |attempt, body| Read::new(work.key.job.clone(), attempt, body);
+        assert_eq!(read(display(&work, &shown).unwrap()), event(1, EventBody::Display { data: tree.clone() }));
+        let call = Call { call: "c", tool: "t", arguments: &raw(r#"{"a": 1}"#), reply_to: "k", within_ms: 7 };
+        let expected = ToolCall {
+            call: "c".into(),
+            tool: "t".into(),
+            arguments: json!({"a": 1}),
+            reply_to: "k".into(),
+            within_ms: 7,
+        };
+        assert_eq!(read(tool_call(&work, call).unwrap()), event(1, EventBody::ToolCall(expected)));
+        let mut outcome = Outcome::new(Status::Succeeded);
+        outcome.stdout = "out".into();
+        let told =
+            Told { outcome: outcome.clone(), value: Some(shown.clone()), displays: vec![shown, bundle::note("n")] };
+        let note: thermae_schemas::MimeBundle = [("text/plain".to_owned(), json!("<n>"))].into();
+        (outcome.value, outcome.displays) = (Some(tree.clone()), vec![tree, note]);
+        assert_eq!(read(result(&work, 2, &told).unwrap()), event(2, EventBody::Result(outcome)));
+    }
+}

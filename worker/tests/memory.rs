@@ -1,0 +1,64 @@
+//! What a job's JSON costs the worker's memory. Alone in its process: its peak is measured.
+
+#![allow(dead_code, unreachable_pub, reason = "a fleet's harness, of which this needs little")]
+
+#[path = "fleet/fake.rs"]
+mod fake;
+#[path = "fleet/harness.rs"]
+mod harness;
+
+use std::sync::Arc;
+
+use fake::{Fake, Script};
+use harness::{Fleet, options, pool_name, python};
+use thermae_schemas::{Job, Stream, ToolSpec};
+use thermae_service::units::ByteSize;
+
+/// Two million times `{"":0}`: 14 MB of JSON, well above a gigabyte as a tree.
+const MANY: usize = 2_000_000;
+
+/// The worker, the scripted runner and the client are one process here, and each has a few copies of the message at most.
+const AT_MOST: usize = 12 * 7 * MANY;
+
+fn field(name: &str) -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
+}
+
+/// By how much the process grows at its largest while this goes on.
+async fn growth(what: impl Future<Output = ()>) -> usize {
+    // Forgets the largest size so far.
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+    let before = field("VmRSS");
+    what.await;
+    field("VmHWM").saturating_sub(before)
+}
+
+fn job(code: &str, n: usize) -> Job {
+    let mut job = python(&format!("{code} {n}"));
+    job.stream = vec![Stream::Display];
+    let name = "look".into();
+    job.tools = vec![ToolSpec { name, description: String::new(), input_schema: None, max_calls: None, raw: false }];
+    job
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_of_a_job_is_never_a_tree() {
+    let mut fleet = Fleet::new().await;
+    let mut options = options();
+    options.pools.get_mut(&pool_name()).unwrap().bounds.display_bytes = ByteSize::mib(64);
+    let worker = fleet.start(options, fleet.registry.clone(), Some(Arc::new(Fake(Script::new())))).await;
+    // What is too much, and what is just not: half a million values pass.
+    for (code, n) in [("value", MANY), ("show", MANY), ("call", MANY), ("value", MANY / 5), ("show", MANY / 5)] {
+        let job = job(code, n);
+        let grown = growth(async {
+            fleet.submit(&job).await;
+            while !fleet.raw().await.windows(16).any(|w| w == br#""event":"result""#) {}
+        })
+        .await;
+        println!("{code} {n}: {} MiB", grown >> 20);
+        assert!(grown < AT_MOST, "{code} {n}: the process grew by {} MiB", grown >> 20);
+    }
+    worker.end().await;
+}
