@@ -1,13 +1,17 @@
 """Submit a job to a fleet from one's own program, over nothing but AMQP: answer its tool calls, print its outcome.
 
     python3 -m pip install pika
-    python3 examples/enqueue.py amqp://acme:acme@127.0.0.1:5672
+    THERMAE_AMQP=amqp://acme:acme@127.0.0.1:5672 python3 examples/enqueue.py
+
+The URL holds a password, so it comes from the environment: everybody on a machine can read the arguments of a process.
 
 docs/protocol.md says what each message holds.
 """
 
 import json
+import os
 import sys
+import time
 import uuid
 
 import pika
@@ -19,8 +23,9 @@ for n in range(1, 4):
 print("the sum of squares is", total)
 """
 
-url = pika.URLParameters(sys.argv[1])
-tenant = url.credentials.username
+url = pika.URLParameters(os.environ["THERMAE_AMQP"])
+user = url.credentials.username
+tenant = user.split(".")[0]
 client, job = uuid.uuid4().hex, str(uuid.uuid4())
 connection = pika.BlockingConnection(url)
 channel = connection.channel()
@@ -31,12 +36,19 @@ replies = f"replies.{tenant}.{client}"
 channel.queue_declare(replies, exclusive=True)
 channel.queue_bind(replies, "replies", routing_key=f"{tenant}.{client}")
 
-# 2. The job. Mandatory and confirmed: when this returns, the fleet has it.
+# 2. The job. Mandatory and confirmed: when this returns, the fleet has it. The fleet takes nothing without `user_id`, which
+#    RabbitMQ holds against the connection.
 channel.basic_publish(
     exchange="submit",
     routing_key=f"{tenant}.normal.default",
     body=json.dumps({"id": job, "code": CODE, "tools": [{"name": "square"}]}),
-    properties=pika.BasicProperties(message_id=job, reply_to=f"{tenant}.{client}", delivery_mode=2),
+    properties=pika.BasicProperties(
+        message_id=job,
+        reply_to=f"{tenant}.{client}",
+        user_id=user,
+        delivery_mode=2,
+        headers={"x-submitted": int(time.time() * 1000)},
+    ),
     mandatory=True,
 )
 
@@ -48,7 +60,12 @@ for method, _, body in channel.consume(replies):
         continue
     if event["event"] == "tool_call":
         answer = {"call": event["call"], "ok": event["arguments"]["n"] ** 2}
-        channel.basic_publish(exchange="calls", routing_key=event["reply_to"], body=json.dumps(answer))
+        channel.basic_publish(
+            exchange="calls",
+            routing_key=event["reply_to"],
+            body=json.dumps(answer),
+            properties=pika.BasicProperties(user_id=user),
+        )
     elif event["event"] == "result":
         print(event["status"] + ":", event["stdout"].strip() or event.get("error"))
         break

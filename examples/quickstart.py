@@ -1,9 +1,9 @@
 # What a model writes in place of sixteen tool calls: call the tool for every region and quarter, all at once; add up here, in the
 # sandbox; print only the answer.
 #
-#   thermae run examples/quickstart.py
+#   thermae run examples/quickstart.py --tools-file examples/thermae.toml
 #
-# `get_sales` is the command in thermae.toml beside this file.
+# `get_sales` is the command in thermae.toml beside this file. After `thermae trust examples/thermae.toml` the option is not needed.
 import asyncio
 
 REGIONS = ["North", "South", "East", "West"]

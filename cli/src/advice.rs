@@ -22,11 +22,21 @@ pub(crate) fn advice(code: ErrorCode) -> &'static str {
         FileNotPlaced => "Give the file another path, or (in a session) have the code take away what is in its way.",
         UnknownPool => "Check the pool's name, or add the pool to a worker's configuration.",
         UnsupportedLanguage => "Write it in Python, or choose a pool that runs the language.",
-        LimitTooHigh => "Ask for less, or raise the pool's ceiling (limits.ceiling in the worker's configuration).",
+        LimitTooHigh => {
+            "Ask for less, or raise the pool's ceiling: limits.ceiling in the worker's configuration. The embedded fleet's ceilings \
+             rise with --memory, --wall, --cpu, --pids and --tool-wait, as far as the machine goes."
+        }
+        UserIdMissing => "Set the AMQP property user_id to the name of the RabbitMQ user that the client connects as.",
         ForbiddenReplyKey => "Use a reply key that begins with your own tenant's name.",
         UnknownTenant => "Have the tenant added to the scheduler's configuration.",
         QuotaExceeded => "Wait until some of the tenant's jobs have ended, then submit again.",
         IdempotencyConflict => "Use a new idempotency key for a job that differs.",
+        IdConflict => "Give each job an id of its own; a random UUID is best.",
+        SubmissionExpired => "Submit the job again, under a new id. Look for schedulers that were away for long.",
+        OutcomeExpired => {
+            "Read outcomes when they come, or raise outcome_ttl and outcome_bytes; submit under a new id to run it again."
+        }
+        RegistryFull => "Wait a little and submit again; give Redis more memory, or keep outcomes for a shorter time.",
         DeadlineExceeded => "Submit again with a later deadline, or add workers.",
         SessionLost => "Begin a new session (or submit with if_gone = new) and set its variables up again.",
         SessionExpired => {
@@ -54,6 +64,9 @@ pub(crate) fn advice(code: ErrorCode) -> &'static str {
         UnknownTool => "List the tool in the job's tools.",
         ToolCallLimit => "Call the tool less often, or raise its max_calls.",
         ToolArguments => "Call the tool with arguments that fit its input schema.",
+        ToolAnswer => {
+            "Have the tool's answer written as JSON (without NaN or Infinity), with either ok or error, and at most 16 MiB."
+        }
         ToolTimeout => "Make the tool faster, or ask for a longer wait (limits.tool_ms, --tool-wait).",
         ClientGone => "Keep the client connected while its jobs run.",
         Internal => "Look into the fleet's log under the job's id; please report it.",

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use thermae_service::secret::Secret;
+use thermae_service::tls::Tls;
 use thermae_service::units::{ByteSize, Millis};
 
 const EXAMPLES: &str = "\
@@ -11,9 +14,10 @@ Examples:
   echo 'print(1+1)' | thermae run -             the same, from standard input
   thermae run report.py --tool 'get_sales=python3 sales.py'
                                                 let the program call a tool of yours
+  thermae trust thermae.toml                    use its tools for the programs beside it
   thermae batch jobs.jsonl --out results.jsonl  run many; a rerun does only what is missing
-  thermae run hello.py --amqp amqp://acme:secret@fleet:5672
-                                                run it on a fleet
+  THERMAE_AMQP_FILE=fleet.url thermae run hello.py
+                                                run it on the fleet whose URL is in that file
   thermae doctor                                what this machine allows, and what to do about the rest
 
 Exit status: 0 success; 1 the code failed; 2 usage; 3 the fleet failed; 130 interrupted.
@@ -32,6 +36,9 @@ pub(crate) struct Cli {
     /// Tell more about what happens inside; twice for all of it.
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help = "Log more to standard error (-vv for all; THERMAE_LOG for a filter)")]
     pub(crate) verbose: u8,
+    /// Let a terminal have control characters as they are.
+    #[arg(long, global = true, help = "Print control characters of jobs to a terminal as they are, not as \\x1b")]
+    pub(crate) raw: bool,
 }
 
 /// When to use colours.
@@ -52,6 +59,8 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Run a file of jobs, and write a file of results
     Batch(Box<BatchArgs>),
+    /// Trust a tools file: the programs beside it may use its tools from then on
+    Trust(TrustArgs),
     /// List or close a tenant's sessions on a fleet
     Sessions(Box<SessionsArgs>),
     /// Say what this machine allows, and what to do about what is missing
@@ -82,18 +91,95 @@ pub(crate) enum Page {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Fleet")]
 pub(crate) struct FleetArgs {
-    /// RabbitMQ of the fleet, as amqp://USER:PASSWORD@HOST:PORT; without it, the embedded fleet of this process
-    #[arg(long, env = "THERMAE_AMQP", hide_env_values = true, value_name = "URL")]
-    pub(crate) amqp: Option<String>,
+    /// RabbitMQ of the fleet, as amqp://USER@HOST:PORT, or amqps://… by TLS; without it, the embedded fleet of this process.
+    /// A URL with a password belongs into the environment or a file, not into an argument
+    #[arg(long, env = "THERMAE_AMQP", hide_env_values = true, value_name = "URL", group = "remote")]
+    pub(crate) amqp: Option<Secret>,
+    /// File that holds the URL
+    #[arg(long, env = "THERMAE_AMQP_FILE", hide_env_values = true, value_name = "FILE", value_parser = any_path(), group = "remote")]
+    pub(crate) amqp_file: Option<PathBuf>,
+    /// File that holds the password, in place of the URL's; THERMAE_AMQP_PASSWORD is the password itself
+    #[arg(long, env = "THERMAE_AMQP_PASSWORD_FILE", hide_env_values = true, value_name = "FILE", value_parser = any_path())]
+    pub(crate) amqp_password_file: Option<PathBuf>,
+    /// PEM file of the authorities to trust behind amqps://; the system's by default
+    #[arg(long, env = "THERMAE_TLS_CA", hide_env_values = true, value_name = "FILE", value_parser = any_path())]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// PEM file of our certificate, for servers that want one
+    #[arg(long, env = "THERMAE_TLS_CERT", hide_env_values = true, value_name = "FILE", value_parser = any_path(), requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// PEM file of its private key
+    #[arg(long, env = "THERMAE_TLS_KEY", hide_env_values = true, value_name = "FILE", value_parser = any_path(), requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// Tenant whose jobs these are; the URL's user by default
-    #[arg(long, env = "THERMAE_TENANT", hide_env_values = true, value_name = "NAME", requires = "amqp")]
+    #[arg(long, env = "THERMAE_TENANT", hide_env_values = true, value_name = "NAME", requires = "remote")]
     pub(crate) tenant: Option<String>,
     /// How long to wait for a fleet that does not answer
     #[arg(long, default_value = "30s", value_name = "TIME")]
     pub(crate) connect_timeout: Millis,
     /// Python of the embedded fleet's sandboxes; that of the active virtualenv, else of PATH, by default
-    #[arg(long, env = "THERMAE_PYTHON", hide_env_values = true, value_name = "PATH")]
+    #[arg(long, env = "THERMAE_PYTHON", hide_env_values = true, value_name = "PATH", value_parser = any_path())]
     pub(crate) python: Option<PathBuf>,
+}
+
+/// A path, which may be empty: that stands for none, where a variable is set to nothing.
+fn any_path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
+}
+
+/// A path that is not empty.
+fn set(path: Option<&PathBuf>) -> Option<PathBuf> {
+    path.filter(|path| !path.as_os_str().is_empty()).cloned()
+}
+
+impl FleetArgs {
+    /// The fleet's URL. A variable that is set to nothing counts as absent, as in every program of the fleet; an option that is
+    /// given does not.
+    pub(crate) fn amqp(&self) -> Option<&Secret> {
+        let unset = std::env::var_os("THERMAE_AMQP").is_some_and(|value| value.is_empty());
+        self.amqp.as_ref().filter(|url| !(unset && url.expose().is_empty()))
+    }
+
+    /// The file that holds the URL.
+    pub(crate) fn amqp_file(&self) -> Option<PathBuf> {
+        set(self.amqp_file.as_ref())
+    }
+
+    /// The file that holds the password.
+    pub(crate) fn amqp_password_file(&self) -> Option<PathBuf> {
+        set(self.amqp_password_file.as_ref())
+    }
+
+    /// Whether a fleet is named, so that it is not the embedded one.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.amqp().is_some() || self.amqp_file().is_some()
+    }
+
+    /// Whom to trust, and what to show.
+    pub(crate) fn tls(&self) -> Tls {
+        Tls { ca: set(self.tls_ca.as_ref()), cert: set(self.tls_cert.as_ref()), key: set(self.tls_key.as_ref()) }
+    }
+
+    /// The tenant's name.
+    pub(crate) fn tenant(&self) -> Option<&str> {
+        self.tenant.as_deref().filter(|name| !name.is_empty())
+    }
+
+    /// The interpreter.
+    pub(crate) fn python(&self) -> Option<PathBuf> {
+        set(self.python.as_ref())
+    }
+}
+
+/// What the embedded fleet gives its jobs.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Embedded fleet")]
+pub(crate) struct EmbeddedArgs {
+    /// File or folder that the code finds at /data/NAME, read-only. May be repeated
+    #[arg(long, value_name = "NAME=PATH")]
+    pub(crate) data: Vec<String>,
+    /// Size of a sandbox's writable storage: /workspace, /session, /tmp and /dev/shm together
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) disk: Option<ByteSize>,
 }
 
 /// The tools that code may call.
@@ -104,14 +190,16 @@ pub(crate) struct ToolArgs {
     /// result as JSON. May be repeated
     #[arg(long = "tool", value_name = "NAME=COMMAND")]
     pub(crate) tools: Vec<String>,
-    /// File with a [tools] table; thermae.toml beside the program by default
-    #[arg(long, value_name = "FILE")]
+    /// File with a [tools] table; a thermae.toml beside the program by default, if you trust it (thermae trust)
+    #[arg(long, visible_alias = "tools", value_name = "FILE")]
     pub(crate) tools_file: Option<PathBuf>,
 }
 
 /// What a job may use.
 #[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Limits (each at most what the pool allows)")]
+#[command(
+    next_help_heading = "Limits (a fleet's pool says how much at most; the embedded fleet gives what the machine has)"
+)]
 pub(crate) struct LimitArgs {
     /// Wall clock, for example 10s
     #[arg(long, value_name = "TIME")]
@@ -140,7 +228,8 @@ Examples:
   thermae run hello.py --wall 5s --memory 64MiB --env MODE=test --stdin data.csv
   thermae run plot.py --file sales.csv --file fonts/a.ttf:fonts/a.ttf --artifacts out
   thermae run report.py --tool 'get_sales=python3 sales.py'
-  thermae run step1.py --session s1 --amqp $URL && thermae run step2.py --session s1 --amqp $URL
+  thermae run totals.py --memory 1GiB --data sales=./sales
+  thermae run step1.py --session s1 --amqp-file fleet.url && thermae run step2.py --session s1 --amqp-file fleet.url
   thermae run hello.py --json | jq .usage
 
 The program's output goes to standard output and standard error as it comes. Its exit status does not become
@@ -163,6 +252,9 @@ pub(crate) struct RunArgs {
     /// Limits.
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
+    /// The embedded fleet.
+    #[command(flatten)]
+    pub(crate) embedded: EmbeddedArgs,
     /// How the job runs.
     #[command(flatten)]
     pub(crate) job: JobArgs,
@@ -175,7 +267,8 @@ pub(crate) struct RunArgs {
     /// Print the value of the last expression, too
     #[arg(long, help_heading = "Output")]
     pub(crate) value: bool,
-    /// Folder for the files that the code leaves in /workspace/artifacts; made if need be, files of the same name replaced
+    /// Folder for the files that the code leaves in /workspace/artifacts; made if need be. No file that is there is replaced, and
+    /// names that programs execute or read by themselves (thermae.toml, Makefile, .envrc, ...) are left out
     #[arg(long, help_heading = "Output", value_name = "DIR")]
     pub(crate) artifacts: Option<PathBuf>,
 }
@@ -259,7 +352,7 @@ pub(crate) enum Class {
 const BATCH_EXAMPLES: &str = "\
 Examples:
   thermae batch jobs.jsonl --out results.jsonl
-  thermae batch jobs.jsonl --out results.jsonl --concurrency 64 --amqp amqp://acme:secret@fleet:5672
+  thermae batch jobs.jsonl --out results.jsonl --concurrency 64 --amqp-file fleet.url
   thermae batch jobs.jsonl --out results.jsonl --retry lost,rejected
   thermae batch plots.jsonl --out results.jsonl --artifacts plots
 
@@ -289,7 +382,7 @@ pub(crate) struct BatchArgs {
     /// Run these again, though RESULTS has them: statuses, comma-separated
     #[arg(long, value_name = "STATUS", value_delimiter = ',')]
     pub(crate) retry: Vec<String>,
-    /// Folder for the files that jobs leave in /workspace/artifacts: each job's in a folder of its id's name
+    /// Folder for the files that jobs leave in /workspace/artifacts: each job's in a new folder of its id's name
     #[arg(long, value_name = "DIR")]
     pub(crate) artifacts: Option<PathBuf>,
     /// Which fleet.
@@ -301,16 +394,44 @@ pub(crate) struct BatchArgs {
     /// Limits, for jobs that do not say them themselves.
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
+    /// The embedded fleet.
+    #[command(flatten)]
+    pub(crate) embedded: EmbeddedArgs,
     /// Print the summary as one JSON object, and no progress
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
+const TRUST_EXAMPLES: &str = "\
+Examples:
+  thermae trust                      the thermae.toml of this folder
+  thermae trust reports/thermae.toml
+  thermae trust --forget reports/thermae.toml
+
+A tools file names commands that run on this machine, outside every sandbox. Read it before you trust it. What is recorded is its
+path and its content: a file that changes has to be trusted again. Without that, `thermae run` and `thermae batch` use a tools file
+only where --tools-file names it.
+
+Exit status: 0 success; 1 it was not trusted (--forget); 2 usage.
+";
+
+/// `thermae trust`.
+#[derive(Debug, Args)]
+#[command(after_help = TRUST_EXAMPLES)]
+pub(crate) struct TrustArgs {
+    /// The file; thermae.toml in the current folder by default
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Trust it no longer
+    #[arg(long)]
+    pub(crate) forget: bool,
+}
+
 const SESSIONS_EXAMPLES: &str = "\
 Examples:
-  thermae sessions list --amqp amqp://acme:secret@fleet:5672
-  thermae sessions close s1 s2 --amqp $URL
-  thermae sessions close --all --amqp $URL
+  thermae sessions list --amqp-file fleet.url
+  thermae sessions close s1 s2 --amqp-file fleet.url
+  thermae sessions close --all --amqp-file fleet.url
 
 A session is made by its first job (thermae run --session NAME), and begun anew by one with --reset-session.
 
@@ -367,7 +488,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Python to look at; that of the active virtualenv, else of PATH, by default
-    #[arg(long, env = "THERMAE_PYTHON", hide_env_values = true, value_name = "PATH")]
+    #[arg(long, env = "THERMAE_PYTHON", hide_env_values = true, value_name = "PATH", value_parser = any_path())]
     pub(crate) python: Option<PathBuf>,
     /// Socket of the container engine
     #[arg(long, default_value = "/var/run/docker.sock", value_name = "PATH")]

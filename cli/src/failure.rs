@@ -70,6 +70,7 @@ pub(crate) fn blames_the_job(code: ErrorCode) -> bool {
             | UnsupportedLanguage
             | LimitTooHigh
             | IdempotencyConflict
+            | IdConflict
     )
 }
 
@@ -81,13 +82,20 @@ pub(crate) const CODES: &[(&str, Exit, &str)] = &[
         Exit::Usage,
         "The program, or the file for its standard input, can't be read or is not UTF-8; or a file of --file can't be read.",
     ),
-    ("artifacts_not_written", Exit::Usage, "The folder of --artifacts can't be written. The job has run."),
+    (
+        "artifacts_not_written",
+        Exit::Usage,
+        "The folder of --artifacts can't be written, or has a file of an artifact's name. The job has run.",
+    ),
     ("unsupported_language", Exit::Usage, "No pool runs the language."),
     ("bad_tool", Exit::Usage, "A tool's name or command can't be used."),
-    ("bad_tools_file", Exit::Usage, "thermae.toml can't be read, or has a key or value that does not belong there."),
+    ("bad_tools_file", Exit::Usage, "A tools file can't be read, or has a key or value that does not belong there."),
+    ("trust_not_recorded", Exit::Usage, "The trust of a tools file can't be recorded."),
+    ("output_not_written", Exit::Usage, "Standard output can't be written. What the command did is done."),
     ("bad_jobs_file", Exit::Usage, "The file of jobs can't be read, or has lines that are no jobs. Nothing was run."),
     ("bad_results_file", Exit::Usage, "The file of results can't be written, or holds something else."),
     ("results_in_use", Exit::Usage, "Another batch is writing the file of results."),
+    ("job_too_large", Exit::Usage, "The job is larger than RabbitMQ takes. Nothing was submitted."),
     ("bad_url", Exit::Usage, "The AMQP URL or the tenant's name is malformed."),
     ("bad_name", Exit::Usage, "A pool's or session's name breaks its rule."),
     ("no_fleet", Exit::Usage, "The command needs a fleet that stays: --amqp is missing."),
@@ -95,6 +103,7 @@ pub(crate) const CODES: &[(&str, Exit, &str)] = &[
     ("broker_unreachable", Exit::Fleet, "RabbitMQ did not answer within --connect-timeout."),
     ("broker_denied", Exit::Fleet, "RabbitMQ refused: wrong credentials, or no permission for the tenant's keys."),
     ("no_scheduler", Exit::Fleet, "No scheduler has ever run on this RabbitMQ."),
+    ("queue_full", Exit::Fleet, "The tenant has as many bytes of jobs waiting as RabbitMQ lets it. Try later."),
     ("fleet_failed", Exit::Fleet, "The connection to the fleet ended before the outcome came."),
     ("embedded_fleet", Exit::Fleet, "The embedded fleet can't start on this machine."),
     (

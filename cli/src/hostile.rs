@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use thermae_hostile as hostile;
 
 use crate::batch::jobs::{self, Defaults};
-use crate::tools::Tools;
+use crate::tools::{Tools, Trust};
 
 /// Scans a file of jobs; every line is a job, a problem or blank, and every job can be read again.
 fn scan(bytes: &[u8]) {
@@ -28,7 +28,7 @@ fn scan(bytes: &[u8]) {
 fn tools(text: &[u8]) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("thermae.toml"), text).unwrap();
-    if let Ok(tools) = Tools::gather(&[], None, Some(dir.path())) {
+    if let Ok(tools) = Tools::gather(&[], Some(&dir.path().join("thermae.toml")), None, &Trust::of_user()) {
         tools.specs();
     }
 }
@@ -74,7 +74,7 @@ proptest! {
 
     #[test]
     fn any_option_is_a_tool_or_refused(options in vec(prop_oneof![hostile::word(), ("[a-z_.-]{0,4}=[a-z ]{0,4}")], 0..4)) {
-        if let Ok(tools) = Tools::gather(&options, None, None) {
+        if let Ok(tools) = Tools::gather(&options, None, None, &Trust::of_user()) {
             prop_assert_eq!(tools.specs().is_empty(), options.is_empty());
         }
     }

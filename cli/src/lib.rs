@@ -27,11 +27,12 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use thermae_service::tls::Tls;
 use thermae_service::{signals, telemetry};
 
 use args::{Cli, Color, Command};
 use failure::{Exit, Failure};
-pub use fleet::{EmbeddedOptions, Error, Fleet};
+pub use fleet::{EmbeddedOptions, Error, Fleet, RemoteOptions};
 
 /// Name of the hidden command that makes this program the runner.
 const RUNNER: &str = "__runner";
@@ -52,7 +53,17 @@ pub fn runner_entry() -> Option<ExitCode> {
 
 /// The program.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => error.exit(),
+        Err(told) => {
+            style::print_styled(&told.render().ansi().to_string());
+            return finish(Exit::Success).into();
+        }
+    };
+    if cli.raw {
+        style::raw();
+    }
     match cli.color {
         Color::Auto => {}
         Color::Always => anstream::ColorChoice::Always.write_global(),
@@ -68,7 +79,16 @@ pub fn main() -> ExitCode {
     let exit = runtime.block_on(start(cli));
     // Nothing is left to wait for: what still runs belongs to a fleet that was closed.
     runtime.shutdown_background();
-    exit.into()
+    finish(exit).into()
+}
+
+/// The exit status, and a word about output that nobody got: no command has succeeded whose answer is lost.
+fn finish(exit: Exit) -> Exit {
+    let Some(why) = style::lost() else { return exit };
+    let failure = Failure::usage("output_not_written", format!("can't write to standard output: {why}"));
+    let failure = failure.help("make room there, or send the output elsewhere");
+    failure.report(false);
+    if exit == Exit::Success { failure.exit } else { exit }
 }
 
 async fn start(cli: Cli) -> Exit {
@@ -85,9 +105,9 @@ async fn start(cli: Cli) -> Exit {
         Command::Batch(args) => args.json,
         Command::Doctor(args) => args.json,
         Command::Sessions(args) => sessions::as_json(args),
-        Command::Completions { .. } | Command::Reference { .. } => false,
+        Command::Trust(_) | Command::Completions { .. } | Command::Reference { .. } => false,
     };
-    let guard = match telemetry::init("thermae", &options) {
+    let guard = match telemetry::init("thermae", &options, &tls(&cli.command)) {
         Ok(guard) => guard,
         Err(error) => {
             Failure::usage("bad_log_options", failure::chain(&error)).report(as_json);
@@ -102,6 +122,18 @@ async fn start(cli: Cli) -> Exit {
     exit
 }
 
+/// Of the collector of traces, as of the fleet.
+fn tls(command: &Command) -> Tls {
+    match command {
+        Command::Run(args) => args.fleet.tls(),
+        Command::Batch(args) => args.fleet.tls(),
+        Command::Sessions(args) => sessions::fleet(args).tls(),
+        Command::Trust(_) | Command::Doctor(_) | Command::Completions { .. } | Command::Reference { .. } => {
+            Tls::default()
+        }
+    }
+}
+
 async fn execute(command: &Command) -> Result<Exit, Failure> {
     let interrupt = signals::shutdown()
         .map_err(|error| Failure::fleet("internal", format!("signals can't be handled: {error}")))?;
@@ -110,6 +142,7 @@ async fn execute(command: &Command) -> Result<Exit, Failure> {
         Command::Batch(args) => batch::batch(args, &interrupt).await,
         Command::Sessions(args) => sessions::sessions(args, &interrupt).await,
         Command::Doctor(args) => doctor::doctor(args, &interrupt).await,
+        Command::Trust(args) => tools::trust(args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "thermae", &mut script);

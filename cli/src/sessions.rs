@@ -18,13 +18,18 @@ pub(crate) fn as_json(args: &SessionsArgs) -> bool {
     matches!(args.verb, SessionsVerb::List { json: true, .. })
 }
 
+/// Which fleet it asks.
+pub(crate) fn fleet(args: &SessionsArgs) -> &FleetArgs {
+    let (SessionsVerb::List { fleet, .. } | SessionsVerb::Close { fleet, .. }) = &args.verb;
+    fleet
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// No fleet is named or reached; a name can't be used; a session can't be closed.
 pub(crate) async fn sessions(args: &SessionsArgs, interrupt: &CancellationToken) -> Result<Exit, Failure> {
-    let (SessionsVerb::List { fleet: at, .. } | SessionsVerb::Close { fleet: at, .. }) = &args.verb;
-    let fleet = open(at, interrupt).await?;
+    let fleet = open(fleet(args), interrupt).await?;
     let done = tokio::select! {
         done = act(&args.verb, &fleet) => done,
         () = interrupt.cancelled() => Ok(Exit::Interrupted),
@@ -34,11 +39,12 @@ pub(crate) async fn sessions(args: &SessionsArgs, interrupt: &CancellationToken)
 }
 
 async fn open(at: &FleetArgs, interrupt: &CancellationToken) -> Result<Fleet, Failure> {
-    if at.amqp.is_none() {
+    if !at.is_remote() {
         let problem = "an embedded fleet ends with its command, and so do its sessions: there is none to list or close";
-        return Err(Failure::usage("no_fleet", problem).help("name a fleet: --amqp amqp://USER:PASSWORD@HOST:5672"));
+        return Err(Failure::usage("no_fleet", problem)
+            .help("name a fleet: its URL in THERMAE_AMQP, or in a file that --amqp-file names"));
     }
-    fleet::open(at, None, interrupt).await
+    fleet::open(at, fleet::EmbeddedOptions::default(), interrupt).await
 }
 
 async fn act(verb: &SessionsVerb, fleet: &Fleet) -> Result<Exit, Failure> {

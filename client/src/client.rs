@@ -93,7 +93,7 @@ impl Client {
 
         let (events, streamed) = mpsc::channel(shared.options.event_buffer.max(1));
         let (fate, end) = watch::channel(Fate::Waiting);
-        shared.jobs.add(&job.id, Waiting { events, fate, tools, span })?;
+        shared.jobs.add(&job.id, Waiting { events, fate, tools, message: message.clone(), span })?;
         let forget = Forget { jobs: &shared.jobs, id: Some(&job.id) };
         publish::confirmed(shared, message).await?;
         forget.keep();

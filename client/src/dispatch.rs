@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thermae_backplane::bus::{self, Consumer, Delivery, QueueSpec};
-use thermae_schemas::{Event, EventBody};
+use thermae_schemas::{Event, EventBody, names};
 
 use crate::client::Shared;
 use crate::{Error, publish, tools};
@@ -24,7 +24,10 @@ pub(crate) async fn run(shared: Arc<Shared>, mut consumer: Box<dyn Consumer>) {
             delivery = consumer.next() => match delivery {
                 Some(delivery) => deliver(&shared, delivery).await,
                 None => match again(&shared).await {
-                    Ok(new) => consumer = new,
+                    Ok(new) => {
+                        consumer = new;
+                        shared.tasks.spawn(ask_again(shared.clone()));
+                    }
                     Err(error) => break shared.jobs.close(error),
                 },
             }
@@ -44,6 +47,20 @@ async fn again(shared: &Shared) -> Result<Box<dyn Consumer>, Error> {
         };
         tracing::warn!(%error, retry.in_ms = pause.as_millis() as u64, "reply queue is gone, declaring it anew");
         publish::wait(shared, &mut pause).await?;
+    }
+}
+
+/// What came to the queue that is gone is lost with it. So every job under way is submitted again: of one that ended the outcome is
+/// sent again, one that runs is left alone, and one that waits is known already.
+async fn ask_again(shared: Arc<Shared>) {
+    for mut message in shared.jobs.messages() {
+        message.headers.set_flag(names::H_RESEND, true);
+        let job = message.message_id.clone().unwrap_or_default();
+        match publish::confirmed(&shared, message).await {
+            Ok(()) => tracing::info!(job.id = job, "the reply queue was lost: asked for the job's outcome again"),
+            Err(Error::Closed) => return,
+            Err(error) => tracing::warn!(%error, job.id = job, "the job's outcome can't be asked for again"),
+        }
     }
 }
 

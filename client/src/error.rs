@@ -12,6 +12,9 @@ pub enum Error {
     /// The exchange for jobs is missing or leads nowhere: no scheduler has ever run on this broker.
     #[error("no scheduler serves this fleet (exchange submit leads nowhere)")]
     NoScheduler,
+    /// The tenant has as many bytes of jobs waiting as the broker lets one queue hold. Nothing was submitted.
+    #[error("the queue of your tenant is full; try later")]
+    QueueFull,
     /// This client already follows a job of that id.
     #[error("job {0} is already under way on this client")]
     AlreadySubmitted(JobId),

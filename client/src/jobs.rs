@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use thermae_backplane::bus::Message;
 use thermae_schemas::{Event, JobId};
 use tokio::sync::{mpsc, watch};
 
@@ -24,6 +25,8 @@ pub(crate) struct Waiting {
     pub(crate) events: mpsc::Sender<Event>,
     pub(crate) fate: watch::Sender<Fate>,
     pub(crate) tools: Option<Arc<dyn ToolHandler>>,
+    /// As it was submitted, to ask for its outcome again.
+    pub(crate) message: Message,
     /// Open for as long as the job: the root of its trace.
     pub(crate) span: tracing::Span,
 }
@@ -64,6 +67,11 @@ impl Jobs {
     /// A job's tools and span; `None` for a job that nobody waits for.
     pub(crate) fn tools(&self, id: &JobId) -> Option<(Option<Arc<dyn ToolHandler>>, tracing::Span)> {
         self.lock().jobs.get(id).map(|job| (job.tools.clone(), job.span.clone()))
+    }
+
+    /// The messages of all jobs under way.
+    pub(crate) fn messages(&self) -> Vec<Message> {
+        self.lock().jobs.values().map(|job| job.message.clone()).collect()
     }
 
     /// Hands a streamed event to the job's handle. `false` for a job that nobody waits for.

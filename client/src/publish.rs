@@ -11,7 +11,7 @@ use crate::client::Shared;
 
 /// A message to the exchange for jobs, which must survive and must be routed.
 pub(crate) fn message(shared: &Shared, key: String, job: &JobId, body: Bytes) -> Message {
-    Message {
+    let mut message = Message {
         exchange: names::SUBMIT.to_owned(),
         key,
         body,
@@ -21,7 +21,9 @@ pub(crate) fn message(shared: &Shared, key: String, job: &JobId, body: Bytes) ->
         mandatory: true,
         persistent: true,
         ..Message::default()
-    }
+    };
+    message.sign(shared.bus.as_ref(), &shared.tenant);
+    message
 }
 
 /// Publishes and waits for the confirm, through outages of any length. Once a confirm was lost, repetitions are marked: an
@@ -41,6 +43,8 @@ pub(crate) async fn confirmed(shared: &Shared, mut message: Message) -> Result<(
         match error {
             // Without the exchange (or with nothing behind it) no scheduler has ever run here.
             bus::Error::Unroutable { .. } | bus::Error::Topology(_) => return Err(Error::NoScheduler),
+            // Unless an earlier copy may have arrived: then the fleet may have the job, and nobody must be told otherwise.
+            bus::Error::Refused { .. } if !message.headers.flag(names::H_RESEND) => return Err(Error::QueueFull),
             error if !error.is_transient() => return Err(error.into()),
             error => {
                 if was_sent && matches!(error, bus::Error::Disconnected(_)) {

@@ -153,6 +153,7 @@ fn encode(call: &str, reply: Result<Value, String>) -> Bytes {
 /// Publishes an answer; repeated through outages for as long as somebody may wait for it.
 async fn send(shared: Arc<Shared>, key: String, body: Bytes, within: Duration) {
     let mut message = Message { exchange: names::CALLS.to_owned(), key, body, ..Message::default() };
+    message.sign(shared.bus.as_ref(), &shared.tenant);
     trace::inject(&tracing::Span::current(), &mut message.headers);
     let publish = async {
         let mut pause = shared.options.retry_min;

@@ -1,6 +1,7 @@
 //! What jobs leave, into a folder of ours: fetched from wherever the fleet has it, checked, and written below the folder only.
 
 mod folder;
+mod names;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,10 +9,11 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
-use thermae_schemas::{Artifact, Job, Outcome};
+use thermae_schemas::{Artifact, Job, LeftOut, LeftOutWhy, Outcome};
 
 use crate::failure::Failure;
 use crate::fleet::Fleet;
+use crate::style;
 use folder::Folder;
 
 /// How long one artifact may take to come.
@@ -25,28 +27,81 @@ pub(crate) fn ask(fleet: &Fleet, job: &mut Job) {
 /// Writes an outcome's artifacts below `into`, which is made where it is missing, and takes their content out of the outcome. Paths are
 /// kept: `/workspace/artifacts/a/b` becomes `a/b`, `/session/artifacts/a` becomes `session/a`. How many were written.
 ///
+/// What is there stays as it is. A name that programs of this machine would execute by themselves ([`names`]) is left out, and listed
+/// among what the outcome left out; `run_from` are folders that such programs run from.
+///
 /// # Errors
-/// One can't be had, or can't be written. Those before it are there.
-pub(crate) async fn save(fleet: &Fleet, outcome: &mut Outcome, into: &Path) -> Result<usize, Failure> {
+/// One can't be had, or can't be written, or has the name of a file that is there and differs. All others are there.
+pub(crate) async fn save(
+    fleet: &Fleet,
+    outcome: &mut Outcome,
+    into: &Path,
+    run_from: &[PathBuf],
+) -> Result<usize, Failure> {
     if outcome.artifacts.is_empty() {
         return Ok(0);
     }
     let unwritten = |what: &Path, error: &dyn std::fmt::Display| {
         Failure::usage("artifacts_not_written", format!("can't write {}: {error}", what.display()))
-            .help("--artifacts needs a folder that can be written, with room for the files")
+            .help("--artifacts needs a folder that can be written, without files of these names, and with room")
     };
-    let folder = Folder::open(into).map_err(|error| unwritten(into, &error))?;
+    let folder = Folder::open(into, run_from).map_err(|error| unwritten(into, &error))?;
+    let (mut written, mut failed) = (0, None);
     for artifact in &mut outcome.artifacts {
+        let path = place(artifact);
+        if let Some(message) = names::executed(&path, folder.runs(&path)) {
+            artifact.base64 = None;
+            outcome.artifacts_left_out.push(LeftOut {
+                path: artifact.path.clone(),
+                path_base64: artifact.path_base64.clone(),
+                size: Some(artifact.size),
+                why: LeftOutWhy::Unknown,
+                message: message.to_owned(),
+            });
+            continue;
+        }
         let bytes = fetch(fleet, artifact).await?;
         artifact.base64 = None;
-        let path = place(artifact);
-        folder.write(&path, &bytes).map_err(|error| unwritten(&into.join(Path::new(os(&path))), &error))?;
+        match folder.write(&path, &bytes) {
+            Ok(()) => written += 1,
+            Err(error) => {
+                failed.get_or_insert_with(|| unwritten(&into.join(Path::new(os(&path))), &error));
+            }
+        }
     }
-    Ok(outcome.artifacts.len())
+    failed.map_or(Ok(written), Err)
+}
+
+/// A new folder for one job of many, made now. Where there is one of its name already, of an earlier run say, it gets a number.
+///
+/// # Errors
+/// It can't be made.
+pub(crate) fn new_folder_of(into: &Path, id: &str) -> Result<PathBuf, Failure> {
+    let failed = |path: &Path, error: std::io::Error| {
+        Failure::usage("artifacts_not_written", format!("can't make the folder {}: {error}", path.display()))
+    };
+    std::fs::create_dir_all(into).map_err(|error| failed(into, error))?;
+    let first = folder_of(into, id);
+    let mut path = first.clone();
+    for number in 2.. {
+        match std::fs::create_dir(&path) {
+            Ok(()) => break,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                let mut name = first.clone().into_os_string();
+                name.push(format!("~{number}"));
+                path = name.into();
+            }
+            Err(error) => return Err(failed(&path, error)),
+        }
+    }
+    if path != first {
+        style::note(&format!("{} is there already: the files of this run are in {}", first.display(), path.display()));
+    }
+    Ok(path)
 }
 
 /// The folder for one job of many: its id, with every character that a name should not hold replaced.
-pub(crate) fn folder_of(into: &Path, id: &str) -> PathBuf {
+fn folder_of(into: &Path, id: &str) -> PathBuf {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let encode = |(at, byte): (usize, u8)| match byte {
         b'.' if at == 0 => "%2E".to_owned(),

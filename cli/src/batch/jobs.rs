@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use serde_json::Value;
-use thermae_schemas::{Job, JobId, LimitRequest, ToolSpec, reads};
+use thermae_schemas::{Job, JobId, LimitRequest, ToolSpec, lacks_code, reads};
 
 /// What job lines get that do not say it themselves.
 #[derive(Debug, Clone, Default)]
@@ -102,6 +102,9 @@ fn parse(text: &[u8], defaults: &Defaults) -> Result<(String, Job), String> {
         let inner = error.into_inner().to_string();
         if path == "." || inner.contains(&format!("`{path}`")) { inner } else { format!("`{path}`: {inner}") }
     })?;
+    if lacks_code(&job, text) {
+        return Err("missing field `code`".to_owned());
+    }
     if !reads(job.protocol) {
         return Err(format!("protocol {} is not read by this release", job.protocol));
     }

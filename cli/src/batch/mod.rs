@@ -10,7 +10,7 @@ mod results;
 mod summary;
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::args::BatchArgs;
 use crate::failure::{Exit, Failure};
 use crate::fleet::Fleet;
 use crate::run::limits;
-use crate::tools::Tools;
+use crate::tools::{Tools, Trust};
 use crate::{artifacts, fleet, style};
 use jobs::{Defaults, Index};
 use progress::Progress;
@@ -40,8 +40,12 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(2);
 /// # Errors
 /// A file that can't be used, a fleet that can't be reached.
 pub(crate) async fn batch(args: &BatchArgs, interrupt: &CancellationToken) -> Result<Exit, Failure> {
-    let tools = Arc::new(Tools::gather(&args.tools.tools, args.tools.tools_file.as_deref(), args.jobs.parent())?);
-    let defaults = Defaults { max_attempts: args.max_attempts, limits: limits(&args.limits), tools: tools.specs() };
+    let beside = args.jobs.parent();
+    let tools =
+        Arc::new(Tools::gather(&args.tools.tools, args.tools.tools_file.as_deref(), beside, &Trust::of_user())?);
+    let limits = limits(&args.limits)?;
+    let embedded = fleet::embedded(&args.fleet, &args.embedded, &limits, None)?;
+    let defaults = Defaults { max_attempts: args.max_attempts, limits, tools: tools.specs() };
     let retry = statuses(&args.retry)?;
     let unreadable =
         |error: std::io::Error| Failure::usage("bad_jobs_file", format!("can't read {}: {error}", args.jobs.display()));
@@ -69,7 +73,7 @@ pub(crate) async fn batch(args: &BatchArgs, interrupt: &CancellationToken) -> Re
         return Ok(finish(args, &summary, Duration::ZERO));
     }
 
-    let fleet = fleet::open(&args.fleet, None, interrupt).await?;
+    let fleet = fleet::open(&args.fleet, embedded, interrupt).await?;
     let at_once = args.concurrency.map_or_else(|| default_concurrency(&fleet), |n| n as usize);
     let mut progress = Progress::new(summary.missing() as u64, args.json);
     let next = || match todo.next() {
@@ -87,10 +91,11 @@ pub(crate) async fn batch(args: &BatchArgs, interrupt: &CancellationToken) -> Re
         Ok(())
     };
     let stop = interrupt.child_token();
-    let run = |id: String, job| run(&fleet, id, job, &tools, &stop, args.artifacts.as_deref());
+    let kept = args.artifacts.as_deref().map(|into| (into, tools.folders(beside)));
+    let run = |id: String, job| run(&fleet, id, job, &tools, &stop, kept.as_ref());
     let driven = tokio::select! {
         driven = drive::drive(at_once, &stop, next, run, done) => driven,
-        why = fleet.unfit() => Err(fleet::unfit(why)),
+        why = fleet.unfit() => Err(fleet::unfit(why, &args.fleet)),
     };
     let elapsed = progress.finish();
     results.sync();
@@ -113,7 +118,7 @@ async fn run(
     mut job: Job,
     tools: &Arc<Tools>,
     stop: &CancellationToken,
-    into: Option<&Path>,
+    into: Option<&(&Path, Vec<PathBuf>)>,
 ) -> Result<Option<Outcome>, Failure> {
     if into.is_some() {
         artifacts::ask(fleet, &mut job);
@@ -131,8 +136,9 @@ async fn run(
         }
     };
     // Before its line is written: whoever is killed in between does it again.
-    if let Some(into) = into {
-        artifacts::save(fleet, &mut outcome, &artifacts::folder_of(into, &id)).await?;
+    if let Some((into, run_from)) = into.filter(|_| !outcome.artifacts.is_empty()) {
+        let folder = artifacts::new_folder_of(into, &id)?;
+        artifacts::save(fleet, &mut outcome, &folder, run_from).await?;
     }
     Ok(Some(outcome))
 }

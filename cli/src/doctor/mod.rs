@@ -76,15 +76,15 @@ pub(crate) async fn doctor(args: &DoctorArgs, interrupt: &CancellationToken) -> 
     let mut checks = vec![host::kernel(), namespaces::check(), host::apparmor(), host::proc_masks()];
     checks.push(cgroups::check());
     checks.extend([host::memory(), host::processors(), host::open_files()]);
-    let python = args.python.clone();
-    let socket = args.docker.clone();
+    let python = args.python.clone().filter(|path| !path.as_os_str().is_empty());
+    let (socket, of_program) = (args.docker.clone(), python.clone());
     let blocking = tokio::task::spawn_blocking(move || {
         let mut checks = python::checks(python.as_deref());
         checks.push(docker::check(&socket));
         checks
     });
     checks.extend(blocking.await.unwrap_or_default());
-    checks.push(program::check(args.python.clone(), interrupt).await);
+    checks.push(program::check(of_program, interrupt).await);
     let failed = checks.iter().any(|check| check.state == State::Fail);
     if args.json {
         let body = serde_json::json!({ "ok": !failed, "version": env!("CARGO_PKG_VERSION"), "checks": checks });

@@ -1,6 +1,7 @@
 //! The embedded fleet: the real scheduler and the real worker in this process, between them the in-process backplane, and native
 //! sandboxes. Its promise ends with its process.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +39,8 @@ pub struct EmbeddedOptions {
     pub limits: thermae_worker::LimitOptions,
     /// Size of a sandbox's writable file systems together; the pool's default where it is missing.
     pub disk: Option<ByteSize>,
+    /// Files and folders that its jobs find at `/data/<name>`, read-only.
+    pub datasets: BTreeMap<String, PathBuf>,
     /// How long the outcome of a job that ended is kept, for a second submit of its id; ten minutes where it is missing.
     pub record_ttl: Option<Millis>,
 }
@@ -52,7 +55,10 @@ impl EmbeddedOptions {
             slots: self.slots,
             preload_eager: self.preload_eager,
             limits: self.limits.clone(),
+            // There is one tenant.
+            max_sessions_per_tenant: Some(default.max_sessions),
             disk: self.disk.unwrap_or(default.disk),
+            datasets: self.datasets.clone(),
             ..default
         }
     }
@@ -71,6 +77,7 @@ pub(super) struct Running {
 }
 
 pub(super) async fn start(options: EmbeddedOptions) -> Result<Fleet, Error> {
+    open_files().map_err(Error::Embedded)?;
     // Found out here, because a worker would go on trying.
     thermae_runner::outer::Spec::detect(options.python.as_deref())
         .map_err(|error| Error::Embedded(error.to_string()))?;
@@ -90,7 +97,8 @@ pub(super) async fn start(options: EmbeddedOptions) -> Result<Fleet, Error> {
         registry.clone(),
         &metrics,
         health.clone(),
-        Parts { artifacts: Some(artifacts.clone()), ..Parts::default() },
+        // The first job needs one sandbox, and nobody else could run it.
+        Parts { artifacts: Some(artifacts.clone()), early: true, ..Parts::default() },
     )
     .map_err(|error| failed("the worker", &error))?;
     let scheduler = thermae_scheduler::Service::new(
@@ -133,6 +141,25 @@ pub(super) async fn start(options: EmbeddedOptions) -> Result<Fleet, Error> {
     Ok(Fleet { client, bus: shared, embedded: Some(running) })
 }
 
+/// Files that this process must be able to have open: sockets, pipes and handles of containers and their sandboxes.
+const OPEN_FILES: u64 = 256;
+
+/// Sees to it that enough files can be open; else a runner would end without a word of why.
+fn open_files() -> Result<(), String> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|soft| soft >= OPEN_FILES) {
+        return Ok(());
+    }
+    let raised = Rlimit { current: Some(OPEN_FILES), maximum: limit.maximum };
+    let allowed = limit.maximum.is_none_or(|hard| hard >= OPEN_FILES);
+    if allowed && setrlimit(Resource::Nofile, raised).is_ok() {
+        return Ok(());
+    }
+    let had = limit.maximum.or(limit.current).unwrap_or_default();
+    Err(format!("this process may have no more than {had} files open, and needs {OPEN_FILES} (ulimit -n {OPEN_FILES})"))
+}
+
 fn worker_options(options: &EmbeddedOptions) -> thermae_worker::Options {
     let mut worker = thermae_worker::Options {
         name: Some("embedded".to_owned()),
@@ -141,6 +168,7 @@ fn worker_options(options: &EmbeddedOptions) -> thermae_worker::Options {
         ..thermae_worker::Options::default()
     };
     worker.record_ttl = options.record_ttl.unwrap_or(RECORD_TTL);
+    worker.outcome_ttl = worker.record_ttl;
     for pool in worker.pools.values_mut() {
         *pool = options.pool();
     }
@@ -164,7 +192,7 @@ impl Running {
                     return states.get("pools").map(|pools| pools.detail.clone()).unwrap_or_default();
                 }
                 Some(WorkerState::Ready | WorkerState::Draining) => std::future::pending::<()>().await,
-                Some(WorkerState::Starting) | None => {}
+                Some(WorkerState::Starting | WorkerState::Unknown) | None => {}
             }
             // A lost notice is as good as one.
             if let Err(RecvError::Closed) = notices.recv().await {

@@ -2,6 +2,7 @@
 
 mod embedded;
 mod remote;
+mod size;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +17,8 @@ use crate::args::FleetArgs;
 use crate::failure::{Failure, chain};
 use crate::style;
 pub use embedded::EmbeddedOptions;
+pub use remote::RemoteOptions;
+pub(crate) use size::embedded;
 
 /// How long a broker may take to answer before that is said.
 const SAY_SO_AFTER: Duration = Duration::from_millis(500);
@@ -84,7 +87,16 @@ impl Fleet {
     /// # Errors
     /// The URL or the tenant is malformed; RabbitMQ does not answer within the time, or refuses; no scheduler has ever run there.
     pub async fn connect(amqp_url: &str, tenant: Option<&str>, timeout: Duration) -> Result<Self, Error> {
-        remote::connect(amqp_url, tenant, timeout).await
+        let tenant = tenant.map(str::to_owned);
+        Self::connect_with(&RemoteOptions { tenant, timeout, ..RemoteOptions::new(amqp_url) }).await
+    }
+
+    /// As [`Fleet::connect`], with what TLS and a password of its own need.
+    ///
+    /// # Errors
+    /// As for [`Fleet::connect`]; and a server that is not to be trusted.
+    pub async fn connect_with(options: &RemoteOptions) -> Result<Self, Error> {
+        remote::connect(options).await
     }
 
     /// The client.
@@ -152,23 +164,19 @@ impl std::fmt::Debug for Fleet {
     }
 }
 
-/// The fleet that the options name; the embedded one runs so many jobs at once (`None`: its default). Says so when it has to
-/// wait; gives up when interrupted.
+/// The fleet that the options name: the embedded one, made like this, where they name none. Says so when it has to wait; gives up
+/// when interrupted.
 pub(crate) async fn open(
     args: &FleetArgs,
-    slots: Option<u32>,
+    embedded: EmbeddedOptions,
     interrupt: &CancellationToken,
 ) -> Result<Fleet, Failure> {
+    let remote = remote::options(args)?;
     let opening = async {
-        match &args.amqp {
-            None => {
-                let python = args.python.clone();
-                Fleet::embedded(EmbeddedOptions { python, slots, ..EmbeddedOptions::default() }).await
-            }
-
-            Some(url) => {
-                let timeout = Duration::from(args.connect_timeout);
-                let connecting = Fleet::connect(url, args.tenant.as_deref(), timeout);
+        match &remote {
+            None => Fleet::embedded(embedded).await,
+            Some(remote) => {
+                let connecting = Fleet::connect_with(remote);
                 tokio::pin!(connecting);
                 tokio::select! {
                     done = &mut connecting => return done,
@@ -176,7 +184,7 @@ pub(crate) async fn open(
                 }
                 style::note(&format!(
                     "waiting for the fleet at {} (up to {})",
-                    remote::host(url),
+                    remote::host(remote.url.expose()),
                     args.connect_timeout
                 ));
                 connecting.await
@@ -193,12 +201,13 @@ fn explain(error: Error) -> Failure {
     let message = chain(&error);
     match error {
         Error::Url(_) | Error::Tenant(_) => {
-            Failure::usage("bad_url", message).help("--amqp amqp://USER:PASSWORD@HOST:5672 [--tenant NAME]")
+            Failure::usage("bad_url", message)
+                .help("the URL is amqp://USER:PASSWORD@HOST:5672, or amqps://USER:PASSWORD@HOST:5671 by TLS; [--tenant NAME]")
         }
         Error::Unreachable { .. } => Failure::fleet("broker_unreachable", message)
             .help("start the fleet, wait longer with --connect-timeout, or leave --amqp out to use the embedded fleet"),
         Error::Denied { .. } => Failure::fleet("broker_denied", message)
-            .help("check user and password, and that the user has the tenant's topic permissions (docs/protocol.md)"),
+            .help("check user and password, and that the user has the tenant's topic permissions (docs/protocol.md); behind amqps://, check --tls-ca, --tls-cert and --tls-key"),
         Error::Client(error) => failed(error),
         Error::Embedded(_) => {
             Failure::fleet("embedded_fleet", message).help("`thermae doctor` says what this machine lacks")
@@ -206,9 +215,21 @@ fn explain(error: Error) -> Failure {
     }
 }
 
-/// The embedded fleet can't run anything here.
-pub(crate) fn unfit(why: String) -> Failure {
-    explain(Error::Embedded(why))
+/// The embedded fleet can't run anything here. An interpreter that is none is named as the cause: the sandbox only saw it end.
+pub(crate) fn unfit(why: String, args: &FleetArgs) -> Failure {
+    let python = thermae_runner::outer::Spec::detect(args.python().as_deref()).ok();
+    match python.filter(|spec| !is_python(&spec.python)) {
+        Some(spec) => explain(Error::Embedded(format!("{} is no Python interpreter that runs ({why})", spec.python))),
+        None => explain(Error::Embedded(why)),
+    }
+}
+
+/// Whether a program answers as Python does, at once.
+fn is_python(program: &str) -> bool {
+    use std::process::{Command, Stdio};
+    let mut asked = Command::new("timeout");
+    asked.args(["10", program, "-I", "-c", "print(40 + 2)"]).stdin(Stdio::null()).stderr(Stdio::null());
+    asked.output().is_ok_and(|output| output.stdout == b"42\n")
 }
 
 /// What a client's error means for a command.
@@ -222,6 +243,12 @@ pub(crate) fn failed(error: thermae_client::Error) -> Failure {
             Failure::fleet("broker_denied", message).help(
                 "check that the user has the tenant's topic permissions (docs/protocol.md), or name another --tenant",
             )
+        }
+        thermae_client::Error::QueueFull => {
+            Failure::fleet("queue_full", message).help("wait until some of the tenant's jobs have ended")
+        }
+        thermae_client::Error::Bus(error) if matches!(*error, bus::Error::TooLarge(_)) => {
+            Failure::usage("job_too_large", message).help("bring files by reference, or ask the operator for a dataset")
         }
         _ => Failure::fleet("fleet_failed", message).help("try again; with -v the log says more"),
     }

@@ -1,25 +1,95 @@
 //! A real fleet, over AMQP, as one of its tenants.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use thermae_backplane::bus::{self, Rabbit, RabbitOptions, SharedBus};
 use thermae_client::Client;
 use thermae_schemas::TenantName;
+use thermae_service::secret::{self, Secret};
+use thermae_service::tls::Tls;
 use tokio::time::Instant;
 
 use super::{Error, Fleet, LOOK_AGAIN};
+use crate::args::FleetArgs;
+use crate::failure::Failure;
+use crate::style;
 
-pub(super) async fn connect(url: &str, tenant: Option<&str>, timeout: Duration) -> Result<Fleet, Error> {
-    let place = Place::of(url)?;
-    let name = tenant.map_or_else(|| place.user.clone(), str::to_owned);
+/// What the last step may take beyond the time: so its own reason, if it has one, is the one that is told.
+const MARGIN: Duration = Duration::from_millis(200);
+
+/// The password itself, for those who keep it in the environment.
+const PASSWORD: &str = "THERMAE_AMQP_PASSWORD";
+
+/// Which fleet, and as whom.
+#[derive(Debug, Clone)]
+pub struct RemoteOptions {
+    /// `amqp://user:password@host:port/vhost`, or `amqps://…` by TLS; several hosts have commas between them.
+    pub url: Secret,
+    /// In place of the URL's password.
+    pub password: Option<Secret>,
+    /// Whom to trust behind `amqps://`.
+    pub tls: Tls,
+    /// The tenant; the URL's user where it is missing.
+    pub tenant: Option<String>,
+    /// How long a fleet that does not answer is waited for.
+    pub timeout: Duration,
+}
+
+impl RemoteOptions {
+    /// That fleet: its URL's user and password, the system's roots, half a minute.
+    pub fn new(url: impl Into<Secret>) -> Self {
+        Self { url: url.into(), password: None, tls: Tls::default(), tenant: None, timeout: Duration::from_secs(30) }
+    }
+}
+
+/// The fleet that the command line and the environment name, if any.
+pub(super) fn options(args: &FleetArgs) -> Result<Option<RemoteOptions>, Failure> {
+    let file = |path: &PathBuf| Secret::read(path).map_err(|why| Failure::usage("bad_url", why));
+    let url = match (args.amqp(), args.amqp_file()) {
+        (Some(url), _) => {
+            if secret::is_shown_in_arguments(url.expose()) {
+                style::warning(&secret::argument_warning("amqp"));
+            }
+            url.clone()
+        }
+        (None, Some(path)) => file(&path)?,
+        (None, None) => return Ok(None),
+    };
+    let password = match args.amqp_password_file() {
+        Some(path) => Some(file(&path)?),
+        None => std::env::var(PASSWORD).ok().filter(|password| !password.is_empty()).map(Secret::from),
+    };
+    let tls = args.tls();
+    tls.check().map_err(|error| Failure::usage("usage", error))?;
+    let timeout = Duration::from(args.connect_timeout);
+    Ok(Some(RemoteOptions { url, password, tls, tenant: args.tenant().map(str::to_owned), timeout }))
+}
+
+pub(super) async fn connect(options: &RemoteOptions) -> Result<Fleet, Error> {
+    let (host, timeout) = (Place::of(options.url.expose())?.host, options.timeout);
+    let why = "it takes connections, and says nothing".to_owned();
+    // A port that is open and silent: the library has a time of its own for its greeting, and may not be asked to hurry.
+    let within = tokio::time::timeout(timeout + MARGIN, connected(options)).await;
+    within.unwrap_or(Err(Error::Unreachable { host, within: timeout, why }))
+}
+
+async fn connected(options: &RemoteOptions) -> Result<Fleet, Error> {
+    let RemoteOptions { url, password, tls, tenant, timeout } = options.clone();
+    let place = Place::of(url.expose())?;
+    let name = tenant.unwrap_or_else(|| place.user.clone());
     if name.is_empty() {
         return Err(Error::Url("the AMQP URL names no user, so the tenant must be named".to_owned()));
     }
     let tenant = TenantName::new(name).map_err(Error::Tenant)?;
     let deadline = Instant::now() + timeout;
-    let options =
-        RabbitOptions { deadline: Some(timeout), ..RabbitOptions::new(url, format!("thermae client of {tenant}")) };
+    let options = RabbitOptions {
+        password,
+        tls,
+        deadline: Some(timeout),
+        ..RabbitOptions::new(url.expose(), format!("thermae client of {tenant}"))
+    };
     let bus: SharedBus = match Rabbit::connect(options).await {
         Ok(bus) => Arc::new(bus),
         Err(bus::Error::Denied(why)) => return Err(Error::Denied { host: place.host, why }),
@@ -53,7 +123,8 @@ struct Place {
 impl Place {
     fn of(url: &str) -> Result<Self, Error> {
         // The URL itself is not repeated: it holds a password.
-        let malformed = || Error::Url("the AMQP URL is not of the form amqp://USER:PASSWORD@HOST:PORT".to_owned());
+        let malformed =
+            || Error::Url("the AMQP URL is not of the form amqp://USER:PASSWORD@HOST:PORT (or amqps://…)".to_owned());
         let (scheme, rest) = url.split_once("://").ok_or_else(malformed)?;
         if !["amqp", "amqps"].contains(&scheme) {
             return Err(malformed());
@@ -65,8 +136,11 @@ impl Place {
         }
         let user = decode(user.split(':').next().unwrap_or_default()).ok_or_else(malformed)?;
         let port = if scheme == "amqps" { 5671 } else { 5672 };
-        let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
-        Ok(Self { user, host: if has_port { host.to_owned() } else { format!("{host}:{port}") } })
+        let with_port = |host: &str| {
+            let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
+            if has_port { host.to_owned() } else { format!("{host}:{port}") }
+        };
+        Ok(Self { user, host: host.split(',').map(with_port).collect::<Vec<_>>().join(", ") })
     }
 }
 
@@ -97,24 +171,38 @@ mod tests {
         assert_eq!(place("amqp://acme:se@cret@fleet"), pair("acme", "fleet:5672"));
         assert_eq!(place("amqps://a%63me@[::1]:99/vhost?x=1"), pair("acme", "[::1]:99"));
         assert_eq!(place("amqp://127.0.0.1:5673/%2f"), pair("", "127.0.0.1:5673"));
+        assert_eq!(place("amqps://acme@a,b:99"), pair("acme", "a:5671, b:99"));
         for bad in ["", "fleet:5672", "http://x", "amqp://", "amqp://a%4@h", "amqp://u@/x"] {
             assert_eq!(place(bad), None, "{bad}");
         }
     }
 
+    fn within(url: &str, millis: u64) -> RemoteOptions {
+        RemoteOptions { timeout: Duration::from_millis(millis), ..RemoteOptions::new(url) }
+    }
+
     #[tokio::test]
     async fn errors_repeat_no_password() {
         for url in ["amqq://acme:secret@h", "amqp://:secret@127.0.0.1:1"] {
-            let error = connect(url, None, Duration::from_millis(10)).await.unwrap_err();
+            let error = connect(&within(url, 10)).await.unwrap_err();
             assert!(!format!("{error:?} {error}").contains("secret"), "{error:?}");
         }
     }
 
     #[tokio::test]
+    async fn a_silent_port_is_left_after_the_time() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("amqp://acme:x@{}", listener.local_addr().unwrap());
+        let begun = std::time::Instant::now();
+        let error = connect(&within(&url, 300)).await.unwrap_err();
+        assert!(matches!(&error, Error::Unreachable { why, .. } if why.contains("says nothing")), "{error:?}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test]
     async fn nobody_there_is_said_after_the_time() {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let error =
-            connect(&format!("amqp://acme:x@127.0.0.1:{port}"), None, Duration::from_millis(50)).await.unwrap_err();
+        let error = connect(&within(&format!("amqp://acme:x@127.0.0.1:{port}"), 50)).await.unwrap_err();
         assert!(matches!(&error, Error::Unreachable { host, .. } if *host == format!("127.0.0.1:{port}")), "{error:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
+use thermae_service::secret;
 
 /// One key.
 #[derive(Debug, PartialEq, Eq)]
@@ -85,6 +86,9 @@ fn kind(root: &Value, property: &Value) -> String {
         Some(pattern) if pattern.contains("[KMGT]") => return "size".to_owned(),
         Some(pattern) if pattern.contains("ms") => return "time".to_owned(),
         _ => {}
+    }
+    if schema["format"] == secret::FORMAT {
+        return "secret".to_owned();
     }
     let types = |schema: &Value| -> Vec<String> {
         match &schema["type"] {

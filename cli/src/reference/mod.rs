@@ -34,11 +34,16 @@ stands.
 - In the environment, `THERMAE_` and the key's path, in capitals, `__` between its words: `THERMAE_POOLS__DEFAULT__SLOTS=4` sets
   `pools.default.slots`. Lists and tables are written as TOML: `THERMAE_POOLS__DEFAULT__LANGUAGES='[\"python\"]'`. Empty variables
   count as absent.
+- A key of type *secret* can be given as a file: `K_file` names the file that holds `K`, in the TOML file (`amqp_file = \"/run/secrets/amqp\"`) as in the
+  environment (`THERMAE_AMQP_FILE`, `THERMAE_ARTIFACTS__SIGNING_KEY_FILE`). A line break at the file's end is not part of the secret. In one place only one of the
+  two may stand; between places the later one wins. No log and no error shows a secret.
 - Times are written `500ms`, `30s`, `5m`, `1h` or `1d`; sizes `64KiB`, `256MiB` or `1GiB`, `10MB`, or as plain numbers of bytes.
 - `THERMAE_LOG` (a filter such as `debug`, or `info,thermae_worker=debug`), `THERMAE_LOG_FORMAT` (`auto`, `text`, `json`) and
   `THERMAE_OTLP_ENDPOINT` (traces over gRPC) hold in every program, wherever these keys stand in its file.
-- The command line reads `THERMAE_AMQP`, `THERMAE_TENANT` and `THERMAE_PYTHON` in place of the options `--amqp`, `--tenant` and
-  `--python`.
+- A tools file (`thermae.toml`) is named by `--tools-file`, or lies beside the program and is trusted (`thermae trust`). What is
+  trusted is recorded below `XDG_STATE_HOME`, else `~/.local/state`, by path and content.
+- The command line reads `THERMAE_AMQP`, `THERMAE_AMQP_FILE`, `THERMAE_AMQP_PASSWORD_FILE`, `THERMAE_TLS_CA`, `THERMAE_TLS_CERT`, `THERMAE_TLS_KEY`, `THERMAE_TENANT` and
+  `THERMAE_PYTHON` in place of the options of these names, and `THERMAE_AMQP_PASSWORD`, which has no option.
 ";
 
 fn configuration() -> String {
@@ -46,7 +51,7 @@ fn configuration() -> String {
     section::<thermae_scheduler::Config>(&mut text, "thermae-scheduler");
     section::<thermae_worker::Config>(&mut text, "thermae-worker");
     section::<telemetry::Options>(&mut text, "Logs and traces, in each of them");
-    section::<ToolsFile>(&mut text, "thermae.toml, beside a program");
+    section::<ToolsFile>(&mut text, "thermae.toml, a tools file");
     text
 }
 
@@ -112,7 +117,7 @@ fn blames(code: ErrorCode) -> &'static str {
         code if blames_the_job(code) => "the job",
         CodeRaised | CodeExited | CodeKilled | WallTimeout | CpuTimeout | OutOfMemory | OutputLimit | UnknownTool
         | ToolCallLimit | ToolArguments => "the code",
-        Cancelled | ClientGone | ToolTimeout | ForbiddenReplyKey => "the client",
+        Cancelled | ClientGone | ToolTimeout | ToolAnswer | ForbiddenReplyKey | UserIdMissing => "the client",
         _ => "the fleet",
     }
 }

@@ -7,6 +7,8 @@ use std::path::Path;
 use thermae_schemas as schemas;
 use thermae_schemas::{Job, Language, LimitRequest, PoolName, SessionName, SessionRequest};
 
+use thermae_service::units::ByteSize;
+
 use crate::args::{Class, IfGone, LimitArgs, RunArgs};
 use crate::failure::Failure;
 use crate::tools::Tools;
@@ -23,7 +25,7 @@ pub(super) fn job(args: &RunArgs, tools: &Tools) -> Result<Job, Failure> {
     job.language = language(options.language.as_deref(), &args.file)?;
     job.stdin = options.stdin.as_deref().map(|path| text(path, "standard input")).transpose()?;
     job.env = environment(&options.env)?;
-    job.limits = limits(&args.limits);
+    job.limits = limits(&args.limits)?;
     job.tools = tools.specs();
     job.max_attempts = options.max_attempts;
     job.start_within_ms = options.start_within.map(|within| within.as_millis());
@@ -52,16 +54,29 @@ pub(super) fn job(args: &RunArgs, tools: &Tools) -> Result<Job, Failure> {
     Ok(job)
 }
 
+/// The least memory that a limit of the command line may leave a program: with less none begins.
+const LEAST_MEMORY: ByteSize = ByteSize::mib(8);
+
 /// The limits of a command line, as a job asks for them.
-pub(crate) fn limits(args: &LimitArgs) -> LimitRequest {
-    LimitRequest {
+///
+/// # Errors
+/// One that no program could run with.
+pub(crate) fn limits(args: &LimitArgs) -> Result<LimitRequest, Failure> {
+    if let Some(memory) = args.memory.filter(|memory| *memory < LEAST_MEMORY) {
+        return Err(Failure::usage(
+            "usage",
+            format!("--memory {memory}: no program runs with less than {LEAST_MEMORY}"),
+        )
+        .help("a size has a unit: --memory 256MiB"));
+    }
+    Ok(LimitRequest {
         wall_ms: args.wall.map(|n| n.as_millis()),
         cpu_ms: args.cpu.map(|n| n.as_millis()),
         memory_bytes: args.memory.map(|n| n.as_u64()),
         pids: args.pids,
         output_bytes: args.output.map(|n| n.as_u64()),
         tool_ms: args.tool_wait.map(|n| n.as_millis()),
-    }
+    })
 }
 
 /// A file's text; `-` is our standard input.
@@ -125,6 +140,7 @@ mod tests {
 
     use super::*;
     use crate::args::{Cli, Command};
+    use crate::tools::Trust;
 
     fn parse(more: &[&str]) -> Result<Job, Failure> {
         let mut file = tempfile::Builder::new().suffix(".py").tempfile().unwrap();
@@ -132,7 +148,7 @@ mod tests {
         let path = file.path().to_str().unwrap().to_owned();
         let line = ["thermae", "run", &path].into_iter().chain(more.iter().copied());
         let Command::Run(args) = Cli::try_parse_from(line).unwrap().command else { panic!("not run") };
-        job(&args, &Tools::gather(&args.tools.tools, None, None)?)
+        job(&args, &Tools::gather(&args.tools.tools, None, None, &Trust::of_user())?)
     }
 
     #[test]
@@ -196,6 +212,7 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         assert!(parse(&["--env", "=x"]).is_err());
+        assert!(parse(&["--memory", "10"]).unwrap_err().message.contains("8MiB"));
         assert!(parse(&["--env", "THERMAE_NO_SUCH_VARIABLE"]).is_err());
         assert!(parse(&["--session", "a b"]).is_err());
         assert!(parse(&["--pool", "a.b"]).is_err());

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::{RunArgs, Stream};
 use crate::failure::{Exit, Failure};
-use crate::tools::Tools;
+use crate::tools::{Tools, Trust};
 use crate::{artifacts, fleet, style};
 pub(crate) use job::limits;
 use output::Printer;
@@ -27,8 +27,10 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(2);
 /// A file or option that can't be used, a fleet that can't be reached.
 pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result<Exit, Failure> {
     let beside = (args.file.as_os_str() != "-").then(|| args.file.parent()).flatten();
-    let tools = Arc::new(Tools::gather(&args.tools.tools, args.tools.tools_file.as_deref(), beside)?);
+    let tools =
+        Arc::new(Tools::gather(&args.tools.tools, args.tools.tools_file.as_deref(), beside, &Trust::of_user())?);
     let mut job = job::job(args, &tools)?;
+    let embedded = fleet::embedded(&args.fleet, &args.embedded, &job.limits, Some(1))?;
     let given = files::read(&args.job.files)?;
     let live = !args.json
         && match args.stream {
@@ -39,13 +41,13 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
     if live {
         job.stream = vec![thermae_schemas::Stream::Output, thermae_schemas::Stream::Display];
     }
-    if job.session.is_some() && args.fleet.amqp.is_none() && !args.json {
+    if job.session.is_some() && !args.fleet.is_remote() && !args.json {
         style::note(
             "the embedded fleet ends with this command, and the session with it (--amqp names a fleet that stays)",
         );
     }
     let id = job.id.clone();
-    let fleet = fleet::open(&args.fleet, Some(1), interrupt).await?;
+    let fleet = fleet::open(&args.fleet, embedded, interrupt).await?;
     job.files = files::bring(&fleet, given).await?;
     if args.artifacts.is_some() {
         artifacts::ask(&fleet, &mut job);
@@ -56,25 +58,31 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
     };
     let mut printer = Printer::default();
     let events = live.then(|| handle.events());
-    let mut outcome = tokio::select! {
-        outcome = follow(&handle, events, &mut printer) => outcome?,
+    let (mut outcome, interrupted) = tokio::select! {
+        outcome = follow(&handle, events, &mut printer) => (outcome?, false),
         why = fleet.unfit() => {
             fleet.close().await;
-            return Err(fleet::unfit(why));
+            return Err(fleet::unfit(why, &args.fleet));
         }
         () = interrupt.cancelled() => {
             let ended = tokio::time::timeout(CANCEL_WITHIN, async {
                 let _ = handle.cancel().await;
-                let _ = handle.result().await;
+                handle.result().await.ok()
             });
-            let _ = ended.await;
-            fleet.close().await;
-            return Ok(Exit::Interrupted);
+            let Ok(Some(outcome)) = ended.await else {
+                fleet.close().await;
+                return Ok(Exit::Interrupted);
+            };
+            // What it had printed until then is shown, like all else that is known of it.
+            (outcome, true)
         }
     };
-    let exit = Exit::of(outcome.status, outcome.error.as_ref().map(|error| error.code));
+    let exit = match interrupted {
+        true => Exit::Interrupted,
+        false => Exit::of(outcome.status, outcome.error.as_ref().map(|error| error.code)),
+    };
     let saved = match &args.artifacts {
-        Some(into) => Some(artifacts::save(&fleet, &mut outcome, into).await),
+        Some(into) => Some(artifacts::save(&fleet, &mut outcome, into, &tools.folders(beside)).await),
         None => None,
     };
     if args.json {
@@ -84,7 +92,8 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
         style::print(format!("{text}\n").as_bytes());
     } else {
         printer.finish(&outcome, args.value);
-        output::files(&outcome, args.artifacts.as_deref().filter(|_| matches!(saved, Some(Ok(_)))));
+        let into = args.artifacts.as_deref();
+        output::files(&outcome, into.zip(saved.as_ref().and_then(|saved| saved.as_ref().ok())));
     }
     fleet.close().await;
     saved.transpose()?;

@@ -30,7 +30,7 @@ impl Printer {
     pub(super) fn stderr(&mut self, seq: u64, text: &str) {
         if self.in_order(seq) {
             self.err.push_str(text);
-            style::eprint_raw(text.as_bytes());
+            style::eprint_output(text.as_bytes());
         }
     }
 
@@ -53,7 +53,7 @@ impl Printer {
     /// What was not shown yet, the last value if it is wanted, and the error.
     pub(super) fn finish(self, outcome: &Outcome, value: bool) {
         style::print(&rest(&self.out, &outcome.stdout, outcome.stdout_base64.as_deref()));
-        style::eprint_raw(&rest(&self.err, &outcome.stderr, outcome.stderr_base64.as_deref()));
+        style::eprint_output(&rest(&self.err, &outcome.stderr, outcome.stderr_base64.as_deref()));
         outcome.displays.iter().skip(self.displays).for_each(show);
         if let (true, Some(value)) = (value, &outcome.value) {
             show(value);
@@ -67,12 +67,12 @@ impl Printer {
     }
 }
 
-/// What became of the files that the code left: they are below `saved`, or nowhere where that is missing.
-pub(super) fn files(outcome: &Outcome, saved: Option<&Path>) {
+/// What became of the files that the code left: so many are below `saved`, or nowhere where that is missing.
+pub(super) fn files(outcome: &Outcome, saved: Option<(&Path, &usize)>) {
     let count = |n: usize| if n == 1 { "1 file".to_owned() } else { format!("{n} files") };
     match (outcome.artifacts.len(), saved) {
-        (0, _) => {}
-        (n, Some(folder)) => style::note(&format!("{} of the code's in {}", count(n), folder.display())),
+        (0, _) | (_, Some((_, 0))) => {}
+        (_, Some((folder, n))) => style::note(&format!("{} of the code's in {}", count(*n), folder.display())),
         (n, None) => style::note(&format!("the code left {}; --artifacts DIR keeps them", count(n))),
     }
     for left in &outcome.artifacts_left_out {

@@ -1,6 +1,7 @@
-//! `thermae.toml`: the tools that stand beside a program.
+//! `thermae.toml`: tools in a file, beside a program or elsewhere.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -57,19 +58,32 @@ pub(crate) enum CommandLine {
     Shell(String),
 }
 
+impl fmt::Display for CommandLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Words(words) => f.write_str(&words.join(" ")),
+            Self::Shell(text) => f.write_str(text),
+        }
+    }
+}
+
 fn default_timeout() -> Millis {
     Millis::from_secs(60)
 }
 
 impl ToolsFile {
-    /// Reads a file.
+    /// Reads a file's content.
     ///
     /// # Errors
-    /// It can't be read, is no TOML, or has a key or value that does not belong there.
-    pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
-        config::load(Some(path), config::ENV_PREFIX, Vec::new()).map_err(|error| {
-            Failure::usage("bad_tools_file", chain(&error)).help("docs/configuration.md lists what [tools] may hold")
-        })
+    /// It is no TOML, or has a key or value that does not belong there.
+    pub(crate) fn parse(path: &Path, content: &[u8]) -> Result<Self, Failure> {
+        let bad = |why: String| {
+            Failure::usage("bad_tools_file", why).help("docs/configuration.md lists what [tools] may hold")
+        };
+        let text = std::str::from_utf8(content)
+            .map_err(|_| bad(format!("the tools file {} is not UTF-8 text", path.display())))?;
+        config::parse(path, text, config::ENV_PREFIX)
+            .map_err(|error| bad(format!("the tools file {} can't be used: {}", path.display(), chain(&error))))
     }
 }
 

@@ -1,10 +1,12 @@
 //! Tools that are commands of this machine: arguments as JSON on standard input, result as JSON on standard output.
 //!
-//! They come from `--tool NAME=COMMAND` and from `[tools]` of a `thermae.toml`, both the user's own words. A program's text
-//! never names one: code from a model must not choose what runs outside its sandbox.
+//! They come from `--tool NAME=COMMAND` and from `[tools]` of a file that the user names or has trusted: all the user's own words. A
+//! program's text never names one, nor does a file that merely lies beside it: code from a model must not choose what runs outside its
+//! sandbox.
 
 mod command;
 mod file;
+mod trust;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,12 +15,80 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use thermae_client::ToolHandler;
-use thermae_schemas::{JobId, ToolSpec};
+use thermae_schemas::{JobId, ToolSpec, alias, alias_clash};
 use tokio::sync::Semaphore;
 
 use crate::failure::Failure;
+use crate::style;
 pub(crate) use command::Command;
 pub(crate) use file::{Entry, ToolsFile};
+use trust::Verdict;
+pub(crate) use trust::{Trust, command as trust};
+
+/// Python's own functions that a tool would hide from the code, of those that programs call by name.
+const BUILTINS: &[&str] = &[
+    "abs",
+    "all",
+    "any",
+    "bool",
+    "bytes",
+    "callable",
+    "chr",
+    "compile",
+    "dict",
+    "dir",
+    "display",
+    "divmod",
+    "enumerate",
+    "eval",
+    "exec",
+    "filter",
+    "float",
+    "format",
+    "frozenset",
+    "getattr",
+    "globals",
+    "hasattr",
+    "hash",
+    "hex",
+    "id",
+    "input",
+    "int",
+    "isinstance",
+    "issubclass",
+    "iter",
+    "len",
+    "list",
+    "locals",
+    "map",
+    "max",
+    "min",
+    "next",
+    "object",
+    "open",
+    "ord",
+    "pow",
+    "print",
+    "property",
+    "range",
+    "repr",
+    "reversed",
+    "round",
+    "set",
+    "setattr",
+    "slice",
+    "sorted",
+    "str",
+    "sum",
+    "super",
+    "tuple",
+    "type",
+    "vars",
+    "zip",
+    "ToolError",
+    "__import__",
+    "__build_class__",
+];
 
 /// Name of the file that is looked for beside a program.
 pub(crate) const FILE: &str = "thermae.toml";
@@ -34,16 +104,22 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// The tools of the file (an explicit one, or [`FILE`] in the directory where that exists) and of the command line,
-    /// which wins.
+    /// The tools of the file (one that is named, or else [`FILE`] in the directory where `trust` knows it) and of the command line,
+    /// which wins. What lies in the directory and is not trusted is left alone, and that is said.
     ///
     /// # Errors
     /// A file that can't be read or used; an option that is not `NAME=COMMAND`; two names that become one in the code.
-    pub(crate) fn gather(options: &[String], file: Option<&Path>, beside: Option<&Path>) -> Result<Self, Failure> {
+    pub(crate) fn gather(
+        options: &[String],
+        file: Option<&Path>,
+        beside: Option<&Path>,
+        trust: &Trust,
+    ) -> Result<Self, Failure> {
         let mut entries = BTreeMap::new();
-        let found = beside.map(|dir| dir.join(FILE)).filter(|path| file.is_none() && path.is_file());
-        if let Some(path) = file.map(Path::to_owned).or(found) {
-            for (name, entry) in ToolsFile::load(&path)?.tools {
+        let named = file.map(|path| Ok((path.to_owned(), trust::read(path)?))).transpose()?;
+        let found = || beside.and_then(|dir| trusted(&dir.join(FILE), trust));
+        if let Some((path, content)) = named.or_else(found) {
+            for (name, entry) in ToolsFile::parse(&path, &content)?.tools {
                 let dir = path.parent().unwrap_or(Path::new("."));
                 entries.insert(name.clone(), entry.into_tool(name, dir)?);
             }
@@ -67,6 +143,19 @@ impl Tools {
         self.entries.values().map(|(spec, _)| spec.clone()).collect()
     }
 
+    /// Folders that programs of this machine are run from: where the tools' commands run, where files lie that they name, and the
+    /// program's own, whose next run may have tools.
+    pub(crate) fn folders(&self, beside: Option<&Path>) -> Vec<std::path::PathBuf> {
+        let here = |dir: &Path| if dir.as_os_str().is_empty() { Path::new(".").to_owned() } else { dir.to_owned() };
+        let of_tool = |command: &Command| {
+            let words = command.words.iter().flat_map(|word| word.split_whitespace());
+            let files = words.map(|word| command.dir.join(word)).filter(|path| path.is_file());
+            let named: Vec<_> = files.filter_map(|path| path.parent().map(here)).collect();
+            [vec![here(&command.dir)], named].concat()
+        };
+        self.entries.values().flat_map(|(_, command)| of_tool(command)).chain(beside.map(here)).collect()
+    }
+
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -78,18 +167,38 @@ impl Tools {
     }
 }
 
-/// Two names that become one identifier would hide each other.
-fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), Failure> {
-    let mut seen: BTreeMap<String, &str> = BTreeMap::new();
-    for name in names {
-        let alias: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-        if let Some(other) = seen.insert(alias.clone(), name) {
-            return Err(Failure::usage(
-                "bad_tool",
-                format!("the tools {other:?} and {name:?} are both {alias} in the code"),
-            )
-            .help("rename one of them"));
-        }
+/// A file that lies beside a program, if the user has trusted it as it is; a note where not.
+fn trusted(path: &Path, trust: &Trust) -> Option<(std::path::PathBuf, Vec<u8>)> {
+    // Neither a broken link nor a folder is a tools file.
+    if !path.is_file() {
+        return None;
+    }
+    let content = trust::read(path).ok()?;
+    let why = match trust.verdict(path, &content) {
+        Verdict::Trusted => return Some((path.to_owned(), content)),
+        Verdict::Changed => "has changed since you trusted it",
+        Verdict::Unknown => "is not trusted",
+    };
+    let path = path.display();
+    style::warn(
+        &format!("{path} {why}, so its tools are not used"),
+        &format!("read it; then `thermae trust {path}` for all runs, or --tools-file {path} for this one"),
+    );
+    None
+}
+
+/// Two names that become one identifier would hide each other; one that is Python's would hide Python's.
+fn distinct<'a>(names: impl Iterator<Item = &'a String> + Clone) -> Result<(), Failure> {
+    if let Some(clash) = alias_clash(names.clone().map(String::as_str)) {
+        let (first, second, alias) = (clash.first, clash.second, clash.alias);
+        return Err(Failure::usage(
+            "bad_tool",
+            format!("the tools {first:?} and {second:?} are both {alias} in the code"),
+        )
+        .help("rename one of them"));
+    }
+    for name in names.filter(|name| BUILTINS.contains(&alias(name).as_str())) {
+        style::warn(&format!("the tool {name:?} hides Python's own {}", alias(name)), "give the tool another name");
     }
     Ok(())
 }

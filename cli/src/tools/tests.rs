@@ -7,7 +7,7 @@ use super::*;
 
 fn tools(options: &[&str]) -> Arc<Tools> {
     let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
-    Arc::new(Tools::gather(&options, None, None).unwrap())
+    Arc::new(Tools::gather(&options, None, None, &Trust::of_user()).unwrap())
 }
 
 fn job() -> JobId {
@@ -75,8 +75,9 @@ async fn several_calls_run_at_once() {
 }
 
 #[test]
-fn the_file_beside_the_program_is_used_and_the_command_line_wins() {
-    let dir = tempfile::tempdir().unwrap();
+fn a_trusted_file_beside_the_program_is_used_and_the_command_line_wins() {
+    let (dir, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let trust = Trust::below(state.path());
     let mut file = std::fs::File::create(dir.path().join(FILE)).unwrap();
     file.write_all(
         br#"
@@ -91,7 +92,11 @@ fn the_file_beside_the_program_is_used_and_the_command_line_wins() {
         "#,
     )
     .unwrap();
-    let tools = Tools::gather(&["echo=tac".to_owned()], None, Some(dir.path())).unwrap();
+    let gather = || Tools::gather(&["echo=tac".to_owned()], None, Some(dir.path()), &trust).unwrap();
+    assert_eq!(gather().entries.keys().collect::<Vec<_>>(), ["echo"], "nobody has trusted it");
+    let path = dir.path().join(FILE);
+    trust.add(&path, &std::fs::read(&path).unwrap()).unwrap();
+    let tools = gather();
     let sales = &tools.entries["get_sales"];
     assert_eq!(
         (sales.0.max_calls, sales.1.timeout, sales.1.dir.as_path()),
@@ -99,17 +104,22 @@ fn the_file_beside_the_program_is_used_and_the_command_line_wins() {
     );
     assert_eq!(sales.0.input_schema, Some(json!({ "type": "object", "required": ["region"] })));
     assert_eq!(tools.entries["echo"].1.words[2], "tac");
+    file.write_all(b"\n# changed\n").unwrap();
+    assert_eq!(gather().entries.keys().collect::<Vec<_>>(), ["echo"], "it is not what was trusted");
 }
 
 #[test]
 fn nonsense_is_refused_with_its_place() {
+    let trust = Trust::of_user();
     let message = |options: &[&str]| {
         let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
-        Tools::gather(&options, None, None).unwrap_err().message
+        Tools::gather(&options, None, None, &trust).unwrap_err().message
     };
     assert!(message(&["get_sales"]).contains("NAME=COMMAND"));
     assert!(message(&["=cat"]).contains("NAME=COMMAND"));
     assert!(message(&["a.b=cat", "a-b=cat"]).contains("both a_b"));
+    assert!(message(&["class=cat", "class_=cat"]).contains("both class_"));
+    assert!(message(&["2x=cat", "_2x=cat"]).contains("both _2x"));
 
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(FILE);
@@ -119,10 +129,51 @@ fn nonsense_is_refused_with_its_place() {
         ("[tools.a]\ncommand = 3", "tools.a.command"),
         ("[tools.a]\ntimeout = '1s'", "missing"),
         ("[tols.a]", "tols"),
-        ("[tools", "not valid TOML"),
+        ("[tools", "can't be used"),
     ] {
         std::fs::write(&path, text).unwrap();
-        let message = Tools::gather(&[], Some(&path), None).unwrap_err().message;
+        let message = Tools::gather(&[], Some(&path), None, &trust).unwrap_err().message;
         assert!(message.contains(part), "{text}: {message}");
     }
+}
+
+#[test]
+fn folders_of_programs_that_commands_name_are_folders_that_programs_run_from() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("tools")).unwrap();
+    std::fs::write(dir.path().join("tools/sales.py"), "").unwrap();
+    let path = dir.path().join("mine.toml");
+    std::fs::write(&path, "[tools.a]\ncommand = ['python3', 'tools/sales.py']\n").unwrap();
+    let tools = Tools::gather(&[], Some(&path), None, &Trust::of_user()).unwrap();
+    let folders = tools.folders(Some(Path::new("")));
+    assert_eq!(folders, [dir.path().to_owned(), dir.path().join("tools"), Path::new(".").to_owned()]);
+    let shell = format!("a=cd / && python3 {}/tools/sales.py --all", dir.path().display());
+    let tools = tools_of(&shell);
+    assert!(tools.folders(None).contains(&dir.path().join("tools")));
+}
+
+fn tools_of(option: &str) -> Tools {
+    Tools::gather(&[option.to_owned()], None, None, &Trust::of_user()).unwrap()
+}
+
+#[test]
+fn names_that_differ_in_the_code_do_not_clash() {
+    let trust = Trust::of_user();
+    for (first, one) in thermae_schemas::ALIAS_CASES.iter().filter(|(name, _)| !name.is_empty()) {
+        for (second, other) in thermae_schemas::ALIAS_CASES.iter().filter(|(name, _)| !name.is_empty() && name != first)
+        {
+            let options = [format!("{first}=cat"), format!("{second}=cat")];
+            assert_eq!(Tools::gather(&options, None, None, &trust).is_err(), one == other, "{first:?} and {second:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_can_not_be_read_is_not_called_bad_toml() {
+    let dir = tempfile::tempdir().unwrap();
+    let failure = Tools::gather(&[], Some(&dir.path().join("no.toml")), None, &Trust::of_user()).unwrap_err();
+    assert_eq!(failure.code, "bad_tools_file");
+    assert!(failure.message.contains("can't read") && failure.message.contains("No such file"), "{}", failure.message);
+    let failure = Tools::gather(&[], Some(dir.path()), None, &Trust::of_user()).unwrap_err();
+    assert!(failure.message.contains("no regular file"), "{}", failure.message);
 }

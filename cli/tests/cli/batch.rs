@@ -144,6 +144,7 @@ fn tools_serve_every_job_of_a_batch() {
         "thermae.toml",
         "[tools.square]\ncommand = [\"python3\", \"-c\", \"import json, sys; print(json.load(sys.stdin)['n'] ** 2)\"]\n",
     );
+    assert_eq!(thermae.call(&["trust"]).status, 0);
     let answer = thermae.call(&["batch", "jobs.jsonl", "--out", "out.jsonl"]);
     assert_eq!(answer.status, 0, "{answer:?}");
     for (id, line) in results(&thermae) {

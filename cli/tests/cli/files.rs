@@ -40,14 +40,45 @@ fn a_link_in_our_folder_is_never_followed() {
     thermae.file("out/other", "kept");
     symlink(thermae.path().join("victim"), thermae.path().join("out/f")).unwrap();
     let answer = thermae.call(&["run", "main.py", "--artifacts", "out"]);
-    assert_eq!(answer.status, 0, "{answer:?}");
-    assert_eq!((thermae.read("victim"), thermae.read("out/f")), ("safe".into(), "new".into()));
+    assert_eq!((answer.status, answer.stdout.as_str()), (2, "1\n"), "{answer:?}");
+    assert!(answer.stderr.contains("there is something of this name already"), "{answer:?}");
+    assert!(thermae.read("victim") == "safe" && thermae.path().join("out/f").is_symlink());
     assert_eq!(thermae.read("out/other"), "kept");
 
     thermae.file("taken", "no folder");
     let answer = thermae.call(&["run", "main.py", "--artifacts", "taken"]);
     assert_eq!((answer.status, answer.stdout.as_str()), (2, "1\n"), "the outcome is told nevertheless: {answer:?}");
     assert!(answer.stderr.contains("error[artifacts_not_written]: "), "{answer:?}");
+}
+
+#[test]
+fn no_file_that_is_there_is_replaced() {
+    let thermae = Thermae::with("main.py", "for n in 'ab': open(f'artifacts/{n}', 'w').write('new')\nprint(1)");
+    thermae.file("out/a", "old");
+    let answer = thermae.call(&["run", "main.py", "--artifacts", "out"]);
+    assert_eq!((answer.status, answer.stdout.as_str()), (2, "1\n"), "{answer:?}");
+    assert!(answer.stderr.contains("error[artifacts_not_written]: can't write out/a"), "{answer:?}");
+    assert_eq!((thermae.read("out/a"), thermae.read("out/b")), ("old".into(), "new".into()), "all others are there");
+    // The same content is no conflict: a program may be run again.
+    thermae.file("out/a", "new");
+    let again = thermae.call(&["run", "main.py", "--artifacts", "out"]);
+    assert_eq!((again.status, again.stderr.as_str()), (0, "note: 2 files of the code's in out\n"), "{again:?}");
+}
+
+#[test]
+fn a_batchs_second_run_of_a_job_leaves_the_files_of_the_first() {
+    let thermae = Thermae::new();
+    thermae.file(
+        "jobs.jsonl",
+        "{\"id\": \"a\", \"code\": \"import time; open('artifacts/f', 'w').write(str(time.time_ns()))\"}\n",
+    );
+    let batch = |out: &str| thermae.call(&["batch", "jobs.jsonl", "--out", out, "--artifacts", "kept"]);
+    assert_eq!(batch("one.jsonl").status, 0);
+    let first = thermae.read("kept/a/f");
+    let second = batch("two.jsonl");
+    assert!(second.status == 0 && second.stderr.contains("kept/a~2"), "{second:?}");
+    assert_eq!(thermae.read("kept/a/f"), first);
+    assert_ne!(thermae.read("kept/a~2/f"), first);
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! The real program, as a user calls it, on the embedded fleet with real sandboxes.
 
 mod batch;
+mod credentials;
 mod doctor;
 mod files;
 mod readme;
 mod run;
+mod terminal;
 mod texts;
 mod thermae;
+mod trust;

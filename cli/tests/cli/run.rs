@@ -96,7 +96,7 @@ fn environment_input_and_session_arrive() {
 }
 
 #[test]
-fn tools_come_from_the_command_line_and_from_the_file_beside_the_program() {
+fn tools_come_from_the_command_line_and_from_the_trusted_file_beside_the_program() {
     let thermae = Thermae::with(
         "programs/main.py",
         "import asyncio\nprint(await asyncio.gather(double(n=4), where(), double(n=5)))\n\
@@ -104,6 +104,7 @@ fn tools_come_from_the_command_line_and_from_the_file_beside_the_program() {
     );
     thermae.file("programs/thermae.toml", "[tools.where]\ncommand = \"cat note.txt\"\n");
     thermae.file("programs/note.txt", "\"beside\"");
+    assert_eq!(thermae.call(&["trust", "programs/thermae.toml"]).status, 0);
     let double = "double=python3 -c 'import json, sys; print(json.load(sys.stdin)[\"n\"] * 2)'";
     let answer =
         thermae.call(&["run", "programs/main.py", "--tool", double, "--tool", "broken=echo sorry >&2; exit 4"]);
@@ -160,6 +161,160 @@ fn ctrl_c_ends_it_with_130_and_kills_the_code() {
 }
 
 #[test]
+fn ctrl_c_shows_what_was_printed_so_far() {
+    // The tool's call tells that both lines were printed before.
+    let code = "import sys\nprint('out', flush=True)\nprint('err', file=sys.stderr, flush=True)\nawait here()\n";
+    for json in [false, true] {
+        let thermae = Thermae::with("main.py", code);
+        let fifo = thermae.path().join("here");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let more: &[&str] = if json { &["--json"] } else { &["--stream=never"] };
+        let args = [&["run", "main.py", "--tool", "here=echo > here; sleep 60"], more].concat();
+        let child = thermae.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::fs::read(&fifo).unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        let answer = crate::thermae::Answer::from(child.wait_with_output().unwrap());
+        assert_eq!(answer.status, 130, "{answer:?}");
+        if json {
+            let line: Value = serde_json::from_str(&answer.stdout).unwrap();
+            assert_eq!((&line["stdout"], &line["stderr"]), (&"out\n".into(), &"err\n".into()), "{line}");
+            assert_eq!(line["status"], "cancelled");
+        } else {
+            assert_eq!(answer.stdout, "out\n", "{answer:?}");
+            assert!(answer.stderr.starts_with("err\n"), "{answer:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_killed_run_leaves_behind_goes_with_the_next() {
+    let thermae = Thermae::with("main.py", "print('running', flush=True)\nawait here()");
+    thermae.file("tmp/.keep", "");
+    thermae.file("next.py", "print('next')");
+    let folders = || {
+        let entries = std::fs::read_dir(thermae.path().join("tmp")).unwrap().map(|entry| entry.unwrap().file_name());
+        entries.filter(|name| name.to_string_lossy().starts_with("thermae-")).collect::<Vec<_>>()
+    };
+    let command = |args: &[&str]| {
+        let mut command = thermae.command(args);
+        command.env("TMPDIR", thermae.path().join("tmp")).env_remove("XDG_RUNTIME_DIR");
+        command
+    };
+    let mut child = command(&["run", "main.py", "--stream", "--tool", "here=sleep 60"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(
+        (line.as_str(), folders().len()),
+        ("running\n", 2),
+        "a folder of sockets and one of artifacts: {:?}",
+        folders()
+    );
+    let answer = crate::thermae::Answer::from(command(&["run", "next.py"]).output().unwrap());
+    assert_eq!((answer.status, answer.stdout.as_str()), (0, "next\n"), "{answer:?}");
+    assert_eq!(folders(), Vec::<std::ffi::OsString>::new());
+}
+
+#[test]
+fn an_answer_that_can_not_be_written_is_an_error() {
+    let thermae = Thermae::with("main.py", "print('out')");
+    for args in [["run", "main.py"].as_slice(), &["run", "main.py", "--json"], &["--help"], &["completions", "bash"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = thermae.command(args).stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output();
+        let answer = crate::thermae::Answer::from(output.unwrap());
+        assert_eq!(answer.status, 2, "{args:?}: {answer:?}");
+        assert!(answer.stderr.contains("error[output_not_written]: "), "{args:?}: {answer:?}");
+        assert!(answer.stderr.contains("No space left on device"), "{args:?}: {answer:?}");
+    }
+    // A reader that has gone is no error.
+    let mut child = thermae.command(&["run", "main.py"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let answer = crate::thermae::Answer::from(child.wait_with_output().unwrap());
+    assert_eq!((answer.status, answer.stderr.as_str()), (0, ""), "{answer:?}");
+}
+
+#[test]
+fn the_embedded_fleet_is_as_large_as_it_is_asked_to_be() {
+    let code = "
+block = bytearray(600 << 20)
+block[::4096] = b'x' * len(block[::4096])
+print(len(block) >> 20, open('/data/sales/a.csv').read().strip(), open('/data/one').read().strip())
+open('large', 'wb').write(bytes(100 << 20))
+";
+    let thermae = Thermae::with("main.py", code);
+    thermae.file("sales/a.csv", "1,2\n");
+    let data = ["--data", "sales=./sales", "--data", "one=sales/a.csv"];
+    let args = [&["run", "main.py", "--memory", "1GiB", "--disk", "128MiB"], &data[..]].concat();
+    let answer = thermae.call(&args);
+    assert_eq!((answer.status, answer.stdout.as_str()), (0, "600 1,2 1,2\n"), "{answer:?}");
+
+    let write = Thermae::with("main.py", "open('/data/d/x', 'w')");
+    write.file("d/x", "mine");
+    let answer = write.call(&["run", "main.py", "--data", "d=d"]);
+    assert_eq!((answer.status, write.read("d/x").as_str()), (1, "mine"), "{answer:?}");
+    for bad in [["--data", "sales"], ["--data", "x=/nonexistent"], ["--memory", "10"]] {
+        let answer = write.call(&[&["run", "main.py"], &bad[..]].concat());
+        assert_eq!((answer.status, answer.stdout.as_str()), (2, ""), "{answer:?}");
+        assert!(answer.stderr.starts_with("error[usage]: "), "{answer:?}");
+    }
+    let elsewhere = write.call(&["run", "main.py", "--data", "d=d", "--amqp", "amqp://a:b@127.0.0.1:1"]);
+    assert!(elsewhere.status == 2 && elsewhere.stderr.contains("the embedded fleet's"), "{elsewhere:?}");
+}
+
+#[test]
+fn a_limit_above_the_ceiling_is_refused_with_advice_that_exists_here() {
+    let answer = run("print(1)", &["--memory", "1000GiB"]);
+    assert!(answer.status == 2 && answer.stderr.contains("embedded fleet's ceilings rise with --memory"), "{answer:?}");
+}
+
+#[test]
+fn variables_that_are_set_to_nothing_are_not_set() {
+    let thermae = Thermae::with("main.py", "print(1)");
+    let mut command = thermae.command(&["run", "main.py"]);
+    for name in ["THERMAE_AMQP", "THERMAE_TENANT", "THERMAE_PYTHON"] {
+        command.env(name, "");
+    }
+    let answer = crate::thermae::Answer::from(command.output().unwrap());
+    assert_eq!((answer.status, answer.stdout.as_str()), (0, "1\n"), "{answer:?}");
+    // An option is not a variable: an empty one is a mistake in a script.
+    assert_eq!(thermae.call(&["run", "main.py", "--amqp", ""]).status, 2);
+}
+
+#[test]
+fn an_interpreter_that_is_none_and_too_few_open_files_are_told_as_that() {
+    let answer = run("print(1)", &["--python", "/bin/ls"]);
+    assert!(answer.status == 3 && answer.stderr.contains("ls is no Python interpreter"), "{answer:?}");
+    let thermae = Thermae::with("main.py", "print(1)");
+    let inner = thermae.command(&["run", "main.py"]);
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "ulimit -n 64; exec \"$0\" run main.py"]).arg(inner.get_program()).current_dir(thermae.path());
+    let answer = crate::thermae::Answer::from(shell.output().unwrap());
+    assert!(answer.status == 3 && answer.stderr.contains("ulimit -n 256"), "{answer:?}");
+}
+
+#[test]
+fn a_silent_port_is_left_after_the_time_that_was_given() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("amqp://acme:secret@{}", listener.local_addr().unwrap());
+    let begun = std::time::Instant::now();
+    let answer = run("print(1)", &["--amqp", &url, "--connect-timeout", "1s"]);
+    assert!(answer.status == 3 && answer.stderr.contains("error[broker_unreachable]: "), "{answer:?}");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(8), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_tool_that_hides_a_function_of_pythons_is_told() {
+    let answer = run("print(1)", &["--tool", "input=true"]);
+    assert!(answer.status == 0 && answer.stderr.contains("the tool \"input\" hides Python's own input"), "{answer:?}");
+}
+
+#[test]
 fn what_no_fleet_would_take_is_status_2() {
     let language = Thermae::with("main.js", "console.log(1)").call(&["run", "main.js"]);
     assert_eq!(language.status, 2, "{language:?}");
@@ -198,6 +353,7 @@ fn a_machine_without_that_python_is_status_3() {
 fn the_quickstart_prints_its_answer() {
     let thermae = Thermae::new();
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/quickstart.py");
-    let answer = thermae.call(&["run", example]);
+    let tools = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/thermae.toml");
+    let answer = thermae.call(&["run", example, "--tools-file", tools]);
     assert_eq!(answer.show(), "status 0\n--- stdout\nEast sold most: 71,045.00 of 193,540.00 in all.\n--- stderr\n");
 }

@@ -11,6 +11,7 @@ fn the_help_is_what_it_was() {
         ("help", ["--help"].as_slice()),
         ("help_run", &["run", "--help"]),
         ("help_batch", &["batch", "--help"]),
+        ("help_trust", &["trust", "--help"]),
         ("help_sessions", &["sessions", "--help"]),
         ("help_sessions_close", &["sessions", "close", "--help"]),
         ("help_doctor", &["doctor", "--help"]),

@@ -56,11 +56,27 @@ impl Thermae {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("THERMAE_")) {
             command.env_remove(name);
         }
+        command.env("XDG_STATE_HOME", self.path().join(".state"));
         command
     }
 
     pub(crate) fn call(&self, args: &[&str]) -> Answer {
         self.command(args).output().unwrap().into()
+    }
+
+    /// What a person would see: the program's answer on a terminal, both streams in one.
+    pub(crate) fn call_on_terminal(&self, args: &[&str]) -> Answer {
+        let spawn = "import pty, sys, os; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+        let inner = self.command(args);
+        let mut command = Command::new("python3");
+        command.args(["-c", spawn]).arg(inner.get_program()).args(inner.get_args()).current_dir(self.path());
+        for (name, value) in inner.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.stdin(Stdio::null()).output().unwrap().into()
     }
 
     pub(crate) fn call_with_input(&self, args: &[&str], input: &str) -> Answer {

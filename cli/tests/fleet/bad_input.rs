@@ -49,6 +49,7 @@ impl Raw {
             body: body.to_vec().into(),
             message_id: Some(id.into()),
             reply_to: Some(reply_to.into()),
+            user_id: Some(self.bus.user().into()),
             mandatory: true,
             persistent: true,
             ..Message::default()
@@ -83,7 +84,7 @@ fn refused(outcome: &Outcome, code: ErrorCode, words: &str) -> Result<()> {
 fn malformed(fleet: &Fleet) -> Result<()> {
     fleet.runtime.block_on(async {
         let mut raw = Raw::connect(&fleet.servers.acme, "acme").await?;
-        let huge = serde_json::json!({ "id": "huge", "code": "x".repeat(20 << 20) }).to_string();
+        let huge = serde_json::json!({ "id": "huge", "code": "x".repeat(2 << 20) }).to_string();
         let cases: &[(&str, &str, ErrorCode, &str)] = &[
             ("b1", r#"{"id": "b1", "code": "#, ErrorCode::MalformedJson, ""),
             ("b2", "\u{0}\u{1}", ErrorCode::MalformedJson, ""),

@@ -26,9 +26,11 @@ const WITHIN: Duration = Duration::from_secs(60);
 const QUIET: &[&str] = &[
     "thermae_scheduler_forged_total",
     "thermae_scheduler_drained_total",
+    "thermae_scheduler_panics_total",
     "thermae_scheduler_in_flight",
     "thermae_worker_container_creation_failures_total",
     "thermae_worker_containers_quarantined_total",
+    "thermae_worker_containers_unwalled",
     "thermae_worker_leases_lost_total",
     "thermae_worker_deliveries_returned_total",
     "thermae_worker_heartbeat_failures_total",

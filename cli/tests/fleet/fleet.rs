@@ -161,18 +161,31 @@ impl Process {
     fn spawn(program: &str, name: String, servers: &Servers, dir: &Path, prefix: &str, more: &str) -> Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let http = format!("127.0.0.1:{port}");
-        let config = dir.join(format!("{name}.toml"));
         let common = format!(
             "amqp = {:?}\nredis = {:?}\nredis_prefix = {prefix:?}\nlisten = {http:?}\n",
             servers.amqp, servers.redis
         );
-        std::fs::write(&config, common + more)?;
+        let otlp = servers.otlp.iter().map(|endpoint| ("THERMAE_OTLP_ENDPOINT".to_owned(), endpoint.clone()));
+        Self::with(program, name, http, dir, &(common + more), otlp)
+    }
+
+    /// Any process that reads this configuration and this environment and serves its health there.
+    pub(crate) fn with(
+        program: &str,
+        name: String,
+        http: String,
+        dir: &Path,
+        config: &str,
+        environment: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self> {
+        let file = dir.join(format!("{name}.toml"));
+        std::fs::write(&file, config)?;
         let log = dir.join(format!("{name}.log"));
         let out = File::create(&log)?;
         let child = Command::new(binary(program)?)
             .arg("--config")
-            .arg(&config)
-            .envs(servers.otlp.iter().map(|endpoint| ("THERMAE_OTLP_ENDPOINT", endpoint)))
+            .arg(&file)
+            .envs(environment)
             .stdin(Stdio::null())
             .stdout(out.try_clone()?)
             .stderr(out)

@@ -20,8 +20,27 @@ pub(crate) struct Servers {
     pub(crate) docker: String,
     /// Image of the sandboxes.
     pub(crate) image: String,
+    /// The same, by TLS, where they are a test's own.
+    pub(crate) tls: Option<Encrypted>,
     /// Where the fleet's processes send their traces, if anywhere.
     pub(crate) otlp: Option<String>,
+}
+
+/// One set of servers by TLS, which ask for a client's certificate.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Encrypted {
+    /// AMQP URL of the fleet's own user.
+    pub(crate) amqps: String,
+    /// AMQP URL of the tenant `acme`.
+    pub(crate) acme: String,
+    /// Redis URL of the user `fleet`.
+    pub(crate) rediss: String,
+    /// File of the authority's certificate.
+    pub(crate) ca: String,
+    /// File of a client's certificate.
+    pub(crate) cert: String,
+    /// File of its key.
+    pub(crate) key: String,
 }
 
 fn var(name: &str) -> Result<String> {
@@ -38,6 +57,7 @@ impl Servers {
             redis: var("THERMAE_TEST_REDIS")?,
             docker: var("THERMAE_TEST_DOCKER")?,
             image: var("THERMAE_TEST_IMAGE")?,
+            tls: None,
             otlp: None,
         })
     }
@@ -55,6 +75,7 @@ impl OwnServers {
     pub(crate) fn start(name: &str) -> Result<Self> {
         let mut own = Self { name: name.to_owned(), servers: Servers::shared()? };
         let lines = xtask(&["test-up", "--set", name, "--only", "rabbitmq,redis", "--print-env"])?;
+        let tls = own.servers.tls.insert(Encrypted::default());
         for line in lines.lines() {
             let Some((key, value)) = line.strip_prefix("export ").and_then(|pair| pair.split_once('=')) else {
                 continue;
@@ -65,6 +86,12 @@ impl OwnServers {
                 "THERMAE_TEST_AMQP_TENANT" => own.servers.acme = value,
                 "THERMAE_TEST_AMQP_OTHER" => own.servers.globex = value,
                 "THERMAE_TEST_REDIS" => own.servers.redis = value,
+                "THERMAE_TEST_AMQPS" => tls.amqps = value,
+                "THERMAE_TEST_AMQPS_TENANT" => tls.acme = value,
+                "THERMAE_TEST_REDISS" => tls.rediss = value,
+                "THERMAE_TEST_CA" => tls.ca = value,
+                "THERMAE_TEST_CLIENT_CERT" => tls.cert = value,
+                "THERMAE_TEST_CLIENT_KEY" => tls.key = value,
                 _ => {}
             }
         }

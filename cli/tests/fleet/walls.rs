@@ -1,5 +1,5 @@
-//! The inner wall stands in Docker's containers. Where it can't, a worker falls back to one job per container: safe, and slow, and
-//! nothing but a line in its log says so.
+//! The inner wall stands in Docker's containers. Where it can't, a worker refuses to start, or was told to give each job a container of
+//! its own.
 
 use anyhow::{Result, ensure};
 use thermae_schemas::{Job, Status};

@@ -50,7 +50,7 @@ impl Fleet {
     }
 
     async fn client(&self) -> Client {
-        let bus: SharedBus = Arc::new(self.bus.connect());
+        let bus: SharedBus = Arc::new(self.bus.as_user("acme"));
         Client::connect(bus, tenant(), quick()).await.unwrap()
     }
 

@@ -29,6 +29,12 @@ struct Faulty {
 
 #[async_trait]
 impl Bus for Faulty {
+    async fn unbind_queue(&self, spec: &QueueSpec) -> Result<(), Error> {
+        self.inner.unbind_queue(spec).await
+    }
+    async fn queue_consumers(&self, queue: &str) -> Result<Option<u64>, Error> {
+        self.inner.queue_consumers(queue).await
+    }
     async fn declare_exchange(&self, spec: &ExchangeSpec) -> Result<(), Error> {
         self.inner.declare_exchange(spec).await
     }
@@ -61,6 +67,9 @@ impl Bus for Faulty {
         self.consumed.fetch_add(1, Ordering::Relaxed);
         self.inner.consume(queue, prefetch).await
     }
+    fn user(&self) -> &str {
+        self.inner.user()
+    }
     fn is_connected(&self) -> bool {
         self.inner.is_connected()
     }
@@ -71,14 +80,15 @@ impl Bus for Faulty {
 
 async fn client(fleet: &Fleet, mut faults: Vec<Fault>) -> (Client, Arc<Faulty>) {
     faults.reverse();
-    let bus = Arc::new(Faulty { inner: fleet.bus.connect(), faults: Mutex::new(faults), consumed: AtomicU32::new(0) });
+    let bus =
+        Arc::new(Faulty { inner: fleet.bus.as_user("acme"), faults: Mutex::new(faults), consumed: AtomicU32::new(0) });
     (Client::connect(bus.clone(), tenant(), quick()).await.unwrap(), bus)
 }
 
 #[tokio::test]
 async fn what_was_never_sent_is_repeated_unmarked() {
     let mut fleet = Fleet::new().await;
-    let (client, _) = client(&fleet, vec![Fault::Unsent, Fault::Refused, Fault::Unsent]).await;
+    let (client, _) = client(&fleet, vec![Fault::Unsent, Fault::Unsent]).await;
     client.submit(job("j"), None).await.unwrap();
     assert!(!fleet.take().await.headers.flag(names::H_RESEND));
 }
@@ -97,6 +107,26 @@ async fn what_may_have_arrived_is_repeated_with_a_mark() {
 }
 
 #[tokio::test]
+async fn a_full_queue_is_an_error_at_once() {
+    let mut fleet = Fleet::new().await;
+    let (client, _) = client(&fleet, vec![Fault::Refused]).await;
+    let error = client.submit(job("j"), None).await.unwrap_err();
+    assert_eq!(error.to_string(), "the queue of your tenant is full; try later");
+    // Nothing was submitted, so that the same job may be tried again.
+    client.submit(job("j"), None).await.unwrap();
+    assert!(!fleet.take().await.headers.flag(names::H_RESEND));
+}
+
+#[tokio::test]
+async fn a_full_queue_is_no_error_for_what_may_have_arrived() {
+    let mut fleet = Fleet::new().await;
+    let (client, _) = client(&fleet, vec![Fault::ConfirmLost, Fault::Refused]).await;
+    client.submit(job("j"), None).await.unwrap();
+    let (first, second) = (fleet.take().await, fleet.take().await);
+    assert!(!first.headers.flag(names::H_RESEND) && second.headers.flag(names::H_RESEND));
+}
+
+#[tokio::test]
 async fn a_reply_queue_that_is_gone_is_declared_anew() {
     let mut fleet = Fleet::new().await;
     let (client, bus) = client(&fleet, Vec::new()).await;
@@ -111,4 +141,19 @@ async fn a_reply_queue_that_is_gone_is_declared_anew() {
     .await;
     fleet.end(&message, "after all").await;
     assert_eq!(soon(handle.result()).await.unwrap().stdout, "after all");
+}
+
+#[tokio::test]
+async fn a_result_that_was_lost_with_its_queue_is_asked_for_again() {
+    let mut fleet = Fleet::new().await;
+    let (client, _) = client(&fleet, Vec::new()).await;
+    let handle = client.submit(job("j"), None).await.unwrap();
+    let first = fleet.take().await;
+    // Its result came to the queue that is gone.
+    fleet.bus.delete_queue(&names::reply_queue(&tenant(), client.id())).await.unwrap();
+    let again = soon(fleet.take()).await;
+    assert!(again.headers.flag(names::H_RESEND) && again.body == first.body);
+    assert_eq!(again.headers.int(names::H_SUBMITTED), first.headers.int(names::H_SUBMITTED));
+    fleet.end(&again, "as before").await;
+    assert_eq!(soon(handle.result()).await.unwrap().stdout, "as before");
 }

@@ -18,6 +18,7 @@ async fn a_job_leaves_as_the_contract_says() {
     assert_eq!(message.message_id.as_deref(), Some("j"));
     assert_eq!(message.reply_to, Some(names::reply_key(&tenant(), client.id())));
     assert!(message.persistent && message.correlation_id.is_some());
+    assert_eq!((message.user_id.as_deref(), message.headers.text(names::H_TENANT)), (Some("acme"), None));
     assert!(message.headers.int(names::H_SUBMITTED).is_some() && !message.headers.flag(names::H_RESEND));
     assert_eq!(serde_json::from_slice::<Job>(&message.body).unwrap(), job("j"));
     fleet.end(&message, "done\n").await;

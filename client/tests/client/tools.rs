@@ -59,7 +59,9 @@ async fn answers(fleet: &Fleet) -> Box<dyn Consumer> {
 }
 
 async fn answer(answers: &mut Box<dyn Consumer>) -> ToolResult {
-    serde_json::from_slice(&soon(answers.next()).await.unwrap().message.body).unwrap()
+    let message = soon(answers.next()).await.unwrap().message;
+    assert_eq!(message.user_id.as_deref(), Some("acme"), "an answer says who sent it");
+    serde_json::from_slice(&message.body).unwrap()
 }
 
 #[tokio::test]

@@ -1,0 +1,115 @@
+//! How large the embedded fleet is, by the command line: what a job may ask for there is what the machine has.
+
+use std::path::PathBuf;
+
+use thermae_schemas::LimitRequest;
+use thermae_service::units::{ByteSize, Millis};
+use thermae_worker::LimitOptions;
+
+use super::EmbeddedOptions;
+use crate::args::{EmbeddedArgs, FleetArgs};
+use crate::failure::Failure;
+
+/// The embedded fleet for jobs with these limits, so many at once (`None`: its default).
+///
+/// # Errors
+/// A dataset that can't be shown.
+pub(crate) fn embedded(
+    fleet: &FleetArgs,
+    args: &EmbeddedArgs,
+    asked: &LimitRequest,
+    slots: Option<u32>,
+) -> Result<EmbeddedOptions, Failure> {
+    if fleet.is_remote() && (!args.data.is_empty() || args.disk.is_some()) {
+        return Err(Failure::usage("usage", "--data and --disk are the embedded fleet's, and --amqp names another")
+            .help("a fleet's datasets and disk are its pools' (pools.<name>.datasets and pools.<name>.disk of its workers)"));
+    }
+    Ok(EmbeddedOptions {
+        python: fleet.python(),
+        slots,
+        limits: limits(asked, memory_of_machine()),
+        disk: args.disk,
+        datasets: args.data.iter().map(|option| dataset(option)).collect::<Result<_, _>>()?,
+        ..EmbeddedOptions::default()
+    })
+}
+
+/// Ceilings that let these limits be had, memory only as far as the machine has it.
+fn limits(asked: &LimitRequest, machine: u64) -> LimitOptions {
+    let mut limits = LimitOptions::default();
+    let ceiling = &mut limits.ceiling;
+    let time = |at: &mut Millis, ms: Option<u64>| *at = (*at).max(Millis::from_millis(ms.unwrap_or(0)));
+    time(&mut ceiling.wall, asked.wall_ms);
+    time(&mut ceiling.cpu, asked.cpu_ms);
+    time(&mut ceiling.tool_wait, asked.tool_ms);
+    ceiling.memory = ceiling.memory.max(ByteSize(asked.memory_bytes.unwrap_or(0).min(machine)));
+    ceiling.pids = ceiling.pids.max(asked.pids.unwrap_or(0).min(MOST_PIDS));
+    limits
+}
+
+/// More processes than this no job of one machine needs.
+const MOST_PIDS: u32 = 4096;
+
+/// Memory of this machine in bytes.
+fn memory_of_machine() -> u64 {
+    let info = rustix::system::sysinfo();
+    u64::from(info.mem_unit) * info.totalram
+}
+
+/// `NAME=PATH`.
+fn dataset(option: &str) -> Result<(String, PathBuf), Failure> {
+    let bad = |why: String| {
+        Failure::usage("usage", format!("--data {option}: {why}"))
+            .help("for example --data sales=./sales, read at /data/sales")
+    };
+    let (name, path) = option.split_once('=').ok_or_else(|| bad("it is not NAME=PATH".to_owned()))?;
+    let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    if !plain || name.starts_with('.') || !(1..=64).contains(&name.len()) {
+        return Err(bad(
+            "a name is 1 to 64 letters, digits, \"-\", \"_\" or \".\", and begins with no \".\"".to_owned()
+        ));
+    }
+    let path = std::fs::canonicalize(path).map_err(|error| bad(format!("can't read {path}: {error}")))?;
+    if path.to_str().is_none() {
+        return Err(bad("its path is not UTF-8".to_owned()));
+    }
+    Ok((name.to_owned(), path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ceilings_rise_to_what_is_asked_and_what_the_machine_has() {
+        let asked = LimitRequest {
+            memory_bytes: Some(1 << 30),
+            wall_ms: Some(3_600_000),
+            pids: Some(200),
+            ..LimitRequest::default()
+        };
+        let limits = limits(&asked, 8 << 30);
+        assert_eq!((limits.ceiling.memory, limits.ceiling.pids), (ByteSize(1 << 30), 200));
+        assert_eq!(limits.ceiling.wall, Millis::from_secs(3600));
+        assert_eq!(
+            limits.default.memory,
+            LimitOptions::default().default.memory,
+            "jobs that ask for nothing get no more"
+        );
+        let too_much = LimitRequest { memory_bytes: Some(1 << 40), ..LimitRequest::default() };
+        assert_eq!(super::limits(&too_much, 8 << 30).ceiling.memory, ByteSize(8 << 30));
+        assert_eq!(super::limits(&LimitRequest::default(), 8 << 30).ceiling, LimitOptions::default().ceiling);
+        assert!(memory_of_machine() > 64 << 20);
+    }
+
+    #[test]
+    fn a_dataset_has_a_name_and_a_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().display();
+        assert_eq!(dataset(&format!("sales={at}")).unwrap().0, "sales");
+        for bad in [format!("={at}"), format!(".x={at}"), format!("a/b={at}"), "sales".to_owned(), format!("a={at}/no")]
+        {
+            assert_eq!(dataset(&bad).unwrap_err().code, "usage", "{bad}");
+        }
+    }
+}
