@@ -19,6 +19,7 @@ pub mod control;
 pub mod evidence;
 pub mod index;
 pub mod judge;
+pub mod machine;
 pub mod program;
 pub mod report;
 pub mod sheet;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
+use thermae_attacks::machine::{Changed, Setting};
 use thermae_attacks::program::Attack;
 use thermae_attacks::report::Report;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -29,6 +30,9 @@ pub(crate) async fn run(
     copy(folder, &programs)?;
     fs::create_dir(&own)?;
     std::os::unix::fs::chown(&own, Some(USER), Some(USER)).context("give a folder away")?;
+    // What only root may set.
+    let wanted = |setting: &Setting| attacks.iter().any(|attack| attack.sheet.machine == Some(*setting));
+    let changed = Setting::ALL.into_iter().filter(wanted).map(Changed::make).collect::<Result<Vec<_>>>()?;
     let mut command = Command::new("setpriv");
     command
         .args(["--reuid", &USER.to_string(), "--regid", &USER.to_string(), "--clear-groups", "--inh-caps=-all"])
@@ -38,6 +42,9 @@ pub(crate) async fn run(
         .arg("--python")
         .arg(python)
         .args(["--only", &attacks.iter().map(|a| a.name.as_str()).collect::<Vec<_>>().join(",")]);
+    if let Some(first) = changed.first() {
+        command.arg("--changed").arg(first.cores());
+    }
     let mut child = command
         .env_clear()
         .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")

@@ -6,6 +6,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use thermae_schemas::{ErrorCode, LimitRequest, Status, ToolSpec};
 
+use crate::machine::Setting;
+
 /// Key of [`Sheet::held`] and [`Sheet::open`] that stands for every name not listed.
 pub const ANY_NAME: &str = "*";
 
@@ -25,6 +27,9 @@ pub struct Sheet {
     /// What the control must find; names that are missing here are not looked at.
     #[serde(default)]
     pub open: Findings,
+    /// A setting that the machine must have for as long as it is tried.
+    #[serde(default)]
+    pub machine: Option<Setting>,
     /// How the program is run with the guard off.
     #[serde(default)]
     pub control: Option<Control>,
@@ -142,8 +147,7 @@ impl Default for Ending {
 }
 
 /// What an observation must be.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Expected {
     /// A rule.
     Rule(Rule),
@@ -171,6 +175,17 @@ pub struct Rule {
     pub unlike: bool,
     /// The same in every job of the attack.
     pub alike: bool,
+}
+
+impl<'de> Deserialize<'de> for Expected {
+    /// A table of a rule's words is one. A list never is, though serde would read one as such: an empty one would allow everything.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        match value.is_object().then(|| serde_json::from_value(value.clone())) {
+            Some(Ok(rule)) => Ok(Self::Rule(rule)),
+            _ => Ok(Self::Exactly(value)),
+        }
+    }
 }
 
 impl Expected {
@@ -235,6 +250,8 @@ mod tests {
         assert!(holds("x = 'EPERM'", &[json!("EPERM")]) && !holds("x = 'EPERM'", &[json!("worked")]));
         assert!(!holds("x = 'EPERM'", &[json!("EPERM"), json!("worked")]), "each job's");
         assert!(holds("x = [1, 'a']", &[json!([1, "a"])]));
+        assert!(holds("x = []", &[json!([])]) && !holds("x = []", &[json!(["A"])]), "a list is no rule");
+        assert!(!holds("x = [['A']]", &[json!("A")]));
         assert!(holds("x = { any = ['A', 'B'] }", &[json!("B")]) && !holds("x = { any = ['A'] }", &[json!("B")]));
         assert!(holds("x = { min = 1, max = 2 }", &[json!(2)]) && !holds("x = { max = 2 }", &[json!(3)]));
         assert!(!holds("x = { max = 2 }", &[json!("worked")]));

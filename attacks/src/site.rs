@@ -74,6 +74,9 @@ pub struct Machine {
     /// Socket of the Docker engine.
     #[arg(long, env = "THERMAE_TEST_DOCKER", default_value = "/var/run/docker.sock")]
     pub docker: PathBuf,
+    /// Another process has set the machine as attacks need it; crashes leave their files in this folder.
+    #[arg(long, hide = true)]
+    pub changed: Option<PathBuf>,
     /// Image of the containers.
     #[arg(long, env = "THERMAE_TEST_IMAGE", default_value = "thermae/python:dev")]
     pub image: String,

@@ -12,6 +12,7 @@ use thermae_schemas::{Job, Outcome, Status, ToolSpec};
 use crate::control::{self, Shown};
 use crate::evidence::Evidence;
 use crate::judge::{self, Run, ended};
+use crate::machine::Changed;
 use crate::program::{self, Attack};
 use crate::report::{Report, Verdict};
 use crate::site::{Backend, Fleet, Machine};
@@ -40,6 +41,8 @@ pub struct Suite<'a> {
     targets: Targets,
     /// Interpreter of the controls; `None` where they are not run.
     controls: Option<PathBuf>,
+    /// Who has set the machine as attacks need it, if not this process: where crashes leave their files.
+    changed: Option<PathBuf>,
     baseline: Duration,
 }
 
@@ -71,6 +74,7 @@ impl<'a> Suite<'a> {
             backend,
             targets: Targets::new()?,
             controls: if controls { Some(interpreter(machine)?) } else { None },
+            changed: machine.changed.clone(),
             baseline: Duration::MAX,
         };
         suite.baseline = suite.honest().await.context("an honest job, before any attack")?.quickest;
@@ -96,12 +100,26 @@ impl<'a> Suite<'a> {
         if let Some(why) = judge::left_out(attack, &self.backend) {
             return report(Verdict::Skipped(why), String::new());
         }
+        let changed = match attack.sheet.machine.map(|setting| match &self.changed {
+            None => Changed::make(setting),
+            Some(cores) => Ok(Changed::by_another(setting, cores)),
+        }) {
+            None => None,
+            Some(Ok(changed)) => Some(changed),
+            Some(Err(why)) => {
+                return report(
+                    Verdict::Skipped(format!("the machine can't be set as it needs: {why:#}")),
+                    String::new(),
+                );
+            }
+        };
         let tried = tokio::time::timeout(PATIENCE, self.tried(attack)).await;
         let mut problems = match tried {
             Ok(Ok(problems)) => problems,
             Ok(Err(error)) => vec![format!("{error:#}")],
             Err(_) => vec![format!("it hangs for more than {PATIENCE:?}")],
         };
+        problems.extend(changed.as_ref().and_then(Changed::won));
         let control = match self.control(attack).await {
             None => "control: run on another backend".to_owned(),
             Some(Shown::Through) => "its control gets through".to_owned(),

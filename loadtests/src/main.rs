@@ -119,7 +119,11 @@ fn main() -> Result<ExitCode> {
         return Ok(code);
     }
     let args = Args::parse();
-    let _log = telemetry::init("thermae-loadtests", &telemetry::Options { log: "warn".into(), ..Default::default() })?;
+    let _log = telemetry::init(
+        "thermae-loadtests",
+        &telemetry::Options { log: "warn".into(), ..Default::default() },
+        &Default::default(),
+    )?;
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(args))
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Method (docs/performance.md): every server on this machine; percentiles with one job in flight, from submit to result,
 //! at least 500 jobs after a warm-up; rates with four in flight for ten seconds; shipped defaults; canaries between the timed
-//! jobs prove that each sandbox was fresh. Beside the fleets stands the floor, which no fleet can pass. The loads come from `thermae-loadtests`; here the processes are started and the rows gathered.
+//! jobs prove that each sandbox was fresh; open-loop rows with jobs that arrive at their own pace. Beside the fleets stands the floor, which no fleet can pass. The loads come from `thermae-loadtests`; here the processes are started and the rows gathered.
+
+mod open;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +28,7 @@ pub(crate) struct Options {
     quick: bool,
 }
 
-/// Runs it all and writes `target/bench/latest.json`.
+/// Runs it all and writes `target/bench/latest.json`; what a run that fails has measured, to `target/bench/partial.json`.
 pub(crate) fn run(options: Options) -> Result<()> {
     supervise::begin()?;
     fleet::build()?;
@@ -37,14 +39,13 @@ pub(crate) fn run(options: Options) -> Result<()> {
     // What an earlier run left, if it was killed before it could stop its servers.
     set.stop()?;
     let weights = weigh(&python)?;
-    let rows = set.start(&Service::ALL).and_then(|()| measure(&set, &dir, &python, options));
-    set.stop()?;
-    let rows = rows?;
+    let mut rows = Vec::new();
+    let measured = set.start(&Service::ALL).and_then(|()| measure(&set, &dir, &python, options, &mut rows));
+    let stopped = set.stop();
     let report = json!({
         "commit": commit()?, "machine": machine(), "quick": options.quick, "rows": rows, "weights": weights,
     });
-    let file = dir.join("latest.json");
-    fs::write(&file, serde_json::to_vec_pretty(&report)?)?;
+    let file = keep(&dir, report, measured.as_ref().err())?;
     print_table(&rows);
     print_ratios(&rows);
     for weight in &weights {
@@ -52,7 +53,18 @@ pub(crate) fn run(options: Options) -> Result<()> {
         println!("{what}, idle: {mib:.1} MiB");
     }
     println!("written to {}", file.display());
-    Ok(())
+    measured.and(stopped)
+}
+
+/// Writes the report. That of a run that failed on the way has the rows until then and why there are no more, and does not
+/// replace the last whole one.
+fn keep(dir: &Path, mut report: Value, failed: Option<&anyhow::Error>) -> Result<PathBuf> {
+    let file = dir.join(if failed.is_some() { "partial.json" } else { "latest.json" });
+    if let Some(error) = failed {
+        report["failed"] = json!(format!("{error:#}"));
+    }
+    fs::write(&file, serde_json::to_vec_pretty(&report)?)?;
+    Ok(file)
 }
 
 /// Before any server runs: what is weighed are processes' shares of the memory that they map, of their interpreter's file, too.
@@ -61,7 +73,8 @@ fn weigh(python: &Path) -> Result<Vec<Value>> {
     load(&["--python", &python.display().to_string(), "weight"])
 }
 
-fn measure(set: &Set, dir: &Path, python: &Path, options: Options) -> Result<Vec<Value>> {
+/// Adds the rows, as they are measured.
+fn measure(set: &Set, dir: &Path, python: &Path, options: Options, rows: &mut Vec<Value>) -> Result<()> {
     let facts: std::collections::BTreeMap<_, _> = set.environment()?.into_iter().collect();
     let fact = |name: &str| facts.get(name).cloned().with_context(|| format!("the services gave no {name}"));
     let (docker, image) = (fact("THERMAE_TEST_DOCKER")?, images::PYTHON);
@@ -75,11 +88,11 @@ fn measure(set: &Set, dir: &Path, python: &Path, options: Options) -> Result<Vec
         load(&[amqp, &limits, &cases].concat())
     };
     let alone = ["--case", "print", "--case", "pandas", "--seconds", seconds_slow, "--samples"];
-    let mut rows = Vec::new();
 
     let interpreter = python.display().to_string();
     step("embedded fleet");
     rows.extend(closed(&["--python", &interpreter])?);
+    rows.extend(open::rows(&["--python", &interpreter], rows, "embedded", options.quick)?);
     let starts = if options.quick { "5" } else { "50" };
     rows.extend(load(&["--python", &interpreter, "start", "--samples", starts])?);
     step("floor");
@@ -91,7 +104,9 @@ fn measure(set: &Set, dir: &Path, python: &Path, options: Options) -> Result<Vec
     rows.extend(load(&["--amqp", &fact("THERMAE_TEST_AMQP")?, "rpc", "--samples", "2000"])?);
     step("real fleet");
     let fleet = Fleet::start(dir, &fact("THERMAE_TEST_AMQP")?, &fact("THERMAE_TEST_REDIS")?, &docker, image)?;
-    rows.extend(closed(&["--amqp", &fact("THERMAE_TEST_AMQP_TENANT")?])?);
+    let tenant = fact("THERMAE_TEST_AMQP_TENANT")?;
+    rows.extend(closed(&["--amqp", &tenant])?);
+    rows.extend(open::rows(&["--amqp", &tenant], rows, "fleet", options.quick)?);
     drop(fleet);
 
     step("docker run per job");
@@ -102,7 +117,7 @@ fn measure(set: &Set, dir: &Path, python: &Path, options: Options) -> Result<Vec
     let container = Parked::start(&docker, image)?;
     let of = ["baseline", "--on", "docker-exec", "--docker", &docker, "--of", &container.id];
     rows.extend(load(&[&of, &alone[..], &[slow]].concat())?);
-    Ok(rows)
+    Ok(())
 }
 
 fn step(what: &str) {
@@ -111,6 +126,11 @@ fn step(what: &str) {
 
 /// Runs the load generator and gives its rows.
 fn load(args: &[&str]) -> Result<Vec<Value>> {
+    serde_json::from_slice(&loadtests(args)?).context("read the rows")
+}
+
+/// Runs the load generator and gives what it printed.
+fn loadtests(args: &[&str]) -> Result<Vec<u8>> {
     let output = Command::new(paths::release().join("thermae-loadtests"))
         .arg("--json")
         .args(args)
@@ -119,7 +139,7 @@ fn load(args: &[&str]) -> Result<Vec<Value>> {
         .output()
         .context("start thermae-loadtests")?;
     ensure!(output.status.success(), "thermae-loadtests {}: {}", args.join(" "), output.status);
-    serde_json::from_slice(&output.stdout).context("read the rows")
+    Ok(output.stdout)
 }
 
 /// A container that stands, for `docker exec`.
@@ -221,4 +241,23 @@ fn print_ratios(rows: &[Value]) {
     }
     ratio("sandbox (print on the floor) / bare fork into namespaces", p50("print", "floor"), p50("fork", "floor"));
     ratio("tool call / bare RabbitMQ request and reply", p50("tool_call", "fleet"), p50("rpc", "rabbitmq"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_fails_keeps_its_rows_beside_the_last_whole_report() {
+        let dir = std::env::temp_dir().join(format!("thermae-bench-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let report = |n: u32| json!({ "rows": [{ "case": "print", "p50_ms": n }] });
+        let whole = keep(&dir, report(1), None).unwrap();
+        let partial = keep(&dir, report(2), Some(&anyhow::anyhow!("no broker"))).unwrap();
+        let read = |file: &Path| serde_json::from_slice::<Value>(&fs::read(file).unwrap()).unwrap();
+        assert_eq!(read(&whole), report(1));
+        let partial = read(&partial);
+        assert_eq!((&partial["rows"][0]["p50_ms"], &partial["failed"]), (&json!(2), &json!("no broker")));
+        fs::remove_dir_all(&dir).unwrap();
+    }
 }

@@ -9,6 +9,7 @@ mod deny;
 mod fleet;
 mod fuzz;
 mod images;
+mod lanes;
 mod paths;
 mod process;
 mod services;
@@ -71,6 +72,11 @@ enum Task {
     Fuzz {
         #[command(flatten)]
         options: fuzz::Options,
+    },
+    /// Serves many tenants on a real RabbitMQ, and prints time and memory.
+    Lanes {
+        #[command(flatten)]
+        options: lanes::Options,
     },
     /// Makes the Python sandbox image, with no image registry.
     Image {
@@ -139,6 +145,10 @@ enum Action {
     Kill,
     /// Again, on the same ports.
     Start,
+    /// RabbitMQ alone: raises its memory alarm, so that it takes no messages.
+    Alarm,
+    /// RabbitMQ alone: lowers the alarm.
+    Calm,
 }
 
 impl std::fmt::Display for Service {
@@ -165,6 +175,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Soak { options } => soak::run(&options)?,
         Task::Cpython { options } => return cpython::run(&options),
         Task::Fuzz { options } => return fuzz::run(options),
+        Task::Lanes { options } => lanes::run(&options)?,
         Task::Test { only, filter } => return test::run(&only, &filter),
         Task::Image { set, compose, runner } => image_task(set, compose, runner)?,
     }
@@ -200,6 +211,8 @@ fn services_task(task: ServicesTask) -> Result<()> {
                 Action::Stop => set.pause(service),
                 Action::Kill => set.kill(service),
                 Action::Start => set.start(&[service])?,
+                Action::Alarm => set.alarm(service, true)?,
+                Action::Calm => set.alarm(service, false)?,
             }
         }
     }

@@ -3,9 +3,20 @@
 use std::path::{Path, PathBuf};
 
 /// The root of the workspace, whatever folder the command was given in.
+///
+/// It is found at run time: a clone that was moved, or copied with its `target`, is the one that is meant, and not the one that this
+/// program was compiled in. `cargo run` says where the package is; without cargo this program's own file does, or the current folder.
 pub(crate) fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_path_buf()
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let starts = [package, this_program(), std::env::current_dir().ok()];
+    let found = starts.iter().flatten().find_map(|start| workspace(start));
+    found.unwrap_or_else(|| PathBuf::from("."))
+}
+
+/// The nearest folder at or above `start` that is a workspace with this program in it.
+fn workspace(start: &Path) -> Option<PathBuf> {
+    let ours = |dir: &&Path| dir.join("Cargo.lock").is_file() && dir.join("xtask/Cargo.toml").is_file();
+    start.ancestors().find(ours).map(Path::to_path_buf)
 }
 
 /// Cargo's target directory: `CARGO_TARGET_DIR` if it is set, else `target` in the workspace.
@@ -44,4 +55,22 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/sbin", "/usr/lib/rabbitmq/bin", "/usr/local/bin"].map(PathBuf::from);
     std::env::split_paths(&path).chain(usual).map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_workspace_is_the_one_around_the_package_wherever_it_was_compiled() {
+        let moved = std::env::temp_dir().join(format!("thermae-moved-{}", std::process::id()));
+        std::fs::create_dir_all(moved.join("xtask/src")).unwrap();
+        let before = workspace(&moved.join("xtask/src"));
+        std::fs::write(moved.join("Cargo.lock"), "").unwrap();
+        std::fs::write(moved.join("xtask/Cargo.toml"), "").unwrap();
+        let after = workspace(&moved.join("xtask/src"));
+        std::fs::remove_dir_all(&moved).unwrap();
+        assert_eq!((before, after), (None, Some(moved)));
+        assert!(root().join("xtask/src/paths.rs").is_file());
+    }
 }

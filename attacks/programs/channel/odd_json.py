@@ -1,7 +1,7 @@
 """
 tries = "shows and returns JSON that one parser takes and the next may not: lone surrogates, numbers beyond all bounds, the same key twice"
 wins = "an outcome that nobody can read, and a client that waits for ever"
-guard = "the worker reads and writes anew what it hands on; what it can't read it leaves out"
+guard = "the worker reads what it hands on; in place of what can't be read by others it shows a note"
 uncontrolled = "outside of a sandbox there is no channel"
 aftermath = true
 held.before = true

@@ -1,7 +1,7 @@
 """
 tries = "types into a terminal (TIOCSTI), pastes by TIOCLINUX, takes the console over, changes line disciplines"
 wins = "commands in the shell of whoever started the worker (CVE-2017-5226)"
-guard = "seccomp: ioctl without these requests; and a session without a terminal"
+guard = "seccomp: ioctl only with the requests that programs need; and a session without a terminal"
 control = {}
 held."*" = "EPERM"
 held.terminal = "ENOENT"

@@ -1,14 +1,12 @@
 """
 tries = "takes memory that counts as nobody's: anonymous files (memfd), 16 of 60 MiB each"
 wins = "a machine without memory, past the limit on a process's own"
-guard = "the container's control group counts it"
+guard = "the runner's watch counts it: by the container's control group, or by the descriptors that hold it"
 uncontrolled = "it would take the machine's memory"
 aftermath = true
 limits = { wall_ms = 8000 }
 held.started = true
 outcome = { status = "out_of_memory", error = "out_of_memory" }
-[rootless]
-skip = "without a control group only rlimits and a watch over processes bound memory, and neither sees memory that no process maps (docs/security.md)"
 # What takes gVisor's kernel beyond the container's bounds ends it, and the job with it.
 [runsc]
 outcome = { status = "lost", error = "sandbox_lost" }

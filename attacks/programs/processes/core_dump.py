@@ -1,11 +1,11 @@
 """
 tries = "dies with a core dump of a large memory"
 wins = "a file of its memory outside, written by the machine's root by way of core_pattern"
-guard = "rlimit: no core file; the pattern can't be changed"
+guard = "rlimit: no core file at 1, nor a handler; the pattern can't be changed"
 uncontrolled = "a core file of the machine's is nobody's to make"
 held.end = "SIGABRT"
 held.dumped = false
-held.limit = [0, 0]
+held.limit = [1, 1]
 """
 import resource
 

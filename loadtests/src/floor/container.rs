@@ -62,6 +62,7 @@ impl Container {
             },
             limits: self.limits,
             tools: Vec::new(),
+            follow: false,
         };
         let begun = Instant::now();
         self.peer.send(&Frame::json(Kind::Run, self.runs, &run)?)?;

@@ -23,16 +23,21 @@ struct Image {
     changes: &'static [&'static str],
 }
 
+/// The broker of `compose.yaml`.
+pub(crate) const RABBITMQ: &str = "rabbitmq:4.0-management";
+/// The registry of `compose.yaml`.
+pub(crate) const REDIS: &str = "redis:8.0";
+
 const SERVERS: [Image; 3] = [
     Image {
-        name: "rabbitmq:4-management",
+        name: RABBITMQ,
         changes: &[
             "ENV HOME=/var/lib/rabbitmq RABBITMQ_LOGS=- RUNNING_UNDER_SYSTEMD=true",
             "ENV PATH=/usr/lib/rabbitmq/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "ENTRYPOINT [\"/usr/lib/rabbitmq/bin/rabbitmq-server\"]",
         ],
     },
-    Image { name: "redis:8", changes: &["WORKDIR /data", "CMD [\"redis-server\"]"] },
+    Image { name: REDIS, changes: &["WORKDIR /data", "CMD [\"redis-server\"]"] },
     Image { name: "prom/prometheus:v3.5.0", changes: &["WORKDIR /prometheus", "ENTRYPOINT [\"/usr/bin/prometheus\"]"] },
 ];
 

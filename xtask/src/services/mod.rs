@@ -5,6 +5,7 @@
 //! What runs is written to `state.json` in that folder, so that a set can be stopped by another process than the one that
 //! started it, and so that the next run can sweep what a killed one left.
 
+pub(crate) mod certs;
 pub(crate) mod compose;
 pub(crate) mod docker;
 pub(crate) mod packages;

@@ -1,7 +1,8 @@
 //! `services up|down|status`: one RabbitMQ, one Redis and one Docker engine on the usual ports, for people.
 //!
-//! What already listens is used as it is. Else RabbitMQ and Redis come from `compose.yaml`, where its images are here or
-//! can be pulled; else from the distribution's packages, which are installed where that is possible.
+//! What already listens is used as it is. Else RabbitMQ comes from `compose.yaml`, where its image is here or can be pulled;
+//! Redis, whose port Compose does not publish, and what is left come from the distribution's packages, which are installed
+//! where that is possible.
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +33,7 @@ pub(crate) fn up() -> Result<()> {
     if missing.contains(&Service::Docker) && docker_of(&set).is_some() {
         missing.retain(|service| *service != Service::Docker);
     }
-    let servers: Vec<&str> = missing.iter().filter(|s| **s != Service::Docker).map(|s| s.name()).collect();
+    let servers: Vec<&str> = missing.iter().filter(|s| **s == Service::Rabbitmq).map(|s| s.name()).collect();
     if !servers.is_empty()
         && docker::answers(&engine.socket)
         && let Some(compose) = Compose::find()
@@ -45,7 +46,7 @@ pub(crate) fn up() -> Result<()> {
             bail!("docker compose: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
         fs::write(set.dir().join(MARK), servers.join("\n"))?;
-        missing.retain(|service| *service == Service::Docker);
+        missing.retain(|service| *service != Service::Rabbitmq);
     }
     for service in &missing {
         set.expect_at(*service, usual_facts(*service));

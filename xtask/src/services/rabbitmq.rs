@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Running, Service, await_ready, free_port, packages, spawn};
+use super::{Running, Service, await_ready, certs::Certs, free_port, packages, spawn};
 use crate::{paths, process::ProcId};
 
 /// A cold start takes four seconds alone and ten beside a compiler.
@@ -22,7 +22,7 @@ const START_LIMIT: Duration = Duration::from_secs(120);
 /// Starts it, or starts it again with the ports and the data it had.
 pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
     let server = packages::program(Service::Rabbitmq)?;
-    let facts = match before {
+    let mut facts = match before {
         Some(running) => running.facts.clone(),
         None => {
             // A new node starts empty: what an earlier run left belongs to other ports.
@@ -35,8 +35,12 @@ pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
             ])
         }
     };
+    // The servers of people have only the usual ports given.
+    if !facts.contains_key("tls_port") {
+        facts.insert("tls_port".to_owned(), free_port()?.to_string());
+    }
     let log = dir.join("logs/rabbitmq.log");
-    write_config(dir, fact(&facts, "port")?)?;
+    write_config(dir, fact(&facts, "port")?, fact(&facts, "tls_port")?, &Certs::of(dir)?)?;
     let epmd = match before.and_then(|running| running.helpers.first()).copied().filter(|epmd| epmd.alive()) {
         Some(epmd) => epmd,
         None => start_epmd(dir, &facts)?,
@@ -72,7 +76,20 @@ pub(crate) fn kill(main: ProcId) {
     main.kill();
 }
 
-/// Checks the definitions: each tenant is a user without tags, bounded by its own name everywhere.
+/// Raises or lowers the memory alarm. Until it is lowered, connections that publish are not read from.
+pub(crate) fn alarm(dir: &Path, running: &Running, on: bool) -> Result<()> {
+    let program = packages::program(Service::Rabbitmq)?.with_file_name("rabbitmqctl");
+    let mut command = Command::new(program);
+    environment(&mut command, dir, &running.facts)?;
+    let limit = if on { "0.000001" } else { "0.6" };
+    command.args(["-n", "thermae@localhost", "set_vm_memory_high_watermark", limit]);
+    let done = command.output().context("run rabbitmqctl")?;
+    ensure!(done.status.success(), "rabbitmqctl: {}", String::from_utf8_lossy(&done.stderr));
+    Ok(())
+}
+
+/// Checks the definitions: each tenant is a user without tags, bounded by its own name everywhere and in what it may open, and
+/// queues that tenants fill are bounded by policy.
 pub(crate) fn check_definitions() -> Result<()> {
     let text = std::fs::read(definitions()).context("read the definitions")?;
     let all: serde_json::Value = serde_json::from_slice(&text).context("read the definitions")?;
@@ -80,7 +97,11 @@ pub(crate) fn check_definitions() -> Result<()> {
     for user in list("users").iter().filter(|user| user["name"] != "fleet") {
         let name = user["name"].as_str().context("a user has no name")?;
         ensure!(user["tags"] == serde_json::json!([]), "{name} has tags");
-        let own = format!("replies\\.{name}\\..*");
+        for limit in ["max-connections", "max-channels"] {
+            ensure!(user["limits"][limit].as_u64().is_some_and(|most| most > 0), "{name} has no {limit}");
+        }
+        // A client's name is one word: see `ClientId`.
+        let own = format!("replies\\.{name}\\.[A-Za-z0-9_-]{{1,64}}");
         let permission = list("permissions").into_iter().find(|permission| permission["user"] == *name);
         let permission = permission.with_context(|| format!("{name} has no permissions"))?;
         ensure!(permission["configure"] == format!("^{own}$"), "{name} can configure more than its own queues");
@@ -95,12 +116,29 @@ pub(crate) fn check_definitions() -> Result<()> {
             ensure!(topic["write"] == bound(write) && topic["read"] == bound(read), "{name} on {exchange}");
         }
     }
-    Ok(())
+    // What was accepted must stay; what a client does not fetch is only news.
+    for (name, overflow) in [
+        ("thermae-lanes", "reject-publish"),
+        ("thermae-shared", "reject-publish"),
+        ("thermae-calls", "reject-publish"),
+        ("thermae-replies", "drop-head"),
+    ] {
+        let policy = list("policies").into_iter().find(|policy| policy["name"] == name);
+        let definition = policy.with_context(|| format!("there is no policy {name}"))?["definition"].clone();
+        ensure!(definition["overflow"] == overflow, "{name} does not {overflow}");
+        ensure!(definition["max-length-bytes"].as_u64().is_some_and(|most| most > 0), "{name} has no bound");
+    }
+    message_size().map(drop)
 }
 
 /// The address for one of the users of the definitions file; there the password is the name.
 pub(crate) fn url(running: &Running, user: &str) -> Result<String> {
     Ok(format!("amqp://{user}:{user}@127.0.0.1:{}/%2f", running.fact("port")?))
+}
+
+/// As [`url`], by TLS: the set's authority has signed the server's certificate, and the server wants one of the client.
+pub(crate) fn tls_url(running: &Running, user: &str) -> Result<String> {
+    Ok(format!("amqps://{user}:{user}@127.0.0.1:{}/%2f", running.fact("tls_port")?))
 }
 
 /// Whether something on this port starts to speak AMQP. The listener opens last, after the definitions were imported.
@@ -124,21 +162,40 @@ fn definitions() -> PathBuf {
     paths::root().join("images/rabbitmq/definitions.json")
 }
 
+/// The line of the settings in compose that bounds a message; the tests' broker has the same.
+fn message_size() -> Result<String> {
+    let path = paths::root().join("images/rabbitmq/rabbitmq.conf");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+    let line = text.lines().find(|line| line.starts_with("max_message_size"));
+    line.map(str::to_owned).context("images/rabbitmq/rabbitmq.conf bounds no message")
+}
+
 fn home(dir: &Path) -> PathBuf {
     dir.join("rabbitmq")
 }
 
-fn write_config(dir: &Path, port: &str) -> Result<()> {
+fn write_config(dir: &Path, port: &str, tls_port: &str, certs: &Certs) -> Result<()> {
     let home = home(dir);
     std::fs::create_dir_all(&home)?;
     let config = format!(
         "listeners.tcp.1 = 127.0.0.1:{port}\n\
+         listeners.ssl.1 = 127.0.0.1:{tls_port}\n\
+         ssl_options.cacertfile = {}\n\
+         ssl_options.certfile = {}\n\
+         ssl_options.keyfile = {}\n\
+         ssl_options.verify = verify_peer\n\
+         ssl_options.fail_if_no_peer_cert = true\n\
          load_definitions = {}\n\
          log.console = true\n\
          log.console.level = info\n\
          log.file = false\n\
-         disk_free_limit.absolute = 50MB\n",
-        definitions().display()
+         disk_free_limit.absolute = 50MB\n\
+         {}\n",
+        certs.ca().display(),
+        certs.server().display(),
+        certs.server_key().display(),
+        definitions().display(),
+        message_size()?
     );
     std::fs::write(home.join("rabbitmq.conf"), config)?;
     std::fs::write(home.join("enabled_plugins"), "[].\n")?;
@@ -171,6 +228,8 @@ fn environment(command: &mut Command, dir: &Path, facts: &BTreeMap<String, Strin
         .env("RABBITMQ_NODE_PORT", fact(facts, "port")?)
         .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
         .env("RABBITMQ_DIST_PORT", fact(facts, "dist_port")?)
+        // Erlang's own port, which gives whoever knows the cookie the whole node, listens on all addresses unless told.
+        .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "-kernel inet_dist_use_interface {127,0,0,1}")
         .env("RABBITMQ_MNESIA_BASE", home.join("mnesia"))
         .env("RABBITMQ_LOG_BASE", home.join("log"))
         .env("RABBITMQ_CONFIG_FILE", home.join("rabbitmq.conf"))

@@ -1,4 +1,5 @@
-//! A Redis of the tests' own: `noeviction`, nothing written to disk.
+//! A Redis of the tests' own: `noeviction`, nothing written to disk, one port without and one with TLS. On both there are the
+//! default user, without a password, and the user `fleet`, whose password is its name.
 
 use std::{
     collections::BTreeMap,
@@ -11,16 +12,17 @@ use std::{
 
 use anyhow::Result;
 
-use super::{Running, Service, await_ready, free_port, packages, spawn};
+use super::{Running, Service, await_ready, certs::Certs, free_port, packages, spawn};
 use crate::process::ProcId;
 
 /// Starts it, or starts it again on the port it had.
 pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
     let program = packages::program(Service::Redis)?;
-    let port: u16 = match before {
-        Some(running) => running.fact("port")?.parse()?,
-        None => free_port()?,
-    };
+    // The servers of people have only the usual port given.
+    let before = |name: &str| before.and_then(|running| running.facts.get(name)?.parse().ok());
+    let port = |name: &str| before(name).map_or_else(free_port, Ok::<u16, anyhow::Error>);
+    let (port, tls_port) = (port("port")?, port("tls_port")?);
+    let certs = Certs::of(dir)?;
     let data = dir.join("redis");
     std::fs::create_dir_all(&data)?;
     let log = dir.join("logs/redis.log");
@@ -29,6 +31,14 @@ pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
         .current_dir(&data)
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"])
         .args(["--maxmemory-policy", "noeviction", "--save", "", "--appendonly", "no"])
+        .args(["--tls-port", &tls_port.to_string(), "--tls-auth-clients", "yes"])
+        .arg("--tls-ca-cert-file")
+        .arg(certs.ca())
+        .arg("--tls-cert-file")
+        .arg(certs.server())
+        .arg("--tls-key-file")
+        .arg(certs.server_key())
+        .args(["--user", "fleet", "on", ">fleet", "~*", "&*", "+@all"])
         .arg("--dir")
         .arg(&data);
     let main = spawn(&mut command, &log)?;
@@ -36,7 +46,9 @@ pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
         main.kill();
         return Err(error);
     }
-    Ok(Running { main, helpers: Vec::new(), facts: BTreeMap::from([("port".to_owned(), port.to_string())]) })
+    let facts = [("port", port), ("tls_port", tls_port)].map(|(name, port)| (name.to_owned(), port.to_string()));
+    let facts = BTreeMap::from(facts);
+    Ok(Running { main, helpers: Vec::new(), facts })
 }
 
 /// Stops it.
@@ -66,4 +78,10 @@ pub(crate) fn answers(port: u16) -> bool {
 /// The address for clients.
 pub(crate) fn url(running: &Running) -> Result<String> {
     Ok(format!("redis://127.0.0.1:{}/", running.fact("port")?))
+}
+
+/// The address by TLS, as the user `fleet`: the set's authority has signed the server's certificate, and the server wants one
+/// of the client.
+pub(crate) fn tls_url(running: &Running) -> Result<String> {
+    Ok(format!("rediss://fleet:fleet@127.0.0.1:{}/", running.fact("tls_port")?))
 }

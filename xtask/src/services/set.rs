@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{Running, Service, docker, rabbitmq, redis};
+use super::{Running, Service, certs::Certs, docker, rabbitmq, redis};
 use crate::{images, paths};
 
 /// A folder with servers of its own.
@@ -104,6 +104,13 @@ impl Set {
         }
     }
 
+    /// Raises or lowers RabbitMQ's memory alarm.
+    pub(crate) fn alarm(&self, service: Service, on: bool) -> Result<()> {
+        anyhow::ensure!(service == Service::Rabbitmq, "only RabbitMQ has alarms");
+        let running = self.state.services.get(&service).context("it does not run")?;
+        rabbitmq::alarm(&self.dir, running, on)
+    }
+
     /// Stops everything and forgets it.
     pub(crate) fn stop(&mut self) -> Result<()> {
         for service in Service::ALL.into_iter().rev() {
@@ -138,13 +145,22 @@ impl Set {
             pairs.push(("THERMAE_TEST_AMQP", rabbitmq::url(running, "fleet")?));
             pairs.push(("THERMAE_TEST_AMQP_TENANT", rabbitmq::url(running, "acme")?));
             pairs.push(("THERMAE_TEST_AMQP_OTHER", rabbitmq::url(running, "globex")?));
+            pairs.push(("THERMAE_TEST_AMQPS", rabbitmq::tls_url(running, "fleet")?));
+            pairs.push(("THERMAE_TEST_AMQPS_TENANT", rabbitmq::tls_url(running, "acme")?));
         }
         if let Some(running) = self.get(Service::Redis) {
             pairs.push(("THERMAE_TEST_REDIS", redis::url(running)?));
+            pairs.push(("THERMAE_TEST_REDISS", redis::tls_url(running)?));
         }
         if let Some(running) = self.get(Service::Docker) {
             pairs.push(("THERMAE_TEST_DOCKER", running.fact("socket")?.to_owned()));
             pairs.push(("THERMAE_TEST_IMAGE", images::PYTHON.to_owned()));
+        }
+        if self.get(Service::Rabbitmq).or(self.get(Service::Redis)).is_some() {
+            let certs = Certs::of(&self.dir)?;
+            pairs.push(("THERMAE_TEST_CA", certs.ca().display().to_string()));
+            pairs.push(("THERMAE_TEST_CLIENT_CERT", certs.client().display().to_string()));
+            pairs.push(("THERMAE_TEST_CLIENT_KEY", certs.client_key().display().to_string()));
         }
         pairs.push(("THERMAE_TEST_BIN", paths::release().display().to_string()));
         if let Some(program) = paths::find_program("prometheus") {

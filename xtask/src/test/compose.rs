@@ -29,7 +29,6 @@ pub(crate) struct Fleet {
     compose: Compose,
     amqp_port: u16,
     prometheus_port: u16,
-    redis_port: u16,
     dir: PathBuf,
     environment: Vec<(&'static str, String)>,
 }
@@ -47,7 +46,7 @@ impl Fleet {
         let plugins = dir.join("docker-config/cli-plugins");
         fs::create_dir_all(&plugins)?;
         fs::copy(&program, plugins.join("docker-compose"))?;
-        let (amqp_port, prometheus_port, redis_port) = (free_port()?, free_port()?, free_port()?);
+        let (amqp_port, prometheus_port) = (free_port()?, free_port()?);
         let environment = vec![
             ("DOCKER_HOST", format!("unix://{}", socket.display())),
             ("DOCKER_CONFIG", dir.join("docker-config").display().to_string()),
@@ -57,11 +56,10 @@ impl Fleet {
             ("COMPOSE_FILE", format!("{}:{}", paths::root().join("compose.yaml").display(), without.display())),
             ("AMQP_PORT", amqp_port.to_string()),
             ("AMQP_UI_PORT", free_port()?.to_string()),
-            ("REDIS_PORT", redis_port.to_string()),
             ("PROMETHEUS_PORT", prometheus_port.to_string()),
         ];
         let compose = Compose::with(&program, environment.clone());
-        let fleet = Self { compose, amqp_port, prometheus_port, redis_port, dir: dir.to_path_buf(), environment };
+        let fleet = Self { compose, amqp_port, prometheus_port, dir: dir.to_path_buf(), environment };
         let scale = format!("worker={WORKERS}");
         let args = ["up", "--detach", "--wait", "--wait-timeout", "180", "--no-build", "--scale", &scale];
         let up = supervise::run(fleet.compose.command(&args), log, Duration::from_secs(300), |_| {})?;
@@ -79,8 +77,8 @@ impl Fleet {
     }
 
     /// The ports of `compose.yaml`, and where they are here.
-    pub(crate) fn ports(&self) -> [(u16, u16); 3] {
-        [(5672, self.amqp_port), (6379, self.redis_port), (9090, self.prometheus_port)]
+    pub(crate) fn ports(&self) -> [(u16, u16); 2] {
+        [(5672, self.amqp_port), (9090, self.prometheus_port)]
     }
 
     /// Whether the whole file, Grafana included, is one that Compose can read.
@@ -105,7 +103,7 @@ impl Fleet {
         fs::write(&jobs, lines)?;
         let mut command = Command::new(paths::release().join("thermae"));
         command.arg("batch").arg(&jobs).arg("--out").arg(&results);
-        command.args(["--amqp", &format!("amqp://acme:acme@127.0.0.1:{}/%2f", self.amqp_port)]);
+        command.env("THERMAE_AMQP", format!("amqp://acme:acme@127.0.0.1:{}/%2f", self.amqp_port));
         let ran = supervise::run(command, log, Duration::from_secs(180), |_| {})?;
         if let Some(why) = ran.failure {
             let logs = self.compose.run(&["logs", "--no-color", "--tail", "30"])?;

@@ -4,6 +4,7 @@
 
 mod compose;
 mod libtest;
+mod newer;
 mod readme;
 mod steps;
 mod tally;
@@ -26,6 +27,7 @@ use crate::{
 };
 use compose::Fleet;
 pub(crate) use libtest::Libtest;
+use newer::Newer;
 use steps::Runner;
 pub(crate) use steps::{Step, log};
 use tally::Tally;
@@ -98,7 +100,7 @@ fn all_steps(runner: &mut Runner, mut servers: Servers) {
     if !built || supervise::interrupted() {
         return;
     }
-    if runner.wants(Step::Test) || runner.wants(Step::Compose) {
+    if [Step::Test, Step::Newer, Step::Compose].into_iter().any(|step| runner.wants(step)) {
         let ready = runner.check("servers and image", || {
             services::prometheus::program()?;
             cpython::ensure_distribution_tests()?;
@@ -120,6 +122,16 @@ fn with_servers(runner: &mut Runner, set: &Set) {
         match set.environment() {
             Ok(environment) => runner.tests(&environment, Duration::from_secs(2400)),
             Err(error) => runner.fail("servers and image", &error.to_string()),
+        }
+    }
+    if runner.wants(Step::Newer) {
+        let mut newer = None;
+        runner.check("newer servers", || {
+            newer = Some((Newer::up(&set.docker_socket()?)?, set.environment()?));
+            Ok(())
+        });
+        if let Some((newer, environment)) = newer {
+            runner.contract(&newer.environment(&environment), Duration::from_secs(600));
         }
     }
     if runner.wants(Step::Compose) {

@@ -31,6 +31,8 @@ pub(crate) enum Step {
     Profiles,
     /// Unit, contract and end-to-end tests.
     Test,
+    /// The contract suite on the newer RabbitMQ and Redis.
+    Newer,
     /// `compose.yaml`, brought up, and a batch through it.
     Compose,
 }
@@ -45,6 +47,7 @@ impl Step {
             Self::Deny => "deny",
             Self::Profiles => "profiles",
             Self::Test => "test",
+            Self::Newer => "newer",
             Self::Compose => "compose",
         }
     }
@@ -122,7 +125,18 @@ impl Runner {
 
     /// `cargo test` over the workspace, each test counted.
     pub(crate) fn tests(&mut self, environment: &[(&'static str, String)], limit: Duration) {
+        self.cargo_test(Step::Test, &[], environment, limit);
+    }
+
+    /// The contract suite alone, each test counted.
+    pub(crate) fn contract(&mut self, environment: &[(&'static str, String)], limit: Duration) {
+        self.cargo_test(Step::Newer, &["--test", "contract"], environment, limit);
+    }
+
+    fn cargo_test(&mut self, step: Step, targets: &[&str], environment: &[(&'static str, String)], limit: Duration) {
+        // Always the whole workspace, so that dependencies have the same features and are not built again.
         let mut command = cargo(&["test", "--release", "--workspace", "--no-fail-fast"]);
+        command.args(targets);
         if !self.filter.is_empty() {
             command.arg("--").args(&self.filter);
         }
@@ -130,9 +144,10 @@ impl Runner {
         // A snapshot that differs is a failure, never a file to look at later.
         command.env("INSTA_UPDATE", "no");
         let begun = Instant::now();
-        println!("== test");
+        let name = step.name();
+        println!("== {name}");
         let mut reader = Libtest::default();
-        let finished = supervise::run(command, &log("test"), limit, |line| {
+        let finished = supervise::run(command, &log(name), limit, |line| {
             if let Some(line) = reader.line(line) {
                 println!("   {line}");
             }
@@ -147,9 +162,9 @@ impl Runner {
             Ok(Finished { failure, log }) => failure.map(|why| format!("{why}; see {}", log.display())),
             Err(error) => Some(format!("{error:#}")),
         };
-        println!("== test took {:.1} s", begun.elapsed().as_secs_f64());
+        println!("== {name} took {:.1} s", begun.elapsed().as_secs_f64());
         if let Some(why) = failure {
-            println!("{}", services::tail(&log("test"), 60));
+            println!("{}", services::tail(&log(name), 60));
             if named == 0 {
                 self.fail("cargo test", &why);
             }

@@ -1,0 +1,15 @@
+"""
+tries = "takes each scheduling class: real-time, by deadline, with and without the flag that children fall back"
+wins = "the processor before everybody else, where the machine lets its users"
+guard = "seccomp: sched_setscheduler only with the classes that share"
+control = {}
+held."*" = "EPERM"
+held.batch = "worked"
+held.idle = "worked"
+open.fifo = "worked"
+open.round_robin = "worked"
+"""
+for name, policy, priority in [("fifo", 1, 1), ("round_robin", 2, 1), ("deadline", 6, 0), ("extended", 7, 0), ("fifo_not_inherited", 0x40000001, 1)]:
+    call("sched_setscheduler", 0, policy, struct.pack("i", priority), told=name)
+call("sched_setscheduler", 0, 3, struct.pack("i", 0), told="batch")
+call("sched_setscheduler", 0, 5, struct.pack("i", 0), told="idle")

