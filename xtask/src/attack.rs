@@ -8,6 +8,7 @@ use anyhow::Result;
 
 use crate::services::{Service, set::Set};
 use crate::{
+    cargo,
     images::{self, engine::Engine},
     paths, supervise,
 };
@@ -38,9 +39,7 @@ pub(crate) struct Options {
 /// Builds what is needed, starts an engine if one is asked for, runs it all, stops the engine.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     supervise::begin()?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built =
-        Command::new(cargo).args(["build", "--release", "--package", PROGRAM]).current_dir(paths::root()).status()?;
+    let built = cargo::command(&["build", "--release", "--package", PROGRAM]).status()?;
     anyhow::ensure!(built.success(), "{PROGRAM} could not be built");
     let backends = match (options.backend.as_slice(), rustix::process::geteuid().is_root()) {
         ([], true) => ["native", "rootless", "docker"].map(str::to_owned).to_vec(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{paths, services::packages, supervise};
+use crate::{cargo, services::packages, supervise};
 
 /// The distribution's interpreter, which has its tests in a package.
 const PYTHON: &str = "/usr/bin/python3";
@@ -33,9 +33,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     supervise::begin()?;
     ensure_tests(&options.python)?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["run", "--quiet", "--package", "thermae-conformance", "--"]).current_dir(paths::root());
+    let mut command = cargo::command(&["run", "--quiet", "--package", "thermae-conformance", "--"]);
     command.arg("--python").arg(&options.python);
     if !options.only.is_empty() {
         command.arg("--only").arg(options.only.join(","));

@@ -8,17 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::paths;
 use crate::process::ProcId;
+use crate::{cargo, paths};
 
 /// Builds all programs, optimised.
 pub(crate) fn build() -> Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--release", "--workspace", "--bins"])
-        .current_dir(paths::root())
-        .status()
-        .context("start cargo")?;
+    let status = cargo::command(&["build", "--release", "--workspace", "--bins"]).status().context("start cargo")?;
     ensure!(status.success(), "the build failed");
     Ok(())
 }

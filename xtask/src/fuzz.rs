@@ -1,11 +1,11 @@
 //! `cargo xtask fuzz`: the tests called `hostile`, with many more cases each, until the time is over.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use crate::{paths, supervise, supervise::Finished, test};
+use crate::{cargo, paths, supervise, supervise::Finished, test};
 
 /// Crates that read what a job or a client controls.
 const CRATES: [&str; 7] = [
@@ -39,10 +39,9 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
     let begun = Instant::now();
     let (mut rounds, mut tests, mut failures) = (0u32, 0, Vec::new());
     while rounds == 0 || begun.elapsed() < Duration::from_secs(options.seconds) {
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.args(["test", "--no-fail-fast", "--lib", "--test", "hostile"]);
+        let mut command = cargo::command(&["test", "--no-fail-fast", "--lib", "--test", "hostile"]);
         command.args(CRATES.iter().flat_map(|name| ["--package", *name])).arg("hostile");
-        command.current_dir(paths::root()).env("PROPTEST_CASES", options.cases.to_string());
+        command.env("PROPTEST_CASES", options.cases.to_string());
         let mut reader = test::Libtest::default();
         let log = paths::root().join("target/test-logs/fuzz.log");
         let Finished { failure, log } = supervise::run(command, &log, ROUND, |line| {

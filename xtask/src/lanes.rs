@@ -1,10 +1,8 @@
 //! `cargo xtask lanes`: many tenants on a real RabbitMQ; prints how long it takes to serve them all, and the memory of scheduler and broker.
 
-use std::process::Command;
-
 use anyhow::{Context, Result, ensure};
 
-use crate::paths;
+use crate::cargo;
 
 /// How many.
 #[derive(Debug, Clone, clap::Args)]
@@ -16,11 +14,10 @@ pub(crate) struct Options {
 
 /// Runs the scheduler's own test with that many.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let mut command = Command::new("cargo");
+    // The whole workspace, so that dependencies have the same features and are not built again.
+    let mut command = cargo::command(&["test", "--release", "--workspace", "--test", "real"]);
     command
-        .args(["test", "--release", "--package", "thermae-scheduler", "--test", "real"])
         .args(["--", "--exact", "lanes::every_lane_of_many_tenants_is_served", "--nocapture"])
-        .current_dir(paths::root())
         .env("THERMAE_TEST_XTASK", std::env::current_exe().context("this program has no path")?)
         .env("THERMAE_LANES_TENANTS", options.tenants.to_string());
     let status = command.status().context("run cargo")?;

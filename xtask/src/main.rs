@@ -4,6 +4,7 @@
 
 mod attack;
 mod bench;
+mod cargo;
 mod cpython;
 mod deny;
 mod fleet;

@@ -5,15 +5,12 @@
 
 mod licences;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    process::Command,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::paths;
+use crate::{cargo, paths};
 
 /// The part of `deny.toml` that is checked here. Other keys are cargo-deny's own.
 #[derive(Debug, Deserialize)]
@@ -95,9 +92,7 @@ pub(crate) fn check() -> Result<Vec<String>> {
     let text = std::fs::read_to_string(paths::root().join("deny.toml")).context("read deny.toml")?;
     let rules: Rules = toml::from_str(&text).context("read deny.toml")?;
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &platform])
-        .current_dir(paths::root())
+    let output = cargo::command(&["metadata", "--format-version", "1", "--locked", "--filter-platform", &platform])
         .output()
         .context("start cargo metadata")?;
     if !output.status.success() {

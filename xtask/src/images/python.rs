@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{PYTHON, engine::Engine, fingerprint, rootfs};
-use crate::{paths, services::packages};
+use crate::{cargo, paths, services::packages};
 
 /// The Debian release whose Python is in the image.
 const RELEASE: &str = "bookworm";
@@ -57,11 +57,9 @@ fn base_key() -> Result<String> {
 /// Builds the static runner, which works in any image.
 pub(crate) fn build_runner() -> Result<PathBuf> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
+    let status = cargo::command(&[])
         .args(["build", "--release", "--package", "thermae-runner", "--bin", "thermae-runner", "--target", &target])
         .env("RUSTFLAGS", "-C target-feature=+crt-static")
-        .current_dir(paths::root())
         .status()
         .context("start cargo")?;
     if !status.success() {

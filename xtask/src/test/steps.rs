@@ -208,8 +208,8 @@ impl Runner {
 
 /// A cargo command in the workspace's root, without settings that the caller happens to have.
 fn cargo(args: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(args).current_dir(paths::root()).env("CARGO_TERM_COLOR", "never");
+    let mut command = crate::cargo::command(args);
+    command.env("CARGO_TERM_COLOR", "never");
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("THERMAE_") {
             command.env_remove(name);
