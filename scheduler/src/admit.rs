@@ -31,7 +31,7 @@ pub(crate) enum End {
     Parked(Head, Option<WorkerId>),
     /// The registry was away; nothing is known to have changed.
     RegistryAway(Head),
-    /// The broker was away, or the scheduler stops: the job goes back to its queue.
+    /// The broker was away, or the scheduler stops: the job goes back to its queue. Or it is there already.
     GivenBack,
 }
 
@@ -51,6 +51,9 @@ pub(crate) async fn assign(ctx: Context, head: Head, credit: u32, candidate: Can
 async fn hand_out(ctx: &Context, head: Head, credit: u32, candidate: Candidate) -> End {
     if head.is_late() {
         return refuse(ctx, head, late()).await;
+    }
+    if !head.delivery.is_current() {
+        return End::GivenBack;
     }
     let request = request(ctx, &head, credit, candidate);
     let began = Instant::now();
@@ -73,6 +76,11 @@ async fn hand_out(ctx: &Context, head: Head, credit: u32, candidate: Candidate) 
             return End::RegistryAway(head);
         }
     };
+    // This process may have been paused since: the broker then took the job back, and another scheduler has it, or had it. What that
+    // one did may be forgotten by now (Redis was emptied), so the record just made proves nothing.
+    if !head.delivery.is_current() {
+        return End::GivenBack;
+    }
     match publish(ctx, &head, attempt, &epoch, &to, repeat).instrument(tracing::info_span!("publish")).await {
         Ok(()) => {
             ctx.metrics.assigned(head.seen.elapsed());
@@ -115,6 +123,7 @@ fn request(ctx: &Context, head: &Head, credit: u32, candidate: Candidate) -> Adm
             candidate,
         }),
         first_submitted: head.repeat.then(|| age::earliest(head.submitted, now_ms(), max_age(ctx))),
+        first_epoch: ctx.first_epoch.get().cloned(),
         credit_ttl: ctx.options.credit_ttl.duration(),
         ttl: ctx.options.record_ttl.duration(),
     }

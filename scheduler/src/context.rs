@@ -1,10 +1,10 @@
 //! What all parts of a leading scheduler share.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use thermae_backplane::bus::{Consumer, Forged, Identity, Message, QueueSpec, SharedBus};
-use thermae_backplane::registry::{self, JobKey, SharedRegistry};
+use thermae_backplane::registry::{self, Epoch, JobKey, SharedRegistry};
 use thermae_schemas::{TenantName, names};
 use thermae_service::supervise::caught;
 use thermae_service::trace::TraceContext;
@@ -30,6 +30,8 @@ pub(crate) struct Context {
     /// The workers, as last seen.
     pub(crate) fleet: watch::Receiver<Arc<Fleet>>,
     pub(crate) outages: Outages,
+    /// The first epoch of the registry, once it is known. See [`crate::epochs`].
+    pub(crate) first_epoch: Arc<OnceLock<Epoch>>,
     /// Everything that runs while this scheduler leads; waited for when it ends.
     pub(crate) tasks: TaskTracker,
     /// Cancelled when the dispatcher has ended after that: what it still had in hand is settled, so its consumers may go.

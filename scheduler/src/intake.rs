@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::answer::acknowledge;
 use crate::context::Context;
+use crate::epochs;
 use crate::error::Trouble;
 use crate::fleet::{Fleet, remember_pool};
 use crate::head::Head;
@@ -71,6 +72,7 @@ impl Lanes {
 
     /// Consumes what the journal knows, and watches the unrouted queue, until this scheduler leads no more.
     pub(crate) async fn run(self) -> Result<(), Trouble> {
+        epochs::look(&self.0.ctx).await?;
         journal::read(&self).await?;
         // All at once, so that each knows among how many it shares the memory.
         self.0.begun.store(true, Ordering::Relaxed);

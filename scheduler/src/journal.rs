@@ -1,7 +1,7 @@
 //! Sets of names that must outlive the registry, each in a queue of its own that is as durable as the jobs.
 //!
 //! AMQP can't list queues, and a queue that nobody knows of would be a backlog that nobody sees. So whoever makes one writes its name
-//! down first: lanes on `submit.lanes`, workers on `work.workers`. A scheduler that begins to lead reads all of it and puts one
+//! down first: lanes on `submit.lanes`, workers on `work.workers`. So is the registry's first epoch, on `work.epochs`. A scheduler that begins to lead reads all of it and puts one
 //! snapshot in its place. It looks again now and then: others write, and another scheduler, on its way out, may have held a part.
 
 use std::time::Duration;
@@ -36,6 +36,11 @@ impl Journal {
     /// Which workers have queues of their own.
     pub(crate) fn workers() -> Self {
         Self { spec: QueueSpec::workers(), key: names::WORKERS_KEY }
+    }
+
+    /// Which epoch of the registry was the first.
+    pub(crate) fn epochs() -> Self {
+        Self { spec: QueueSpec::epochs(), key: names::EPOCHS_KEY }
     }
 
     /// Writes a name down.

@@ -76,6 +76,7 @@ impl Leadership {
             stop: stop.child_token(),
             drained: CancellationToken::new(),
             failed: CancellationToken::new(),
+            first_epoch: Arc::default(),
             tasks: TaskTracker::new(),
             ..self.ctx.clone()
         };

@@ -22,6 +22,7 @@ mod config;
 mod context;
 mod deadworkers;
 mod dispatch;
+mod epochs;
 mod error;
 pub mod fair;
 mod fleet;

@@ -80,6 +80,7 @@ impl Service {
             metrics: self.metrics.clone(),
             fleet: seen,
             outages,
+            first_epoch: Arc::default(),
             tasks: TaskTracker::new(),
             drained: CancellationToken::new(),
             failed: CancellationToken::new(),

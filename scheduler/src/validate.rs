@@ -87,7 +87,7 @@ pub(crate) fn unsigned(message: &Message) -> Refusal {
 
 /// Names that would make a tenant's routing keys look like the fleet's own.
 pub(crate) fn is_reserved(tenant: &str) -> bool {
-    ["pool", "worker", "control", names::LANES_KEY, names::WORKERS_KEY].contains(&tenant)
+    ["pool", "worker", "control", names::LANES_KEY, names::WORKERS_KEY, names::EPOCHS_KEY].contains(&tenant)
 }
 
 /// Reads a job. The first look is serde's; only what fails it, or a rule of values, is held against the JSON Schema to say why.

@@ -9,6 +9,7 @@
 //!          control.<worker>            ─▶ work.control.<worker>
 //!          lanes                       ─▶ submit.lanes
 //!          workers                     ─▶ work.workers
+//!          epochs                      ─▶ work.epochs
 //! resolve  (fan-out)                   ─▶ resolve
 //! replies  <tenant>.<client>           ─▶ replies.<tenant>.<client>
 //! calls    <tenant>.<worker>           ─▶ calls.<worker>                     (bound with *.<worker>)
@@ -47,6 +48,10 @@ pub const LANES_KEY: &str = "lanes";
 pub const WORKERS_QUEUE: &str = "work.workers";
 /// Binding key of [`WORKERS_QUEUE`], on [`WORK`].
 pub const WORKERS_KEY: &str = "workers";
+/// Queue that remembers the first epoch of the registry that this RabbitMQ has seen.
+pub const EPOCHS_QUEUE: &str = "work.epochs";
+/// Binding key of [`EPOCHS_QUEUE`], on [`WORK`].
+pub const EPOCHS_KEY: &str = "epochs";
 /// Queue of jobs whose fate must be decided.
 pub const RESOLVE_QUEUE: &str = "resolve";
 

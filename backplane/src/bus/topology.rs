@@ -154,6 +154,15 @@ impl QueueSpec {
         }
     }
 
+    /// The first epoch of the registry. Nothing is ever discarded from it.
+    pub fn epochs() -> Self {
+        Self {
+            delivery_limit: None,
+            dead_letter: None,
+            ..Self::quorum(names::EPOCHS_QUEUE.to_owned(), names::WORK, names::EPOCHS_KEY.to_owned())
+        }
+    }
+
     /// A pool's jobs.
     pub fn pool(pool: &PoolName) -> Self {
         Self::quorum(names::pool_queue(pool), names::WORK, names::pool_key(pool))

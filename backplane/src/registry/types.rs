@@ -114,6 +114,9 @@ pub struct Admit {
     /// first, at the earliest, in milliseconds since 1970. If that was not after the epoch began, a missing record does not prove
     /// that the job never ran. `None`: it can't be a repeat.
     pub first_submitted: Option<u64>,
+    /// The first epoch that this fleet ever had, where that is known. In that epoch a missing record does prove it: no record was
+    /// ever lost before.
+    pub first_epoch: Option<Epoch>,
     /// How long a job that was handed out holds its credit without having started.
     pub credit_ttl: Duration,
     /// How long the record is kept after its last change.

@@ -194,6 +194,7 @@ fn probe(key: &JobKey) -> Admit {
         idempotency_key: None,
         session: None,
         first_submitted: None,
+        first_epoch: None,
         credit_ttl: Duration::ZERO,
         ttl: Duration::from_secs(3600),
     }
@@ -224,5 +225,30 @@ async fn a_client_that_says_no_time_starts_nothing_twice_after_the_registry_was_
         let copy = soon(jobs.recv()).await.unwrap();
         assert_eq!(worker.start(&copy).await, Start::Resolve, "it would start twice (clock ahead: {ahead:?})");
         scheduler.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn as_long_as_no_record_was_ever_lost_a_repeat_without_a_record_starts() {
+    let registry = Arc::new(Local::new());
+    let servers = Servers::on(registry.clone());
+    let first = servers.scheduler(options()).await;
+    depth(&servers, names::EPOCHS_QUEUE, |depth| depth == Some(1)).await;
+    first.stop().await;
+    let worker = servers.worker("w1", 2).await;
+    let mut jobs = worker.take().await;
+    let client = servers.client("acme").await;
+    // The next scheduler reads what the first one wrote down; one after the registry was emptied reads it, too.
+    for (name, goes) in [("first", Start::Go), ("later", Start::Resolve)] {
+        let scheduler = servers.scheduler(options()).await;
+        let mut message =
+            submit(&format!(r#"{{"id": "{name}", "code": ""}}"#), names::reply_key(client.tenant(), client.id()));
+        message.headers.set_flag(names::H_RESEND, true);
+        publish(&servers, message).await;
+        let running = soon(jobs.recv()).await.unwrap();
+        assert_eq!(worker.start(&running).await, goes, "in the {name} epoch");
+        scheduler.stop().await;
+        registry.empty();
+        worker.beat(thermae_schemas::WorkerState::Ready, crate::fleet::LONG).await;
     }
 }

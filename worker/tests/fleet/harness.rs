@@ -194,6 +194,7 @@ impl Fleet {
                 digest: job.id.to_string(),
                 idempotency_key: None,
                 first_submitted: None,
+                first_epoch: None,
                 session: job.session.as_ref().map(|s| SessionAdmit {
                     session: s.id.clone(),
                     if_gone: s.if_gone(),

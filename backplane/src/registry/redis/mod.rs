@@ -146,7 +146,8 @@ impl Registry for Redis {
                 .arg(millis(admit.credit_ttl))
                 .arg(millis(admit.ttl))
                 .arg(millis(self.shared.options.announce_grace))
-                .arg(millis(SESSION_TTL));
+                .arg(millis(SESSION_TTL))
+                .arg(optional(admit.first_epoch.as_ref().map(|epoch| &epoch.0)));
         });
         reply::admitted(answer.await?)
     }

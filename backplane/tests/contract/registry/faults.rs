@@ -117,6 +117,12 @@ async fn an_emptied_redis_begins_an_epoch_and_is_whole_after_one_heartbeat() {
     again.first_submitted = Some(1);
     assert_eq!(attempt(&registry.admit(&again).await.unwrap()), Some(1));
     assert!(registry.lookup(&job("b")).await.unwrap().unwrap().doubtful);
+    for (name, first, doubtful) in [("c", &before, true), ("d", &after, false)] {
+        let mut again = admit(name);
+        (again.first_submitted, again.first_epoch) = (Some(1), Some(first.clone()));
+        registry.admit(&again).await.unwrap();
+        assert_eq!(registry.lookup(&job(name)).await.unwrap().unwrap().doubtful, doubtful, "{name}");
+    }
 
     let answer = registry.heartbeat(&word, super::TTL).await.unwrap();
     assert_eq!((answer.epoch, answer.revoked), (after, vec![]));

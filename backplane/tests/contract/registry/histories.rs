@@ -30,6 +30,7 @@ enum Call {
         session: Option<(usize, bool)>,
         max: u32,
         submitted: Submitted,
+        first_epoch: bool,
         brief: bool,
     },
     Start {
@@ -147,10 +148,10 @@ fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         4 => (
             (job(), 1u32..4, prop::option::of(1u32..3), any::<bool>(), prop::bool::weighted(0.2)),
-            (session(), 1u32..4, submitted(), prop::bool::weighted(0.1)),
+            (session(), 1u32..4, submitted(), prop::bool::weighted(0.3), prop::bool::weighted(0.1)),
         )
-            .prop_map(|((job, credit, limit, key, digest), (session, max, submitted, brief))| Call::Admit {
-                job, credit, limit, key, digest, session, max, submitted, brief
+            .prop_map(|((job, credit, limit, key, digest), (session, max, submitted, first_epoch, brief))| Call::Admit {
+                job, credit, limit, key, digest, session, max, submitted, first_epoch, brief
             }),
         4 => (job(), who(), attempt(), nonce(), any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
             |(job, worker, attempt, nonce, only_copy, this_epoch, lease)| Call::Start {
@@ -243,7 +244,7 @@ impl Twins {
 async fn ask(registry: &dyn Registry, call: &Call) -> String {
     let epoch = registry.epoch().await.unwrap();
     match call.clone() {
-        Call::Admit { job: name, credit, limit, key, digest, session: place, max, submitted, brief } => {
+        Call::Admit { job: name, credit, limit, key, digest, session: place, max, submitted, first_epoch, brief } => {
             let mut request = admit(JOBS[name]);
             (request.credit, request.tenant_limit, request.max_attempts) = (credit, limit, max);
             request.idempotency_key = key.then(|| "key".to_owned());
@@ -253,6 +254,7 @@ async fn ask(registry: &dyn Registry, call: &Call) -> String {
                 Submitted::Before => Some(1),
                 Submitted::After => Some(1 << 50),
             };
+            request.first_epoch = first_epoch.then(|| epoch.clone());
             if brief {
                 request.credit_ttl = Duration::ZERO;
             }

@@ -78,6 +78,7 @@ pub fn admit(name: &str) -> Admit {
         idempotency_key: None,
         session: None,
         first_submitted: None,
+        first_epoch: None,
         credit_ttl: TTL,
         ttl: TTL,
     }

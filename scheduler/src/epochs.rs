@@ -1,0 +1,52 @@
+//! Whether the registry was ever emptied.
+//!
+//! Redis can't say so itself: after it was emptied it looks as new as in a new fleet. RabbitMQ can. Whoever leads first writes the
+//! registry's epoch down there. As long as that epoch lasts, no record was ever lost, and a job without a record has never been
+//! handed out, however old its message looks. In any later epoch the age of a message decides (see [`crate::age`]).
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use thermae_backplane::registry::Epoch;
+
+use crate::context::Context;
+use crate::error::Trouble;
+use crate::journal::Journal;
+
+/// Finds out which epoch was the first, before any job is handed out.
+///
+/// # Errors
+/// The scheduler stops.
+pub(crate) async fn look(ctx: &Context) -> Result<(), Trouble> {
+    let epoch = ctx.persist(|| async { Ok(ctx.registry.epoch().await?) }).await?;
+    if read(ctx).await? {
+        return Ok(());
+    }
+    let journal = Journal::epochs();
+    ctx.persist(|| journal.remember(ctx, epoch.0.clone())).await?;
+    // The journal may have seemed empty because another scheduler, on its way out, was just reading it.
+    let later = ctx.clone();
+    ctx.spawn("epochs", async move {
+        tokio::select! {
+            () = later.stop.cancelled() => {}
+            () = tokio::time::sleep(later.options.lead_ttl.duration()) => drop(read(&later).await),
+        }
+    });
+    Ok(())
+}
+
+/// Reads the journal. `false`: nothing is written there.
+async fn read(ctx: &Context) -> Result<bool, Trouble> {
+    let seen = Mutex::new(BTreeSet::new());
+    let locked = || seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let take = |epoch: &str, _fresh: bool| {
+        locked().insert(epoch.to_owned());
+    };
+    Journal::epochs().read(ctx, take, || locked().iter().cloned().collect()).await?;
+    let seen = locked();
+    // Of several nobody knows which was the first.
+    if let (1, Some(first)) = (seen.len(), seen.first()) {
+        let _ = ctx.first_epoch.set(Epoch(first.clone()));
+    }
+    Ok(!seen.is_empty())
+}

@@ -1,0 +1,107 @@
+//! A registry with faults on order.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use thermae_backplane::record::{Finish, Record, Resolve, Settle, Start};
+use thermae_backplane::registry::{
+    Admit, Admitted, Beat, Claim, Epoch, Error, FinishRequest, Gone, JobKey, Local, Notice, Registry, ResolveRequest,
+    SettleRequest, StartRequest,
+};
+use thermae_schemas::{Heartbeat, PoolName, SessionName, TenantName, WorkerId};
+use tokio::sync::{Mutex, broadcast};
+
+/// A registry that panics, fails or waits when it is told to.
+#[derive(Default)]
+pub(crate) struct Faulty {
+    pub(crate) inner: Arc<Local>,
+    /// Admissions that panic.
+    pub(crate) admissions: AtomicU32,
+    /// Looks at the dead workers that panic.
+    pub(crate) looks: AtomicU32,
+    /// Whether the workers can't be read.
+    pub(crate) corrupt: AtomicBool,
+    /// Admissions wait while somebody holds it.
+    pub(crate) gate: Mutex<()>,
+    /// Admissions that were asked for.
+    pub(crate) asked: AtomicU32,
+}
+
+/// Counts down; panics while there is something to count.
+fn trip(left: &AtomicU32) {
+    let tripped = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok();
+    assert!(!tripped, "injected by the test");
+}
+
+#[async_trait]
+impl Registry for Faulty {
+    async fn epoch(&self) -> Result<Epoch, Error> {
+        self.inner.epoch().await
+    }
+    async fn check(&self) -> Result<(), Error> {
+        self.inner.check().await
+    }
+    async fn admit(&self, admit: &Admit) -> Result<Admitted, Error> {
+        trip(&self.admissions);
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        drop(self.gate.lock().await);
+        self.inner.admit(admit).await
+    }
+    async fn start(&self, start: &StartRequest) -> Result<Start, Error> {
+        self.inner.start(start).await
+    }
+    async fn finish(&self, finish: &FinishRequest) -> Result<Finish, Error> {
+        self.inner.finish(finish).await
+    }
+    async fn resolve(&self, resolve: &ResolveRequest) -> Result<Resolve, Error> {
+        self.inner.resolve(resolve).await
+    }
+    async fn settle(&self, settle: &SettleRequest) -> Result<Settle, Error> {
+        self.inner.settle(settle).await
+    }
+    async fn abandon(&self, job: &JobKey, claim: &Claim) -> Result<bool, Error> {
+        self.inner.abandon(job, claim).await
+    }
+    async fn lookup(&self, job: &JobKey) -> Result<Option<Record>, Error> {
+        self.inner.lookup(job).await
+    }
+    async fn heartbeat(&self, beat: &Heartbeat, ttl: Duration) -> Result<Beat, Error> {
+        self.inner.heartbeat(beat, ttl).await
+    }
+    async fn leave(&self, worker: &WorkerId) -> Result<(), Error> {
+        self.inner.leave(worker).await
+    }
+    async fn workers(&self) -> Result<Vec<Heartbeat>, Error> {
+        if self.corrupt.load(Ordering::SeqCst) {
+            return Err(Error::Corrupt("injected by the test".to_owned()));
+        }
+        self.inner.workers().await
+    }
+    async fn dead_workers(&self) -> Result<Vec<WorkerId>, Error> {
+        trip(&self.looks);
+        self.inner.dead_workers().await
+    }
+    async fn bury(&self, worker: &WorkerId) -> Result<(), Error> {
+        self.inner.bury(worker).await
+    }
+    async fn end_session(
+        &self,
+        tenant: &TenantName,
+        session: &SessionName,
+        worker: &WorkerId,
+        gone: Gone,
+    ) -> Result<(), Error> {
+        self.inner.end_session(tenant, session, worker, gone).await
+    }
+    async fn lead(&self, shard: &str, who: &str, ttl: Duration) -> Result<bool, Error> {
+        self.inner.lead(shard, who, ttl).await
+    }
+    async fn credit_used(&self, pool: &PoolName) -> Result<u32, Error> {
+        self.inner.credit_used(pool).await
+    }
+    fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.inner.notices()
+    }
+}
