@@ -23,7 +23,7 @@ pub(crate) struct Faulty {
     pub(crate) looks: AtomicU32,
     /// Whether the workers can't be read.
     pub(crate) corrupt: AtomicBool,
-    /// Admissions wait while somebody holds it.
+    /// Admissions, and claims of the lead, wait while somebody holds it.
     pub(crate) gate: Mutex<()>,
     /// Admissions that were asked for.
     pub(crate) asked: AtomicU32,
@@ -96,6 +96,7 @@ impl Registry for Faulty {
         self.inner.end_session(tenant, session, worker, gone).await
     }
     async fn lead(&self, shard: &str, who: &str, ttl: Duration) -> Result<bool, Error> {
+        drop(self.gate.lock().await);
         self.inner.lead(shard, who, ttl).await
     }
     async fn credit_used(&self, pool: &PoolName) -> Result<u32, Error> {

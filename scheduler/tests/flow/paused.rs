@@ -7,10 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use thermae_backplane::bus::{Bus, Confirm, Consumer, Error, ExchangeSpec, Message, QueueSpec, SharedBus};
 use thermae_backplane::registry::Local;
-use thermae_schemas::WorkerState;
 
 use crate::faulty::Faulty;
-use crate::fleet::{LONG, Servers, job, options, soon};
+use crate::fleet::{Servers, job, options, soon};
 
 /// As a process has it: what it consumes comes on one connection, all else goes over another.
 struct Two {
@@ -77,6 +76,7 @@ async fn a_scheduler_hands_out_nothing_that_the_broker_took_back_meanwhile() {
     let worker = servers.worker("w1", 1).await;
     let client = servers.client("acme").await;
     let paused = pausing.scheduler(options()).await;
+    soon(paused.health.wait_ready()).await;
     let gate = faulty.gate.lock().await;
     let handle = client.submit(job("j"), None).await.unwrap();
     soon(async {
@@ -85,10 +85,8 @@ async fn a_scheduler_hands_out_nothing_that_the_broker_took_back_meanwhile() {
         }
     })
     .await;
-    // The broker hears nothing of it any more, and Redis is emptied: another one leads.
+    // Broker and registry hear nothing of it any more: another one leads.
     consuming.close().await;
-    registry.empty();
-    worker.beat(WorkerState::Ready, LONG).await;
     let other = servers.scheduler(options()).await;
     let mut order = worker.work("once\n").await;
     assert_eq!(soon(handle.result()).await.unwrap().stdout, "once\n");
