@@ -484,6 +484,9 @@ Exit status: 0 programs can run here (there may be warnings); 1 they can't: a ch
 #[derive(Debug, Args)]
 #[command(after_help = DOCTOR_EXAMPLES)]
 pub(crate) struct DoctorArgs {
+    /// Change settings of this machine so that programs can run: kernel settings and the AppArmor profile; needs root
+    #[arg(long)]
+    pub(crate) fix: bool,
     /// Print the checks as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

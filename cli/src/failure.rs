@@ -98,6 +98,7 @@ pub(crate) const CODES: &[(&str, Exit, &str)] = &[
     ("job_too_large", Exit::Usage, "The job is larger than RabbitMQ takes. Nothing was submitted."),
     ("bad_url", Exit::Usage, "The AMQP URL or the tenant's name is malformed."),
     ("bad_name", Exit::Usage, "A pool's or session's name breaks its rule."),
+    ("fix_failed", Exit::Usage, "`thermae doctor --fix` could not change a setting of the machine."),
     ("no_fleet", Exit::Usage, "The command needs a fleet that stays: --amqp is missing."),
     ("bad_log_options", Exit::Usage, "THERMAE_LOG, THERMAE_LOG_FORMAT or THERMAE_OTLP_ENDPOINT can't be used."),
     ("broker_unreachable", Exit::Fleet, "RabbitMQ did not answer within --connect-timeout."),

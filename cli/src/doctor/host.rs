@@ -1,6 +1,7 @@
 //! The kernel, its security module, memory and limits, read from where the kernel tells them.
 
 use super::Check;
+use super::remedy::Remedy;
 
 /// `/proc/sys` and `/sys` files, trimmed.
 pub(super) fn read(path: &str) -> Option<String> {
@@ -44,15 +45,17 @@ pub(super) fn apparmor() -> Check {
             "apparmor",
             "active, and restricts user namespaces of ordinary users",
             "Programs of an ordinary user get no namespaces, and native sandboxes fail.",
-            "run as root, or: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0",
-        ),
+            "run as root, or: sudo thermae doctor --fix\n(sysctl kernel.apparmor_restrict_unprivileged_userns=0)",
+        )
+        .remedied_by(Some(Remedy::Sysctl("kernel.apparmor_restrict_unprivileged_userns", 0))),
         (false, true) => Check::ok("apparmor", "active, profile thermae is loaded"),
         (false, false) => Check::warn(
             "apparmor",
             "active, profile thermae is not loaded",
             "Docker pools need it: docker-default forbids the mounts that sandboxes are made of. Native ones do not.",
-            "sudo apparmor_parser -r images/apparmor/thermae, and docker.apparmor = \"thermae\" in the worker's configuration",
-        ),
+            "sudo thermae doctor --fix (apparmor_parser -r images/apparmor/thermae); workers then use it by themselves",
+        )
+        .remedied_by(Some(Remedy::LoadProfile)),
     }
 }
 

@@ -6,6 +6,7 @@ mod host;
 mod namespaces;
 mod program;
 mod python;
+mod remedy;
 
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +15,7 @@ use crate::args::DoctorArgs;
 use crate::failure::{Exit, Failure};
 use crate::style::{self, BOLD, DIM, ERROR, GOOD, HELP, WARNING, paint};
 pub(crate) use namespaces::{PROBE, probe};
+use remedy::Remedy;
 
 /// How a check ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -42,11 +44,14 @@ pub(crate) struct Check {
     /// What to do about it; empty where there is nothing to do.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) fix: String,
+    /// What `--fix` does about it.
+    #[serde(skip)]
+    pub(crate) remedy: Option<Remedy>,
 }
 
 impl Check {
     pub(crate) fn ok(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, state: State::Ok, found: found.into(), means: "", fix: String::new() }
+        Self { name, state: State::Ok, found: found.into(), means: "", fix: String::new(), remedy: None }
     }
 
     pub(crate) fn warn(
@@ -55,7 +60,7 @@ impl Check {
         means: &'static str,
         fix: impl Into<String>,
     ) -> Self {
-        Self { name, state: State::Warn, found: found.into(), means, fix: fix.into() }
+        Self { name, state: State::Warn, found: found.into(), means, fix: fix.into(), remedy: None }
     }
 
     pub(crate) fn fail(
@@ -64,15 +69,58 @@ impl Check {
         means: &'static str,
         fix: impl Into<String>,
     ) -> Self {
-        Self { name, state: State::Fail, found: found.into(), means, fix: fix.into() }
+        Self { name, state: State::Fail, found: found.into(), means, fix: fix.into(), remedy: None }
+    }
+
+    /// With what `--fix` does about it.
+    fn remedied_by(self, remedy: Option<Remedy>) -> Self {
+        Self { remedy, ..self }
     }
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// None of its own: what is wrong is a check.
+/// `--fix` without root, or a change that could not be made. What else is wrong is a check.
 pub(crate) async fn doctor(args: &DoctorArgs, interrupt: &CancellationToken) -> Result<Exit, Failure> {
+    let mut checks = look(args, interrupt).await;
+    if args.fix && mend(&checks)? {
+        checks = look(args, interrupt).await;
+    }
+    let failed = checks.iter().any(|check| check.state == State::Fail);
+    if args.json {
+        let body = serde_json::json!({ "ok": !failed, "version": env!("CARGO_PKG_VERSION"), "checks": checks });
+        style::print(format!("{body}\n").as_bytes());
+    } else {
+        style::print_styled(&render(&checks));
+    }
+    Ok(if failed { Exit::Code } else { Exit::Success })
+}
+
+/// Does what `--fix` can do, and says so on standard error; `false`: there was nothing to do.
+fn mend(checks: &[Check]) -> Result<bool, Failure> {
+    let remedies: Vec<Remedy> = checks.iter().filter_map(|check| check.remedy).collect();
+    if remedies.is_empty() {
+        style::eprint("nothing found that --fix can mend\n\n");
+        return Ok(false);
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Err(Failure::usage("usage", "--fix changes settings of the machine, which only root may do")
+            .help("sudo thermae doctor --fix"));
+    }
+    for remedy in remedies {
+        style::eprint(&format!("{} {}\n", paint(HELP, "fix:"), remedy.command()));
+        remedy.apply().map_err(|why| {
+            Failure::usage("fix_failed", format!("`{}` failed: {why}", remedy.command()))
+                .help("run the command by hand, or ask whoever runs this machine")
+        })?;
+        style::eprint(&format!("     it holds until the next boot; to keep it, {}\n", remedy.keep()));
+    }
+    style::eprint("\n");
+    Ok(true)
+}
+
+async fn look(args: &DoctorArgs, interrupt: &CancellationToken) -> Vec<Check> {
     let mut checks = vec![host::kernel(), namespaces::check(), host::apparmor(), host::proc_masks()];
     checks.push(cgroups::check());
     checks.extend([host::memory(), host::processors(), host::open_files()]);
@@ -85,14 +133,7 @@ pub(crate) async fn doctor(args: &DoctorArgs, interrupt: &CancellationToken) -> 
     });
     checks.extend(blocking.await.unwrap_or_default());
     checks.push(program::check(of_program, interrupt).await);
-    let failed = checks.iter().any(|check| check.state == State::Fail);
-    if args.json {
-        let body = serde_json::json!({ "ok": !failed, "version": env!("CARGO_PKG_VERSION"), "checks": checks });
-        style::print(format!("{body}\n").as_bytes());
-    } else {
-        style::print_styled(&render(&checks));
-    }
-    Ok(if failed { Exit::Code } else { Exit::Success })
+    checks
 }
 
 fn render(checks: &[Check]) -> String {

@@ -5,6 +5,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use super::Check;
 use super::host::read;
+use super::remedy::Remedy;
 
 /// Name of the hidden command.
 pub(crate) const PROBE: &str = "__probe";
@@ -32,28 +33,32 @@ pub(super) fn check() -> Check {
         return Check::ok(name, "user, mount, pid, ipc, uts and network namespaces were made");
     }
     let found = format!("could not {}: {why}", STEPS[done]);
-    Check::fail(name, found, "Sandboxes are made of these; without them no program runs.", fix(done))
+    let (fix, remedy) = advice(done);
+    Check::fail(name, found, "Sandboxes are made of these; without them no program runs.", fix).remedied_by(remedy)
 }
 
 /// What to do, by the step that failed and by what the kernel says about itself.
-fn fix(done: usize) -> String {
-    let is = |path: &str, value: &str| read(path).as_deref() == Some(value);
+fn advice(done: usize) -> (String, Option<Remedy>) {
     if done == 4 {
-        return "this is a container whose /proc is masked: start it with --security-opt systempaths=unconfined"
-            .to_owned();
+        let fix = "this is a container whose /proc is masked: start it with --security-opt systempaths=unconfined";
+        return (fix.to_owned(), None);
     }
-    if is("/proc/sys/user/max_user_namespaces", "0") {
-        return "sudo sysctl user.max_user_namespaces=15000".to_owned();
+    // The setting that forbids it, and its value that allows it; whether root is free of it.
+    let settings = [
+        ("user.max_user_namespaces", "0", 15_000, false),
+        ("kernel.unprivileged_userns_clone", "0", 1, true),
+        ("kernel.apparmor_restrict_unprivileged_userns", "1", 0, true),
+    ];
+    for (name, forbids, allows, not_root) in settings {
+        if read(&format!("/proc/sys/{}", name.replace('.', "/"))).as_deref() == Some(forbids) {
+            let or = if not_root { ", or run as root" } else { "" };
+            let fix = format!("sudo thermae doctor --fix (sysctl {name}={allows}){or}");
+            return (fix, Some(Remedy::Sysctl(name, allows)));
+        }
     }
-    if is("/proc/sys/kernel/unprivileged_userns_clone", "0") {
-        return "sudo sysctl kernel.unprivileged_userns_clone=1, or run as root".to_owned();
-    }
-    if is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
-        return "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, or run as root".to_owned();
-    }
-    "run as root; in a container: --security-opt seccomp=images/seccomp.json --security-opt systempaths=unconfined,\n\
-     and an AppArmor profile that allows userns and mount (images/apparmor/thermae)"
-        .to_owned()
+    let fix = "run as root; in a container: --security-opt seccomp=images/seccomp.json --security-opt systempaths=unconfined,\n\
+         and an AppArmor profile that allows userns and mount (images/apparmor/thermae)";
+    (fix.to_owned(), None)
 }
 
 /// The hidden command: prints the number of steps that went well, and why the next one did not. The process must be

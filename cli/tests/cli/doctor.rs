@@ -1,5 +1,7 @@
 //! `thermae doctor`.
 
+use std::process::Command;
+
 use serde_json::Value;
 
 use crate::thermae::Thermae;
@@ -26,4 +28,33 @@ fn it_says_what_is_missing_and_fails() {
     assert!(answer.stdout.contains("fail  python "), "{}", answer.stdout);
     assert!(answer.stdout.contains("warn  docker "), "{}", answer.stdout);
     assert!(answer.stdout.contains("can't run here"), "{}", answer.stdout);
+}
+
+/// Runs a script as root of a user namespace of its own, where a setting of namespaces is that namespace's alone.
+fn in_a_namespace(script: &str) -> std::process::Output {
+    let thermae = env!("CARGO_BIN_EXE_thermae");
+    let sh = format!("echo 0 > /proc/sys/user/max_user_namespaces && {script}");
+    Command::new("unshare")
+        .args(["--user", "--map-root-user", "sh", "-c", &sh])
+        .env("THERMAE", thermae)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn it_mends_what_it_can() {
+    let before = in_a_namespace("\"$THERMAE\" doctor");
+    let said = String::from_utf8_lossy(&before.stdout);
+    assert!(said.contains("fail  namespaces") && said.contains("thermae doctor --fix"), "{said}");
+    let fixed = in_a_namespace("\"$THERMAE\" doctor --fix; cat /proc/sys/user/max_user_namespaces");
+    let (said, told) = (String::from_utf8_lossy(&fixed.stdout), String::from_utf8_lossy(&fixed.stderr));
+    assert!(told.contains("fix: sysctl user.max_user_namespaces=15000"), "{told}");
+    assert!(said.contains("ok    namespaces") && said.ends_with("15000\n"), "{said}\n{told}");
+}
+
+#[test]
+fn what_needs_no_mending_is_left_alone() {
+    let answer = Thermae::new().call(&["doctor", "--fix"]);
+    assert_eq!(answer.status, 0, "{answer:?}");
+    assert!(answer.stderr.contains("nothing found that --fix can mend"), "{answer:?}");
 }

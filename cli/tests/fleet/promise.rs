@@ -15,12 +15,16 @@ pub(crate) const TESTS: &[(&str, HarmTest)] = &[
     ("promise::sigterm_drains_a_worker", drains),
 ];
 
+/// All use one part of Redis. To another one that came to the same RabbitMQ, the registry would look as if it had been emptied; then
+/// schedulers rightly take less for granted.
+const FLEET: &str = "promise";
+
 fn checked(fleet: &Fleet, result: Result<()>) -> Result<()> {
     fleet.check(result).map_err(|failed| anyhow::anyhow!("{}", failed.message().unwrap_or("failed")))
 }
 
 fn started_once(own: &OwnServers) -> Result<()> {
-    let fleet = Fleet::start_on(own.servers.clone(), "once", 1)?;
+    let fleet = Fleet::start_on(own.servers.clone(), FLEET, 1)?;
     let result = fleet.runtime.block_on(async {
         let job = Job { stream: vec![Stream::Lifecycle], ..Job::python("import time\ntime.sleep(600)") };
         let mut handle = fleet.acme.client().submit(job, None).await?;
@@ -45,7 +49,7 @@ fn started_once(own: &OwnServers) -> Result<()> {
 }
 
 fn scheduler_killed(own: &OwnServers) -> Result<()> {
-    let fleet = Fleet::start_on(own.servers.clone(), "standby", 1)?;
+    let fleet = Fleet::start_on(own.servers.clone(), FLEET, 1)?;
     let dir = tempfile::tempdir()?;
     let result = fleet.runtime.block_on(async {
         let mut jobs = tokio::task::JoinSet::new();
@@ -70,7 +74,7 @@ fn scheduler_killed(own: &OwnServers) -> Result<()> {
 }
 
 fn drains(own: &OwnServers) -> Result<()> {
-    let fleet = Fleet::start_on(own.servers.clone(), "drain", 1)?;
+    let fleet = Fleet::start_on(own.servers.clone(), FLEET, 1)?;
     let result = fleet.runtime.block_on(async {
         let job =
             Job { stream: vec![Stream::Lifecycle], ..Job::python("import time\ntime.sleep(2)\nprint('finished')") };
