@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use thermae_backplane::bus::{self, Message, QueueSpec};
 use thermae_backplane::record::State;
-use thermae_backplane::registry::{self, Admit, Admitted, Epoch, Gone, SessionAdmit, Target};
+use thermae_backplane::registry::{self, Admit, Admitted, Epoch, Gone, Repeat, SessionAdmit, Target};
 use thermae_schemas::{ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, PoolName, Status, WorkerId, names};
 use tracing::Instrument;
 
@@ -122,8 +122,11 @@ fn request(ctx: &Context, head: &Head, credit: u32, candidate: Candidate) -> Adm
             if_gone: session.if_gone(),
             candidate,
         }),
-        first_submitted: head.repeat.then(|| age::earliest(head.submitted, now_ms(), max_age(ctx))),
-        first_epoch: ctx.first_epoch.get().cloned(),
+        repeat: head.repeat.then(|| Repeat {
+            earliest: age::earliest(head.submitted, now_ms(), max_age(ctx)),
+            said: head.submitted,
+            first_epoch: ctx.first_epoch.get().cloned(),
+        }),
         credit_ttl: ctx.options.credit_ttl.duration(),
         ttl: ctx.options.record_ttl.duration(),
     }

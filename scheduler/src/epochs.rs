@@ -2,12 +2,14 @@
 //!
 //! Redis can't say so itself: after it was emptied it looks as new as in a new fleet. RabbitMQ can. Whoever leads first writes the
 //! registry's epoch down there. As long as that epoch lasts, no record was ever lost, and a job without a record has never been
-//! handed out, however old its message looks. In any later epoch the age of a message decides (see [`crate::age`]).
+//! handed out, unless its message says that it is older than the epoch itself. In any later epoch the age of a message decides,
+//! with a margin for clocks (see [`crate::age`]).
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use thermae_backplane::registry::Epoch;
+use thermae_schemas::names;
 
 use crate::context::Context;
 use crate::error::Trouble;
@@ -22,8 +24,11 @@ pub(crate) async fn look(ctx: &Context) -> Result<(), Trouble> {
     if read(ctx).await? {
         return Ok(());
     }
+    // A RabbitMQ that a release without this journal has used: nobody knows which epoch was the first.
+    let used = ctx.persist(|| async { Ok(ctx.bus.queue_depth(names::LANES_QUEUE).await?) }).await?;
+    let first = if used.is_some_and(|depth| depth > 0) { "unknown".to_owned() } else { epoch.0 };
     let journal = Journal::epochs();
-    ctx.persist(|| journal.remember(ctx, epoch.0.clone())).await?;
+    ctx.persist(|| journal.remember(ctx, first.clone())).await?;
     // The journal may have seemed empty because another scheduler, on its way out, was just reading it.
     let later = ctx.clone();
     ctx.spawn("epochs", async move {

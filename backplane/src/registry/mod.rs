@@ -19,7 +19,7 @@ pub use self::redis::{Redis, RedisOptions};
 use crate::record::{Finish, Record, Resolve, Settle, Start};
 pub use local::Local;
 pub use types::{
-    Admit, Admitted, Beat, Budget, Claim, Epoch, FinishRequest, Gone, JobKey, Keep, Notice, RUNNING_TTL,
+    Admit, Admitted, Beat, Budget, Claim, Epoch, FinishRequest, Gone, JobKey, Keep, Notice, RUNNING_TTL, Repeat,
     ResolveRequest, SESSION_TTL, SessionAdmit, SettleRequest, StartRequest, Target,
 };
 

@@ -110,17 +110,35 @@ pub struct Admit {
     pub idempotency_key: Option<String>,
     /// Its session.
     pub session: Option<SessionAdmit>,
-    /// For a submit message that may be a repeat (redelivered, or resent by its client): when the client submitted it
-    /// first, at the earliest, in milliseconds since 1970. If that was not after the epoch began, a missing record does not prove
-    /// that the job never ran. `None`: it can't be a repeat.
-    pub first_submitted: Option<u64>,
-    /// The first epoch that this fleet ever had, where that is known. In that epoch a missing record does prove it: no record was
-    /// ever lost before.
-    pub first_epoch: Option<Epoch>,
+    /// What is known of the age of a submit message that may be a repeat (redelivered, or resent by its client). If it may be
+    /// older than the epoch, a missing record does not prove that the job never ran. `None`: it can't be a repeat.
+    pub repeat: Option<Repeat>,
     /// How long a job that was handed out holds its credit without having started.
     pub credit_ttl: Duration,
     /// How long the record is kept after its last change.
     pub ttl: Duration,
+}
+
+/// The age of a message that may be a repeat. Times are in milliseconds since 1970.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repeat {
+    /// When it was submitted first, at the earliest: clocks differ, and a message that says no time may be old.
+    pub earliest: u64,
+    /// When it was submitted first, as the message says.
+    pub said: Option<u64>,
+    /// The first epoch that this fleet ever had, where that is known. While it lasts, no record was lost before, and only what
+    /// says that it is older than the epoch itself is doubted: it was submitted to a fleet that lost everything.
+    pub first_epoch: Option<Epoch>,
+}
+
+impl Repeat {
+    /// Whether the message may be older than this epoch, which began at that time.
+    pub fn may_precede(&self, epoch: &Epoch, began: u64) -> bool {
+        match self.first_epoch.as_ref() == Some(epoch) {
+            true => self.said.is_some_and(|said| said <= began),
+            false => self.earliest <= began,
+        }
+    }
 }
 
 /// A session's side of an [`Admit`].

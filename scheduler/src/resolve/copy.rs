@@ -202,8 +202,7 @@ impl Copy {
             digest: String::new(),
             idempotency_key: None,
             session: Some(SessionAdmit { if_gone: session.if_gone(), session: session.id, candidate }),
-            first_submitted: None,
-            first_epoch: None,
+            repeat: None,
             credit_ttl: ctx.options.credit_ttl.duration(),
             ttl: ctx.options.record_ttl.duration(),
         };

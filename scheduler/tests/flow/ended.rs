@@ -193,8 +193,7 @@ fn probe(key: &JobKey) -> Admit {
         digest: String::new(),
         idempotency_key: None,
         session: None,
-        first_submitted: None,
-        first_epoch: None,
+        repeat: None,
         credit_ttl: Duration::ZERO,
         ttl: Duration::from_secs(3600),
     }

@@ -193,8 +193,7 @@ impl Fleet {
                 correlation_id: Some("mark".into()),
                 digest: job.id.to_string(),
                 idempotency_key: None,
-                first_submitted: None,
-                first_epoch: None,
+                repeat: None,
                 session: job.session.as_ref().map(|s| SessionAdmit {
                     session: s.id.clone(),
                     if_gone: s.if_gone(),

@@ -115,8 +115,7 @@ impl Memory {
             correlation_id: admit.correlation_id.clone(),
             digest: short(&admit.digest),
         };
-        let doubtful = admit.first_epoch.as_ref() != Some(&self.epoch)
-            && admit.first_submitted.is_some_and(|submitted| submitted <= began);
+        let doubtful = admit.repeat.as_ref().is_some_and(|repeat| repeat.may_precede(&self.epoch, began));
         let _ = self.on_record(job, admit.ttl, now, |slot| record::admit(slot, terms, doubtful, now));
         let expires = now + millis(admit.ttl);
         if self.jobs.get(job).is_some_and(|entry| entry.expires > expires) {

@@ -124,7 +124,7 @@ impl Registry for Redis {
     }
 
     async fn admit(&self, admit: &Admit) -> Result<Admitted, Error> {
-        let session = admit.session.as_ref();
+        let (session, repeat) = (admit.session.as_ref(), admit.repeat.as_ref());
         let if_gone = match session.map(|session| session.if_gone) {
             Some(IfGone::New) => "new",
             _ => "fail",
@@ -142,12 +142,13 @@ impl Registry for Redis {
                 .arg(optional(session.map(|session| &session.session)))
                 .arg(if_gone)
                 .arg(optional(session.and_then(|session| session.candidate.as_ref())))
-                .arg(optional(admit.first_submitted))
+                .arg(optional(repeat.map(|repeat| repeat.earliest)))
                 .arg(millis(admit.credit_ttl))
                 .arg(millis(admit.ttl))
                 .arg(millis(self.shared.options.announce_grace))
                 .arg(millis(SESSION_TTL))
-                .arg(optional(admit.first_epoch.as_ref().map(|epoch| &epoch.0)));
+                .arg(optional(repeat.and_then(|repeat| repeat.said)))
+                .arg(optional(repeat.and_then(|repeat| repeat.first_epoch.as_ref()).map(|epoch| &epoch.0)));
         });
         reply::admitted(answer.await?)
     }

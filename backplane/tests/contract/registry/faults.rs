@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tempfile::TempDir;
 use thermae_backplane::record::{Ended, Finish, Resolve, Settle, Start};
-use thermae_backplane::registry::{self, Admitted, Error, Notice, RedisOptions, Registry};
+use thermae_backplane::registry::{self, Admitted, Error, Notice, RedisOptions, Registry, Repeat};
 
 use super::{
     admit, attempt, beat, claim, finish, held, in_order, job, redis, resolve, running, session, settle, start, worker,
@@ -114,12 +114,18 @@ async fn an_emptied_redis_begins_an_epoch_and_is_whole_after_one_heartbeat() {
     assert!(matches!(registry.resolve(&held_back).await.unwrap(), Resolve::Hold(_)));
     // A submit message from before, delivered again, makes a record that knows it may be wrong.
     let mut again = admit("b");
-    again.first_submitted = Some(1);
+    again.repeat = Some(Repeat { earliest: 1, said: None, first_epoch: None });
     assert_eq!(attempt(&registry.admit(&again).await.unwrap()), Some(1));
     assert!(registry.lookup(&job("b")).await.unwrap().unwrap().doubtful);
-    for (name, first, doubtful) in [("c", &before, true), ("d", &after, false)] {
+    // In the first epoch, only what says itself that it is older.
+    for (name, first, said, doubtful) in [
+        ("c", &before, None, true),
+        ("d", &after, None, false),
+        ("e", &after, Some(1), true),
+        ("f", &after, Some(1 << 50), false),
+    ] {
         let mut again = admit(name);
-        (again.first_submitted, again.first_epoch) = (Some(1), Some(first.clone()));
+        again.repeat = Some(Repeat { earliest: 1, said, first_epoch: Some(first.clone()) });
         registry.admit(&again).await.unwrap();
         assert_eq!(registry.lookup(&job(name)).await.unwrap().unwrap().doubtful, doubtful, "{name}");
     }

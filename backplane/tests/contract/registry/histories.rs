@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use thermae_backplane::record::{Record, Resolve, State};
-use thermae_backplane::registry::{self, Admitted, Budget, Gone, Keep, RedisOptions, Registry, SessionAdmit};
+use thermae_backplane::registry::{self, Admitted, Budget, Gone, Keep, RedisOptions, Registry, Repeat, SessionAdmit};
 use thermae_schemas::IfGone;
 
 use super::{
@@ -98,7 +98,10 @@ enum Call {
 enum Submitted {
     /// It is no repeat.
     Once,
+    Undated,
     Before,
+    /// By so little that clocks may be wrong about it.
+    Within,
     After,
 }
 
@@ -138,7 +141,13 @@ fn kept() -> impl Strategy<Value = Kept> {
 }
 
 fn submitted() -> impl Strategy<Value = Submitted> {
-    prop_oneof![4 => Just(Submitted::Once), 1 => Just(Submitted::Before), 1 => Just(Submitted::After)]
+    prop_oneof![
+        6 => Just(Submitted::Once),
+        1 => Just(Submitted::Undated),
+        1 => Just(Submitted::Before),
+        1 => Just(Submitted::Within),
+        1 => Just(Submitted::After),
+    ]
 }
 
 fn call() -> impl Strategy<Value = Call> {
@@ -249,12 +258,14 @@ async fn ask(registry: &dyn Registry, call: &Call) -> String {
             (request.credit, request.tenant_limit, request.max_attempts) = (credit, limit, max);
             request.idempotency_key = key.then(|| "key".to_owned());
             request.digest = digest.to_string();
-            request.first_submitted = match submitted {
+            let first_epoch = first_epoch.then(|| epoch.clone());
+            request.repeat = match submitted {
                 Submitted::Once => None,
-                Submitted::Before => Some(1),
-                Submitted::After => Some(1 << 50),
+                Submitted::Undated => Some(Repeat { earliest: 1, said: None, first_epoch }),
+                Submitted::Before => Some(Repeat { earliest: 1, said: Some(2), first_epoch }),
+                Submitted::Within => Some(Repeat { earliest: 1, said: Some(1 << 50), first_epoch }),
+                Submitted::After => Some(Repeat { earliest: 1 << 50, said: Some(1 << 50), first_epoch }),
             };
-            request.first_epoch = first_epoch.then(|| epoch.clone());
             if brief {
                 request.credit_ttl = Duration::ZERO;
             }

@@ -77,8 +77,7 @@ pub fn admit(name: &str) -> Admit {
         digest: "d".to_owned(),
         idempotency_key: None,
         session: None,
-        first_submitted: None,
-        first_epoch: None,
+        repeat: None,
         credit_ttl: TTL,
         ttl: TTL,
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thermae_backplane::record::{Ended, Finish, Resolve, Settle, Start, Tombstone};
-use thermae_backplane::registry::{Admitted, Budget, Gone, Notice, SessionAdmit, SharedRegistry, Target};
+use thermae_backplane::registry::{Admitted, Budget, Gone, Notice, Repeat, SessionAdmit, SharedRegistry, Target};
 use thermae_schemas::{IfGone, JobId, Status, WorkerState};
 
 use super::{
@@ -265,7 +265,7 @@ pub async fn a_doubtful_record_starts_only_from_a_sole_copy(registry: SharedRegi
     let epoch = registry.epoch().await.unwrap();
     // A time before every epoch, except the one that began with time itself.
     let mut request = admit("a");
-    request.first_submitted = Some(1);
+    request.repeat = Some(Repeat { earliest: 1, said: None, first_epoch: None });
     registry.admit(&request).await.unwrap();
     let record = registry.lookup(&job("a")).await.unwrap().unwrap();
     let mut copy = start("a", claim(1, "w", "n"), &epoch);

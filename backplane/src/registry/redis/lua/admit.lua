@@ -1,6 +1,6 @@
 -- ARGV: 2 tenant, 3 job, 4 pool, 5 credit, 6 tenant limit?, 7 max attempts, 8 reply key?, 9 correlation id?, 10 digest,
--- 11 idempotency key?, 12 session?, 13 'new' or 'fail', 14 candidate?, 15 first submitted?, 16 credit ttl, 17 ttl,
--- 18 announce grace, 19 session ttl, 20 first epoch?
+-- 11 idempotency key?, 12 session?, 13 'new' or 'fail', 14 candidate?, 15 submitted at the earliest?, 16 credit ttl, 17 ttl,
+-- 18 announce grace, 19 session ttl, 20 submitted as said?, 21 first epoch?
 local tenant, job, pool = ARGV[2], ARGV[3], ARGV[4]
 local idempotency, session, candidate = optional(ARGV[11]), optional(ARGV[12]), optional(ARGV[14])
 local key = job_key(tenant, job)
@@ -59,10 +59,11 @@ if record then
 else
   make(key, 1, ARGV[7], optional(ARGV[8]), optional(ARGV[9]), ARGV[10])
   set_assigned(key, 1)
-  local submitted = optional(ARGV[15])
-  if submitted and tonumber(submitted) <= tonumber(began) and optional(ARGV[20]) ~= epoch then
-    redis.call('HSET', key, 'd', '1')
-  end
+  -- While the first epoch lasts, only what says so itself is older.
+  local earliest, said = optional(ARGV[15]), optional(ARGV[20])
+  local submitted = earliest
+  if optional(ARGV[21]) == epoch then submitted = said end
+  if submitted and tonumber(submitted) <= tonumber(began) then redis.call('HSET', key, 'd', '1') end
 end
 redis.call('HSET', key, 't', ARGV[16], 'p', pool)
 if session then redis.call('HSET', key, 'v', session) else redis.call('HDEL', key, 'v') end
