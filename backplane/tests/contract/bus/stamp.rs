@@ -35,7 +35,7 @@ async fn a_message_says_when_it_reached_the_broker_and_a_moved_one_keeps_that() 
     let mut stamps = Vec::new();
     for _ in 0..2 {
         bus.publish(sent.clone()).await.unwrap().wait().await.unwrap();
-        let delivery = soon(consumer.next()).await.unwrap();
+        let delivery = soon("the message", consumer.next()).await.unwrap();
         delivery.ack().await.unwrap();
         // As the scheduler reads it.
         stamps.push(delivery.message.headers.int(names::H_RECEIVED).expect("it is stamped"));
