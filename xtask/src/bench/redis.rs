@@ -12,11 +12,11 @@ use super::{load, step};
 use crate::fleet::Fleet;
 
 /// Jobs that are weighed; `--quick` takes a tenth.
-const JOBS: u32 = 2000;
+const JOBS: u32 = 1000;
 
 /// For how long outcomes are kept here: longer than the jobs take, so that the first is still there when the last has
 /// ended.
-const WINDOW: Duration = Duration::from_secs(45);
+const WINDOW: Duration = Duration::from_secs(60);
 
 /// How long the forgetting may take beyond that.
 const PATIENCE: Duration = Duration::from_secs(30);
