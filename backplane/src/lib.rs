@@ -8,5 +8,6 @@
 pub mod bus;
 pub mod record;
 pub mod registry;
+pub mod stored;
 
 pub use bus::{declare_fleet, declare_worker, remember_worker};

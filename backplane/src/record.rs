@@ -11,7 +11,7 @@
 //!
 //! An ended job has two lives. Its whole outcome is kept for a while and within a budget. After that a tombstone is left, which
 //! says how it ended and when ([`Tombstone`]). It stays for as long as any copy of the job's message may live, so that no copy is
-//! ever taken for a new job.
+//! ever taken for a new job. A large outcome moves to the fleet's store in between ([`shelve`]).
 //!
 //! The in-process registry calls these functions; the Redis registry's scripts do the same step by step, and the contract
 //! suite runs random histories through both and compares. `steps` holds the functions, this file the words.
@@ -31,8 +31,8 @@ use std::time::Duration;
 use thermae_schemas::{Status, WorkerId};
 
 pub(crate) use ended::DIGITS;
-pub use ended::{End, Ended, Tombstone};
-pub use steps::{abandon, admission, admit, announce, finish, resolve, settle, start};
+pub use ended::{End, Ended, Tombstone, Whole, digest};
+pub use steps::{abandon, admission, admit, announce, finish, resolve, settle, shelve, start};
 
 /// Milliseconds on the registry's own clock. Only differences mean anything.
 pub type Millis = u64;
@@ -59,8 +59,8 @@ pub enum State {
         at: Millis,
         /// Digest of the result message: see [`End::mark`].
         mark: String,
-        /// The result message, byte for byte as it was and will be published; `None` once it is no longer kept.
-        outcome: Option<bytes::Bytes>,
+        /// The whole outcome; `None` once it is no longer kept.
+        outcome: Option<Whole>,
     },
 }
 

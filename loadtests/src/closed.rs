@@ -1,5 +1,6 @@
 //! Closed-loop measurements: percentiles with one job in flight, rates with several.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use thermae_client::Client;
 use thermae_schemas::Job;
 
 use crate::cases::{Adder, Case, LEAVE, LOOK, describe};
+use crate::cpu::{Meter, Part};
 use crate::report::Row;
 
 /// How long and how much.
@@ -32,8 +34,8 @@ pub struct Options {
 /// Timed jobs between two pairs of canaries.
 const CANARY_EVERY: u32 = 25;
 
-/// Measures one case.
-pub async fn measure(client: &Client, on: &str, case: Case, options: Options) -> Result<Row> {
+/// Measures one case; while its rate is taken, the processor time of these parts of the fleet, too.
+pub async fn measure(client: &Client, on: &str, case: Case, options: Options, parts: &[Part]) -> Result<Row> {
     let session = format!("bench-{}", uuid::Uuid::new_v4().simple());
     for _ in 0..options.warm_up {
         once(client, case, &session).await?;
@@ -51,12 +53,16 @@ pub async fn measure(client: &Client, on: &str, case: Case, options: Options) ->
             canary(client).await?;
         }
     }
-    let jobs_per_s = match (case, options.seconds) {
-        (_, 0) => None,
-        (Case::Session | Case::ToolCall, _) => None,
-        (_, seconds) => Some(rate(client, case, options.in_flight, Duration::from_secs(seconds)).await?),
+    let (jobs_per_s, cpu) = match (case, options.seconds) {
+        (_, 0) | (Case::Session | Case::ToolCall, _) => (None, BTreeMap::new()),
+        (_, seconds) => {
+            let meter = Meter::start(parts);
+            let (rate, jobs) = rate(client, case, options.in_flight, Duration::from_secs(seconds)).await?;
+            let per_job = meter.stop().into_iter().map(|(part, ms)| (part, ms / jobs.max(1) as f64));
+            (Some(rate), per_job.collect())
+        }
     };
-    Ok(Row::new(case.as_str(), on, &times, jobs_per_s))
+    Ok(Row::new(case.as_str(), on, &times, jobs_per_s).with_cpu(cpu))
 }
 
 async fn once(client: &Client, case: Case, session: &str) -> Result<(Duration, Vec<u64>)> {
@@ -81,8 +87,8 @@ async fn canary(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Jobs a second with so many in flight.
-async fn rate(client: &Client, case: Case, in_flight: u32, time: Duration) -> Result<f64> {
+/// Jobs a second with so many in flight, and how many there were until the last was answered.
+async fn rate(client: &Client, case: Case, in_flight: u32, time: Duration) -> Result<(f64, u64)> {
     let (done, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let begun = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
@@ -110,5 +116,5 @@ async fn rate(client: &Client, case: Case, in_flight: u32, time: Duration) -> Re
     let rate = done.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64();
     stop.store(true, Ordering::Relaxed);
     ended.await?;
-    Ok(rate)
+    Ok((rate, done.load(Ordering::Relaxed)))
 }

@@ -9,6 +9,7 @@
 pub mod baseline;
 pub mod cases;
 pub mod closed;
+pub mod cpu;
 pub mod floor;
 pub mod open;
 mod process;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use thermae_loadtests::cases::Case;
+use thermae_loadtests::cpu::Part;
 use thermae_loadtests::{
     baseline::Baseline, closed, floor, open, report, rpc, scenario::Scenario, soak, start, target,
 };
@@ -36,6 +37,10 @@ enum What {
         cases: Vec<Case>,
         #[command(flatten)]
         options: closed::Options,
+        /// Parts of the fleet whose processor time is told: NAME=PID, or NAME=@TEXT for processes by their command
+        /// line; each with all that it started. The embedded fleet is one: this process.
+        #[arg(long = "cpu")]
+        parts: Vec<Part>,
     },
     /// What people use without a fleet, one way of it: percentiles one at a time, rates with four.
     Baseline {
@@ -170,10 +175,13 @@ async fn run(args: Args) -> Result<ExitCode> {
     let client = &target.client;
     let mut clean = true;
     match args.what {
-        What::Closed { cases, options } => {
+        What::Closed { cases, options, mut parts } => {
+            if args.target.amqp.is_none() {
+                parts = vec![Part::this("embedded")];
+            }
             let mut rows = Vec::new();
             for case in cases {
-                rows.push(closed::measure(client, args.target.name(), case, options).await?);
+                rows.push(closed::measure(client, args.target.name(), case, options, &parts).await?);
             }
             show(&rows)?;
         }

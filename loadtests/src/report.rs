@@ -22,6 +22,13 @@ pub struct Row {
     pub p99_ms: f64,
     /// Jobs a second; none where a rate means nothing.
     pub jobs_per_s: Option<f64>,
+    /// Processor time per job while the rate was taken, in milliseconds, user's and system's, of all parts of the fleet
+    /// together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ms_per_job: Option<f64>,
+    /// The same by part.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cpu_ms_by_part: BTreeMap<String, f64>,
 }
 
 impl Row {
@@ -35,7 +42,17 @@ impl Row {
             p95_ms: ms(0.95),
             p99_ms: ms(0.99),
             jobs_per_s: jobs_per_s.map(round),
+            cpu_ms_per_job: None,
+            cpu_ms_by_part: BTreeMap::new(),
         }
+    }
+
+    /// With the processor time that each part used per job.
+    #[must_use]
+    pub fn with_cpu(mut self, by_part: BTreeMap<String, f64>) -> Self {
+        self.cpu_ms_per_job = (!by_part.is_empty()).then(|| round(by_part.values().sum()));
+        self.cpu_ms_by_part = by_part.into_iter().map(|(part, ms)| (part, round(ms))).collect();
+        self
     }
 }
 

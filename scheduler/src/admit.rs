@@ -201,7 +201,7 @@ async fn otherwise(ctx: &Context, head: Head, admitted: Admitted) -> End {
         Admitted::TenantBusy => End::TenantBusy(head),
         Admitted::NoSessionWorker => End::Parked(head, None),
         Admitted::Terminal(recorded) => {
-            let sent = ctx.send_result(&head.key.job, &to, recorded.result(&head.key.job)).await;
+            let sent = ctx.send_recorded(&head.key, &to, recorded).await;
             done(ctx, &head, sent).await
         }
         Admitted::IdConflict => {

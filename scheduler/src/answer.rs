@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use thermae_backplane::bus::{self, Delivery, Message};
-use thermae_backplane::record::Settle;
+use thermae_backplane::record::{Ended, Settle};
 use thermae_backplane::registry::{JobKey, SettleRequest};
+use thermae_backplane::stored::Wanted;
 use thermae_schemas::{ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, PoolName, Status, TenantName, names};
 
 use crate::context::{self, Context};
@@ -69,6 +70,34 @@ impl Context {
         }
     }
 
+    /// Sends what is left of a job that ended. An outcome that the store keeps is read and sent by a worker that has
+    /// the store: a slow store holds no scheduler up.
+    pub(crate) async fn send_recorded(&self, key: &JobKey, to: &Address, ended: Ended) -> Result<(), Trouble> {
+        if let Some(wanted) = Wanted::new(key, &ended)
+            && self.want(wanted, to).await?
+        {
+            return Ok(());
+        }
+        self.send_result(&key.job, to, ended.result(&key.job)).await
+    }
+
+    /// Hands a request for a stored outcome to the workers. `false`: none has a store.
+    pub(crate) async fn want(&self, wanted: Wanted, to: &Address) -> Result<bool, Trouble> {
+        // A follower's outcome is recorded also where nobody listens for it.
+        let key = match (&to.reply_key, &wanted.follower) {
+            (Some(key), _) => key.clone(),
+            (None, Some(_)) => String::new(),
+            (None, None) => return Ok(true),
+        };
+        match self.publish(wanted.message(key, to.correlation_id.clone())).await {
+            Err(Trouble::Bus(bus::Error::Unroutable { .. })) => {
+                tracing::error!(job.id = %wanted.job, "an outcome is in the store, and no worker has a store");
+                Ok(false)
+            }
+            sent => sent.map(|()| true),
+        }
+    }
+
     /// Tells that a job has the id of another one. Nothing is recorded: the record is the other job's.
     pub(crate) async fn send_conflict(&self, key: &JobKey, to: &Address) -> Result<(), Trouble> {
         self.metrics.rejected(ErrorCode::IdConflict);
@@ -101,12 +130,12 @@ impl Context {
             status,
             digest,
             cancel,
-            keep: self.options.keep(),
+            keep: self.options.keep(pool),
         };
         let settled = self.registry.settle(&request).await?;
         match &settled {
             Settle::Won => self.send_result(&key.job, to, body).await?,
-            Settle::Terminal(recorded) => self.send_result(&key.job, to, recorded.clone().result(&key.job)).await?,
+            Settle::Terminal(recorded) => self.send_recorded(key, to, recorded.clone()).await?,
             Settle::Conflict => self.send_conflict(key, to).await?,
             Settle::Started { .. } => {}
         }

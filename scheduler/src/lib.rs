@@ -42,6 +42,7 @@ mod reign;
 mod resolve;
 mod serve;
 mod service;
+mod usage;
 mod validate;
 mod work;
 

@@ -6,6 +6,7 @@ use prometheus::core::Collector;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
+use thermae_backplane::registry::Usage;
 use thermae_schemas::{Class, ErrorCode, Heartbeat, WorkerState};
 
 use crate::fleet::Fleet;
@@ -62,6 +63,10 @@ pub(crate) struct Metrics {
     panics: IntCounter,
     leader: IntGauge,
     resolve_time: HistogramVec,
+    redis_memory: IntGauge,
+    redis_memory_max: IntGauge,
+    outcomes: IntGauge,
+    outcomes_max: IntGauge,
 }
 
 struct Maker<'a>(&'a Registry);
@@ -134,6 +139,11 @@ impl Metrics {
             )?,
             leader: make.gauge("leader", "1 while this scheduler leads")?,
             resolve_time: make.keep(HistogramVec::new(resolve, &["decision"]))?,
+            redis_memory: make.gauge("redis_memory_bytes", "Memory that Redis uses")?,
+            redis_memory_max: make
+                .gauge("redis_memory_max_bytes", "Memory that Redis may use (maxmemory); 0: no bound")?,
+            outcomes: make.gauge("outcome_bytes", "Part of outcome_bytes that this hour and the last have taken")?,
+            outcomes_max: make.gauge("outcome_max_bytes", "The option outcome_bytes: half of it is for each hour")?,
         };
         metrics.begin_at_zero();
         Ok(metrics)
@@ -221,6 +231,13 @@ impl Metrics {
         self.drained.inc();
     }
 
+    pub(crate) fn usage(&self, usage: &Usage, budget: u64) {
+        self.redis_memory.set(bytes(usage.memory));
+        self.redis_memory_max.set(bytes(usage.memory_max));
+        self.outcomes.set(bytes(usage.outcomes));
+        self.outcomes_max.set(bytes(budget));
+    }
+
     pub(crate) fn panicked(&self) {
         self.panics.inc();
     }
@@ -228,6 +245,10 @@ impl Metrics {
     pub(crate) fn leads(&self, leads: bool) {
         self.leader.set(leads.into());
     }
+}
+
+fn bytes(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
 }
 
 fn whole(n: usize) -> i64 {

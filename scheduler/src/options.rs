@@ -79,11 +79,14 @@ pub struct Options {
 pub struct PoolOptions {
     /// Languages that it runs, until a worker announces its own.
     pub languages: Vec<Language>,
+    /// How long the outcomes that the scheduler itself records for it stay readable; the scheduler's `outcome_ttl`
+    /// where it is missing.
+    pub outcome_ttl: Option<Millis>,
 }
 
 impl Default for PoolOptions {
     fn default() -> Self {
-        Self { languages: vec![Language::Python] }
+        Self { languages: vec![Language::Python], outcome_ttl: None }
     }
 }
 
@@ -171,10 +174,11 @@ impl Options {
         Ok(())
     }
 
-    /// What is kept of a job that ends.
-    pub(crate) fn keep(&self) -> Keep {
+    /// What is kept of a job that ends, of this pool where it is known.
+    pub(crate) fn keep(&self, pool: Option<&PoolName>) -> Keep {
+        let outcome = pool.and_then(|pool| self.pools.get(pool)?.outcome_ttl).unwrap_or(self.outcome_ttl);
         let budget = Budget { tenant: self.tenant_outcome_bytes.as_u64(), all: self.outcome_bytes.as_u64() };
-        Keep { outcome: self.outcome_ttl.duration(), record: self.record_ttl.duration(), budget }
+        Keep { outcome: outcome.duration(), record: self.record_ttl.duration(), budget }
     }
 
     /// A tenant's share; `None` for one that may not submit.

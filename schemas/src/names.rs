@@ -10,6 +10,7 @@
 //!          lanes                       ─▶ submit.lanes
 //!          workers                     ─▶ work.workers
 //!          epochs                      ─▶ work.epochs
+//!          outcomes                    ─▶ work.outcomes
 //! resolve  (fan-out)                   ─▶ resolve
 //! replies  <tenant>.<client>           ─▶ replies.<tenant>.<client>
 //! calls    <tenant>.<worker>           ─▶ calls.<worker>                     (bound with *.<worker>)
@@ -52,6 +53,10 @@ pub const WORKERS_KEY: &str = "workers";
 pub const EPOCHS_QUEUE: &str = "work.epochs";
 /// Binding key of [`EPOCHS_QUEUE`], on [`WORK`].
 pub const EPOCHS_KEY: &str = "epochs";
+/// Queue of requests for outcomes that the fleet's store keeps; workers that have the store answer them.
+pub const OUTCOMES_QUEUE: &str = "work.outcomes";
+/// Binding key of [`OUTCOMES_QUEUE`], on [`WORK`].
+pub const OUTCOMES_KEY: &str = "outcomes";
 /// Queue of jobs whose fate must be decided.
 pub const RESOLVE_QUEUE: &str = "resolve";
 

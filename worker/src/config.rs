@@ -74,6 +74,9 @@ pub struct Config {
     pub outcome_bytes: ByteSize,
     /// The same of one tenant.
     pub tenant_outcome_bytes: ByteSize,
+    /// Outcomes with more bytes are kept in the store that `artifacts.store` names, and not in Redis. Without one, all
+    /// are kept in Redis.
+    pub outcome_inline_bytes: ByteSize,
 }
 
 impl Default for Config {
@@ -93,6 +96,7 @@ impl Default for Config {
             outcome_ttl,
             outcome_bytes,
             tenant_outcome_bytes,
+            outcome_inline_bytes,
         } = Options::default();
         Self {
             amqp: "amqp://guest:guest@127.0.0.1:5672/%2f".into(),
@@ -120,6 +124,7 @@ impl Default for Config {
             outcome_ttl,
             outcome_bytes,
             tenant_outcome_bytes,
+            outcome_inline_bytes,
         }
     }
 }
@@ -142,6 +147,7 @@ impl Config {
             outcome_ttl: self.outcome_ttl,
             outcome_bytes: self.outcome_bytes,
             tenant_outcome_bytes: self.tenant_outcome_bytes,
+            outcome_inline_bytes: self.outcome_inline_bytes,
         }
     }
 

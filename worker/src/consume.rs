@@ -32,6 +32,9 @@ pub(crate) async fn declare(ctx: &Context) -> Result<(), bus::Error> {
     for pool in ctx.pools.keys() {
         ctx.bus.declare_queue(&QueueSpec::pool(pool)).await?;
     }
+    if ctx.artifacts.is_lasting() {
+        ctx.bus.declare_queue(&QueueSpec::outcomes()).await?;
+    }
     Ok(())
 }
 
@@ -48,7 +51,7 @@ async fn declare_again(ctx: &Context, spec: &QueueSpec) -> Result<(), bus::Error
 }
 
 /// Subscribes, trying until it succeeds; `None` when the worker ends first.
-async fn subscribe(
+pub(crate) async fn subscribe(
     ctx: &Context,
     spec: &QueueSpec,
     prefetch: u16,

@@ -16,6 +16,7 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::running::Table;
+use crate::shelf::Shelf;
 use crate::tools::Outstanding;
 
 const BACKOFF: Duration = Duration::from_millis(50);
@@ -39,6 +40,8 @@ pub(crate) struct Context {
     pub table: Table,
     /// Tool calls that wait.
     pub calls: Outstanding,
+    /// Where large outcomes go.
+    pub shelf: Shelf,
     /// Where what is large is read.
     pub heavy: Heavy,
     /// Its pools.

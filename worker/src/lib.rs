@@ -35,6 +35,8 @@ mod pool;
 mod running;
 mod service;
 mod sessions;
+mod shelf;
+mod stored;
 mod tools;
 mod wire;
 mod work;

@@ -52,6 +52,12 @@ const RETURNS: [&str; 11] = [
 /// What becomes of files in artifacts directories.
 const FATES: [&str; 3] = ["stored", "left_out", "not_stored"];
 
+/// What becomes of large outcomes.
+const SHELVED: [&str; 3] = ["stored", "failed", "skipped"];
+
+/// What is swept.
+const SWEPT: [&str; 4] = ["artifact", "outcome", "session", "failed"];
+
 /// A part of a job's way through the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -137,6 +143,8 @@ pub(crate) struct Metrics {
     pub artifacts: IntCounterVec,
     /// Bytes of those that were stored.
     pub artifact_bytes: IntCounter,
+    shelved: IntCounterVec,
+    swept: IntCounterVec,
     /// Heartbeats that failed.
     pub heartbeat_failures: IntCounter,
     /// Answers to tool calls that were dropped.
@@ -230,6 +238,17 @@ impl Metrics {
                 registry.register(Box::new(made.clone()))?;
                 made
             },
+            shelved: counters(
+                "large_outcomes_total",
+                "Outcomes larger than outcome_inline_bytes: stored, not stored by the store's failure (failed), or left in Redis because \
+                 too many waited (skipped)",
+                &["result"],
+            )?,
+            swept: counters(
+                "store_swept_total",
+                "Objects removed from the store because of their age: artifact, outcome, session; and sweeps that failed",
+                &["what"],
+            )?,
             heartbeat_failures: {
                 let made =
                     IntCounter::new("thermae_worker_heartbeat_failures_total", "Heartbeats that did not arrive")?;
@@ -260,6 +279,8 @@ impl Metrics {
         begin(&self.leases_lost, &LOSSES);
         begin(&self.returned, &RETURNS);
         begin(&self.artifacts, &FATES);
+        begin(&self.shelved, &SHELVED);
+        begin(&self.swept, &SWEPT);
     }
 
     /// A job ended here.
@@ -282,6 +303,16 @@ impl Metrics {
             }
         }
         self.artifact_bytes.inc_by(files.artifacts.iter().map(|a| a.size).sum());
+    }
+
+    /// What became of a large outcome.
+    pub(crate) fn shelved(&self, result: &str) {
+        self.shelved.with_label_values(&[result]).inc();
+    }
+
+    /// An object was swept, or a sweep failed.
+    pub(crate) fn swept(&self, what: &str) {
+        self.swept.with_label_values(&[what]).inc();
     }
 
     /// A job took a container.

@@ -1,5 +1,6 @@
 //! What a worker can be told. Every key has a default; the reference page is generated from these types.
 
+mod backends;
 mod bounds;
 mod limits;
 
@@ -13,6 +14,7 @@ use thermae_backplane::registry::{Budget, Keep};
 use thermae_schemas::{Language, PoolName};
 use thermae_service::units::{ByteSize, Millis};
 
+pub use backends::{DockerOptions, NativeOptions};
 pub use bounds::Bounds;
 pub(crate) use limits::Granted;
 pub use limits::{LimitOptions, Limits};
@@ -52,6 +54,9 @@ pub struct Options {
     pub outcome_bytes: ByteSize,
     /// The same of one tenant.
     pub tenant_outcome_bytes: ByteSize,
+    /// Outcomes with more bytes are kept in the store that `artifacts.store` names, and not in Redis. Without one, all
+    /// are kept in Redis.
+    pub outcome_inline_bytes: ByteSize,
 }
 
 impl Default for Options {
@@ -71,6 +76,7 @@ impl Default for Options {
             outcome_ttl: Millis::from_secs(3600),
             outcome_bytes: ByteSize::mib(1024),
             tenant_outcome_bytes: ByteSize::mib(256),
+            outcome_inline_bytes: ByteSize(64 << 10),
         }
     }
 }
@@ -161,6 +167,8 @@ pub struct PoolOptions {
     pub disk: ByteSize,
     /// How much is collected of what a run leaves.
     pub artifacts: ArtifactLimits,
+    /// How long an outcome of its jobs stays readable, whole; the worker's `outcome_ttl` where it is missing.
+    pub outcome_ttl: Option<Millis>,
     /// Directories or files of this machine (Docker: of the engine's), by names: every sandbox reads them at `/data/<name>`.
     pub datasets: BTreeMap<String, PathBuf>,
     /// Limits of jobs that ask for none, and the most that a job may ask for.
@@ -198,6 +206,7 @@ impl Default for PoolOptions {
             overhead: ByteSize::mib(192),
             disk: ByteSize::mib(64),
             artifacts: ArtifactLimits::default(),
+            outcome_ttl: None,
             datasets: BTreeMap::new(),
             limits: LimitOptions::default(),
             bounds: Bounds::default(),
@@ -226,71 +235,6 @@ impl PoolOptions {
     }
 }
 
-/// The Docker backend.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct DockerOptions {
-    /// Path of the engine's Unix socket.
-    pub socket: PathBuf,
-    /// The runtime of the outer wall (`runc`, `crun`, `runsc`, …); the engine's default where it is missing. By a name with `runsc`,
-    /// `gvisor`, `kata` or `firecracker` you declare that it gives each container a kernel of its own; then there need not be an inner wall.
-    pub runtime: Option<String>,
-    /// AppArmor profile, loaded on the host. Where it is missing and the host has AppArmor, `thermae` is tried.
-    pub apparmor: Option<String>,
-    /// File with another seccomp profile than the one built in.
-    pub seccomp: Option<PathBuf>,
-    /// First of the users that containers run as. Nobody else may have them: not people, and not those to whom `/etc/subuid` lends
-    /// users (which begins at 100000 on most machines).
-    pub first_uid: u32,
-    /// Number of such users; each container has one of its own.
-    pub uids: u32,
-    /// Where the engine's host sees `socket_dir`, if it sees it elsewhere (a worker that is in a container itself).
-    pub socket_dir_host: Option<PathBuf>,
-    /// How long a call of the engine may take.
-    pub timeout: Millis,
-}
-
-impl DockerOptions {
-    /// Whether the outer wall is gVisor's, which has a kernel of its own: by the name under which the engine knows it.
-    pub fn is_gvisor(&self) -> bool {
-        self.runtime_has(&["runsc", "gvisor"])
-    }
-
-    /// Whether the outer wall is declared to be a virtual machine's or gVisor's.
-    pub fn has_own_kernel(&self) -> bool {
-        self.is_gvisor() || self.runtime_has(&["kata", "firecracker"])
-    }
-
-    fn runtime_has(&self, parts: &[&str]) -> bool {
-        self.runtime.as_deref().is_some_and(|name| parts.iter().any(|part| name.contains(part)))
-    }
-}
-
-impl Default for DockerOptions {
-    fn default() -> Self {
-        Self {
-            socket: "/var/run/docker.sock".into(),
-            runtime: None,
-            apparmor: None,
-            seccomp: None,
-            first_uid: 2_100_000_000,
-            uids: 50_000,
-            socket_dir_host: None,
-            timeout: Millis::from_secs(60),
-        }
-    }
-}
-
-/// The native backend.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct NativeOptions {
-    /// Command line of the runner; this program's own `__runner` where it is empty.
-    pub runner: Vec<String>,
-    /// Further directories or files of this machine that sandboxes may read.
-    pub show: Vec<PathBuf>,
-}
-
 /// An option that can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {problem}")]
@@ -302,10 +246,11 @@ pub struct Invalid {
 }
 
 impl Options {
-    /// What is kept of a job that ends.
-    pub(crate) fn keep(&self) -> Keep {
+    /// What is kept of a job of that pool that ends.
+    pub(crate) fn keep(&self, pool: &PoolName) -> Keep {
+        let outcome = self.pools.get(pool).and_then(|pool| pool.outcome_ttl).unwrap_or(self.outcome_ttl);
         let budget = Budget { tenant: self.tenant_outcome_bytes.0, all: self.outcome_bytes.0 };
-        Keep { outcome: self.outcome_ttl.0, record: self.record_ttl.0, budget }
+        Keep { outcome: outcome.0, record: self.record_ttl.0, budget }
     }
 
     /// Checks what types can't.
@@ -322,6 +267,11 @@ impl Options {
             self.lease.0 >= self.heartbeat_every.0 * 2,
             "lease".into(),
             "must be twice heartbeat_every at least, or one late heartbeat kills every job",
+        )?;
+        check(
+            self.artifacts.keep.is_none_or(|keep| keep.0 >= self.artifacts.url_ttl.0.max(self.record_ttl.0)),
+            "artifacts.keep".into(),
+            "must be as long as artifacts.url_ttl and record_ttl at least: until then somebody may ask for it",
         )?;
         check(self.docker.uids > 0, "docker.uids".into(), "must not be zero")?;
         check(self.docker.first_uid > 0, "docker.first_uid".into(), "must not be root")?;

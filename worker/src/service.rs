@@ -30,6 +30,8 @@ use crate::orphans;
 use crate::pool::{Condition, Owner, Pool};
 use crate::running::Table;
 use crate::sessions::Sessions;
+use crate::shelf::Shelf;
+use crate::stored;
 use crate::tools::Outstanding;
 
 /// After the drain's grace: how long the killing of what still runs may take, outcomes recorded and published.
@@ -156,6 +158,7 @@ impl Service {
             metrics,
             table: Table::default(),
             calls: Outstanding::default(),
+            shelf: Shelf::default(),
             heavy: Heavy::default(),
             pools,
             registered: watch::Sender::new(false),
@@ -231,6 +234,12 @@ impl Service {
                 async move { watch_bus(&ctx, &bus, late).await }
             });
             services.spawn(vital.watch("control queue", consume::control_queue(Arc::clone(ctx), late.clone())));
+            if ctx.artifacts.is_lasting() {
+                let (shelf, end) = (Arc::clone(ctx), late.clone());
+                services.spawn(vital.watch("shelf", async move { shelf.shelf.run(&shelf, &end).await }));
+                services.spawn(vital.watch("sweep", artifacts::sweeps(Arc::clone(ctx), late.clone())));
+                services.spawn(vital.watch("outcomes queue", stored::outcomes_queue(Arc::clone(ctx), late.clone())));
+            }
             services.spawn(vital.watch("calls queue", consume::calls_queue(Arc::clone(ctx), late.clone())));
             let jobs = TaskTracker::new();
             for pool in ctx.pools.values() {

@@ -5,6 +5,7 @@
 //! jobs prove that each sandbox was fresh; open-loop rows with jobs that arrive at their own pace. Beside the fleets stands the floor, which no fleet can pass. The loads come from `thermae-loadtests`; here the processes are started and the rows gathered.
 
 mod open;
+mod redis;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::fleet::{self, Fleet};
-use crate::services::{Service, set::Set};
+use crate::services::{self, Service, set::Set};
 use crate::{
     images::{self, engine::Engine},
     paths, supervise,
@@ -39,11 +40,12 @@ pub(crate) fn run(options: Options) -> Result<()> {
     // What an earlier run left, if it was killed before it could stop its servers.
     set.stop()?;
     let weights = weigh(&python)?;
-    let mut rows = Vec::new();
-    let measured = set.start(&Service::ALL).and_then(|()| measure(&set, &dir, &python, options, &mut rows));
+    let (mut rows, mut redis) = (Vec::new(), Value::Null);
+    let measured = set.start(&Service::ALL).and_then(|()| measure(&set, &dir, &python, options, &mut rows, &mut redis));
     let stopped = set.stop();
     let report = json!({
         "commit": commit()?, "machine": machine(), "quick": options.quick, "rows": rows, "weights": weights,
+        "redis": redis,
     });
     let file = keep(&dir, report, measured.as_ref().err())?;
     print_table(&rows);
@@ -51,6 +53,10 @@ pub(crate) fn run(options: Options) -> Result<()> {
     for weight in &weights {
         let (what, mib) = (weight["what"].as_str().unwrap_or_default(), number(weight, "mib").unwrap_or_default());
         println!("{what}, idle: {mib:.1} MiB");
+    }
+    print_cpu(&rows);
+    if !redis.is_null() {
+        println!("{}", redis::line(&redis));
     }
     println!("written to {}", file.display());
     measured.and(stopped)
@@ -73,8 +79,15 @@ fn weigh(python: &Path) -> Result<Vec<Value>> {
     load(&["--python", &python.display().to_string(), "weight"])
 }
 
-/// Adds the rows, as they are measured.
-fn measure(set: &Set, dir: &Path, python: &Path, options: Options, rows: &mut Vec<Value>) -> Result<()> {
+/// Adds the rows, as they are measured, and what a job weighs in Redis.
+fn measure(
+    set: &Set,
+    dir: &Path,
+    python: &Path,
+    options: Options,
+    rows: &mut Vec<Value>,
+    redis: &mut Value,
+) -> Result<()> {
     let facts: std::collections::BTreeMap<_, _> = set.environment()?.into_iter().collect();
     let fact = |name: &str| facts.get(name).cloned().with_context(|| format!("the services gave no {name}"));
     let (docker, image) = (fact("THERMAE_TEST_DOCKER")?, images::PYTHON);
@@ -83,15 +96,15 @@ fn measure(set: &Set, dir: &Path, python: &Path, options: Options, rows: &mut Ve
     let (slow, seconds_slow) = if options.quick { ("5", "1") } else { ("50", "10") };
     let cases =
         ["--case", "print", "--case", "pandas", "--case", "tools10", "--case", "session", "--case", "tool-call"];
-    let closed = |amqp: &[&str]| {
+    let closed = |amqp: &[&str], more: &[&str]| {
         let limits = ["closed", "--jobs", jobs, "--seconds", seconds];
-        load(&[amqp, &limits, &cases].concat())
+        load(&[amqp, &limits, &cases, more].concat())
     };
     let alone = ["--case", "print", "--case", "pandas", "--seconds", seconds_slow, "--samples"];
 
     let interpreter = python.display().to_string();
     step("embedded fleet");
-    rows.extend(closed(&["--python", &interpreter])?);
+    rows.extend(closed(&["--python", &interpreter], &[])?);
     rows.extend(open::rows(&["--python", &interpreter], rows, "embedded", options.quick)?);
     let starts = if options.quick { "5" } else { "50" };
     rows.extend(load(&["--python", &interpreter, "start", "--samples", starts])?);
@@ -103,11 +116,18 @@ fn measure(set: &Set, dir: &Path, python: &Path, options: Options, rows: &mut Ve
     step("bare RabbitMQ");
     rows.extend(load(&["--amqp", &fact("THERMAE_TEST_AMQP")?, "rpc", "--samples", "2000"])?);
     step("real fleet");
-    let fleet = Fleet::start(dir, &fact("THERMAE_TEST_AMQP")?, &fact("THERMAE_TEST_REDIS")?, &docker, image)?;
+    let (amqp, records) = (fact("THERMAE_TEST_AMQP")?, fact("THERMAE_TEST_REDIS")?);
+    let fleet = Fleet::start(dir, &amqp, &records, &docker, image)?;
     let tenant = fact("THERMAE_TEST_AMQP_TENANT")?;
-    rows.extend(closed(&["--amqp", &tenant])?);
+    let server = |service: Service| set.get(service).context("a server is gone");
+    let servers = [("rabbitmq", server(Service::Rabbitmq)?.main.pid), ("redis", server(Service::Redis)?.main.pid)];
+    let parts = redis::parts(&fleet, &servers, &services::docker::exec_root(set.dir()));
+    rows.extend(closed(&["--amqp", &tenant], &parts.iter().map(String::as_str).collect::<Vec<_>>())?);
     rows.extend(open::rows(&["--amqp", &tenant], rows, "fleet", options.quick)?);
     drop(fleet);
+    let port = server(Service::Redis)?.fact("port")?.parse()?;
+    let start = |worker: &str| Fleet::start_with(dir, &amqp, &records, &docker, image, worker);
+    *redis = redis::weigh(start, &tenant, port, options.quick)?;
 
     step("docker run per job");
     rows.extend(load(
@@ -215,6 +235,18 @@ fn print_table(rows: &[Value]) {
             cell("p99_ms"),
             cell("jobs_per_s")
         );
+    }
+}
+
+/// Processor time per job, by part, where it was measured.
+fn print_cpu(rows: &[Value]) {
+    for row in rows {
+        let (Some(all), Some(parts)) = (number(row, "cpu_ms_per_job"), row["cpu_ms_by_part"].as_object()) else {
+            continue;
+        };
+        let parts: Vec<_> = parts.iter().map(|(part, ms)| format!("{part} {ms}")).collect();
+        let text = |key: &str| row[key].as_str().unwrap_or_default();
+        println!("{} on {}, processor time per job: {all:.3} ms ({})", text("case"), text("on"), parts.join(", "));
     }
 }
 

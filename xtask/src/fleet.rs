@@ -26,8 +26,22 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// Starts both and waits until they are ready; their configuration and logs are in `dir`.
     pub(crate) fn start(dir: &Path, amqp: &str, redis: &str, docker: &str, image: &str) -> Result<Self> {
+        Self::start_with(dir, amqp, redis, docker, image, "")
+    }
+
+    /// The same; `worker` are lines of the worker's configuration.
+    pub(crate) fn start_with(
+        dir: &Path,
+        amqp: &str,
+        redis: &str,
+        docker: &str,
+        image: &str,
+        worker: &str,
+    ) -> Result<Self> {
         let mut fleet = Self { processes: Vec::new() };
-        let pool = format!("[docker]\nsocket = {docker:?}\n[pools.default]\nbackend = \"docker\"\nimage = {image:?}\n");
+        let pool = format!(
+            "{worker}[docker]\nsocket = {docker:?}\n[pools.default]\nbackend = \"docker\"\nimage = {image:?}\n"
+        );
         for (program, more) in [("thermae-scheduler", ""), ("thermae-worker", pool.as_str())] {
             let listen = format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
             let config = dir.join(program).with_extension("toml");

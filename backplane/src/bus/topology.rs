@@ -163,6 +163,14 @@ impl QueueSpec {
         }
     }
 
+    /// Requests for outcomes that the store keeps.
+    pub fn outcomes() -> Self {
+        Self {
+            dead_letter: None,
+            ..Self::quorum(names::OUTCOMES_QUEUE.to_owned(), names::WORK, names::OUTCOMES_KEY.to_owned())
+        }
+    }
+
     /// A pool's jobs.
     pub fn pool(pool: &PoolName) -> Self {
         Self::quorum(names::pool_queue(pool), names::WORK, names::pool_key(pool))

@@ -21,9 +21,24 @@ pub struct End {
 impl End {
     /// Digest of the result message. It tells a repeated call from another outcome after the message itself is forgotten.
     pub fn mark(&self) -> String {
-        let digest = Sha256::digest(&self.outcome);
-        digest.iter().take(DIGITS / 2).map(|byte| format!("{byte:02x}")).collect()
+        let mut digest = digest(&self.outcome);
+        digest.truncate(DIGITS);
+        digest
     }
+}
+
+/// Digest of a result message, whose beginning is its [`End::mark`]: SHA-256 in hexadecimal digits.
+pub fn digest(outcome: &[u8]) -> String {
+    Sha256::digest(outcome).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A whole outcome, for as long as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whole {
+    /// The result message, byte for byte as it was and will be published.
+    Here(Bytes),
+    /// It is in the fleet's store, under this digest (SHA-256 in hexadecimal digits).
+    Stored(String),
 }
 
 /// What is left of a job that ended.
@@ -31,6 +46,13 @@ impl End {
 pub enum Ended {
     /// The result message, byte for byte.
     Outcome(Bytes),
+    /// The result message is in the fleet's store, which workers read.
+    Stored {
+        /// Its digest, and its name there: SHA-256 in hexadecimal digits.
+        digest: String,
+        /// What is told where the store does not have it.
+        tombstone: Tombstone,
+    },
     /// Only how it ended.
     Tombstone(Tombstone),
 }
@@ -51,20 +73,23 @@ impl From<Bytes> for Ended {
 }
 
 impl Ended {
-    /// The result message to publish: the recorded one, or one that says `outcome_expired`.
+    /// The result message to publish by who has no store: the recorded one, or one that says `outcome_expired`.
     pub fn result(self, job: &JobId) -> Bytes {
         match self {
             Self::Outcome(outcome) => outcome,
-            Self::Tombstone(tombstone) => {
-                let event = Event::new(job.clone(), 0, EventBody::Result(tombstone.outcome()));
-                // Writing plain structures to memory can't fail.
-                serde_json::to_vec(&event).unwrap_or_default().into()
-            }
+            Self::Stored { tombstone, .. } | Self::Tombstone(tombstone) => tombstone.result(job),
         }
     }
 }
 
 impl Tombstone {
+    /// The result message that is published in place of the one that is no longer kept.
+    pub fn result(&self, job: &JobId) -> Bytes {
+        let event = Event::new(job.clone(), 0, EventBody::Result(self.outcome()));
+        // Writing plain structures to memory can't fail.
+        serde_json::to_vec(&event).unwrap_or_default().into()
+    }
+
     /// The outcome that is told in place of the one that is no longer kept.
     pub fn outcome(&self) -> Outcome {
         let text = format!(

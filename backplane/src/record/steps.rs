@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use thermae_schemas::WorkerId;
 
-use super::{Admission, End, Ended, Finish, Millis, Moment, Record, Resolve, Settle, Start, State, Terms, Tombstone};
+use super::{
+    Admission, End, Ended, Finish, Millis, Moment, Record, Resolve, Settle, Start, State, Terms, Tombstone, Whole,
+};
 use crate::registry::Claim;
 
 impl Record {
@@ -16,8 +18,14 @@ impl Record {
     /// What is left of the job; `None` while it has not ended.
     pub fn ended(&self) -> Option<Ended> {
         match &self.state {
-            State::Terminal { outcome: Some(outcome), .. } => Some(Ended::Outcome(outcome.clone())),
-            State::Terminal { status, at, .. } => Some(Ended::Tombstone(Tombstone { status: *status, at: *at })),
+            State::Terminal { status, at, outcome, .. } => {
+                let tombstone = Tombstone { status: *status, at: *at };
+                Some(match outcome {
+                    Some(Whole::Here(outcome)) => Ended::Outcome(outcome.clone()),
+                    Some(Whole::Stored(digest)) => Ended::Stored { digest: digest.clone(), tombstone },
+                    None => Ended::Tombstone(tombstone),
+                })
+            }
             _ => None,
         }
     }
@@ -34,7 +42,7 @@ impl Record {
 
     /// Ends it. From then on nobody asks where its events go.
     fn end(&mut self, end: &End, at: Millis) {
-        let (mark, outcome) = (end.mark(), Some(end.outcome.clone()));
+        let (mark, outcome) = (end.mark(), Some(Whole::Here(end.outcome.clone())));
         self.state = State::Terminal { status: end.status, at, mark, outcome };
         (self.reply_key, self.correlation_id) = (None, None);
         (self.cancelled, self.doubtful) = (false, false);
@@ -250,5 +258,16 @@ impl Record {
             State::Started { owner, .. } => Some(owner),
             _ => None,
         }
+    }
+}
+
+/// The store has the outcome with this digest whole. `false` where another one was recorded, or none.
+pub fn shelve(slot: &mut Option<Record>, digest: &str) -> bool {
+    match slot.as_mut().map(|record| &mut record.state) {
+        Some(State::Terminal { mark, outcome, .. }) if digest.starts_with(mark.as_str()) => {
+            *outcome = Some(Whole::Stored(digest.to_owned()));
+            true
+        }
+        _ => false,
     }
 }

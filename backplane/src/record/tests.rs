@@ -108,6 +108,8 @@ enum Happening {
         crash: Crash,
     },
     Cancel,
+    /// The store has the outcome.
+    Shelve,
     /// The outcome's time is over.
     Shrink,
     Empty,
@@ -347,6 +349,11 @@ impl World {
                     Settle::Conflict => unreachable!("there is one job"),
                 }
             }
+            Happening::Shelve => {
+                if let Some(recorded) = self.recorded.clone() {
+                    assert!(shelve(&mut self.slot, &recorded), "it was recorded");
+                }
+            }
             Happening::Shrink => {
                 if let Some(Record { state: State::Terminal { outcome, .. }, .. }) = &mut self.slot {
                     *outcome = None;
@@ -427,6 +434,7 @@ fn happening(empties: bool) -> impl Strategy<Value = Happening> {
         3 => worker().prop_map(|worker| Happening::Heartbeat { worker }),
         4 => (0usize..4, crash()).prop_map(|(who, crash)| Happening::Resolve { who, crash }),
         1 => Just(Happening::Cancel),
+        1 => Just(Happening::Shelve),
         1 => Just(Happening::Shrink),
         2 => Just(if empties { Happening::Empty } else { Happening::Resend }),
         4 => (1..GRACE).prop_map(|millis| Happening::Wait { millis }),

@@ -16,11 +16,11 @@ use thermae_schemas::{Heartbeat, JobId, SessionName, TenantName, WorkerId};
 use tokio::sync::broadcast;
 
 pub use self::redis::{Redis, RedisOptions};
-use crate::record::{Finish, Record, Resolve, Settle, Start};
+use crate::record::{Finish, Record, Resolve, Settle, Start, State, Whole};
 pub use local::Local;
 pub use types::{
     Admit, Admitted, Beat, Budget, Claim, Epoch, FinishRequest, Gone, JobKey, Keep, Notice, RUNNING_TTL, Repeat,
-    ResolveRequest, SESSION_TTL, SessionAdmit, SettleRequest, StartRequest, Target,
+    ResolveRequest, SESSION_TTL, SessionAdmit, SettleRequest, ShelveRequest, StartRequest, Target, Usage,
 };
 
 /// Shared handle of a registry.
@@ -70,6 +70,13 @@ pub trait Registry: Send + Sync + 'static {
     /// Gives a started attempt up: its lease ends now, so that `resolve` decides at once. `false` where the claim no longer stands.
     async fn abandon(&self, job: &JobKey, claim: &Claim) -> Result<bool, Error>;
 
+    /// The store has a recorded outcome whole: the registry keeps only its digest, for as long as it would have kept
+    /// the outcome. `false` where another outcome was recorded, or its time is over.
+    async fn shelve(&self, shelve: &ShelveRequest) -> Result<bool, Error>;
+
+    /// How full it is.
+    async fn usage(&self) -> Result<Usage, Error>;
+
     /// A job's record.
     async fn lookup(&self, job: &JobKey) -> Result<Option<Record>, Error>;
 
@@ -115,10 +122,10 @@ pub trait Registry: Send + Sync + 'static {
     fn notices(&self) -> broadcast::Receiver<Notice>;
 }
 
-/// A record's whole outcome, while it is kept.
+/// A record's whole outcome, while the registry keeps it itself.
 pub fn outcome_of(record: &Record) -> Option<&bytes::Bytes> {
     match &record.state {
-        crate::record::State::Terminal { outcome, .. } => outcome.as_ref(),
+        State::Terminal { outcome: Some(Whole::Here(outcome)), .. } => Some(outcome),
         _ => None,
     }
 }

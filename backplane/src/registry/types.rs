@@ -255,6 +255,30 @@ pub struct FinishRequest {
     pub keep: Keep,
 }
 
+/// The store has an outcome whole that was recorded.
+#[derive(Debug, Clone)]
+pub struct ShelveRequest {
+    /// Which job's.
+    pub job: JobKey,
+    /// Its digest: see [`crate::record::digest`].
+    pub digest: String,
+    /// Its bytes, which the budget gets back.
+    pub bytes: usize,
+    /// How it was kept when it was recorded.
+    pub keep: Keep,
+}
+
+/// How full the registry is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes that Redis uses.
+    pub memory: u64,
+    /// Bytes that it may use; 0: as many as there are.
+    pub memory_max: u64,
+    /// Bytes of the budget that outcomes took which were recorded in this hour and in the one before.
+    pub outcomes: u64,
+}
+
 /// A scheduler holds a copy of unknown fate.
 #[derive(Debug, Clone)]
 pub struct ResolveRequest {

@@ -61,7 +61,7 @@ async fn route(lanes: &Lanes, delivery: &Delivery) -> Result<(), Trouble> {
     let Some(lane) = Lane::parse(&message.key) else { return refuse_key(lanes, &tenant, delivery).await };
     let fleet = ctx.fleet.borrow().clone();
     if let Err(refusal) = validate::check(&ctx.options, &fleet, &lane, message) {
-        return ctx.refuse(&lane.tenant, None, refusal, delivery).await;
+        return ctx.refuse(&lane.tenant, Some(&lane.pool), refusal, delivery).await;
     }
     // No lane is given up between its declaration and the message's arrival in it.
     let _routing = lanes.0.routing.lock().await;

@@ -70,11 +70,11 @@ impl Copy {
                     lost: lost.clone(),
                     cancelled: cancelled.clone(),
                     grace: ctx.options.record_grace.duration(),
-                    keep: ctx.options.keep(),
+                    keep: ctx.options.keep(Some(&self.pool)),
                 };
                 match ctx.registry.resolve(&request).await? {
                     Resolve::Terminal(recorded) => {
-                        ctx.send_result(&self.key.job, &self.to, recorded.result(&self.key.job)).await?;
+                        ctx.send_recorded(&self.key, &self.to, recorded).await?;
                         return Ok("terminal");
                     }
                     Resolve::Cancelled => {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use thermae_backplane::bus::Message;
 use thermae_backplane::registry::JobKey;
+use thermae_backplane::stored::{Follower, Wanted};
 use thermae_schemas::{ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, Status, names};
 
 use super::{HOLD, forget_death, pause, rotate};
@@ -33,16 +34,23 @@ pub(super) async fn decide(
             return submit_again(ctx, message, lane).await;
         };
         if let Some(ended) = record.ended() {
-            let outcome = ended.result(first);
             let to = Address::of(&lane.tenant, message);
             if job == *first {
-                ctx.send_result(&job, &to, outcome).await?;
+                ctx.send_recorded(&leader, &to, ended).await?;
                 return Ok("followed");
             }
+            let digest = crate::head::digest_of(&message.body);
+            if let Some(wanted) = Wanted::new(&leader, &ended) {
+                let follower = Follower { job: job.clone(), pool: lane.pool.clone(), digest: digest.clone() };
+                if ctx.want(Wanted { follower: Some(follower), ..wanted }, &to).await? {
+                    return Ok("followed");
+                }
+            }
+            let outcome = ended.result(first);
             return match serde_json::from_slice::<Event>(&outcome).map(|event| event.body) {
                 Ok(EventBody::Result(mut outcome)) => {
                     outcome.duplicate_of = Some(first.to_string());
-                    let meant = Meant::Job(crate::head::digest_of(&message.body));
+                    let meant = Meant::Job(digest);
                     ctx.settle(&JobKey::new(lane.tenant.clone(), job), Some(&lane.pool), outcome, &to, meant).await?;
                     Ok("followed")
                 }

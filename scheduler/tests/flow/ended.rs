@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thermae_backplane::bus::Message;
-use thermae_backplane::record::Start;
-use thermae_backplane::registry::{Admit, Admitted, JobKey, Local};
+use thermae_backplane::bus::{Message, QueueSpec};
+use thermae_backplane::record::{Start, digest};
+use thermae_backplane::registry::{Admit, Admitted, Budget, JobKey, Keep, Local, ShelveRequest, outcome_of};
+use thermae_backplane::stored::Wanted;
 use thermae_schemas::{Cancel, ErrorCode, JobId, Status, TenantName, names};
 use thermae_service::units::Millis;
 
-use crate::fleet::{Servers, depth, job, options, soon};
+use crate::fleet::{LONG, Servers, depth, job, options, pool, soon};
 
 fn now_ms() -> i64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
@@ -51,6 +52,93 @@ async fn a_job_whose_outcome_is_forgotten_does_not_run_again() {
     assert!(error.message.contains("succeeded"), "{}", error.message);
     assert_eq!(soon(order.recv()).await.unwrap().1, "j");
     assert!(order.try_recv().is_err(), "it ran again");
+    scheduler.stop().await;
+}
+
+/// A job that has ended, its outcome in the store.
+async fn stored(servers: &Servers, id: &str) -> JobKey {
+    let key = JobKey::new(TenantName::new("acme").unwrap(), JobId::new(id).unwrap());
+    let record = servers.registry.lookup(&key).await.unwrap().unwrap();
+    let outcome = outcome_of(&record).unwrap();
+    let keep = Keep { outcome: LONG, record: LONG, budget: Budget { tenant: 1 << 30, all: 1 << 30 } };
+    let request = ShelveRequest { job: key.clone(), digest: digest(outcome), bytes: outcome.len(), keep };
+    assert!(servers.registry.shelve(&request).await.unwrap());
+    key
+}
+
+#[tokio::test]
+async fn an_outcome_in_the_store_is_asked_of_the_workers() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let mut order = servers.worker("w1", 1).await.work("ran\n").await;
+    let mut named = job("j");
+    named.idempotency_key = Some("key".to_owned());
+    let first = servers.client("acme").await;
+    soon(first.submit(named.clone(), None).await.unwrap().result()).await.unwrap();
+    let key = stored(&servers, "j").await;
+    // No worker has a store: nobody is asked.
+    let second = servers.client("acme").await;
+    let outcome = soon(second.submit(named.clone(), None).await.unwrap().result()).await.unwrap();
+    assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Lost, ErrorCode::OutcomeExpired));
+
+    servers.bus.declare_queue(&QueueSpec::outcomes()).await.unwrap();
+    let mut requests = servers.bus.consume(names::OUTCOMES_QUEUE, 0).await.unwrap();
+    let client = servers.client("acme").await;
+    let _same = client.submit(named.clone(), None).await.unwrap();
+    let asked = soon(requests.next()).await.unwrap();
+    let wanted = Wanted::read(&asked.message).unwrap();
+    assert_eq!((wanted.key(), wanted.status, &wanted.follower), (key.clone(), Status::Succeeded, &None));
+    assert_eq!(asked.message.reply_to, Some(names::reply_key(client.tenant(), client.id())));
+    assert!(asked.message.correlation_id.is_some());
+    // A second job under the same idempotency key, which is to be answered with the outcome of the first.
+    named.id = JobId::new("equal").unwrap();
+    let _equal = client.submit(named, None).await.unwrap();
+    let wanted = Wanted::read(&soon(requests.next()).await.unwrap().message).unwrap();
+    let follower = wanted.follower.unwrap();
+    assert_eq!((wanted.job, follower.job.as_str(), follower.pool.as_str()), (key.job, "equal", "default"));
+    soon(order.recv()).await.unwrap();
+    assert!(order.try_recv().is_err(), "it ran again");
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn how_full_the_registry_is_can_be_seen() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let _order = servers.worker("w1", 1).await.work("ran\n").await;
+    let client = servers.client("acme").await;
+    soon(client.submit(job("j"), None).await.unwrap().result()).await.unwrap();
+    soon(async {
+        while scheduler.metric("thermae_scheduler_outcome_bytes", "") < 200.0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert_eq!(scheduler.metric("thermae_scheduler_outcome_max_bytes", ""), f64::from(1 << 30));
+    stored(&servers, "j").await;
+    soon(async {
+        while scheduler.metric("thermae_scheduler_outcome_bytes", "") > 0.0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_pool_may_say_how_long_its_outcomes_are_kept() {
+    let servers = Servers::new();
+    let mut options = options();
+    options.outcome_ttl = Millis::from_millis(0);
+    options.pools.get_mut(&pool()).unwrap().outcome_ttl = Some(Millis::from_secs(3600));
+    let scheduler = servers.scheduler(options).await;
+    let client = servers.client("acme").await;
+    let mut refused = job("j");
+    refused.max_attempts = 1000;
+    soon(client.submit(refused, None).await.unwrap().result()).await.unwrap();
+    let key = JobKey::new(client.tenant().clone(), JobId::new("j").unwrap());
+    let record = servers.registry.lookup(&key).await.unwrap().unwrap();
+    assert!(outcome_of(&record).is_some(), "its pool's time counts");
     scheduler.stop().await;
 }
 

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use thermae_backplane::record::{Finish, Record, Resolve, Settle, Start};
 use thermae_backplane::registry::{
     Admit, Admitted, Beat, Claim, Epoch, Error, FinishRequest, Gone, JobKey, Local, Notice, Registry, ResolveRequest,
-    SettleRequest, StartRequest,
+    SettleRequest, ShelveRequest, StartRequest, Usage,
 };
 use thermae_schemas::{Heartbeat, PoolName, SessionName, TenantName, WorkerId};
 use tokio::sync::{Mutex, broadcast};
@@ -63,6 +63,12 @@ impl Registry for Faulty {
     }
     async fn abandon(&self, job: &JobKey, claim: &Claim) -> Result<bool, Error> {
         self.inner.abandon(job, claim).await
+    }
+    async fn shelve(&self, shelve: &ShelveRequest) -> Result<bool, Error> {
+        self.inner.shelve(shelve).await
+    }
+    async fn usage(&self) -> Result<Usage, Error> {
+        self.inner.usage().await
     }
     async fn lookup(&self, job: &JobKey) -> Result<Option<Record>, Error> {
         self.inner.lookup(job).await

@@ -11,7 +11,7 @@ use super::sign::hex;
 use super::{Artifacts, Error, InputFile};
 
 /// How long they are kept: as long as the registry remembers a session that is gone.
-const AT_MOST: Duration = thermae_backplane::registry::SESSION_TTL;
+pub(super) const AT_MOST: Duration = thermae_backplane::registry::SESSION_TTL;
 
 /// The largest list of a session's files, in bytes.
 const LARGEST_LIST: u64 = 16 << 20;

@@ -5,15 +5,17 @@
 //! job's files: text, base64, ref ◀── store                                   └─▶ S3, or this worker's own http
 //! ```
 //!
-//! An object's key is `<tenant>/<sha256>`: what one tenant stores, no other can name. A `ref` is always looked up below its own
-//! tenant's part, and never is a path of this machine.
+//! An object's key is `<tenant>/<sha256>`, an outcome's `<tenant>/outcomes/<sha256>`: what one tenant stores, no other
+//! can name. A `ref` is always looked up below its own tenant's part, and never is a path of this machine.
 
 mod gather;
 mod http;
 mod inputs;
 mod kept;
 mod options;
+mod outcomes;
 mod sign;
+mod sweep;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -35,6 +37,7 @@ pub(crate) use inputs::{InputFile, inputs};
 pub(crate) use kept::{Kept, KeptFile};
 pub use options::{ArtifactLimits, ArtifactOptions};
 use sign::Key;
+pub(crate) use sweep::sweeps;
 
 /// How long an object may take to be stored or read.
 const WITHIN: Duration = Duration::from_secs(30);

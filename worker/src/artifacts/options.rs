@@ -32,6 +32,10 @@ pub struct ArtifactOptions {
     /// it reaches others where that is `0.0.0.0`). URLs
     /// of an S3 store are the store's.
     pub url_base: Option<String>,
+    /// How long what is stored stays, of jobs and of clients: what is older is removed from `store`, and no `ref` leads
+    /// there any more. At least `url_ttl` and `record_ttl`. For ever where it is missing. (Outcomes and lists of
+    /// sessions' files go after `record_ttl` in any case.)
+    pub keep: Option<Millis>,
     /// Signs the URLs of a folder; the same for all workers that share it. A random one of this worker's own where it is missing, so that
     /// URLs end with it.
     pub signing_key: Option<Secret>,
@@ -46,6 +50,7 @@ impl Default for ArtifactOptions {
             s3: BTreeMap::new(),
             url_ttl: Millis::from_secs(3600),
             url_base: None,
+            keep: None,
             signing_key: None,
             inline_up_to: ByteSize::mib(1),
         }

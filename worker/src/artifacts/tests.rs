@@ -368,3 +368,45 @@ async fn what_is_stored_in_a_folder_is_its_owners_alone_and_goes_with_the_worker
         }
     }
 }
+
+/// Stored: an artifact, an outcome, a session's list, and what is none of ours.
+async fn stored(artifacts: &Artifacts) -> Vec<String> {
+    let acme = tenant("acme");
+    let artifact = artifacts.keep(&acme, "old".into()).await.unwrap();
+    let outcome = artifacts.put_outcome(&acme, "outcome".into()).await.unwrap();
+    let session = thermae_schemas::SessionName::new("s").unwrap();
+    artifacts.keep_session(&acme, &session, &Kept::now(Vec::new())).await.unwrap();
+    artifacts.put(&acme, "a-file-of-somebody-else", "x".into()).await.unwrap();
+    vec![artifact, format!("outcomes/{outcome}"), "a-file-of-somebody-else".to_owned()]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_old_is_swept_and_nothing_else() {
+    use std::sync::Mutex;
+    let (folder, bucket) = (tempfile::tempdir().unwrap(), Bucket::start().unwrap());
+    let in_folder =
+        opened(ArtifactOptions { store: Some(format!("file://{}", folder.path().display())), ..Default::default() });
+    for artifacts in [in_folder, opened(in_bucket(&bucket))] {
+        let names = stored(&artifacts).await;
+        let acme = tenant("acme");
+        let hour = Duration::from_secs(3600);
+        let left = async || {
+            let mut left = Vec::new();
+            for name in &names {
+                left.push(artifacts.get(&acme, name, 100).await.is_ok());
+            }
+            left
+        };
+        let swept = Mutex::new(Vec::new());
+        let sweep = async |files: Option<Duration>, later: Duration| {
+            let ages = sweep::Ages { artifacts: files, records: 2 * hour };
+            artifacts.sweep(ages, SystemTime::now() + later, |kind| swept.lock().unwrap().push(kind)).await.unwrap();
+            std::mem::take(&mut *swept.lock().unwrap())
+        };
+        assert_eq!(sweep(Some(hour), hour / 2).await, []);
+        assert_eq!(sweep(None, 3 * hour).await, [sweep::Kind::Outcome, sweep::Kind::Session]);
+        assert_eq!(left().await, [true, false, true], "by default artifacts stay");
+        assert_eq!(sweep(Some(hour), 3 * hour).await, [sweep::Kind::Artifact]);
+        assert_eq!(left().await, [false, false, true]);
+    }
+}

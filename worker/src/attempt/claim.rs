@@ -4,7 +4,7 @@ use thermae_backplane::bus::Delivery;
 use thermae_backplane::record::Start;
 use thermae_backplane::registry::{Claim, StartRequest};
 
-use super::settle::{ack, publish_and_ack, to_resolve};
+use super::settle::{ack, tell_and_ack, to_resolve};
 use crate::clock::Moment;
 use crate::context::Context;
 use crate::metrics::Phase;
@@ -49,7 +49,7 @@ pub(crate) async fn claim(ctx: &Context, delivery: &Delivery, work: &Work) -> Op
             guard.stands_until(asked + ctx.options.lease.0);
             return Some(guard);
         }
-        Ok(Start::Terminal(ended)) => publish_and_ack(ctx, delivery, work, ended.result(&work.key.job)).await,
+        Ok(Start::Terminal(ended)) => tell_and_ack(ctx, delivery, work, ended).await,
         Ok(Start::Stale) => ack(delivery).await,
         Ok(Start::Resolve) => to_resolve(ctx, delivery, "maybe_started").await,
         Err(e) => {

@@ -8,12 +8,13 @@ use thermae_schemas::{ErrorCode, ErrorInfo, Outcome, SessionState, Status};
 
 use super::code::{Ended, Ran};
 use super::prepare::Prepared;
-use super::settle::{ack, publish_and_ack, result_of, to_resolve};
+use super::settle::{ack, publish_and_ack, result_of, tell_and_ack, to_resolve};
 use crate::artifacts::Gathered;
 use crate::context::Context;
 use crate::metrics::Phase;
 use crate::outcome::{About, Told, of_exit, tell};
 use crate::running::Guard;
+use crate::shelf::Large;
 use crate::work::Work;
 
 /// Ends an attempt. The job stays in the table of running ones, and so in the heartbeats, until it is recorded.
@@ -85,7 +86,7 @@ async fn record(ctx: &Context, delivery: &Delivery, work: &Work, guard: Guard, s
         claim: guard.claim.clone(),
         outcome: result_of(work, work.attempt, &told),
         status,
-        keep: ctx.options.keep(),
+        keep: ctx.options.keep(&work.job.pool),
     };
     drop(told);
     let finished = ctx.insist("finish", || ctx.registry.finish(&request)).await;
@@ -95,9 +96,11 @@ async fn record(ctx: &Context, delivery: &Delivery, work: &Work, guard: Guard, s
         None => tracing::error!("the worker ended before the outcome was recorded; the job will count as lost"),
         Some(Ok(Finish::Won)) => {
             ctx.metrics.job(&work.job.pool, status);
-            publish_and_ack(ctx, delivery, work, request.outcome).await;
+            publish_and_ack(ctx, delivery, work, request.outcome.clone()).await;
+            // Off the job's path: it is over.
+            ctx.shelf.offer(ctx, Large { job: request.job, outcome: request.outcome, keep: request.keep });
         }
-        Some(Ok(Finish::Terminal(other))) => publish_and_ack(ctx, delivery, work, other.result(&work.key.job)).await,
+        Some(Ok(Finish::Terminal(other))) => tell_and_ack(ctx, delivery, work, other).await,
         Some(Ok(Finish::Superseded)) => ack(delivery).await,
         Some(Err(e)) => {
             tracing::error!(error = %e, "the job's record can't be read");

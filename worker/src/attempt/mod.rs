@@ -26,7 +26,7 @@ pub(crate) use code::{Ended, Place, Ran, run_code};
 pub(crate) use conclude::conclude;
 use fresh::pool_job;
 pub(crate) use prepare::{Prepared, prepare};
-pub(crate) use settle::{reject, requeue, to_resolve};
+pub(crate) use settle::{publish, reject, requeue, to_resolve};
 
 use std::sync::Arc;
 

@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use thermae_backplane::bus::{self, Delivery, HeaderValue, Headers, Message};
-use thermae_backplane::record::Settle;
+use thermae_backplane::record::{Ended, Settle};
 use thermae_backplane::registry::SettleRequest;
+use thermae_backplane::stored::Wanted;
 use thermae_schemas::{Outcome, names};
 use tracing::Span;
 
@@ -50,7 +51,7 @@ pub(super) fn reply(work: &Work, key: &str, body: Bytes, persistent: bool) -> Me
 /// Publishes until the broker has confirmed it. `false` when the worker gave up first. What a client's own queue refuses is
 /// not tried again: it may be of no size at all, and then the job would never leave the worker.
 #[tracing::instrument(name = "publish", skip_all)]
-async fn publish(ctx: &Context, message: Message) -> Result<bool, bus::Error> {
+pub(crate) async fn publish(ctx: &Context, message: Message) -> Result<bool, bus::Error> {
     let to_client = message.exchange == names::REPLIES;
     let done = ctx
         .insist("publish", || {
@@ -91,6 +92,19 @@ pub(super) async fn publish_and_ack(ctx: &Context, delivery: &Delivery, work: &W
     let began = std::time::Instant::now();
     ack(delivery).await;
     ctx.metrics.phase(pool, Phase::Ack, began.elapsed().as_secs_f64());
+}
+
+/// Publishes what is left of a job that ended, then acknowledges. What the store keeps is read by whoever takes
+/// requests for it, maybe this worker; here a job's slot would wait for it.
+pub(super) async fn tell_and_ack(ctx: &Context, delivery: &Delivery, work: &Work, ended: Ended) {
+    if let (Some(wanted), Some(key)) = (Wanted::new(&work.key, &ended), &work.reply_to) {
+        match publish(ctx, wanted.message(key.clone(), work.correlation_id.clone())).await {
+            Ok(true) => return ack(delivery).await,
+            Ok(false) => return,
+            Err(e) => tracing::error!(error = %e, "an outcome is in the store, and no worker can be asked for it"),
+        }
+    }
+    publish_and_ack(ctx, delivery, work, ended.result(&work.key.job)).await;
 }
 
 /// Acknowledges. Where that fails the delivery comes again, finds the record, and is answered from it.
@@ -144,7 +158,7 @@ pub(crate) async fn reject(ctx: &Context, delivery: &Delivery, work: &Work, outc
         status,
         digest: None,
         cancel: false,
-        keep: ctx.options.keep(),
+        keep: ctx.options.keep(&work.job.pool),
     };
     match ctx.insist("settle", || ctx.registry.settle(&request)).await {
         None => {}
@@ -152,7 +166,7 @@ pub(crate) async fn reject(ctx: &Context, delivery: &Delivery, work: &Work, outc
             ctx.metrics.job(&work.job.pool, status);
             publish_and_ack(ctx, delivery, work, request.outcome).await;
         }
-        Some(Ok(Settle::Terminal(other))) => publish_and_ack(ctx, delivery, work, other.result(&work.key.job)).await,
+        Some(Ok(Settle::Terminal(other))) => tell_and_ack(ctx, delivery, work, other).await,
         // Only who names a digest is told so.
         Some(Ok(Settle::Conflict)) => ack(delivery).await,
         Some(Ok(Settle::Started { .. })) => to_resolve(ctx, delivery, "started_elsewhere").await,

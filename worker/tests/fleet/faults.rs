@@ -9,7 +9,7 @@ use thermae_backplane::bus::{Message, SharedBus};
 use thermae_backplane::record::{Finish, Record, Resolve, Settle, Start};
 use thermae_backplane::registry::{
     self, Admit, Admitted, Beat, Budget, Claim, Epoch, Error, FinishRequest, Gone, JobKey, Keep, Notice, Registry,
-    ResolveRequest, SettleRequest, StartRequest,
+    ResolveRequest, SettleRequest, ShelveRequest, StartRequest, Usage,
 };
 use thermae_schemas::{
     ErrorCode, Heartbeat, PoolName, SessionName, Status, Stream, TenantName, WorkerId, WorkerState, names,
@@ -318,6 +318,12 @@ impl Registry for Cut {
     }
     async fn abandon(&self, job: &JobKey, claim: &Claim) -> Result<bool, Error> {
         self.there()?.abandon(job, claim).await
+    }
+    async fn shelve(&self, shelve: &ShelveRequest) -> Result<bool, Error> {
+        self.there()?.shelve(shelve).await
+    }
+    async fn usage(&self) -> Result<Usage, Error> {
+        self.there()?.usage().await
     }
     async fn lookup(&self, job: &JobKey) -> Result<Option<Record>, Error> {
         self.there()?.lookup(job).await

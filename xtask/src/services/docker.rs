@@ -141,7 +141,7 @@ pub(crate) fn children(dir: &Path) -> Vec<ProcId> {
 }
 
 /// Where the engine's sockets are: in the set's folder, or in a short place where their paths would be too long there.
-fn exec_root(dir: &Path) -> PathBuf {
+pub(crate) fn exec_root(dir: &Path) -> PathBuf {
     let inside = dir.join("docker/exec");
     if inside.join("containerd/containerd-debug.sock").as_os_str().len() <= SOCKET_PATH_LIMIT {
         return inside;

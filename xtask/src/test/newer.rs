@@ -40,6 +40,7 @@ impl Newer {
             "--hostname=rabbitmq",
             &format!("--publish=127.0.0.1:{amqp_port}:5672"),
             &format!("--volume={}", mount("rabbitmq.conf", "/etc/rabbitmq/conf.d/20-thermae.conf")),
+            &format!("--volume={}", mount("newer.conf", "/etc/rabbitmq/conf.d/30-thermae-newer.conf")),
             &format!("--volume={}", mount("definitions.json", "/etc/rabbitmq/definitions.json")),
             standins::RABBITMQ,
         ])?;
@@ -73,6 +74,8 @@ impl Newer {
                 };
                 (*name, value)
             })
+            // What `newer.conf` sets, and the older servers lack.
+            .chain([("THERMAE_TEST_STAMPS", "1".to_owned())])
             .collect()
     }
 

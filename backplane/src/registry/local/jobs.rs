@@ -3,9 +3,12 @@
 use thermae_schemas::Status;
 
 use super::memory::{Entry, Forget, Key, Memory, count, millis};
-use crate::record::{self, Admission, DIGITS, End, Ended, Finish, Millis, Record, Resolve, Settle, Start, Terms};
+use crate::record::{
+    self, Admission, DIGITS, End, Ended, Finish, Millis, Record, Resolve, Settle, Start, State, Terms, Whole,
+};
 use crate::registry::{
-    Admit, Admitted, Claim, FinishRequest, JobKey, Keep, ResolveRequest, SettleRequest, StartRequest, Target,
+    Admit, Admitted, Claim, FinishRequest, JobKey, Keep, ResolveRequest, SettleRequest, ShelveRequest, StartRequest,
+    Target,
 };
 
 /// The part of a job's digest that its record keeps.
@@ -207,6 +210,25 @@ impl Memory {
 
     pub(super) fn abandon(&mut self, job: &JobKey, claim: &Claim, now: Millis) -> bool {
         self.jobs.get_mut(job).is_some_and(|entry| record::abandon(&mut entry.record, claim, now))
+    }
+
+    pub(super) fn shelve(&mut self, shelve: &ShelveRequest, now: Millis) -> bool {
+        let ShelveRequest { job, digest, bytes, keep } = shelve;
+        let Some(entry) = self.jobs.get_mut(job) else { return false };
+        let Some(State::Terminal { at, outcome, .. }) = entry.record.as_ref().map(|record| &record.state) else {
+            return false;
+        };
+        let (at, was_here) = (*at, matches!(outcome, Some(Whole::Here(_))));
+        let expires = at + millis(keep.outcome());
+        if expires <= now || !record::shelve(&mut entry.record, digest) {
+            return false;
+        }
+        entry.outcome_expires = expires;
+        self.remember_until(expires, Forget::Outcome(job.clone()));
+        if was_here {
+            self.give_back(&job.tenant, keep.cost(*bytes), at);
+        }
+        true
     }
 
     /// A worker runs this: see [`record::announce`].

@@ -30,6 +30,8 @@ pub(super) struct Entry {
 pub(super) struct Spent {
     window: u64,
     all: u64,
+    /// All of the window before.
+    before: u64,
     tenants: HashMap<TenantName, u64>,
 }
 
@@ -174,10 +176,7 @@ impl Memory {
 
     /// Takes a part of the budget. `false`, and nothing taken, where there is not so much left.
     fn spend(&mut self, tenant: &TenantName, cost: u64, budget: Budget, now: Millis) -> bool {
-        let window = now / millis(WINDOW);
-        if self.spent.window != window {
-            self.spent = Spent { window, ..Spent::default() };
-        }
+        self.turn_window(now);
         let mine = self.spent.tenants.entry(tenant.clone()).or_default();
         let fits = *mine + cost <= budget.tenant / 2 && self.spent.all + cost <= budget.all / 2;
         if fits {
@@ -185,6 +184,30 @@ impl Memory {
             self.spent.all += cost;
         }
         fits
+    }
+
+    fn turn_window(&mut self, now: Millis) {
+        let window = now / millis(WINDOW);
+        if self.spent.window != window {
+            let before = if self.spent.window + 1 == window { self.spent.all } else { 0 };
+            self.spent = Spent { window, before, ..Spent::default() };
+        }
+    }
+
+    /// Gives a part of the budget back that was taken at that moment.
+    pub(super) fn give_back(&mut self, tenant: &TenantName, cost: u64, at: Millis) {
+        if self.spent.window == at / millis(WINDOW) {
+            self.spent.all = self.spent.all.saturating_sub(cost);
+            if let Some(mine) = self.spent.tenants.get_mut(tenant) {
+                *mine = mine.saturating_sub(cost);
+            }
+        }
+    }
+
+    /// Bytes of the budget that were taken in this window and in the one before.
+    pub(super) fn spent(&mut self, now: Millis) -> u64 {
+        self.turn_window(now);
+        self.spent.all + self.spent.before
     }
 
     /// Takes or renews the credit of a job in its pool and tenant.

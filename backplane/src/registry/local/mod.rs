@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::{
     Admit, Admitted, Beat, Claim, Epoch, Error, FinishRequest, Gone, JobKey, Notice, Registry, ResolveRequest,
-    SettleRequest, StartRequest,
+    SettleRequest, ShelveRequest, StartRequest, Usage,
 };
 use crate::record::{Finish, Millis, Record, Resolve, Settle, Start};
 use memory::Memory;
@@ -126,6 +126,14 @@ impl Registry for Local {
 
     async fn abandon(&self, job: &JobKey, claim: &Claim) -> Result<bool, Error> {
         Ok(self.step(|memory, now| memory.abandon(job, claim, now)))
+    }
+
+    async fn shelve(&self, shelve: &ShelveRequest) -> Result<bool, Error> {
+        Ok(self.step(|memory, now| memory.shelve(shelve, now)))
+    }
+
+    async fn usage(&self) -> Result<Usage, Error> {
+        Ok(self.step(|memory, now| Usage { outcomes: memory.spent(now), ..Usage::default() }))
     }
 
     async fn lookup(&self, job: &JobKey) -> Result<Option<Record>, Error> {

@@ -85,6 +85,12 @@ fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
+/// By its `INFO`, the bytes that Redis uses and those that it may use.
+pub(super) fn memory(info: &str) -> (u64, u64) {
+    let bytes = |name| field(info, name).and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+    (bytes("used_memory"), bytes("maxmemory"))
+}
+
 async fn info(connection: &mut MultiplexedConnection) -> RedisResult<String> {
     redis::cmd("INFO").query_async(connection).await
 }
@@ -319,6 +325,12 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn its_memory_is_read() {
+        let info = "used_memory:1024\r\nused_memory_human:1K\r\nmaxmemory:4096\r\nmaxmemory_policy:noeviction\r\n";
+        assert_eq!((memory(info), memory("")), ((1024, 4096), (0, 0)));
+    }
 
     #[test]
     fn a_redis_that_would_lose_records_is_unfit() {

@@ -25,9 +25,9 @@ use tokio::sync::broadcast;
 use super::types::{RUNNING_TTL, SESSION_TTL, capacity_of};
 use super::{
     Admit, Admitted, Beat, Budget, Claim, Epoch, Error, FinishRequest, Gone, JobKey, Keep, Notice, Registry,
-    ResolveRequest, SettleRequest, StartRequest,
+    ResolveRequest, SettleRequest, ShelveRequest, StartRequest, Usage,
 };
-use crate::record::{End, Finish, Record, Resolve, Settle, Start};
+use crate::record::{DIGITS, End, Finish, Record, Resolve, Settle, Start};
 use link::Shared;
 pub use options::RedisOptions;
 use reply::Reply;
@@ -202,6 +202,24 @@ impl Registry for Redis {
             with_claim(with_job(to, job), claim);
         });
         Ok(answer.await? == Value::Int(1))
+    }
+
+    async fn shelve(&self, shelve: &ShelveRequest) -> Result<bool, Error> {
+        let ShelveRequest { job, digest, bytes, keep } = shelve;
+        let answer = self.shared.call(&scripts::SHELVE, |to| {
+            let mark = digest.get(..DIGITS).unwrap_or(digest);
+            with_job(to, job).arg(mark).arg(digest).arg(millis(keep.outcome())).arg(keep.cost(*bytes));
+        });
+        Ok(answer.await? == Value::Int(1))
+    }
+
+    async fn usage(&self) -> Result<Usage, Error> {
+        let (memory, memory_max) = link::memory(&self.shared.info().await?);
+        let outcomes = match self.shared.call(&scripts::SPENT, |_| {}).await? {
+            Value::Int(bytes) => u64::try_from(bytes).unwrap_or(0),
+            other => return Err(Error::Corrupt(format!("a count of {other:?}"))),
+        };
+        Ok(Usage { memory, memory_max, outcomes })
     }
 
     async fn lookup(&self, job: &JobKey) -> Result<Option<Record>, Error> {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use redis::Value;
 use thermae_schemas::{JobId, Status, WorkerId};
 
-use crate::record::{Ended, Finish, Record, Resolve, Settle, Start, State, Tombstone};
+use crate::record::{Ended, Finish, Record, Resolve, Settle, Start, State, Tombstone, Whole};
 use crate::registry::{Admitted, Epoch, Error, Gone, Target};
 
 /// An answer: a word, and what belongs to it.
@@ -73,6 +73,10 @@ impl Reply {
     fn ended(&mut self, word: &str) -> Result<Option<Ended>, Error> {
         Ok(match word {
             "terminal" => Some(Ended::Outcome(self.bytes()?)),
+            "stored" => {
+                let tombstone = Tombstone { status: self.status()?, at: self.int()? };
+                Some(Ended::Stored { digest: self.text()?, tombstone })
+            }
             "tombstone" => Some(Ended::Tombstone(Tombstone { status: self.status()?, at: self.int()? })),
             _ => None,
         })
@@ -203,9 +207,11 @@ pub(super) fn record(value: Value) -> Result<Option<Record>, Error> {
     let (owner, nonce, lease_until) = (reply.text()?, reply.text()?, reply.int()?);
     let (cancelled, digest) = (reply.flag()?, Some(reply.text()?).filter(|digest| !digest.is_empty()));
     let (status, at, mark) = (reply.status()?, reply.int()?, reply.text()?);
-    let outcome = match reply.next()? {
-        Value::Nil => None,
-        outcome => Some(bytes(outcome)?.into()),
+    let outcome = match (reply.next()?, reply.next()?) {
+        (Value::Nil, Value::Nil) => None,
+        (Value::Nil, _) if state != "T" => None,
+        (Value::Nil, digest) => Some(Whole::Stored(String::from_utf8(bytes(digest)?).map_err(|_| unreadable("text"))?)),
+        (outcome, _) => Some(Whole::Here(bytes(outcome)?.into())),
     };
     let state = match state.as_str() {
         "A" => State::Assigned,

@@ -60,6 +60,8 @@ scripts! {
     LEAD = "lua/lead.lua";
     CREDIT = "lua/credit.lua";
     CHECK = "lua/check.lua";
+    SHELVE = "lua/shelve.lua";
+    SPENT = "lua/spent.lua";
 }
 
 endings! {

@@ -3,6 +3,7 @@
 mod faults;
 mod identity;
 mod latency;
+mod stamp;
 mod suite;
 mod tls;
 mod upgrade;

@@ -11,7 +11,7 @@ use thermae_backplane::registry::{self, Admitted, Budget, Gone, Keep, RedisOptio
 use thermae_schemas::IfGone;
 
 use super::{
-    KEEP, admit, beat, claim, finish, held, job, pool, resolve, running, session, settle, start, tenant, worker,
+    KEEP, admit, beat, claim, finish, held, job, pool, resolve, running, session, settle, shelve, start, tenant, worker,
 };
 use crate::support::{server, unique};
 
@@ -64,6 +64,10 @@ enum Call {
         digest: Option<bool>,
         cancel: bool,
         kept: Kept,
+    },
+    Shelve {
+        job: usize,
+        outcome: u8,
     },
     /// As a FLUSHALL does.
     Empty,
@@ -176,6 +180,7 @@ fn call() -> impl Strategy<Value = Call> {
             .prop_map(|(job, outcome, pool, digest, cancel, kept)| Call::Settle {
                 job, outcome, pool, digest, cancel, kept
             }),
+        2 => (job(), 0u8..2).prop_map(|(job, outcome)| Call::Shelve { job, outcome }),
         1 => Just(Call::Empty),
         2 => (job(), who(), attempt(), nonce())
             .prop_map(|(job, worker, attempt, nonce)| Call::Abandon { job, worker, attempt, nonce }),
@@ -311,6 +316,9 @@ async fn ask(registry: &dyn Registry, call: &Call) -> String {
             request.digest = digest.map(|digest| digest.to_string());
             (request.cancel, request.keep) = (cancel, kept.keep());
             shown(registry.settle(&request).await.unwrap())
+        }
+        Call::Shelve { job: name, outcome } => {
+            shown(registry.shelve(&shelve(JOBS[name], &format!("outcome {outcome}"))).await.unwrap())
         }
         Call::Abandon { job: name, worker, attempt, nonce: n } => {
             let claim = claim(attempt, WORKERS[worker], &nonce(n));

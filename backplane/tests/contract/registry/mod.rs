@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use thermae_backplane::registry::{
     self, Admit, Admitted, Budget, Claim, Epoch, FinishRequest, JobKey, Keep, RedisOptions, ResolveRequest,
-    SettleRequest, SharedRegistry, StartRequest,
+    SettleRequest, SharedRegistry, ShelveRequest, StartRequest,
 };
 use thermae_schemas::{
     Heartbeat, JobId, Language, PoolCapacity, PoolName, RunningJob, SessionHeld, SessionName, Status, TenantName,
@@ -113,6 +113,11 @@ pub fn settle(name: &str, outcome: &str) -> SettleRequest {
     SettleRequest { job: job(name), pool: Some(pool()), outcome, status, digest: None, cancel: false, keep: KEEP }
 }
 
+pub fn shelve(name: &str, outcome: &str) -> ShelveRequest {
+    let digest = thermae_backplane::record::digest(outcome.as_bytes());
+    ShelveRequest { job: job(name), digest, bytes: outcome.len(), keep: KEEP }
+}
+
 pub fn beat(name: &str) -> Heartbeat {
     let capacity = PoolCapacity { slots: 2, busy: 0, max_sessions: 4, languages: vec![Language::Python] };
     Heartbeat {
@@ -170,6 +175,7 @@ suite! {
     a_job_that_has_not_started_can_be_ended,
     an_outcome_shrinks_to_a_tombstone_that_is_never_run_again,
     an_outcome_beyond_the_budget_is_a_tombstone_at_once,
+    an_outcome_in_the_store_is_named_for_as_long_as_it_would_have_been_kept,
     what_runs_past_its_lease_is_told,
     a_cancel_of_a_running_job_is_remembered,
     an_id_names_one_job,

@@ -8,7 +8,8 @@ use thermae_backplane::registry::{Admitted, Budget, Gone, Notice, Repeat, Sessio
 use thermae_schemas::{IfGone, JobId, Status, WorkerState};
 
 use super::{
-    TTL, admit, attempt, beat, claim, finish, held, job, pool, resolve, running, session, settle, start, tenant, worker,
+    TTL, admit, attempt, beat, claim, finish, held, job, pool, resolve, running, session, settle, shelve, start,
+    tenant, worker,
 };
 use crate::support::{soon, until};
 
@@ -155,6 +156,41 @@ pub async fn an_outcome_beyond_the_budget_is_a_tombstone_at_once(registry: Share
     assert!(!kept("c", "acme").await, "the tenant's part is used up");
     assert!(kept("a", "globex").await, "another tenant has its own");
     assert!(!kept("a", "initech").await, "the whole is used up");
+}
+
+pub async fn an_outcome_in_the_store_is_named_for_as_long_as_it_would_have_been_kept(registry: SharedRegistry) {
+    let large = "x".repeat(1000);
+    let end = |name: &str| {
+        let mut end = finish(name, claim(1, "w", "n"), &large);
+        end.keep.budget = Budget { tenant: 2 * 1200, all: 2 * 1200 };
+        end
+    };
+    assert!(!registry.shelve(&shelve("a", &large)).await.unwrap(), "it has not ended");
+    run(&registry, "a", &end("a")).await;
+    assert!(registry.usage().await.unwrap().outcomes >= 1200);
+    run(&registry, "b", &end("b")).await;
+    assert!(matches!(left_of(&registry, "b").await, Ended::Tombstone(_)), "the budget is used up");
+    assert!(!registry.shelve(&shelve("a", "another")).await.unwrap());
+    for _ in 0..2 {
+        assert!(registry.shelve(&shelve("a", &large)).await.unwrap());
+        let Ended::Stored { digest, tombstone } = left_of(&registry, "a").await else { panic!("it is not named") };
+        assert_eq!((digest, tombstone.status), (shelve("a", &large).digest, Status::Succeeded));
+    }
+    assert_eq!(registry.usage().await.unwrap().outcomes, 0, "the budget has it back, once");
+    let left = left_of(&registry, "a").await;
+    assert_eq!(registry.admit(&admit("a")).await.unwrap(), Admitted::Terminal(left.clone()));
+    assert_eq!(registry.resolve(&resolve("a", 1, 3)).await.unwrap(), Resolve::Terminal(left.clone()));
+    assert_eq!(registry.settle(&settle("a", "cancelled")).await.unwrap(), Settle::Terminal(left));
+    assert_eq!(registry.finish(&end("a")).await.unwrap(), Finish::Won);
+    run(&registry, "c", &end("c")).await;
+    assert!(matches!(left_of(&registry, "c").await, Ended::Outcome(_)), "another one has its place");
+    // What the budget did not take can be kept there, too.
+    assert!(registry.shelve(&shelve("b", &large)).await.unwrap());
+    let mut brief = shelve("b", &large);
+    brief.keep.outcome = BRIEF;
+    registry.shelve(&brief).await.unwrap();
+    until("its end", || async { matches!(left_of(&registry, "b").await, Ended::Tombstone(_)) }).await;
+    assert!(!registry.shelve(&brief).await.unwrap(), "its time is over");
 }
 
 pub async fn what_runs_past_its_lease_is_told(registry: SharedRegistry) {

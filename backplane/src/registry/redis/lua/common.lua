@@ -2,6 +2,7 @@
 --   <P>e            epoch: i(d), r(un id of Redis), b(egan)
 --   <P>j:<t>/<job>  record, see below
 --   <P>o:<t>/<job>  outcome of a job that ended, while it is kept whole
+--   <P>r:<t>/<job>  digest of an outcome that the fleet's store keeps whole
 --   <P>b:<window>   bytes of outcomes that were recorded in that hour: '' of all tenants, and each tenant's
 --   <P>p:<pool>     jobs that hold the pool's credit, by the moment their lease passes
 --   <P>t:<tenant>   the same of a tenant
@@ -49,6 +50,10 @@ local function outcome_key(key)
   return P .. 'o:' .. string.sub(key, #P + 3)
 end
 
+local function stored_key(key)
+  return P .. 'r:' .. string.sub(key, #P + 3)
+end
+
 -- What is left of a job that ended.
 local function ended(key)
   local outcome = redis.call('GET', outcome_key(key))
@@ -56,6 +61,8 @@ local function ended(key)
   local x, u, z = unpack(redis.call('HMGET', key, 'x', 'u', 'z'))
   -- Releases before this one kept the outcome in the record.
   if x then return { 'terminal', x } end
+  local digest = redis.call('GET', stored_key(key))
+  if digest then return { 'stored', u or 'lost', tonumber(z or 0), digest } end
   return { 'tombstone', u or 'lost', tonumber(z or 0) }
 end
 
@@ -88,18 +95,22 @@ end
 -- Takes a part of this hour's budget; nothing where there is not so much left. Half of the budget is an hour's, so that two
 -- neighbouring hours together stay within it.
 local hour = 3600000
+local function window_key(moment)
+  return P .. 'b:' .. string.format('%.0f', math.floor(moment / hour))
+end
+
 local function spend(tenant, cost, tenant_budget, all_budget)
-  local key = P .. 'b:' .. string.format('%.0f', math.floor(now / hour))
+  local key = window_key(now)
   local fits = false
   if redis.call('HINCRBY', key, tenant, cost) <= tenant_budget / 2 then
     local all = redis.call('HINCRBY', key, '', cost)
     fits = all <= all_budget / 2
-    if all == cost then keep(key, hour) end
+    if all == cost then keep(key, 2 * hour) end
     if not fits then redis.call('HINCRBY', key, '', -cost) end
   end
   if not fits then
     redis.call('HINCRBY', key, tenant, -cost)
-    keep(key, hour)
+    keep(key, 2 * hour)
   end
   return fits
 end

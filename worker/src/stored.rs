@@ -1,0 +1,153 @@
+//! Answers requests for outcomes that the store keeps: from the queue `work.outcomes`, which all workers of a fleet
+//! share that have the store.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use thermae_backplane::bus::{self, Delivery, Message, QueueSpec};
+use thermae_backplane::record::Settle;
+use thermae_backplane::registry::{JobKey, SettleRequest};
+use thermae_backplane::stored::{Follower, Wanted};
+use thermae_schemas::{Event, EventBody, JobId, names};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::attempt::publish;
+use crate::consume::subscribe;
+use crate::context::Context;
+use crate::shelf::Large;
+
+/// Requests that are answered at once.
+const PREFETCH: u16 = 8;
+/// How long a store that fails is asked, well below RabbitMQ's patience with what is not acknowledged.
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
+/// Pauses between two attempts: doubled from the first to the second.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+
+/// Answers until `end`.
+pub(crate) async fn outcomes_queue(ctx: Arc<Context>, end: CancellationToken) {
+    let queue = QueueSpec::outcomes();
+    while let Some(mut consumer) = subscribe(&ctx, &queue, PREFETCH, &end).await {
+        // What is dropped unanswered comes again, here or at another worker.
+        let mut under_way = JoinSet::new();
+        loop {
+            let delivery = tokio::select! {
+                () = end.cancelled() => return,
+                Some(_) = under_way.join_next() => continue,
+                delivery = consumer.next() => delivery,
+            };
+            let Some(delivery) = delivery else { break };
+            let ctx = Arc::clone(&ctx);
+            under_way.spawn(async move { answer(&ctx, &delivery).await });
+        }
+    }
+}
+
+async fn answer(ctx: &Context, delivery: &Delivery) {
+    let message = &delivery.message;
+    let told = match Wanted::read(message) {
+        Some(wanted) => {
+            let outcome = whole(ctx, &wanted).await;
+            match &wanted.follower {
+                None => send(ctx, message, &wanted.job, outcome).await,
+                Some(follower) => follow(ctx, message, &wanted, follower, outcome).await,
+            }
+        }
+        None => {
+            tracing::error!("a request for an outcome that no scheduler made");
+            true
+        }
+    };
+    if told && let Err(error) = delivery.ack().await {
+        tracing::debug!(%error, "not acknowledged: it will come again");
+    }
+}
+
+/// The outcome that is wanted, or the one that says that it is no longer kept.
+async fn whole(ctx: &Context, wanted: &Wanted) -> Bytes {
+    let (began, mut pause) = (Instant::now(), PAUSES.0);
+    loop {
+        match ctx.artifacts.outcome(&wanted.tenant, &wanted.digest).await {
+            Ok(Some(outcome)) => return outcome,
+            Ok(None) => tracing::warn!(job.id = %wanted.job, "the store does not have an outcome any more"),
+            Err(error) if began.elapsed() < PATIENCE => {
+                tracing::warn!(job.id = %wanted.job, %error, "an outcome can't be read from the store; trying on");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(PAUSES.1);
+                continue;
+            }
+            Err(error) => tracing::error!(job.id = %wanted.job, %error, "an outcome can't be read from the store"),
+        }
+        return wanted.tombstone().result(&wanted.job);
+    }
+}
+
+/// Publishes a result. `false` where the worker gave up first.
+async fn send(ctx: &Context, request: &Message, job: &JobId, body: Bytes) -> bool {
+    let Some(key) = request.reply_to.clone().filter(|key| !key.is_empty()) else { return true };
+    let message = Message {
+        exchange: names::REPLIES.to_owned(),
+        key,
+        body,
+        message_id: Some(job.to_string()),
+        correlation_id: request.correlation_id.clone(),
+        mandatory: true,
+        persistent: true,
+        ..Message::default()
+    };
+    match publish(ctx, message).await {
+        Ok(published) => published,
+        Err(error @ (bus::Error::Unroutable { .. } | bus::Error::Refused { .. })) => {
+            tracing::info!(%error, "nobody takes a stored outcome");
+            true
+        }
+        Err(error) => {
+            tracing::error!(%error, "a stored outcome can't be published");
+            true
+        }
+    }
+}
+
+/// Ends a job with the outcome of an equal one that came first.
+async fn follow(ctx: &Context, request: &Message, wanted: &Wanted, follower: &Follower, outcome: Bytes) -> bool {
+    let Ok(EventBody::Result(mut outcome)) = serde_json::from_slice::<Event>(&outcome).map(|event| event.body) else {
+        tracing::error!(job.id = %wanted.job, "a recorded outcome can't be read");
+        return true;
+    };
+    outcome.duplicate_of = Some(wanted.job.to_string());
+    let status = outcome.status;
+    let body = serde_json::to_vec(&Event::new(follower.job.clone(), 0, EventBody::Result(outcome)));
+    let settle = SettleRequest {
+        job: JobKey::new(wanted.tenant.clone(), follower.job.clone()),
+        pool: Some(follower.pool.clone()),
+        // Writing plain structures to memory can't fail.
+        outcome: body.unwrap_or_default().into(),
+        status,
+        digest: Some(follower.digest.clone()),
+        cancel: false,
+        keep: ctx.options.keep(&follower.pool),
+    };
+    match ctx.insist("settle", || ctx.registry.settle(&settle)).await {
+        None => false,
+        Some(Ok(Settle::Won)) => {
+            let sent = send(ctx, request, &follower.job, settle.outcome.clone()).await;
+            ctx.shelf.offer(ctx, Large { job: settle.job, outcome: settle.outcome, keep: settle.keep });
+            sent
+        }
+        Some(Ok(Settle::Terminal(ended))) => match Wanted::new(&settle.job, &ended) {
+            // Its own is in the store by now: it was asked for twice.
+            Some(own) => {
+                let outcome = whole(ctx, &own).await;
+                send(ctx, request, &follower.job, outcome).await
+            }
+            None => send(ctx, request, &follower.job, ended.result(&follower.job)).await,
+        },
+        // Its worker answers, or another job has its id.
+        Some(Ok(Settle::Started { .. } | Settle::Conflict)) => true,
+        Some(Err(error)) => {
+            tracing::error!(job.id = %follower.job, %error, "the job's record can't be read");
+            true
+        }
+    }
+}
