@@ -9,8 +9,10 @@
 pub mod baseline;
 pub mod cases;
 pub mod closed;
+pub mod first;
 pub mod floor;
 pub mod open;
+pub mod phases;
 mod process;
 pub mod report;
 pub mod rpc;
@@ -18,3 +20,4 @@ pub mod scenario;
 pub mod soak;
 pub mod start;
 pub mod target;
+pub mod tenants;
