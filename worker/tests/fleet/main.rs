@@ -12,4 +12,5 @@ mod limits;
 mod proofs;
 mod ready;
 mod sessions;
+mod tenants;
 mod tools;
