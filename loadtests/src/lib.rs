@@ -9,9 +9,14 @@
 pub mod baseline;
 pub mod cases;
 pub mod closed;
+<<<<<<< HEAD
 pub mod cpu;
+=======
+pub mod first;
+>>>>>>> warm
 pub mod floor;
 pub mod open;
+pub mod phases;
 mod process;
 pub mod report;
 pub mod rpc;
@@ -19,3 +24,4 @@ pub mod scenario;
 pub mod soak;
 pub mod start;
 pub mod target;
+pub mod tenants;

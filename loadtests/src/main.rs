@@ -11,7 +11,8 @@ use clap::{Parser, Subcommand};
 use thermae_loadtests::cases::Case;
 use thermae_loadtests::cpu::Part;
 use thermae_loadtests::{
-    baseline::Baseline, closed, floor, open, report, rpc, scenario::Scenario, soak, start, target,
+    baseline::Baseline, closed, first, floor, open, phases::Snapshot, report, rpc, scenario::Scenario, soak, start,
+    target, tenants,
 };
 use thermae_service::telemetry;
 
@@ -107,6 +108,19 @@ enum What {
         /// Seconds, in place of the scenario's own.
         #[arg(long)]
         seconds: Option<f64>,
+        /// Say where the embedded fleet's time went, by its own metrics.
+        #[arg(long)]
+        phases: bool,
+    },
+    /// The first jobs after readiness, sent at once, and the same later.
+    First {
+        #[command(flatten)]
+        options: first::Options,
+    },
+    /// Jobs of many tenants in turn. With `--amqp`, its user must speak for every tenant.
+    Tenants {
+        #[command(flatten)]
+        options: tenants::Options,
     },
 }
 
@@ -169,7 +183,8 @@ async fn run(args: Args) -> Result<ExitCode> {
             let url = args.target.amqp.as_deref().context("--amqp is missing")?;
             return show(&[report::Row::new("rpc", "rabbitmq", &rpc::measure(url, *samples).await?, None)]);
         }
-        What::Closed { .. } | What::Open { .. } | What::Soak { .. } => {}
+        What::First { options } => return show(&first::measure(&args.target, *options).await?),
+        What::Closed { .. } | What::Open { .. } | What::Soak { .. } | What::Tenants { .. } => {}
     }
     let target = args.target.open().await?;
     let client = &target.client;
@@ -185,12 +200,22 @@ async fn run(args: Args) -> Result<ExitCode> {
             }
             show(&rows)?;
         }
-        What::Open { scenario: file, rate, seconds } => {
+        What::Tenants { options } => {
+            target.ready().await;
+            show(&tenants::measure(&target, args.target.name(), options).await?)?;
+        }
+        What::Open { scenario: file, rate, seconds, phases } => {
             let mut scenario = Scenario::read(&file)?;
             scenario.rate = rate.unwrap_or(scenario.rate);
             scenario.seconds = seconds.unwrap_or(scenario.seconds);
             let name = file.file_stem().unwrap_or_default().to_string_lossy();
-            let report = open::run(client, &name, &scenario).await?;
+            target.ready().await;
+            let snapshot = || target.metrics().map(Snapshot::take).unwrap_or_default();
+            let before = snapshot();
+            let mut report = open::run(client, &name, &scenario).await?;
+            if phases {
+                report.phases = snapshot().since(&before);
+            }
             if args.json {
                 println!("{}", serde_json::to_string(&report)?)
             } else {
@@ -207,7 +232,12 @@ async fn run(args: Args) -> Result<ExitCode> {
             }
             clean = report.is_clean();
         }
-        What::Baseline { .. } | What::Floor { .. } | What::Start { .. } | What::Weight | What::Rpc { .. } => {}
+        What::Baseline { .. }
+        | What::First { .. }
+        | What::Floor { .. }
+        | What::Start { .. }
+        | What::Weight
+        | What::Rpc { .. } => {}
     }
     target.close().await;
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })

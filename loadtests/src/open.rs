@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
 use thermae_client::Client;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::cases::{Adder, Case};
@@ -26,21 +27,23 @@ struct Answer {
 pub async fn run(client: &Client, name: &str, scenario: &Scenario) -> Result<LoadReport> {
     let mut dice = Dice(scenario.seed ^ 0x9e37_79b9_7f4a_7c15);
     let (begun, end) = (Instant::now(), Duration::from_secs_f64(scenario.seconds));
-    let (mut due, mut sent, mut answers) = (Duration::ZERO, 0_u64, JoinSet::new());
-    let run_id = uuid::Uuid::new_v4().simple().to_string();
+    let (mut due, mut plan) = (Duration::ZERO, Vec::new());
     loop {
         due += Duration::from_secs_f64(-(1.0 - dice.unit()).ln() / scenario.rate);
         if due >= end {
             break;
         }
-        let (case, session) = draw(scenario, &mut dice);
-        tokio::time::sleep_until((begun + due).into()).await;
-        let (client, patience) = (client.clone(), Duration::from_secs_f64(scenario.patience));
-        let (at, session) = (begun + due, format!("load-{run_id}-{session}"));
-        answers.spawn(async move { ask(&client, case, &session, at, patience).await });
-        sent += 1;
+        plan.push((begun + due, draw(scenario, &mut dice)));
     }
-    let mut times = Histogram::<u64>::new(3)?;
+    let (sent, run_id, mut answers) = (plan.len() as u64, uuid::Uuid::new_v4().simple(), JoinSet::new());
+    let (mut times, mut late) = (Histogram::<u64>::new(3)?, Histogram::<u64>::new(3)?);
+    let mut dues = on_time(plan);
+    while let Some((at, (case, session))) = dues.recv().await {
+        late.record(at.elapsed().as_nanos() as u64)?;
+        let (client, patience) = (client.clone(), Duration::from_secs_f64(scenario.patience));
+        let session = format!("load-{run_id}-{session}");
+        answers.spawn(async move { ask(&client, case, &session, at, patience).await });
+    }
     let (mut by_status, mut wrong, mut answered) = (BTreeMap::new(), Vec::new(), 0_u64);
     while let Some(answer) = answers.join_next().await {
         let answer = answer.context("a load task panicked")?;
@@ -64,7 +67,24 @@ pub async fn run(client: &Client, name: &str, scenario: &Scenario) -> Result<Loa
         p95_ms: ms(times.value_at_quantile(0.95)),
         p99_ms: ms(times.value_at_quantile(0.99)),
         max_ms: ms(times.max()),
+        late_p50_ms: ms(late.value_at_quantile(0.5)),
+        late_p99_ms: ms(late.value_at_quantile(0.99)),
+        phases: Vec::new(),
     })
+}
+
+/// Hands each on when it is due. A thread of its own, since the runtime's clock has steps of a millisecond, as long as a job.
+fn on_time<T: Send + 'static>(plan: Vec<(Instant, T)>) -> mpsc::UnboundedReceiver<(Instant, T)> {
+    let (due, dues) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for (at, what) in plan {
+            std::thread::sleep(at.saturating_duration_since(Instant::now()));
+            if due.send((at, what)).is_err() {
+                return;
+            }
+        }
+    });
+    dues
 }
 
 async fn ask(client: &Client, case: Case, session: &str, due: Instant, patience: Duration) -> Answer {

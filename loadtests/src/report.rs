@@ -7,10 +7,12 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use thermae_schemas::Status;
 
+use crate::phases::Phase;
+
 /// One measured case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was measured: `print`, `pandas`, `tools10`, `session`, `tool_call`, `rpc`, `fork`, or `start`.
+    /// What was measured: `print`, `pandas`, `tools10`, `session`, `tool_call`, `rpc`, `fork`, `start`, `first`, …
     pub case: String,
     /// On what: docs/performance.md lists them.
     pub on: String,
@@ -99,6 +101,13 @@ pub struct LoadReport {
     pub p99_ms: f64,
     /// As above.
     pub max_ms: f64,
+    /// How late the generator itself was, which is part of the times above.
+    pub late_p50_ms: f64,
+    /// As above.
+    pub late_p99_ms: f64,
+    /// Where the time went, if that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
 }
 
 impl LoadReport {
@@ -116,7 +125,15 @@ impl std::fmt::Display for LoadReport {
             self.scenario, self.target_per_s, self.answered_per_s, self.p50_ms, self.p95_ms, self.p99_ms, self.max_ms
         )?;
         let by: Vec<String> = self.by_status.iter().map(|(status, n)| format!("{n} {status}")).collect();
-        writeln!(f, "{} sent: {}", self.sent, by.join(", "))?;
+        writeln!(
+            f,
+            "{} sent, the generator late by p50 {:.2} ms, p99 {:.2} ms: {}",
+            self.sent,
+            self.late_p50_ms,
+            self.late_p99_ms,
+            by.join(", ")
+        )?;
+        self.phases.iter().try_for_each(|phase| writeln!(f, "{phase}"))?;
         self.wrong.iter().try_for_each(|wrong| writeln!(f, "wrong: {wrong}"))
     }
 }
@@ -124,12 +141,12 @@ impl std::fmt::Display for LoadReport {
 /// Rows as a table.
 pub fn table(rows: &[Row]) -> String {
     let mut out =
-        format!("{:<10} {:<12} {:>10} {:>10} {:>10} {:>10}\n", "case", "on", "p50 ms", "p95 ms", "p99 ms", "jobs/s");
+        format!("{:<13} {:<12} {:>10} {:>10} {:>10} {:>10}\n", "case", "on", "p50 ms", "p95 ms", "p99 ms", "jobs/s");
     for row in rows {
         let rate = row.jobs_per_s.map_or_else(|| "-".into(), |rate| format!("{rate:.1}"));
         let _ = writeln!(
             out,
-            "{:<10} {:<12} {:>10.3} {:>10.3} {:>10.3} {rate:>10}",
+            "{:<13} {:<12} {:>10.3} {:>10.3} {:>10.3} {rate:>10}",
             row.case, row.on, row.p50_ms, row.p95_ms, row.p99_ms
         );
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use thermae_client::Client;
+use thermae_schemas::TenantName;
 use thermae_service::units::Millis;
 
 /// How long the embedded fleet keeps outcomes here. No job is submitted twice, and beside ten minutes' outcomes, kept in this process,
@@ -72,6 +73,16 @@ impl Target {
             *proofs.entry(result.unwrap_or_default()).or_default() += metric.get_counter().get_value() as u64;
         }
         proofs
+    }
+
+    /// Waits until the embedded fleet's warm containers stand. A real one's readiness is for its worker to tell.
+    pub async fn ready(&self) {
+        self.fleet.ready().await;
+    }
+
+    /// A client of another tenant. A real fleet's user must be one that speaks for every tenant.
+    pub async fn client_of(&self, tenant: TenantName) -> Result<Client> {
+        self.fleet.client_of(tenant).await.context("a client of another tenant")
     }
 
     /// Ends it.

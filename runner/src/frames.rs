@@ -246,6 +246,9 @@ pub struct Ready {
     pub nested: bool,
     /// Process id of the runner in the runner's own pid namespace.
     pub pid: u32,
+    /// Memory that its standing processes (runner, nursery, zygotes) share with nobody outside, in bytes; 0 where nobody has looked.
+    #[serde(default)]
+    pub memory_bytes: u64,
 }
 
 /// The code calls a tool.
@@ -275,6 +278,9 @@ pub struct Proof {
     pub findings: Vec<String>,
     /// How long the look took, in microseconds.
     pub took_us: u64,
+    /// As [`Ready::memory_bytes`], at this look.
+    #[serde(default)]
+    pub memory_bytes: u64,
 }
 
 /// Kinds of frames. `W` worker to runner, `R` runner to worker.

@@ -332,7 +332,10 @@ async fn read_frames(inner: &Inner, stream: &UnixStream) -> io::Result<String> {
 async fn dispatch(inner: &Inner, frame: Frame) -> Option<String> {
     match frame.kind {
         Kind::Ready => match frame.parse::<Ready>() {
-            Ok(ready) => drop(inner.ready.send_replace(Some(ready))),
+            Ok(ready) => {
+                inner.proof.memory.store(ready.memory_bytes, Ordering::Relaxed);
+                drop(inner.ready.send_replace(Some(ready)));
+            }
             Err(e) => return Some(format!("unreadable ready: {e}")),
         },
         Kind::Pong => inner.pong.notify_one(),

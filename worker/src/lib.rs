@@ -27,6 +27,7 @@ mod heavy;
 mod held;
 #[cfg(test)]
 mod hostile;
+mod memory;
 mod metrics;
 mod options;
 mod orphans;

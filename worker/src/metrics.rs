@@ -125,6 +125,9 @@ pub(crate) struct Metrics {
     quarantined: IntCounterVec,
     unwalled: IntGaugeVec,
     verified: IntCounterVec,
+    bound: IntGaugeVec,
+    bound_bytes: IntGaugeVec,
+    evicted: IntCounterVec,
     acquired: IntCounterVec,
     sandboxes: IntCounterVec,
     /// Tool calls by result.
@@ -194,6 +197,13 @@ impl Metrics {
                 "containers_verified_total",
                 "Proofs that a container is clean after a job: given (clean), refused (unclean), never given (none)",
                 &["pool", "result"],
+            )?,
+            bound: gauges("containers_bound", "Idle containers that belong to one tenant each", &["pool"])?,
+            bound_bytes: gauges("containers_bound_bytes", "Memory of those, by their runners' word", &["pool"])?,
+            evicted: counters(
+                "containers_evicted_total",
+                "Idle containers of tenants removed because there was no memory for more",
+                &["pool"],
             )?,
             acquired: counters(
                 "containers_acquired_total",
@@ -346,6 +356,9 @@ impl Metrics {
             unwalled: self.unwalled.with_label_values(&[name.as_str()]),
             verified: VERDICTS.map(|v| (v, self.verified.with_label_values(&[name.as_str(), v]))),
             reset: self.phases.with_label_values(&[name.as_str(), Phase::Reset.as_str()]),
+            bound: self.bound.with_label_values(&[name.as_str()]),
+            bound_bytes: self.bound_bytes.with_label_values(&[name.as_str()]),
+            evicted: self.evicted.with_label_values(&[name.as_str()]),
             warned: Arc::default(),
         }
     }
@@ -372,6 +385,10 @@ pub(crate) struct PoolMetrics {
     verified: [(&'static str, IntCounter); 3],
     /// From a container's return to the proof that it is clean.
     pub reset: Histogram,
+    bound: IntGauge,
+    bound_bytes: IntGauge,
+    /// Idle containers of tenants that were removed for their memory.
+    pub evicted: IntCounter,
     warned: Arc<Mutex<HashSet<String>>>,
 }
 
@@ -382,6 +399,12 @@ impl PoolMetrics {
         self.busy.set(busy as i64);
         self.session.set(session as i64);
         self.creating.set(creating as i64);
+    }
+
+    /// Notes how many idle ones are tenants', and what they weigh.
+    pub(crate) fn bound(&self, count: usize, bytes: u64) {
+        self.bound.set(count as i64);
+        self.bound_bytes.set(bytes as i64);
     }
 
     /// A proof was given, or not.

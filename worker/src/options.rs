@@ -122,6 +122,11 @@ pub struct PoolOptions {
     pub slots: Option<u32>,
     /// Containers kept ready beyond those in use; as many as slots where it is missing.
     pub warm: Option<u32>,
+    /// Memory for idle containers that ran a tenant's job and wait for its next one (`reuse = "tenant"`), by what their runners' and
+    /// interpreters' processes hold; each of them is warm for that tenant alone. What does not fit goes, least recently used first; where
+    /// there is little, they still have what `slots` and `warm` leave, and never more than 128 of a pool are kept. A quarter of the machine's
+    /// memory where it is missing, 8 GiB at most, all pools together.
+    pub bound_memory: Option<ByteSize>,
     /// Sandboxes that each container makes ahead of its jobs, per zygote.
     pub spares: u32,
     /// Modules that the loaded zygote imports ahead; those that the interpreter lacks are skipped.
@@ -186,6 +191,7 @@ impl Default for PoolOptions {
             languages: vec![Language::Python],
             slots: None,
             warm: None,
+            bound_memory: None,
             spares: 1,
             preload: vec!["numpy".into(), "pandas".into()],
             preload_eager: true,

@@ -24,6 +24,7 @@ use crate::consume;
 use crate::context::Context;
 use crate::heartbeat::Heart;
 use crate::heavy::Heavy;
+use crate::memory;
 use crate::metrics::Metrics;
 use crate::options::{BackendKind, Invalid, Options};
 use crate::orphans;
@@ -142,13 +143,16 @@ impl Service {
             serial: Arc::new(AtomicU64::new(1)),
             tasks: tasks.clone(),
             early: parts.early,
+            bound_memory: 0,
         };
         let mut backends =
             Backends { options: &options, sockets: &sockets, tasks: &tasks, given: parts.backend, made: [None, None] };
         let mut pools = BTreeMap::new();
         for (name, pool) in &options.pools {
             let backend = backends.get(pool.backend).map_err(|source| Error::Backend { pool: name.clone(), source })?;
-            pools.insert(name.clone(), Pool::new(name.clone(), pool.clone(), backend, owner.clone(), &metrics));
+            let bound_memory = memory::for_bound(pool.backend) / options.pools.len() as u64;
+            let owner = Owner { bound_memory, ..owner.clone() };
+            pools.insert(name.clone(), Pool::new(name.clone(), pool.clone(), backend, owner, &metrics));
         }
         let ctx = Arc::new(Context {
             id,

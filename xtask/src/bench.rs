@@ -5,6 +5,7 @@
 //! jobs prove that each sandbox was fresh; open-loop rows with jobs that arrive at their own pace. Beside the fleets stands the floor, which no fleet can pass. The loads come from `thermae-loadtests`; here the processes are started and the rows gathered.
 
 mod open;
+mod ready;
 mod redis;
 
 use std::fs;
@@ -103,9 +104,11 @@ fn measure(
     let alone = ["--case", "print", "--case", "pandas", "--seconds", seconds_slow, "--samples"];
 
     let interpreter = python.display().to_string();
+    rows.extend(ready::first(&["--python", &interpreter], "embedded", options.quick)?);
     step("embedded fleet");
     rows.extend(closed(&["--python", &interpreter], &[])?);
     rows.extend(open::rows(&["--python", &interpreter], rows, "embedded", options.quick)?);
+    rows.extend(ready::tenants(&["--python", &interpreter], "embedded", options.quick)?);
     let starts = if options.quick { "5" } else { "50" };
     rows.extend(load(&["--python", &interpreter, "start", "--samples", starts])?);
     step("floor");
@@ -119,11 +122,13 @@ fn measure(
     let (amqp, records) = (fact("THERMAE_TEST_AMQP")?, fact("THERMAE_TEST_REDIS")?);
     let fleet = Fleet::start(dir, &amqp, &records, &docker, image)?;
     let tenant = fact("THERMAE_TEST_AMQP_TENANT")?;
+    rows.extend(ready::first(&["--amqp", &tenant], "fleet", options.quick)?);
     let server = |service: Service| set.get(service).context("a server is gone");
     let servers = [("rabbitmq", server(Service::Rabbitmq)?.main.pid), ("redis", server(Service::Redis)?.main.pid)];
     let parts = redis::parts(&fleet, &servers, &services::docker::exec_root(set.dir()));
     rows.extend(closed(&["--amqp", &tenant], &parts.iter().map(String::as_str).collect::<Vec<_>>())?);
     rows.extend(open::rows(&["--amqp", &tenant], rows, "fleet", options.quick)?);
+    rows.extend(ready::tenants(&["--amqp", &amqp], "fleet", options.quick)?);
     drop(fleet);
     let port = server(Service::Redis)?.fact("port")?.parse()?;
     let start = |worker: &str| Fleet::start_with(dir, &amqp, &records, &docker, image, worker);
@@ -222,12 +227,12 @@ fn number(row: &Value, key: &str) -> Option<f64> {
 }
 
 fn print_table(rows: &[Value]) {
-    println!("{:<10} {:<11} {:>9} {:>9} {:>9} {:>9}", "case", "on", "p50 ms", "p95 ms", "p99 ms", "jobs/s");
+    println!("{:<13} {:<11} {:>9} {:>9} {:>9} {:>9}", "case", "on", "p50 ms", "p95 ms", "p99 ms", "jobs/s");
     for row in rows {
         let cell = |key| number(row, key).map_or_else(|| "-".to_owned(), |x| format!("{x:.3}"));
         let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
         println!(
-            "{:<10} {:<11} {:>9} {:>9} {:>9} {:>9}",
+            "{:<13} {:<11} {:>9} {:>9} {:>9} {:>9}",
             text("case"),
             text("on"),
             cell("p50_ms"),
@@ -273,6 +278,7 @@ fn print_ratios(rows: &[Value]) {
     }
     ratio("sandbox (print on the floor) / bare fork into namespaces", p50("print", "floor"), p50("fork", "floor"));
     ratio("tool call / bare RabbitMQ request and reply", p50("tool_call", "fleet"), p50("rpc", "rabbitmq"));
+    ready::print_ratios(rows);
 }
 
 #[cfg(test)]

@@ -180,6 +180,10 @@ impl Running {
         &self.metrics
     }
 
+    pub(super) async fn ready(&self) {
+        self.health.wait_ready().await;
+    }
+
     /// Ends, with the reason, when the first sandbox can't be made. Waits for ever once one was made: from then on the worker mends
     /// itself.
     pub(super) async fn unfit(&self) -> String {

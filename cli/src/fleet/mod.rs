@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use thermae_backplane::bus::{self, SharedBus};
 use thermae_client::{Client, JobHandle, ToolHandler};
-use thermae_schemas::{Job, NameError};
+use thermae_schemas::{Job, NameError, TenantName};
 use thermae_worker::Artifacts;
 use tokio_util::sync::CancellationToken;
 
@@ -122,6 +122,22 @@ impl Fleet {
                 submitted => return submitted,
             }
         }
+    }
+
+    /// Waits until the embedded fleet's warm containers stand (its first job need not wait so long). A real fleet tells its readiness at its
+    /// workers' `/readyz`.
+    pub async fn ready(&self) {
+        if let Some(running) = &self.embedded {
+            running.ready().await;
+        }
+    }
+
+    /// A client of another tenant, over the same connection. On a real fleet the connection's user must be one of `fleet_users`.
+    ///
+    /// # Errors
+    /// The client can't be set up, for want of permissions, say.
+    pub async fn client_of(&self, tenant: TenantName) -> Result<Client, Error> {
+        Client::connect(self.bus.clone(), tenant, thermae_client::Options::default()).await.map_err(Error::Client)
     }
 
     /// Where the embedded fleet keeps files of jobs; a real one's store is reached by URLs alone.

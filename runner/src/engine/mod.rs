@@ -317,6 +317,7 @@ impl Engine {
             warnings: std::mem::take(&mut self.warnings),
             nested: self.wall.is_some(),
             pid: std::process::id(),
+            memory_bytes: self.proof.memory,
         };
         self.ready = true;
         self.counted.settle();

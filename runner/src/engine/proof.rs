@@ -36,6 +36,8 @@ pub(super) struct Proof {
     again_at: Option<Instant>,
     /// How the container looked before its first job.
     base: Option<Sight>,
+    /// Memory that its standing processes share with nobody outside, at the last look.
+    pub(super) memory: u64,
 }
 
 /// What is to be seen of a container between two jobs.
@@ -153,6 +155,7 @@ impl Engine {
             return Ok(());
         }
         let sight = self.sight(serde_json::from_str(nursery)?);
+        self.proof.memory = self.own_memory();
         let Some(base) = &mut self.proof.base else {
             self.proof.base = Some(sight);
             return Ok(());
@@ -173,7 +176,16 @@ impl Engine {
         let Some(number) = self.proof.asked.take() else { return Ok(()) };
         (self.proof.quiet_since, self.proof.again_at) = (None, None);
         let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        Ok(self.link.push_json(Kind::Verified, number, &frames::Proof { findings, took_us })?)
+        let proof = frames::Proof { findings, took_us, memory_bytes: self.proof.memory };
+        Ok(self.link.push_json(Kind::Verified, number, &proof)?)
+    }
+
+    /// What the processes that stay hold and no file of the machine's backs. A sandbox's process shares nearly all with its zygote,
+    /// and telling which part would cost more than the rest of the look.
+    fn own_memory(&self) -> u64 {
+        let zygotes = self.zygotes.iter().flatten().map(|z| z.pid);
+        let standing = zygotes.chain(self.wall.as_ref().map(|w| w.pid)).chain([std::process::id() as i32]);
+        standing.map(|pid| memory(pid).own).sum()
     }
 
     fn sight(&self, nursery: Look) -> Sight {
@@ -187,13 +199,15 @@ impl Engine {
         let own: usize =
             self.zygotes.iter().flatten().count() + self.cells.values().map(|c| c.descriptors()).sum::<usize>();
         let mut standing = BTreeMap::from([
-            ("runner".to_string(), (count("/proc/self/fd").saturating_sub(own), resident(me))),
-            ("nursery".to_string(), (nursery.descriptors, self.wall.as_ref().map_or(0, |w| resident(w.pid)))),
+            ("runner".to_string(), (count("/proc/self/fd").saturating_sub(own), memory(me).resident)),
+            ("nursery".to_string(), (nursery.descriptors, self.wall.as_ref().map_or(0, |w| memory(w.pid).resident))),
         ]);
         // One that still loads grows by what it loads.
         let hatched = self.zygotes.iter().flatten().filter(|z| z.hatched.is_some());
         standing.extend(
-            hatched.map(|z| (format!("zygote {}", z.pid), (count(&format!("/proc/{}/fd", z.pid)), resident(z.pid)))),
+            hatched.map(|z| {
+                (format!("zygote {}", z.pid), (count(&format!("/proc/{}/fd", z.pid)), memory(z.pid).resident))
+            }),
         );
         Sight { strangers: strangers(&known), mounts: [own_mounts(), nursery.mounts], standing }
     }
@@ -213,10 +227,18 @@ fn count(directory: &str) -> usize {
     std::fs::read_dir(directory).map_or(0, Iterator::count)
 }
 
-/// Resident memory of a process, in bytes.
-fn resident(pid: i32) -> u64 {
+/// Memory of a process, in bytes.
+struct Memory {
+    resident: u64,
+    /// Of that, what neither a file nor a memory file backs.
+    own: u64,
+}
+
+fn memory(pid: i32) -> Memory {
     let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
-    statm.split_whitespace().nth(1).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0) * crate::watch::PAGE
+    let mut fields = statm.split_whitespace().skip(1).map(|f| f.parse::<u64>().unwrap_or(0) * crate::watch::PAGE);
+    let (resident, backed) = (fields.next().unwrap_or(0), fields.next().unwrap_or(0));
+    Memory { resident, own: resident.saturating_sub(backed) }
 }
 
 #[cfg(test)]
@@ -229,6 +251,16 @@ mod tests {
             mounts: [1, 2],
             standing: BTreeMap::from([("runner".into(), (12, 4 << 20)), ("zygote 3".into(), (5, 20 << 20))]),
         }
+    }
+
+    #[test]
+    fn what_a_process_holds_itself_grows_with_its_heap() {
+        let me = std::process::id() as i32;
+        let before = memory(me);
+        assert!(before.own > 0 && before.own < before.resident, "a program's text is a file's");
+        let heap = std::hint::black_box(vec![1_u8; 64 << 20]);
+        let grown = memory(me).own - before.own;
+        assert!(grown >= heap.len() as u64 / 2, "{grown}");
     }
 
     #[test]

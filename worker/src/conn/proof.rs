@@ -1,5 +1,6 @@
 //! The runner's proof that its container is clean.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub(super) struct Proof {
     asked: Mutex<Asked>,
     given: watch::Sender<(u32, Verdict)>,
     moot: CancellationToken,
+    /// What the container weighed at the last look, in bytes.
+    pub(super) memory: AtomicU64,
 }
 
 /// What was asked for so far.
@@ -38,7 +41,12 @@ struct Asked {
 
 impl Default for Proof {
     fn default() -> Self {
-        Self { asked: Mutex::default(), given: watch::Sender::new((0, Verdict::Clean)), moot: CancellationToken::new() }
+        Self {
+            asked: Mutex::default(),
+            given: watch::Sender::new((0, Verdict::Clean)),
+            moot: CancellationToken::new(),
+            memory: AtomicU64::new(0),
+        }
     }
 }
 
@@ -49,6 +57,7 @@ impl Proof {
 
     /// An answer to that request and all before it.
     pub(super) fn given(&self, number: u32, proof: frames::Proof) {
+        self.memory.store(proof.memory_bytes, Ordering::Relaxed);
         let verdict = if proof.findings.is_empty() { Verdict::Clean } else { Verdict::Unclean(proof.findings) };
         self.given.send_modify(|given| {
             given.0 = number;
@@ -87,6 +96,17 @@ impl Conn {
     /// A session has the container from now on: there will be no more proofs.
     pub(crate) fn no_more_proofs(&self) {
         self.0.proof.moot.cancel();
+    }
+
+    /// Memory that the container's standing processes share with nobody outside, by its runner's last word.
+    pub(crate) fn memory(&self) -> u64 {
+        self.0.proof.memory.load(Ordering::Relaxed)
+    }
+
+    /// Whether every proof that was asked for has come.
+    pub(crate) fn is_proven(&self) -> bool {
+        let asked = self.0.proof.asked().last;
+        self.0.proof.given.borrow().0 >= asked
     }
 
     /// Whether the last proof found something.
@@ -136,7 +156,7 @@ mod tests {
     use super::*;
 
     fn clean() -> frames::Proof {
-        frames::Proof { findings: vec![], took_us: 0 }
+        frames::Proof::default()
     }
 
     fn conn(tasks: &tokio_util::task::TaskTracker) -> (Conn, tokio::net::UnixStream) {
@@ -169,7 +189,7 @@ mod tests {
         let tasks = tokio_util::task::TaskTracker::new();
         let (found, _runner) = conn(&tasks);
         found.verify();
-        found.0.proof.given(1, frames::Proof { findings: vec!["a miner".into()], took_us: 0 });
+        found.0.proof.given(1, frames::Proof { findings: vec!["a miner".into()], ..Default::default() });
         found.verify();
         found.0.proof.given(2, clean());
         assert!(found.is_unclean());

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
+use super::plan::Bounds;
 use super::proof::UNCLEAN;
-use super::state::Bounds;
 use super::{Condition, Member, Pool};
 use crate::backend::native::chain;
 use crate::backend::{Identity, setup};
 use crate::conn::{self, Conn, Pings};
+use crate::options::Reuse;
 
 /// How often it looks by itself, without being woken.
 const TICK: Duration = Duration::from_secs(1);
@@ -23,13 +24,17 @@ impl Pool {
         loop {
             self.tidy();
             self.refill();
-            {
+            let next = {
                 let s = self.state();
                 self.metrics.containers(s.idle.len(), s.busy, s.sessions, s.creating);
-            }
+                let weights = s.bound().map(Member::weight);
+                self.metrics.bound(weights.clone().count(), weights.sum());
+                let now = Instant::now();
+                s.later().filter(|at| *at > now).map_or(now + TICK, |at| at.min(now + TICK))
+            };
             tokio::select! {
                 () = self.wake.notified() => {}
-                () = tokio::time::sleep(TICK) => {}
+                () = tokio::time::sleep_until(next) => {}
                 () = self.closed.cancelled() => return,
             }
         }
@@ -64,18 +69,25 @@ impl Pool {
             if state.closed || state.retry_at.is_some_and(|at| Instant::now() < at) {
                 return;
             }
+            // While the engine fails, one attempt at a time is enough.
+            let parallel = if state.failures > 0 { 1 } else { self.options.create_parallel as usize };
+            // Once they stood: those to come are beside jobs. Where each job uses one up, jobs go no faster than they are made.
+            let patient = *self.warm.borrow() && self.options.reuse != Reuse::Job && !self.lacks_wall();
             let bounds = Bounds {
                 slots: self.options.slots() as usize,
                 warm: self.options.warm() as usize,
-                // While the engine fails, one attempt at a time is enough.
-                parallel: if state.failures > 0 { 1 } else { self.options.create_parallel as usize },
+                parallel,
+                ahead: if patient { parallel.div_ceil(2) } else { parallel },
             };
-            let plan = state.plan(bounds);
+            let plan = state.plan(bounds, self.bound_memory, patient);
             evicted.extend((0..plan.evict).filter_map(|_| state.evict()));
             state.creating += plan.create;
             plan.create
         };
-        evicted.into_iter().for_each(|member| self.destroy(member, "another tenant waits"));
+        for member in evicted {
+            self.metrics.evicted.inc();
+            self.destroy(member, "no memory for more containers of tenants");
+        }
         for _ in 0..create {
             let pool = Arc::clone(self);
             self.tasks.spawn(async move {
@@ -181,6 +193,7 @@ impl Pool {
                     born: now,
                     used: now,
                     nested: ready.nested,
+                    proves: self.options.verify,
                 })
             }
             Err(e) => {

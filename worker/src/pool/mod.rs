@@ -3,16 +3,20 @@
 //! ```text
 //!            refill                acquire                 give back
 //!  (absent) ───────▶ idle, unbound ───────▶ lent (bound) ───────────▶ idle, bound to its tenant ──▶ retired
-//!                                              │ keep: a session has it                │ another tenant waits
-//!                                              └─ broken: destroyed                    └─ destroyed, a new one made
+//!                                              │ keep: a session has it                │ no memory for more such
+//!                                              └─ broken: destroyed                    └─ evicted, least recently used first
 //! ```
+//!
+//! The warm ones are kept whatever tenants hold. Those that nobody waits for yet are made while no job wants the machine.
 //!
 //! [`Pool::acquire`] takes an idle container without waiting for anything; only when there is none it waits for the
 //! background to make one. What is destroyed is destroyed off the job's path, too.
 
+mod choice;
 mod lease;
 mod maintain;
 mod member;
+mod plan;
 mod proof;
 mod state;
 
@@ -66,6 +70,8 @@ pub(crate) struct Pool {
     backend: Arc<dyn Backend>,
     slots: Arc<Semaphore>,
     state: Mutex<State>,
+    /// For tenants' idle containers, in bytes.
+    bound_memory: u64,
     wake: Notify,
     serial: Arc<AtomicU64>,
     condition: watch::Sender<Condition>,
@@ -91,6 +97,8 @@ pub(crate) struct Owner {
     pub tasks: TaskTracker,
     /// Whether jobs run as soon as one container stands, and not only once the warm ones do.
     pub early: bool,
+    /// Memory for a pool's idle containers of tenants, where its options don't say, in bytes.
+    pub bound_memory: u64,
 }
 
 impl Pool {
@@ -108,6 +116,7 @@ impl Pool {
             fleet: owner.fleet,
             slots: Arc::new(Semaphore::new(options.slots() as usize)),
             state: Mutex::new(State::new(options.reuse)),
+            bound_memory: options.bound_memory.map_or(owner.bound_memory, |size| size.0),
             wake: Notify::new(),
             serial: owner.serial,
             condition: watch::Sender::new(Condition::Starting),

@@ -8,11 +8,19 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Held;
+use super::choice::{Candidate, choose};
 use super::member::Member;
+use super::plan::{Bounds, Counts, Plan};
 use crate::options::Reuse;
 
-/// So long a container may be making its next sandbox after a job.
-const REST: Duration = Duration::from_millis(10);
+/// So long containers that nobody waits for are not made after a job came: the job has the machine to itself, and many are over by then.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// So long they can be put off by jobs that follow each other. Then they are made beside the jobs.
+const AT_MOST: Duration = Duration::from_secs(1);
+
+/// Idle containers of tenants that a pool keeps at most, however small: each has processes, and files that the worker holds open.
+const MOST_BOUND: usize = 128;
 
 /// A job that waits for a container.
 pub(super) struct Waiter {
@@ -35,6 +43,10 @@ pub(super) struct State {
     /// Attempts at making a container that failed in a row.
     pub(super) failures: u32,
     pub(super) retry_at: Option<Instant>,
+    /// Since when fewer are there, or being made, than should be warm.
+    pub(super) lacking: Option<Instant>,
+    /// When a job was last given one.
+    pub(super) taken: Option<Instant>,
     pub(super) closed: bool,
 }
 
@@ -50,6 +62,8 @@ impl State {
             creating: 0,
             failures: 0,
             retry_at: None,
+            lacking: None,
+            taken: None,
             closed: false,
         }
     }
@@ -66,12 +80,17 @@ impl State {
     pub(super) fn take(&mut self, tenant: &TenantName, slots: usize) -> Option<Member> {
         let (mut places, mut suitable) = (Vec::new(), Vec::new());
         for (at, member) in self.idle.iter().enumerate() {
-            if member.is_fit() && self.suits(member, tenant) {
+            if self.suits(member, tenant) && member.is_fit() {
                 places.push(at);
-                suitable.push(Candidate { bound: member.tenant.is_some(), rested: member.used.elapsed() });
+                suitable.push(Candidate {
+                    bound: member.tenant.is_some(),
+                    stocked: member.is_stocked(),
+                    rested: member.used.elapsed(),
+                });
             }
         }
         let at = choose(&suitable, self.busy, slots)?;
+        self.taken = Some(Instant::now());
         Some(self.idle.remove(places[at]))
     }
 
@@ -79,21 +98,43 @@ impl State {
     pub(super) fn waiter_for(&mut self, member: &Member) -> Option<Waiter> {
         self.waiters.retain(|w| !w.tx.is_closed());
         let at = self.waiters.iter().position(|w| self.suits(member, &w.tenant))?;
+        self.taken = Some(Instant::now());
         self.waiters.remove(at)
     }
 
-    /// What the background does next.
-    pub(super) fn plan(&mut self, bounds: Bounds) -> Plan {
+    /// What the background does next, with so much memory for tenants' idle ones. Whether those that nobody waits for can be made
+    /// later is for the caller to say.
+    pub(super) fn plan(&mut self, mut bounds: Bounds, memory: u64, patient: bool) -> Plan {
         self.waiters.retain(|w| !w.tx.is_closed());
         let free = self.idle.iter().filter(|m| self.anyones(m)).count();
         let counts = Counts {
             free,
             bound: self.idle.len() - free,
+            fits: fits(self.bound().map(|m| (m.used, m.weight())).collect(), memory),
             busy: self.busy + self.proving,
             creating: self.creating,
             waiting: self.waiters.len(),
         };
+        let now = Instant::now();
+        if free + self.creating < bounds.warm {
+            self.lacking.get_or_insert(now);
+        } else {
+            self.lacking = None;
+        }
+        if patient && self.later().is_some_and(|at| now < at) {
+            bounds.ahead = 0;
+        }
         counts.plan(bounds, self.reuse == Reuse::Shared)
+    }
+
+    /// When to make those that nobody waits for, where they are put off.
+    pub(super) fn later(&self) -> Option<Instant> {
+        Some((self.taken? + QUIET).min(self.lacking? + AT_MOST))
+    }
+
+    /// Idle members that only one tenant may have.
+    pub(super) fn bound(&self) -> impl Iterator<Item = &Member> + Clone {
+        self.idle.iter().filter(|m| !self.anyones(m))
     }
 
     /// Takes the idle member of some tenant that was used longest ago.
@@ -103,119 +144,48 @@ impl State {
     }
 }
 
-/// An idle member that a tenant may have.
-#[derive(Debug, Clone, Copy)]
-struct Candidate {
-    /// Whether it is the tenant's already.
-    bound: bool,
-    /// Since its last job began.
-    rested: Duration,
-}
-
-/// Of the tenant's own the one that rested longest. While even that one is still at work on its next sandbox, one that nobody
-/// used: but no more of them than the tenant can use at once.
-fn choose(suitable: &[Candidate], busy: usize, slots: usize) -> Option<usize> {
-    let own = suitable.iter().position(|c| c.bound);
-    let unused = suitable.iter().position(|c| !c.bound);
-    let (Some(own), Some(unused)) = (own, unused) else { return own.or(unused) };
-    let kept = suitable.iter().filter(|c| c.bound).count() + busy;
-    Some(if suitable[own].rested >= REST || kept >= slots { own } else { unused })
-}
-
-/// What the background does next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Plan {
-    pub(super) create: usize,
-    pub(super) evict: usize,
-}
-
-/// How many containers a pool may have.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
-    /// Jobs that run at once.
-    pub(super) slots: usize,
-    /// Kept for whoever comes.
-    pub(super) warm: usize,
-    /// Made at once.
-    pub(super) parallel: usize,
-}
-
-/// How many containers a pool has, sessions' apart.
-#[derive(Debug, Clone, Copy, Default)]
-struct Counts {
-    /// Idle, for anybody.
-    free: usize,
-    /// Idle, for one tenant only.
-    bound: usize,
-    /// Lent, or about to be idle again.
-    busy: usize,
-    creating: usize,
-    /// Jobs that wait for one.
-    waiting: usize,
-}
-
-impl Counts {
-    /// `warm` are kept for whoever comes. All together there are never more than `slots + warm`; at that bound somebody's
-    /// idle container goes only when nobody else could have one.
-    fn plan(self, bounds: Bounds, shared: bool) -> Plan {
-        let Bounds { slots, warm, parallel } = bounds;
-        let total = self.free + self.bound + self.busy + self.creating;
-        let most = if shared { slots.max(warm) } else { slots + warm };
-        let coming = self.free + self.creating;
-        let room = most.saturating_sub(total);
-        let wanted = warm.max(self.waiting).saturating_sub(coming);
-        let urgent = self.waiting.max(1).saturating_sub(coming + room).min(self.bound);
-        let create = wanted.min(room + urgent).min(parallel.saturating_sub(self.creating));
-        Plan { create, evict: create.saturating_sub(room) }
+/// How many of these, the most recently used first, have room in so much memory.
+fn fits(mut members: Vec<(Instant, u64)>, memory: u64) -> usize {
+    if members.iter().map(|(_, weight)| weight).sum::<u64>() <= memory {
+        return members.len().min(MOST_BOUND);
     }
+    members.sort_unstable_by_key(|(used, _)| std::cmp::Reverse(*used));
+    let sums = members.iter().scan(0_u64, |sum, (_, weight)| {
+        *sum = sum.saturating_add(*weight);
+        Some(*sum)
+    });
+    sums.take_while(|sum| *sum <= memory).take(MOST_BOUND).count()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { slots: 4, warm: 2, parallel: 2 };
-
-    fn plan(counts: Counts) -> (usize, usize) {
-        let plan = counts.plan(BOUNDS, false);
-        (plan.create, plan.evict)
+    #[test]
+    fn the_most_recently_used_fit_first() {
+        let now = Instant::now();
+        let used = |seconds: u64, weight| (now + Duration::from_secs(seconds), weight);
+        assert_eq!(fits(vec![], 0), 0);
+        assert_eq!(fits(vec![used(1, 10), used(2, 20), used(3, 30)], 60), 3);
+        assert_eq!(fits(vec![used(1, 10), used(2, 20), used(3, 30)], 59), 2);
+        assert_eq!(
+            fits(vec![used(3, 30), used(2, 20), used(1, 10)], 49),
+            1,
+            "a small one that is older does not slip in"
+        );
+        assert_eq!(fits(vec![used(1, 10)], 0), 0);
+        assert_eq!(fits(vec![used(1, 1); 2 * MOST_BOUND], 1000), MOST_BOUND);
+        assert_eq!(fits(vec![used(1, 1); 2 * MOST_BOUND], 200), MOST_BOUND);
     }
 
     #[test]
-    fn a_tenants_own_that_rested_longest_comes_first() {
-        let own = |ms| Candidate { bound: true, rested: Duration::from_millis(ms) };
-        let unused = Candidate { bound: false, rested: Duration::from_secs(9) };
-        assert_eq!(choose(&[], 0, 4), None);
-        assert_eq!(choose(&[unused, unused], 0, 4), Some(0));
-        assert_eq!(choose(&[unused, own(500), own(20)], 0, 4), Some(1), "in the order in which they came back");
-        assert_eq!(choose(&[unused, own(1)], 0, 4), Some(0), "its next sandbox is not made yet");
-        assert_eq!(choose(&[unused, own(3), own(2), own(1)], 1, 4), Some(1), "no more than it can use at once");
-        assert_eq!(choose(&[own(1)], 0, 4), Some(0));
-    }
-
-    #[test]
-    fn the_warm_ones_are_made_ahead_and_so_many_at_once() {
-        assert_eq!(plan(Counts::default()), (2, 0));
-        assert_eq!(plan(Counts { creating: 2, ..Counts::default() }), (0, 0));
-        assert_eq!(plan(Counts { free: 2, ..Counts::default() }), (0, 0));
-        assert_eq!(plan(Counts { free: 1, busy: 1, ..Counts::default() }), (1, 0));
-    }
-
-    #[test]
-    fn at_the_bound_an_idle_one_of_another_tenants_gives_way() {
-        let full = Counts { bound: 6, ..Counts::default() };
-        assert_eq!(plan(full), (1, 1), "one is always there for a new tenant");
-        assert_eq!(plan(Counts { waiting: 2, ..full }), (2, 2));
-        assert_eq!(plan(Counts { bound: 5, free: 1, ..Counts::default() }), (0, 0), "nobody is displaced for comfort");
-        assert_eq!(plan(Counts { bound: 5, creating: 1, waiting: 1, ..Counts::default() }), (0, 0));
-        assert_eq!(plan(Counts { busy: 4, creating: 2, waiting: 3, ..Counts::default() }), (0, 0), "nothing to take");
-    }
-
-    #[test]
-    fn shared_containers_are_no_more_than_can_be_used() {
-        let counts = Counts { free: 2, busy: 2, ..Counts::default() };
-        assert_eq!(counts.plan(BOUNDS, true), Plan { create: 0, evict: 0 });
-        let counts = Counts { free: 0, busy: 4, ..Counts::default() };
-        assert_eq!(counts.plan(BOUNDS, true), Plan { create: 0, evict: 0 });
+    fn what_nobody_waits_for_is_put_off_while_jobs_come_and_not_for_ever() {
+        let mut state = State::new(Reuse::Tenant);
+        let now = Instant::now();
+        assert_eq!(state.later(), None, "no job came yet");
+        (state.taken, state.lacking) = (Some(now), Some(now));
+        assert_eq!(state.later(), Some(now + QUIET));
+        state.taken = Some(now + AT_MOST);
+        assert_eq!(state.later(), Some(now + AT_MOST));
     }
 }

@@ -1,6 +1,6 @@
 //! A backend whose containers are scripted: what a runner says, when it hangs, when it dies.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -37,6 +37,12 @@ pub struct Script {
     pub unwalled: AtomicBool,
     /// Whether proofs that containers are clean are held back.
     pub proofs_held: watch::Sender<bool>,
+    /// What runners say that they weigh, in bytes.
+    pub weight: AtomicU64,
+    /// Names of containers that were destroyed, in order.
+    pub removed: Mutex<Vec<String>>,
+    /// Programs that runners have started, each with its container's name, in order.
+    pub places: Mutex<Vec<(String, String)>>,
 }
 
 impl Script {
@@ -80,9 +86,9 @@ impl Backend for Fake {
             return Err(Error::Unfit("there is no room".into()));
         }
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let script = Arc::clone(&self.0);
+        let (script, name) = (Arc::clone(&self.0), identity.name());
         let runner = tokio::spawn(async move {
-            let _ = serve(theirs, &script).await;
+            let _ = serve(theirs, &script, &name).await;
         });
         let container = FakeContainer { name: identity.name(), script: Arc::clone(&self.0), runner };
         Ok(Made { stream: ours, container: Box::new(container), python: "/usr/bin/python3".into() })
@@ -101,11 +107,12 @@ impl Container for FakeContainer {
 
     async fn destroy(&mut self) {
         self.runner.abort();
+        self.script.removed.lock().unwrap().push(self.name.clone());
         self.script.destroyed.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-async fn serve(mut socket: UnixStream, script: &Script) -> std::io::Result<()> {
+async fn serve(mut socket: UnixStream, script: &Script, name: &str) -> std::io::Result<()> {
     let mut buf = Vec::new();
     let (mut deaf, mut littered, mut unproven, mut last_words) = (false, false, None, None);
     let mut waits = false;
@@ -113,7 +120,16 @@ async fn serve(mut socket: UnixStream, script: &Script) -> std::io::Result<()> {
     loop {
         if let Some(number) = unproven.take_if(|_| !*held.borrow_and_update()) {
             let findings = if littered { vec!["litter".to_owned()] } else { Vec::new() };
-            send(&mut socket, Frame::json(Kind::Verified, number, &Proof { findings, took_us: 1 }).unwrap()).await?;
+            send(
+                &mut socket,
+                Frame::json(
+                    Kind::Verified,
+                    number,
+                    &Proof { findings, took_us: 1, memory_bytes: script.weight.load(Ordering::SeqCst) },
+                )
+                .unwrap(),
+            )
+            .await?;
         }
         while let Some((frame, used)) = Frame::decode(&buf)? {
             buf.drain(..used);
@@ -125,7 +141,9 @@ async fn serve(mut socket: UnixStream, script: &Script) -> std::io::Result<()> {
                     let setup: Setup = frame.parse().unwrap();
                     let nested = !script.unwalled.load(Ordering::SeqCst);
                     let warnings = if nested { vec![] } else { vec!["no inner wall: scripted".to_owned()] };
-                    let ready = Ready { python: setup.python, preloaded: vec![], warnings, nested, pid: 1 };
+                    let memory_bytes = script.weight.load(Ordering::SeqCst);
+                    let ready =
+                        Ready { python: setup.python, preloaded: vec![], warnings, nested, pid: 1, memory_bytes };
                     send(&mut socket, Frame::json(Kind::Ready, 0, &ready).unwrap()).await?;
                 }
                 Kind::Ping => send(&mut socket, Frame::raw(Kind::Pong, 0, Vec::new())).await?,
@@ -153,6 +171,7 @@ async fn serve(mut socket: UnixStream, script: &Script) -> std::io::Result<()> {
                         exit(&mut socket, frame.run, End::NotStarted { reason: "scripted".into() }).await?;
                         continue;
                     }
+                    script.places.lock().unwrap().push((run.code.clone(), name.to_owned()));
                     script.started.lock().unwrap().push(run.code.clone());
                     send(&mut socket, Frame::raw(Kind::Started, frame.run, Vec::new())).await?;
                     match run.code.split_once(' ').map_or((&*run.code, ""), |(verb, rest)| (verb, rest)) {

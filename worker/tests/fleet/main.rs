@@ -13,4 +13,5 @@ mod outcomes;
 mod proofs;
 mod ready;
 mod sessions;
+mod tenants;
 mod tools;

@@ -1,0 +1,40 @@
+//! Rows about containers that stand ready: the first jobs after readiness, and many tenants in turn.
+
+use anyhow::Result;
+use serde_json::Value;
+
+use super::{load, step};
+
+/// The first jobs of a fleet that just became ready, and the same later. To be measured before anything else on it.
+pub(super) fn first(target: &[&str], on: &str, quick: bool) -> Result<Vec<Value>> {
+    step(&format!("{on}, the first jobs after readiness"));
+    let less: &[&str] = if quick { &["--rounds", "4", "--starts", "1"] } else { &[] };
+    load(&[target, &["first"], less].concat())
+}
+
+/// Prints of 50 tenants, in turn. On a real fleet `target` names a user that speaks for every tenant.
+pub(super) fn tenants(target: &[&str], on: &str, quick: bool) -> Result<Vec<Value>> {
+    step(&format!("{on}, 50 tenants in turn"));
+    let less: &[&str] = if quick { &["--turns", "1"] } else { &[] };
+    load(&[target, &["tenants"], less].concat())
+}
+
+/// Says how much slower the first jobs are, and what changing tenants costs.
+pub(super) fn print_ratios(rows: &[Value]) {
+    let figure = |case: &str, on: &str, key: &str| {
+        let row = rows.iter().find(|row| row["case"] == case && row["on"] == on)?;
+        super::number(row, key).filter(|ms| *ms > 0.0)
+    };
+    for on in ["embedded", "fleet"] {
+        let pairs = [
+            ("first", "first_later", "p95_ms"),
+            ("tenants50", "print", "p50_ms"),
+            ("tenants50_new", "print", "p50_ms"),
+        ];
+        for (case, base, key) in pairs {
+            if let (Some(slow), Some(fast)) = (figure(case, on, key), figure(base, on, key)) {
+                println!("{on}: {case} / {base}, {}: {:.1} x", key.trim_end_matches("_ms"), slow / fast);
+            }
+        }
+    }
+}
