@@ -9,11 +9,8 @@
 pub mod baseline;
 pub mod cases;
 pub mod closed;
-<<<<<<< HEAD
 pub mod cpu;
-=======
 pub mod first;
->>>>>>> warm
 pub mod floor;
 pub mod open;
 pub mod phases;
