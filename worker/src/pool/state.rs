@@ -121,7 +121,10 @@ impl State {
         } else {
             self.lacking = None;
         }
-        if patient && self.later().is_some_and(|at| now < at) {
+        if !self.waiters.is_empty() {
+            // Tenants come faster than containers: the next one is close behind.
+            bounds.ahead = bounds.parallel;
+        } else if patient && self.later().is_some_and(|at| now < at) {
             bounds.ahead = 0;
         }
         counts.plan(bounds, self.reuse == Reuse::Shared)

@@ -81,8 +81,10 @@ async fn the_same_tenants_next_job_does_not() {
     assert_eq!(worker.count(VERIFIED, "clean"), 0.0);
     script.proofs_held.send_replace(false);
     until_count(&worker, VERIFIED, "clean", 1.0).await;
+    // The tenant's, and one for whoever comes.
+    until_count(&worker, "thermae_worker_containers", "idle", 2.0).await;
     worker.end().await;
-    assert_eq!(script.made.load(Ordering::SeqCst), 2, "the tenant's, and one for whoever comes");
+    assert_eq!(script.made.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
