@@ -12,6 +12,7 @@ pub mod closed;
 pub mod cpu;
 pub mod first;
 pub mod floor;
+pub mod hostile;
 pub mod open;
 pub mod phases;
 mod process;

@@ -11,8 +11,8 @@ use clap::{Parser, Subcommand};
 use thermae_loadtests::cases::Case;
 use thermae_loadtests::cpu::Part;
 use thermae_loadtests::{
-    baseline::Baseline, closed, first, floor, open, phases::Snapshot, report, rpc, scenario::Scenario, soak, start,
-    target, tenants,
+    baseline::Baseline, closed, first, floor, hostile, open, phases::Snapshot, report, rpc, scenario::Scenario, soak,
+    start, target, tenants,
 };
 use thermae_service::telemetry;
 
@@ -97,6 +97,21 @@ enum What {
     Soak {
         #[command(flatten)]
         options: soak::Options,
+    },
+    /// One hostile tenant against another one, the victim: its jobs alone, beside a benign neighbour, beside the hostile one. Exit
+    /// status 1 where one of its jobs is lost.
+    Hostile {
+        #[command(flatten)]
+        options: hostile::Options,
+    },
+    /// A neighbour of `hostile`'s; prints what it did.
+    Neighbour {
+        /// Which.
+        #[arg(long = "as")]
+        who: hostile::Neighbour,
+        /// For how long.
+        #[arg(long)]
+        seconds: f64,
     },
     /// A scenario of `loadtests/scenarios`: jobs arrive at their own pace. Exit status 1 where an answer is missing or wrong.
     Open {
@@ -184,7 +199,12 @@ async fn run(args: Args) -> Result<ExitCode> {
             return show(&[report::Row::new("rpc", "rabbitmq", &rpc::measure(url, *samples).await?, None)]);
         }
         What::First { options } => return show(&first::measure(&args.target, *options).await?),
-        What::Closed { .. } | What::Open { .. } | What::Soak { .. } | What::Tenants { .. } => {}
+        What::Neighbour { who, seconds } => {
+            let url = args.target.amqp.as_deref().context("--amqp is missing")?;
+            println!("{}", serde_json::to_string(&hostile::neighbour(*who, url, *seconds).await?)?);
+            return Ok(ExitCode::SUCCESS);
+        }
+        What::Closed { .. } | What::Open { .. } | What::Soak { .. } | What::Tenants { .. } | What::Hostile { .. } => {}
     }
     let target = args.target.open().await?;
     let client = &target.client;
@@ -232,12 +252,22 @@ async fn run(args: Args) -> Result<ExitCode> {
             }
             clean = report.is_clean();
         }
+        What::Hostile { options } => {
+            let report = hostile::run(&target, &options).await?;
+            if args.json {
+                println!("{}", serde_json::to_string(&report)?)
+            } else {
+                println!("{report}")
+            }
+            clean = report.is_clean();
+        }
         What::Baseline { .. }
         | What::First { .. }
         | What::Floor { .. }
         | What::Start { .. }
         | What::Weight
-        | What::Rpc { .. } => {}
+        | What::Rpc { .. }
+        | What::Neighbour { .. } => {}
     }
     target.close().await;
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })

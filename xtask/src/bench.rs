@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::fleet::{self, Fleet};
+use crate::fleet::{self, Containers, Fleet};
 use crate::services::{self, Service, set::Set};
 use crate::{
     images::{self, engine::Engine},
@@ -120,7 +120,8 @@ fn measure(
     rows.extend(load(&["--amqp", &fact("THERMAE_TEST_AMQP")?, "rpc", "--samples", "2000"])?);
     step("real fleet");
     let (amqp, records) = (fact("THERMAE_TEST_AMQP")?, fact("THERMAE_TEST_REDIS")?);
-    let fleet = Fleet::start(dir, &amqp, &records, &docker, image)?;
+    let containers = Containers::Docker { socket: &docker, image };
+    let fleet = Fleet::start(dir, &amqp, &records, containers)?;
     let tenant = fact("THERMAE_TEST_AMQP_TENANT")?;
     rows.extend(ready::first(&["--amqp", &tenant], "fleet", options.quick)?);
     let server = |service: Service| set.get(service).context("a server is gone");
@@ -131,7 +132,7 @@ fn measure(
     rows.extend(ready::tenants(&["--amqp", &amqp], "fleet", options.quick)?);
     drop(fleet);
     let port = server(Service::Redis)?.fact("port")?.parse()?;
-    let start = |worker: &str| Fleet::start_with(dir, &amqp, &records, &docker, image, worker);
+    let start = |worker: &str| Fleet::start_with(dir, &amqp, &records, containers, worker);
     *redis = redis::weigh(start, &tenant, port, options.quick)?;
 
     step("docker run per job");

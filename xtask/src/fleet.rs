@@ -18,15 +18,35 @@ pub(crate) fn build() -> Result<()> {
     Ok(())
 }
 
-/// A scheduler and a worker with shipped defaults, and Docker's containers.
+/// What the worker's containers are made by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Containers<'a> {
+    /// The engine at this socket, from this image.
+    Docker { socket: &'a str, image: &'a str },
+    /// The worker itself, as root.
+    Native,
+}
+
+impl Containers<'_> {
+    fn config(self) -> String {
+        match self {
+            Self::Docker { socket, image } => {
+                format!("[docker]\nsocket = {socket:?}\n[pools.default]\nbackend = \"docker\"\nimage = {image:?}\n")
+            }
+            Self::Native => "[pools.default]\nbackend = \"native\"\n".to_owned(),
+        }
+    }
+}
+
+/// A scheduler and a worker with shipped defaults.
 pub(crate) struct Fleet {
     processes: Vec<(&'static str, Child)>,
 }
 
 impl Fleet {
     /// Starts both and waits until they are ready; their configuration and logs are in `dir`.
-    pub(crate) fn start(dir: &Path, amqp: &str, redis: &str, docker: &str, image: &str) -> Result<Self> {
-        Self::start_with(dir, amqp, redis, docker, image, "")
+    pub(crate) fn start(dir: &Path, amqp: &str, redis: &str, containers: Containers<'_>) -> Result<Self> {
+        Self::start_with(dir, amqp, redis, containers, "")
     }
 
     /// The same; `worker` are lines of the worker's configuration.
@@ -34,15 +54,12 @@ impl Fleet {
         dir: &Path,
         amqp: &str,
         redis: &str,
-        docker: &str,
-        image: &str,
+        containers: Containers<'_>,
         worker: &str,
     ) -> Result<Self> {
         let mut fleet = Self { processes: Vec::new() };
-        let pool = format!(
-            "{worker}[docker]\nsocket = {docker:?}\n[pools.default]\nbackend = \"docker\"\nimage = {image:?}\n"
-        );
-        for (program, more) in [("thermae-scheduler", ""), ("thermae-worker", pool.as_str())] {
+        let worker = format!("{worker}{}", containers.config());
+        for (program, more) in [("thermae-scheduler", ""), ("thermae-worker", worker.as_str())] {
             let listen = format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
             let config = dir.join(program).with_extension("toml");
             fs::write(&config, format!("amqp = {amqp:?}\nredis = {redis:?}\nlisten = {listen:?}\n{more}"))?;

@@ -9,6 +9,7 @@ mod cpython;
 mod deny;
 mod fleet;
 mod fuzz;
+mod hostile;
 mod images;
 mod lanes;
 mod paths;
@@ -63,6 +64,11 @@ enum Task {
     Soak {
         #[command(flatten)]
         options: soak::Options,
+    },
+    /// One hostile tenant, by every means at once, against another one: loses it no job, and bounded in what it is slowed.
+    Hostile {
+        #[command(flatten)]
+        options: hostile::Options,
     },
     /// CPython's own tests in sandboxes and outside, compared case by case.
     Cpython {
@@ -174,6 +180,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Attack { options } => return attack::run(&options),
         Task::Bench { options } => bench::run(options)?,
         Task::Soak { options } => soak::run(&options)?,
+        Task::Hostile { options } => hostile::run(&options)?,
         Task::Cpython { options } => return cpython::run(&options),
         Task::Fuzz { options } => return fuzz::run(options),
         Task::Lanes { options } => lanes::run(&options)?,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::fleet::{self, Fleet};
+use crate::fleet::{self, Containers, Fleet};
 use crate::images::{self, engine::Engine};
 use crate::services::{Service, set::Set};
 use crate::test::watchdog::Watchdog;
@@ -57,7 +57,8 @@ fn on_set(options: &Options, set: &Set, dir: &Path) -> Result<()> {
     let engine = Engine { socket: set.docker_socket()? };
     images::python::ensure(&engine, &images::python::build_runner()?)?;
     let amqp = fact("THERMAE_TEST_AMQP")?;
-    let fleet = Fleet::start(dir, amqp, fact("THERMAE_TEST_REDIS")?, fact("THERMAE_TEST_DOCKER")?, images::PYTHON)?;
+    let containers = Containers::Docker { socket: fact("THERMAE_TEST_DOCKER")?, image: images::PYTHON };
+    let fleet = Fleet::start(dir, amqp, fact("THERMAE_TEST_REDIS")?, containers)?;
     let mut more = vec!["--amqp".to_owned(), fact("THERMAE_TEST_AMQP_TENANT")?.to_owned()];
     more.extend(fleet.pids().flat_map(|(name, pid)| ["--watch".to_owned(), format!("{name}={pid}")]));
     let soaked = load(options, &more);

@@ -1,0 +1,79 @@
+//! AMQP as the hostile tenant speaks it: everything that its user may do, and no more care than that.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueBindOptions, QueueDeclareOptions};
+
+use lapin::types::FieldTable;
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, PublisherConfirm};
+use thermae_schemas::names;
+
+/// How often each means was used.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tally(Arc<Mutex<BTreeMap<&'static str, u64>>>);
+
+impl Tally {
+    pub(super) fn count(&self, means: &'static str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(means).or_default() += 1;
+    }
+
+    pub(super) fn all(&self) -> BTreeMap<&'static str, u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The hostile tenant's own.
+#[derive(Debug, Clone)]
+pub(super) struct Enemy {
+    pub(super) url: String,
+    /// Its name, and its user's.
+    pub(super) tenant: String,
+    pub(super) tally: Tally,
+}
+
+impl Enemy {
+    pub(super) async fn connect(&self) -> Result<Connection> {
+        Connection::connect(&self.url, ConnectionProperties::default()).await.context("connect to RabbitMQ")
+    }
+
+    /// A connection and a channel of it that waits for confirms.
+    pub(super) async fn channel(&self) -> Result<(Connection, Channel)> {
+        let connection = self.connect().await?;
+        let channel = connection.create_channel().await?;
+        channel.confirm_select(ConfirmSelectOptions::default()).await?;
+        Ok((connection, channel))
+    }
+
+    /// Declares a reply queue of this name and binds it.
+    pub(super) async fn queue(&self, channel: &Channel, client: &str) -> Result<String> {
+        let (queue, key) = (format!("replies.{}.{client}", self.tenant), self.reply_key(client));
+        let durable = QueueDeclareOptions { durable: true, ..Default::default() };
+        channel.queue_declare(queue.as_str().into(), durable, FieldTable::default()).await?;
+        let (exchange, bind) = (names::REPLIES.into(), QueueBindOptions::default());
+        channel.queue_bind(queue.as_str().into(), exchange, key.as_str().into(), bind, FieldTable::default()).await?;
+        Ok(queue)
+    }
+
+    pub(super) fn reply_key(&self, client: &str) -> String {
+        format!("{}.{client}", self.tenant)
+    }
+
+    /// Publishes under its own name, with the answers to `reply_to`.
+    pub(super) async fn publish(
+        &self,
+        channel: &Channel,
+        exchange: &str,
+        key: &str,
+        body: &[u8],
+        reply_to: &str,
+    ) -> Result<PublisherConfirm> {
+        let properties = BasicProperties::default()
+            .with_user_id(self.tenant.as_str().into())
+            .with_delivery_mode(2)
+            .with_reply_to(self.reply_key(reply_to).as_str().into());
+        let options = BasicPublishOptions::default();
+        Ok(channel.basic_publish(exchange.into(), key.into(), options, body, properties).await?)
+    }
+}

@@ -1,0 +1,43 @@
+//! The hostile tenant: every means, each in a task of its own, until its time is over.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::task::JoinSet;
+
+use super::amqp::{Enemy, Tally};
+use super::{means, tools};
+
+/// Before a means that broke is tried again: RabbitMQ ends channels and connections that go too far.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Uses all means at once.
+pub(super) async fn run(url: &str, time: Duration) -> Result<BTreeMap<&'static str, u64>> {
+    let tenant = url.split("://").nth(1).and_then(|rest| rest.split([':', '@']).next()).context("a URL with a user")?;
+    let enemy = Arc::new(Enemy { url: url.to_owned(), tenant: tenant.to_owned(), tally: Tally::default() });
+    // Where its jobs' events go, so that the first of them find it.
+    means::unread_queues(&enemy).await?;
+    let mut tasks = JoinSet::new();
+    for class in ["high", "normal", "low"] {
+        tasks.spawn(again(enemy.clone(), move |enemy| async move { means::flood(&enemy, class).await }));
+    }
+    tasks.spawn(again(enemy.clone(), |enemy| async move { means::unrouted(&enemy).await }));
+    tasks.spawn(again(enemy.clone(), |enemy| async move { means::too_large(&enemy).await }));
+    tasks.spawn(again(enemy.clone(), |enemy| async move { means::cancels(&enemy).await }));
+    tasks.spawn(again(enemy.clone(), |enemy| async move { means::questions(&enemy).await }));
+    tasks.spawn(again(enemy.clone(), |enemy| async move { means::connections(&enemy).await }));
+    tasks.spawn(again(enemy.clone(), |enemy| async move { tools::garbage(&enemy).await }));
+    tokio::time::sleep(time).await;
+    tasks.shutdown().await;
+    Ok(enemy.tally.all())
+}
+
+/// Uses a means again and again, whatever comes of it.
+async fn again<F: Future<Output = Result<()>>>(enemy: Arc<Enemy>, means: impl Fn(Arc<Enemy>) -> F) {
+    loop {
+        let _ = means(enemy.clone()).await;
+        tokio::time::sleep(AGAIN).await;
+    }
+}

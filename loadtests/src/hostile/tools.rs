@@ -1,0 +1,57 @@
+//! Tool calls of its own jobs, answered with garbage, many times each; and garbage for calls that there are not.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::StreamExt;
+use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions};
+use lapin::types::FieldTable;
+use serde::Deserialize;
+use thermae_schemas::names;
+
+use super::amqp::Enemy;
+
+/// Answers on their way at once.
+const AT_ONCE: usize = 64;
+
+#[derive(Deserialize)]
+struct Call {
+    call: String,
+    reply_to: String,
+}
+
+/// Waits for a call, which names the worker, and sends its garbage there from then on.
+pub(super) async fn garbage(enemy: &Enemy) -> Result<()> {
+    let (_connection, channel) = enemy.channel().await?;
+    channel.basic_qos(16, BasicQosOptions::default()).await?;
+    let queue = enemy.queue(&channel, "garbage").await?;
+    let options = BasicConsumeOptions::default();
+    let mut events = channel.basic_consume(queue.as_str().into(), "".into(), options, FieldTable::default()).await?;
+    let mut last: Option<Call> = None;
+    let large = vec![b' '; 1 << 20];
+    loop {
+        let next = tokio::time::timeout(Duration::from_millis(5), events.next()).await;
+        if let Ok(event) = next {
+            let event = event.context("the queue is gone")??;
+            if let Ok(call) = serde_json::from_slice::<Call>(&event.data) {
+                last = Some(call);
+            }
+            event.ack(BasicAckOptions::default()).await?;
+        }
+        let Some(Call { call, reply_to }) = &last else { continue };
+        let mut sent = Vec::new();
+        for n in 0..AT_ONCE {
+            let body = match n % 8 {
+                0 => format!(r#"{{"call": "{call}", "ok": NaN}}"#).into_bytes(),
+                1 => format!(r#"{{"call": "{call}", "ok": 1, "error": 2}}"#).into_bytes(),
+                2 if n == 2 => large.clone(),
+                _ => format!(r#"{{"call": "{n:032}", "ok": {}1{}}}"#, "[".repeat(60), "]".repeat(60)).into_bytes(),
+            };
+            sent.push(enemy.publish(&channel, names::CALLS, reply_to, &body, "unread").await?);
+            enemy.tally.count("garbage answer");
+        }
+        for confirm in sent {
+            confirm.await?;
+        }
+    }
+}

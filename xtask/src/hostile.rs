@@ -1,0 +1,216 @@
+//! `cargo xtask hostile`: one hostile tenant against another one, on fleets of its own. No job of the victim's may be lost, and its 95th
+//! percentile is compared with the one beside a benign tenant that keeps as many slots busy.
+//!
+//! Each round has a RabbitMQ, a Redis, a scheduler and a worker of its own: what the hostile tenant leaves in queues burdens no other.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::fleet::{self, Containers, Fleet};
+use crate::images::{self, engine::Engine};
+use crate::services::{Service, set::Set};
+use crate::test::watchdog::Watchdog;
+use crate::{paths, supervise};
+
+/// The 95th percentile beside the hostile tenant is at most so many times the one beside a benign tenant.
+const BAR: f64 = 3.0;
+
+/// How much, and on what.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Options {
+    /// Rounds on each backend; their medians count.
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// How long each phase of a round is measured, in seconds.
+    #[arg(long, default_value_t = 25)]
+    seconds: u32,
+    /// Only these backends.
+    #[arg(long, value_delimiter = ',', default_values_t = [Backend::Docker, Backend::Native], hide_default_value = true)]
+    only: Vec<Backend>,
+    /// One short round with native containers, as a test: no job may be lost, and times are printed only. What it needs is built.
+    #[arg(long)]
+    quick: bool,
+}
+
+/// What makes the containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Backend {
+    Docker,
+    /// The worker, as root.
+    Native,
+}
+
+impl std::fmt::Display for Backend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Docker => "docker",
+            Self::Native => "native",
+        })
+    }
+}
+
+/// Runs it. A lost job, or a median ratio above the bar, is an error.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    supervise::begin()?;
+    let mut options = options.clone();
+    if options.quick {
+        options = Options { rounds: 1, seconds: 6, only: vec![Backend::Native], ..options };
+    } else {
+        fleet::build()?;
+    }
+    let name = if options.quick { "hostile-quick" } else { "hostile" };
+    let dir = paths::root().join("target").join(name);
+    fs::create_dir_all(&dir)?;
+    let mut engine = Set::open(&format!("{name}-engine"))?;
+    // What an earlier run left, if it was killed before it could stop its servers.
+    engine.stop()?;
+    let before = Watchdog::before();
+    let measured = measure(&options, name, &dir, &mut engine);
+    engine.stop()?;
+    // A test run looks by itself, and runs others at the same time.
+    let left = if options.quick { Vec::new() } else { before.after()? };
+    let verdicts = measured?;
+    ensure!(left.is_empty(), "left behind: {}", left.join("; "));
+    let file = dir.join("latest.json");
+    fs::write(&file, serde_json::to_vec_pretty(&verdicts)?)?;
+    println!("written to {}", file.display());
+    for (backend, verdict) in &verdicts {
+        ensure!(verdict["lost"] == 0, "{backend}: jobs of the victim's were lost");
+        let ratio = verdict["hostile_to_benign"].as_f64().context("no ratio")?;
+        ensure!(
+            options.quick || ratio <= BAR,
+            "{backend}: {ratio:.2} times the benign tenant's, and {BAR} are the most"
+        );
+    }
+    Ok(())
+}
+
+fn measure(options: &Options, name: &str, dir: &Path, engine: &mut Set) -> Result<BTreeMap<String, Value>> {
+    let mut verdicts = BTreeMap::new();
+    for backend in &options.only {
+        if *backend == Backend::Docker {
+            engine.start(&[Service::Docker])?;
+            let made = Engine { socket: engine.docker_socket()? };
+            images::python::ensure(&made, &images::python::build_runner()?)?;
+        }
+        let mut rounds = Vec::new();
+        for n in 1..=options.rounds {
+            println!("{backend}, round {n} of {}", options.rounds);
+            let mut set = Set::open(name)?;
+            set.stop()?;
+            let round = set
+                .start(&[Service::Rabbitmq, Service::Redis])
+                .and_then(|()| round(options, *backend, &set, engine, dir));
+            set.stop()?;
+            rounds.push(round?);
+        }
+        verdicts.insert(backend.to_string(), verdict(*backend, &rounds));
+    }
+    Ok(verdicts)
+}
+
+/// One round, on servers that are new. Prints what it gave.
+fn round(options: &Options, backend: Backend, set: &Set, engine: &Set, dir: &Path) -> Result<Value> {
+    let facts: BTreeMap<_, _> = set.environment()?.into_iter().collect();
+    let fact = |name: &str| facts.get(name).map(String::as_str).with_context(|| format!("the services gave no {name}"));
+    let socket: PathBuf = match backend {
+        Backend::Docker => engine.docker_socket()?,
+        Backend::Native => PathBuf::new(),
+    };
+    let socket = socket.display().to_string();
+    let containers = match backend {
+        Backend::Docker => Containers::Docker { socket: &socket, image: images::PYTHON },
+        Backend::Native => Containers::Native,
+    };
+    let fleet = Fleet::start(dir, fact("THERMAE_TEST_AMQP")?, fact("THERMAE_TEST_REDIS")?, containers)?;
+    let output = Command::new(paths::release().join("thermae-loadtests"))
+        .args(["--json", "hostile", "--seconds", &options.seconds.to_string()])
+        .env("THERMAE_AMQP", fact("THERMAE_TEST_AMQP_OTHER")?)
+        .env("THERMAE_AMQP_NEIGHBOUR", fact("THERMAE_TEST_AMQP_TENANT")?)
+        .env_remove("THERMAE_TENANT")
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("start thermae-loadtests")?;
+    drop(fleet);
+    let report: Value = serde_json::from_slice(&output.stdout).context("the load gave no report")?;
+    print_round(&report);
+    // A short round does not fill queues.
+    let unused = report["unused"].as_array().is_some_and(|unused| !unused.is_empty());
+    ensure!(options.quick || !unused, "the hostile tenant never came to {}", report["unused"]);
+    Ok(report)
+}
+
+fn print_round(report: &Value) {
+    for phase in ["quiet", "benign", "hostile"] {
+        let of = &report[phase];
+        println!(
+            "  {phase:<8} {:>5} jobs  p50 {:>8.1} ms  p95 {:>8.1} ms  max {:>8.1} ms  p95 by kind {}",
+            of["jobs"],
+            number(&of["p50_ms"]),
+            number(&of["p95_ms"]),
+            number(&of["max_ms"]),
+            of["kinds"]
+        );
+    }
+    println!("  means: {}", report["hostile"]["neighbour"]);
+    for lost in report["lost"].as_array().into_iter().flatten() {
+        println!("  lost: {lost}");
+    }
+}
+
+/// The medians over all rounds, and what they say. Prints them.
+fn verdict(backend: Backend, rounds: &[Value]) -> Value {
+    let of = |phase: &str, key: &str| median(rounds.iter().map(|round| number(&round[phase][key])).collect());
+    let lost: usize = rounds.iter().map(|round| round["lost"].as_array().map_or(0, Vec::len)).sum();
+    let p95 = ["quiet", "benign", "hostile"].map(|phase| of(phase, "p95_ms"));
+    let [quiet, benign, hostile] = p95;
+    for (phase, p95) in ["quiet", "benign", "hostile"].into_iter().zip(p95) {
+        println!(
+            "{backend}, median of {}: {phase:<8} p50 {:.1} ms, p95 {p95:.1} ms",
+            rounds.len(),
+            of(phase, "p50_ms")
+        );
+    }
+    println!(
+        "{backend}: hostile / benign {:.2}, hostile / quiet {:.2}, lost {lost}",
+        hostile / benign,
+        hostile / quiet
+    );
+    json!({
+        "rounds": rounds, "lost": lost, "hostile_to_benign": hostile / benign, "hostile_to_quiet": hostile / quiet,
+        "p95_ms": { "quiet": quiet, "benign": benign, "hostile": hostile },
+    })
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_default()
+}
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    let middle = of.len() / 2;
+    if of.len() % 2 == 1 { of[middle] } else { (of[middle - 1] + of[middle]) / 2.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_is_of_medians() {
+        let round = |hostile: f64| {
+            let phase = |p95: f64| json!({ "p50_ms": 1.0, "p95_ms": p95 });
+            json!({ "quiet": phase(5.0), "benign": phase(10.0), "hostile": phase(hostile), "lost": [] })
+        };
+        let verdict = verdict(Backend::Native, &[round(900.0), round(20.0), round(10.0)]);
+        assert_eq!((&verdict["hostile_to_benign"], &verdict["hostile_to_quiet"]), (&json!(2.0), &json!(4.0)));
+        assert_eq!(verdict["lost"], 0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+}
