@@ -30,6 +30,11 @@ impl Evidence {
         }
     }
 
+    /// Adds an observation.
+    pub fn note(&mut self, name: &str, found: impl Into<Value>) {
+        self.0.insert(name.to_owned(), found.into());
+    }
+
     /// What a control wrote down.
     pub fn parse(line: &str) -> serde_json::Result<Self> {
         serde_json::from_str(line).map(Self)

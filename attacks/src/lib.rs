@@ -17,13 +17,16 @@
 
 pub mod control;
 pub mod evidence;
+pub mod fleet;
 pub mod index;
 pub mod judge;
 pub mod machine;
 pub mod program;
 pub mod report;
+pub mod scenarios;
 pub mod sheet;
 pub mod site;
 pub mod suite;
 pub mod targets;
+pub mod thermae;
 pub mod tools;

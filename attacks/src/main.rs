@@ -4,13 +4,15 @@
 
 mod rootless;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use thermae_attacks::program::{self, Attack};
 use thermae_attacks::report::{Report, Verdict, tally};
+use thermae_attacks::scenarios::{self, Scenario};
 use thermae_attacks::site::{Backend, Machine};
 use thermae_attacks::suite::Suite;
 use tracing_subscriber::EnvFilter;
@@ -19,10 +21,11 @@ use tracing_subscriber::EnvFilter;
 #[derive(Debug, Parser)]
 #[command(name = "thermae-attacks", version)]
 struct Args {
-    /// What draws the outer wall: `native`, `rootless` (native, as an ordinary user), `docker`, `docker:RUNTIME`. An attack counts
-    /// once, and must hold on all of them.
+    /// Where jobs attack, by what draws the outer wall: `native`, `rootless` (native, as an ordinary user), `docker`, `docker:RUNTIME`;
+    /// `fleet` (a tenant attacks a fleet on RabbitMQ and Redis); `client` (files attack the command line). An attack counts once, and must
+    /// hold wherever it is tried.
     #[arg(long = "backend", value_delimiter = ',', default_value = "native")]
-    backends: Vec<Backend>,
+    backends: Vec<Place>,
     /// Only these: a group, or `GROUP/NAME`.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -48,6 +51,26 @@ struct Args {
     machine: Machine,
 }
 
+/// Where attacks are tried.
+#[derive(Debug, Clone)]
+enum Place {
+    Client,
+    Fleet,
+    Container(Backend),
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "client" => Ok(Self::Client),
+            "fleet" => Ok(Self::Fleet),
+            other => other.parse().map(Self::Container).map_err(|error: String| format!("{error}, fleet or client")),
+        }
+    }
+}
+
 fn main() -> Result<ExitCode> {
     let mut words = std::env::args_os().skip(1);
     // The worker starts native containers by starting this program again.
@@ -55,7 +78,7 @@ fn main() -> Result<ExitCode> {
         return Ok(thermae_runner::main_with(words));
     }
     let args = Args::parse();
-    let filter = EnvFilter::try_from_env("THERMAE_LOG").unwrap_or_else(|_| EnvFilter::new("error"));
+    let filter = EnvFilter::try_from_env("THERMAE_LOG").unwrap_or_else(|_| EnvFilter::new("error,lapin=off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     thermae_attacks::machine::be_generous();
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(args))
@@ -68,29 +91,31 @@ async fn run(args: Args) -> Result<ExitCode> {
         (named || args.only.is_empty()) && !(args.quick && attack.sheet.slow)
     };
     let attacks: Vec<_> = program::load(&folder)?.into_iter().filter(wanted).collect();
-    ensure!(!attacks.is_empty(), "no attack is called {}", args.only.join(", "));
+    let wanted = |scenario: &Scenario| {
+        let named = args.only.iter().any(|only| scenario.name == only || scenario.group() == only);
+        (named || args.only.is_empty()) && !(args.quick && scenario.sheet.slow)
+    };
+    let scenarios: Vec<_> = scenarios::load()?.into_iter().filter(wanted).collect();
+    ensure!(!attacks.is_empty() || !scenarios.is_empty(), "no attack is called {}", args.only.join(", "));
     if args.list {
         attacks.iter().for_each(|attack| println!("{}: {}", attack.name, attack.sheet.tries));
+        scenarios.iter().for_each(|scenario| println!("{}: {}", scenario.name, scenario.sheet.tries));
         return Ok(ExitCode::SUCCESS);
     }
     let mut reports = Vec::new();
-    for (number, backend) in args.backends.iter().enumerate() {
-        let controls = number == 0 && !args.no_controls && !args.quick;
-        let root = rustix::process::geteuid().is_root();
-        if *backend == Backend::Rootless && root {
-            reports
-                .extend(rootless::run(&args.rootless_python, &folder, &attacks, |report| show(&args, report)).await?);
-            continue;
-        }
-        // What is native for an ordinary user is rootless.
-        let backend = if *backend == Backend::Native && !root { Backend::Rootless } else { backend.clone() };
-        let suite = Suite::open(&folder, backend, &args.machine, controls).await?;
-        for attack in &attacks {
-            let report = suite.attack(attack).await;
-            show(&args, &report)?;
-            reports.push(report);
-        }
-        suite.close().await;
+    let mut first = true;
+    for place in &args.backends {
+        let controls = !args.no_controls && !args.quick;
+        let show = |report: &Report| show(&args, report);
+        reports.extend(match place {
+            Place::Client => scenarios::run_on_client(&scenarios, controls, show)?,
+            Place::Fleet => scenarios::run_on_fleet(&scenarios, controls, show).await?,
+            Place::Container(_) if attacks.is_empty() => continue,
+            Place::Container(backend) => {
+                let controls = controls && std::mem::take(&mut first);
+                inside(&args, backend, &folder, &attacks, controls).await?
+            }
+        });
     }
     let (tried, held) = tally(&reports);
     if !args.json {
@@ -98,6 +123,31 @@ async fn run(args: Args) -> Result<ExitCode> {
         println!("{tried} tried, {held} held");
     }
     Ok(if tried == held && tried > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Tries those that are programs, from inside the sandboxes of one backend.
+async fn inside(
+    args: &Args,
+    backend: &Backend,
+    folder: &Path,
+    attacks: &[Attack],
+    controls: bool,
+) -> Result<Vec<Report>> {
+    let root = rustix::process::geteuid().is_root();
+    if *backend == Backend::Rootless && root {
+        return rootless::run(&args.rootless_python, folder, attacks, |report| show(args, report)).await;
+    }
+    // What is native for an ordinary user is rootless.
+    let backend = if *backend == Backend::Native && !root { Backend::Rootless } else { backend.clone() };
+    let suite = Suite::open(folder, backend, &args.machine, controls).await?;
+    let mut reports = Vec::new();
+    for attack in attacks {
+        let report = suite.attack(attack).await;
+        show(args, &report)?;
+        reports.push(report);
+    }
+    suite.close().await;
+    Ok(reports)
 }
 
 fn show(args: &Args, report: &Report) -> Result<()> {

@@ -31,8 +31,18 @@ impl Attack {
 }
 
 /// The folder of the programs in this tree.
+///
+/// It is found at run time: a tree that was moved, or copied with what was built in it, has its own. `cargo` says where the package
+/// is; without it this program's own file does, or the current folder.
 pub fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("programs")
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let starts = [package, std::env::current_exe().ok(), std::env::current_dir().ok()];
+    starts.iter().flatten().find_map(|start| above(start)).unwrap_or_else(|| PathBuf::from("attacks/programs"))
+}
+
+/// The programs of the nearest tree that `start` is in.
+fn above(start: &Path) -> Option<PathBuf> {
+    start.ancestors().map(|dir| dir.join("attacks/programs")).find(|dir| dir.join("prelude.py").is_file())
 }
 
 /// All attacks of a folder, in the order of their names.
@@ -106,6 +116,19 @@ mod tests {
         assert_eq!((attack.jobs, attack.neighbour), (vec!["x\n".to_owned(), "y\n".to_owned()], Some("z\n".to_owned())));
         let again = parse("g/n".into(), &text.replace("the next job\ny", "the same job again")).unwrap();
         assert_eq!(again.jobs, ["x\n", "x\n"]);
+    }
+
+    #[test]
+    fn the_programs_are_those_of_the_tree_that_one_is_in() {
+        let moved = tempfile::tempdir().unwrap();
+        let inside = moved.path().join("target/release");
+        fs::create_dir_all(&inside).unwrap();
+        let programs = moved.path().join("attacks/programs");
+        fs::create_dir_all(&programs).unwrap();
+        assert_ne!(above(&inside), Some(programs.clone()), "there is none in it yet");
+        fs::write(programs.join("prelude.py"), "").unwrap();
+        assert_eq!(above(&inside), Some(programs));
+        assert!(folder().join("prelude.py").is_file());
     }
 
     #[test]

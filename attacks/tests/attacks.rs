@@ -1,14 +1,15 @@
 //! The short form of the suite, and the page that lists it. All of it, with the controls: `cargo xtask attack`.
 
-use std::path::Path;
+use std::ffi::OsString;
 use std::process::Command;
 
-use thermae_attacks::{index, program};
+use thermae_attacks::{index, program, scenarios};
 
 /// Tries the attacks that take no seconds; all must hold.
-fn short(backend: &str) {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_thermae-attacks")).args(["--quick", "--backend", backend]).output().unwrap();
+fn short(backend: &str, servers: &[(String, String)], least: usize) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thermae-attacks"));
+    let set = servers.iter().map(|(name, value)| (name, value));
+    let output = command.args(["--quick", "--backend", backend]).envs(set).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let last = text.lines().last().unwrap_or_default();
     let words = String::from_utf8_lossy(&output.stderr);
@@ -16,28 +17,69 @@ fn short(backend: &str) {
     assert!(output.status.success(), "{words}\n{}", others.join("\n"));
     let (tried, held) = last.strip_suffix(" held").and_then(|l| l.split_once(" tried, ")).unwrap();
     assert_eq!(tried, held, "{text}");
-    assert!(tried.parse::<usize>().unwrap() >= 80, "{last}");
+    assert!(tried.parse::<usize>().unwrap() >= least, "{last}");
 }
 
 #[test]
 fn attacks_on_native_containers_hold() {
-    short("native");
+    short("native", &[], 80);
 }
 
 #[test]
 fn attacks_on_docker_containers_hold() {
     // By `cargo xtask test`, which sets an engine and an image up.
     if std::env::var_os("THERMAE_TEST_DOCKER").is_some() {
-        short("docker");
+        short("docker", &[], 80);
+    }
+}
+
+#[test]
+fn attacks_on_the_command_line_hold() {
+    // The program is built by `cargo xtask test`.
+    if std::env::var_os("THERMAE_TEST_BIN").is_some() {
+        short("client", &[], 8);
+    }
+}
+
+/// Servers of this test's own: two fleets never share a RabbitMQ.
+struct Servers(OsString);
+
+impl Servers {
+    fn services(&self, arguments: &[&str]) -> String {
+        let output = Command::new(&self.0).arg("services").args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn start(&self) -> Vec<(String, String)> {
+        let lines = self.services(&["test-up", "--set", "attacks", "--only", "rabbitmq,redis", "--print-env"]);
+        let pairs = lines.lines().filter_map(|line| line.strip_prefix("export ")?.split_once('='));
+        let servers = pairs.filter(|(name, _)| name.starts_with("THERMAE_TEST_AMQP") || *name == "THERMAE_TEST_REDIS");
+        servers.map(|(name, value)| (name.to_owned(), value.trim_matches('\'').to_owned())).collect()
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        let _ = Command::new(&self.0).args(["services", "test-down", "--set", "attacks"]).output();
+    }
+}
+
+#[test]
+fn attacks_of_a_tenant_on_a_fleet_hold() {
+    if let (Some(xtask), Some(_)) = (std::env::var_os("THERMAE_TEST_XTASK"), std::env::var_os("THERMAE_TEST_BIN")) {
+        let servers = Servers(xtask);
+        short("fleet", &servers.start(), 25);
     }
 }
 
 #[test]
 fn the_page_lists_the_attacks() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md");
+    let file = program::folder().join("../../docs/security.md");
     let page = std::fs::read_to_string(&file).unwrap();
     let attacks = program::load(&program::folder()).unwrap();
-    let current = index::put_into(&page, &index::markdown(&attacks)).expect("docs/security.md has the index's marks");
+    let current = index::put_into(&page, &index::markdown(&attacks, &scenarios::load().unwrap()))
+        .expect("docs/security.md has the index's marks");
     if std::env::var_os("THERMAE_UPDATE").is_some() {
         std::fs::write(&file, current).unwrap();
     } else {

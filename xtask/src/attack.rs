@@ -1,4 +1,4 @@
-//! `cargo xtask attack`: every attack of `attacks/`, with its control, on every backend that this machine has. Ends with
+//! `cargo xtask attack`: every attack of `attacks/`, with its control, wherever it can be tried on this machine. Ends with
 //! `N tried, N held`.
 
 use std::process::{Command, ExitCode};
@@ -8,7 +8,6 @@ use anyhow::Result;
 
 use crate::services::{Service, set::Set};
 use crate::{
-    cargo,
     images::{self, engine::Engine},
     paths, supervise,
 };
@@ -25,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(1800);
 /// What is tried, and where.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Options {
-    /// `native`, `rootless`, `docker`, `docker:RUNTIME`; all but the last by default, where this is root.
+    /// `native`, `rootless`, `docker`, `docker:RUNTIME`, `fleet`, `client`; all but `docker:RUNTIME` by default, where this is root.
     #[arg(long, value_delimiter = ',')]
     backend: Vec<String>,
     /// Only these: a group, or `GROUP/NAME`.
@@ -39,13 +38,12 @@ pub(crate) struct Options {
 /// Builds what is needed, starts an engine if one is asked for, runs it all, stops the engine.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     supervise::begin()?;
-    let built = cargo::command(&["build", "--release", "--package", PROGRAM]).status()?;
-    anyhow::ensure!(built.success(), "{PROGRAM} could not be built");
+    crate::fleet::build()?;
     let backends = match (options.backend.as_slice(), rustix::process::geteuid().is_root()) {
-        ([], true) => ["native", "rootless", "docker"].map(str::to_owned).to_vec(),
+        ([], true) => ["native", "rootless", "docker", "fleet", "client"].map(str::to_owned).to_vec(),
         ([], false) => {
-            println!("not root: native containers of this user's only");
-            vec!["native".to_owned()]
+            println!("not root: no Docker; native containers are this user's");
+            ["native", "fleet", "client"].map(str::to_owned).to_vec()
         }
         (named, _) => named.to_vec(),
     };
@@ -54,23 +52,32 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if !options.only.is_empty() {
         command.args(["--only", &options.only.join(",")]);
     }
+    let mut wanted = Vec::new();
+    if backends.iter().any(|backend| backend.starts_with("docker")) {
+        wanted.push(Service::Docker);
+    }
+    if backends.iter().any(|backend| backend == "fleet") {
+        wanted.extend([Service::Rabbitmq, Service::Redis]);
+    }
     if options.list {
         command.arg("--list");
-    } else if backends.iter().any(|backend| backend.starts_with("docker")) {
+    } else if !wanted.is_empty() {
         let mut set = Set::open(SET)?;
-        // What an earlier run left, if it was killed before it could stop its engine.
+        // What an earlier run left, if it was killed before it could stop its servers.
         set.stop()?;
-        let ran = with_engine(&mut set, command);
+        let ran = with_servers(&mut set, &wanted, command);
         set.stop()?;
         return ran;
     }
     attack(command)
 }
 
-fn with_engine(set: &mut Set, mut command: Command) -> Result<ExitCode> {
-    set.start(&[Service::Docker])?;
-    let engine = Engine { socket: set.docker_socket()? };
-    images::python::ensure(&engine, &images::python::build_runner()?)?;
+fn with_servers(set: &mut Set, wanted: &[Service], mut command: Command) -> Result<ExitCode> {
+    set.start(wanted)?;
+    if wanted.contains(&Service::Docker) {
+        let engine = Engine { socket: set.docker_socket()? };
+        images::python::ensure(&engine, &images::python::build_runner()?)?;
+    }
     command.envs(set.environment()?);
     attack(command)
 }

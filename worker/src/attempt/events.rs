@@ -17,6 +17,10 @@ use crate::work::Work;
 /// How long a streamed event may hold the run up.
 const EVENT_WITHIN: Duration = Duration::from_millis(200);
 
+/// Events that are sent before the broker must have taken them. A job that writes byte by byte makes a million; they share a connection
+/// with the results of all tenants, which would wait behind them.
+const UNTAKEN: u32 = 128;
+
 /// Which of the two streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
@@ -36,6 +40,8 @@ pub(super) struct Streamer<'a> {
     seq: u64,
     /// Whether anything was sent.
     sent: bool,
+    /// Events since the broker had taken all.
+    untaken: u32,
     /// The beginnings of characters whose rest has not come yet.
     partial: [Vec<u8>; 2],
 }
@@ -53,6 +59,7 @@ impl<'a> Streamer<'a> {
             display: wants(Stream::Display),
             seq: 0,
             sent: false,
+            untaken: 0,
             partial: Default::default(),
         }
     }
@@ -122,6 +129,11 @@ impl<'a> Streamer<'a> {
         let message = bus::Message { mandatory: false, ..reply(self.work, key, body, false) };
         self.sent = true;
         lost(tokio::time::timeout(EVENT_WITHIN, self.ctx.bus.publish(message)).await);
+        self.untaken += 1;
+        if self.untaken >= UNTAKEN {
+            self.untaken = 0;
+            lost(tokio::time::timeout(EVENT_WITHIN, self.ctx.bus.flush()).await);
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod consume;
 mod convert;
 mod declare;
 mod errors;
+mod frames;
 mod link;
 mod options;
 mod publish;

@@ -17,6 +17,7 @@ use thermae_service::tls::{self, Stream, Tls, Wire};
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt};
 
 use super::errors::mapped;
+use super::frames::Frames;
 use crate::bus::Error;
 
 /// What a failed connection means.
@@ -35,7 +36,7 @@ pub(super) async fn connect(uri: AMQPUri, properties: ConnectionProperties, tls:
     };
     let stream = tls.connect(&uri.authority.host, uri.authority.port, wire, &[]).await.map_err(|e| failed(&e))?;
     // The library asks for it once, since it is not told to reconnect by itself.
-    let stream = Mutex::new(Some(stream.compat()));
+    let stream = Mutex::new(Some(Frames::new(stream.compat())));
     let give = async move |_: AMQPUri, _: Runtime<Kit>| {
         let stream = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
         let stream = stream.ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?;
@@ -68,7 +69,7 @@ impl Executor for Kit {
 }
 
 impl Reactor for Kit {
-    type TcpStream = Compat<Stream>;
+    type TcpStream = Frames<Compat<Stream>>;
     type Sleep = <Tokio as Reactor>::Sleep;
 
     // The library makes no connection itself, neither so nor by `tcp_connect_addr`.

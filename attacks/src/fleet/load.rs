@@ -1,0 +1,51 @@
+//! Jobs of the attacker's all at once, and what they cost the others.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use thermae_client::ToolHandler;
+use thermae_schemas::{Job, Outcome};
+
+use super::{Site, soon, within};
+use crate::evidence::Evidence;
+
+/// Longer than such jobs take.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Runs them, and another tenant's jobs all the while. Tells by how many MiB the worker has grown at its largest (`memory`) and how
+/// many seconds the slowest of the other tenant's jobs took (`slowest`).
+///
+/// # Errors
+/// One of the other tenant's jobs did not end as it should, or one of these never.
+pub async fn under(
+    site: &Site,
+    jobs: Vec<Job>,
+    tools: Option<Arc<dyn ToolHandler>>,
+) -> Result<(Evidence, Vec<Outcome>)> {
+    let before = site.worker.begin_memory()?;
+    let mut handles = Vec::new();
+    for job in jobs {
+        handles.push(soon("a submit", site.acme.submit(job, tools.clone())).await??);
+    }
+    let ended = async {
+        let mut outcomes = Vec::new();
+        for handle in &handles {
+            outcomes.push(within(PATIENCE, "an attacker's job", handle.result()).await??);
+        }
+        Ok::<_, anyhow::Error>(outcomes)
+    };
+    tokio::pin!(ended);
+    let mut slowest = site.honest().await?;
+    let outcomes = loop {
+        tokio::select! {
+            biased;
+            outcomes = &mut ended => break outcomes?,
+            took = site.honest() => slowest = slowest.max(took?),
+        }
+    };
+    let mut evidence = Evidence::default();
+    evidence.note("memory", site.worker.largest_memory()?.saturating_sub(before));
+    evidence.note("slowest", slowest.as_secs_f64());
+    Ok((evidence, outcomes))
+}

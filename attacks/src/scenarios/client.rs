@@ -1,0 +1,15 @@
+//! Files that the command line reads and writes, and what it shows.
+
+mod batch_folders;
+mod executed_names;
+mod home;
+mod links;
+mod planted_tools;
+mod temporary_directory;
+mod terminal;
+mod tools_file;
+mod traps;
+
+super::on_client!("client":
+    batch_folders, executed_names, home, links, planted_tools, temporary_directory, terminal, tools_file, traps,
+);

@@ -1,0 +1,48 @@
+//! Cancels, questions and forged messages without end.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use lapin::options::BasicPublishOptions;
+use serde_json::json;
+
+use crate::evidence::Evidence;
+use crate::fleet::Site;
+use crate::fleet::broker::unique;
+
+pub(super) const SHEET: &str = r#"
+tries = "sends three thousand cancels, questions, messages without a sender and tool answers for nobody, all at once"
+wins = "cancels and questions of others that wait; their jobs, behind what is only thrown away"
+guard = "each is small work, done beside all other; what has no sender is thrown away unread"
+uncontrolled = "it is a matter of how much, and of no guard that could be off"
+held = { slowest = { max = 10 }, asked = { max = 10 } }
+"#;
+
+pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
+    let attacker = site.attacker().await?;
+    let channel = attacker.channel().await?;
+    let mut confirms = Vec::new();
+    for n in 0..3000 {
+        let (to, key, body) = match n % 4 {
+            0 => ("submit", "acme.cancel", json!({ "job": unique("nobody") })),
+            1 => ("submit", "acme.query", json!({ "id": unique("q"), "what": "sessions" })),
+            2 => ("calls", "acme.attacks", json!({ "call": unique("call"), "ok": 1 })),
+            _ => ("submit", "acme.normal.default", json!({ "id": unique("unsigned"), "code": "" })),
+        };
+        let mut said = attacker.signed("acme").with_reply_to("acme.nobody".into());
+        if n % 4 == 3 {
+            said = lapin::BasicProperties::default();
+        }
+        let (to, key, options) = (to.into(), key.into(), BasicPublishOptions::default());
+        confirms.push(channel.basic_publish(to, key, options, body.to_string().as_bytes(), said).await?);
+    }
+    for confirm in confirms {
+        confirm.await?;
+    }
+    let begun = Instant::now();
+    site.globex.sessions(Duration::from_secs(20)).await?;
+    let mut evidence = Evidence::default();
+    evidence.note("asked", begun.elapsed().as_secs_f64());
+    evidence.note("slowest", site.honest().await?.as_secs_f64());
+    Ok(evidence)
+}

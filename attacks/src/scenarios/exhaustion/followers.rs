@@ -1,0 +1,41 @@
+//! The places of those who wait for an outcome.
+
+use anyhow::Result;
+use lapin::options::BasicPublishOptions;
+use serde_json::json;
+use thermae_schemas::Job;
+
+use crate::evidence::Evidence;
+use crate::fleet::Site;
+
+pub(super) const SHEET: &str = r#"
+tries = "submits a running job two thousand times again, and idempotency keys of running jobs: each waits for the outcome"
+wins = "all places where the fleet decides about copies; nobody else's lost jobs are decided"
+guard = "places by tenant, and what waits too long goes back"
+uncontrolled = "the places are the scheduler's own, without a setting"
+held = { slowest = { max = 10 } }
+"#;
+
+pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
+    let attacker = site.attacker().await?;
+    let channel = attacker.channel().await?;
+    let handle = site.acme.submit(Job::python("import time\ntime.sleep(8)"), None).await?;
+    let copy = json!({ "id": handle.id(), "code": "import time\ntime.sleep(8)" }).to_string();
+    let mut confirms = Vec::new();
+    for _ in 0..2000 {
+        let (to, key, options) = ("submit".into(), "acme.normal.default".into(), BasicPublishOptions::default());
+        let said = attacker.signed("acme").with_message_id(handle.id().as_str().into());
+        confirms.push(channel.basic_publish(to, key, options, copy.as_bytes(), said).await?);
+    }
+    for confirm in confirms {
+        confirm.await?;
+    }
+    let mut slowest = 0.0f64;
+    for _ in 0..5 {
+        slowest = slowest.max(site.honest().await?.as_secs_f64());
+    }
+    crate::fleet::soon("its own job", handle.result()).await??;
+    let mut evidence = Evidence::default();
+    evidence.note("slowest", slowest);
+    Ok(evidence)
+}

@@ -1,0 +1,46 @@
+//! Submit queues, and names of pools, without number.
+
+use anyhow::Result;
+use lapin::options::BasicPublishOptions;
+use serde_json::json;
+
+use crate::evidence::Evidence;
+use crate::fleet::Site;
+use crate::fleet::broker::unique;
+
+pub(super) const SHEET: &str = r#"
+tries = "submits jobs under a thousand keys that nobody has heard of: other pools, other classes, longer and shorter ones, patterns"
+wins = "a queue and a channel for each: the broker's memory, and the scheduler's channels"
+guard = "a queue is made for a job that was checked, of a pool that there is; all else is refused"
+uncontrolled = "the names of pools are the operator's; there is no scheduler that takes any"
+held = { lanes = 0, slowest = { max = 10 } }
+"#;
+
+pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
+    let (attacker, witness, name) = (site.attacker().await?, site.witness().await?, unique("p"));
+    let channel = attacker.channel().await?;
+    let mut confirms = Vec::new();
+    for n in 0..1000 {
+        let key = match n % 5 {
+            0 => format!("acme.normal.{name}-{n}"),
+            1 => format!("acme.urgent{n}.default"),
+            2 => format!("acme.normal.default.{n}"),
+            3 => format!("acme.{n}"),
+            _ => "acme.#".to_owned(),
+        };
+        let body = json!({ "id": unique("lane"), "code": "", "pool": format!("{name}-{n}") }).to_string();
+        let (to, key, options) = ("submit".into(), key.as_str().into(), BasicPublishOptions::default());
+        confirms.push(channel.basic_publish(to, key, options, body.as_bytes(), attacker.signed("acme")).await?);
+    }
+    for confirm in confirms {
+        confirm.await?;
+    }
+    let slowest = site.honest().await?;
+    let (mut evidence, mut lanes) = (Evidence::default(), 0);
+    for n in (0..1000).step_by(5) {
+        lanes += usize::from(witness.exists(&format!("submit.acme.normal.{name}-{n}")).await?);
+    }
+    evidence.note("lanes", lanes);
+    evidence.note("slowest", slowest.as_secs_f64());
+    Ok(evidence)
+}

@@ -1,0 +1,41 @@
+//! Queues and exchanges without number.
+
+use anyhow::Result;
+use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
+
+use crate::evidence::Evidence;
+use crate::fleet::Site;
+use crate::fleet::broker::{table, unique};
+
+pub(super) const SHEET: &str = r#"
+tries = "declares a hundred reply queues of every type that the broker has: classic, quorum, stream"
+wins = "the broker's memory and processes"
+guard = "none on their number: RabbitMQ has none for one user. Each is bounded in bytes and expires; others are served meanwhile"
+uncontrolled = "there is no guard to take off"
+held = { slowest = { max = 10 }, declared = { min = 1 } }
+slow = true
+"#;
+
+pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
+    let attacker = site.attacker().await?;
+    let (mut mine, mut slowest) = (Vec::new(), 0.0f64);
+    for n in 0..100 {
+        let queue = format!("replies.acme.{}", unique("many"));
+        let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+        let arguments = table(&[("x-queue-type", ["classic", "quorum", "stream"][n % 3])]);
+        let declared = attacker.channel().await?.queue_declare(queue.as_str().into(), options, arguments).await;
+        if declared.is_ok() {
+            mine.push(queue);
+        }
+        if n % 20 == 0 {
+            slowest = slowest.max(site.honest().await?.as_secs_f64());
+        }
+    }
+    let mut evidence = Evidence::default();
+    evidence.note("slowest", slowest);
+    evidence.note("declared", mine.len());
+    for queue in mine {
+        attacker.channel().await?.queue_delete(queue.as_str().into(), QueueDeleteOptions::default()).await?;
+    }
+    Ok(evidence)
+}

@@ -1,0 +1,49 @@
+//! Every session of a worker.
+
+use anyhow::Result;
+use thermae_schemas::{Job, SessionName, SessionRequest, Status};
+
+use crate::evidence::Evidence;
+use crate::fleet::broker::unique;
+use crate::fleet::{Site, run, soon};
+
+pub(super) const SHEET: &str = r#"
+tries = "opens more sessions than the worker holds, and leaves them idle"
+wins = "no session for anybody else"
+guard = "max_sessions_per_tenant: each further one ends the tenant's own that idled longest"
+control = {}
+held = { most = { max = 2 }, other = "succeeded" }
+open = { most = 4 }
+"#;
+
+pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
+    let name = unique("s");
+    let job = |n: usize, close: bool| -> Result<Job> {
+        let session = SessionRequest { close, ..SessionRequest::new(SessionName::new(format!("{name}-{n}"))?) };
+        Ok(Job { session: Some(session), ..Job::python("pass") })
+    };
+    let (mut evidence, mut most) = (Evidence::default(), 0);
+    for n in 0..8 {
+        let outcome = tokio::time::timeout(std::time::Duration::from_secs(5), run(&site.acme, job(n, false)?)).await;
+        if outcome.is_err() {
+            break;
+        }
+    }
+    crate::fleet::until("a heartbeat", async || {
+        most = site.acme.sessions(std::time::Duration::from_secs(10)).await?.len();
+        Ok(most > 0)
+    })
+    .await?;
+    evidence.note("most", most);
+    if !site.lifted {
+        let other = soon("another tenant's session", run(&site.globex, job(0, false)?)).await??;
+        evidence.note("other", other.status.as_str());
+        soon("its end", run(&site.globex, job(0, true)?)).await??;
+        debug_assert_eq!(other.status, Status::Succeeded);
+    }
+    for session in site.acme.sessions(std::time::Duration::from_secs(10)).await? {
+        let close = SessionRequest { close: true, ..SessionRequest::new(session.id) };
+        soon("an end", run(&site.acme, Job { session: Some(close), ..Job::python("") })).await??;
+    }
+    Ok(evidence)
+}

@@ -1,0 +1,118 @@
+//! Attacks whose attacker is no job, or not one job alone: a tenant that speaks AMQP itself, jobs against the worker that all tenants
+//! share, tenants against each other's share, files against the command line.
+//!
+//! Each is a file `<group>/<name>.rs` with a sheet like that of a program, and a function that tries it and tells what it found. The
+//! same function is its control, where it has one: then it is run with the guards off.
+
+mod client;
+mod exhaustion;
+mod run;
+mod tenant;
+mod worker;
+
+pub use run::{client as run_on_client, fleet as run_on_fleet};
+
+use anyhow::{Context, Result, ensure};
+use futures::future::LocalBoxFuture;
+
+use crate::evidence::Evidence;
+use crate::fleet::Site;
+use crate::sheet::Sheet;
+
+/// An attack of this kind.
+#[derive(Clone)]
+pub struct Scenario {
+    /// `<group>/<name>`.
+    pub name: &'static str,
+    /// What it says about itself.
+    pub sheet: Sheet,
+    /// How it is tried.
+    pub attempt: Attempt,
+}
+
+/// How it is tried, and on what.
+#[derive(Clone, Copy)]
+pub enum Attempt {
+    /// On a fleet of real processes.
+    Fleet(for<'a> fn(&'a Site) -> LocalBoxFuture<'a, Result<Evidence>>),
+    /// On the command line; the flag is whether the guard is off.
+    Client(fn(bool) -> Result<Evidence>),
+}
+
+impl Scenario {
+    /// The group.
+    pub fn group(&self) -> &str {
+        self.name.split('/').next().unwrap_or_default()
+    }
+
+    /// Its file, below the folder of this package.
+    pub fn file(&self) -> String {
+        format!("src/scenarios/{}.rs", self.name)
+    }
+}
+
+/// One scenario as the table of its group says.
+fn scenario(name: &'static str, sheet: &str, attempt: Attempt) -> Result<Scenario> {
+    let sheet: Sheet = toml::from_str(sheet).with_context(|| format!("the sheet of {name}"))?;
+    ensure!(sheet.control.is_some() != sheet.uncontrolled.is_some(), "{name}: say either `control` or `uncontrolled`");
+    ensure!(sheet.control.is_some() != sheet.open.is_empty(), "{name}: `open` is what a control finds");
+    Ok(Scenario { name, sheet, attempt })
+}
+
+/// The table of a group on the fleet.
+macro_rules! on_fleet {
+    ($group:literal: $($name:ident),+ $(,)?) => {
+        /// All of the group.
+        pub(super) fn all() -> anyhow::Result<Vec<super::Scenario>> {
+            [$(super::scenario(
+                concat!($group, "/", stringify!($name)),
+                $name::SHEET,
+                super::Attempt::Fleet(|site| Box::pin($name::attempt(site))),
+            )),+].into_iter().collect()
+        }
+    };
+}
+
+/// The table of a group on the command line.
+macro_rules! on_client {
+    ($group:literal: $($name:ident),+ $(,)?) => {
+        /// All of the group.
+        pub(super) fn all() -> anyhow::Result<Vec<super::Scenario>> {
+            [$(super::scenario(concat!($group, "/", stringify!($name)), $name::SHEET, super::Attempt::Client($name::attempt))),+]
+                .into_iter()
+                .collect()
+        }
+    };
+}
+
+use {on_client, on_fleet};
+
+/// All of them, in the order of their names.
+///
+/// # Errors
+/// A sheet breaks the form.
+pub fn load() -> Result<Vec<Scenario>> {
+    let mut all = [client::all()?, exhaustion::all()?, tenant::all()?, worker::all()?].concat();
+    all.sort_by_key(|scenario| scenario.name);
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_file_is_in_the_table_and_every_sheet_is_one() {
+        let package = crate::program::folder().join("..");
+        let listed: BTreeSet<String> = load().unwrap().iter().map(Scenario::file).collect();
+        let mut there = BTreeSet::new();
+        for group in ["client", "exhaustion", "tenant", "worker"] {
+            for entry in std::fs::read_dir(package.join("src/scenarios").join(group)).unwrap() {
+                there.insert(format!("src/scenarios/{group}/{}", entry.unwrap().file_name().to_string_lossy()));
+            }
+        }
+        assert_eq!(listed, there);
+    }
+}

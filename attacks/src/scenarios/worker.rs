@@ -1,0 +1,13 @@
+//! Jobs against the worker that all tenants share: what is judged is its memory, and how long another tenant's jobs take meanwhile.
+
+mod displays;
+mod json_displays;
+mod json_values;
+mod output_floods;
+mod schemas;
+mod tool_arguments;
+mod unanswered_calls;
+
+super::on_fleet!("worker":
+    displays, json_displays, json_values, output_floods, schemas, tool_arguments, unanswered_calls,
+);

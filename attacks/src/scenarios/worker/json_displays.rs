@@ -1,0 +1,27 @@
+//! The same, shown.
+
+use anyhow::Result;
+use thermae_schemas::{Job, Stream};
+
+use crate::evidence::Evidence;
+use crate::fleet::{Site, load};
+
+pub(super) const SHEET: &str = r#"
+tries = "shows bundles of millions of small JSON values, again and again, streamed, in three jobs at once"
+wins = "gigabytes of the worker's memory"
+guard = "JSON of a job stays bytes; what a job shows is bounded, and so are the frames that wait"
+uncontrolled = "the bounds on JSON are part of its reading; the crate's own test shows what passes just below them"
+held = { memory = { max = 450 }, slowest = { max = 10 }, ended = 3 }
+"#;
+
+const CODE: &str = "
+for size in (2_000_000, 400_000, 400_000, 2_000_000, 100_000):
+    display({'application/json': [{'': 0} for _ in range(size)]}, raw=True)
+";
+
+pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
+    let job = || Job { stream: vec![Stream::Display], ..Job::python(CODE) };
+    let (mut evidence, outcomes) = load::under(site, vec![job(), job(), job()], None).await?;
+    evidence.note("ended", outcomes.len());
+    Ok(evidence)
+}

@@ -1,0 +1,36 @@
+//! Values that are small as bytes and large as a tree.
+
+use anyhow::Result;
+use thermae_schemas::Job;
+
+use crate::evidence::Evidence;
+use crate::fleet::{Site, load};
+
+pub(super) const SHEET: &str = r#"
+tries = "ends with values of 14 MB of JSON that are two million objects, or nested a million deep, in four jobs at once"
+wins = "gigabytes of the worker's memory, its stack, and its threads, which all tenants share"
+guard = "JSON of a job stays bytes; its values and its depth are counted before anything keeps it"
+uncontrolled = "the bounds on JSON are part of its reading; the crate's own test shows what passes just below them"
+held = { memory = { max = 450 }, slowest = { max = 10 }, ended = 4 }
+"#;
+
+const CODE: &str = "
+class Bomb:
+    def _repr_mimebundle_(self, **_): return {'application/json': [{'': 0} for _ in range(2_000_000)]}
+Bomb()
+";
+
+const DEEP: &str = "
+deep = []
+for _ in range(1_000_000): deep = [deep]
+class Deep:
+    def _repr_mimebundle_(self, **_): return {'application/json': deep}
+Deep()
+";
+
+pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
+    let jobs = [CODE, DEEP, CODE, CODE].map(Job::python).to_vec();
+    let (mut evidence, outcomes) = load::under(site, jobs, None).await?;
+    evidence.note("ended", outcomes.len());
+    Ok(evidence)
+}

@@ -1,0 +1,57 @@
+//! Input schemas that are made for whoever checks them.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use thermae_schemas::{Job, ToolSpec};
+
+use crate::evidence::Evidence;
+use crate::fleet::{Site, load};
+use crate::tools::Tools;
+
+pub(super) const SHEET: &str = r#"
+tries = "brings tools with schemas that lead in circles, double with each level, are a thousand levels deep, hold patterns of a gigabyte, or point to files and to addresses"
+wins = "the threads and the memory of scheduler and worker, which all tenants share; a file of the worker's"
+guard = "schemas are marked, priced and compiled without a network; patterns run in linear time and bounded memory"
+uncontrolled = "the checks are part of the reading"
+held = { memory = { max = 450 }, slowest = { max = 10 }, ended = 8 }
+"#;
+
+fn schemas() -> [Value; 8] {
+    let deep = (0..100).fold(json!({}), |inner, _| json!({ "properties": { "x": inner } }));
+    let doubled: serde_json::Map<String, Value> = (0..40)
+        .map(|n| (format!("d{n}"), json!({ "allOf": [{ "$ref": format!("#/$defs/d{}", n + 1) }, { "$ref": format!("#/$defs/d{}", n + 1) }] })))
+        .chain([("d40".to_owned(), json!({}))])
+        .collect();
+    [
+        json!({ "$ref": "#" }),
+        json!({ "allOf": [{ "$ref": "#" }, { "$ref": "#" }] }),
+        json!({ "properties": { "x": { "pattern": "((a{1,1000}){1,1000}){1,1000}" } } }),
+        json!({ "properties": { "x": { "pattern": "^(a+)+$" } } }),
+        json!({ "$ref": "file:///etc/passwd" }),
+        json!({ "$ref": "http://127.0.0.1:1/schema" }),
+        json!({ "$defs": doubled, "$ref": "#/$defs/d0" }),
+        deep,
+    ]
+}
+
+pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
+    let code = "
+nested = 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!'
+for x in (nested, [[nested] * 100] * 100, {'x': nested}):
+    try:
+        await look(x=x)
+    except ToolError:
+        pass
+";
+    let mut jobs = Vec::new();
+    for schema in schemas() {
+        let spec: ToolSpec = serde_json::from_value(json!({ "name": "look", "input_schema": schema }))?;
+        jobs.push(Job { tools: vec![spec], ..Job::python(code) });
+    }
+    let tools: Arc<Tools> = Arc::default();
+    let (mut evidence, outcomes) = load::under(site, jobs, Some(tools)).await?;
+    evidence.note("ended", outcomes.len());
+    Ok(evidence)
+}

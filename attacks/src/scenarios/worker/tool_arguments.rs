@@ -1,0 +1,39 @@
+//! Arguments of tools that are small as bytes and large as a tree.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use serde_json::json;
+use thermae_schemas::{Job, ToolSpec};
+
+use crate::evidence::Evidence;
+use crate::fleet::{Site, load};
+use crate::tools::Tools;
+
+pub(super) const SHEET: &str = r#"
+tries = "calls a tool with 5 MB of small JSON values, again and again, in two jobs, and goes on after each refusal"
+wins = "gigabytes of the worker's memory"
+guard = "JSON of a job stays bytes; arguments are bounded in values, each and together"
+uncontrolled = "the bounds on JSON are part of its reading; the crate's own test shows what passes just below them"
+held = { memory = { max = 450 }, slowest = { max = 10 }, statuses = "succeeded succeeded", calls = 0 }
+"#;
+
+const CODE: &str = "
+values = [{'': 0}] * 700_000
+for _ in range(6):
+    try:
+        await look(x=values)
+    except ToolError:
+        pass
+";
+
+pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
+    let tools: Arc<Tools> = Arc::default();
+    let spec: ToolSpec = serde_json::from_value(json!({ "name": "look" }))?;
+    let job = || Job { tools: vec![spec.clone()], ..Job::python(CODE) };
+    let (mut evidence, outcomes) = load::under(site, vec![job(), job()], Some(tools.clone())).await?;
+    let statuses: Vec<_> = outcomes.iter().map(|outcome| outcome.status.as_str()).collect();
+    evidence.note("statuses", statuses.join(" "));
+    evidence.note("calls", tools.calls());
+    Ok(evidence)
+}

@@ -1,0 +1,41 @@
+//! Calls that nobody answers.
+
+use anyhow::Result;
+use serde_json::json;
+use thermae_schemas::{Job, LimitRequest, ToolSpec};
+
+use crate::evidence::Evidence;
+use crate::fleet::{Site, load};
+use crate::tools::GATE;
+
+pub(super) const SHEET: &str = r#"
+tries = "makes twenty thousand calls of 4 KB at once, all of which wait for their answers, in two jobs"
+wins = "the worker's memory: each call waits there; and messages without number in the broker"
+guard = "bounds.tool_calls and bounds.tool_argument_bytes of the pool: further calls raise ToolError"
+uncontrolled = "how many calls come to be made depends on the machine; the worker's own tests hold the bounds to their numbers"
+held = { ended = 2, memory = { max = 450 }, slowest = { max = 10 } }
+slow = true
+"#;
+
+const CODE: &str = "
+import asyncio
+async def call():
+    try:
+        await gate(x='x' * 4096)
+    except ToolError:
+        pass
+tasks = [asyncio.ensure_future(call()) for _ in range(20_000)]
+await asyncio.wait(tasks, timeout=6)
+for task in tasks: task.cancel()
+";
+
+pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
+    let spec: ToolSpec = serde_json::from_value(json!({ "name": GATE }))?;
+    let limits = LimitRequest { wall_ms: Some(20_000), ..LimitRequest::default() };
+    let job = || Job { tools: vec![spec.clone()], limits: limits.clone(), ..Job::python(CODE) };
+    let tools: std::sync::Arc<crate::tools::Tools> = std::sync::Arc::default();
+    let (mut evidence, outcomes) = load::under(site, vec![job(), job()], Some(tools.clone())).await?;
+    tools.open();
+    evidence.note("ended", outcomes.len());
+    Ok(evidence)
+}

@@ -1,0 +1,152 @@
+//! Calls of the program `thermae`, each in a directory of its own.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use crate::fleet::process::program;
+
+/// Longer than a call takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A directory to call it in.
+#[derive(Debug)]
+pub struct Thermae {
+    dir: TempDir,
+}
+
+/// What it answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// Exit status.
+    pub status: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Thermae {
+    /// An empty directory.
+    ///
+    /// # Errors
+    /// It can't be made.
+    pub fn new() -> Result<Self> {
+        // Not below `/tmp`, where every sandbox has storage of its own.
+        let root = Path::new("/var/tmp");
+        let dir = if root.is_dir() { TempDir::new_in(root) } else { TempDir::new() };
+        Ok(Self { dir: dir.context("make a directory")? })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Writes a file.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn file(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.path().join(name);
+        std::fs::create_dir_all(path.parent().context("no folder")?)?;
+        Ok(std::fs::write(path, text)?)
+    }
+
+    /// A file's content; nothing where there is none.
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read(self.path().join(name)).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default()
+    }
+
+    /// Every file and folder below, but where records of trust are kept.
+    pub fn listed(&self, below: &str) -> Vec<String> {
+        let (mut all, mut folders) = (Vec::new(), vec![self.path().join(below)]);
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    folders.push(entry.path());
+                } else if let Ok(path) = entry.path().strip_prefix(self.path().join(below)) {
+                    all.push(path.to_string_lossy().into_owned());
+                }
+            }
+        }
+        all.sort();
+        all
+    }
+
+    /// The command, with nothing of the caller's own environment in its way.
+    ///
+    /// # Errors
+    /// The program is not built.
+    pub fn command(&self, args: &[&str]) -> Result<Command> {
+        let mut command = Command::new(program("thermae")?);
+        command.args(args);
+        self.prepare(&mut command);
+        Ok(command)
+    }
+
+    /// Its answer.
+    ///
+    /// # Errors
+    /// The program is not built, or hangs.
+    pub fn call(&self, args: &[&str]) -> Result<Answer> {
+        finish(self.command(args)?)
+    }
+
+    /// What a person would see of it: both streams on a terminal.
+    ///
+    /// # Errors
+    /// The program is not built, or hangs.
+    pub fn on_terminal(&self, args: &[&str]) -> Result<Answer> {
+        let spawn = "import pty, sys, os; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+        let mut command = Command::new("python3");
+        command.args(["-c", spawn]).arg(program("thermae")?).args(args);
+        self.prepare(&mut command);
+        finish(command)
+    }
+
+    fn prepare(&self, command: &mut Command) {
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("THERMAE_")) {
+            command.env_remove(name);
+        }
+        command.env("XDG_STATE_HOME", self.path().join(".state")).current_dir(self.path()).stdin(Stdio::null());
+    }
+}
+
+/// Runs a command to its end.
+///
+/// # Errors
+/// It hangs.
+pub fn finish(mut command: Command) -> Result<Answer> {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (mut out, mut err) = (child.stdout.take().context("no output")?, child.stderr.take().context("no errors")?);
+    let errors = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        err.read_to_end(&mut bytes).map(|_| bytes)
+    });
+    let output = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        out.read_to_end(&mut bytes).map(|_| bytes)
+    });
+    let begun = Instant::now();
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break status,
+            None if begun.elapsed() > PATIENCE => {
+                let _ = child.kill();
+                let _ = child.wait();
+                ensure!(false, "thermae hangs for more than {PATIENCE:?}");
+            }
+            None => std::thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    let text = |read: std::thread::Result<std::io::Result<Vec<u8>>>| -> Result<String> {
+        let bytes = read.map_err(|_| anyhow::anyhow!("the reader panicked"))??;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    Ok(Answer { status: status.code().unwrap_or(-1), stdout: text(output.join())?, stderr: text(errors.join())? })
+}
