@@ -35,6 +35,11 @@ const QUIET: &[&str] = &[
     "thermae_worker_deliveries_returned_total",
     "thermae_worker_heartbeat_failures_total",
     "thermae_worker_forged_total",
+    "thermae_worker_containers_bound",
+    "thermae_worker_containers_evicted_total",
+    "thermae_worker_large_outcomes_total",
+    "thermae_worker_store_swept_total",
+    "thermae_scheduler_redis_memory_max_bytes",
 ];
 
 fn dashboards() -> PathBuf {

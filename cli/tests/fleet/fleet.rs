@@ -39,13 +39,14 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// Starts one on the servers that the test run shares.
     pub(crate) fn start(name: &str, workers: usize) -> Result<Self> {
-        Self::start_on(Servers::shared()?, name, workers)
+        // Those servers may have served such a fleet before.
+        Self::start_on(Servers::shared()?, &format!("{name}-{}", uuid::Uuid::new_v4().simple()), workers)
     }
 
-    /// Starts one on these servers, and waits until it is ready.
+    /// Starts one on these servers, and waits until it is ready. What it keeps in Redis has its name's prefix.
     pub(crate) fn start_on(servers: Servers, name: &str, workers: usize) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("thermae-e2e-").tempdir()?;
-        let prefix = format!("{name}-{}", uuid::Uuid::new_v4().simple());
+        let prefix = name.to_owned();
         let mut processes = vec![Process::scheduler(&servers, dir.path(), &prefix)?];
         for n in 0..workers {
             processes.push(Process::worker(&servers, dir.path(), &prefix, n)?);

@@ -11,6 +11,7 @@ tries = "writes to both streams as fast as it can, followed by the client, a byt
 wins = "the worker's memory and threads; a broker full of events"
 guard = "a limit on output, watched where it comes out; what waits to be sent is bounded"
 uncontrolled = "a job can't ask for more output than its pool's ceiling, so there is no run without a limit"
+slow = true
 held = { memory = { max = 450 }, slowest = { max = 10 }, statuses = "output_limit output_limit output_limit output_limit" }
 "#;
 
