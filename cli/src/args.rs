@@ -1,5 +1,8 @@
 //! The command line, as data.
 
+mod job;
+mod upkeep;
+
 use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -7,6 +10,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use thermae_service::secret::Secret;
 use thermae_service::tls::Tls;
 use thermae_service::units::{ByteSize, Millis};
+
+pub(crate) use self::job::{Class, IfGone, JobArgs};
+pub(crate) use self::upkeep::{DoctorArgs, SessionsArgs, SessionsVerb, TrustArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -284,71 +290,6 @@ pub(crate) enum Stream {
     Never,
 }
 
-/// How a job runs.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Job")]
-pub(crate) struct JobArgs {
-    /// What the program is written in: python (javascript and shell have no pool yet); by the file's name where missing
-    #[arg(long, value_name = "NAME")]
-    pub(crate) language: Option<String>,
-    /// File for the code's standard input; - for ours
-    #[arg(long, value_name = "FILE")]
-    pub(crate) stdin: Option<PathBuf>,
-    /// File that the code finds in /workspace: under its own name, or as DEST, relative to /workspace. May be repeated
-    #[arg(long = "file", value_name = "SRC[:DEST]")]
-    pub(crate) files: Vec<String>,
-    /// Environment variable for the code; NAME alone passes ours on. May be repeated
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub(crate) env: Vec<String>,
-    /// Run in this session: variables stay for its next job. Sessions of the embedded fleet end with this command
-    #[arg(long, value_name = "NAME")]
-    pub(crate) session: Option<String>,
-    /// When the session existed and is gone: fail, or begin a new one (new)
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = IfGone::Fail, hide_possible_values = true, requires = "session")]
-    pub(crate) if_gone: IfGone,
-    /// Begin the session anew: what it held is given up
-    #[arg(long, requires = "session")]
-    pub(crate) reset_session: bool,
-    /// Close the session after this job
-    #[arg(long, requires = "session")]
-    pub(crate) close_session: bool,
-    /// Pool to run in
-    #[arg(long, value_name = "NAME")]
-    pub(crate) pool: Option<String>,
-    /// How urgent it is among the tenant's own jobs: high, normal, low
-    #[arg(long, value_enum, default_value_t = Class::Normal, value_name = "CLASS", hide_possible_values = true)]
-    pub(crate) class: Class,
-    /// How often the code may be started; above 1 only for code that may safely run twice
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) max_attempts: u32,
-    /// Give up when it has not started within this time
-    #[arg(long, value_name = "TIME")]
-    pub(crate) start_within: Option<Millis>,
-    /// Jobs with the same key are one job: later ones get the first one's outcome
-    #[arg(long, value_name = "KEY")]
-    pub(crate) idempotency_key: Option<String>,
-}
-
-/// What to do when a session is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum IfGone {
-    /// Fail.
-    Fail,
-    /// Begin a new one.
-    New,
-}
-
-/// How urgent a job is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Class {
-    /// Somebody waits.
-    High,
-    /// The default.
-    Normal,
-    /// Nobody waits.
-    Low,
-}
-
 const BATCH_EXAMPLES: &str = "\
 Examples:
   thermae batch jobs.jsonl --out results.jsonl
@@ -400,102 +341,6 @@ pub(crate) struct BatchArgs {
     /// Print the summary as one JSON object, and no progress
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
-}
-
-const TRUST_EXAMPLES: &str = "\
-Examples:
-  thermae trust                      the thermae.toml of this folder
-  thermae trust reports/thermae.toml
-  thermae trust --forget reports/thermae.toml
-
-A tools file names commands that run on this machine, outside every sandbox. Read it before you trust it. What is recorded is its
-path and its content: a file that changes has to be trusted again. Without that, `thermae run` and `thermae batch` use a tools file
-only where --tools-file names it.
-
-Exit status: 0 success; 1 it was not trusted (--forget); 2 usage.
-";
-
-/// `thermae trust`.
-#[derive(Debug, Args)]
-#[command(after_help = TRUST_EXAMPLES)]
-pub(crate) struct TrustArgs {
-    /// The file; thermae.toml in the current folder by default
-    #[arg(value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
-    /// Trust it no longer
-    #[arg(long)]
-    pub(crate) forget: bool,
-}
-
-const SESSIONS_EXAMPLES: &str = "\
-Examples:
-  thermae sessions list --amqp-file fleet.url
-  thermae sessions close s1 s2 --amqp-file fleet.url
-  thermae sessions close --all --amqp-file fleet.url
-
-A session is made by its first job (thermae run --session NAME), and begun anew by one with --reset-session.
-
-Exit status: 0 success; 1 there was no such session; 2 usage; 3 the fleet failed; 130 interrupted.
-";
-
-/// `thermae sessions`.
-#[derive(Debug, Args)]
-#[command(after_help = SESSIONS_EXAMPLES)]
-pub(crate) struct SessionsArgs {
-    /// What to do.
-    #[command(subcommand)]
-    pub(crate) verb: SessionsVerb,
-}
-
-/// What to do with sessions.
-#[derive(Debug, Subcommand)]
-pub(crate) enum SessionsVerb {
-    /// List the sessions that live, as their workers last said
-    List {
-        /// Which fleet.
-        #[command(flatten)]
-        fleet: FleetArgs,
-        /// Print a JSON array
-        #[arg(long, help_heading = "Output")]
-        json: bool,
-    },
-    /// Close sessions, each after the jobs that it still has
-    Close {
-        /// Their names
-        #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
-        names: Vec<String>,
-        /// All that `list` shows
-        #[arg(long)]
-        all: bool,
-        /// Pool of the sessions that are named
-        #[arg(long, value_name = "NAME", conflicts_with = "all")]
-        pool: Option<String>,
-        /// Which fleet.
-        #[command(flatten)]
-        fleet: FleetArgs,
-    },
-}
-
-const DOCTOR_EXAMPLES: &str = "\
-Exit status: 0 programs can run here (there may be warnings); 1 they can't: a check marked \"fail\" says why.
-";
-
-/// `thermae doctor`.
-#[derive(Debug, Args)]
-#[command(after_help = DOCTOR_EXAMPLES)]
-pub(crate) struct DoctorArgs {
-    /// Change settings of this machine so that programs can run: kernel settings and the AppArmor profile; needs root
-    #[arg(long)]
-    pub(crate) fix: bool,
-    /// Print the checks as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Python to look at; that of the active virtualenv, else of PATH, by default
-    #[arg(long, env = "THERMAE_PYTHON", hide_env_values = true, value_name = "PATH", value_parser = any_path())]
-    pub(crate) python: Option<PathBuf>,
-    /// Socket of the container engine
-    #[arg(long, default_value = "/var/run/docker.sock", value_name = "PATH")]
-    pub(crate) docker: PathBuf,
 }
 
 #[cfg(test)]

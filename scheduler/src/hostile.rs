@@ -1,8 +1,7 @@
 //! Messages that a client can write: whatever they say, they are a job or an answer with a stable code.
 
-use async_trait::async_trait;
 use proptest::prelude::*;
-use thermae_backplane::bus::{self, Delivery, HeaderValue, Headers, Message, Settle};
+use thermae_backplane::bus::{Delivery, HeaderValue, Headers, Message};
 use thermae_hostile as hostile;
 use thermae_schemas::{ErrorCode, Job, names};
 
@@ -11,23 +10,6 @@ use crate::head::Head;
 use crate::lane::Lane;
 use crate::options::Options;
 use crate::validate;
-
-struct Settled;
-
-#[async_trait]
-impl Settle for Settled {
-    async fn ack(&self) -> Result<(), bus::Error> {
-        Ok(())
-    }
-
-    async fn nack(&self, _requeue: bool) -> Result<(), bus::Error> {
-        Ok(())
-    }
-
-    fn is_current(&self) -> bool {
-        true
-    }
-}
 
 fn lane() -> Lane {
     Lane::parse("acme.normal.default").unwrap()
@@ -39,7 +21,7 @@ fn check(message: Message) -> Option<Job> {
     match validate::check(&Options::default(), &Fleet::default(), &lane, &message) {
         Ok(job) => {
             assert_eq!(job.pool, lane.pool);
-            let head = Head::new(lane, job.clone(), Delivery::new(message, false, Box::new(Settled)));
+            let head = Head::new(lane, job.clone(), Delivery::detached(message));
             assert!(head.deadline.is_some() == job.start_within_ms.is_some());
             head.is_late();
             Some(job)

@@ -3,10 +3,9 @@
 use std::io::Write;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use thermae_backplane::bus::{self, Delivery, HeaderValue, Headers, Message, Settle};
+use thermae_backplane::bus::{Delivery, HeaderValue, Headers, Message};
 use thermae_hostile as hostile;
 use thermae_runner::frames::{Exit, Frame, HEADER, Kind, Limits, MAX_FRAME, Setup, WIRE};
 use thermae_schemas::{Event, EventBody, LimitRequest, WorkerId, names};
@@ -17,23 +16,6 @@ use crate::options::{Bounds, LimitOptions};
 use crate::outcome::{self, About, Collected};
 use crate::wire;
 use crate::work::{self, Work};
-
-struct Settled;
-
-#[async_trait]
-impl Settle for Settled {
-    async fn ack(&self) -> Result<(), bus::Error> {
-        Ok(())
-    }
-
-    async fn nack(&self, _requeue: bool) -> Result<(), bus::Error> {
-        Ok(())
-    }
-
-    fn is_current(&self) -> bool {
-        true
-    }
-}
 
 fn setup() -> Setup {
     let ceiling = Limits { wall_ms: 1, grace_ms: 1, cpu_ms: 1, memory_bytes: 1, pids: 1, output_bytes: 1 };
@@ -186,7 +168,9 @@ proptest! {
         redelivered in any::<bool>(),
     ) {
         let message = Message { headers, body: body.into_bytes().into(), ..Message::default() };
-        if let Ok(work) = Work::read(&Delivery::new(message, redelivered, Box::new(Settled))) {
+        let mut delivery = Delivery::detached(message);
+        delivery.redelivered = redelivered;
+        if let Ok(work) = Work::read(&delivery) {
             prop_assert!(work.attempt > 0 && work.max_attempts > 0);
             prop_assert!(!(redelivered && work.only_copy));
             let _ = (work.is_late(), work.time_left());

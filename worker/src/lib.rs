@@ -39,6 +39,7 @@ mod sessions;
 mod shelf;
 mod stored;
 mod tools;
+mod watch;
 mod wire;
 mod work;
 

@@ -113,27 +113,7 @@ fn moment(headers: &Headers, name: &str) -> Option<Moment> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use async_trait::async_trait;
-    use thermae_backplane::bus::{self, Settle};
-
     use super::*;
-
-    struct Settled;
-
-    #[async_trait]
-    impl Settle for Settled {
-        async fn ack(&self) -> Result<(), bus::Error> {
-            Ok(())
-        }
-
-        async fn nack(&self, _requeue: bool) -> Result<(), bus::Error> {
-            Ok(())
-        }
-
-        fn is_current(&self) -> bool {
-            true
-        }
-    }
 
     fn delivery(job: &Job, deadline: Option<SystemTime>) -> Delivery {
         let mut headers = Headers::default();
@@ -146,7 +126,7 @@ pub(crate) mod tests {
             headers.set_int(names::H_DEADLINE, i64::try_from(ms).unwrap());
         }
         let body = serde_json::to_vec(job).unwrap().into();
-        Delivery::new(Message { headers, body, ..Message::default() }, false, Box::new(Settled))
+        Delivery::detached(Message { headers, body, ..Message::default() })
     }
 
     /// A job as a scheduler hands it out.

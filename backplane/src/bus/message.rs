@@ -115,6 +115,24 @@ pub trait Settle: Send + Sync {
     fn is_current(&self) -> bool;
 }
 
+/// Settles nothing.
+struct Detached;
+
+#[async_trait]
+impl Settle for Detached {
+    async fn ack(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn nack(&self, _requeue: bool) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn is_current(&self) -> bool {
+        true
+    }
+}
+
 /// A delivery. It must be settled; dropped unsettled, it comes back only when the consumer or the connection ends.
 pub struct Delivery {
     /// The message.
@@ -128,6 +146,11 @@ impl Delivery {
     /// A delivery that is settled by this.
     pub fn new(message: Message, redelivered: bool, settle: Box<dyn Settle>) -> Self {
         Self { message, redelivered, settle }
+    }
+
+    /// A delivery that no broker waits for: settling it does nothing. For tests of what reads messages.
+    pub fn detached(message: Message) -> Self {
+        Self::new(message, false, Box::new(Detached))
     }
 
     /// Whether the consumer and the connection that it came on still stand, as far as is known here. Where not, the broker has taken it
