@@ -112,6 +112,9 @@ enum What {
         /// For how long.
         #[arg(long)]
         seconds: f64,
+        /// Groups of means to leave out.
+        #[arg(long, value_delimiter = ',')]
+        without: Vec<String>,
     },
     /// A scenario of `loadtests/scenarios`: jobs arrive at their own pace. Exit status 1 where an answer is missing or wrong.
     Open {
@@ -199,9 +202,9 @@ async fn run(args: Args) -> Result<ExitCode> {
             return show(&[report::Row::new("rpc", "rabbitmq", &rpc::measure(url, *samples).await?, None)]);
         }
         What::First { options } => return show(&first::measure(&args.target, *options).await?),
-        What::Neighbour { who, seconds } => {
+        What::Neighbour { who, seconds, without } => {
             let url = args.target.amqp.as_deref().context("--amqp is missing")?;
-            println!("{}", serde_json::to_string(&hostile::neighbour(*who, url, *seconds).await?)?);
+            println!("{}", serde_json::to_string(&hostile::neighbour(*who, url, *seconds, without).await?)?);
             return Ok(ExitCode::SUCCESS);
         }
         What::Closed { .. } | What::Open { .. } | What::Soak { .. } | What::Tenants { .. } | What::Hostile { .. } => {}

@@ -13,22 +13,46 @@ use super::{means, tools};
 /// Before a means that broke is tried again: RabbitMQ ends channels and connections that go too far.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Uses all means at once.
-pub(super) async fn run(url: &str, time: Duration) -> Result<BTreeMap<&'static str, u64>> {
+/// Begins to use means.
+type Start = fn(&mut JoinSet<()>, Arc<Enemy>);
+
+/// Uses all means at once, but those of these groups.
+pub(super) async fn run(url: &str, time: Duration, without: &[String]) -> Result<BTreeMap<&'static str, u64>> {
     let tenant = url.split("://").nth(1).and_then(|rest| rest.split([':', '@']).next()).context("a URL with a user")?;
     let enemy = Arc::new(Enemy { url: url.to_owned(), tenant: tenant.to_owned(), tally: Tally::default() });
     // Where its jobs' events go, so that the first of them find it.
     means::unread_queues(&enemy).await?;
     let mut tasks = JoinSet::new();
-    for class in ["high", "normal", "low"] {
-        tasks.spawn(again(enemy.clone(), move |enemy| async move { means::flood(&enemy, class).await }));
+    let all: [(&str, Start); 7] = [
+        ("flood", |tasks, enemy| {
+            for class in ["high", "normal", "low"] {
+                tasks.spawn(again(enemy.clone(), move |enemy| async move { means::flood(&enemy, class).await }));
+            }
+        }),
+        ("unrouted", |tasks, enemy| {
+            tasks.spawn(again(enemy, |enemy| async move { means::unrouted(&enemy).await }));
+        }),
+        ("too-large", |tasks, enemy| {
+            tasks.spawn(again(enemy, |enemy| async move { means::too_large(&enemy).await }));
+        }),
+        ("cancels", |tasks, enemy| {
+            tasks.spawn(again(enemy, |enemy| async move { means::cancels(&enemy).await }));
+        }),
+        ("questions", |tasks, enemy| {
+            tasks.spawn(again(enemy, |enemy| async move { means::questions(&enemy).await }));
+        }),
+        ("connections", |tasks, enemy| {
+            tasks.spawn(again(enemy, |enemy| async move { means::connections(&enemy).await }));
+        }),
+        ("garbage", |tasks, enemy| {
+            tasks.spawn(again(enemy, |enemy| async move { tools::garbage(&enemy).await }));
+        }),
+    ];
+    for (name, start) in all {
+        if !without.iter().any(|left_out| left_out == name) {
+            start(&mut tasks, enemy.clone());
+        }
     }
-    tasks.spawn(again(enemy.clone(), |enemy| async move { means::unrouted(&enemy).await }));
-    tasks.spawn(again(enemy.clone(), |enemy| async move { means::too_large(&enemy).await }));
-    tasks.spawn(again(enemy.clone(), |enemy| async move { means::cancels(&enemy).await }));
-    tasks.spawn(again(enemy.clone(), |enemy| async move { means::questions(&enemy).await }));
-    tasks.spawn(again(enemy.clone(), |enemy| async move { means::connections(&enemy).await }));
-    tasks.spawn(again(enemy.clone(), |enemy| async move { tools::garbage(&enemy).await }));
     tokio::time::sleep(time).await;
     tasks.shutdown().await;
     Ok(enemy.tally.all())

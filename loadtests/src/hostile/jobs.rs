@@ -40,7 +40,7 @@ static SLEEPER: Kind = kind(
 
 static KINDS: [Kind; 27] = [
     kind("answered with garbage", "import asyncio\nawait asyncio.gather(*(t(x=str(n)) for n in range(200)))", |_| {
-        tool(true, BRIEF)
+        tool(false, BRIEF)
     }),
     kind("fork bomb", "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", brief),
     kind(

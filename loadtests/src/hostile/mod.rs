@@ -42,6 +42,10 @@ pub struct Options {
     /// How long each neighbour is at work before that; the victim's jobs of this time must succeed, too.
     #[arg(long, default_value_t = 5.0)]
     pub settle: f64,
+    /// Groups of means that the hostile tenant leaves out, to find what harms: flood, unrouted, too-large, cancels, questions,
+    /// connections, garbage.
+    #[arg(long, value_delimiter = ',', value_name = "MEANS")]
+    pub without: Vec<String>,
 }
 
 /// Who the neighbour is.
@@ -66,6 +70,8 @@ pub struct Phase {
     pub max_ms: f64,
     /// The 95th percentile of each kind of job.
     pub kinds: BTreeMap<String, f64>,
+    /// The 95th percentile of the time until all jobs came to each stage.
+    pub stages: BTreeMap<String, f64>,
     /// What the neighbour did, by means.
     #[serde(default)]
     pub neighbour: BTreeMap<String, u64>,
@@ -155,6 +161,7 @@ fn beside(who: Neighbour, options: &Options) -> Result<Child> {
         .args(["-n", "10"])
         .arg(std::env::current_exe()?)
         .args(["neighbour", "--as", name, "--seconds", &(options.seconds + options.settle).to_string()])
+        .arg(format!("--without={}", options.without.join(",")))
         .env("THERMAE_AMQP", &options.neighbour)
         .env_remove("THERMAE_TENANT")
         .stdin(Stdio::null())
@@ -175,10 +182,15 @@ async fn ended(child: Child) -> Result<BTreeMap<String, u64>> {
 ///
 /// # Errors
 /// The fleet can't be reached.
-pub async fn neighbour(who: Neighbour, url: &str, seconds: f64) -> Result<BTreeMap<&'static str, u64>> {
+pub async fn neighbour(
+    who: Neighbour,
+    url: &str,
+    seconds: f64,
+    without: &[String],
+) -> Result<BTreeMap<&'static str, u64>> {
     let time = Duration::from_secs_f64(seconds);
     match who {
         Neighbour::Benign => benign::run(url, time).await,
-        Neighbour::Hostile => enemy::run(url, time).await,
+        Neighbour::Hostile => enemy::run(url, time, without).await,
     }
 }

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 use thermae_client::{Client, ToolHandler};
-use thermae_schemas::{Job, JobId, SessionName, SessionRequest, Status, ToolSpec};
+use thermae_schemas::{EventBody, Job, JobId, Outcome, SessionName, SessionRequest, Status, Stream, ToolSpec};
 use tokio::task::JoinSet;
 
 use super::Phase;
@@ -27,6 +27,12 @@ const QUOTED: usize = 10;
 
 /// What is wrong with a job, or what it printed.
 type Answer = Result<String, String>;
+
+/// How far a job came: the scheduler had handed it out, its code started, its outcome was there.
+const STAGES: [&str; 3] = ["accepted", "started", "answered"];
+
+/// When a job came to each stage.
+type Stages = [Option<Instant>; 2];
 
 /// The tenant that is measured.
 pub(super) struct Victim {
@@ -84,16 +90,21 @@ impl Victim {
             self.next += 1;
             let (client, tool, job) = (self.client.clone(), self.tool.clone(), self.job(kind, number));
             answers.spawn(async move {
-                let answer = ask(&client, job, tool).await;
-                (number, kind, due.elapsed(), answer)
+                let (answer, stages) = ask(&client, job, tool).await;
+                (number, kind, due, Instant::now(), stages, answer)
             });
         }
         let mut all = Histogram::<u64>::new(3)?;
+        let mut stages = [Histogram::<u64>::new(3)?, Histogram::new(3)?, Histogram::new(3)?];
         let mut kinds: BTreeMap<Kind, Histogram<u64>> = BTreeMap::new();
         while let Some(answer) = answers.join_next().await {
-            let (number, kind, took, answer) = answer.context("a task of the victim's panicked")?;
-            let took = took.as_nanos() as u64;
+            let (number, kind, due, end, [accepted, started], answer) =
+                answer.context("a task of the victim's panicked")?;
+            let took = (end - due).as_nanos() as u64;
             all.record(took)?;
+            for (stage, at) in stages.iter_mut().zip([accepted, started, Some(end)]) {
+                stage.record(at.unwrap_or(end).saturating_duration_since(due).as_nanos() as u64)?;
+            }
             kinds.entry(kind).or_insert(Histogram::new(3)?).record(took)?;
             self.check(number, kind, answer);
         }
@@ -104,6 +115,7 @@ impl Victim {
             p50_ms: ms(all.value_at_quantile(0.5)),
             p95_ms: p95(&all),
             max_ms: ms(all.max()),
+            stages: STAGES.iter().zip(&stages).map(|(stage, times)| ((*stage).to_owned(), p95(times))).collect(),
             kinds: kinds.iter().map(|(kind, times)| (kind.name().to_owned(), p95(times))).collect(),
             neighbour: BTreeMap::new(),
         })
@@ -155,9 +167,26 @@ impl Victim {
     }
 }
 
-async fn ask(client: &Client, job: Job, tool: Arc<Once>) -> Answer {
-    let asked = async { client.submit(job, Some(tool)).await?.result().await };
-    match tokio::time::timeout(PATIENCE, asked).await {
+async fn ask(client: &Client, job: Job, tool: Arc<Once>) -> (Answer, Stages) {
+    let mut stages = Stages::default();
+    let asked = async {
+        let mut handle = client.submit(Job { stream: vec![Stream::Lifecycle], ..job }, Some(tool)).await?;
+        let mut events = handle.events();
+        while let Some(event) = events.next().await {
+            match event.body {
+                EventBody::Accepted {} => stages[0] = Some(Instant::now()),
+                EventBody::Started { .. } => stages[1] = Some(Instant::now()),
+                _ => {}
+            }
+        }
+        handle.result().await
+    };
+    let answer = tokio::time::timeout(PATIENCE, asked).await;
+    (checked(answer), stages)
+}
+
+fn checked(answer: Result<Result<Outcome, thermae_client::Error>, tokio::time::error::Elapsed>) -> Answer {
+    match answer {
         Ok(Ok(outcome)) if outcome.status == Status::Succeeded => Ok(outcome.stdout),
         Ok(Ok(outcome)) => Err(describe(&outcome)),
         Ok(Err(error)) => Err(error.to_string()),
