@@ -35,10 +35,20 @@ pub(crate) enum End {
     GivenBack,
 }
 
+/// What a pool has for a job.
+pub(crate) struct Offer {
+    /// Jobs that it may have handed out at once.
+    pub(crate) credit: u32,
+    /// Jobs of this one's tenant that it may have handed out at once.
+    pub(crate) tenant_share: Option<u32>,
+    /// Who may hold the job's session, if it is new.
+    pub(crate) candidate: Candidate,
+}
+
 /// Hands out one job.
-pub(crate) async fn assign(ctx: Context, head: Head, credit: u32, candidate: Candidate) -> End {
+pub(crate) async fn assign(ctx: Context, head: Head, offer: Offer) -> End {
     let span = head.span.clone();
-    let end = hand_out(&ctx, head, credit, candidate).instrument(span).await;
+    let end = hand_out(&ctx, head, offer).instrument(span).await;
     match &end {
         End::Assigned(_) | End::Answered | End::NoCredit(_) | End::TenantBusy(_) | End::Parked(..) => {
             ctx.outages.over()
@@ -48,14 +58,14 @@ pub(crate) async fn assign(ctx: Context, head: Head, credit: u32, candidate: Can
     end
 }
 
-async fn hand_out(ctx: &Context, head: Head, credit: u32, candidate: Candidate) -> End {
+async fn hand_out(ctx: &Context, head: Head, offer: Offer) -> End {
     if head.is_late() {
         return refuse(ctx, head, late()).await;
     }
     if !head.delivery.is_current() {
         return End::GivenBack;
     }
-    let request = request(ctx, &head, credit, candidate);
+    let request = request(ctx, &head, offer);
     let began = Instant::now();
     let admitted = ctx.registry.admit(&request).instrument(tracing::info_span!("admit")).await;
     ctx.metrics.admission(began.elapsed());
@@ -105,13 +115,14 @@ fn max_age(ctx: &Context) -> u64 {
     ctx.options.message_max_age.as_millis()
 }
 
-fn request(ctx: &Context, head: &Head, credit: u32, candidate: Candidate) -> Admit {
+fn request(ctx: &Context, head: &Head, offer: Offer) -> Admit {
     let message = &head.delivery.message;
     Admit {
         job: head.key.clone(),
         pool: head.lane.pool.clone(),
-        credit,
+        credit: offer.credit,
         tenant_limit: ctx.options.tenant(&head.key.tenant).and_then(|tenant| tenant.max_in_flight),
+        tenant_share: offer.tenant_share,
         max_attempts: head.max_attempts,
         reply_key: context::reply_key(&head.key.tenant, message),
         correlation_id: message.correlation_id.clone(),
@@ -120,7 +131,7 @@ fn request(ctx: &Context, head: &Head, credit: u32, candidate: Candidate) -> Adm
         session: head.session.as_ref().map(|session| SessionAdmit {
             session: session.id.clone(),
             if_gone: session.if_gone(),
-            candidate,
+            candidate: offer.candidate,
         }),
         repeat: head.repeat.then(|| Repeat {
             earliest: age::earliest(head.submitted, now_ms(), max_age(ctx)),

@@ -175,7 +175,7 @@ impl Context {
             tracing::debug!(%tenant, code = code.as_str(), "message refused");
         }
         let to = Address::of(tenant, &delivery.message);
-        let digest = crate::head::digest_of(&delivery.message.body);
+        let digest = crate::head::digest_of(&delivery.message.body, self.options.max_job_bytes.as_u64());
         let outcome = Outcome::with_error(Status::Rejected, error);
         let sent = self
             .persist(|| async {

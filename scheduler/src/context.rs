@@ -116,11 +116,6 @@ impl Context {
             }
         }
     }
-
-    /// Whether a tenant may submit, and with what share.
-    pub(crate) fn weight(&self, tenant: &TenantName) -> u32 {
-        self.options.tenant(tenant).map_or(1, |options| options.weight.max(1))
-    }
 }
 
 /// Milliseconds since 1970.

@@ -13,6 +13,7 @@
 
 mod gates;
 mod pool;
+mod reserve;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::admit::{self, End};
+use crate::admit::{self, End, Offer};
 use crate::answer::give_back;
 use crate::context::{Context, now_ms};
 use crate::fair::Popped;
@@ -134,7 +135,7 @@ impl Dispatcher {
 
     /// A job came to the head of its queue.
     fn arrive(&mut self, head: Head) {
-        let (weight, pool) = (self.ctx.weight(&head.key.tenant), self.pool(&head.lane.pool));
+        let (weight, pool) = (self.ctx.options.weight(&head.key.tenant), self.pool(&head.lane.pool));
         if let Some(stale) = pool.replace(&head) {
             // The broker delivered it again: the first delivery's connection is gone, or it has a twin.
             let old = std::mem::replace(stale, head).delivery;
@@ -193,8 +194,12 @@ impl Dispatcher {
             self.sessions.insert(session.clone(), Vec::new());
         }
         pool.allowance -= 1;
-        let (credit, returned) = (pool.credit, pool.returned);
-        let candidate = session.as_ref().and_then(|_| pool.places.best().cloned());
+        let returned = pool.returned;
+        let offer = Offer {
+            credit: pool.credit,
+            tenant_share: pool.share(&popped.tenant, &self.ctx.options),
+            candidate: session.as_ref().and_then(|_| pool.places.best().cloned()),
+        };
         if self.gates.probe(&popped.tenant) {
             self.pools.values_mut().for_each(|pool| pool.fair.block(&popped.tenant));
         }
@@ -202,7 +207,7 @@ impl Dispatcher {
         let Popped { tenant, class, ticket, item: head } = popped;
         let place = Popped { tenant, class, ticket, item: () };
         self.flight.push(Box::pin(async move {
-            let end = admit::assign(ctx, head, credit, candidate).await;
+            let end = admit::assign(ctx, head, offer).await;
             Done { pool, place, returned, session, end }
         }));
         true
@@ -212,7 +217,7 @@ impl Dispatcher {
     fn finished(&mut self, done: Done) {
         let Done { pool: name, place, returned, session, end } = done;
         let tenant = place.tenant.clone();
-        let weight = self.ctx.weight(&tenant);
+        let weight = self.ctx.options.weight(&tenant);
         let busy = matches!(end, End::TenantBusy(_));
         let away = matches!(end, End::RegistryAway(_) | End::GivenBack);
         let Some(pool) = self.pools.get_mut(&name) else { return };
@@ -262,7 +267,7 @@ impl Dispatcher {
     }
 
     fn put_back(&mut self, waiting: Waiting) {
-        let weight = self.ctx.weight(&waiting.tenant);
+        let weight = self.ctx.options.weight(&waiting.tenant);
         let pool = waiting.item.lane.pool.clone();
         self.pool(&pool).unpop(weight, waiting);
     }

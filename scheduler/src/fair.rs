@@ -104,6 +104,12 @@ impl<K: Clone + Eq + Hash + Ord, T> Fair<K, T> {
         self.tenants.len()
     }
 
+    /// The largest weight of a tenant that has something waiting, among those that count.
+    pub fn heaviest(&self, counts: impl Fn(&K) -> bool) -> Option<u32> {
+        let waiting = self.tenants.iter().filter(|(tenant, state)| !state.is_empty() && counts(tenant));
+        waiting.map(|(_, state)| state.weight).max()
+    }
+
     /// Adds an item behind its like. The weight is the tenant's from now on.
     pub fn push(&mut self, tenant: &K, weight: u32, class: Class, item: T) -> Ticket {
         self.tickets += 1;

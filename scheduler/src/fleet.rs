@@ -31,6 +31,8 @@ pub(crate) struct Fleet {
 pub(crate) struct PoolView {
     /// Jobs that may be handed out at once; 0 without workers.
     pub(crate) credit: u32,
+    /// Jobs that its workers run at once.
+    pub(crate) slots: u32,
     /// Jobs that are handed out, as of this snapshot.
     pub(crate) used: u32,
     pub(crate) languages: Vec<Language>,
@@ -38,7 +40,6 @@ pub(crate) struct PoolView {
     pub(crate) places: Places,
     /// Since when no worker can run its jobs, and why not; counted while this process lives.
     pub(crate) unserved: Option<(Instant, Unserved)>,
-    slots: u32,
 }
 
 /// Why nobody serves a pool.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use sha2::{Digest, Sha256};
 use thermae_backplane::bus::Delivery;
 use thermae_backplane::registry::JobKey;
 use thermae_schemas::{Job, SessionRequest, Stream, names};
@@ -10,6 +11,9 @@ use thermae_schemas::{Job, SessionRequest, Stream, names};
 use crate::age;
 use crate::context::{self, Name, now_ms};
 use crate::lane::Lane;
+
+/// Tells a consumer, by how often it is shared, whether any job that came by it is still in hand; what is in it tells so of a lane.
+pub(crate) type Held = Arc<Arc<()>>;
 
 /// A job at the head of its submit queue. Its code stays in the delivery's bytes.
 pub(crate) struct Head {
@@ -29,8 +33,8 @@ pub(crate) struct Head {
     /// An earlier copy of the submit message may exist.
     pub(crate) repeat: bool,
     pub(crate) delivery: Delivery,
-    /// Tells its lane, by how often it is shared, whether any job of it is still in hand.
-    pub(crate) held: Option<Arc<()>>,
+    /// Until it is settled.
+    pub(crate) held: Option<Held>,
     pub(crate) seen: Instant,
     pub(crate) span: tracing::Span,
 }
@@ -68,23 +72,29 @@ impl Head {
     }
 }
 
-/// Digest of what a refused message holds: of the job, where it is one.
-pub(crate) fn digest_of(body: &[u8]) -> String {
-    use sha2::{Digest, Sha256};
-    match serde_json::from_slice::<Job>(body) {
-        Ok(job) => digest(&job),
-        Err(_) => Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect(),
-    }
+/// Digest of what a refused message holds: of the job, where it is one. Of a body above so many bytes, which no job is, its length and
+/// its beginning count.
+pub(crate) fn digest_of(body: &[u8], most: u64) -> String {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let Some(beginning) = body.get(..most).filter(|_| body.len() > most) else {
+        return match serde_json::from_slice::<Job>(body) {
+            Ok(job) => digest(&job),
+            Err(_) => hex(&Sha256::digest(body)),
+        };
+    };
+    hex(&Sha256::new().chain_update(body.len().to_be_bytes()).chain_update(beginning).finalize())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Digest of the job without its id. Equal jobs have equal ones: objects are written in the order of their keys.
 fn digest(job: &Job) -> String {
-    use sha2::{Digest, Sha256};
     let mut value = serde_json::to_value(job).unwrap_or_default();
     if let Some(job) = value.as_object_mut() {
         job.remove("id");
     }
     value.sort_all_objects();
-    let digest = Sha256::digest(value.to_string());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(value.to_string()))
 }

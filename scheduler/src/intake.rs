@@ -10,6 +10,7 @@
 //! A lane's window bounds what is in memory, and shrinks where lanes are many; all else waits in RabbitMQ. A lane that is not used is
 //! given up (`consume`).
 
+mod allowance;
 mod consume;
 mod journal;
 mod unrouted;
@@ -17,20 +18,24 @@ mod unrouted;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use thermae_backplane::bus::{Delivery, Forged, QueueSpec};
-use thermae_schemas::names;
+use thermae_schemas::{PoolName, TenantName, names};
 use tokio::sync::{OnceCell, mpsc, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use allowance::Allowance;
 
 use crate::answer::acknowledge;
 use crate::context::Context;
 use crate::epochs;
 use crate::error::Trouble;
 use crate::fleet::{Fleet, remember_pool};
-use crate::head::Head;
+use crate::head::{Head, Held};
 use crate::lane::Lane;
-use crate::validate;
+use crate::validate::{self, Refusal};
 
 /// The lanes that are consumed. Cheap to clone.
 #[derive(Clone)]
@@ -45,6 +50,7 @@ struct Inner {
     begun: AtomicBool,
     /// Idle lanes that were given up: a snapshot of the journal that still names them is older than that.
     given_up: Mutex<HashSet<Lane>>,
+    allowance: Allowance,
     /// Held while a message is brought into a lane, and while a lane is deleted.
     routing: tokio::sync::Mutex<()>,
 }
@@ -67,7 +73,8 @@ impl State {
 impl Lanes {
     pub(crate) fn new(ctx: Context, arrivals: mpsc::Sender<Head>, fleet: watch::Sender<Arc<Fleet>>) -> Self {
         let (lanes, given_up, routing) = (Mutex::default(), Mutex::default(), tokio::sync::Mutex::default());
-        Self(Arc::new(Inner { ctx, arrivals, fleet, lanes, given_up, routing, begun: AtomicBool::new(false) }))
+        let begun = AtomicBool::new(false);
+        Self(Arc::new(Inner { ctx, arrivals, fleet, lanes, begun, given_up, allowance: Allowance::default(), routing }))
     }
 
     /// Consumes what the journal knows, and watches the unrouted queue, until this scheduler leads no more.
@@ -153,19 +160,20 @@ impl Lanes {
         self.begin(lane);
     }
 
-    /// Checks a message and hands it on.
-    async fn take(&self, lane: &Lane, delivery: Delivery, held: &Arc<()>) -> Result<(), Trouble> {
+    /// Checks a message and hands it on. How long its lane is to wait before the next one.
+    async fn take(&self, lane: &Lane, delivery: Delivery, held: &Held) -> Result<Duration, Trouble> {
         let ctx = &self.0.ctx;
         let message = &delivery.message;
         match ctx.identity.sender(message, names::SUBMIT, |_| lane.to_string()) {
             Ok(_) => {}
             Err(Forged::Unsigned(_)) => {
-                return ctx.refuse(&lane.tenant, Some(&lane.pool), validate::unsigned(message), &delivery).await;
+                let why = validate::unsigned(&ctx.options, message);
+                return self.refuse(&lane.tenant, Some(&lane.pool), why, &delivery).await;
             }
             Err(why) => {
                 ctx.forged(message, &why);
                 acknowledge(&delivery).await;
-                return Ok(());
+                return Ok(Duration::ZERO);
             }
         }
         ctx.metrics.submitted(lane.class);
@@ -174,9 +182,25 @@ impl Lanes {
             Ok(job) => {
                 let mut head = Head::new(lane.clone(), job, delivery);
                 head.held = Some(held.clone());
-                self.0.arrivals.send(head).await.map_err(|_| Trouble::Stopped)
+                self.0.arrivals.send(head).await.map_err(|_| Trouble::Stopped)?;
+                Ok(Duration::ZERO)
             }
-            Err(refusal) => ctx.refuse(&lane.tenant, Some(&lane.pool), refusal, &delivery).await,
+            Err(why) => self.refuse(&lane.tenant, Some(&lane.pool), why, &delivery).await,
         }
+    }
+
+    /// Refuses a message at its tenant's expense. How long to wait before that tenant's next one.
+    async fn refuse(
+        &self,
+        tenant: &TenantName,
+        pool: Option<&PoolName>,
+        why: Refusal,
+        delivery: &Delivery,
+    ) -> Result<Duration, Trouble> {
+        let ctx = &self.0.ctx;
+        let (bytes, rate) = (delivery.message.body.len() as u64, ctx.options.refused_bytes.as_u64());
+        let wait = self.0.allowance.spend(tenant, bytes, rate, Instant::now());
+        ctx.refuse(tenant, pool, why, delivery).await?;
+        Ok(wait)
     }
 }

@@ -7,7 +7,8 @@
 //!                            ├─ cancel     jobs that are not wanted any more
 //!                            ├─ query      questions about a tenant's own
 //!                            ├─ resolve    copies of unknown fate
-//!                            └─ deadworkers  what dead workers left
+//!                            ├─ deadworkers  what dead workers left
+//!                            └─ stranded   what was handed to pools that nobody serves any more
 //! ```
 //!
 //! It knows no container and no code: a job is bytes, a pool, a tenant and perhaps a session. Several may run; one leads.
@@ -42,6 +43,7 @@ mod reign;
 mod resolve;
 mod serve;
 mod service;
+mod stranded;
 mod usage;
 mod validate;
 mod work;

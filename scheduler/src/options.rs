@@ -31,8 +31,16 @@ pub struct Options {
     pub fleet_users: Vec<String>,
     /// Jobs handed out per slot of a pool's workers. Above 1, so that a worker finds its next job in its queue.
     pub credit_factor: f64,
+    /// Part of a pool's slots, and at least one of them, that each tenant leaves to the others while others use the pool: had their
+    /// last job there within five minutes. 0 leaves nothing.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub reserve: f64,
     /// Jobs taken from each submit queue ahead of their turn. Everything else waits in RabbitMQ.
     pub window: u16,
+    /// Bytes of refused messages that are taken from one tenant's submit queues a second, after 16 seconds' worth at
+    /// once. A refused message counts as 4 KiB at least. Beyond that these queues wait, and RabbitMQ refuses what is
+    /// published to them once they are full.
+    pub refused_bytes: ByteSize,
     /// Bytes of jobs that may be held ahead of their turn, over all submit queues. With many queues each one's window shrinks so that
     /// jobs of `max_job_bytes` fit; it never falls below one job.
     pub lane_memory: ByteSize,
@@ -116,7 +124,9 @@ impl Default for Options {
             admit_unknown_tenants: true,
             fleet_users: Vec::new(),
             credit_factor: 2.0,
+            reserve: 0.125,
             window: 32,
+            refused_bytes: ByteSize::mib(1),
             lane_memory: ByteSize::mib(1024),
             lane_idle: Millis::from_secs(24 * 3600),
             concurrency: 64,
@@ -147,6 +157,12 @@ impl Options {
         let refuse = |key: &str, why: &str| Err(config::Error::invalid(key, why));
         if !(self.credit_factor.is_finite() && (1.0..=100.0).contains(&self.credit_factor)) {
             return refuse("credit_factor", "must be between 1 and 100");
+        }
+        if !(0.0..=1.0).contains(&self.reserve) {
+            return refuse("reserve", "must be between 0 and 1");
+        }
+        if self.refused_bytes.as_u64() == 0 {
+            return refuse("refused_bytes", "must be at least 1");
         }
         if self.window == 0 || self.concurrency == 0 {
             return refuse("window", "window and concurrency must be at least 1");
@@ -179,6 +195,11 @@ impl Options {
         let outcome = pool.and_then(|pool| self.pools.get(pool)?.outcome_ttl).unwrap_or(self.outcome_ttl);
         let budget = Budget { tenant: self.tenant_outcome_bytes.as_u64(), all: self.outcome_bytes.as_u64() };
         Keep { outcome: outcome.duration(), record: self.record_ttl.duration(), budget }
+    }
+
+    /// A tenant's weight; 1 for one that may not submit.
+    pub(crate) fn weight(&self, tenant: &TenantName) -> u32 {
+        self.tenant(tenant).map_or(1, |options| options.weight.max(1))
     }
 
     /// A tenant's share; `None` for one that may not submit.

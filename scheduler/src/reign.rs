@@ -11,7 +11,7 @@ use crate::dispatch::Dispatcher;
 use crate::error::{Error, Trouble};
 use crate::fleet::Fleet;
 use crate::intake::Lanes;
-use crate::{cancel, deadworkers, query, resolve, usage};
+use crate::{cancel, deadworkers, query, resolve, stranded, usage};
 
 /// Arrivals between the lanes and the dispatcher; the lanes' windows bound the rest.
 const ARRIVALS: usize = 256;
@@ -45,6 +45,7 @@ pub(crate) async fn run(ctx: Context, fleet: watch::Sender<Arc<Fleet>>) -> Resul
     ctx.spawn_for_good("resolve", resolve::run(ctx.clone()));
     ctx.spawn_for_good("usage", usage::run(ctx.clone()));
     ctx.spawn_for_good("deadworkers", deadworkers::run(ctx.clone()));
+    ctx.spawn_for_good("stranded", stranded::run(ctx.clone()));
     ctx.spawn_for_good("intake", async move {
         match lanes.run().await {
             Ok(()) | Err(Trouble::Stopped) => {}

@@ -105,13 +105,23 @@ async fn decide(ctx: &Context, places: &Places, delivery: &Delivery) -> Result<&
     }
 }
 
+/// Ends a job that was handed out and has not started. What may have started comes to the queue, like every copy of unknown fate.
+pub(crate) async fn end_unstarted(ctx: &Context, message: &Message, why: ErrorInfo) -> Result<(), Trouble> {
+    if let Some(copy) = copy::Copy::read(message)
+        && copy.end_unstarted(ctx, why).await?
+    {
+        return Ok(());
+    }
+    ctx.publish(Message { exchange: names::RESOLVE.to_owned(), key: String::new(), ..message.clone() }).await
+}
+
 /// Sends a message that was never admitted back to its lane, with a fresh count of deliveries.
 async fn again(ctx: &Context, delivery: &Delivery, lane: Lane) -> Result<&'static str, Trouble> {
     let message = &delivery.message;
     let deaths = message.headers.int(names::H_DEATHS).unwrap_or(0).saturating_add(1);
     if deaths > SUBMIT_DEATHS {
         let error = ErrorInfo::new(ErrorCode::DeliveryLimit, "the job was delivered too often without being admitted");
-        let job = crate::validate::id_of(message);
+        let job = crate::validate::id_of(message, ctx.options.max_job_bytes.as_u64());
         ctx.refuse(&lane.tenant, Some(&lane.pool), Refusal { job, error }, delivery).await?;
         return Ok("delivery_limit");
     }

@@ -30,11 +30,11 @@ pub(crate) fn check(options: &Options, fleet: &Fleet, lane: &Lane, message: &Mes
     let limit = options.max_job_bytes.as_u64();
     if body.len() as u64 > limit {
         let why = format!("the job has {} bytes; the fleet accepts at most {limit}", body.len());
-        return refuse(id_of(message), ErrorCode::JobTooLarge, why);
+        return refuse(id_of(message, limit), ErrorCode::JobTooLarge, why);
     }
     let job = match read(body) {
         Ok(job) => job,
-        Err(error) => return Err(Refusal { job: id_of(message), error }),
+        Err(error) => return Err(Refusal { job: id_of(message, limit), error }),
     };
     let id = Some(job.id.clone());
     let now = now_ms();
@@ -80,9 +80,10 @@ pub(crate) fn check(options: &Options, fleet: &Fleet, lane: &Lane, message: &Mes
 }
 
 /// Says to a client what its messages lack. All else about this one is right, but nothing proves who sent it.
-pub(crate) fn unsigned(message: &Message) -> Refusal {
+pub(crate) fn unsigned(options: &Options, message: &Message) -> Refusal {
     let why = "the message has no AMQP property user_id: set it to the name of the RabbitMQ user that you connect as";
-    Refusal { job: id_of(message), error: ErrorInfo::new(ErrorCode::UserIdMissing, why) }
+    let job = id_of(message, options.max_job_bytes.as_u64());
+    Refusal { job, error: ErrorInfo::new(ErrorCode::UserIdMissing, why) }
 }
 
 /// Names that would make a tenant's routing keys look like the fleet's own.
@@ -142,15 +143,17 @@ fn short(text: &str) -> String {
     text.chars().take(100).collect()
 }
 
-/// The job's id where the rest of it is of no use: as its body says, else as the message's property says.
-pub(crate) fn id_of(message: &Message) -> Option<JobId> {
+/// The job's id where the rest of it is of no use: as its body says, else as the message's property says. A body above so many bytes is
+/// not read: it would hold other tenants' jobs up.
+pub(crate) fn id_of(message: &Message, most: u64) -> Option<JobId> {
     #[derive(Deserialize)]
     struct Named {
         id: JobId,
     }
-    match serde_json::from_slice::<Named>(&message.body) {
-        Ok(named) => Some(named.id),
-        Err(_) => message.message_id.clone().and_then(|id| JobId::new(id).ok()),
+    let readable = message.body.len() as u64 <= most;
+    match readable.then(|| serde_json::from_slice::<Named>(&message.body)) {
+        Some(Ok(named)) => Some(named.id),
+        _ => message.message_id.clone().and_then(|id| JobId::new(id).ok()),
     }
 }
 

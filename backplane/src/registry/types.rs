@@ -95,8 +95,10 @@ pub struct Admit {
     pub pool: PoolName,
     /// Jobs that the pool may have handed out at once.
     pub credit: u32,
-    /// Jobs that the tenant may have handed out at once.
+    /// Jobs that the tenant may have handed out at once, over all pools.
     pub tenant_limit: Option<u32>,
+    /// Jobs that the tenant may have handed out at once in this pool.
+    pub tenant_share: Option<u32>,
     /// How often it may be started.
     pub max_attempts: u32,
     /// Where its events go.

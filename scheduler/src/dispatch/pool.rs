@@ -8,10 +8,12 @@ use thermae_schemas::{Class, TenantName, WorkerId};
 use tokio::time::Instant;
 
 use super::Waiting;
+use super::reserve::Reserve;
 use crate::fair::{Fair, Ticket};
 use crate::fleet::{PoolView, Unserved};
 use crate::head::Head;
 use crate::lane::Lane;
+use crate::options::Options;
 use crate::place::Places;
 
 /// How long no new session is placed on a worker whose queue was not there.
@@ -39,6 +41,8 @@ pub(super) struct Pool {
     /// Credits given back since this scheduler leads.
     pub(super) returned: u64,
     pub(super) places: Places,
+    /// What its tenants leave to each other.
+    pub(super) reserve: Reserve,
     /// Workers whose queues were not there, and until when no new session is placed on them.
     avoided: HashMap<WorkerId, Instant>,
     /// Since when nobody serves it, and why.
@@ -52,6 +56,7 @@ impl Pool {
         self.credit = view.credit;
         self.allowance = i64::from(view.credit) - i64::from(view.used);
         self.places = view.places.clone();
+        self.reserve.see(view.slots, Instant::now());
         self.unserved = view.unserved;
         let now = Instant::now();
         self.avoided.retain(|_, until| *until > now);
@@ -75,6 +80,7 @@ impl Pool {
 
     pub(super) fn push(&mut self, weight: u32, head: Head) {
         let (tenant, class, deadline) = (head.key.tenant.clone(), head.lane.class, head.deadline);
+        self.reserve.used_by(&tenant, Instant::now());
         let ticket = self.fair.push(&tenant, weight, class, head);
         if let Some(at) = deadline {
             self.due.insert(Due { at, ticket, tenant, class });
@@ -97,6 +103,15 @@ impl Pool {
             self.due.remove(&due);
         }
         Some(popped)
+    }
+
+    /// Jobs that a tenant may have handed out at once here. Tenants with a bound of their own leave more than their part anyway.
+    pub(super) fn share(&self, tenant: &TenantName, options: &Options) -> Option<u32> {
+        let weight = options.weight(tenant);
+        // Without weights all are alike.
+        let unbounded = |tenant: &TenantName| options.tenant(tenant).is_none_or(|own| own.max_in_flight.is_none());
+        let heaviest = (!options.tenants.is_empty()).then(|| self.fair.heaviest(unbounded)).flatten();
+        self.reserve.share(tenant, weight, heaviest.unwrap_or(weight), options.reserve)
     }
 
     /// The waiting job that this delivery repeats.

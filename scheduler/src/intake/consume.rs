@@ -8,11 +8,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use thermae_backplane::bus::{Consumer, Delivery, QueueSpec};
+use thermae_schemas::TenantName;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Lanes;
 use crate::error::Trouble;
+use crate::head::Held;
 use crate::lane::Lane;
 use crate::outage::Backoff;
 
@@ -20,6 +22,10 @@ use crate::outage::Backoff;
 const SILENCE: Duration = Duration::from_secs(1);
 /// How often a lane looks whether its window is still right.
 const REVIEW: Duration = Duration::from_secs(10);
+/// A lane that must wait for so long gives back what it has taken ahead.
+const LONG: Duration = Duration::from_secs(1);
+/// How often a consumer that takes nothing more looks whether all that it holds is settled.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Why a lane looked up from its deliveries.
 #[allow(clippy::large_enum_variant, reason = "made once per delivery, and nearly always the largest")]
@@ -33,9 +39,13 @@ enum Next {
 }
 
 impl Lanes {
-    /// Jobs that each lane may hold ahead of their turn, so that all of them together fit into the memory for that.
-    fn window(&self) -> u16 {
+    /// Jobs that a lane of this tenant may hold ahead of their turn, so that all lanes together fit into the memory for that. One, of
+    /// a tenant that is refused too much: what it sends may be larger than a job.
+    fn window(&self, tenant: &TenantName) -> u16 {
         let options = &self.0.ctx.options;
+        if self.0.allowance.owes(tenant, Instant::now()) {
+            return 1;
+        }
         let lanes = self.lock().len().max(1) as u64;
         let jobs = options.lane_memory.as_u64() / options.max_job_bytes.as_u64().max(1);
         u16::try_from(jobs / lanes).unwrap_or(u16::MAX).clamp(1, options.window)
@@ -47,47 +57,57 @@ impl Lanes {
         let spec = QueueSpec::submit(&lane.tenant, lane.class, &lane.pool);
         let mut pause = Backoff::default();
         let mut used = Instant::now();
+        // Held by what each consumer of this lane holds, the current one's included.
+        let all = Arc::new(());
         loop {
-            let window = self.window();
+            let window = self.window(&lane.tenant);
             let opened = tokio::select! {
                 () = stop.cancelled() => return,
                 opened = ctx.consume(&spec, window) => opened,
             };
             let Ok(mut consumer) = opened else { return };
-            let held = Arc::new(());
+            let held = Held::new(all.clone());
+            let in_hand = || Held::strong_count(&held) > 1 || Arc::strong_count(&all) > 2;
+            let mut review = Instant::now() + REVIEW;
             loop {
-                match self.next(&mut *consumer, &stop, used).await {
+                match self.next(&mut *consumer, &stop, used, review).await {
                     Next::Delivery(delivery) => {
-                        if self.take(&lane, *delivery, &held).await.is_err() {
-                            return;
-                        }
+                        let Ok(wait) = self.take(&lane, *delivery, &held).await else { return };
                         used = Instant::now();
                         pause.reset();
+                        if wait < LONG {
+                            if !wait.is_zero() {
+                                stop.run_until_cancelled(tokio::time::sleep(wait)).await;
+                            }
+                            continue;
+                        }
+                        tracing::warn!(%lane, ?wait, "the tenant is refused too much: its submit queue waits");
+                        self.retire(&lane, consumer, held, &stop).await;
+                        stop.run_until_cancelled(tokio::time::sleep(wait)).await;
+                        break;
                     }
                     Next::Gone => {
                         tracing::warn!(%lane, "submit queue is gone, declaring it anew");
                         pause.wait().await;
                         break;
                     }
-                    // With a job in hand the consumer must stay: its end would give the job back.
-                    Next::Idle | Next::Review if Arc::strong_count(&held) > 1 => used = Instant::now(),
                     Next::Review => {
-                        let wanted = self.window();
+                        review = Instant::now() + REVIEW;
+                        let wanted = self.window(&lane.tenant);
                         if wanted >= window.saturating_mul(2) || wanted <= window / 2 {
-                            let _ = consumer.stop().await;
+                            self.retire(&lane, consumer, held, &stop).await;
                             break;
                         }
                     }
+                    // With a job in hand the consumer must stay: its end would give the job back.
+                    Next::Idle if in_hand() => used = Instant::now(),
                     Next::Idle => match self.give_up(&lane, &spec, &mut *consumer, &held, &stop).await {
                         Ok(true) => return,
                         Ok(false) => used = Instant::now(),
                         Err(_) => return,
                     },
                     Next::Stopped => {
-                        if ctx.stop.is_cancelled() {
-                            // What the dispatcher has half done can still be acknowledged.
-                            ctx.drained.cancelled().await;
-                        }
+                        self.until_drained().await;
                         return;
                     }
                 }
@@ -95,14 +115,49 @@ impl Lanes {
         }
     }
 
-    async fn next(&self, consumer: &mut dyn Consumer, stop: &CancellationToken, used: Instant) -> Next {
+    /// What the dispatcher has half done when this scheduler ends can still be acknowledged, so long as the consumer stays.
+    async fn until_drained(&self) {
+        if self.0.ctx.stop.is_cancelled() {
+            self.0.ctx.drained.cancelled().await;
+        }
+    }
+
+    /// Takes nothing more from a consumer. It stays until what it holds is settled: its end would give that back. Returns when that
+    /// is no more than the lane's next consumer may hold.
+    async fn retire(&self, lane: &Lane, mut consumer: Box<dyn Consumer>, held: Held, stop: &CancellationToken) {
+        let _ = consumer.stop().await;
+        let (lanes, rest, end) = (self.clone(), held.clone(), stop.clone());
+        self.0.ctx.spawn("lane's last consumer", async move {
+            while Held::strong_count(&rest) > 1 {
+                if end.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_none() {
+                    lanes.until_drained().await;
+                    break;
+                }
+            }
+            drop(consumer);
+        });
+        // One is held here, one by the task.
+        while Held::strong_count(&held) > 2 + usize::from(self.window(&lane.tenant)) {
+            if stop.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    async fn next(
+        &self,
+        consumer: &mut dyn Consumer,
+        stop: &CancellationToken,
+        used: Instant,
+        review: Instant,
+    ) -> Next {
         let idle = self.0.ctx.options.lane_idle.duration();
         tokio::select! {
             biased;
             () = stop.cancelled() => Next::Stopped,
+            () = tokio::time::sleep_until(review) => Next::Review,
             delivery = consumer.next() => delivery.map_or(Next::Gone, |delivery| Next::Delivery(Box::new(delivery))),
             () = tokio::time::sleep_until(used + idle) => Next::Idle,
-            () = tokio::time::sleep(REVIEW) => Next::Review,
         }
     }
 
@@ -112,7 +167,7 @@ impl Lanes {
         lane: &Lane,
         spec: &QueueSpec,
         consumer: &mut dyn Consumer,
-        held: &Arc<()>,
+        held: &Held,
         stop: &CancellationToken,
     ) -> Result<bool, Trouble> {
         let ctx = &self.0.ctx;
@@ -124,7 +179,7 @@ impl Lanes {
         }
         let _routing = self.0.routing.lock().await;
         let empty = ctx.persist(|| async { Ok(ctx.bus.queue_depth(&spec.name).await?.unwrap_or(0) == 0) }).await?;
-        if !empty || Arc::strong_count(held) > 1 || used.load(Ordering::Relaxed) || stop.is_cancelled() {
+        if !empty || Held::strong_count(held) > 1 || used.load(Ordering::Relaxed) || stop.is_cancelled() {
             ctx.persist(|| async { Ok(ctx.bus.declare_queue(spec).await?) }).await?;
             return Ok(false);
         }

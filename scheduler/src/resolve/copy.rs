@@ -196,6 +196,7 @@ impl Copy {
             pool: self.pool.clone(),
             credit,
             tenant_limit: None,
+            tenant_share: None,
             max_attempts: self.max_attempts,
             reply_key: self.to.reply_key.clone(),
             correlation_id: self.to.correlation_id.clone(),
@@ -214,10 +215,31 @@ impl Copy {
         })
     }
 
+    /// Ends a job whose record shows that its last attempt has not started. `false`: it shows something else.
+    pub(super) async fn end_unstarted(&self, ctx: &Context, error: ErrorInfo) -> Result<bool, Trouble> {
+        let Some(record) = ctx.registry.lookup(&self.key).await? else { return Ok(false) };
+        if record.state != State::Assigned || record.doubtful {
+            return Ok(false);
+        }
+        let outcome = match record.attempt {
+            1 => Outcome::with_error(Status::Rejected, error),
+            _ => {
+                let why = format!("an earlier attempt may have run, and no other could be made: {}", error.message);
+                Outcome::lost(ErrorCode::WorkerLost, why)
+            }
+        };
+        Ok(self.end_with(ctx, outcome).await?.is_some())
+    }
+
     /// Ends a job that never started.
     async fn end(&self, ctx: &Context, error: ErrorInfo) -> Result<Option<&'static str>, Trouble> {
-        ctx.metrics.rejected(error.code);
-        let outcome = Outcome::with_error(Status::Rejected, error);
+        self.end_with(ctx, Outcome::with_error(Status::Rejected, error)).await
+    }
+
+    async fn end_with(&self, ctx: &Context, outcome: Outcome) -> Result<Option<&'static str>, Trouble> {
+        if let Some(error) = outcome.error.as_ref().filter(|_| outcome.status == Status::Rejected) {
+            ctx.metrics.rejected(error.code);
+        }
         match ctx.settle(&self.key, Some(&self.pool), outcome, &self.to, Meant::ById).await? {
             Settle::Won | Settle::Terminal(_) | Settle::Conflict => Ok(Some("rejected")),
             Settle::Started { .. } => Ok(None),

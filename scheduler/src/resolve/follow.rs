@@ -24,7 +24,7 @@ pub(super) async fn decide(
     lane: &Lane,
     first: &JobId,
 ) -> Result<&'static str, Trouble> {
-    let Some(job) = crate::validate::id_of(message) else {
+    let Some(job) = crate::validate::id_of(message, ctx.options.max_job_bytes.as_u64()) else {
         return Ok("dropped");
     };
     let leader = JobKey::new(lane.tenant.clone(), first.clone());
@@ -39,7 +39,7 @@ pub(super) async fn decide(
                 ctx.send_recorded(&leader, &to, ended).await?;
                 return Ok("followed");
             }
-            let digest = crate::head::digest_of(&message.body);
+            let digest = crate::head::digest_of(&message.body, ctx.options.max_job_bytes.as_u64());
             if let Some(wanted) = Wanted::new(&leader, &ended) {
                 let follower = Follower { job: job.clone(), pool: lane.pool.clone(), digest: digest.clone() };
                 if ctx.want(Wanted { follower: Some(follower), ..wanted }, &to).await? {
@@ -68,7 +68,7 @@ pub(super) async fn decide(
 
 /// Refuses a follower for which there is no place.
 pub(super) async fn refuse(ctx: &Context, message: &Message, lane: &Lane) -> Result<&'static str, Trouble> {
-    let Some(job) = crate::validate::id_of(message) else {
+    let Some(job) = crate::validate::id_of(message, ctx.options.max_job_bytes.as_u64()) else {
         return Ok("dropped");
     };
     let why =

@@ -77,7 +77,9 @@ async fn bad_input_gets_its_code() {
     // Once by way of the unrouted queue, and once, when the lane exists, by way of it.
     for round in 0..2 {
         for (key, body, code) in cases {
-            let (event, outcome) = told(&servers, key, body, Some("named-by-property")).await;
+            // What a body too large would say is not read.
+            let property = if *code == ErrorCode::JobTooLarge { "large" } else { "named-by-property" };
+            let (event, outcome) = told(&servers, key, body, Some(property)).await;
             assert_eq!(outcome.status, Status::Rejected, "{body:.60}");
             let error = outcome.error.unwrap();
             assert_eq!(error.code, *code, "{body:.60}: {error:?}");
@@ -292,6 +294,27 @@ async fn a_job_for_a_pool_that_nobody_serves_is_answered() {
     worker.beat(WorkerState::Unhealthy, LONG).await;
     let error = soon(sick.result()).await.unwrap().error.unwrap();
     assert_eq!(error.code, ErrorCode::BackendUnavailable, "{error:?}");
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_that_was_handed_out_before_the_last_worker_went_is_answered() {
+    let servers = Servers::new();
+    let options = Options { no_worker_after: Millis::from_millis(200), ..options() };
+    let scheduler = servers.scheduler(options).await;
+    let client = servers.client("acme").await;
+    let worker = servers.worker("w1", 4).await;
+    let handles = [client.submit(job("a"), None).await.unwrap(), client.submit(job("b"), None).await.unwrap()];
+    depth(&servers, "work.pool.default", |depth| depth == Some(2)).await;
+    servers.registry.leave(&worker.id).await.unwrap();
+    for handle in handles {
+        let outcome = soon(handle.result()).await.unwrap();
+        let error = outcome.error.unwrap();
+        assert_eq!((outcome.status, error.code, error.safe_to_retry), (Status::Rejected, ErrorCode::NoWorker, true));
+    }
+    let _ran = servers.worker("w2", 4).await.work("").await;
+    let later = client.submit(job("c"), None).await.unwrap();
+    assert_eq!(soon(later.result()).await.unwrap().status, Status::Succeeded);
     scheduler.stop().await;
 }
 

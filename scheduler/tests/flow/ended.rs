@@ -275,6 +275,7 @@ fn probe(key: &JobKey) -> Admit {
         pool: crate::fleet::pool(),
         credit: 0,
         tenant_limit: None,
+        tenant_share: None,
         max_attempts: 1,
         reply_key: None,
         correlation_id: None,

@@ -10,26 +10,29 @@ use crate::fleet::{Servers, depth, job, options, pool, soon, tenant};
 
 #[tokio::test]
 async fn a_busy_pool_is_shared_one_to_three() {
-    let servers = Servers::new();
-    let mut options = options();
-    options.tenants.insert(tenant("large"), TenantOptions { weight: 3, max_in_flight: None });
-    let scheduler = servers.scheduler(options).await;
-    let (small, large) = (servers.client("small").await, servers.client("large").await);
-    for n in 0..80 {
-        small.submit(job(&format!("s{n}")), None).await.unwrap();
-        large.submit(job(&format!("l{n}")), None).await.unwrap();
+    // One slot can't be left to anybody; of four each tenant leaves some.
+    for slots in [1, 4] {
+        let servers = Servers::new();
+        let mut options = options();
+        options.tenants.insert(tenant("large"), TenantOptions { weight: 3, max_in_flight: None });
+        let scheduler = servers.scheduler(options).await;
+        let (small, large) = (servers.client("small").await, servers.client("large").await);
+        for n in 0..80 {
+            small.submit(job(&format!("s{n}")), None).await.unwrap();
+            large.submit(job(&format!("l{n}")), None).await.unwrap();
+        }
+        for lane in ["submit.small.normal.default", "submit.large.normal.default"] {
+            depth(&servers, lane, |d| d == Some(80 - 32)).await;
+        }
+        let mut order = servers.worker("w1", slots).await.work("").await;
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        for _ in 0..80 {
+            let (tenant, _) = soon(order.recv()).await.unwrap();
+            *counts.entry(tenant.to_string()).or_default() += 1;
+        }
+        assert!((58..=62).contains(&counts["large"]), "{slots} slots: {counts:?}");
+        scheduler.stop().await;
     }
-    for lane in ["submit.small.normal.default", "submit.large.normal.default"] {
-        depth(&servers, lane, |d| d == Some(80 - 32)).await;
-    }
-    let mut order = servers.worker("w1", 1).await.work("").await;
-    let mut counts: HashMap<String, usize> = HashMap::new();
-    for _ in 0..80 {
-        let (tenant, _) = soon(order.recv()).await.unwrap();
-        *counts.entry(tenant.to_string()).or_default() += 1;
-    }
-    assert!((58..=62).contains(&counts["large"]), "{counts:?}");
-    scheduler.stop().await;
 }
 
 #[tokio::test]
@@ -106,6 +109,36 @@ async fn a_bounded_tenant_holds_nobody_else_up() {
         assert_eq!(next.id(), format!("b{}", at + 2));
     }
     assert!(jobs.try_recv().is_err());
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_tenant_leaves_a_slot_to_the_others_of_its_pool() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let worker = servers.worker("w1", 4).await;
+    let (greedy, light) = (servers.client("greedy").await, servers.client("light").await);
+    let mut jobs = worker.take().await;
+    light.submit(job("l0"), None).await.unwrap();
+    let first = soon(jobs.recv()).await.unwrap();
+    worker.start(&first).await;
+    worker.finish(&first, "").await;
+    for n in 0..10 {
+        greedy.submit(job(&format!("g{n}")), None).await.unwrap();
+    }
+    // None of these ends.
+    for n in 0..3 {
+        let next = soon(jobs.recv()).await.unwrap();
+        assert_eq!(next.id(), format!("g{n}"));
+        worker.start(&next).await;
+    }
+    for n in 1..20 {
+        light.submit(job(&format!("l{n}")), None).await.unwrap();
+        let next = soon(jobs.recv()).await.unwrap();
+        assert_eq!(next.id(), format!("l{n}"), "the other tenant's jobs took the slot that was left");
+        worker.start(&next).await;
+        worker.finish(&next, "").await;
+    }
     scheduler.stop().await;
 }
 

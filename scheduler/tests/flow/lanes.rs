@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use thermae_scheduler::Options;
+use thermae_schemas::{Class, ErrorCode};
 use thermae_service::units::{ByteSize, Millis};
 
 use crate::fleet::{Servers, depth, job, options, soon};
@@ -28,6 +29,43 @@ async fn lanes_share_the_memory_for_what_waits() {
         depth(&servers, queue, |d| d == Some(8)).await;
     }
     next.stop().await;
+}
+
+#[tokio::test]
+async fn a_tenant_that_is_refused_too_much_waits_alone() {
+    let servers = Servers::new();
+    // Here a refusal is paid for after more than an hour; 16 seconds' worth are free.
+    let options = Options { refused_bytes: ByteSize::bytes(1), max_job_bytes: ByteSize::kib(16), ..options() };
+    let scheduler = servers.scheduler(options).await;
+    let _order = servers.worker("w1", 4).await.work("").await;
+    let (acme, globex) = (servers.client("acme").await, servers.client("globex").await);
+    let first = acme.submit(job("first"), None).await.unwrap();
+    soon(first.result()).await.unwrap();
+    let mut handles = Vec::new();
+    for n in 0..3 {
+        let mut large = job(&format!("large{n}"));
+        large.code = "x".repeat(20 << 10);
+        handles.push(acme.submit(large, None).await.unwrap());
+    }
+    let code = soon(handles[0].result()).await.unwrap().error.unwrap().code;
+    assert_eq!(code, ErrorCode::JobTooLarge);
+    depth(&servers, "submit.acme.normal.default", |d| d == Some(2)).await;
+    // Another class of the same tenant, and another tenant.
+    let mut urgent = job("urgent");
+    urgent.class = Class::High;
+    let urgent = acme.submit(urgent, None).await.unwrap();
+    soon(urgent.result()).await.unwrap();
+    let other = globex.submit(job("other"), None).await.unwrap();
+    soon(other.result()).await.unwrap();
+    depth(&servers, "submit.acme.normal.default", |d| d == Some(2)).await;
+    // What waits is there for the next scheduler, whose account is new.
+    scheduler.stop().await;
+    let options = Options { max_job_bytes: ByteSize::kib(16), ..crate::fleet::options() };
+    let scheduler = servers.scheduler(options).await;
+    for handle in &handles[1..] {
+        assert_eq!(soon(handle.result()).await.unwrap().error.unwrap().code, ErrorCode::JobTooLarge);
+    }
+    scheduler.stop().await;
 }
 
 #[tokio::test]

@@ -188,6 +188,7 @@ impl Fleet {
                 pool: job.pool.clone(),
                 credit: 1000,
                 tenant_limit: None,
+                tenant_share: None,
                 max_attempts: job.max_attempts,
                 reply_key: Some(reply_key),
                 correlation_id: Some("mark".into()),

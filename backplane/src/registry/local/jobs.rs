@@ -104,9 +104,15 @@ impl Memory {
         if self.credit_used(&admit.pool, now) >= admit.credit {
             return Some(Admitted::NoCredit);
         }
-        let limit = admit.tenant_limit?;
-        let handed_out = self.tenants.get_mut(&job.tenant).map_or(0, |leases| count(leases, now));
-        (handed_out >= limit).then_some(Admitted::TenantBusy)
+        let of_tenant = self.tenants.get_mut(&job.tenant);
+        let handed_out = of_tenant.map_or(0, |leases| count(leases, now));
+        let here = || match (self.tenants.get(&job.tenant), self.pools.get(&admit.pool)) {
+            (Some(own), Some(pool)) => own.keys().filter(|job| pool.contains_key(job)).count() as u32,
+            _ => 0,
+        };
+        let busy = admit.tenant_limit.is_some_and(|limit| handed_out >= limit)
+            || admit.tenant_share.is_some_and(|share| here() >= share);
+        busy.then_some(Admitted::TenantBusy)
     }
 
     fn commit(&mut self, admit: &Admit, standing: Admission, to: Target, now: Millis) -> Admitted {

@@ -148,7 +148,8 @@ impl Registry for Redis {
                 .arg(millis(self.shared.options.announce_grace))
                 .arg(millis(SESSION_TTL))
                 .arg(optional(repeat.and_then(|repeat| repeat.said)))
-                .arg(optional(repeat.and_then(|repeat| repeat.first_epoch.as_ref()).map(|epoch| &epoch.0)));
+                .arg(optional(repeat.and_then(|repeat| repeat.first_epoch.as_ref()).map(|epoch| &epoch.0)))
+                .arg(optional(admit.tenant_share));
         });
         reply::admitted(answer.await?)
     }

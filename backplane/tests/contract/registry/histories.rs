@@ -25,6 +25,7 @@ enum Call {
         job: usize,
         credit: u32,
         limit: Option<u32>,
+        share: Option<u32>,
         key: bool,
         digest: bool,
         session: Option<(usize, bool)>,
@@ -160,11 +161,11 @@ fn call() -> impl Strategy<Value = Call> {
     let session = || prop::option::weighted(0.4, (0..WORKERS.len(), any::<bool>()));
     prop_oneof![
         4 => (
-            (job(), 1u32..4, prop::option::of(1u32..3), any::<bool>(), prop::bool::weighted(0.2)),
+            (job(), 1u32..4, prop::option::of(1u32..3), prop::option::of(1u32..3), any::<bool>(), prop::bool::weighted(0.2)),
             (session(), 1u32..4, submitted(), prop::bool::weighted(0.3), prop::bool::weighted(0.1)),
         )
-            .prop_map(|((job, credit, limit, key, digest), (session, max, submitted, first_epoch, brief))| Call::Admit {
-                job, credit, limit, key, digest, session, max, submitted, first_epoch, brief
+            .prop_map(|((job, credit, limit, share, key, digest), (session, max, submitted, first_epoch, brief))| Call::Admit {
+                job, credit, limit, share, key, digest, session, max, submitted, first_epoch, brief
             }),
         4 => (job(), who(), attempt(), nonce(), any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
             |(job, worker, attempt, nonce, only_copy, this_epoch, lease)| Call::Start {
@@ -258,9 +259,22 @@ impl Twins {
 async fn ask(registry: &dyn Registry, call: &Call) -> String {
     let epoch = registry.epoch().await.unwrap();
     match call.clone() {
-        Call::Admit { job: name, credit, limit, key, digest, session: place, max, submitted, first_epoch, brief } => {
+        Call::Admit {
+            job: name,
+            credit,
+            limit,
+            share,
+            key,
+            digest,
+            session: place,
+            max,
+            submitted,
+            first_epoch,
+            brief,
+        } => {
             let mut request = admit(JOBS[name]);
             (request.credit, request.tenant_limit, request.max_attempts) = (credit, limit, max);
+            request.tenant_share = share;
             request.idempotency_key = key.then(|| "key".to_owned());
             request.digest = digest.to_string();
             let first_epoch = first_epoch.then(|| epoch.clone());

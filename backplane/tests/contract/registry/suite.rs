@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thermae_backplane::record::{Ended, Finish, Resolve, Settle, Start, Tombstone};
-use thermae_backplane::registry::{Admitted, Budget, Gone, Notice, Repeat, SessionAdmit, SharedRegistry, Target};
-use thermae_schemas::{IfGone, JobId, Status, WorkerState};
+use thermae_backplane::registry::{
+    Admit, Admitted, Budget, Gone, Notice, Repeat, SessionAdmit, SharedRegistry, Target,
+};
+use thermae_schemas::{IfGone, JobId, PoolName, Status, WorkerState};
 
 use super::{
     TTL, admit, attempt, beat, claim, finish, held, job, pool, resolve, running, session, settle, shelve, start,
@@ -356,6 +358,21 @@ pub async fn a_tenant_has_no_more_than_its_limit(registry: SharedRegistry) {
     assert_eq!(attempt(&registry.admit(&other).await.unwrap()), Some(1));
     registry.settle(&settle("a", "cancelled")).await.unwrap();
     assert_eq!(attempt(&registry.admit(&request).await.unwrap()), Some(1));
+}
+
+pub async fn a_tenant_has_no_more_of_a_pool_than_its_share(registry: SharedRegistry) {
+    let one = |name: &str, share: u32| Admit { tenant_share: Some(share), ..admit(name) };
+    assert_eq!(attempt(&registry.admit(&one("a", 1)).await.unwrap()), Some(1));
+    assert_eq!(registry.admit(&one("b", 1)).await.unwrap(), Admitted::TenantBusy);
+    assert_eq!(attempt(&registry.admit(&one("a", 1)).await.unwrap()), Some(1), "a repeat takes no more of it");
+    let elsewhere = Admit { pool: PoolName::new("elsewhere").unwrap(), ..one("b", 1) };
+    assert_eq!(attempt(&registry.admit(&elsewhere).await.unwrap()), Some(1), "another pool");
+    let mut other = one("b", 1);
+    other.job.tenant = tenant("globex");
+    assert_eq!(attempt(&registry.admit(&other).await.unwrap()), Some(1), "another tenant");
+    assert_eq!(registry.admit(&one("c", 1)).await.unwrap(), Admitted::TenantBusy);
+    assert_eq!(attempt(&registry.admit(&one("c", 2)).await.unwrap()), Some(1), "one here, one elsewhere");
+    assert_eq!(registry.admit(&one("d", 2)).await.unwrap(), Admitted::TenantBusy);
 }
 
 pub async fn an_idempotency_key_names_one_job(registry: SharedRegistry) {

@@ -1,6 +1,6 @@
 -- ARGV: 2 tenant, 3 job, 4 pool, 5 credit, 6 tenant limit?, 7 max attempts, 8 reply key?, 9 correlation id?, 10 digest,
 -- 11 idempotency key?, 12 session?, 13 'new' or 'fail', 14 candidate?, 15 submitted at the earliest?, 16 credit ttl, 17 ttl,
--- 18 announce grace, 19 session ttl, 20 submitted as said?, 21 first epoch?
+-- 18 announce grace, 19 session ttl, 20 submitted as said?, 21 first epoch?, 22 tenant share?
 local tenant, job, pool = ARGV[2], ARGV[3], ARGV[4]
 local idempotency, session, candidate = optional(ARGV[11]), optional(ARGV[12]), optional(ARGV[14])
 local key = job_key(tenant, job)
@@ -23,8 +23,17 @@ if not record then
     end
   end
   if count(P .. 'p:' .. pool) >= tonumber(ARGV[5]) then return { 'no_credit' } end
-  local limit = optional(ARGV[6])
-  if limit and count(P .. 't:' .. tenant) >= tonumber(limit) then return { 'tenant_busy' } end
+  local limit, share = optional(ARGV[6]), optional(ARGV[22])
+  if limit or share then
+    local own = P .. 't:' .. tenant
+    local held = count(own)
+    if limit and held >= tonumber(limit) then return { 'tenant_busy' } end
+    -- Only a tenant with so many jobs in all pools can have so many in this one.
+    if share and held >= tonumber(share)
+      and redis.call('ZINTERCARD', 2, own, P .. 'p:' .. pool, 'LIMIT', share) >= tonumber(share) then
+      return { 'tenant_busy' }
+    end
+  end
 end
 
 -- Where to.

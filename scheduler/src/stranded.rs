@@ -1,0 +1,68 @@
+//! Jobs that were handed to a pool whose last worker has gone since. They stand in the pool's work queue, where nobody takes them.
+//! When jobs of that pool are rejected because no worker serves it, these are, too.
+
+use std::time::Duration;
+
+use thermae_backplane::bus::Delivery;
+use thermae_schemas::{ErrorInfo, PoolName, names};
+
+use crate::admit;
+use crate::answer::{acknowledge, give_back};
+use crate::context::Context;
+use crate::error::Trouble;
+use crate::resolve;
+
+/// Messages taken at once.
+const PREFETCH: u16 = 16;
+/// An empty queue is left after so long without a message.
+const SILENCE: Duration = Duration::from_millis(100);
+
+/// Runs until this scheduler leads no more.
+pub(crate) async fn run(ctx: Context) {
+    while ctx.stop.run_until_cancelled(tokio::time::sleep(ctx.options.tick.duration())).await.is_some() {
+        let pools: Vec<PoolName> = ctx.fleet.borrow().pools.keys().cloned().collect();
+        for pool in pools {
+            match drain(&ctx, &pool).await {
+                Ok(()) => {}
+                Err(Trouble::Stopped) => return,
+                Err(error) => ctx.outages.note(&error),
+            }
+        }
+    }
+}
+
+/// Why jobs of a pool are to be rejected, if nobody has served it for long.
+fn unserved(ctx: &Context, pool: &PoolName) -> Option<ErrorInfo> {
+    let (since, why) = ctx.fleet.borrow().pools.get(pool)?.unserved?;
+    (since.elapsed() >= ctx.options.no_worker_after.duration()).then(|| admit::unserved(pool, why, since.elapsed()))
+}
+
+/// Answers what stands in the work queue of a pool, while nobody serves it.
+async fn drain(ctx: &Context, pool: &PoolName) -> Result<(), Trouble> {
+    let queue = names::pool_queue(pool);
+    if unserved(ctx, pool).is_none() || ctx.bus.queue_depth(&queue).await?.unwrap_or(0) == 0 {
+        return Ok(());
+    }
+    let mut consumer = ctx.bus.consume(&queue, PREFETCH).await?;
+    let mut ended = 0;
+    while let Ok(Some(delivery)) = tokio::time::timeout(SILENCE, consumer.next()).await {
+        match unserved(ctx, pool) {
+            Some(why) => end(ctx, &delivery, why).await?,
+            // A worker came: the job is its.
+            None => {
+                give_back(&delivery).await;
+                break;
+            }
+        }
+        ended += 1;
+    }
+    let _ = consumer.stop().await;
+    tracing::warn!(%pool, ended, "jobs that were handed out wait for no worker any more");
+    Ok(())
+}
+
+async fn end(ctx: &Context, delivery: &Delivery, why: ErrorInfo) -> Result<(), Trouble> {
+    resolve::end_unstarted(ctx, &delivery.message, why).await?;
+    acknowledge(delivery).await;
+    Ok(())
+}
