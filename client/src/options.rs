@@ -20,6 +20,8 @@ pub struct Options {
     pub retry_min: Duration,
     /// Longest pause between repetitions.
     pub retry_max: Duration,
+    /// For how long RabbitMQ refuses a message before the tenant's queue counts as full.
+    pub full_after: Duration,
 }
 
 impl Default for Options {
@@ -31,6 +33,7 @@ impl Default for Options {
             max_calls: 1024,
             retry_min: Duration::from_millis(50),
             retry_max: Duration::from_secs(2),
+            full_after: Duration::from_secs(5),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use thermae_backplane::bus::{self, Message};
 use thermae_schemas::{JobId, names};
+use tokio::time::Instant;
 
 use crate::Error;
 use crate::client::Shared;
@@ -26,10 +27,12 @@ pub(crate) fn message(shared: &Shared, key: String, job: &JobId, body: Bytes) ->
     message
 }
 
-/// Publishes and waits for the confirm, through outages of any length. Once a confirm was lost, repetitions are marked: an
-/// earlier copy may have arrived.
+/// Publishes and waits for the confirm, through outages of any length. Once a message may have arrived, repetitions are marked.
 pub(crate) async fn confirmed(shared: &Shared, mut message: Message) -> Result<(), Error> {
     let mut pause = shared.options.retry_min;
+    // Then the fleet may have the job, and nobody must be told otherwise.
+    let mut in_doubt = message.headers.flag(names::H_RESEND);
+    let mut refused: Option<Instant> = None;
     loop {
         let sent = shared.bus.publish(message.clone()).await;
         let was_sent = sent.is_ok();
@@ -43,11 +46,19 @@ pub(crate) async fn confirmed(shared: &Shared, mut message: Message) -> Result<(
         match error {
             // Without the exchange (or with nothing behind it) no scheduler has ever run here.
             bus::Error::Unroutable { .. } | bus::Error::Topology(_) => return Err(Error::NoScheduler),
-            // Unless an earlier copy may have arrived: then the fleet may have the job, and nobody must be told otherwise.
-            bus::Error::Refused { .. } if !message.headers.flag(names::H_RESEND) => return Err(Error::QueueFull),
+            // A broker refuses for a moment, too, while its queues come back after a restart; and it does not promise that a
+            // message which it refuses is nowhere.
+            bus::Error::Refused { .. } => {
+                let since = *refused.get_or_insert_with(Instant::now);
+                if !in_doubt && since.elapsed() >= shared.options.full_after {
+                    return Err(Error::QueueFull);
+                }
+                message.headers.set_flag(names::H_RESEND, true);
+            }
             error if !error.is_transient() => return Err(error.into()),
             error => {
                 if was_sent && matches!(error, bus::Error::Disconnected(_)) {
+                    in_doubt = true;
                     message.headers.set_flag(names::H_RESEND, true);
                 }
                 tracing::warn!(%error, retry.in_ms = pause.as_millis() as u64, "publish failed, trying again");

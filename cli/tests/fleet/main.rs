@@ -9,6 +9,7 @@ mod dashboards;
 mod files;
 mod fleet;
 mod jobs;
+mod once;
 mod outages;
 mod prometheus;
 mod promise;
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
         })
         .collect();
     let own = Arc::new(std::sync::OnceLock::new());
-    trials.extend([promise::TESTS, outages::TESTS, trace::TESTS, tls::TESTS].concat().into_iter().map(
+    trials.extend([promise::TESTS, once::TESTS, outages::TESTS, trace::TESTS, tls::TESTS].concat().into_iter().map(
         |(name, test)| {
             let own = Arc::clone(&own);
             Trial::test(name, move || {

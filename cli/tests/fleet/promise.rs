@@ -17,7 +17,7 @@ pub(crate) const TESTS: &[(&str, HarmTest)] = &[
 
 /// All use one part of Redis. To another one that came to the same RabbitMQ, the registry would look as if it had been emptied; then
 /// schedulers rightly take less for granted.
-const FLEET: &str = "promise";
+pub(crate) const FLEET: &str = "promise";
 
 fn checked(fleet: &Fleet, result: Result<()>) -> Result<()> {
     fleet.check(result).map_err(|failed| anyhow::anyhow!("{}", failed.message().unwrap_or("failed")))

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use thermae_backplane::bus::{self, Bus, Confirm, Consumer, Error, ExchangeSpec, Message, QueueSpec};
-use thermae_client::Client;
+use thermae_client::{Client, Options};
 use thermae_schemas::names;
 
 use super::{Fleet, job, quick, soon, tenant};
@@ -78,11 +79,15 @@ impl Bus for Faulty {
     }
 }
 
-async fn client(fleet: &Fleet, mut faults: Vec<Fault>) -> (Client, Arc<Faulty>) {
+async fn client(fleet: &Fleet, faults: Vec<Fault>) -> (Client, Arc<Faulty>) {
+    client_with(fleet, faults, quick()).await
+}
+
+async fn client_with(fleet: &Fleet, mut faults: Vec<Fault>, options: Options) -> (Client, Arc<Faulty>) {
     faults.reverse();
     let bus =
         Arc::new(Faulty { inner: fleet.bus.as_user("acme"), faults: Mutex::new(faults), consumed: AtomicU32::new(0) });
-    (Client::connect(bus.clone(), tenant(), quick()).await.unwrap(), bus)
+    (Client::connect(bus.clone(), tenant(), options).await.unwrap(), bus)
 }
 
 #[tokio::test]
@@ -107,14 +112,24 @@ async fn what_may_have_arrived_is_repeated_with_a_mark() {
 }
 
 #[tokio::test]
-async fn a_full_queue_is_an_error_at_once() {
+async fn a_queue_that_stays_full_is_an_error() {
     let mut fleet = Fleet::new().await;
-    let (client, _) = client(&fleet, vec![Fault::Refused]).await;
-    let error = client.submit(job("j"), None).await.unwrap_err();
+    let options = Options { full_after: Duration::from_millis(20), ..quick() };
+    let (client, bus) = client_with(&fleet, vec![Fault::Refused; 1000], options).await;
+    let error = soon(client.submit(job("j"), None)).await.unwrap_err();
     assert_eq!(error.to_string(), "the queue of your tenant is full; try later");
-    // Nothing was submitted, so that the same job may be tried again.
+    bus.faults.lock().unwrap().clear();
+    // The same job may be tried again.
     client.submit(job("j"), None).await.unwrap();
     assert!(!fleet.take().await.headers.flag(names::H_RESEND));
+}
+
+#[tokio::test]
+async fn what_is_refused_for_a_moment_is_repeated_with_a_mark() {
+    let mut fleet = Fleet::new().await;
+    let (client, _) = client(&fleet, vec![Fault::Refused, Fault::Refused]).await;
+    client.submit(job("j"), None).await.unwrap();
+    assert!(fleet.take().await.headers.flag(names::H_RESEND));
 }
 
 #[tokio::test]
