@@ -210,3 +210,34 @@ impl Options {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_values_are_refused_by_name() {
+        let default = Options::default();
+        assert!(default.check().is_ok());
+        let bad: Vec<(&str, fn(&mut Options))> = vec![
+            ("credit_factor", |o| o.credit_factor = 0.5),
+            ("credit_factor", |o| o.credit_factor = f64::NAN),
+            ("reserve", |o| o.reserve = 1.5),
+            ("reserve", |o| o.reserve = f64::NAN),
+            ("refused_bytes", |o| o.refused_bytes = ByteSize::bytes(0)),
+            ("window", |o| o.window = 0),
+            ("lane_idle", |o| o.lane_idle = Millis::from_secs(0)),
+            ("lead_renew", |o| o.lead_renew = o.lead_ttl),
+            // A record that is forgotten before the last copy of its message would let the job run again.
+            ("record_ttl", |o| o.record_ttl = o.message_max_age),
+            ("record_ttl", |o| o.record_ttl = Millis::from_secs(9 * 24 * 3600)),
+            ("tick", |o| o.tick = Millis::from_secs(0)),
+        ];
+        for (key, spoil) in bad {
+            let mut options = default.clone();
+            spoil(&mut options);
+            let why = options.check().unwrap_err().to_string();
+            assert!(why.contains(key), "{key}: {why}");
+        }
+    }
+}

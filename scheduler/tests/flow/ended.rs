@@ -36,6 +36,24 @@ async fn publish(servers: &Servers, mut message: Message) {
 }
 
 #[tokio::test]
+async fn a_copy_that_is_older_than_records_live_is_not_handed_out_again() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let worker = servers.worker("w1", 1).await;
+    let mut jobs = worker.take().await;
+    let client = servers.client("acme").await;
+    let handle = client.submit(job("old"), None).await.unwrap();
+    let mut copy = soon(jobs.recv()).await.unwrap();
+    assert!(copy.delivery.message.headers.int(names::H_EXPIRES).is_some(), "every copy says until when it counts");
+    copy.delivery.message.headers.set_int(names::H_EXPIRES, 1);
+    worker.hand_over(copy).await;
+    let outcome = soon(handle.result()).await.unwrap();
+    assert_eq!(outcome.error.unwrap().code, ErrorCode::SubmissionExpired);
+    assert!(jobs.try_recv().is_err());
+    scheduler.stop().await;
+}
+
+#[tokio::test]
 async fn a_job_whose_outcome_is_forgotten_does_not_run_again() {
     let servers = Servers::new();
     let scheduler = servers.scheduler(options()).await;

@@ -21,6 +21,8 @@ pub(crate) struct Faulty {
     pub(crate) admissions: AtomicU32,
     /// Looks at the dead workers that panic.
     pub(crate) looks: AtomicU32,
+    /// Whether no new job is taken, as by a Redis that has used its memory.
+    pub(crate) full: AtomicBool,
     /// Whether the workers can't be read.
     pub(crate) corrupt: AtomicBool,
     /// Admissions, and claims of the lead, wait while somebody holds it.
@@ -47,6 +49,9 @@ impl Registry for Faulty {
         trip(&self.admissions);
         self.asked.fetch_add(1, Ordering::SeqCst);
         drop(self.gate.lock().await);
+        if self.full.load(Ordering::SeqCst) {
+            return Err(Error::Full);
+        }
         self.inner.admit(admit).await
     }
     async fn start(&self, start: &StartRequest) -> Result<Start, Error> {

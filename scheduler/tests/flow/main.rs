@@ -1,6 +1,7 @@
 //! The whole way of a job through the scheduler, on the in-process bus and registry, with a worker that runs no code.
 
 mod answers;
+mod bounds;
 mod cancel;
 mod ended;
 mod fairness;
