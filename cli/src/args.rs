@@ -94,7 +94,7 @@ pub(crate) enum Page {
 }
 
 /// Which fleet.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Fleet")]
 pub(crate) struct FleetArgs {
     /// RabbitMQ of the fleet, as amqp://USER@HOST:PORT, or amqps://… by TLS; without it, the embedded fleet of this process.
@@ -177,7 +177,7 @@ impl FleetArgs {
 }
 
 /// What the embedded fleet gives its jobs.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Embedded fleet")]
 pub(crate) struct EmbeddedArgs {
     /// File or folder that the code finds at /data/NAME, read-only. May be repeated
@@ -189,7 +189,7 @@ pub(crate) struct EmbeddedArgs {
 }
 
 /// The tools that code may call.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Tools")]
 pub(crate) struct ToolArgs {
     /// A tool that the code may call: a shell command that gets the arguments as JSON on standard input and prints its
@@ -202,7 +202,7 @@ pub(crate) struct ToolArgs {
 }
 
 /// What a job may use.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(
     next_help_heading = "Limits (a fleet's pool says how much at most; the embedded fleet gives what the machine has)"
 )]
@@ -243,7 +243,7 @@ ours: 0 success; 1 the code failed; 2 usage, or a job that no fleet would take; 
 ";
 
 /// `thermae run`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
     /// The program; - for standard input
@@ -305,7 +305,7 @@ Exit status: 0 all succeeded; 1 some code failed; 2 usage; 3 the fleet failed, o
 ";
 
 /// `thermae batch`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = BATCH_EXAMPLES)]
 pub(crate) struct BatchArgs {
     /// The jobs: JSON Lines

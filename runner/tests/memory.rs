@@ -84,7 +84,7 @@ fn children_count_together() {
         assert_eq!(outcome.ok(), "on\n");
         assert!(usage(&outcome) > 120 * MIB, "{}", usage(&outcome));
         let start = Instant::now();
-        let pool = "import multiprocessing\ndef f(n):\n    x = bytearray(180 << 20)\n    fill(x, len(x))\n    return len(x)\nwith multiprocessing.Pool(2) as pool: print(pool.map(f, range(8)))";
+        let pool = "import multiprocessing\ndef f(n):\n    x = bytearray(180 << 20)\n    fill(x, len(x))\n    time.sleep(0.3)\n    return len(x)\nwith multiprocessing.Pool(2) as pool: print(pool.map(f, range(8)))";
         assert_eq!(runner.run(&bounded(pool, 256)).end(), &End::OutOfMemory);
         assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     });

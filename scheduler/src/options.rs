@@ -126,7 +126,7 @@ impl Default for Options {
             credit_factor: 2.0,
             reserve: 0.125,
             window: 32,
-            refused_bytes: ByteSize::mib(1),
+            refused_bytes: ByteSize::mib(4),
             lane_memory: ByteSize::mib(1024),
             lane_idle: Millis::from_secs(24 * 3600),
             concurrency: 64,
@@ -217,9 +217,10 @@ mod tests {
 
     #[test]
     fn bad_values_are_refused_by_name() {
+        type Spoil = fn(&mut Options);
         let default = Options::default();
         assert!(default.check().is_ok());
-        let bad: Vec<(&str, fn(&mut Options))> = vec![
+        let bad: [(&str, Spoil); 11] = [
             ("credit_factor", |o| o.credit_factor = 0.5),
             ("credit_factor", |o| o.credit_factor = f64::NAN),
             ("reserve", |o| o.reserve = 1.5),

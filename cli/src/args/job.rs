@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use thermae_service::units::Millis;
 
 /// How a job runs.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Job")]
 pub(crate) struct JobArgs {
     /// What the program is written in: python (javascript and shell have no pool yet); by the file's name where missing

@@ -60,7 +60,13 @@ pub(crate) async fn save(
             });
             continue;
         }
-        let bytes = fetch(fleet, artifact).await?;
+        let bytes = match fetch(fleet, artifact).await {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                failed.get_or_insert(error);
+                continue;
+            }
+        };
         artifact.base64 = None;
         match folder.write(&path, &bytes) {
             Ok(()) => written += 1,

@@ -138,11 +138,19 @@ fn place(error: &serde_json::Error) -> String {
 
 /// Opens a file of jobs for [`scan`].
 pub(crate) fn open(path: &Path) -> std::io::Result<File> {
-    let file = File::open(path)?;
-    if file.metadata()?.is_dir() {
-        return Err(std::io::Error::from(std::io::ErrorKind::IsADirectory));
+    use std::io::{Error, ErrorKind};
+    // Looked at first: to open a pipe is to wait for who writes to it.
+    let kind = std::fs::metadata(path)?;
+    if kind.is_dir() {
+        return Err(Error::from(ErrorKind::IsADirectory));
     }
-    Ok(file)
+    if !kind.is_file() {
+        return Err(Error::new(
+            ErrorKind::InvalidInput,
+            "it is no regular file, and a batch reads its jobs more than once",
+        ));
+    }
+    File::open(path)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::Check;
 
 const NAME: &str = "control groups";
-const MEANS: &str = "Memory and process limits hold by resource limits and a watch instead: coarser, but they hold.";
+const MEANS: &str = "Memory and process limits are kept by resource limits and a watch instead, which reacts later.";
 
 pub(super) fn check() -> Check {
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

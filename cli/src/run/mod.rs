@@ -4,34 +4,57 @@ mod files;
 mod job;
 mod output;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use thermae_client::{Events, JobHandle};
-use thermae_schemas::{BatchLine, EventBody, Outcome};
+use thermae_schemas::{BatchLine, EventBody, Job, Outcome};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{RunArgs, Stream};
 use crate::failure::{Exit, Failure};
 use crate::tools::{Tools, Trust};
 use crate::{artifacts, fleet, style};
+use files::Given;
 pub(crate) use job::limits;
 use output::Printer;
 
 /// How long an interrupted job's outcome is waited for.
 const CANCEL_WITHIN: Duration = Duration::from_secs(2);
 
+/// What the command line and the files that it names amount to.
+struct Prepared {
+    tools: Arc<Tools>,
+    job: Job,
+    given: Vec<Given>,
+}
+
+fn prepare(args: &RunArgs) -> Result<Prepared, Failure> {
+    let files = args.tools.tools_file.as_deref();
+    let tools = Arc::new(Tools::gather(&args.tools.tools, files, beside(args), &Trust::of_user())?);
+    Ok(Prepared { job: job::job(args, &tools)?, given: files::read(&args.job.files)?, tools })
+}
+
+/// The folder of the program, where it is a file.
+fn beside(args: &RunArgs) -> Option<&Path> {
+    (args.file.as_os_str() != "-").then(|| args.file.parent()).flatten()
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// A file or option that can't be used, a fleet that can't be reached.
 pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result<Exit, Failure> {
-    let beside = (args.file.as_os_str() != "-").then(|| args.file.parent()).flatten();
-    let tools =
-        Arc::new(Tools::gather(&args.tools.tools, args.tools.tools_file.as_deref(), beside, &Trust::of_user())?);
-    let mut job = job::job(args, &tools)?;
+    // On a thread of its own: who reads a pipe or a terminal may wait for ever, and an interrupt is to end that.
+    let own = args.clone();
+    let prepared = tokio::select! {
+        prepared = tokio::task::spawn_blocking(move || prepare(&own)) => prepared,
+        () = interrupt.cancelled() => return Ok(Exit::Interrupted),
+    };
+    let failed = |error| Failure::fleet("internal", format!("the job could not be prepared: {error}"));
+    let Prepared { tools, mut job, given } = prepared.map_err(failed)??;
     let embedded = fleet::embedded(&args.fleet, &args.embedded, &job.limits, Some(1))?;
-    let given = files::read(&args.job.files)?;
     let live = !args.json
         && match args.stream {
             Stream::Always => true,
@@ -82,7 +105,7 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
         false => Exit::of(outcome.status, outcome.error.as_ref().map(|error| error.code)),
     };
     let saved = match &args.artifacts {
-        Some(into) => Some(artifacts::save(&fleet, &mut outcome, into, &tools.folders(beside)).await),
+        Some(into) => Some(artifacts::save(&fleet, &mut outcome, into, &tools.folders(beside(args))).await),
         None => None,
     };
     if args.json {

@@ -120,6 +120,10 @@ fn files_that_can_not_be_used_are_status_2() {
     let missing = thermae.call(&["batch", "nowhere.jsonl", "--out", "out.jsonl"]);
     assert_eq!(missing.status, 2, "{missing:?}");
     assert!(missing.stderr.starts_with("error[bad_jobs_file]: can't read nowhere.jsonl"), "{missing:?}");
+    assert!(std::process::Command::new("mkfifo").arg(thermae.path().join("pipe.jsonl")).status().unwrap().success());
+    let pipe = thermae.call(&["batch", "pipe.jsonl", "--out", "out.jsonl"]);
+    assert_eq!(pipe.status, 2, "{pipe:?}");
+    assert!(pipe.stderr.contains("it is no regular file"), "{pipe:?}");
     let unwritable = thermae.call(&["batch", "jobs.jsonl", "--out", "no/such/dir/out.jsonl"]);
     assert_eq!(unwritable.status, 2, "{unwritable:?}");
     thermae.file("diary.txt", "dear diary\n");

@@ -188,6 +188,22 @@ fn ctrl_c_shows_what_was_printed_so_far() {
 }
 
 #[test]
+fn ctrl_c_ends_the_wait_for_a_pipe() {
+    for (pipe, args) in [("main.py", ["run", "main.py"].as_slice()), ("data", &["run", "there.py", "--file", "data"])] {
+        let thermae = Thermae::with("there.py", "print(1)");
+        let path = thermae.path().join(pipe);
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let child = thermae.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Opened when it is read; what is never written is waited for.
+        let held = std::fs::File::options().write(true).open(&path).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+        let answer = crate::thermae::Answer::from(child.wait_with_output().unwrap());
+        assert_eq!((answer.status, answer.stdout.as_str()), (130, ""), "{answer:?}");
+        drop(held);
+    }
+}
+
+#[test]
 fn what_a_killed_run_leaves_behind_goes_with_the_next() {
     let thermae = Thermae::with("main.py", "print('running', flush=True)\nawait here()");
     thermae.file("tmp/.keep", "");

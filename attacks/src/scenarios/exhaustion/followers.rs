@@ -19,12 +19,17 @@ held = { slowest = { max = 10 } }
 pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
     let attacker = site.attacker().await?;
     let channel = attacker.channel().await?;
-    let handle = site.acme.submit(Job::python("import time\ntime.sleep(8)"), None).await?;
-    let copy = json!({ "id": handle.id(), "code": "import time\ntime.sleep(8)" }).to_string();
+    let code = "import time\ntime.sleep(8)";
+    let job = Job { idempotency_key: Some("followed".to_owned()), ..Job::python(code) };
+    let handle = site.acme.submit(job, None).await?;
     let mut confirms = Vec::new();
-    for _ in 0..2000 {
+    for n in 0..2000 {
+        // The job again, for another client each time; and other jobs under its idempotency key.
+        let id = if n % 2 == 0 { handle.id().to_string() } else { format!("{}-{n}", handle.id()) };
+        let copy = json!({ "id": id, "code": code, "idempotency_key": "followed" }).to_string();
         let (to, key, options) = ("submit".into(), "acme.normal.default".into(), BasicPublishOptions::default());
-        let said = attacker.signed("acme").with_message_id(handle.id().as_str().into());
+        let said = attacker.signed("acme").with_message_id(id.as_str().into());
+        let said = said.with_reply_to(format!("acme.other{n}").as_str().into());
         confirms.push(channel.basic_publish(to, key, options, copy.as_bytes(), said).await?);
     }
     for confirm in confirms {
