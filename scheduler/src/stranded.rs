@@ -57,7 +57,9 @@ async fn drain(ctx: &Context, pool: &PoolName) -> Result<(), Trouble> {
         ended += 1;
     }
     let _ = consumer.stop().await;
-    tracing::warn!(%pool, ended, "jobs that were handed out wait for no worker any more");
+    if ended > 0 {
+        tracing::warn!(%pool, ended, "jobs that were handed out wait for no worker any more");
+    }
     Ok(())
 }
 

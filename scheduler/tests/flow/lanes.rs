@@ -69,6 +69,29 @@ async fn a_tenant_that_is_refused_too_much_waits_alone() {
 }
 
 #[tokio::test]
+async fn a_job_in_hand_stays_in_hand_while_its_lane_waits() {
+    let servers = Servers::new();
+    let options = Options { refused_bytes: ByteSize::bytes(1), max_job_bytes: ByteSize::kib(16), ..options() };
+    let scheduler = servers.scheduler(options).await;
+    let client = servers.client("acme").await;
+    let early = client.submit(job("early"), None).await.unwrap();
+    // What finds no queue yet does not come by the lane.
+    depth(&servers, "submit.acme.normal.default", |d| d.is_some()).await;
+    let mut large = job("large");
+    large.code = "x".repeat(20 << 10);
+    let large = client.submit(large, None).await.unwrap();
+    soon(large.result()).await.unwrap();
+    let _late = client.submit(job("late"), None).await.unwrap();
+    // The lane takes nothing for more than an hour; what it had taken waits for a worker.
+    let mut order = servers.worker("w1", 1).await.work("ran\n").await;
+    assert_eq!(soon(early.result()).await.unwrap().stdout, "ran\n");
+    assert_eq!(soon(order.recv()).await.unwrap().1, "early");
+    depth(&servers, "submit.acme.normal.default", |d| d == Some(1)).await;
+    scheduler.stop().await;
+    assert!(order.try_recv().is_err(), "nothing ran twice, and nothing was taken");
+}
+
+#[tokio::test]
 async fn three_hundred_lanes_are_served_and_given_up_when_idle() {
     let servers = Servers::new();
     let scheduler = servers.scheduler(options()).await;
