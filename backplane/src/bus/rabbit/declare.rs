@@ -1,5 +1,7 @@
 //! Exchanges and queues. Each call has a channel of its own, since an error ends the channel.
 
+use std::time::Duration;
+
 use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection, ExchangeKind as Kind, Queue};
@@ -7,6 +9,9 @@ use lapin::{Channel, Connection, ExchangeKind as Kind, Queue};
 use super::convert::{short, text};
 use super::errors::{is_not_found, mapped};
 use crate::bus::{Error, ExchangeKind, ExchangeSpec, QueueKind, QueueSpec};
+
+/// How long a queue that `settle` could not delete stays.
+const UNUSED: Duration = Duration::from_secs(60);
 
 /// Stands for "no limit": RabbitMQ 4 takes a missing limit for 20, and 3.10 knows no word for none.
 const NO_LIMIT: u32 = 1_000_000_000;
@@ -62,11 +67,16 @@ fn arguments(spec: &QueueSpec) -> FieldTable {
     to
 }
 
+/// Declares a queue and binds it. Nothing is routed to a new one before it would survive a crash of the broker.
 pub(super) async fn queue(connection: &Connection, spec: &QueueSpec) -> Result<(), Error> {
+    let new = spec.kind == QueueKind::Quorum && look(connection, &spec.name).await?.is_none();
     let channel = channel(connection).await?;
     let name = short(&spec.name)?;
     let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
     channel.queue_declare(name.clone(), options, arguments(spec)).await.map_err(|error| mapped(&error))?;
+    if new {
+        settle(&channel).await?;
+    }
     for (exchange, key) in &spec.bindings {
         let options = QueueBindOptions::default();
         channel
@@ -75,6 +85,23 @@ pub(super) async fn queue(connection: &Connection, spec: &QueueSpec) -> Result<(
             .map_err(|error| mapped(&error))?;
     }
     close(channel);
+    Ok(())
+}
+
+/// Makes RabbitMQ write down the quorum queues that were declared before.
+///
+/// Ra, its library for quorum queues, keeps their names in a table that it writes to its file only after half a second without use
+/// (`ra_directory.erl`: `names.dets`, `auto_save`). A crash before that leaves a queue that never gets a leader again: all that
+/// RabbitMQ had confirmed into it is lost, and who consumes it loses the connection. The declaration of another quorum queue reads that
+/// table, which writes it first.
+async fn settle(channel: &Channel) -> Result<(), Error> {
+    let name = short(&format!("settle.{}", uuid::Uuid::new_v4().simple()))?;
+    let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-queue-type".into(), text("quorum"));
+    arguments.insert("x-expires".into(), AMQPValue::LongLongInt(UNUSED.as_millis() as i64));
+    channel.queue_declare(name.clone(), options, arguments).await.map_err(|error| mapped(&error))?;
+    channel.queue_delete(name, QueueDeleteOptions::default()).await.map_err(|error| mapped(&error))?;
     Ok(())
 }
 

@@ -177,6 +177,24 @@ async fn a_broker_that_restarts_keeps_messages_and_consumers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_made_just_before_a_crash_keeps_its_messages() {
+    let set = Set::up("rabbitmq");
+    let bus = rabbit(&set.variable("THERMAE_TEST_AMQP")).await.unwrap();
+    declare_fleet(&bus).await.unwrap();
+    let to = queue(&bus, QueueKind::Quorum).await;
+    publish(&bus, message("work", &to.name, "confirmed")).await.unwrap();
+    set.control("rabbitmq", "kill");
+    until("the loss to be seen", || async { !bus.is_connected() }).await;
+    set.control("rabbitmq", "start");
+    until("the next connection", || async { bus.is_connected() }).await;
+    let mut consumer = soon("a consumer", bus.consume(&to.name, 1)).await.unwrap();
+    let found = soon("what was confirmed", consumer.next()).await.unwrap();
+    assert_eq!(found.message.body, "confirmed");
+    found.ack().await.unwrap();
+    bus.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backlog_that_raised_an_alarm_can_drain() {
     let set = tokio::task::spawn_blocking(|| Set::up("rabbitmq")).await.unwrap();
     let bus = rabbit(&set.variable("THERMAE_TEST_AMQP")).await.unwrap();
