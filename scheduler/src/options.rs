@@ -126,7 +126,7 @@ impl Default for Options {
             credit_factor: 2.0,
             reserve: 0.125,
             window: 32,
-            refused_bytes: ByteSize::mib(4),
+            refused_bytes: ByteSize::mib(1),
             lane_memory: ByteSize::mib(1024),
             lane_idle: Millis::from_secs(24 * 3600),
             concurrency: 64,

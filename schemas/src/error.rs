@@ -153,7 +153,7 @@ pub struct ErrorInfo {
     /// Traceback of that exception, with the job's own lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceback: Option<String>,
-    /// Whether submitting the same job again is safe: nothing of it ran, and the cause can pass.
+    /// Whether submitting the job again, under a new id, is safe and may help: nothing of it ran, and the cause can pass.
     #[serde(default)]
     pub safe_to_retry: bool,
 }

@@ -75,7 +75,8 @@ const ERRORS: &str = "\
 <!-- Made by `thermae reference errors`; a test keeps it current. -->
 
 An outcome that is not `succeeded` carries an error: a stable `code`, a `message` for people and models, and `safe_to_retry`, which
-is true only where nothing of the job ran and the cause can pass.
+is true only where nothing of the job ran and the cause can pass. To submit a job again means to submit it under a new id: under the
+old one its outcome comes again.
 
 ## Statuses
 

@@ -61,8 +61,10 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
             Stream::Never => false,
             Stream::Auto => std::io::IsTerminal::is_terminal(&std::io::stdout()),
         };
+    // Also where nobody watches: a job that streams its output is not left with lines in its buffers when it is interrupted.
+    job.stream = vec![thermae_schemas::Stream::Output];
     if live {
-        job.stream = vec![thermae_schemas::Stream::Output, thermae_schemas::Stream::Display];
+        job.stream.push(thermae_schemas::Stream::Display);
     }
     if job.session.is_some() && !args.fleet.is_remote() && !args.json {
         style::note(
