@@ -1,35 +1,16 @@
 //! Cancels: a job that has not started ends here; one that runs is ended by its worker.
 
-use thermae_backplane::bus::{self, Delivery, Message, QueueSpec};
+use thermae_backplane::bus::{self, Message};
 use thermae_backplane::record::Settle;
 use thermae_backplane::registry::JobKey;
-use thermae_schemas::{Cancel, ErrorCode, ErrorInfo, Outcome, Status, names};
+use thermae_schemas::{Cancel, ErrorCode, ErrorInfo, Outcome, Status, TenantName, names};
 
 use crate::answer::{Address, Meant};
 use crate::context::Context;
 use crate::error::Trouble;
-use crate::serve::{acknowledged, serve};
 
-const PREFETCH: u16 = 64;
-
-/// Runs until this scheduler leads no more.
-pub(crate) async fn run(ctx: Context) {
-    let handle = |delivery: Delivery| async {
-        let dealt = cancel(&ctx, &delivery).await;
-        acknowledged(delivery, dealt).await
-    };
-    serve(&ctx, &QueueSpec::cancel(), PREFETCH, handle).await;
-}
-
-async fn cancel(ctx: &Context, delivery: &Delivery) -> Result<(), Trouble> {
-    let message = &delivery.message;
-    let tenant = match ctx.identity.sender(message, names::SUBMIT, names::cancel_key) {
-        Ok(tenant) => tenant,
-        Err(why) => {
-            ctx.forged(message, &why);
-            return Ok(());
-        }
-    };
+/// Does what a tenant's cancel says.
+pub(crate) async fn cancel(ctx: &Context, tenant: &TenantName, message: &Message) -> Result<(), Trouble> {
     let Ok(cancel) = serde_json::from_slice::<Cancel>(&message.body) else {
         tracing::warn!(key = message.key, "a cancel that can't be read is dropped");
         ctx.metrics.cancelled("malformed");
@@ -40,7 +21,7 @@ async fn cancel(ctx: &Context, delivery: &Delivery) -> Result<(), Trouble> {
         ctx.metrics.cancelled("malformed");
         return Ok(());
     }
-    let key = JobKey::new(tenant, cancel.job);
+    let key = JobKey::new(tenant.clone(), cancel.job);
     // The answer goes to whoever submitted; of a job that is not known yet, to whoever cancels.
     let to = match ctx.registry.lookup(&key).await? {
         Some(record) if record.reply_key.is_some() => {

@@ -8,8 +8,7 @@
 //! unbound, so that nothing comes into it any more, drained for the last time, and deleted. A worker that returns during that finds
 //! its queue gone, and declares it again.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use thermae_backplane::bus::{Message, QueueSpec};
@@ -20,63 +19,12 @@ use tokio_util::sync::CancellationToken;
 use crate::answer::acknowledge;
 use crate::context::Context;
 use crate::error::Trouble;
-use crate::journal::{AGAIN, Journal};
+use crate::journal::Journal;
+use crate::known::Known;
 
 const PREFETCH: u16 = 32;
 /// Looks at a queue that is still consumed before it is left alone.
 const LOOKS: u32 = 10;
-
-/// The journal of workers, as last read.
-#[derive(Clone, Default)]
-struct Written(Arc<Mutex<Names>>);
-
-#[derive(Default)]
-struct Names {
-    workers: HashSet<WorkerId>,
-    /// Those that were buried since: a snapshot that still names them is older than that.
-    buried: HashSet<WorkerId>,
-}
-
-impl Written {
-    fn lock(&self) -> MutexGuard<'_, Names> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn buried(&self, worker: &WorkerId) {
-        let mut names = self.lock();
-        names.workers.remove(worker);
-        names.buried.insert(worker.clone());
-    }
-
-    async fn read(&self, ctx: &Context) -> Result<(), Trouble> {
-        let take = |name: &str, fresh: bool| {
-            let Ok(worker) = WorkerId::new(name) else { return };
-            let mut names = self.lock();
-            // One that came back after its burial wrote itself down again.
-            if fresh {
-                names.buried.remove(&worker);
-            }
-            if !names.buried.contains(&worker) {
-                names.workers.insert(worker);
-            }
-        };
-        let all = || self.lock().workers.iter().map(ToString::to_string).collect();
-        Journal::workers().read(ctx, take, all).await
-    }
-
-    /// Reads it again now and then. What is written after a look is only of use once its worker is dead.
-    async fn watch(self, ctx: Context) {
-        loop {
-            tokio::select! {
-                () = ctx.stop.cancelled() => return,
-                () = tokio::time::sleep(AGAIN) => {}
-            }
-            if self.read(&ctx).await.is_err() {
-                return;
-            }
-        }
-    }
-}
 
 /// A burial under way.
 struct Burial {
@@ -88,11 +36,15 @@ struct Burial {
 /// Runs until this scheduler leads no more.
 pub(crate) async fn run(ctx: Context) {
     let mut notices = ctx.registry.notices();
-    let written = Written::default();
-    if written.read(&ctx).await.is_err() || rebind(&ctx, &written).await.is_err() {
+    // What is written after a look is only of use once its worker is dead.
+    let written = Known::default();
+    if written.read(&ctx, &Journal::workers(), WorkerId::new).await.is_err() || rebind(&ctx, &written).await.is_err() {
         return;
     }
-    ctx.spawn_for_good("journal of workers", written.clone().watch(ctx.clone()));
+    let (watched, ctx_of_watch) = (written.clone(), ctx.clone());
+    ctx.spawn_for_good("journal of workers", async move {
+        watched.watch(&ctx_of_watch, &Journal::workers(), WorkerId::new, drop).await;
+    });
     let mut missing: HashMap<WorkerId, Instant> = HashMap::new();
     let mut burials: HashMap<WorkerId, Burial> = HashMap::new();
     loop {
@@ -108,11 +60,12 @@ pub(crate) async fn run(ctx: Context) {
                     }
                     !(burial.alive.is_cancelled() || burial.over.is_cancelled())
                 });
-                missing.retain(|worker, _| !alive(worker) && written.lock().workers.contains(worker));
-                for worker in written.lock().workers.iter().filter(|worker| !alive(worker)) {
+                let unheard: BTreeSet<_> = written.list().into_iter().filter(|worker| !alive(worker)).collect();
+                missing.retain(|worker, _| unheard.contains(worker));
+                for worker in unheard {
                     let since = *missing.entry(worker.clone()).or_insert_with(Instant::now);
                     if since.elapsed() >= ctx.options.record_grace.duration() {
-                        dead.insert(worker.clone());
+                        dead.insert(worker);
                     }
                 }
                 for worker in dead {
@@ -143,10 +96,9 @@ async fn worker_news(notices: &mut tokio::sync::broadcast::Receiver<thermae_back
 }
 
 /// A scheduler that ended during a burial may have left the queue of a worker unbound that came back since.
-async fn rebind(ctx: &Context, written: &Written) -> Result<(), Trouble> {
+async fn rebind(ctx: &Context, written: &Known<WorkerId>) -> Result<(), Trouble> {
     let alive = ctx.fleet.borrow().alive.clone();
-    let workers: Vec<WorkerId> = written.lock().workers.intersection(&alive.into_iter().collect()).cloned().collect();
-    for worker in workers {
+    for worker in written.list().into_iter().filter(|worker| alive.contains(worker)) {
         ctx.persist(|| bind(ctx, &worker)).await?;
     }
     Ok(())
@@ -160,7 +112,7 @@ async fn bind(ctx: &Context, worker: &WorkerId) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn begin(ctx: &Context, worker: &WorkerId, written: &Written) -> Burial {
+fn begin(ctx: &Context, worker: &WorkerId, written: &Known<WorkerId>) -> Burial {
     tracing::warn!(%worker, "worker is dead: its queue is drained");
     let burial = Burial { alive: ctx.stop.child_token(), over: CancellationToken::new() };
     let (alive, over) = (burial.alive.clone(), burial.over.clone().drop_guard());
@@ -169,7 +121,7 @@ fn begin(ctx: &Context, worker: &WorkerId, written: &Written) -> Burial {
         let ctx = ctx_of_task;
         match watch_and_bury(&ctx, &worker, &alive).await {
             Ok(true) => {
-                written.buried(&worker);
+                written.remove(&worker);
                 tracing::info!(%worker, "worker is buried");
             }
             Ok(false) => tracing::info!(%worker, "the worker is back"),

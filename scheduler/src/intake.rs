@@ -1,10 +1,13 @@
 //! Taking jobs from RabbitMQ: one consumer per submit queue (a lane), made when a tenant first uses it.
 //!
 //! ```text
-//!  submit.unrouted ──▶ unrouted ──▶ Lanes::ensure (journal, declare, consume) ──▶ published again, now routed
+//!  submit.unrouted ──▶ unrouted ──┬─▶ Lanes::ensure (journal, declare, consume) ──▶ published again, now routed
+//!                                 ├─▶ cancels, questions
+//!                                 └─▶ refused, answered, acknowledged
+//!  submit.<tenant>.rest ──▶ rest: the same, of one tenant that sent too much of it
 //!  submit.<lane>   ──▶ lane task ─▶ validate ─┬─▶ the dispatcher
 //!                                             └─▶ refused, answered, acknowledged
-//!  submit.lanes    ──▶ journal: which lanes exist, for the next scheduler
+//!  submit.lanes, submit.rests ──▶ journals: which queues exist, for the next scheduler
 //! ```
 //!
 //! A lane's window bounds what is in memory, and shrinks where lanes are many; all else waits in RabbitMQ. A lane that is not used is
@@ -13,6 +16,8 @@
 mod allowance;
 mod consume;
 mod journal;
+mod rest;
+mod stray;
 mod unrouted;
 
 use std::collections::{HashMap, HashSet};
@@ -34,6 +39,7 @@ use crate::epochs;
 use crate::error::Trouble;
 use crate::fleet::{Fleet, remember_pool};
 use crate::head::{Head, Held};
+use crate::known::Known;
 use crate::lane::Lane;
 use crate::validate::{self, Refusal};
 
@@ -51,6 +57,8 @@ struct Inner {
     /// Idle lanes that were given up: a snapshot of the journal that still names them is older than that.
     given_up: Mutex<HashSet<Lane>>,
     allowance: Allowance,
+    /// Tenants that have a queue for all but jobs.
+    rests: Known<TenantName>,
     /// Held while a message is brought into a lane, and while a lane is deleted.
     routing: tokio::sync::Mutex<()>,
 }
@@ -74,7 +82,8 @@ impl Lanes {
     pub(crate) fn new(ctx: Context, arrivals: mpsc::Sender<Head>, fleet: watch::Sender<Arc<Fleet>>) -> Self {
         let (lanes, given_up, routing) = (Mutex::default(), Mutex::default(), tokio::sync::Mutex::default());
         let begun = AtomicBool::new(false);
-        Self(Arc::new(Inner { ctx, arrivals, fleet, lanes, begun, given_up, allowance: Allowance::default(), routing }))
+        let (allowance, rests) = (Allowance::default(), Known::default());
+        Self(Arc::new(Inner { ctx, arrivals, fleet, lanes, begun, given_up, allowance, rests, routing }))
     }
 
     /// Consumes what the journal knows, and watches the unrouted queue, until this scheduler leads no more.
@@ -85,7 +94,29 @@ impl Lanes {
         self.0.begun.store(true, Ordering::Relaxed);
         self.list().iter().for_each(|lane| self.begin(lane));
         self.0.ctx.spawn_for_good("journal of lanes", journal::watch(self.clone()));
-        unrouted::run(self).await
+        self.restore_rests().await?;
+        self.take_over().await?;
+        self.unrouted(QueueSpec::unrouted()).await
+    }
+
+    /// Serves what release 0.1.0 has left, and takes its bindings away: all that they led to comes by the unrouted queue now.
+    async fn take_over(&self) -> Result<(), Trouble> {
+        let ctx = &self.0.ctx;
+        for old in QueueSpec::of_0_1_0() {
+            if ctx.persist(|| async { Ok(ctx.bus.queue_depth(&old.name).await?) }).await?.is_none() {
+                continue;
+            }
+            ctx.persist(|| async { Ok(ctx.bus.unbind_queue(&old).await?) }).await?;
+            if old.name != names::UNROUTED_QUEUE {
+                let (lanes, bare) = (self.clone(), QueueSpec { bindings: Vec::new(), ..old });
+                ctx.spawn("queue of 0.1.0", async move {
+                    if let Err(error) = lanes.unrouted(bare).await {
+                        tracing::debug!(%error, "a queue of an earlier release is not served any more");
+                    }
+                });
+            }
+        }
+        Ok(())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Lane, State>> {
@@ -197,10 +228,14 @@ impl Lanes {
         why: Refusal,
         delivery: &Delivery,
     ) -> Result<Duration, Trouble> {
-        let ctx = &self.0.ctx;
-        let (bytes, rate) = (delivery.message.body.len() as u64, ctx.options.refused_bytes.as_u64());
-        let wait = self.0.allowance.spend(tenant, bytes, rate, Instant::now());
-        ctx.refuse(tenant, pool, why, delivery).await?;
+        let wait = self.charge(tenant, delivery);
+        self.0.ctx.refuse(tenant, pool, why, delivery).await?;
         Ok(wait)
+    }
+
+    /// Takes the cost of a message that is no job from its tenant's allowance. How long to wait before that tenant's next one.
+    fn charge(&self, tenant: &TenantName, delivery: &Delivery) -> Duration {
+        let (bytes, rate) = (delivery.message.body.len() as u64, self.0.ctx.options.refused_bytes.as_u64());
+        self.0.allowance.spend(tenant, bytes, rate, Instant::now())
     }
 }

@@ -38,6 +38,11 @@ impl Journal {
         Self { spec: QueueSpec::workers(), key: names::WORKERS_KEY }
     }
 
+    /// Which tenants have a queue for all that no submit queue takes.
+    pub(crate) fn rests() -> Self {
+        Self { spec: QueueSpec::rests(), key: names::RESTS_KEY }
+    }
+
     /// Which epoch of the registry was the first.
     pub(crate) fn epochs() -> Self {
         Self { spec: QueueSpec::epochs(), key: names::EPOCHS_KEY }

@@ -3,9 +3,9 @@
 //! and not in memory, and a submit message is acknowledged only after its work message is confirmed.
 //!
 //! ```text
-//!  Service ─▶ lead ─▶ reign ─┬─ intake     submit queues ─▶ validate ─▶ dispatch ─▶ admit ─▶ exchange work
-//!                            ├─ cancel     jobs that are not wanted any more
-//!                            ├─ query      questions about a tenant's own
+//!  Service ─▶ lead ─▶ reign ─┬─ intake ─┬─ submit queues ─▶ validate ─▶ dispatch ─▶ admit ─▶ exchange work
+//!                            │          ├─ cancel     jobs that are not wanted any more
+//!                            │          └─ query      questions about a tenant's own
 //!                            ├─ resolve    copies of unknown fate
 //!                            ├─ deadworkers  what dead workers left
 //!                            └─ stranded   what was handed to pools that nobody serves any more
@@ -32,6 +32,7 @@ mod head;
 mod hostile;
 mod intake;
 mod journal;
+mod known;
 mod lane;
 mod lead;
 mod metrics;

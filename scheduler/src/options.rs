@@ -37,9 +37,9 @@ pub struct Options {
     pub reserve: f64,
     /// Jobs taken from each submit queue ahead of their turn. Everything else waits in RabbitMQ.
     pub window: u16,
-    /// Bytes of refused messages that are taken from one tenant's submit queues a second, after 16 seconds' worth at
-    /// once. A refused message counts as 4 KiB at least. Beyond that these queues wait, and RabbitMQ refuses what is
-    /// published to them once they are full.
+    /// Bytes of refused messages, cancels and questions that are taken from one tenant a second, after 16 seconds' worth
+    /// at once. Each counts as 4 KiB at least. Beyond that the tenant's queue by which they came waits, and RabbitMQ
+    /// refuses what is published to it once it is full.
     pub refused_bytes: ByteSize,
     /// Bytes of jobs that may be held ahead of their turn, over all submit queues. With many queues each one's window shrinks so that
     /// jobs of `max_job_bytes` fit; it never falls below one job.

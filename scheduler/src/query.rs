@@ -1,38 +1,19 @@
 //! Questions of clients about what is their tenant's own, answered from the workers' last words.
 
-use thermae_backplane::bus::{self, Delivery, Message, QueueSpec};
+use thermae_backplane::bus::{self, Message};
 use thermae_schemas::{Asked, Event, EventBody, Query, SessionInfo, TenantName, names};
 
 use crate::answer::Address;
 use crate::context::Context;
 use crate::error::Trouble;
-use crate::serve::{acknowledged, serve};
 
-const PREFETCH: u16 = 64;
-
-/// Runs until this scheduler leads no more.
-pub(crate) async fn run(ctx: Context) {
-    let handle = |delivery: Delivery| async {
-        let dealt = answer(&ctx, &delivery).await;
-        acknowledged(delivery, dealt).await
-    };
-    serve(&ctx, &QueueSpec::query(), PREFETCH, handle).await;
-}
-
-async fn answer(ctx: &Context, delivery: &Delivery) -> Result<(), Trouble> {
-    let message = &delivery.message;
-    let tenant = match ctx.identity.sender(message, names::SUBMIT, names::query_key) {
-        Ok(tenant) => tenant,
-        Err(why) => {
-            ctx.forged(message, &why);
-            return Ok(());
-        }
-    };
+/// Answers a tenant's question.
+pub(crate) async fn answer(ctx: &Context, tenant: &TenantName, message: &Message) -> Result<(), Trouble> {
     let Ok(query) = serde_json::from_slice::<Query>(&message.body) else {
         tracing::warn!(key = message.key, "a question that can't be read is dropped");
         return Ok(());
     };
-    let Address { reply_key: Some(key), correlation_id } = Address::of(&tenant, message) else {
+    let Address { reply_key: Some(key), correlation_id } = Address::of(tenant, message) else {
         tracing::debug!(%tenant, "a question that names nobody to answer is dropped");
         return Ok(());
     };
@@ -41,7 +22,7 @@ async fn answer(ctx: &Context, delivery: &Delivery) -> Result<(), Trouble> {
         return Ok(());
     }
     let body = match query.what {
-        Asked::Sessions => EventBody::Sessions { sessions: sessions(ctx, &tenant).await? },
+        Asked::Sessions => EventBody::Sessions { sessions: sessions(ctx, tenant).await? },
     };
     let reply = Message {
         exchange: names::REPLIES.to_owned(),

@@ -11,7 +11,7 @@ use crate::dispatch::Dispatcher;
 use crate::error::{Error, Trouble};
 use crate::fleet::Fleet;
 use crate::intake::Lanes;
-use crate::{cancel, deadworkers, query, resolve, stranded, usage};
+use crate::{deadworkers, resolve, stranded, usage};
 
 /// Arrivals between the lanes and the dispatcher; the lanes' windows bound the rest.
 const ARRIVALS: usize = 256;
@@ -40,8 +40,6 @@ pub(crate) async fn run(ctx: Context, fleet: watch::Sender<Arc<Fleet>>) -> Resul
     let (arrived, arrivals) = mpsc::channel(ARRIVALS);
     let lanes = Lanes::new(ctx.clone(), arrived, fleet);
     ctx.spawn_for_good("dispatcher", Dispatcher::new(ctx.clone(), lanes.clone()).run(arrivals));
-    ctx.spawn_for_good("cancel", cancel::run(ctx.clone()));
-    ctx.spawn_for_good("query", query::run(ctx.clone()));
     ctx.spawn_for_good("resolve", resolve::run(ctx.clone()));
     ctx.spawn_for_good("usage", usage::run(ctx.clone()));
     ctx.spawn_for_good("deadworkers", deadworkers::run(ctx.clone()));

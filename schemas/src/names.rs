@@ -1,13 +1,13 @@
 //! Names of exchanges, queues, routing keys and headers. Nobody else spells them.
 //!
 //! ```text
-//! submit   <tenant>.<class>.<pool>     ─▶ submit.<tenant>.<class>.<pool>    (no such queue: ─▶ submit.unrouted)
-//!          <tenant>.cancel             ─▶ submit.cancel
-//!          <tenant>.query              ─▶ submit.query
+//! submit   <tenant>.<class>.<pool>     ─▶ submit.<tenant>.<class>.<pool>
+//!          no such queue, <tenant>.cancel, <tenant>.query ─▶ submit.<tenant>.rest, where the tenant has one, or submit.unrouted
 //! work     pool.<pool>                 ─▶ work.pool.<pool>
 //!          worker.<worker>             ─▶ work.worker.<worker>
 //!          control.<worker>            ─▶ work.control.<worker>
 //!          lanes                       ─▶ submit.lanes
+//!          rests                       ─▶ submit.rests
 //!          workers                     ─▶ work.workers
 //!          epochs                      ─▶ work.epochs
 //!          outcomes                    ─▶ work.outcomes
@@ -20,8 +20,12 @@ use crate::{Class, ClientId, PoolName, TenantName, WorkerId};
 
 /// Exchange for jobs, cancels and questions; clients write it under their tenant's key.
 pub const SUBMIT: &str = "submit";
-/// Exchange behind [`SUBMIT`] for keys that no queue is bound to (its alternate exchange; fan-out).
+/// Exchange behind [`SUBMIT`] for keys that no queue is bound to (its alternate exchange; fan-out). Leads to [`TENANTS`].
 pub const UNROUTED: &str = "submit.unrouted";
+/// Exchange behind [`UNROUTED`]: tenants that send much beside jobs have queues of their own for it.
+pub const TENANTS: &str = "submit.tenants";
+/// Exchange behind [`TENANTS`], for all other tenants (its alternate exchange; fan-out).
+pub const OTHERS: &str = "submit.others";
 /// Exchange for assigned jobs; the fleet's own.
 pub const WORK: &str = "work";
 /// Exchange for jobs whose fate must be decided; the fleet's own (fan-out).
@@ -31,16 +35,20 @@ pub const REPLIES: &str = "replies";
 /// Exchange for answers to tool calls; clients write it under their tenant's key.
 pub const CALLS: &str = "calls";
 
-/// Queue of jobs whose key no queue is bound to: new tenants, unknown pools.
+/// Queue of all that no submit queue takes: cancels, questions, and jobs of new tenants or for unknown pools.
 pub const UNROUTED_QUEUE: &str = "submit.unrouted";
-/// Queue of cancels.
-pub const CANCEL_QUEUE: &str = "submit.cancel";
-/// Binding key of [`CANCEL_QUEUE`].
-pub const CANCEL_BINDING: &str = "*.cancel";
-/// Queue of questions.
-pub const QUERY_QUEUE: &str = "submit.query";
-/// Binding key of [`QUERY_QUEUE`].
-pub const QUERY_BINDING: &str = "*.query";
+/// Queue of cancels up to release 0.1.0; nothing is routed to it any more.
+pub const OLD_CANCEL_QUEUE: &str = "submit.cancel";
+/// Key by which [`OLD_CANCEL_QUEUE`] was bound.
+pub const OLD_CANCEL_BINDING: &str = "*.cancel";
+/// Queue of questions up to release 0.1.0; nothing is routed to it any more.
+pub const OLD_QUERY_QUEUE: &str = "submit.query";
+/// Key by which [`OLD_QUERY_QUEUE`] was bound.
+pub const OLD_QUERY_BINDING: &str = "*.query";
+/// Queue that remembers which tenants have a queue for all that no submit queue takes, for the next scheduler.
+pub const RESTS_QUEUE: &str = "submit.rests";
+/// Binding key of [`RESTS_QUEUE`], on [`WORK`].
+pub const RESTS_KEY: &str = "rests";
 /// Queue that remembers which submit queues exist, for the next scheduler.
 pub const LANES_QUEUE: &str = "submit.lanes";
 /// Binding key of [`LANES_QUEUE`], on [`WORK`].
@@ -103,6 +111,16 @@ pub fn submit_key(tenant: &TenantName, class: Class, pool: &PoolName) -> String 
 /// Queue of a tenant's jobs of one class for one pool.
 pub fn submit_queue(tenant: &TenantName, class: Class, pool: &PoolName) -> String {
     format!("submit.{tenant}.{}.{pool}", class.as_str())
+}
+
+/// Queue of all that a tenant sends and no submit queue takes.
+pub fn rest_queue(tenant: &TenantName) -> String {
+    format!("submit.{tenant}.rest")
+}
+
+/// Binding key of a [`rest_queue`], on [`TENANTS`].
+pub fn rest_binding(tenant: &TenantName) -> String {
+    format!("{tenant}.#")
 }
 
 /// Routing key of a cancel on [`SUBMIT`].

@@ -67,7 +67,7 @@ impl Error {
     }
 }
 
-/// Declares what the fleet shares: every exchange, and the queues `unrouted`, `cancel` and `resolve`. Clients never do this;
+/// Declares what the fleet shares: every exchange, and the queues `unrouted` and `resolve`. Clients never do this;
 /// a scheduler or worker that comes first does.
 ///
 /// # Errors
@@ -76,7 +76,7 @@ pub async fn declare_fleet(bus: &dyn Bus) -> Result<(), Error> {
     for exchange in ExchangeSpec::fleet() {
         bus.declare_exchange(&exchange).await?;
     }
-    for queue in [QueueSpec::unrouted(), QueueSpec::cancel(), QueueSpec::query(), QueueSpec::resolve()] {
+    for queue in [QueueSpec::unrouted(), QueueSpec::resolve()] {
         bus.declare_queue(&queue).await?;
     }
     Ok(())

@@ -22,6 +22,8 @@ pub struct ExchangeSpec {
     pub kind: ExchangeKind,
     /// Where messages go that no queue is bound for.
     pub alternate: Option<String>,
+    /// The exchange that passes everything on to this one.
+    pub source: Option<String>,
 }
 
 /// What a queue is made of.
@@ -60,15 +62,19 @@ pub const REPLIES_EXPIRE: Duration = Duration::from_secs(15 * 60);
 const CALLS_EXPIRE: Duration = Duration::from_secs(5 * 60);
 
 fn topic(name: &str, alternate: Option<&str>) -> ExchangeSpec {
-    ExchangeSpec { name: name.to_owned(), kind: ExchangeKind::Topic, alternate: alternate.map(str::to_owned) }
+    let alternate = alternate.map(str::to_owned);
+    ExchangeSpec { name: name.to_owned(), kind: ExchangeKind::Topic, alternate, source: None }
 }
 
 impl ExchangeSpec {
     /// The fleet's exchanges, in order of declaration.
     pub fn fleet() -> Vec<Self> {
-        let fanout = |name: &str| Self { name: name.to_owned(), kind: ExchangeKind::Fanout, alternate: None };
+        let fanout =
+            |name: &str| Self { name: name.to_owned(), kind: ExchangeKind::Fanout, alternate: None, source: None };
         vec![
             fanout(names::UNROUTED),
+            fanout(names::OTHERS),
+            Self { source: Some(names::UNROUTED.to_owned()), ..topic(names::TENANTS, Some(names::OTHERS)) },
             topic(names::SUBMIT, Some(names::UNROUTED)),
             topic(names::WORK, None),
             fanout(names::RESOLVE),
@@ -106,25 +112,36 @@ impl QueueSpec {
         Self::quorum(names::submit_queue(tenant, class, pool), names::SUBMIT, names::submit_key(tenant, class, pool))
     }
 
-    /// Jobs whose key no queue is bound to.
+    /// All that no submit queue takes, of tenants that have no queue of their own for it.
     pub fn unrouted() -> Self {
-        Self::quorum(names::UNROUTED_QUEUE.to_owned(), names::UNROUTED, String::new())
+        Self::quorum(names::UNROUTED_QUEUE.to_owned(), names::OTHERS, String::new())
     }
 
-    /// Cancels.
-    pub fn cancel() -> Self {
+    /// All that a tenant sends and no submit queue takes.
+    pub fn rest(tenant: &TenantName) -> Self {
+        Self::quorum(names::rest_queue(tenant), names::TENANTS, names::rest_binding(tenant))
+    }
+
+    /// Which tenants have a queue of their own for that. Nothing is ever discarded from it.
+    pub fn rests() -> Self {
         Self {
+            delivery_limit: None,
             dead_letter: None,
-            ..Self::quorum(names::CANCEL_QUEUE.to_owned(), names::SUBMIT, names::CANCEL_BINDING.to_owned())
+            ..Self::quorum(names::RESTS_QUEUE.to_owned(), names::WORK, names::RESTS_KEY.to_owned())
         }
     }
 
-    /// Questions of clients.
-    pub fn query() -> Self {
-        Self {
+    /// Queues by other bindings, or altogether, of release 0.1.0: what those bindings lead to them comes by [`Self::unrouted`] now.
+    pub fn of_0_1_0() -> Vec<Self> {
+        let asked = |queue: &str, key: &str| Self {
             dead_letter: None,
-            ..Self::quorum(names::QUERY_QUEUE.to_owned(), names::SUBMIT, names::QUERY_BINDING.to_owned())
-        }
+            ..Self::quorum(queue.to_owned(), names::SUBMIT, key.to_owned())
+        };
+        vec![
+            Self::quorum(names::UNROUTED_QUEUE.to_owned(), names::UNROUTED, String::new()),
+            asked(names::OLD_CANCEL_QUEUE, names::OLD_CANCEL_BINDING),
+            asked(names::OLD_QUERY_QUEUE, names::OLD_QUERY_BINDING),
+        ]
     }
 
     /// Jobs whose fate must be decided. Nothing is ever discarded from it.

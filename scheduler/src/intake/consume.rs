@@ -19,7 +19,7 @@ use crate::lane::Lane;
 use crate::outage::Backoff;
 
 /// How long after it was unbound a queue must stay silent: what was routed to it before has arrived by then.
-const SILENCE: Duration = Duration::from_secs(1);
+pub(super) const SILENCE: Duration = Duration::from_secs(1);
 /// How often a lane looks whether its window is still right.
 const REVIEW: Duration = Duration::from_secs(10);
 /// A lane that must wait for so long gives back what it has taken ahead.

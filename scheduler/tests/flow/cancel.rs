@@ -59,6 +59,6 @@ async fn a_job_that_runs_is_ended_by_its_worker() {
     assert_eq!(soon(handle.result()).await.unwrap().stdout, "too late\n");
     // And a cancel of what has ended changes nothing.
     handle.cancel().await.unwrap();
-    depth(&servers, names::CANCEL_QUEUE, |d| d == Some(0)).await;
+    depth(&servers, names::UNROUTED_QUEUE, |d| d == Some(0)).await;
     scheduler.stop().await;
 }

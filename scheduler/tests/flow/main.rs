@@ -13,4 +13,5 @@ mod lost;
 mod panics;
 mod paused;
 mod restart;
+mod rests;
 mod sessions;

@@ -120,6 +120,7 @@ pub(crate) fn check_definitions() -> Result<()> {
     for (name, overflow) in [
         ("thermae-lanes", "reject-publish"),
         ("thermae-shared", "reject-publish"),
+        ("thermae-rests", "reject-publish"),
         ("thermae-calls", "reject-publish"),
         ("thermae-replies", "drop-head"),
     ] {

@@ -59,6 +59,10 @@ impl Broker {
         match self.exchanges.get(&spec.name) {
             Some(known) => known.agrees(spec),
             None => {
+                if let Some(source) = &spec.source {
+                    let no_source = || Error::Topology(format!("no exchange {source:?}"));
+                    self.exchanges.get_mut(source).ok_or_else(no_source)?.lead_to(&spec.name);
+                }
                 self.exchanges.insert(spec.name.clone(), Exchange::new(spec.clone()));
                 Ok(())
             }
@@ -158,34 +162,39 @@ impl Broker {
 
     /// Routes a message into queues; `Ok(false)`: it went nowhere.
     pub(super) fn publish(&mut self, message: &Arc<Message>) -> Result<bool, Error> {
-        let mut at = message.exchange.as_str();
-        let mut seen = Vec::new();
-        loop {
-            let exchange = self.exchanges.get(at).ok_or_else(|| Error::Topology(format!("no exchange {at:?}")))?;
-            let mut to = exchange.route(&message.key);
+        let (mut ahead, mut seen) = (vec![message.exchange.clone()], Vec::new());
+        let mut to: Vec<Name> = Vec::new();
+        while let Some(at) = ahead.pop() {
+            // An exchange that leads back to one seen before leads nowhere.
+            if seen.contains(&at) {
+                continue;
+            }
+            let exchange = self.exchanges.get(&at).ok_or_else(|| Error::Topology(format!("no exchange {at:?}")))?;
+            let mut found = exchange.route(&message.key);
+            ahead.extend(exchange.leads_to().iter().cloned());
+            let (leads_on, alternate) = (!exchange.leads_to().is_empty(), exchange.spec.alternate.clone());
             let now = Instant::now();
             let expired: Vec<Name> =
-                to.extract_if(.., |name| self.queues.get(name).is_none_or(|queue| queue.has_expired(now))).collect();
-            let alternate = exchange.spec.alternate.clone();
+                found.extract_if(.., |name| self.queues.get(name).is_none_or(|queue| queue.has_expired(now))).collect();
             for name in expired {
                 self.delete_queue(&name);
             }
-            for name in &to {
-                if let Some(queue) = self.queues.get_mut(name) {
-                    queue.push(message.clone());
+            if found.is_empty() && !leads_on {
+                ahead.extend(alternate);
+            }
+            for name in found {
+                if !to.contains(&name) {
+                    to.push(name);
                 }
             }
-            if !to.is_empty() {
-                return Ok(true);
-            }
-            // An alternate exchange that leads back to one seen before leads nowhere.
-            let Some(next) = alternate else { return Ok(false) };
-            if seen.contains(&next) || next == message.exchange {
-                return Ok(false);
-            }
-            seen.push(next);
-            at = seen.last().map_or("", String::as_str);
+            seen.push(at);
         }
+        for name in &to {
+            if let Some(queue) = self.queues.get_mut(name) {
+                queue.push(message.clone());
+            }
+        }
+        Ok(!to.is_empty())
     }
 
     /// Settles a delivery; `Ok(false)`: it is not in that consumer's hands.

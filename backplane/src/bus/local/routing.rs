@@ -15,11 +15,23 @@ pub(super) struct Exchange {
     exact: HashMap<String, Vec<Name>>,
     /// Bindings with `*` or `#`.
     patterns: Vec<(String, Name)>,
+    /// Exchanges that everything is passed on to.
+    onward: Vec<String>,
 }
 
 impl Exchange {
     pub(super) fn new(spec: ExchangeSpec) -> Self {
-        Self { spec, exact: HashMap::new(), patterns: Vec::new() }
+        Self { spec, exact: HashMap::new(), patterns: Vec::new(), onward: Vec::new() }
+    }
+
+    /// Passes everything on to another exchange.
+    pub(super) fn lead_to(&mut self, exchange: &str) {
+        self.onward.push(exchange.to_owned());
+    }
+
+    /// The exchanges that everything is passed on to.
+    pub(super) fn leads_to(&self) -> &[String] {
+        &self.onward
     }
 
     /// Whether it is declared again as what it is.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions};
+use lapin::options::{
+    ExchangeBindOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions,
+};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection, ExchangeKind as Kind, Queue};
 
@@ -36,7 +38,15 @@ pub(super) async fn exchange(connection: &Connection, spec: &ExchangeSpec) -> Re
         ExchangeKind::Fanout => Kind::Fanout,
     };
     let options = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
-    channel.exchange_declare(short(&spec.name)?, kind, options, arguments).await.map_err(|error| mapped(&error))?;
+    let name = short(&spec.name)?;
+    channel.exchange_declare(name.clone(), kind, options, arguments).await.map_err(|error| mapped(&error))?;
+    if let Some(source) = &spec.source {
+        let options = ExchangeBindOptions::default();
+        channel
+            .exchange_bind(name, short(source)?, short("")?, options, FieldTable::default())
+            .await
+            .map_err(|error| mapped(&error))?;
+    }
     close(channel);
     Ok(())
 }

@@ -20,7 +20,7 @@ fn body(delivery: &thermae_backplane::bus::Delivery) -> &str {
 }
 
 async fn exchange(bus: &dyn Bus, kind: ExchangeKind, alternate: Option<String>) -> String {
-    let spec = ExchangeSpec { name: unique("test"), kind, alternate };
+    let spec = ExchangeSpec { name: unique("test"), kind, alternate, source: None };
     bus.declare_exchange(&spec).await.unwrap();
     spec.name
 }
@@ -111,6 +111,43 @@ pub async fn an_alternate_exchange_takes_what_nobody_is_bound_for(broker: Broker
     let found = soon("a delivery", consumer.next()).await.unwrap();
     assert_eq!((found.message.exchange.as_str(), found.message.key.as_str()), (first.as_str(), "a.high.b"));
     bus.delete_queue(&spec.name).await.unwrap();
+}
+
+pub async fn an_exchange_behind_another_routes_what_that_one_passes_on(broker: Broker) {
+    let bus = ready(&broker).await;
+    let source = exchange(&*bus, ExchangeKind::Fanout, None).await;
+    let others = exchange(&*bus, ExchangeKind::Fanout, None).await;
+    let first = exchange(&*bus, ExchangeKind::Topic, Some(source.clone())).await;
+    let behind = ExchangeSpec {
+        name: unique("test"),
+        kind: ExchangeKind::Topic,
+        alternate: Some(others.clone()),
+        source: Some(source.clone()),
+    };
+    // A second declaration changes nothing.
+    for _ in 0..2 {
+        bus.declare_exchange(&behind).await.unwrap();
+    }
+    let queue = |exchange: &str, key: &str| QueueSpec {
+        name: unique("test"),
+        bindings: vec![(exchange.to_owned(), key.to_owned())],
+        ..QueueSpec::resolve()
+    };
+    let (known, rest) = (queue(&behind.name, "acme.#"), queue(&others, ""));
+    for spec in [&known, &rest] {
+        bus.declare_queue(spec).await.unwrap();
+    }
+    for (key, to) in [("acme.cancel", &known), ("acme.high.p", &known), ("globex.cancel", &rest), ("acme2.x", &rest)] {
+        publish(&*bus, message(&first, key, "{}")).await.unwrap();
+        let mut consumer = bus.consume(&to.name, 1).await.unwrap();
+        let found = soon("a delivery", consumer.next()).await.unwrap();
+        assert_eq!((found.message.exchange.as_str(), found.message.key.as_str()), (first.as_str(), key));
+        found.ack().await.unwrap();
+    }
+    for spec in [known, rest] {
+        assert_eq!(bus.queue_depth(&spec.name).await.unwrap(), Some(0), "nothing came twice");
+        bus.delete_queue(&spec.name).await.unwrap();
+    }
 }
 
 pub async fn after_a_flush_a_message_comes_later(broker: Broker) {
@@ -355,7 +392,7 @@ pub async fn what_does_not_fit_is_a_topology_error(broker: Broker) {
     let to = queue(&*bus, QueueKind::Quorum).await;
     let other = QueueSpec { kind: QueueKind::Classic, ..to.clone() };
     assert!(matches!(bus.declare_queue(&other).await, Err(Error::Topology(_))));
-    let other = ExchangeSpec { name: "work".into(), kind: ExchangeKind::Fanout, alternate: None };
+    let other = ExchangeSpec { name: "work".into(), kind: ExchangeKind::Fanout, alternate: None, source: None };
     assert!(matches!(bus.declare_exchange(&other).await, Err(Error::Topology(_))));
     assert!(matches!(bus.consume(&unique("none"), 1).await.err(), Some(Error::Topology(_))));
     let nowhere = publish(&*bus, message(&unique("none"), "k", "x")).await;

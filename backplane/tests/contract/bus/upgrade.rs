@@ -38,14 +38,15 @@ async fn queues_of_the_first_release_are_taken_as_they_are() {
         (QueueSpec::unrouted(), JOBS),
         (QueueSpec::pool(&pool), JOBS),
         (QueueSpec::worker(&worker), JOBS),
-        (QueueSpec::cancel(), ASKED),
-        (QueueSpec::query(), ASKED),
         (QueueSpec::resolve(), KEPT),
         (QueueSpec::lanes(), KEPT),
         (QueueSpec::control(&worker), OF_A_WORKER),
         (QueueSpec::calls(&worker), OF_A_WORKER),
         (QueueSpec::replies(&tenant, &client), REPLIES),
     ];
+    let [unrouted, cancel, query] = QueueSpec::of_0_1_0().try_into().unwrap();
+    let queues = queues.into_iter().chain([(unrouted, JOBS), (cancel, ASKED), (query, ASKED)]);
+    let queues: Vec<(QueueSpec, Arguments)> = queues.collect();
     let url = server("THERMAE_TEST_AMQP");
     let connection = Connection::connect(&url, ConnectionProperties::default()).await.unwrap();
     let old = connection.create_channel().await.unwrap();
@@ -68,7 +69,11 @@ async fn queues_of_the_first_release_are_taken_as_they_are() {
         new.declare_queue(spec).await.unwrap_or_else(|error| panic!("{}: {error}", spec.name));
     }
     for (spec, _) in &queues {
-        if !["submit.unrouted", "submit.cancel", "submit.query", "submit.lanes", "resolve"].contains(&&*spec.name) {
+        // As a scheduler does with the bindings that are no more.
+        if QueueSpec::of_0_1_0().contains(spec) {
+            new.unbind_queue(spec).await.unwrap();
+        }
+        if !["submit.unrouted", "submit.lanes", "resolve"].contains(&&*spec.name) {
             old.queue_delete(spec.name.as_str().into(), QueueDeleteOptions::default()).await.unwrap();
         }
     }

@@ -1,0 +1,100 @@
+//! The names of a journal, as last read.
+
+use std::collections::HashSet;
+use std::fmt::Display;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::context::Context;
+use crate::error::Trouble;
+use crate::journal::{AGAIN, Journal};
+
+/// The names of a journal, as last read. Cheap to clone.
+pub(crate) struct Known<T>(Arc<Mutex<Names<T>>>);
+
+struct Names<T> {
+    here: HashSet<T>,
+    /// Those that went since: a snapshot that still names them is older than that.
+    gone: HashSet<T>,
+}
+
+impl<T> Clone for Known<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Names { here: HashSet::new(), gone: HashSet::new() })))
+    }
+}
+
+impl<T: Clone + Eq + Hash + Display> Known<T> {
+    fn lock(&self) -> MutexGuard<'_, Names<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, name: T, fresh: bool) -> bool {
+        let mut names = self.lock();
+        // What came back after it went was written down again.
+        if fresh {
+            names.gone.remove(&name);
+        }
+        !names.gone.contains(&name) && names.here.insert(name)
+    }
+
+    /// Adds a name. Whether it was not known.
+    pub(crate) fn add(&self, name: T) -> bool {
+        self.take(name, true)
+    }
+
+    /// Forgets a name.
+    pub(crate) fn remove(&self, name: &T) {
+        let mut names = self.lock();
+        names.here.remove(name);
+        names.gone.insert(name.clone());
+    }
+
+    /// All names.
+    pub(crate) fn list(&self) -> Vec<T> {
+        self.lock().here.iter().cloned().collect()
+    }
+
+    /// Reads the journal, and writes a snapshot in its place. The names that were not known.
+    pub(crate) async fn read<E>(
+        &self,
+        ctx: &Context,
+        journal: &Journal,
+        parse: impl Fn(String) -> Result<T, E>,
+    ) -> Result<Vec<T>, Trouble> {
+        let new = Mutex::new(Vec::new());
+        let take = |name: &str, fresh: bool| {
+            let Ok(name) = parse(name.to_owned()) else { return };
+            if self.take(name.clone(), fresh) {
+                new.lock().unwrap_or_else(PoisonError::into_inner).push(name);
+            }
+        };
+        let all = || self.list().iter().map(ToString::to_string).collect();
+        journal.read(ctx, take, all).await?;
+        Ok(new.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Reads the journal again now and then, and hands on the names that were not known, until this scheduler leads no more.
+    pub(crate) async fn watch<E>(
+        &self,
+        ctx: &Context,
+        journal: &Journal,
+        parse: impl Fn(String) -> Result<T, E>,
+        found: impl Fn(T),
+    ) {
+        loop {
+            tokio::select! {
+                () = ctx.stop.cancelled() => return,
+                () = tokio::time::sleep(AGAIN) => {}
+            }
+            let Ok(new) = self.read(ctx, journal, &parse).await else { return };
+            new.into_iter().for_each(&found);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What is no job: whose it is, and who waits for it.
+
+use thermae_backplane::bus::QueueSpec;
+use thermae_scheduler::Options;
+use thermae_schemas::{Cancel, JobId, Status, names};
+use thermae_service::units::{ByteSize, Millis};
+
+use crate::fleet::{Servers, depth, job, options, soon, submit_raw};
+
+const REST: &str = "submit.acme.rest";
+
+/// Here a message costs more than an hour; 16 seconds are free.
+fn dear() -> Options {
+    Options { refused_bytes: ByteSize::bytes(1), ..options() }
+}
+
+fn cancel_of(id: &str) -> Vec<u8> {
+    serde_json::to_vec(&Cancel::new(JobId::new(id).unwrap())).unwrap()
+}
+
+#[tokio::test]
+async fn a_tenant_that_sends_too_much_beside_jobs_waits_alone() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(dear()).await;
+    let _order = servers.worker("w1", 4).await.work("ran\n").await;
+    let (acme, globex) = (servers.client("acme").await, servers.client("globex").await);
+    soon(acme.submit(job("first"), None).await.unwrap().result()).await.unwrap();
+    submit_raw(&servers, "acme.cancel", &cancel_of("nobody"), "acme.c", None).await;
+    depth(&servers, REST, |d| d == Some(0)).await;
+    // One is taken, and its price is waited for.
+    for n in 0..4 {
+        submit_raw(&servers, "acme.cancel", &cancel_of(&format!("nobody{n}")), "acme.c", None).await;
+    }
+    depth(&servers, REST, |d| d == Some(2)).await;
+    assert_eq!(servers.bus.queue_depth(names::UNROUTED_QUEUE).await.unwrap(), Some(0));
+    // Its jobs go their own way, and another tenant is dealt with at once.
+    let next = acme.submit(job("next"), None).await.unwrap();
+    assert_eq!(soon(next.result()).await.unwrap().stdout, "ran\n");
+    let mut nowhere = job("nowhere");
+    nowhere.pool = thermae_schemas::PoolName::new("nowhere").unwrap();
+    let refused = globex.submit(nowhere, None).await.unwrap();
+    assert_eq!(soon(refused.result()).await.unwrap().status, Status::Rejected);
+    // The next scheduler, whose account is new, knows of the queue.
+    scheduler.stop().await;
+    let scheduler = servers.scheduler(options()).await;
+    depth(&servers, REST, |d| d == Some(0)).await;
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_queue_for_all_but_jobs_goes_when_it_is_idle() {
+    let servers = Servers::new();
+    let options = Options { lane_idle: Millis::from_millis(100), refused_bytes: ByteSize::bytes(250), ..options() };
+    let scheduler = servers.scheduler(options).await;
+    soon(scheduler.health.wait_ready()).await;
+    for round in 0..3 {
+        // 4 KiB cost 16.4 s each here, and 16 s are free.
+        submit_raw(&servers, "acme.cancel", &cancel_of(&format!("nobody{round}")), "acme.c", None).await;
+        depth(&servers, REST, |d| d.is_some()).await;
+        depth(&servers, REST, |d| d.is_none()).await;
+    }
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn what_the_first_release_left_is_dealt_with() {
+    let servers = Servers::new();
+    thermae_backplane::declare_fleet(&*servers.bus).await.unwrap();
+    let client = servers.client("acme").await;
+    let handle = client.submit(job("j"), None).await.unwrap();
+    for old in QueueSpec::of_0_1_0() {
+        servers.bus.declare_queue(&old).await.unwrap();
+    }
+    handle.cancel().await.unwrap();
+    assert_eq!(servers.bus.queue_depth(names::OLD_CANCEL_QUEUE).await.unwrap(), Some(1));
+    let scheduler = servers.scheduler(options()).await;
+    assert_eq!(soon(handle.result()).await.unwrap().status, Status::Cancelled);
+    depth(&servers, names::OLD_CANCEL_QUEUE, |d| d == Some(0)).await;
+    scheduler.stop().await;
+    // Nothing leads to the old queues any more.
+    submit_raw(&servers, "acme.cancel", &cancel_of("other"), "acme.c", None).await;
+    assert_eq!(servers.bus.queue_depth(names::OLD_CANCEL_QUEUE).await.unwrap(), Some(0));
+    assert_eq!(servers.bus.queue_depth(names::UNROUTED_QUEUE).await.unwrap(), Some(1));
+}
