@@ -22,7 +22,7 @@ use crate::{Class, ClientId, PoolName, TenantName, WorkerId};
 pub const SUBMIT: &str = "submit";
 /// Exchange behind [`SUBMIT`] for keys that no queue is bound to (its alternate exchange; fan-out). Leads to [`TENANTS`].
 pub const UNROUTED: &str = "submit.unrouted";
-/// Exchange behind [`UNROUTED`]: tenants that send much beside jobs have queues of their own for it.
+/// Exchange behind [`SUBMIT`] and [`UNROUTED`]: tenants that send much beside jobs have queues of their own for it.
 pub const TENANTS: &str = "submit.tenants";
 /// Exchange behind [`TENANTS`], for all other tenants (its alternate exchange; fan-out).
 pub const OTHERS: &str = "submit.others";
@@ -39,12 +39,12 @@ pub const CALLS: &str = "calls";
 pub const UNROUTED_QUEUE: &str = "submit.unrouted";
 /// Queue of cancels up to release 0.1.0; nothing is routed to it any more.
 pub const OLD_CANCEL_QUEUE: &str = "submit.cancel";
-/// Key by which [`OLD_CANCEL_QUEUE`] was bound.
-pub const OLD_CANCEL_BINDING: &str = "*.cancel";
+/// Key of all cancels on [`SUBMIT`]; leads to [`TENANTS`].
+pub const CANCEL_BINDING: &str = "*.cancel";
 /// Queue of questions up to release 0.1.0; nothing is routed to it any more.
 pub const OLD_QUERY_QUEUE: &str = "submit.query";
-/// Key by which [`OLD_QUERY_QUEUE`] was bound.
-pub const OLD_QUERY_BINDING: &str = "*.query";
+/// Key of all questions on [`SUBMIT`]; leads to [`TENANTS`].
+pub const QUERY_BINDING: &str = "*.query";
 /// Queue that remembers which tenants have a queue for all that no submit queue takes, for the next scheduler.
 pub const RESTS_QUEUE: &str = "submit.rests";
 /// Binding key of [`RESTS_QUEUE`], on [`WORK`].

@@ -22,8 +22,8 @@ pub struct ExchangeSpec {
     pub kind: ExchangeKind,
     /// Where messages go that no queue is bound for.
     pub alternate: Option<String>,
-    /// The exchange that passes everything on to this one.
-    pub source: Option<String>,
+    /// Exchange and key of each binding by which another exchange passes messages on to this one.
+    pub bindings: Vec<(String, String)>,
 }
 
 /// What a queue is made of.
@@ -63,19 +63,27 @@ const CALLS_EXPIRE: Duration = Duration::from_secs(5 * 60);
 
 fn topic(name: &str, alternate: Option<&str>) -> ExchangeSpec {
     let alternate = alternate.map(str::to_owned);
-    ExchangeSpec { name: name.to_owned(), kind: ExchangeKind::Topic, alternate, source: None }
+    ExchangeSpec { name: name.to_owned(), kind: ExchangeKind::Topic, alternate, bindings: Vec::new() }
 }
 
 impl ExchangeSpec {
     /// The fleet's exchanges, in order of declaration.
     pub fn fleet() -> Vec<Self> {
-        let fanout =
-            |name: &str| Self { name: name.to_owned(), kind: ExchangeKind::Fanout, alternate: None, source: None };
+        let fanout = |name: &str| Self {
+            name: name.to_owned(),
+            kind: ExchangeKind::Fanout,
+            alternate: None,
+            bindings: Vec::new(),
+        };
+        // Cancels and questions have bindings of their own: a queue that somebody binds to see what passes must not keep them.
+        let bindings =
+            [(names::UNROUTED, ""), (names::SUBMIT, names::CANCEL_BINDING), (names::SUBMIT, names::QUERY_BINDING)];
+        let bindings = bindings.map(|(exchange, key)| (exchange.to_owned(), key.to_owned())).to_vec();
         vec![
             fanout(names::UNROUTED),
             fanout(names::OTHERS),
-            Self { source: Some(names::UNROUTED.to_owned()), ..topic(names::TENANTS, Some(names::OTHERS)) },
             topic(names::SUBMIT, Some(names::UNROUTED)),
+            Self { bindings, ..topic(names::TENANTS, Some(names::OTHERS)) },
             topic(names::WORK, None),
             fanout(names::RESOLVE),
             topic(names::REPLIES, None),
@@ -139,8 +147,8 @@ impl QueueSpec {
         };
         vec![
             Self::quorum(names::UNROUTED_QUEUE.to_owned(), names::UNROUTED, String::new()),
-            asked(names::OLD_CANCEL_QUEUE, names::OLD_CANCEL_BINDING),
-            asked(names::OLD_QUERY_QUEUE, names::OLD_QUERY_BINDING),
+            asked(names::OLD_CANCEL_QUEUE, names::CANCEL_BINDING),
+            asked(names::OLD_QUERY_QUEUE, names::QUERY_BINDING),
         ]
     }
 

@@ -107,8 +107,7 @@ async fn a_cancel_reaches_the_fleet() {
     let client = fleet.client().await;
     let handle = client.submit(job("j"), None).await.unwrap();
     handle.cancel().await.unwrap();
-    let mut arrived = fleet.bus.consume(names::UNROUTED_QUEUE, 2).await.unwrap();
-    assert_eq!(soon(arrived.next()).await.unwrap().message.key, "acme.normal.default", "the job");
+    let mut arrived = fleet.bus.consume(names::UNROUTED_QUEUE, 1).await.unwrap();
     let message = soon(arrived.next()).await.unwrap().message;
     assert_eq!(message.key, "acme.cancel");
     assert_eq!(serde_json::from_slice::<Cancel>(&message.body).unwrap().job, *handle.id());

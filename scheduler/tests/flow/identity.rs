@@ -30,7 +30,7 @@ impl Site {
         let scheduler = servers.scheduler(options()).await;
         soon(scheduler.health.wait_ready()).await;
         let alternate = Some(names::SUBMIT.to_owned());
-        let own = ExchangeSpec { name: OWN.to_owned(), kind: ExchangeKind::Topic, alternate, source: None };
+        let own = ExchangeSpec { name: OWN.to_owned(), kind: ExchangeKind::Topic, alternate, bindings: Vec::new() };
         broker.declare_exchange(&own).await.unwrap();
         Self { broker, servers, scheduler }
     }

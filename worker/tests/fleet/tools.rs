@@ -125,7 +125,7 @@ async fn answers_that_their_tenant_did_not_send_are_dropped() {
         name: "replies.globex.x".into(),
         kind: ExchangeKind::Topic,
         alternate: Some(names::CALLS.into()),
-        source: None,
+        bindings: Vec::new(),
     };
     fleet.bus.declare_exchange(&own).await.unwrap();
     let globex = fleet.broker.as_user("globex");

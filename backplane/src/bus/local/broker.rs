@@ -59,9 +59,9 @@ impl Broker {
         match self.exchanges.get(&spec.name) {
             Some(known) => known.agrees(spec),
             None => {
-                if let Some(source) = &spec.source {
+                for (source, key) in &spec.bindings {
                     let no_source = || Error::Topology(format!("no exchange {source:?}"));
-                    self.exchanges.get_mut(source).ok_or_else(no_source)?.lead_to(&spec.name);
+                    self.exchanges.get_mut(source).ok_or_else(no_source)?.lead_to(key, &spec.name);
                 }
                 self.exchanges.insert(spec.name.clone(), Exchange::new(spec.clone()));
                 Ok(())
@@ -171,17 +171,18 @@ impl Broker {
             }
             let exchange = self.exchanges.get(&at).ok_or_else(|| Error::Topology(format!("no exchange {at:?}")))?;
             let mut found = exchange.route(&message.key);
-            ahead.extend(exchange.leads_to().iter().cloned());
-            let (leads_on, alternate) = (!exchange.leads_to().is_empty(), exchange.spec.alternate.clone());
+            let onward: Vec<String> = exchange.leads_to(&message.key).map(str::to_owned).collect();
+            let alternate = exchange.spec.alternate.clone();
             let now = Instant::now();
             let expired: Vec<Name> =
                 found.extract_if(.., |name| self.queues.get(name).is_none_or(|queue| queue.has_expired(now))).collect();
             for name in expired {
                 self.delete_queue(&name);
             }
-            if found.is_empty() && !leads_on {
+            if found.is_empty() && onward.is_empty() {
                 ahead.extend(alternate);
             }
+            ahead.extend(onward);
             for name in found {
                 if !to.contains(&name) {
                     to.push(name);

@@ -15,8 +15,8 @@ pub(super) struct Exchange {
     exact: HashMap<String, Vec<Name>>,
     /// Bindings with `*` or `#`.
     patterns: Vec<(String, Name)>,
-    /// Exchanges that everything is passed on to.
-    onward: Vec<String>,
+    /// Keys, and the exchanges that messages under them are passed on to.
+    onward: Vec<(String, String)>,
 }
 
 impl Exchange {
@@ -24,14 +24,16 @@ impl Exchange {
         Self { spec, exact: HashMap::new(), patterns: Vec::new(), onward: Vec::new() }
     }
 
-    /// Passes everything on to another exchange.
-    pub(super) fn lead_to(&mut self, exchange: &str) {
-        self.onward.push(exchange.to_owned());
+    /// Passes messages under a key on to another exchange.
+    pub(super) fn lead_to(&mut self, key: &str, exchange: &str) {
+        self.onward.push((key.to_owned(), exchange.to_owned()));
     }
 
-    /// The exchanges that everything is passed on to.
-    pub(super) fn leads_to(&self) -> &[String] {
-        &self.onward
+    /// The exchanges that a message under this key is passed on to.
+    pub(super) fn leads_to(&self, key: &str) -> impl Iterator<Item = &str> {
+        let all = self.spec.kind == ExchangeKind::Fanout;
+        let matching = self.onward.iter().filter(move |(pattern, _)| all || matches(pattern, key));
+        matching.map(|(_, exchange)| exchange.as_str())
     }
 
     /// Whether it is declared again as what it is.

@@ -40,10 +40,10 @@ pub(super) async fn exchange(connection: &Connection, spec: &ExchangeSpec) -> Re
     let options = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
     let name = short(&spec.name)?;
     channel.exchange_declare(name.clone(), kind, options, arguments).await.map_err(|error| mapped(&error))?;
-    if let Some(source) = &spec.source {
+    for (source, key) in &spec.bindings {
         let options = ExchangeBindOptions::default();
         channel
-            .exchange_bind(name, short(source)?, short("")?, options, FieldTable::default())
+            .exchange_bind(name.clone(), short(source)?, short(key)?, options, FieldTable::default())
             .await
             .map_err(|error| mapped(&error))?;
     }

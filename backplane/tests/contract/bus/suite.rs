@@ -20,7 +20,7 @@ fn body(delivery: &thermae_backplane::bus::Delivery) -> &str {
 }
 
 async fn exchange(bus: &dyn Bus, kind: ExchangeKind, alternate: Option<String>) -> String {
-    let spec = ExchangeSpec { name: unique("test"), kind, alternate, source: None };
+    let spec = ExchangeSpec { name: unique("test"), kind, alternate, bindings: Vec::new() };
     bus.declare_exchange(&spec).await.unwrap();
     spec.name
 }
@@ -122,7 +122,7 @@ pub async fn an_exchange_behind_another_routes_what_that_one_passes_on(broker: B
         name: unique("test"),
         kind: ExchangeKind::Topic,
         alternate: Some(others.clone()),
-        source: Some(source.clone()),
+        bindings: vec![(source.clone(), String::new()), (first.clone(), "*.cancel".to_owned())],
     };
     // A second declaration changes nothing.
     for _ in 0..2 {
@@ -133,8 +133,8 @@ pub async fn an_exchange_behind_another_routes_what_that_one_passes_on(broker: B
         bindings: vec![(exchange.to_owned(), key.to_owned())],
         ..QueueSpec::resolve()
     };
-    let (known, rest) = (queue(&behind.name, "acme.#"), queue(&others, ""));
-    for spec in [&known, &rest] {
+    let (known, rest, tap) = (queue(&behind.name, "acme.#"), queue(&others, ""), queue(&first, "acme.cancel"));
+    for spec in [&known, &rest, &tap] {
         bus.declare_queue(spec).await.unwrap();
     }
     for (key, to) in [("acme.cancel", &known), ("acme.high.p", &known), ("globex.cancel", &rest), ("acme2.x", &rest)] {
@@ -144,8 +144,8 @@ pub async fn an_exchange_behind_another_routes_what_that_one_passes_on(broker: B
         assert_eq!((found.message.exchange.as_str(), found.message.key.as_str()), (first.as_str(), key));
         found.ack().await.unwrap();
     }
-    for spec in [known, rest] {
-        assert_eq!(bus.queue_depth(&spec.name).await.unwrap(), Some(0), "nothing came twice");
+    for (spec, left) in [(known, 0), (rest, 0), (tap, 1)] {
+        assert_eq!(bus.queue_depth(&spec.name).await.unwrap(), Some(left), "nothing came twice");
         bus.delete_queue(&spec.name).await.unwrap();
     }
 }
@@ -392,7 +392,7 @@ pub async fn what_does_not_fit_is_a_topology_error(broker: Broker) {
     let to = queue(&*bus, QueueKind::Quorum).await;
     let other = QueueSpec { kind: QueueKind::Classic, ..to.clone() };
     assert!(matches!(bus.declare_queue(&other).await, Err(Error::Topology(_))));
-    let other = ExchangeSpec { name: "work".into(), kind: ExchangeKind::Fanout, alternate: None, source: None };
+    let other = ExchangeSpec { name: "work".into(), kind: ExchangeKind::Fanout, alternate: None, bindings: Vec::new() };
     assert!(matches!(bus.declare_exchange(&other).await, Err(Error::Topology(_))));
     assert!(matches!(bus.consume(&unique("none"), 1).await.err(), Some(Error::Topology(_))));
     let nowhere = publish(&*bus, message(&unique("none"), "k", "x")).await;
