@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use thermae_backplane::registry::JobKey;
 use thermae_schemas::{Heartbeat, PROTOCOL, PoolCapacity, WorkerState};
@@ -15,7 +16,27 @@ use crate::context::Context;
 use crate::pool::Condition;
 use crate::sessions::Sessions;
 
-/// Beats until it is told to end; `now` asks for one at once.
+/// Asks for a heartbeat, and waits until it has arrived.
+#[derive(Debug, Default)]
+pub(crate) struct Pulse {
+    /// Heartbeats that were asked for.
+    asked: AtomicU64,
+    now: Notify,
+    /// How many had been asked for when the last one that arrived was worded.
+    arrived: watch::Sender<u64>,
+}
+
+impl Pulse {
+    /// Waits until a heartbeat has arrived that was worded after this call.
+    pub(crate) async fn beat(&self) {
+        let own = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        self.now.notify_one();
+        // The sender lives as long as this borrow.
+        let _ = self.arrived.subscribe().wait_for(|arrived| *arrived >= own).await;
+    }
+}
+
+/// Beats until it is told to end.
 pub(crate) struct Heart {
     /// The context.
     pub ctx: Arc<Context>,
@@ -23,10 +44,8 @@ pub(crate) struct Heart {
     pub sessions: Arc<Sessions>,
     /// The worker's state, and its changes, each of which is announced at once.
     pub state: watch::Receiver<WorkerState>,
-    /// Beats that arrived, counted.
-    pub beats: watch::Sender<u64>,
-    /// Asks for a beat at once.
-    pub now: Arc<Notify>,
+    /// Who asks for a beat at once.
+    pub pulse: Arc<Pulse>,
     /// Whether the registry answers.
     pub condition: thermae_service::health::Condition,
 }
@@ -37,6 +56,7 @@ impl Heart {
         let mut failing = false;
         loop {
             let (began, leased) = (Instant::now(), Moment::now());
+            let asked = self.pulse.asked.load(Ordering::SeqCst);
             let beat = tokio::time::timeout(self.ctx.options.lease.0, self.beat(leased));
             let outcome = tokio::select! {
                 outcome = beat => outcome.unwrap_or_else(|_| Err("no answer".into())),
@@ -48,7 +68,7 @@ impl Heart {
                         tracing::info!("heartbeats arrive again");
                     }
                     self.condition.ready();
-                    self.beats.send_modify(|n| *n += 1);
+                    self.pulse.arrived.send_replace(asked);
                 }
                 Err(why) => {
                     self.ctx.metrics.heartbeat_failures.inc();
@@ -64,7 +84,7 @@ impl Heart {
             tokio::select! {
                 () = tokio::time::sleep_until(began + self.ctx.options.heartbeat_every.0) => {}
                 changed = self.state.changed() => if changed.is_err() { return },
-                () = self.now.notified() => {}
+                () = self.pulse.now.notified() => {}
                 () = end.cancelled() => return,
             }
         }

@@ -10,7 +10,7 @@ use thermae_backplane::registry::SharedRegistry;
 use thermae_schemas::{PoolName, WorkerId, WorkerState};
 use thermae_service::health::{self, Health};
 use thermae_service::supervise::{Panicked, caught};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -20,7 +20,7 @@ use crate::backend::native::Native;
 use crate::backend::{self, Backend, SocketDir};
 use crate::consume;
 use crate::context::Context;
-use crate::heartbeat::Heart;
+use crate::heartbeat::{Heart, Pulse};
 use crate::heavy::Heavy;
 use crate::memory;
 use crate::metrics::Metrics;
@@ -199,15 +199,13 @@ impl Service {
         tracing::info!(worker = %ctx.id, version = env!("CARGO_PKG_VERSION"), "the worker starts");
         let late = CancellationToken::new();
         let (sessions_tasks, services) = (TaskTracker::new(), TaskTracker::new());
-        let sessions = Sessions::new(Arc::clone(ctx), sessions_tasks.clone());
-        let beats = watch::Sender::new(0);
-        let beat_now = Arc::new(Notify::new());
+        let pulse = Arc::new(Pulse::default());
+        let sessions = Sessions::new(Arc::clone(ctx), sessions_tasks.clone(), Arc::clone(&pulse));
         let heart = Heart {
             ctx: Arc::clone(ctx),
             sessions: Arc::clone(&sessions),
             state: self.state.subscribe(),
-            beats: beats.clone(),
-            now: Arc::clone(&beat_now),
+            pulse,
             condition: self.registry.clone(),
         };
         services.spawn(vital.watch("heartbeat", heart.run(late.clone())));

@@ -20,6 +20,9 @@ use crate::pool::Held;
 /// How long a job may wait for its session before its delivery is handed on: the broker's own patience is 30 minutes.
 const WAIT_AT_MOST: Duration = Duration::from_secs(20 * 60);
 
+/// How long the outcome of a job that closes its session waits for a heartbeat without that session.
+const ANNOUNCED_WITHIN: Duration = Duration::from_secs(1);
+
 /// A session's sandbox, once its first job has made it.
 pub(super) struct Home {
     held: Held,
@@ -89,13 +92,7 @@ impl Sessions {
 
     pub(super) async fn close(&self, session: &Session, home: Option<Home>, gone: Gone) {
         let waiting = session.queue.close();
-        {
-            let mut state = self.state();
-            // One that gave way to another is off the table already, and a new one may bear its name.
-            if state.held.get(&session.key).is_some_and(|s| std::ptr::eq(&**s, session)) {
-                self.forget(&mut state, &session.key, gone);
-            }
-        }
+        self.take_off(session, gone);
         if let Some(home) = home {
             home.held.discard("its session ended");
         }
@@ -104,6 +101,22 @@ impl Sessions {
         for job in waiting {
             let span = span(&job.work);
             self.turn_away(&job.delivery, &job.work, gone).instrument(span).await;
+        }
+    }
+
+    /// Takes a session off the table, unless it is off already: then a new one may bear its name.
+    fn take_off(&self, session: &Session, gone: Gone) {
+        let mut state = self.state();
+        if state.held.get(&session.key).is_some_and(|s| std::ptr::eq(&**s, session)) {
+            self.forget(&mut state, &session.key, gone);
+        }
+    }
+
+    /// Announces that a session is closed before its client hears so: whoever then asks for sessions must not see it.
+    async fn announce_closed(&self, session: &Session) {
+        self.take_off(session, Gone::Closed);
+        if tokio::time::timeout(ANNOUNCED_WITHIN, self.pulse.beat()).await.is_err() {
+            tracing::warn!(session = %session.key.1, "a closed session is listed until heartbeats arrive again");
         }
     }
 
@@ -169,6 +182,9 @@ impl Sessions {
         // Before the client hears of it: whoever has the result may count on the session being idle.
         session.queue.ended();
         let state = SessionState { id: session.key.1.clone(), fresh, alive: alive && !close, restored_files: restored };
+        if close {
+            self.announce_closed(session).await;
+        }
         conclude(ctx, delivery, work, guard, ran, &prepared, Some(state)).await;
         match (close, alive) {
             (true, _) => Went::Closed,

@@ -22,6 +22,7 @@ use tracing::Instrument;
 
 use crate::attempt::{reject, span, to_resolve};
 use crate::context::Context;
+use crate::heartbeat::Pulse;
 use crate::pool::Pool;
 use crate::work::Work;
 use queue::{Queue, Refused, Why};
@@ -36,6 +37,7 @@ type Key = (TenantName, SessionName);
 pub(crate) struct Sessions {
     ctx: Arc<Context>,
     tasks: TaskTracker,
+    pulse: Arc<Pulse>,
     state: Mutex<State>,
 }
 
@@ -66,9 +68,9 @@ impl Session {
 }
 
 impl Sessions {
-    /// None yet. Their tasks run on `tasks`.
-    pub(crate) fn new(ctx: Arc<Context>, tasks: TaskTracker) -> Arc<Self> {
-        Arc::new(Self { ctx, tasks, state: Mutex::default() })
+    /// None yet. Their tasks run on `tasks`; `pulse` announces those that are closed.
+    pub(crate) fn new(ctx: Arc<Context>, tasks: TaskTracker, pulse: Arc<Pulse>) -> Arc<Self> {
+        Arc::new(Self { ctx, tasks, pulse, state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

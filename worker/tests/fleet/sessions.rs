@@ -178,10 +178,19 @@ async fn a_closed_session_frees_its_name_and_its_container() {
     let mut fleet = Fleet::new().await;
     let worker = fleet.worker(options()).await;
     at(&mut fleet, &worker.id, &session_job("s", "x = 1")).await;
+    let registry = fleet.registry.clone();
+    let listed = async || registry.workers().await.unwrap().into_iter().flat_map(|beat| beat.sessions).count();
+    within("a heartbeat that names the session", async {
+        while listed().await == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
     // A failing job closes its session just as well.
     let outcome = at(&mut fleet, &worker.id, &with("s", "print(x); raise ValueError", |s| s.close = true)).await;
     assert_eq!((outcome.status, outcome.stdout.as_str()), (Status::Failed, "1\n"));
     assert!(!outcome.session.unwrap().alive);
+    assert_eq!(listed().await, 0, "whoever hears of the end finds the session gone");
     within("the session's end", async {
         while worker.count("thermae_worker_sessions_ended_total", "closed") < 1.0 {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
