@@ -31,9 +31,16 @@ pub(super) struct Enemy {
     /// Its name, and its user's.
     pub(super) tenant: String,
     pub(super) tally: Tally,
+    /// Groups of means and kinds of jobs that it leaves out.
+    pub(super) without: Vec<String>,
 }
 
 impl Enemy {
+    /// Whether it leaves this out.
+    pub(super) fn lacks(&self, means: &str) -> bool {
+        self.without.iter().any(|left_out| left_out == means)
+    }
+
     pub(super) async fn connect(&self) -> Result<Connection> {
         Connection::connect(&self.url, ConnectionProperties::default()).await.context("connect to RabbitMQ")
     }

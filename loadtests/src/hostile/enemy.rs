@@ -19,7 +19,12 @@ type Start = fn(&mut JoinSet<()>, Arc<Enemy>);
 /// Uses all means at once, but those of these groups.
 pub(super) async fn run(url: &str, time: Duration, without: &[String]) -> Result<BTreeMap<&'static str, u64>> {
     let tenant = url.split("://").nth(1).and_then(|rest| rest.split([':', '@']).next()).context("a URL with a user")?;
-    let enemy = Arc::new(Enemy { url: url.to_owned(), tenant: tenant.to_owned(), tally: Tally::default() });
+    let enemy = Arc::new(Enemy {
+        url: url.to_owned(),
+        tenant: tenant.to_owned(),
+        tally: Tally::default(),
+        without: without.to_vec(),
+    });
     // Where its jobs' events go, so that the first of them find it.
     means::unread_queues(&enemy).await?;
     let mut tasks = JoinSet::new();
@@ -49,7 +54,7 @@ pub(super) async fn run(url: &str, time: Duration, without: &[String]) -> Result
         }),
     ];
     for (name, start) in all {
-        if !without.iter().any(|left_out| left_out == name) {
+        if !enemy.lacks(name) {
             start(&mut tasks, enemy.clone());
         }
     }

@@ -42,8 +42,8 @@ pub struct Options {
     /// How long each neighbour is at work before that; the victim's jobs of this time must succeed, too.
     #[arg(long, default_value_t = 5.0)]
     pub settle: f64,
-    /// Groups of means that the hostile tenant leaves out, to find what harms: flood, unrouted, too-large, cancels, questions,
-    /// connections, garbage.
+    /// What the hostile tenant leaves out, to find what harms: groups of means (flood, unrouted, too-large, cancels, questions,
+    /// connections, garbage), or kinds of the flood's jobs by the names that the report has.
     #[arg(long, value_delimiter = ',', value_name = "MEANS")]
     pub without: Vec<String>,
 }
