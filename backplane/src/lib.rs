@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod allowance;
 pub mod bus;
 pub mod record;
 pub mod registry;

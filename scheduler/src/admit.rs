@@ -212,6 +212,7 @@ async fn otherwise(ctx: &Context, head: Head, admitted: Admitted) -> End {
         Admitted::TenantBusy => End::TenantBusy(head),
         Admitted::NoSessionWorker => End::Parked(head, None),
         Admitted::Terminal(recorded) => {
+            ctx.charge_again(tenant, &recorded);
             let sent = ctx.send_recorded(&head.key, &to, recorded).await;
             done(ctx, &head, sent).await
         }
@@ -325,6 +326,7 @@ pub(crate) async fn refuse(ctx: &Context, head: Head, error: ErrorInfo) -> End {
 async fn done(ctx: &Context, head: &Head, sent: Result<(), Trouble>) -> End {
     match sent {
         Ok(()) => {
+            ctx.charge(&head.key.tenant, head.delivery.message.body.len());
             acknowledge(&head.delivery).await;
             End::Answered
         }

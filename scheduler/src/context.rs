@@ -1,14 +1,17 @@
 //! What all parts of a leading scheduler share.
 
 use std::sync::{Arc, OnceLock};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use thermae_backplane::allowance::Allowance;
 use thermae_backplane::bus::{Consumer, Forged, Identity, Message, QueueSpec, SharedBus};
+use thermae_backplane::record::Ended;
 use thermae_backplane::registry::{self, Epoch, JobKey, SharedRegistry};
 use thermae_schemas::{TenantName, names};
 use thermae_service::supervise::caught;
 use thermae_service::trace::TraceContext;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -17,6 +20,20 @@ use crate::fleet::Fleet;
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::outage::Outages;
+
+/// What a message that brings its tenant no run costs at least, in bytes: its record and its answer.
+const LEAST: u64 = 4096;
+/// What an outcome costs that a worker reads from the store and sends again, in bytes. How many it has is not in its record.
+const STORED: usize = 1 << 20;
+/// A tenant may spend so many seconds' worth at once.
+const BURST: Duration = Duration::from_secs(16);
+/// A tenant never waits longer than this for what it spent before.
+const MOST: Duration = Duration::from_secs(60);
+
+/// An allowance for messages that bring their tenants no run.
+pub(crate) fn allowance() -> Arc<Allowance> {
+    Arc::new(Allowance::new(BURST, MOST))
+}
 
 /// What all parts of a leading scheduler share. A clone costs a few counters.
 #[derive(Clone)]
@@ -30,6 +47,8 @@ pub(crate) struct Context {
     /// The workers, as last seen.
     pub(crate) fleet: watch::Receiver<Arc<Fleet>>,
     pub(crate) outages: Outages,
+    /// What each tenant has spent on messages that bring it no run.
+    pub(crate) allowance: Arc<Allowance>,
     /// The first epoch of the registry, once it is known. See [`crate::epochs`].
     pub(crate) first_epoch: Arc<OnceLock<Epoch>>,
     /// Everything that runs while this scheduler leads; waited for when it ends.
@@ -43,6 +62,22 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// Takes the cost of a message that brings its tenant no run from the tenant's allowance: a refusal, a cancel, a question, or an
+    /// answer that was given before. How long to wait before that tenant's next one.
+    pub(crate) fn charge(&self, tenant: &TenantName, bytes: usize) -> Duration {
+        self.allowance.spend(tenant, LEAST.max(bytes as u64), self.options.refused_bytes.as_u64(), Instant::now())
+    }
+
+    /// The same for an outcome that is sent again.
+    pub(crate) fn charge_again(&self, tenant: &TenantName, ended: &Ended) {
+        let bytes = match ended {
+            Ended::Outcome(outcome) => outcome.len(),
+            Ended::Stored { .. } => STORED,
+            Ended::Tombstone(_) => 0,
+        };
+        self.charge(tenant, bytes);
+    }
+
     /// Starts a task of this reign. Its panic ends the reign.
     pub(crate) fn spawn(&self, task: &'static str, future: impl Future<Output = ()> + Send + 'static) {
         let ctx = self.clone();

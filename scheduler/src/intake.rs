@@ -13,7 +13,6 @@
 //! A lane's window bounds what is in memory, and shrinks where lanes are many; all else waits in RabbitMQ. A lane that is not used is
 //! given up (`consume`).
 
-mod allowance;
 mod consume;
 mod journal;
 mod rest;
@@ -30,8 +29,6 @@ use thermae_schemas::{PoolName, TenantName, names};
 use tokio::sync::{OnceCell, mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-
-use allowance::Allowance;
 
 use crate::answer::acknowledge;
 use crate::context::Context;
@@ -56,7 +53,6 @@ struct Inner {
     begun: AtomicBool,
     /// Idle lanes that were given up: a snapshot of the journal that still names them is older than that.
     given_up: Mutex<HashSet<Lane>>,
-    allowance: Allowance,
     /// Tenants that have a queue for all but jobs.
     rests: Known<TenantName>,
     /// Held while a message is brought into a lane, and while a lane is deleted.
@@ -82,8 +78,8 @@ impl Lanes {
     pub(crate) fn new(ctx: Context, arrivals: mpsc::Sender<Head>, fleet: watch::Sender<Arc<Fleet>>) -> Self {
         let (lanes, given_up, routing) = (Mutex::default(), Mutex::default(), tokio::sync::Mutex::default());
         let begun = AtomicBool::new(false);
-        let (allowance, rests) = (Allowance::default(), Known::default());
-        Self(Arc::new(Inner { ctx, arrivals, fleet, lanes, begun, given_up, allowance, rests, routing }))
+        let rests = Known::default();
+        Self(Arc::new(Inner { ctx, arrivals, fleet, lanes, begun, given_up, rests, routing }))
     }
 
     /// Consumes what the journal knows, and watches the unrouted queue, until this scheduler leads no more.
@@ -214,7 +210,8 @@ impl Lanes {
                 let mut head = Head::new(lane.clone(), job, delivery);
                 head.held = Some(held.clone());
                 self.0.arrivals.send(head).await.map_err(|_| Trouble::Stopped)?;
-                Ok(Duration::ZERO)
+                // What its earlier ones owe: they were late, or known already.
+                Ok(ctx.allowance.wait(&lane.tenant, Instant::now()))
             }
             Err(why) => self.refuse(&lane.tenant, Some(&lane.pool), why, &delivery).await,
         }
@@ -228,14 +225,8 @@ impl Lanes {
         why: Refusal,
         delivery: &Delivery,
     ) -> Result<Duration, Trouble> {
-        let wait = self.charge(tenant, delivery);
+        let wait = self.0.ctx.charge(tenant, delivery.message.body.len());
         self.0.ctx.refuse(tenant, pool, why, delivery).await?;
         Ok(wait)
-    }
-
-    /// Takes the cost of a message that is no job from its tenant's allowance. How long to wait before that tenant's next one.
-    fn charge(&self, tenant: &TenantName, delivery: &Delivery) -> Duration {
-        let (bytes, rate) = (delivery.message.body.len() as u64, self.0.ctx.options.refused_bytes.as_u64());
-        self.0.allowance.spend(tenant, bytes, rate, Instant::now())
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::context::Context;
+use crate::context::{self, Context};
 use crate::error::{Error, Trouble};
 use crate::fleet::{Fleet, Watcher};
 use crate::lead::Leadership;
@@ -80,6 +80,7 @@ impl Service {
             metrics: self.metrics.clone(),
             fleet: seen,
             outages,
+            allowance: context::allowance(),
             first_epoch: Arc::default(),
             tasks: TaskTracker::new(),
             drained: CancellationToken::new(),

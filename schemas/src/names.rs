@@ -13,7 +13,7 @@
 //!          outcomes                    ─▶ work.outcomes
 //! resolve  (fan-out)                   ─▶ resolve
 //! replies  <tenant>.<client>           ─▶ replies.<tenant>.<client>
-//! calls    <tenant>.<worker>           ─▶ calls.<worker>                     (bound with *.<worker>)
+//! calls    <tenant>.<worker>           ─▶ calls.<worker>.<tenant>, where the tenant has one, or calls.<worker> (bound with *.<worker>)
 //! ```
 
 use crate::{Class, ClientId, PoolName, TenantName, WorkerId};
@@ -32,8 +32,12 @@ pub const WORK: &str = "work";
 pub const RESOLVE: &str = "resolve";
 /// Exchange for events to clients; clients bind their own keys.
 pub const REPLIES: &str = "replies";
-/// Exchange for answers to tool calls; clients write it under their tenant's key.
+/// Exchange for answers to tool calls; clients write it under their tenant's key. Leads to [`CALLS_TENANTS`].
 pub const CALLS: &str = "calls";
+/// Exchange behind [`CALLS`]: tenants that send many answers that no call waits for have queues of their own.
+pub const CALLS_TENANTS: &str = "calls.tenants";
+/// Exchange behind [`CALLS_TENANTS`], for all other tenants (its alternate exchange).
+pub const CALLS_OTHERS: &str = "calls.others";
 
 /// Queue of all that no submit queue takes: cancels, questions, and jobs of new tenants or for unknown pools.
 pub const UNROUTED_QUEUE: &str = "submit.unrouted";
@@ -188,7 +192,7 @@ pub fn calls_key(tenant: &TenantName, worker: &WorkerId) -> String {
     format!("{tenant}.{worker}")
 }
 
-/// Binding key of a worker's queue on [`CALLS`].
+/// Binding key of a worker's queue on [`CALLS_OTHERS`].
 pub fn calls_binding(worker: &WorkerId) -> String {
     format!("*.{worker}")
 }
@@ -196,6 +200,11 @@ pub fn calls_binding(worker: &WorkerId) -> String {
 /// Queue of answers to one worker's tool calls.
 pub fn calls_queue(worker: &WorkerId) -> String {
     format!("calls.{worker}")
+}
+
+/// Queue of answers to one worker's tool calls, of a tenant that sends many that no call waits for.
+pub fn calls_apart_queue(tenant: &TenantName, worker: &WorkerId) -> String {
+    format!("calls.{worker}.{tenant}")
 }
 
 #[cfg(test)]

@@ -77,6 +77,10 @@ pub struct Config {
     /// Outcomes with more bytes are kept in the store that `artifacts.store` names, and not in Redis. Without one, all
     /// are kept in Redis.
     pub outcome_inline_bytes: ByteSize,
+    /// Bytes of answers to tool calls that no call waits for, taken from one tenant a second, after 16 seconds' worth at once. Each counts
+    /// as 4 KiB at least. A tenant that sends more of them gets a queue of its own; that queue waits, and RabbitMQ refuses what is
+    /// published to it once it is full.
+    pub refused_bytes: ByteSize,
 }
 
 impl Default for Config {
@@ -97,6 +101,7 @@ impl Default for Config {
             outcome_bytes,
             tenant_outcome_bytes,
             outcome_inline_bytes,
+            refused_bytes,
         } = Options::default();
         Self {
             amqp: "amqp://guest:guest@127.0.0.1:5672/%2f".into(),
@@ -125,6 +130,7 @@ impl Default for Config {
             outcome_bytes,
             tenant_outcome_bytes,
             outcome_inline_bytes,
+            refused_bytes,
         }
     }
 }
@@ -148,6 +154,7 @@ impl Config {
             outcome_bytes: self.outcome_bytes,
             tenant_outcome_bytes: self.tenant_outcome_bytes,
             outcome_inline_bytes: self.outcome_inline_bytes,
+            refused_bytes: self.refused_bytes,
         }
     }
 

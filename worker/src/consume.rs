@@ -1,12 +1,11 @@
-//! The worker's consumers: jobs of its pools, jobs for itself alone, cancels, answers to tool calls.
+//! The worker's consumers: jobs of its pools, jobs for itself alone, cancels.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use thermae_backplane::bus::{self, Consumer, Delivery, Identity, QueueSpec};
+use thermae_backplane::bus::{self, Consumer, Delivery, QueueSpec};
 use thermae_backplane::registry::JobKey;
-use thermae_schemas::{Cancel, ErrorCode, TenantName, names};
+use thermae_schemas::{Cancel, TenantName, names};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -15,13 +14,9 @@ use crate::attempt::{attempt, read};
 use crate::context::Context;
 use crate::pool::{Condition, Pool};
 use crate::sessions::Sessions;
-use crate::tools::Unwanted;
 
 /// Deliveries of small control messages that may be unsettled at once.
 const CONTROL_PREFETCH: u16 = 256;
-
-/// Answers to tool calls that may be unsettled at once: few, since clients may make each as large as the broker takes.
-const ANSWERS_PREFETCH: u16 = 16;
 /// Between two attempts to subscribe.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -186,43 +181,4 @@ fn cancelled(delivery: &Delivery) -> Option<JobKey> {
     let tenant = TenantName::new(delivery.message.headers.text(names::H_TENANT)?).ok()?;
     let cancel: Cancel = serde_json::from_slice(&delivery.message.body).ok()?;
     Some(JobKey::new(tenant, cancel.job))
-}
-
-/// Takes answers to tool calls until `end`.
-pub(crate) async fn calls_queue(ctx: Arc<Context>, end: CancellationToken) {
-    let queue = QueueSpec::calls(&ctx.id);
-    let identity = Identity::new(ctx.bus.as_ref(), &[]);
-    while let Some(mut consumer) = subscribe(&ctx, &queue, ANSWERS_PREFETCH, &end).await {
-        while let Some(Some(delivery)) = end.run_until_cancelled(consumer.next()).await {
-            let message = &delivery.message;
-            match identity.sender(message, names::CALLS, |tenant| names::calls_key(tenant, &ctx.id)) {
-                Ok(tenant) => answer(&ctx, tenant, message.body.clone()).await,
-                Err(why) => {
-                    let key = &message.key;
-                    tracing::warn!(key, %why, "an answer to a tool call that its tenant did not send here is dropped");
-                    ctx.metrics.forged.inc();
-                }
-            }
-            let _ = delivery.ack().await;
-        }
-    }
-}
-
-/// Gives an answer to the call that waits for it, or tells the call what is wrong with it.
-async fn answer(ctx: &Context, tenant: TenantName, body: Bytes) {
-    let (calls, author) = (ctx.calls.clone(), tenant.clone());
-    let taken = ctx.heavy.scan(body.len(), move || calls.answer(&author, &body)).await;
-    match taken {
-        Ok(()) => {}
-        // The call itself counts it.
-        Err(e @ Unwanted::Told(_)) => {
-            tracing::warn!(job.tenant = %tenant, error = %e, "an answer to a tool call is not taken");
-        }
-        Err(e) => {
-            if matches!(e, Unwanted::Unreadable(_)) {
-                ctx.metrics.tool_calls.with_label_values(&[ErrorCode::ToolAnswer.as_str()]).inc();
-            }
-            tracing::debug!(job.tenant = %tenant, error = %e, "an answer to a tool call is not taken");
-        }
-    }
 }

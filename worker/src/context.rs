@@ -8,6 +8,7 @@ use thermae_backplane::bus::{self, SharedBus};
 use thermae_backplane::registry::{self, SharedRegistry};
 use thermae_schemas::{PoolName, WorkerId};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::artifacts::Artifacts;
@@ -18,6 +19,7 @@ use crate::pool::Pool;
 use crate::running::Table;
 use crate::shelf::Shelf;
 use crate::tools::Outstanding;
+use crate::work::Work;
 
 const BACKOFF: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
@@ -96,6 +98,18 @@ impl Context {
                 () = self.abort.cancelled() => return None,
             }
         }
+    }
+
+    /// So many bytes of a job's go to its client, by the servers that all tenants share.
+    pub(crate) fn moves(&self, work: &Work, bytes: usize) {
+        if let Some(pool) = self.pool(&work.job.pool) {
+            pool.traffic().count(&work.key.tenant, bytes);
+        }
+    }
+
+    /// Until when a job's tenant must wait for what it moved before, if it must.
+    pub(crate) fn owes_until(&self, work: &Work) -> Option<Instant> {
+        self.pool(&work.job.pool)?.traffic().owes_until(&work.key.tenant)
     }
 
     /// A pool that is served here.

@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answers;
 mod artifacts;
 mod attempt;
 pub mod backend;

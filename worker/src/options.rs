@@ -57,6 +57,10 @@ pub struct Options {
     /// Outcomes with more bytes are kept in the store that `artifacts.store` names, and not in Redis. Without one, all
     /// are kept in Redis.
     pub outcome_inline_bytes: ByteSize,
+    /// Bytes of answers to tool calls that no call waits for, taken from one tenant a second, after 16 seconds' worth at once. Each counts
+    /// as 4 KiB at least. A tenant that sends more of them gets a queue of its own; that queue waits, and RabbitMQ refuses what is
+    /// published to it once it is full.
+    pub refused_bytes: ByteSize,
 }
 
 impl Default for Options {
@@ -77,6 +81,7 @@ impl Default for Options {
             outcome_bytes: ByteSize::mib(1024),
             tenant_outcome_bytes: ByteSize::mib(256),
             outcome_inline_bytes: ByteSize(64 << 10),
+            refused_bytes: ByteSize::mib(1),
         }
     }
 }
@@ -160,12 +165,16 @@ pub struct PoolOptions {
     /// How long a container may take to answer one.
     pub ping_within: Millis,
     /// Weight of a container where processors are short; 1024 is that of one process outside, and all containers of one weight have equal
-    /// shares. From 2 to 262144. Native containers have it where this process may make control groups.
+    /// shares. By default the fleet's own processes come first: all tenants wait where those wait. From 2 to 262144. Native containers have it where this process may make control groups.
     pub cpu_shares: u32,
     /// Processors that a container may use, in hundredths of one (50 is half a processor); all of them where it is missing. A job that
     /// has used it up waits for the rest of a tenth of a second. Native containers have it where this process may make control groups; the
     /// worker's log says where it does not hold.
     pub cpu_quota: Option<u32>,
+    /// Bytes a second that the jobs of one tenant may stream, send to tools and leave as outcomes, after four seconds' worth at
+    /// once. Beyond that they wait: those that run before more output is taken from them, the others before they start. A mebibyte for each
+    /// slot where it is missing.
+    pub tenant_traffic: Option<ByteSize>,
     /// Memory of a container for its zygotes, beyond that of one job and its files.
     pub overhead: ByteSize,
     /// Size of a sandbox's writable file systems together.
@@ -207,8 +216,9 @@ impl Default for PoolOptions {
             acquire_within: Millis::from_secs(30),
             ping_every: Millis::from_secs(10),
             ping_within: Millis::from_secs(10),
-            cpu_shares: 1024,
+            cpu_shares: 256,
             cpu_quota: None,
+            tenant_traffic: None,
             overhead: ByteSize::mib(192),
             disk: ByteSize::mib(64),
             artifacts: ArtifactLimits::default(),
@@ -228,6 +238,11 @@ impl PoolOptions {
         self.slots.unwrap_or_else(|| {
             *DEFAULT.get_or_init(|| 2 * std::thread::available_parallelism().map_or(1, |n| n.get() as u32))
         })
+    }
+
+    /// Bytes a second that one tenant's jobs may move.
+    pub fn tenant_traffic(&self) -> u64 {
+        self.tenant_traffic.map_or_else(|| u64::from(self.slots()) << 20, |size| size.0)
     }
 
     /// Sessions that one tenant may hold at once.
@@ -279,6 +294,7 @@ impl Options {
             "artifacts.keep".into(),
             "must be as long as artifacts.url_ttl and record_ttl at least: until then somebody may ask for it",
         )?;
+        check(self.refused_bytes.0 > 0, "refused_bytes".into(), "must not be zero")?;
         check(self.docker.uids > 0, "docker.uids".into(), "must not be zero")?;
         check(self.docker.first_uid > 0, "docker.first_uid".into(), "must not be root")?;
         check(
@@ -299,6 +315,7 @@ impl Options {
             check((2..=262_144).contains(&pool.cpu_shares), key("cpu_shares"), "must be 2 to 262144")?;
             // Less than a thousandth of a second in each period is refused by the kernel.
             check(pool.cpu_quota.is_none_or(|n| (1..=100_000).contains(&n)), key("cpu_quota"), "must be 1 to 100000")?;
+            check(pool.tenant_traffic() > 0, key("tenant_traffic"), "must not be zero")?;
             check(pool.retire_after_jobs > 0, key("retire_after_jobs"), "must not be zero")?;
             check(!pool.ping_every.0.is_zero(), key("ping_every"), "must not be zero")?;
             check(!pool.languages.is_empty(), key("languages"), "must not be empty")?;

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::answers;
 use crate::artifacts::{self, Artifacts};
 use crate::backend::docker::Docker;
 use crate::backend::native::Native;
@@ -241,7 +242,7 @@ impl Service {
                 services.spawn(vital.watch("sweep", artifacts::sweeps(Arc::clone(ctx), late.clone())));
                 services.spawn(vital.watch("outcomes queue", stored::outcomes_queue(Arc::clone(ctx), late.clone())));
             }
-            services.spawn(vital.watch("calls queue", consume::calls_queue(Arc::clone(ctx), late.clone())));
+            services.spawn(vital.watch("calls queue", answers::run(Arc::clone(ctx), late.clone())));
             let jobs = TaskTracker::new();
             for pool in ctx.pools.values() {
                 jobs.spawn(vital.watch("pool queue", consume::pool_queue(Arc::clone(ctx), Arc::clone(pool))));

@@ -88,6 +88,11 @@ impl ExchangeSpec {
             fanout(names::RESOLVE),
             topic(names::REPLIES, None),
             topic(names::CALLS, None),
+            topic(names::CALLS_OTHERS, None),
+            Self {
+                bindings: vec![(names::CALLS.to_owned(), "#".to_owned())],
+                ..topic(names::CALLS_TENANTS, Some(names::CALLS_OTHERS))
+            },
         ]
     }
 }
@@ -213,7 +218,13 @@ impl QueueSpec {
 
     /// Answers to one worker's tool calls.
     pub fn calls(worker: &WorkerId) -> Self {
-        Self::classic(names::calls_queue(worker), names::CALLS, names::calls_binding(worker), CALLS_EXPIRE)
+        Self::classic(names::calls_queue(worker), names::CALLS_OTHERS, names::calls_binding(worker), CALLS_EXPIRE)
+    }
+
+    /// The same of one tenant, which sends many that no call waits for.
+    pub fn calls_apart(tenant: &TenantName, worker: &WorkerId) -> Self {
+        let (queue, key) = (names::calls_apart_queue(tenant, worker), names::calls_key(tenant, worker));
+        Self::classic(queue, names::CALLS_TENANTS, key, CALLS_EXPIRE)
     }
 
     /// A client's events.

@@ -57,6 +57,8 @@ impl EmbeddedOptions {
             limits: self.limits.clone(),
             // There is one tenant.
             max_sessions_per_tenant: Some(default.max_sessions),
+            // Nothing is shared with anybody.
+            tenant_traffic: Some(ByteSize(u64::MAX >> 1)),
             disk: self.disk.unwrap_or(default.disk),
             datasets: self.datasets.clone(),
             ..default

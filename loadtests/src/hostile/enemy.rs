@@ -13,8 +13,11 @@ use super::{means, tools};
 /// Before a means that broke is tried again: RabbitMQ ends channels and connections that go too far.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// How long it looks for a worker to send garbage to.
+const FIRST_CALL: Duration = Duration::from_secs(3);
+
 /// Begins to use means.
-type Start = fn(&mut JoinSet<()>, Arc<Enemy>);
+type Start = Box<dyn Fn(&mut JoinSet<()>, Arc<Enemy>)>;
 
 /// Uses all means at once, but those of these groups.
 pub(super) async fn run(url: &str, time: Duration, without: &[String]) -> Result<BTreeMap<&'static str, u64>> {
@@ -27,31 +30,57 @@ pub(super) async fn run(url: &str, time: Duration, without: &[String]) -> Result
     });
     // Where its jobs' events go, so that the first of them find it.
     means::unread_queues(&enemy).await?;
+    let first = tokio::time::timeout(FIRST_CALL, tools::first_call(&enemy)).await.ok().and_then(Result::ok);
     let mut tasks = JoinSet::new();
     let all: [(&str, Start); 7] = [
-        ("flood", |tasks, enemy| {
-            for class in ["high", "normal", "low"] {
-                tasks.spawn(again(enemy.clone(), move |enemy| async move { means::flood(&enemy, class).await }));
-            }
-        }),
-        ("unrouted", |tasks, enemy| {
-            tasks.spawn(again(enemy, |enemy| async move { means::unrouted(&enemy).await }));
-        }),
-        ("too-large", |tasks, enemy| {
-            tasks.spawn(again(enemy, |enemy| async move { means::too_large(&enemy).await }));
-        }),
-        ("cancels", |tasks, enemy| {
-            tasks.spawn(again(enemy, |enemy| async move { means::cancels(&enemy).await }));
-        }),
-        ("questions", |tasks, enemy| {
-            tasks.spawn(again(enemy, |enemy| async move { means::questions(&enemy).await }));
-        }),
-        ("connections", |tasks, enemy| {
-            tasks.spawn(again(enemy, |enemy| async move { means::connections(&enemy).await }));
-        }),
-        ("garbage", |tasks, enemy| {
-            tasks.spawn(again(enemy, |enemy| async move { tools::garbage(&enemy).await }));
-        }),
+        (
+            "flood",
+            Box::new(|tasks, enemy| {
+                for class in ["high", "normal", "low"] {
+                    tasks.spawn(again(enemy.clone(), move |enemy| async move { means::flood(&enemy, class).await }));
+                }
+            }),
+        ),
+        (
+            "unrouted",
+            Box::new(|tasks, enemy| {
+                tasks.spawn(again(enemy, |enemy| async move { means::unrouted(&enemy).await }));
+            }),
+        ),
+        (
+            "too-large",
+            Box::new(|tasks, enemy| {
+                tasks.spawn(again(enemy, |enemy| async move { means::too_large(&enemy).await }));
+            }),
+        ),
+        (
+            "cancels",
+            Box::new(|tasks, enemy| {
+                tasks.spawn(again(enemy, |enemy| async move { means::cancels(&enemy).await }));
+            }),
+        ),
+        (
+            "questions",
+            Box::new(|tasks, enemy| {
+                tasks.spawn(again(enemy, |enemy| async move { means::questions(&enemy).await }));
+            }),
+        ),
+        (
+            "connections",
+            Box::new(|tasks, enemy| {
+                tasks.spawn(again(enemy, |enemy| async move { means::connections(&enemy).await }));
+            }),
+        ),
+        (
+            "garbage",
+            Box::new(move |tasks, enemy| {
+                let first = first.clone();
+                tasks.spawn(again(enemy, move |enemy| {
+                    let first = first.clone();
+                    async move { tools::garbage(&enemy, first).await }
+                }));
+            }),
+        ),
     ];
     for (name, start) in all {
         if !enemy.lacks(name) {

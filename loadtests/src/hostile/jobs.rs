@@ -135,8 +135,8 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 
 /// The job with this number of a flood: its kind, whose reply queue it names, and its message.
 pub(super) fn body(number: u64, class: &str) -> (&'static str, &'static str, Vec<u8>) {
-    // The first one's calls tell which worker to send garbage to. The next two stay.
     let kind = match number {
+        // These two stay.
         1 | 2 => &SLEEPER,
         number => &KINDS[(number % KINDS.len() as u64) as usize],
     };
@@ -147,6 +147,13 @@ pub(super) fn body(number: u64, class: &str) -> (&'static str, &'static str, Vec
     job["class"] = class.into();
     let answered = kind.name == "answered with garbage";
     (kind.name, if answered { "garbage" } else { "unread" }, job.to_string().into_bytes())
+}
+
+/// A job whose calls say which worker answers go to.
+pub(super) fn calling() -> Vec<u8> {
+    let mut job = tool(false, 5000);
+    job["code"] = "await t()".into();
+    job.to_string().into_bytes()
 }
 
 /// A job that asks for nothing.

@@ -6,28 +6,50 @@ use anyhow::{Context, Result};
 use futures::StreamExt;
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions};
 use lapin::types::FieldTable;
+use lapin::{Channel, Consumer};
 use serde::Deserialize;
 use thermae_schemas::names;
 
 use super::amqp::Enemy;
+use super::jobs;
 
 /// Answers on their way at once.
 const AT_ONCE: usize = 64;
 
-#[derive(Deserialize)]
-struct Call {
+/// A tool call, as far as an answer needs it.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Call {
     call: String,
     reply_to: String,
 }
 
-/// Waits for a call, which names the worker, and sends its garbage there from then on.
-pub(super) async fn garbage(enemy: &Enemy) -> Result<()> {
-    let (_connection, channel) = enemy.channel().await?;
+async fn events(enemy: &Enemy, channel: &Channel) -> Result<Consumer> {
     channel.basic_qos(16, BasicQosOptions::default()).await?;
-    let queue = enemy.queue(&channel, "garbage").await?;
+    let queue = enemy.queue(channel, "garbage").await?;
     let options = BasicConsumeOptions::default();
-    let mut events = channel.basic_consume(queue.as_str().into(), "".into(), options, FieldTable::default()).await?;
-    let mut last: Option<Call> = None;
+    Ok(channel.basic_consume(queue.as_str().into(), "".into(), options, FieldTable::default()).await?)
+}
+
+/// Finds out which worker runs its jobs, before its other means make its own jobs wait.
+pub(super) async fn first_call(enemy: &Enemy) -> Result<Call> {
+    let (_connection, channel) = enemy.channel().await?;
+    let mut events = events(enemy, &channel).await?;
+    let key = format!("{}.high.default", enemy.tenant);
+    enemy.publish(&channel, names::SUBMIT, &key, &jobs::calling(), "garbage").await?.await?;
+    loop {
+        let event = events.next().await.context("the queue is gone")??;
+        event.ack(BasicAckOptions::default()).await?;
+        if let Ok(call) = serde_json::from_slice(&event.data) {
+            return Ok(call);
+        }
+    }
+}
+
+/// Sends its garbage to the worker that made a call last.
+pub(super) async fn garbage(enemy: &Enemy, first: Option<Call>) -> Result<()> {
+    let (_connection, channel) = enemy.channel().await?;
+    let mut events = events(enemy, &channel).await?;
+    let mut last = first;
     let large = vec![b' '; 1 << 20];
     loop {
         let next = tokio::time::timeout(Duration::from_millis(5), events.next()).await;

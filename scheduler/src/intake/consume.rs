@@ -43,7 +43,7 @@ impl Lanes {
     /// a tenant that is refused too much: what it sends may be larger than a job.
     fn window(&self, tenant: &TenantName) -> u16 {
         let options = &self.0.ctx.options;
-        if self.0.allowance.owes(tenant, Instant::now()) {
+        if self.0.ctx.allowance.is_low(tenant, Instant::now()) {
             return 1;
         }
         let lanes = self.lock().len().max(1) as u64;
@@ -81,7 +81,7 @@ impl Lanes {
                             }
                             continue;
                         }
-                        tracing::warn!(%lane, ?wait, "the tenant is refused too much: its submit queue waits");
+                        tracing::warn!(%lane, ?wait, "too much of what the tenant sends brings no run: its submit queue waits");
                         self.retire(&lane, consumer, held, &stop).await;
                         stop.run_until_cancelled(tokio::time::sleep(wait)).await;
                         break;

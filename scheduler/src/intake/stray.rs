@@ -70,11 +70,11 @@ impl Lanes {
             Stray::Job(tenant, lane) => return self.route(&tenant, &lane, delivery).await.map(|()| Duration::ZERO),
             Stray::Refused(tenant, pool, why) => return self.refuse(&tenant, pool.as_ref(), why, delivery).await,
             Stray::Cancel(tenant) => {
-                let wait = self.charge(&tenant, delivery);
+                let wait = ctx.charge(&tenant, message.body.len());
                 ctx.persist(|| cancel(ctx, &tenant, message)).await.map(|()| wait)
             }
             Stray::Question(tenant) => {
-                let wait = self.charge(&tenant, delivery);
+                let wait = ctx.charge(&tenant, message.body.len());
                 ctx.persist(|| answer(ctx, &tenant, message)).await.map(|()| wait)
             }
             Stray::Forged(why) => {

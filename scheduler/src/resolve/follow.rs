@@ -35,6 +35,7 @@ pub(super) async fn decide(
         };
         if let Some(ended) = record.ended() {
             let to = Address::of(&lane.tenant, message);
+            ctx.charge_again(&lane.tenant, &ended);
             if job == *first {
                 ctx.send_recorded(&leader, &to, ended).await?;
                 return Ok("followed");

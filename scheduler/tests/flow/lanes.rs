@@ -154,3 +154,24 @@ async fn lanes_that_come_and_go_under_publishers_lose_nothing() {
     }
     scheduler.stop().await;
 }
+
+#[tokio::test]
+async fn outcomes_that_are_asked_for_again_and_again_are_at_the_tenants_expense() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(Options { refused_bytes: ByteSize::bytes(1), ..options() }).await;
+    let _order = servers.worker("w1", 4).await.work("ran\n").await;
+    let (acme, globex) = (servers.client("acme").await, servers.client("globex").await);
+    let first = acme.submit(job("first"), None).await.unwrap();
+    assert_eq!(soon(first.result()).await.unwrap().stdout, "ran\n");
+    // It costs more than an hour. The next job is taken, and then that is waited for.
+    let again = servers.client("acme").await;
+    assert_eq!(soon(again.submit(job("first"), None).await.unwrap().result()).await.unwrap().stdout, "ran\n");
+    let next = acme.submit(job("next"), None).await.unwrap();
+    assert_eq!(soon(next.result()).await.unwrap().stdout, "ran\n");
+    let _last = acme.submit(job("last"), None).await.unwrap();
+    depth(&servers, "submit.acme.normal.default", |d| d == Some(1)).await;
+    let other = globex.submit(job("other"), None).await.unwrap();
+    assert_eq!(soon(other.result()).await.unwrap().stdout, "ran\n");
+    assert_eq!(servers.bus.queue_depth("submit.acme.normal.default").await.unwrap(), Some(1), "it waits on");
+    scheduler.stop().await;
+}

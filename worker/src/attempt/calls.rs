@@ -136,6 +136,10 @@ async fn exchange(
     let body = wire::tool_call(work, call).map_err(|e| internal(e.to_string()))?;
     drop(arguments);
     let answered = async {
+        if let Some(pool) = ctx.pool(&work.job.pool) {
+            pool.traffic().settled(&work.key.tenant).await;
+        }
+        ctx.moves(work, body.len());
         let publish = async {
             let sent = ctx.bus.publish(reply(work, key, body, false)).await?.wait().await;
             open.left();
@@ -155,7 +159,11 @@ async fn exchange(
         }
         waiting.answer().await
     };
-    tokio::time::timeout(patience.within, answered).await.unwrap_or_else(|_| {
+    let answered = tokio::time::timeout(patience.within, answered).await;
+    if let Ok(Ok(Ok(answer))) = &answered {
+        ctx.moves(work, answer.get().len());
+    }
+    answered.unwrap_or_else(|_| {
         let seconds = patience.within.as_secs_f64();
         let whose = if patience.by_wall { ", which was all that was left of the job's limits.wall_ms" } else { "" };
         let message = format!("{tool:?} was not answered within {seconds} s{whose}");

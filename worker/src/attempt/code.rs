@@ -212,15 +212,21 @@ impl Watch {
         let mut early: Option<Early> = None;
         let out_of_patience = sleep_until(overdue);
         let (cancelled, lost, stopped) = (entry.cancel.cancelled(), entry.lost(), ctx.stop.cancelled());
+        let patient_until = began + Duration::from_millis(limits.run.wall_ms);
         tokio::pin!(out_of_patience, cancelled, lost, stopped);
         let end = loop {
+            // What its tenant moves beyond its allowance waits in the sandbox, and the code with it; but not beyond its wall clock, since the
+            // end of the run comes behind what it wrote.
+            let owes = if streamer.sent() { ctx.owes_until(work).map(|until| until.min(patient_until)) } else { None };
+            let owes = owes.filter(|until| *until > Instant::now());
             let end_it = tokio::select! {
                 biased;
                 // Before the code's own frames: those may never cease to come.
                 why = &mut lost, if !matches!(early, Some(Early::Lease(_))) => Early::Lease(why),
                 () = &mut cancelled, if early.is_none() => Early::Cancel,
                 () = &mut stopped, if early.is_none() => Early::Stop,
-                frame = running.next() => {
+                () = sleep_until(owes.unwrap_or(patient_until)), if owes.is_some() => continue,
+                frame = running.next(), if owes.is_none() => {
                     let Some(frame) = frame else { break gone(early, running.why()) };
                     match frame.kind {
                         Kind::Started => streamer.started().await,

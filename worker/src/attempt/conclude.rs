@@ -89,6 +89,7 @@ async fn record(ctx: &Context, delivery: &Delivery, work: &Work, guard: Guard, s
         keep: ctx.options.keep(&work.job.pool),
     };
     drop(told);
+    ctx.moves(work, request.outcome.len());
     let finished = ctx.insist("finish", || ctx.registry.finish(&request)).await;
     ctx.metrics.phase(&work.job.pool, Phase::Finish, began.elapsed().as_secs_f64());
     drop(guard);

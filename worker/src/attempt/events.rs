@@ -21,6 +21,9 @@ const EVENT_WITHIN: Duration = Duration::from_millis(200);
 /// with the results of all tenants, which would wait behind them.
 const UNTAKEN: u32 = 128;
 
+/// What an event costs at least of its tenant's allowance, in bytes: RabbitMQ has as much work with it as with so many.
+const LEAST: usize = 4 << 10;
+
 /// Which of the two streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
@@ -62,6 +65,11 @@ impl<'a> Streamer<'a> {
             untaken: 0,
             partial: Default::default(),
         }
+    }
+
+    /// Whether anything was sent.
+    pub(super) fn sent(&self) -> bool {
+        self.sent
     }
 
     pub(super) async fn started(&mut self) {
@@ -126,6 +134,7 @@ impl<'a> Streamer<'a> {
         if self.entry.check().is_err() {
             return;
         }
+        self.ctx.moves(self.work, body.len().max(LEAST));
         let message = bus::Message { mandatory: false, ..reply(self.work, key, body, false) };
         self.sent = true;
         lost(tokio::time::timeout(EVENT_WITHIN, self.ctx.bus.publish(message)).await);

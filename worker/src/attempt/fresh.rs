@@ -32,7 +32,9 @@ pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: &Delivery)
         Ok(prepared) => prepared,
         Err(outcome) => return reject(&ctx, delivery, &work, outcome).await,
     };
+    ctx.moves(&work, delivery.message.body.len());
     let wait = async {
+        pool.traffic().settled(&work.key.tenant).await;
         let permit = Arc::clone(pool.slots()).acquire_owned().await.ok()?;
         Some((permit, take(&ctx, &pool, &work).await?))
     };

@@ -19,6 +19,7 @@ mod member;
 mod plan;
 mod proof;
 mod state;
+mod traffic;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,6 +37,7 @@ use crate::options::{PoolOptions, Reuse};
 pub(crate) use lease::Held;
 use member::Member;
 use state::{State, Waiter};
+pub(crate) use traffic::Traffic;
 
 /// What can go wrong with taking a container.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -69,6 +71,7 @@ pub(crate) struct Pool {
     options: PoolOptions,
     backend: Arc<dyn Backend>,
     slots: Arc<Semaphore>,
+    traffic: Traffic,
     state: Mutex<State>,
     /// For tenants' idle containers, in bytes.
     bound_memory: u64,
@@ -115,6 +118,7 @@ impl Pool {
             worker: owner.worker,
             fleet: owner.fleet,
             slots: Arc::new(Semaphore::new(options.slots() as usize)),
+            traffic: Traffic::new(options.tenant_traffic()),
             state: Mutex::new(State::new(options.reuse)),
             bound_memory: options.bound_memory.map_or(owner.bound_memory, |size| size.0),
             wake: Notify::new(),
@@ -143,6 +147,11 @@ impl Pool {
     /// Its backend.
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
         &self.backend
+    }
+
+    /// What its tenants' jobs move.
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     /// Permits to run a job.

@@ -132,7 +132,9 @@ impl Sessions {
         };
         let (reset, close) = work.job.session.as_ref().map_or((false, false), |s| (s.reset, s.close));
         let anew = reset || home.is_none();
+        ctx.moves(work, delivery.message.body.len());
         let seat = async {
+            session.pool.traffic().settled(&work.key.tenant).await;
             let permit = Arc::clone(session.pool.slots()).acquire_owned().await.ok()?;
             if !anew {
                 return Some((permit, None));

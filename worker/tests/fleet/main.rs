@@ -15,3 +15,4 @@ mod ready;
 mod sessions;
 mod tenants;
 mod tools;
+mod traffic;

@@ -1,0 +1,164 @@
+//! Answers to tool calls, as they come from RabbitMQ.
+//!
+//! All tenants' answers come by one queue. RabbitMQ writes each of them to its disk before the worker can say that no call waits for it. So a
+//! tenant that sends many of those gets a queue of its own. Only that queue waits; it fills up, and RabbitMQ then refuses what the
+//! tenant publishes without writing it.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use thermae_backplane::allowance::Allowance;
+use thermae_backplane::bus::{self, Delivery, Identity, QueueSpec};
+use thermae_schemas::{ErrorCode, TenantName, names};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::consume::subscribe;
+use crate::context::Context;
+use crate::tools::Unwanted;
+
+/// Answers that may be unsettled at once: few, since clients may make each as large as the broker takes.
+const PREFETCH: u16 = 16;
+/// What an answer that no call waits for costs at least, in bytes.
+const LEAST: u64 = 4096;
+/// A tenant may send so many seconds' worth of them at once.
+const BURST: Duration = Duration::from_secs(16);
+/// A tenant's queue never waits longer than this for one of them.
+const MOST: Duration = Duration::from_secs(60);
+/// After so long without an answer a tenant's queue is deleted.
+const IDLE: Duration = Duration::from_secs(60);
+/// A queue that nothing leads to any more is empty after so long without a delivery.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// Takes answers to tool calls until `end`.
+pub(crate) async fn run(ctx: Arc<Context>, end: CancellationToken) {
+    let queue = QueueSpec::calls(&ctx.id);
+    let answers = Arc::new(Answers {
+        identity: Identity::new(ctx.bus.as_ref(), &[]),
+        ctx,
+        end,
+        allowance: Allowance::new(BURST, MOST),
+        apart: Mutex::default(),
+        tasks: TaskTracker::new(),
+    });
+    while let Some(mut consumer) = subscribe(&answers.ctx, &queue, PREFETCH, &answers.end).await {
+        while let Some(Some(delivery)) = answers.end.run_until_cancelled(consumer.next()).await {
+            if let Some((tenant, _)) = answers.take(&delivery).await
+                && answers.allowance.is_low(&tenant, Instant::now())
+            {
+                answers.set_apart(tenant);
+            }
+            let _ = delivery.ack().await;
+        }
+    }
+    answers.tasks.close();
+    answers.tasks.wait().await;
+}
+
+struct Answers {
+    ctx: Arc<Context>,
+    end: CancellationToken,
+    identity: Identity,
+    allowance: Allowance,
+    /// Tenants that have queues of their own.
+    apart: Mutex<HashSet<TenantName>>,
+    tasks: TaskTracker,
+}
+
+impl Answers {
+    /// Takes an answer. One that no call waits for costs its tenant a part of its allowance: whose that is, and how long to wait.
+    async fn take(&self, delivery: &Delivery) -> Option<(TenantName, Duration)> {
+        let (message, ctx) = (&delivery.message, &self.ctx);
+        let tenant = match self.identity.sender(message, names::CALLS, |tenant| names::calls_key(tenant, &ctx.id)) {
+            Ok(tenant) if self.answer(&tenant, message.body.clone()).await => return None,
+            Ok(tenant) => tenant,
+            Err(why) => {
+                let key = &message.key;
+                tracing::warn!(key, %why, "an answer to a tool call that its tenant did not send here is dropped");
+                ctx.metrics.forged.inc();
+                // RabbitMQ lets a tenant publish under keys of its own name alone.
+                TenantName::new(key.split_once('.')?.0).ok()?
+            }
+        };
+        let (bytes, rate) = (message.body.len() as u64, ctx.options.refused_bytes.0);
+        let wait = self.allowance.spend(&tenant, bytes.max(LEAST), rate, Instant::now());
+        Some((tenant, wait))
+    }
+
+    /// Gives an answer to the call that waits for it, or tells the call what is wrong with it. Whether a call took it.
+    async fn answer(&self, tenant: &TenantName, body: Bytes) -> bool {
+        let ctx = &self.ctx;
+        let (calls, author) = (ctx.calls.clone(), tenant.clone());
+        let taken = ctx.heavy.scan(body.len(), move || calls.answer(&author, &body)).await;
+        match &taken {
+            Ok(()) => {}
+            // The call itself counts it.
+            Err(e @ Unwanted::Told(_)) => {
+                tracing::warn!(job.tenant = %tenant, error = %e, "an answer to a tool call is not taken");
+            }
+            Err(e) => {
+                if matches!(e, Unwanted::Unreadable(_)) {
+                    ctx.metrics.tool_calls.with_label_values(&[ErrorCode::ToolAnswer.as_str()]).inc();
+                }
+                tracing::debug!(job.tenant = %tenant, error = %e, "an answer to a tool call is not taken");
+            }
+        }
+        taken.is_ok()
+    }
+
+    fn apart(&self) -> MutexGuard<'_, HashSet<TenantName>> {
+        self.apart.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a tenant a queue of its own, unless it has one.
+    fn set_apart(self: &Arc<Self>, tenant: TenantName) {
+        if !self.apart().insert(tenant.clone()) {
+            return;
+        }
+        tracing::warn!(job.tenant = %tenant, "the tenant sends too many answers that no call waits for: it gets a queue of its own");
+        let answers = Arc::clone(self);
+        self.tasks.spawn(async move {
+            if let Err(error) = answers.serve(&tenant).await {
+                tracing::warn!(%error, job.tenant = %tenant, "the tenant's answers come by the queue of all again");
+            }
+            answers.apart().remove(&tenant);
+        });
+    }
+
+    /// Serves a tenant's queue until it is not used any more, or the worker ends. RabbitMQ deletes it if this process can't.
+    async fn serve(&self, tenant: &TenantName) -> Result<(), bus::Error> {
+        let (bus, spec) = (&self.ctx.bus, QueueSpec::calls_apart(tenant, &self.ctx.id));
+        bus.declare_queue(&spec).await?;
+        // One at a time: the next one may have to wait.
+        while let Some(mut consumer) = subscribe(&self.ctx, &spec, 1, &self.end).await {
+            let mut bound = true;
+            loop {
+                let within = if bound { IDLE } else { SILENCE };
+                let next = tokio::time::timeout(within, consumer.next());
+                match self.end.run_until_cancelled(next).await {
+                    None => return Ok(()),
+                    Some(Ok(None)) => break,
+                    Some(Ok(Some(delivery))) => {
+                        let taken = self.take(&delivery).await;
+                        let _ = delivery.ack().await;
+                        if let Some((_, wait)) = taken {
+                            self.end.run_until_cancelled(tokio::time::sleep(wait)).await;
+                        }
+                    }
+                    Some(Err(_)) if bound => {
+                        bus.unbind_queue(&spec).await?;
+                        bound = false;
+                    }
+                    Some(Err(_)) => {
+                        tracing::info!(job.tenant = %tenant, "the tenant's own queue for answers is deleted");
+                        return bus.delete_queue(&spec.name).await;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! What one tenant moves through the servers that all share: beyond its allowance it waits, and nobody else.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use thermae_schemas::{EventBody, Job, Status, Stream, TenantName, ToolReply, ToolSpec, names};
+use thermae_service::units::ByteSize;
+use thermae_worker::Options;
+
+use crate::fake::{Fake, Script};
+use crate::harness::{Fleet, options, pool_name, python, within};
+
+/// So many bytes a second; four seconds' worth are free.
+fn allowed(bytes: u64) -> Options {
+    let mut options = options();
+    options.pools.get_mut(&pool_name()).unwrap().tenant_traffic = Some(ByteSize(bytes));
+    options
+}
+
+fn calling() -> Job {
+    let mut job = python("print(await look())");
+    let name = "look".into();
+    job.tools = vec![ToolSpec { name, description: String::new(), input_schema: None, max_calls: None, raw: false }];
+    job
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_moved_too_much_waits_and_no_other() {
+    let mut fleet = Fleet::new().await;
+    let script = Script::new();
+    let worker = fleet.start(allowed(4000), fleet.registry.clone(), Some(Arc::new(Fake(Arc::clone(&script))))).await;
+    // More than six seconds' worth: two of them are waited for.
+    let began = Instant::now();
+    fleet.run(&python(&format!("print {}", "x".repeat(25_000)))).await;
+    let (next, other) = (python("print next"), python("print other"));
+    fleet.submit(&next).await;
+    fleet.submit_as(&TenantName::new("globex").unwrap(), &other).await;
+    assert_eq!(fleet.outcome(&other).await.stdout, "other");
+    assert_eq!(script.starts("print next"), 0, "it waits");
+    assert_eq!(fleet.outcome(&next).await.stdout, "next");
+    assert!(began.elapsed() > Duration::from_secs(2), "{:?}", began.elapsed());
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_job_streams_beyond_its_tenants_allowance_comes_later_and_whole() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(allowed(100_000)).await;
+    let mut job = python("for n in range(60): print('x' * 10_000, flush=True)");
+    job.stream = vec![Stream::Output];
+    job.limits.wall_ms = Some(20_000);
+    let began = Instant::now();
+    fleet.submit(&job).await;
+    let mut streamed = String::new();
+    let outcome = loop {
+        match fleet.event_of(&job).await {
+            EventBody::Stdout { text, .. } => streamed.push_str(&text),
+            EventBody::Result(outcome) => break outcome,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((outcome.status, streamed == outcome.stdout), (Status::Succeeded, true));
+    assert!(began.elapsed() > Duration::from_secs(1), "six seconds' worth, and four are free: {:?}", began.elapsed());
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_that_waits_does_not_outlast_the_jobs_wall_clock() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(allowed(1000)).await;
+    let mut job = python("import time\nwhile True: print('x' * 1000, flush=True); time.sleep(0.01)");
+    job.stream = vec![Stream::Output];
+    job.limits.wall_ms = Some(1000);
+    let began = Instant::now();
+    fleet.submit(&job).await;
+    let outcome = fleet.outcome(&job).await;
+    assert_eq!(outcome.status, Status::TimedOut);
+    // Its allowance would hold it back for fourteen seconds.
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_no_call_waits_for_wait_apart() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(Options { refused_bytes: ByteSize(1), ..options() }).await;
+    let (globex, job) = (TenantName::new("globex").unwrap(), calling());
+    fleet.submit(&job).await;
+    let call = fleet.tool_call(&job).await;
+    let apart = names::calls_apart_queue(&globex, &worker.id);
+    // The first shows that the tenant sends too many.
+    fleet.answer_as(&globex, &call, ToolReply::Ok(json!(0))).await;
+    let set_apart = async {
+        while fleet.bus.queue_depth(&apart).await.unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    within("the tenant's own queue", set_apart).await;
+    for n in 1..5 {
+        fleet.answer_as(&globex, &call, ToolReply::Ok(json!(n))).await;
+    }
+    // One is taken, and its price is waited for; the next one is at hand.
+    let wait = async {
+        while fleet.depth(&apart).await != 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    within("the others to wait there", wait).await;
+    fleet.answer(&call, ToolReply::Ok(json!("mine"))).await;
+    assert_eq!(fleet.outcome(&job).await.stdout, "mine\n");
+    assert_eq!(fleet.depth(&apart).await, 2, "those of the other tenant wait on");
+    worker.end().await;
+}
