@@ -151,7 +151,8 @@ pub(super) fn body(number: u64, class: &str) -> (&'static str, &'static str, Vec
 
 /// A job whose calls say which worker answers go to.
 pub(super) fn calling() -> Vec<u8> {
-    let mut job = tool(false, 5000);
+    // Its call may have to wait, for what its tenant moved before.
+    let mut job = tool(false, 30_000);
     job["code"] = "await t()".into();
     job.to_string().into_bytes()
 }
