@@ -79,8 +79,7 @@ impl Answers {
                 let key = &message.key;
                 tracing::warn!(key, %why, "an answer to a tool call that its tenant did not send here is dropped");
                 ctx.metrics.forged.inc();
-                // RabbitMQ lets a tenant publish under keys of its own name alone.
-                TenantName::new(key.split_once('.')?.0).ok()?
+                why.culprit(message)?
             }
         };
         let (bytes, rate) = (message.body.len() as u64, ctx.options.refused_bytes.0);

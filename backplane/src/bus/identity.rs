@@ -43,6 +43,18 @@ pub enum Forged {
     },
 }
 
+impl Forged {
+    /// The tenant that is proven to have sent such a message, of what [`Identity::sender`] refuses. It is not that of the key where
+    /// RabbitMQ may have moved the message there; its `user_id` stays right on the way.
+    pub fn culprit(&self, message: &Message) -> Option<TenantName> {
+        match self {
+            // It was published under this key, so topic permissions held.
+            Self::Unsigned(tenant) => Some(tenant.clone()),
+            _ => message.user_id.as_deref().and_then(names::tenant_of),
+        }
+    }
+}
+
 /// Decides whose a message is.
 #[derive(Debug, Clone)]
 pub struct Identity {
@@ -167,6 +179,23 @@ mod tests {
             dead.headers.set_text(header, "replies.acme.trap");
             assert_eq!(sender(&dead), Err(Forged::DeadLetter), "{header}");
         }
+    }
+
+    #[test]
+    fn a_forgery_is_blamed_on_whom_it_is_proven_of_and_never_on_its_key() {
+        let blamed = |message: &Message| sender(message).unwrap_err().culprit(message);
+        let by = |user: Option<&str>, exchange: &str| Message {
+            user_id: user.map(str::to_owned),
+            exchange: exchange.to_owned(),
+            ..honest()
+        };
+        assert_eq!(blamed(&by(None, names::SUBMIT)), Some(tenant("acme")), "topic permissions held");
+        assert_eq!(blamed(&by(Some("globex.ci"), names::SUBMIT)), Some(tenant("globex")));
+        assert_eq!(blamed(&by(Some("globex"), "replies.globex.x")), Some(tenant("globex")));
+        assert_eq!(blamed(&by(None, "replies.globex.x")), None);
+        let mut dead = by(None, names::SUBMIT);
+        dead.headers.set_text("x-death", "replies.globex.trap");
+        assert_eq!(blamed(&dead), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use thermae_backplane::bus::{ExchangeKind, ExchangeSpec, Message};
 use thermae_schemas::{EventBody, Job, Status, Stream, TenantName, ToolReply, ToolSpec, names};
 use thermae_service::units::ByteSize;
 use thermae_worker::Options;
@@ -22,6 +23,14 @@ fn calling() -> Job {
     let mut job = python("print(await look())");
     let name = "look".into();
     job.tools = vec![ToolSpec { name, description: String::new(), input_schema: None, max_calls: None, raw: false }];
+    job
+}
+
+/// Streams its output.
+fn streaming(code: &str, wall_ms: u64) -> Job {
+    let mut job = python(code);
+    job.stream = vec![Stream::Output];
+    job.limits.wall_ms = Some(wall_ms);
     job
 }
 
@@ -47,9 +56,7 @@ async fn a_tenant_that_moved_too_much_waits_and_no_other() {
 async fn what_a_job_streams_beyond_its_tenants_allowance_comes_later_and_whole() {
     let mut fleet = Fleet::new().await;
     let worker = fleet.worker(allowed(100_000)).await;
-    let mut job = python("for n in range(60): print('x' * 10_000, flush=True)");
-    job.stream = vec![Stream::Output];
-    job.limits.wall_ms = Some(20_000);
+    let job = streaming("for n in range(60): print('x' * 10_000, flush=True)", 20_000);
     let began = Instant::now();
     fleet.submit(&job).await;
     let mut streamed = String::new();
@@ -69,9 +76,7 @@ async fn what_a_job_streams_beyond_its_tenants_allowance_comes_later_and_whole()
 async fn output_that_waits_does_not_outlast_the_jobs_wall_clock() {
     let mut fleet = Fleet::new().await;
     let worker = fleet.worker(allowed(1000)).await;
-    let mut job = python("import time\nwhile True: print('x' * 1000, flush=True); time.sleep(0.01)");
-    job.stream = vec![Stream::Output];
-    job.limits.wall_ms = Some(1000);
+    let job = streaming("import time\nwhile True: print('x' * 1000, flush=True); time.sleep(0.01)", 1000);
     let began = Instant::now();
     fleet.submit(&job).await;
     let outcome = fleet.outcome(&job).await;
@@ -110,5 +115,30 @@ async fn answers_that_no_call_waits_for_wait_apart() {
     fleet.answer(&call, ToolReply::Ok(json!("mine"))).await;
     assert_eq!(fleet.outcome(&job).await.stdout, "mine\n");
     assert_eq!(fleet.depth(&apart).await, 2, "those of the other tenant wait on");
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_another_tenant_moved_here_cost_the_keys_tenant_nothing() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(Options { refused_bytes: ByteSize(1), ..options() }).await;
+    let job = calling();
+    fleet.submit(&job).await;
+    let call = fleet.tool_call(&job).await;
+    let moved = ExchangeSpec {
+        name: "replies.globex.x".into(),
+        kind: ExchangeKind::Fanout,
+        alternate: Some(names::CALLS.into()),
+        bindings: Vec::new(),
+    };
+    fleet.bus.declare_exchange(&moved).await.unwrap();
+    let forged = Message { exchange: moved.name, key: call.reply_to.clone(), body: "{}".into(), ..Message::default() };
+    fleet.bus.publish(forged).await.unwrap().wait().await.unwrap();
+    // Behind it in the same queue.
+    fleet.answer(&call, ToolReply::Ok(json!("mine"))).await;
+    assert_eq!(fleet.outcome(&job).await.stdout, "mine\n");
+    assert_eq!(worker.count("thermae_worker_forged_total", ""), 1.0);
+    let apart = names::calls_apart_queue(&fleet.tenant, &worker.id);
+    assert_eq!(fleet.bus.queue_depth(&apart).await.unwrap(), None, "it has no queue of its own");
     worker.end().await;
 }
