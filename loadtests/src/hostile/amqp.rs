@@ -10,6 +10,8 @@ use lapin::types::FieldTable;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, PublisherConfirm};
 use thermae_schemas::names;
 
+use super::tools::Call;
+
 /// How often each means was used.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally(Arc<Mutex<BTreeMap<&'static str, u64>>>);
@@ -33,6 +35,8 @@ pub(super) struct Enemy {
     pub(super) tally: Tally,
     /// Groups of means and kinds of jobs that it leaves out.
     pub(super) without: Vec<String>,
+    /// A call of one of its own jobs, which names the worker.
+    pub(super) first_call: Option<Call>,
 }
 
 impl Enemy {

@@ -46,10 +46,10 @@ pub(super) async fn first_call(enemy: &Enemy) -> Result<Call> {
 }
 
 /// Sends its garbage to the worker that made a call last.
-pub(super) async fn garbage(enemy: &Enemy, first: Option<Call>) -> Result<()> {
+pub(super) async fn garbage(enemy: &Enemy) -> Result<()> {
     let (_connection, channel) = enemy.channel().await?;
     let mut events = events(enemy, &channel).await?;
-    let mut last = first;
+    let mut last = enemy.first_call.clone();
     let large = vec![b' '; 1 << 20];
     loop {
         let next = tokio::time::timeout(Duration::from_millis(5), events.next()).await;
