@@ -29,26 +29,35 @@ impl Memory {
         now: Millis,
         step: impl FnOnce(&mut Option<Record>) -> T,
     ) -> T {
-        let expires = now + millis(ttl);
         if let Some(entry) = self.jobs.get_mut(job) {
             let before = entry.record.clone();
             let answer = step(&mut entry.record);
             if before != entry.record {
-                let earlier = expires < entry.expires;
-                entry.expires = expires;
-                if earlier {
-                    self.remember_until(expires, Forget::Job(job.clone()));
-                }
+                self.keep_record(job, ttl, now);
             }
             return answer;
         }
         let mut slot = None;
         let answer = step(&mut slot);
         if slot.is_some() {
+            let expires = now + millis(ttl);
             self.jobs.insert(job.clone(), Entry { record: slot, expires, ..Entry::default() });
             self.remember_until(expires, Forget::Job(job.clone()));
         }
         answer
+    }
+
+    /// Keeps a job's record for so long from now on. Returns until when.
+    fn keep_record(&mut self, job: &JobKey, ttl: std::time::Duration, now: Millis) -> Millis {
+        let expires = now + millis(ttl);
+        if let Some(entry) = self.jobs.get_mut(job) {
+            let earlier = expires < entry.expires;
+            entry.expires = expires;
+            if earlier {
+                self.remember_until(expires, Forget::Job(job.clone()));
+            }
+        }
+        expires
     }
 
     /// Runs a step that may end a job, and keeps its outcome as long as it may be kept.
@@ -126,12 +135,8 @@ impl Memory {
         };
         let doubtful = admit.repeat.as_ref().is_some_and(|repeat| repeat.may_precede(&self.epoch, began));
         let _ = self.on_record(job, admit.ttl, now, |slot| record::admit(slot, terms, doubtful, now));
-        let expires = now + millis(admit.ttl);
-        if self.jobs.get(job).is_some_and(|entry| entry.expires > expires) {
-            self.remember_until(expires, Forget::Job(job.clone()));
-        }
+        let expires = self.keep_record(job, admit.ttl, now);
         if let Some(entry) = self.jobs.get_mut(job) {
-            entry.expires = expires;
             entry.credit_ttl = millis(admit.credit_ttl);
             entry.pool = Some(admit.pool.clone());
             entry.session = admit.session.as_ref().map(|session| session.session.clone());
@@ -190,6 +195,8 @@ impl Memory {
         match answer {
             Resolve::Lost | Resolve::Cancelled => self.give_credit(Some(&resolve.pool), &resolve.job),
             Resolve::Reassign(_) => {
+                // The copy that is handed out counts for as long as a new one, and its record must outlive it.
+                self.keep_record(&resolve.job, resolve.keep.record, now);
                 let ttl = self.jobs.get(&resolve.job).map_or(0, |entry| entry.credit_ttl);
                 let ttl = if ttl == 0 { millis(resolve.grace) } else { ttl };
                 self.take_credit(&resolve.pool, &resolve.job, now + ttl);

@@ -5,7 +5,9 @@ local attempt, max, grace = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[
 local key = job_key(tenant, job)
 local record = load(key)
 
+-- The copy that is handed out counts for as long as a new one, and its record must outlive it.
 local function reassign(n)
+  keep(key, ARGV[17])
   local ttl = tonumber(redis.call('HGET', key, 't') or 0)
   if ttl == 0 then ttl = grace end
   take_credit(pool, tenant, job, now + ttl)
@@ -33,7 +35,6 @@ local n, most = math.max(record.a, attempt), math.max(record.m, max)
 redis.call('HSET', key, 'a', n, 'm', most)
 if n < most and not record.k then
   set_assigned(key, n + 1)
-  keep(key, ARGV[17])
   return reassign(n + 1)
 end
 set_terminal(key, tenant, record.k and 11 or 7, 16)
