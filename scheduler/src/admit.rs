@@ -29,6 +29,8 @@ pub(crate) enum End {
     /// No worker can take its session now; try again when the fleet has changed. Where it has a worker, that one's queue is not
     /// there.
     Parked(Head, Option<WorkerId>),
+    /// The registry takes no new records, and has one of this job: others need not wait for it.
+    RegistryFull(Head),
     /// The registry was away; nothing is known to have changed.
     RegistryAway(Head),
     /// The broker was away, or the scheduler stops: the job goes back to its queue. Or it is there already.
@@ -50,10 +52,8 @@ pub(crate) async fn assign(ctx: Context, head: Head, offer: Offer) -> End {
     let span = head.span.clone();
     let end = hand_out(&ctx, head, offer).instrument(span).await;
     match &end {
-        End::Assigned(_) | End::Answered | End::NoCredit(_) | End::TenantBusy(_) | End::Parked(..) => {
-            ctx.outages.over()
-        }
         End::RegistryAway(_) | End::GivenBack => {}
+        _ => ctx.outages.over(),
     }
     end
 }
@@ -268,7 +268,7 @@ async fn lapsed(ctx: &Context, head: &Head, attempt: u32) -> Result<(), Trouble>
 /// The registry takes no new jobs. One that it knows is left alone: it may be on its way to a worker.
 async fn full(ctx: &Context, head: Head) -> End {
     match ctx.registry.lookup(&head.key).await {
-        Ok(Some(record)) if record.state == State::Assigned => End::RegistryAway(head),
+        Ok(Some(record)) if record.state == State::Assigned => End::RegistryFull(head),
         Ok(_) => {
             let why = "Redis is full, so that the fleet takes no new jobs; none of this one ran";
             refuse(ctx, head, ErrorInfo::new(ErrorCode::RegistryFull, why)).await

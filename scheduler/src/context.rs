@@ -21,6 +21,8 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::outage::Outages;
 
+/// What a scheduler leads.
+const SHARD: &str = "main";
 /// What a message that brings its tenant no run costs at least, in bytes: its record and its answer.
 const LEAST: u64 = 4096;
 /// What an outcome costs that a worker reads from the store and sends again, in bytes. How many it has is not in its record.
@@ -44,6 +46,8 @@ pub(crate) struct Context {
     pub(crate) identity: Arc<Identity>,
     pub(crate) options: Arc<Options>,
     pub(crate) metrics: Metrics,
+    /// By which name this scheduler leads.
+    pub(crate) who: Arc<str>,
     /// The workers, as last seen.
     pub(crate) fleet: watch::Receiver<Arc<Fleet>>,
     pub(crate) outages: Outages,
@@ -125,6 +129,35 @@ impl Context {
             Ok(self.bus.consume(&spec.name, prefetch).await?)
         })
         .await
+    }
+
+    /// Asks the registry for the lead, or to keep it, for so long.
+    pub(crate) async fn claim_lead(&self, ttl: Duration) -> Result<bool, registry::Error> {
+        self.registry.lead(SHARD, &self.who, ttl).await
+    }
+
+    /// Makes sure that this scheduler leads, and will for a while. To be asked before a queue is unbound or deleted: a process that
+    /// was paused may lead no more, and another one may use the queue by now.
+    ///
+    /// # Errors
+    /// It leads no more.
+    pub(crate) async fn still_leads(&self) -> Result<(), Trouble> {
+        let ttl = self.options.lead_ttl.duration();
+        loop {
+            let asked = Instant::now();
+            let leads = self.persist(|| async { Ok(self.claim_lead(ttl).await?) }).await?;
+            if self.stop.is_cancelled() {
+                return Err(Trouble::Stopped);
+            }
+            if !leads {
+                // What was begun is left as it is, so this reign must not go on.
+                self.failed.cancel();
+                return Err(Trouble::Stopped);
+            }
+            if asked.elapsed() < ttl / 2 {
+                return Ok(());
+            }
+        }
     }
 
     /// Repeats a step until it works. It must be idempotent.

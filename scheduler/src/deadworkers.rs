@@ -156,6 +156,7 @@ async fn watch_and_bury(ctx: &Context, worker: &WorkerId, alive: &CancellationTo
 /// Deletes a worker's queues, and forgets it; `false`: somebody consumes its queue. Not to be given up half-way.
 async fn bury(ctx: &Context, worker: &WorkerId) -> Result<bool, Trouble> {
     let queue = QueueSpec::worker(worker);
+    ctx.still_leads().await?;
     ctx.bus.unbind_queue(&queue).await?;
     drain(ctx, worker, Instant::now()).await?;
     let mut looks = 0;
@@ -169,6 +170,7 @@ async fn bury(ctx: &Context, worker: &WorkerId) -> Result<bool, Trouble> {
         // The end of our own consumer may be on its way.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    ctx.still_leads().await?;
     for queue in [queue.name, names::control_queue(worker), names::calls_queue(worker)] {
         ctx.bus.delete_queue(&queue).await?;
     }

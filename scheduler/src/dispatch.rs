@@ -239,6 +239,11 @@ impl Dispatcher {
                 pool.refund();
                 pool.unpop(weight, put(place, head));
             }
+            End::RegistryFull(head) => {
+                self.ctx.metrics.returned("registry_full");
+                pool.refund();
+                pool.parked.push(put(place, head));
+            }
             End::Parked(head, unreachable) => {
                 self.ctx.metrics.returned("no_session_worker");
                 pool.refund();

@@ -14,12 +14,9 @@ use crate::error::{Error, Trouble};
 use crate::fleet::Fleet;
 use crate::reign;
 
-const SHARD: &str = "main";
-
 /// Takes turns with other schedulers.
 pub(crate) struct Leadership {
     pub(crate) ctx: Context,
-    pub(crate) who: String,
     pub(crate) fleet: watch::Sender<Arc<Fleet>>,
     pub(crate) condition: Condition,
 }
@@ -65,12 +62,12 @@ impl Leadership {
     }
 
     async fn claim(&self, ttl: Duration) -> Result<bool, Trouble> {
-        Ok(self.ctx.registry.lead(SHARD, &self.who, ttl).await?)
+        Ok(self.ctx.claim_lead(ttl).await?)
     }
 
     /// Leads until leadership is lost, or the process stops; `false`: until a part of it failed.
     async fn reign(&self, stop: &CancellationToken) -> Result<bool, Error> {
-        tracing::info!(who = self.who, "leading");
+        tracing::info!(who = %self.ctx.who, "leading");
         self.ctx.metrics.leads(true);
         let ctx = Context {
             stop: stop.child_token(),
@@ -101,7 +98,7 @@ impl Leadership {
             }
         }
         if !stop.is_cancelled() && ended.is_ok() {
-            tracing::warn!(who = self.who, whole, "leads no more");
+            tracing::warn!(who = %self.ctx.who, whole, "leads no more");
         }
         ended.map(|()| whole)
     }

@@ -78,6 +78,7 @@ impl Service {
             identity: Arc::new(Identity::new(self.bus.as_ref(), &self.options.fleet_users)),
             options: self.options.clone(),
             metrics: self.metrics.clone(),
+            who: format!("scheduler-{}", uuid::Uuid::new_v4().simple()).into(),
             fleet: seen,
             outages,
             allowance: context::allowance(),
@@ -99,8 +100,7 @@ impl Service {
         tasks.spawn(watched("watcher", watcher.run(stop.clone()), stop.clone(), fell.clone()));
         let readiness = readiness(ctx.clone(), self.on_bus, self.on_registry, stop.clone());
         tasks.spawn(watched("readiness", readiness, stop.clone(), fell));
-        let who = format!("scheduler-{}", uuid::Uuid::new_v4().simple());
-        let leadership = Leadership { ctx, who, fleet, condition: self.on_leader };
+        let leadership = Leadership { ctx, fleet, condition: self.on_leader };
         let led = match caught("leadership", leadership.run(stop.clone())).await {
             Ok(led) => led,
             Err(panicked) => Err(panicked.into()),

@@ -173,12 +173,14 @@ impl Lanes {
         let ctx = &self.0.ctx;
         let Some(used) = self.lock().get(lane).map(|state| state.used.clone()) else { return Ok(true) };
         used.store(false, Ordering::Relaxed);
+        ctx.still_leads().await?;
         ctx.persist(|| async { Ok(ctx.bus.unbind_queue(spec).await?) }).await?;
         while let Ok(Some(delivery)) = tokio::time::timeout(SILENCE, consumer.next()).await {
             self.take(lane, delivery, held).await?;
         }
         let _routing = self.0.routing.lock().await;
         let empty = ctx.persist(|| async { Ok(ctx.bus.queue_depth(&spec.name).await?.unwrap_or(0) == 0) }).await?;
+        ctx.still_leads().await?;
         if !empty || Held::strong_count(held) > 1 || used.load(Ordering::Relaxed) || stop.is_cancelled() {
             ctx.persist(|| async { Ok(ctx.bus.declare_queue(spec).await?) }).await?;
             return Ok(false);

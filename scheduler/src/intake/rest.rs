@@ -102,11 +102,14 @@ impl Lanes {
         consumer: &mut dyn Consumer,
     ) -> Result<bool, Trouble> {
         let ctx = &self.0.ctx;
+        ctx.still_leads().await?;
         ctx.persist(|| async { Ok(ctx.bus.unbind_queue(spec).await?) }).await?;
         while let Ok(Some(delivery)) = tokio::time::timeout(SILENCE, consumer.next()).await {
             self.take_stray(&delivery).await?;
         }
-        if ctx.persist(|| async { Ok(ctx.bus.queue_depth(&spec.name).await?) }).await?.unwrap_or(0) > 0 {
+        let left = ctx.persist(|| async { Ok(ctx.bus.queue_depth(&spec.name).await?) }).await?;
+        ctx.still_leads().await?;
+        if left.unwrap_or(0) > 0 {
             ctx.persist(|| async { Ok(ctx.bus.declare_queue(spec).await?) }).await?;
             return Ok(false);
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use thermae_schemas::ErrorCode;
 
@@ -65,6 +66,28 @@ async fn a_full_registry_refuses_new_jobs() {
     worker.start(&before_it).await;
     worker.finish(&before_it, "ran\n").await;
     assert_eq!(soon(before.result()).await.unwrap().stdout, "ran\n", "what was admitted goes on");
+    // A second copy of one that is on its way waits, and nobody behind it.
+    registry.full.store(false, Ordering::SeqCst);
+    let waits = client.submit(job("waits"), None).await.unwrap();
+    let waits_it = soon(jobs.recv()).await.unwrap();
+    registry.full.store(true, Ordering::SeqCst);
+    let twin = servers.client("acme").await;
+    let _copy = twin.submit(job("waits"), None).await.unwrap();
+    let asked = registry.asked.load(Ordering::SeqCst);
+    soon(async {
+        while registry.asked.load(Ordering::SeqCst) < asked + 7 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let globex = servers.client("globex").await;
+    let other = globex.submit(job("refused"), None).await.unwrap();
+    let refused =
+        tokio::time::timeout(Duration::from_millis(1500), other.result()).await.expect("all jobs wait").unwrap();
+    assert_eq!(refused.error.unwrap().code, ErrorCode::RegistryFull);
+    worker.start(&waits_it).await;
+    worker.finish(&waits_it, "ran\n").await;
+    assert_eq!(soon(waits.result()).await.unwrap().stdout, "ran\n");
     registry.full.store(false, Ordering::SeqCst);
     let after = client.submit(job("after"), None).await.unwrap();
     let after_it = soon(jobs.recv()).await.unwrap();

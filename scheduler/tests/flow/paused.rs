@@ -1,12 +1,17 @@
-//! A scheduler that pauses while it hands a job out, for so long that another one has the job by then.
+//! A scheduler that pauses in the middle of a step, for so long that another one leads by then.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use thermae_backplane::bus::{Bus, Confirm, Consumer, Error, ExchangeSpec, Message, QueueSpec, SharedBus};
-use thermae_backplane::registry::Local;
+use thermae_backplane::registry::{Local, Registry};
+use thermae_scheduler::Options;
+use thermae_schemas::Class;
+use thermae_service::units::Millis;
 
 use crate::faulty::Faulty;
 use crate::fleet::{Servers, job, options, soon};
@@ -15,6 +20,8 @@ use crate::fleet::{Servers, job, options, soon};
 struct Two {
     consuming: SharedBus,
     rest: SharedBus,
+    /// What happens after it was asked for the depth of that queue, and before the answer arrives.
+    meanwhile: Mutex<Option<(String, BoxFuture<'static, ()>)>>,
 }
 
 #[async_trait]
@@ -35,7 +42,12 @@ impl Bus for Two {
         self.rest.delete_queue(queue).await
     }
     async fn queue_depth(&self, queue: &str) -> Result<Option<u64>, Error> {
-        self.rest.queue_depth(queue).await
+        let depth = self.rest.queue_depth(queue).await;
+        let meanwhile = self.meanwhile.lock().unwrap().take_if(|(name, _)| name == queue);
+        if let Some((_, meanwhile)) = meanwhile {
+            meanwhile.await;
+        }
+        depth
     }
     async fn publish(&self, message: Message) -> Result<Confirm, Error> {
         self.rest.publish(message).await
@@ -64,7 +76,8 @@ async fn a_scheduler_hands_out_nothing_that_the_broker_took_back_meanwhile() {
     let servers = Servers::on(registry.clone());
     let faulty = Arc::new(Faulty { inner: registry.clone(), ..Faulty::default() });
     let consuming = (servers.connect)().await;
-    let two: SharedBus = Arc::new(Two { consuming: consuming.clone(), rest: (servers.connect)().await });
+    let two: SharedBus =
+        Arc::new(Two { consuming: consuming.clone(), rest: (servers.connect)().await, meanwhile: Mutex::default() });
     let pausing = Servers {
         registry: faulty.clone(),
         connect: Arc::new(move || {
@@ -101,4 +114,43 @@ async fn a_scheduler_hands_out_nothing_that_the_broker_took_back_meanwhile() {
     let ran: Vec<String> = std::iter::from_fn(|| order.try_recv().ok()).map(|(_, id)| id.to_string()).collect();
     assert_eq!(ran, ["after"], "it ran twice");
     other.stop().await;
+}
+
+#[tokio::test]
+async fn a_scheduler_that_leads_no_more_deletes_no_lane() {
+    let registry = Arc::new(Local::new());
+    let servers = Servers::on(registry.clone());
+    let _order = servers.worker("w1", 1).await.work("ran\n").await;
+    let client = Arc::new(servers.client("acme").await);
+    let (sent, mut handle) = tokio::sync::mpsc::channel(1);
+    let lane = QueueSpec::submit(client.tenant(), Class::Normal, &crate::fleet::pool());
+    let (bus, other) = ((servers.connect)().await, client.clone());
+    let (name, options) = (lane.name.clone(), Options { lane_idle: Millis::from_millis(100), ..options() });
+    let lead_ttl = options.lead_ttl.duration();
+    let meanwhile = async move {
+        // All of this process stands still.
+        std::thread::sleep(lead_ttl);
+        // Another one leads, serves the lane, and a job comes.
+        assert!(registry.lead("main", "another", lead_ttl).await.unwrap());
+        bus.declare_queue(&lane).await.unwrap();
+        sent.send(other.submit(job("meanwhile"), None).await.unwrap()).await.unwrap();
+    };
+    let two = Arc::new(Two {
+        consuming: (servers.connect)().await,
+        rest: (servers.connect)().await,
+        meanwhile: Mutex::new(Some((name, meanwhile.boxed()))),
+    });
+    let pausing = Servers {
+        connect: Arc::new(move || {
+            let two: SharedBus = two.clone();
+            Box::pin(async move { two })
+        }),
+        ..servers.clone()
+    };
+    let scheduler = pausing.scheduler(options).await;
+    let first = client.submit(job("first"), None).await.unwrap();
+    soon(first.result()).await.unwrap();
+    let handle = soon(handle.recv()).await.unwrap();
+    assert_eq!(soon(handle.result()).await.unwrap().stdout, "ran\n", "it was deleted with its queue");
+    scheduler.stop().await;
 }
