@@ -1,6 +1,7 @@
 //! Settings of the machine's that others have and this one has not: made for an attack, and taken back.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -29,6 +30,29 @@ impl Setting {
             Self::HugePages => "/proc/sys/vm/nr_hugepages",
         })
     }
+
+    /// Where the machine's own setting is kept while it is changed. Nobody but root writes there.
+    fn before(self) -> PathBuf {
+        PathBuf::from(format!("/run/thermae-attacks-{self:?}.before"))
+    }
+
+    /// Held by whoever changes it.
+    fn lock(self, how: FlockOperation) -> io::Result<File> {
+        let lock = std::env::temp_dir().join(format!("thermae-{self:?}.lock"));
+        let lock = File::options().create(true).append(true).open(lock)?;
+        rustix::fs::flock(&lock, how)?;
+        Ok(lock)
+    }
+
+    /// Gives the machine its own setting back, also after a process that was killed. For whoever holds the lock.
+    fn take_back(self) -> io::Result<()> {
+        let text = match fs::read_to_string(self.before()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            text => text?,
+        };
+        fs::write(self.file(), text.trim_end())?;
+        fs::remove_file(self.before())
+    }
 }
 
 /// A machine that is set otherwise, until this is dropped.
@@ -43,7 +67,6 @@ pub struct Changed {
 
 #[derive(Debug)]
 struct Before {
-    text: String,
     folder: TempDir,
     _lock: File,
 }
@@ -54,12 +77,9 @@ impl Changed {
     /// # Errors
     /// This user may not, or the machine has none.
     pub fn make(setting: Setting) -> Result<Self> {
-        let lock = File::options()
-            .create(true)
-            .append(true)
-            .open(std::env::temp_dir().join(format!("thermae-{setting:?}.lock")))?;
-        rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
-        let text = fs::read_to_string(setting.file())?;
+        let lock = setting.lock(FlockOperation::LockExclusive)?;
+        setting.take_back()?;
+        fs::write(setting.before(), fs::read_to_string(setting.file())?)?;
         let folder =
             tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755)).tempdir()?;
         let cores = folder.path().to_path_buf();
@@ -68,7 +88,7 @@ impl Changed {
             Setting::HugePages => "4".to_owned(),
         };
         fs::write(setting.file(), &wanted).with_context(|| format!("write {}", setting.file().display()))?;
-        let changed = Self { setting, cores, before: Some(Before { text, folder, _lock: lock }) };
+        let changed = Self { setting, cores, before: Some(Before { folder, _lock: lock }) };
         let got = fs::read_to_string(setting.file())?;
         ensure!(got.trim() == wanted, "{} is {}, not {wanted}", setting.file().display(), got.trim());
         Ok(changed)
@@ -95,10 +115,30 @@ impl Changed {
 impl Drop for Changed {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            let _ = fs::write(self.setting.file(), before.text.trim_end());
-            tracing::debug!(folder = %before.folder.path().display(), "the machine is as it was");
+            match self.setting.take_back() {
+                Ok(()) => tracing::debug!(folder = %before.folder.path().display(), "the machine is as it was"),
+                Err(error) => {
+                    tracing::error!(%error, file = %self.setting.file().display(), "the machine is not as it was")
+                }
+            }
         }
     }
+}
+
+/// Gives the machine the settings back that a process changed and was killed before it took them back.
+///
+/// # Errors
+/// A setting can't be written.
+pub fn recover() -> io::Result<()> {
+    for setting in Setting::ALL {
+        // Whoever holds it takes it back.
+        if setting.before().exists()
+            && let Ok(_lock) = setting.lock(FlockOperation::NonBlockingLockExclusive)
+        {
+            setting.take_back()?;
+        }
+    }
+    Ok(())
 }
 
 /// Lets this process, and all that it starts, take real-time classes and negative nice values, where it has the right to.

@@ -80,6 +80,7 @@ fn main() -> Result<ExitCode> {
     let args = Args::parse();
     let filter = EnvFilter::try_from_env("THERMAE_LOG").unwrap_or_else(|_| EnvFilter::new("error,lapin=off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    thermae_attacks::machine::recover().context("give the machine its settings back")?;
     thermae_attacks::machine::be_generous();
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(args))
 }

@@ -104,6 +104,7 @@ fn measure(options: &Options, name: &str, dir: &Path, engine: &mut Set) -> Resul
         let mut rounds = Vec::new();
         for n in 1..=options.rounds {
             println!("{backend}, round {n} of {}", options.rounds);
+            settle_disk()?;
             let mut set = Set::open(name)?;
             set.stop()?;
             let round = set
@@ -115,6 +116,13 @@ fn measure(options: &Options, name: &str, dir: &Path, engine: &mut Set) -> Resul
         verdicts.insert(backend.to_string(), verdict(*backend, &rounds));
     }
     Ok(verdicts)
+}
+
+/// Has the disk write what builds, images and earlier rounds left in memory. RabbitMQ's log would wait for it in the phase in which the
+/// kernel happens to write it.
+fn settle_disk() -> Result<()> {
+    ensure!(Command::new("sync").status().context("start sync")?.success(), "sync failed");
+    Ok(())
 }
 
 /// One round, on servers that are new. Prints what it gave.

@@ -13,6 +13,7 @@ mod once;
 mod outages;
 mod prometheus;
 mod promise;
+mod scenarios;
 mod servers;
 mod sessions;
 mod tls;
@@ -37,9 +38,17 @@ fn main() -> ExitCode {
     // They share two cores and one fleet, and some kill workers.
     args.test_threads = Some(1);
     let fleet = Arc::new(std::sync::OnceLock::new());
-    let shared: Vec<(&'static str, Test)> =
-        [jobs::TESTS, sessions::TESTS, files::TESTS, walls::TESTS, bad_input::TESTS, batch::TESTS, dashboards::TESTS]
-            .concat();
+    let shared: Vec<(&'static str, Test)> = [
+        jobs::TESTS,
+        sessions::TESTS,
+        files::TESTS,
+        walls::TESTS,
+        bad_input::TESTS,
+        batch::TESTS,
+        scenarios::TESTS,
+        dashboards::TESTS,
+    ]
+    .concat();
     let mut trials: Vec<Trial> = shared
         .into_iter()
         .map(|(name, test)| {

@@ -21,7 +21,8 @@ pub struct DockerOptions {
     /// File with another seccomp profile than the one built in.
     pub seccomp: Option<PathBuf>,
     /// First of the users that containers run as. Nobody else may have them: not people, and not those to whom
-    /// `/etc/subuid` lends users (which begins at 100000 on most machines).
+    /// `/etc/subuid` lends users (which begins at 100000 on most machines). A worker in a container reads its own `/etc/subuid` and
+    /// `/etc/subgid`: compare the range with its host's yourself, or mount these there.
     pub first_uid: u32,
     /// Number of such users; each container has one of its own.
     pub uids: u32,
