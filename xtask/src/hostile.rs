@@ -175,6 +175,9 @@ fn print_round(report: &Value) {
             of["stages"]
         );
     }
+    for slow in report["hostile"]["slowest"].as_array().into_iter().flatten() {
+        println!("  slow: {slow}");
+    }
     println!("  means: {}", report["hostile"]["neighbour"]);
     for lost in report["lost"].as_array().into_iter().flatten() {
         println!("  lost: {lost}");

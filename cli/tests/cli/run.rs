@@ -284,6 +284,16 @@ open('large', 'wb').write(bytes(100 << 20))
 }
 
 #[test]
+fn a_folder_with_a_socket_is_not_shown() {
+    let thermae = Thermae::with("main.py", "print(1)");
+    thermae.file("shown/a.csv", "1,2\n");
+    let _engine = std::os::unix::net::UnixListener::bind(thermae.path().join("shown/engine.sock")).unwrap();
+    let answer = thermae.call(&["run", "main.py", "--data", "shown=shown"]);
+    assert!(answer.status != 0 && answer.stdout.is_empty(), "{answer:?}");
+    assert!(answer.stderr.contains("engine.sock: it is neither a file nor a folder"), "{answer:?}");
+}
+
+#[test]
 fn a_limit_above_the_ceiling_is_refused_with_advice_that_exists_here() {
     let answer = run("print(1)", &["--memory", "1000GiB"]);
     assert!(answer.status == 2 && answer.stderr.contains("embedded fleet's ceilings rise with --memory"), "{answer:?}");

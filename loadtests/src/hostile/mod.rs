@@ -72,6 +72,9 @@ pub struct Phase {
     pub kinds: BTreeMap<String, f64>,
     /// The 95th percentile of the time until all jobs came to each stage.
     pub stages: BTreeMap<String, f64>,
+    /// The ways of the slowest jobs, in words.
+    #[serde(default)]
+    pub slowest: Vec<String>,
     /// What the neighbour did, by means.
     #[serde(default)]
     pub neighbour: BTreeMap<String, u64>,

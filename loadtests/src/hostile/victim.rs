@@ -22,6 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// One job of so many is of a session, and one calls a tool.
 const EVERY: u64 = 16;
 
+/// Jobs whose ways the report tells: the slowest ones.
+const SLOWEST: usize = 10;
+
 /// Lost jobs that the report quotes.
 const QUOTED: usize = 10;
 
@@ -97,17 +100,27 @@ impl Victim {
         let mut all = Histogram::<u64>::new(3)?;
         let mut stages = [Histogram::<u64>::new(3)?, Histogram::new(3)?, Histogram::new(3)?];
         let mut kinds: BTreeMap<Kind, Histogram<u64>> = BTreeMap::new();
+        let mut slowest = Vec::new();
         while let Some(answer) = answers.join_next().await {
             let (number, kind, due, end, [accepted, started], answer) =
                 answer.context("a task of the victim's panicked")?;
             let took = (end - due).as_nanos() as u64;
             all.record(took)?;
-            for (stage, at) in stages.iter_mut().zip([accepted, started, Some(end)]) {
-                stage.record(at.unwrap_or(end).saturating_duration_since(due).as_nanos() as u64)?;
+            let ways = [accepted, started, Some(end)].map(|at| at.unwrap_or(end).saturating_duration_since(due));
+            for (stage, way) in stages.iter_mut().zip(ways) {
+                stage.record(way.as_nanos() as u64)?;
             }
+            let [accepted, started, answered] = ways.map(|way| way.as_millis());
+            let way = format!(
+                "{} at {:.2} s: accepted {accepted}, started {started}, answered {answered} ms",
+                kind.name(),
+                (due - begun).as_secs_f64()
+            );
+            slowest.push((took, way));
             kinds.entry(kind).or_insert(Histogram::new(3)?).record(took)?;
             self.check(number, kind, answer);
         }
+        slowest.sort_unstable_by_key(|(took, _)| std::cmp::Reverse(*took));
         let ms = |ns: u64| (ns as f64 / 1e3).round() / 1e3;
         let p95 = |times: &Histogram<u64>| ms(times.value_at_quantile(0.95));
         Ok(Phase {
@@ -117,6 +130,7 @@ impl Victim {
             max_ms: ms(all.max()),
             stages: STAGES.iter().zip(&stages).map(|(stage, times)| ((*stage).to_owned(), p95(times))).collect(),
             kinds: kinds.iter().map(|(kind, times)| (kind.name().to_owned(), p95(times))).collect(),
+            slowest: slowest.into_iter().take(SLOWEST).map(|(_, way)| way).collect(),
             neighbour: BTreeMap::new(),
         })
     }

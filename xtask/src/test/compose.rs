@@ -103,12 +103,7 @@ impl Fleet {
         fs::write(&jobs, lines)?;
         let mut command = Command::new(paths::release().join("thermae"));
         command.arg("batch").arg(&jobs).arg("--out").arg(&results);
-        command.env("THERMAE_AMQP", format!("amqp://acme:acme@127.0.0.1:{}/%2f", self.amqp_port));
-        let ran = supervise::run(command, log, Duration::from_secs(180), |_| {})?;
-        if let Some(why) = ran.failure {
-            let logs = self.compose.run(&["logs", "--no-color", "--tail", "30"])?;
-            bail!("{why}\n{}\n{}", crate::services::tail(log, 20), String::from_utf8_lossy(&logs.stdout));
-        }
+        self.run(command, log, Duration::from_secs(180))?;
         let text = fs::read_to_string(&results).context("read the results")?;
         let results: Vec<Value> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
         ensure!(results.len() == JOBS, "{} results of {JOBS} jobs", results.len());
@@ -117,6 +112,40 @@ impl Fleet {
                 result["id"].as_str().and_then(|id| id.strip_prefix("job-")?.parse().ok()).unwrap_or(JOBS);
             ensure!(result["status"] == "succeeded", "a job did not succeed: {result}");
             ensure!(result["stdout"] == format!("{}\n", number * 2), "a wrong answer: {result}");
+        }
+        Ok(())
+    }
+
+    /// What a job leaves can be fetched from this machine, by the URL that the outcome has.
+    pub(crate) fn artifact(&self, log: &Path) -> Result<()> {
+        let (program, into) = (self.dir.join("leaves.py"), self.dir.join("artifacts"));
+        let code =
+            "import os\nos.makedirs('artifacts', exist_ok=True)\nopen('artifacts/left.txt', 'w').write('from compose')";
+        fs::write(&program, code)?;
+        let mut command = Command::new(paths::release().join("thermae"));
+        command.arg("run").arg(&program).arg("--artifacts").arg(&into);
+        self.run(command, log, Duration::from_secs(60))?;
+        let left = fs::read_to_string(into.join("left.txt")).context("read the artifact")?;
+        ensure!(left == "from compose", "a wrong artifact: {left}");
+        Ok(())
+    }
+
+    /// What agents send, at their pace: every job is answered rightly.
+    pub(crate) fn load(&self, log: &Path) -> Result<()> {
+        let mut command = Command::new(paths::release().join("thermae-loadtests"));
+        command
+            .args(["open", "--rate", "10", "--seconds", "5"])
+            .arg(paths::root().join("loadtests/scenarios/mixed.toml"));
+        self.run(command, log, Duration::from_secs(60))
+    }
+
+    /// Runs a program of the tenant `acme`.
+    fn run(&self, mut command: Command, log: &Path, limit: Duration) -> Result<()> {
+        command.env("THERMAE_AMQP", format!("amqp://acme:acme@127.0.0.1:{}/%2f", self.amqp_port));
+        let ran = supervise::run(command, log, limit, |_| {})?;
+        if let Some(why) = ran.failure {
+            let logs = self.compose.run(&["logs", "--no-color", "--tail", "30"])?;
+            bail!("{why}\n{}\n{}", crate::services::tail(log, 20), String::from_utf8_lossy(&logs.stdout));
         }
         Ok(())
     }

@@ -144,6 +144,8 @@ fn with_servers(runner: &mut Runner, set: &Set) {
         if let Some(fleet) = fleet {
             runner.check("compose: the file", || fleet.config());
             runner.check("compose: a batch", || fleet.batch(&steps::log("compose-batch")));
+            runner.check("compose: an artifact", || fleet.artifact(&steps::log("compose-artifact")));
+            runner.check("compose: load", || fleet.load(&steps::log("compose-load")));
             runner.check("compose: Prometheus reaches all", || fleet.scraped());
             readme(runner, &fleet);
         }
