@@ -20,12 +20,16 @@ mod publish;
 mod stream;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::{Bus, Confirm, Consumer, Error, ExchangeSpec, Message, QueueSpec};
 use link::Shared;
 pub use options::RabbitOptions;
+
+/// How long each step of closing may take. RabbitMQ notices by itself that a connection is gone.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
 /// A link to RabbitMQ that is made anew whenever it is lost.
 pub struct Rabbit {
@@ -100,12 +104,13 @@ impl Bus for Rabbit {
     async fn close(&self) {
         let link = self.shared.link();
         self.shared.closed.cancel();
+        let within = |step: &'static str| move |_| tracing::warn!(step, "a connection to RabbitMQ is left as it is");
         if let Ok(link) = link {
-            link.close().await;
+            tokio::time::timeout(CLOSE_WITHIN, link.close()).await.unwrap_or_else(within("closing it"));
         }
         self.shared.set(None);
         self.shared.tasks.close();
-        self.shared.tasks.wait().await;
+        tokio::time::timeout(CLOSE_WITHIN, self.shared.tasks.wait()).await.unwrap_or_else(within("ending its tasks"));
     }
 }
 

@@ -21,8 +21,9 @@ use super::convert::{properties, short};
 use super::errors::{down, mapped};
 use crate::bus::{Confirm, Error, Message};
 
-/// Messages on their way at once; RabbitMQ allows 2,047 channels in a connection by default.
-const AT_ONCE: usize = 512;
+/// Messages on their way at once, each on a channel of its own. All client processes of a tenant share its user's channels
+/// (`max-channels`), so one takes only a part of them.
+const AT_ONCE: usize = 128;
 
 type Sending = BoxFuture<'static, Result<Confirmation, Error>>;
 
