@@ -4,6 +4,7 @@ use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,8 @@ pub(crate) struct Fleet {
     /// Client of the tenant `acme`.
     pub(crate) acme: thermae::Fleet,
     processes: Mutex<Vec<Process>>,
+    /// Workers that were started: each has a name of its own, also when earlier ones were killed.
+    workers: AtomicUsize,
     prefix: String,
     dir: TempDir,
 }
@@ -54,15 +57,16 @@ impl Fleet {
         processes.iter_mut().try_for_each(Process::await_ready)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let acme = runtime.block_on(thermae::Fleet::connect(&servers.acme, None, Duration::from_secs(30)))?;
-        Ok(Self { servers, runtime, acme, processes: Mutex::new(processes), prefix, dir })
+        let (processes, workers) = (Mutex::new(processes), AtomicUsize::new(workers));
+        Ok(Self { servers, runtime, acme, processes, workers, prefix, dir })
     }
 
     /// Starts another worker.
     pub(crate) fn add_worker(&self) -> Result<()> {
-        let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut worker = Process::worker(&self.servers, self.dir.path(), &self.prefix, processes.len())?;
+        let number = self.workers.fetch_add(1, Ordering::Relaxed);
+        let mut worker = Process::worker(&self.servers, self.dir.path(), &self.prefix, number)?;
         worker.await_ready()?;
-        processes.push(worker);
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
         Ok(())
     }
 
@@ -87,7 +91,7 @@ impl Fleet {
 
     fn take(&self, kind: &str) -> Result<Process> {
         let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = processes.iter().position(|p| p.name.starts_with(kind)).with_context(|| format!("no {kind} runs"))?;
+        let at = processes.iter().position(|p| p.is_a(kind)).with_context(|| format!("no {kind} runs"))?;
         Ok(processes.remove(at))
     }
 
@@ -141,6 +145,11 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// Whether this is its name, or the kind that its name begins with.
+    fn is_a(&self, kind: &str) -> bool {
+        self.name.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    }
+
     /// A scheduler on these servers.
     pub(crate) fn scheduler(servers: &Servers, dir: &Path, prefix: &str) -> Result<Self> {
         let config = format!("[scheduler.tenants.globex]\nmax_in_flight = {GLOBEX_MAX}\n");
