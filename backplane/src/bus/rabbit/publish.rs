@@ -23,7 +23,7 @@ use crate::bus::{Confirm, Error, Message};
 
 /// Messages on their way at once, each on a channel of its own. All client processes of a tenant share its user's channels
 /// (`max-channels`), so one takes only a part of them.
-const AT_ONCE: usize = 128;
+const AT_ONCE: usize = 512;
 
 type Sending = BoxFuture<'static, Result<Confirmation, Error>>;
 
