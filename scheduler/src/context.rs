@@ -21,8 +21,6 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::outage::Outages;
 
-/// What a scheduler leads.
-const SHARD: &str = "main";
 /// What a message that brings its tenant no run costs at least, in bytes: its record and its answer.
 const LEAST: u64 = 4096;
 /// What an outcome costs that a worker reads from the store and sends again, in bytes. How many it has is not in its record.
@@ -129,35 +127,6 @@ impl Context {
             Ok(self.bus.consume(&spec.name, prefetch).await?)
         })
         .await
-    }
-
-    /// Asks the registry for the lead, or to keep it, for so long.
-    pub(crate) async fn claim_lead(&self, ttl: Duration) -> Result<bool, registry::Error> {
-        self.registry.lead(SHARD, &self.who, ttl).await
-    }
-
-    /// Makes sure that this scheduler leads, and will for a while. To be asked before a queue is unbound or deleted: a process that
-    /// was paused may lead no more, and another one may use the queue by now.
-    ///
-    /// # Errors
-    /// It leads no more.
-    pub(crate) async fn still_leads(&self) -> Result<(), Trouble> {
-        let ttl = self.options.lead_ttl.duration();
-        loop {
-            let asked = Instant::now();
-            let leads = self.persist(|| async { Ok(self.claim_lead(ttl).await?) }).await?;
-            if self.stop.is_cancelled() {
-                return Err(Trouble::Stopped);
-            }
-            if !leads {
-                // What was begun is left as it is, so this reign must not go on.
-                self.failed.cancel();
-                return Err(Trouble::Stopped);
-            }
-            if asked.elapsed() < ttl / 2 {
-                return Ok(());
-            }
-        }
     }
 
     /// Repeats a step until it works. It must be idempotent.

@@ -14,6 +14,40 @@ use crate::error::{Error, Trouble};
 use crate::fleet::Fleet;
 use crate::reign;
 
+/// What a scheduler leads.
+const SHARD: &str = "main";
+
+impl Context {
+    /// Asks the registry for the lead, or to keep it, for so long.
+    async fn claim(&self, ttl: Duration) -> Result<bool, Trouble> {
+        Ok(self.registry.lead(SHARD, &self.who, ttl).await?)
+    }
+
+    /// Makes sure that this scheduler leads, and will for a while. To be asked before a queue is unbound or deleted: a
+    /// process that was paused may lead no more, and another one may use the queue by now.
+    ///
+    /// # Errors
+    /// It leads no more.
+    pub(crate) async fn still_leads(&self) -> Result<(), Trouble> {
+        let ttl = self.options.lead_ttl.duration();
+        loop {
+            let asked = Instant::now();
+            let leads = self.persist(|| self.claim(ttl)).await?;
+            if self.stop.is_cancelled() {
+                return Err(Trouble::Stopped);
+            }
+            if !leads {
+                // What was begun is left as it is, so this reign must not go on.
+                self.failed.cancel();
+                return Err(Trouble::Stopped);
+            }
+            if asked.elapsed() < ttl / 2 {
+                return Ok(());
+            }
+        }
+    }
+}
+
 /// Takes turns with other schedulers.
 pub(crate) struct Leadership {
     pub(crate) ctx: Context,
@@ -29,7 +63,7 @@ impl Leadership {
     pub(crate) async fn run(self, stop: CancellationToken) -> Result<(), Error> {
         let mut known = false;
         while !stop.is_cancelled() {
-            match self.claim(self.ctx.options.lead_ttl.duration()).await {
+            match self.ctx.claim(self.ctx.options.lead_ttl.duration()).await {
                 Ok(true) => {
                     self.condition.ready();
                     let whole = self.reign(&stop).await?;
@@ -61,10 +95,6 @@ impl Leadership {
         Ok(())
     }
 
-    async fn claim(&self, ttl: Duration) -> Result<bool, Trouble> {
-        Ok(self.ctx.claim_lead(ttl).await?)
-    }
-
     /// Leads until leadership is lost, or the process stops; `false`: until a part of it failed.
     async fn reign(&self, stop: &CancellationToken) -> Result<bool, Error> {
         tracing::info!(who = %self.ctx.who, "leading");
@@ -93,7 +123,7 @@ impl Leadership {
         let whole = !failed.is_cancelled();
         if stop.is_cancelled() || !whole {
             // Nobody has to wait for the lease to pass.
-            if let Err(error) = self.claim(Duration::from_millis(1)).await {
+            if let Err(error) = self.ctx.claim(Duration::from_millis(1)).await {
                 tracing::debug!(%error, "leadership was not given up; it will pass");
             }
         }
@@ -110,7 +140,7 @@ impl Leadership {
         loop {
             tokio::time::sleep(self.ctx.options.lead_renew.duration()).await;
             let asked = Instant::now();
-            match tokio::time::timeout_at(until, self.claim(ttl)).await {
+            match tokio::time::timeout_at(until, self.ctx.claim(ttl)).await {
                 Ok(Ok(true)) => until = asked + ttl,
                 Ok(Ok(false)) | Err(_) => return,
                 Ok(Err(error)) => self.ctx.outages.note(&error),

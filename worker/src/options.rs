@@ -171,9 +171,9 @@ pub struct PoolOptions {
     /// has used it up waits for the rest of a tenth of a second. Native containers have it where this process may make control groups; the
     /// worker's log says where it does not hold.
     pub cpu_quota: Option<u32>,
-    /// Bytes a second that the jobs of one tenant may carry, stream, send to tools, get from them and leave as outcomes, after four seconds' worth at
-    /// once. Beyond that they wait: those that run before more output is taken from them, the others before they start. A mebibyte for each
-    /// slot where it is missing.
+    /// Bytes a second that the jobs of one tenant may carry, stream, send to tools, get from them and leave as
+    /// outcomes, after four seconds' worth at once. Beyond that they wait: those that run before more output is taken
+    /// from them, the others before they start. A mebibyte for each slot where it is missing.
     pub tenant_traffic: Option<ByteSize>,
     /// Memory of a container for its zygotes, beyond that of one job and its files.
     pub overhead: ByteSize,

@@ -44,8 +44,8 @@ pub enum Forged {
 }
 
 impl Forged {
-    /// The tenant that is proven to have sent such a message, of what [`Identity::sender`] refuses. It is not that of the key where
-    /// RabbitMQ may have moved the message there; its `user_id` stays right on the way.
+    /// The tenant that is proven to have sent such a message, of what [`Identity::sender`] refuses. It is not that of the
+    /// key where RabbitMQ may have moved the message there; its `user_id` stays right on the way.
     pub fn culprit(&self, message: &Message) -> Option<TenantName> {
         match self {
             // It was published under this key, so topic permissions held.

@@ -32,8 +32,8 @@ pub(super) struct Due {
 #[derive(Default)]
 pub(super) struct Pool {
     pub(super) fair: Fair<TenantName, Head>,
-    /// Jobs whose session no worker can take at the moment, and those that a full registry knows. They are tried again with the next
-    /// snapshot of the workers.
+    /// Jobs whose session no worker can take at the moment, and those that a full registry knows. They are tried again
+    /// with the next snapshot of the workers.
     pub(super) parked: Vec<Waiting>,
     /// Jobs that may be handed out before asking again is likely to be in vain.
     pub(super) allowance: i64,
