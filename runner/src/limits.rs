@@ -8,6 +8,13 @@ use crate::zygote::Hatched;
 /// Descriptors that a job may hold.
 const OPEN_FILES: u64 = 1024;
 
+/// How much nicer a job's processes are than the runner, which shares the container's part of the processors with them: sixty that
+/// spin would leave it too little to end them in time. Other containers are no concern of this; their weights are.
+const NICER: i32 = 10;
+
+/// The lowest priority that there is.
+const NICEST: i32 = 19;
+
 /// Address space beyond the private writable memory: shared mappings, reserved but unused arenas of threads, files.
 const ADDRESS_SLACK: u64 = 4 << 30;
 
@@ -17,6 +24,7 @@ pub(crate) fn apply_ceiling(pid: i32, ceiling: &Limits, disk_bytes: u64, zygote:
     set(pid, Resource::Fsize, disk_bytes, disk_bytes)?;
     set(pid, Resource::Msgqueue, 819_200, 819_200)?;
     set(pid, Resource::Memlock, 8 << 20, 8 << 20)?;
+    give_way(pid)?;
     set_memory(pid, ceiling, ceiling, zygote)?;
     set_pids(pid, ceiling, ceiling)
 }
@@ -43,6 +51,12 @@ pub(crate) fn apply_run(
     // Whole seconds, and for each process apart; the runner's watch is finer and counts them together.
     let seconds = limits.cpu_ms.div_ceil(1000) + 1;
     set(pid, Resource::Cpu, seconds, seconds)
+}
+
+/// Lets a process, and all that it will start, come after the runner.
+fn give_way(pid: i32) -> rustix::io::Result<()> {
+    let own = rustix::process::getpriority_process(None)?;
+    rustix::process::setpriority_process(Pid::from_raw(pid), (own + NICER).min(NICEST))
 }
 
 fn set_memory(pid: i32, soft: &Limits, hard: &Limits, zygote: &Hatched) -> rustix::io::Result<()> {

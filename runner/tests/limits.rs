@@ -41,6 +41,15 @@ fn cpu_time_is_bounded_for_one_process_and_for_many() {
 }
 
 #[test]
+fn a_job_gives_way_to_its_runner_and_cant_take_that_back() {
+    let mut runner = Runner::new();
+    let code = "import os, subprocess\nmine = os.getpriority(os.PRIO_PROCESS, 0)\ntry: os.setpriority(os.PRIO_PROCESS, 0, mine - 1)\nexcept PermissionError: print('refused')\nprint(mine, os.getpriority(os.PRIO_PROCESS, 0), subprocess.check_output(['nice'], text=True).strip())";
+    let own = rustix::process::getpriority_process(None).unwrap();
+    let nicer = (own + 10).min(19);
+    assert_eq!(runner.python(code).ok(), format!("refused\n{nicer} {nicer} {nicer}\n"));
+}
+
+#[test]
 fn memory_is_bounded() {
     let mut runner = Runner::new();
     let little = Limits { memory_bytes: 64 << 20, ..limits() };
