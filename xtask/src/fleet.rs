@@ -3,12 +3,12 @@
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::process::ProcId;
+use crate::process::{ProcId, in_own_session};
 use crate::{cargo, paths};
 
 /// Builds all programs, optimised.
@@ -64,7 +64,7 @@ impl Fleet {
             let config = dir.join(program).with_extension("toml");
             fs::write(&config, format!("amqp = {amqp:?}\nredis = {redis:?}\nlisten = {listen:?}\n{more}"))?;
             let log = File::create(dir.join(program).with_extension("log"))?;
-            let mut command = Command::new(paths::release().join(program));
+            let mut command = in_own_session(paths::release().join(program));
             command.arg("--config").arg(&config).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
             fleet.processes.push((program, command.spawn().with_context(|| format!("start {program}"))?));
             await_ready(program, &listen, fleet.processes.last_mut().map(|(_, child)| child))?;

@@ -4,7 +4,9 @@
 //! make anyone end a stranger that was given the same pid.
 
 use std::{
+    ffi::OsStr,
     fs,
+    process::Command,
     time::{Duration, Instant},
 };
 
@@ -42,6 +44,15 @@ pub(crate) fn stat(pid: i32) -> Option<Stat> {
         parent: fields.get(1)?.parse().ok()?,
         start: fields.get(19)?.parse().ok()?,
     })
+}
+
+/// A program in a session of its own, under the id of the process that is started. A terminal's signals don't reach it; and where the
+/// kernel shares the processors out by session (`sched_autogroup_enabled`), it has a share of its own, as a service has.
+pub(crate) fn in_own_session(program: impl AsRef<OsStr>) -> Command {
+    // It forks only if it leads a process group, which the child of a spawn does not.
+    let mut command = Command::new("setsid");
+    command.arg(program);
+    command
 }
 
 /// All pids on the machine.

@@ -27,6 +27,9 @@ use victim::Victim;
 /// How long a neighbour may take to end, beyond its time.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
+/// Nice value of a neighbour's own program.
+const LOW_PRIORITY: &str = "10";
+
 /// How the victim and its neighbours go on.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
@@ -159,9 +162,9 @@ fn beside(who: Neighbour, options: &Options) -> Result<Child> {
         Neighbour::Benign => "benign",
         Neighbour::Hostile => "hostile",
     };
-    let mut command = Command::new("nice");
+    let mut command = Command::new("setsid");
     command
-        .args(["-n", "10"])
+        .args(["nice", "-n", LOW_PRIORITY])
         .arg(std::env::current_exe()?)
         .args(["neighbour", "--as", name, "--seconds", &(options.seconds + options.settle).to_string()])
         .arg(format!("--without={}", options.without.join(",")))
@@ -181,6 +184,19 @@ async fn ended(child: Child) -> Result<BTreeMap<String, u64>> {
     serde_json::from_slice(&output.stdout).context("read what the neighbour did")
 }
 
+/// Where the kernel shares the processors out by session, a nice value counts within the session only; the session has one of its own. That
+/// of somebody else's session is left alone.
+fn lower_session() -> Result<()> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // Behind the name in brackets: state, parent, process group, session.
+    let session = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(3)).context("a process's session")?;
+    let file = std::path::Path::new("/proc/self/autogroup");
+    if session == std::process::id().to_string() && file.exists() {
+        std::fs::write(file, LOW_PRIORITY).context("lower the session's priority")?;
+    }
+    Ok(())
+}
+
 /// Is a neighbour for so long; gives what it did, by means.
 ///
 /// # Errors
@@ -192,6 +208,7 @@ pub async fn neighbour(
     without: &[String],
 ) -> Result<BTreeMap<&'static str, u64>> {
     let time = Duration::from_secs_f64(seconds);
+    lower_session()?;
     match who {
         Neighbour::Benign => benign::run(url, time).await,
         Neighbour::Hostile => enemy::run(url, time, without).await,

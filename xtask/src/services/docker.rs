@@ -21,7 +21,7 @@ use rustix::{
 use super::{Running, Service, await_ready, packages, spawn};
 use crate::{
     images::fingerprint,
-    process::{self, ProcId},
+    process::{self, ProcId, in_own_session},
 };
 
 /// The longest path that a Unix socket can have; containerd's own is the longest below the set's folder.
@@ -46,7 +46,7 @@ pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
     };
     let socket = exec.join("docker.sock");
     let log = dir.join("logs/docker.log");
-    let mut command = Command::new(program);
+    let mut command = in_own_session(program);
     command
         .arg("--data-root")
         .arg(home.join("data"))

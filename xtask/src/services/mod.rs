@@ -19,7 +19,6 @@ use std::{
     collections::BTreeMap,
     fs::File,
     net::TcpListener,
-    os::unix::process::CommandExt,
     path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -92,8 +91,8 @@ pub(crate) fn free_port() -> Result<u16> {
     bail!("no free port between 20000 and 32000 on 127.0.0.1")
 }
 
-/// Starts a server in a process group of its own (so that Ctrl-C reaches only xtask, which then stops it in order),
-/// its output appended to a log file.
+/// Starts a server, its output appended to a log file. In a session of its own (so that Ctrl-C reaches only xtask, which then stops it
+/// in order), see [`crate::process::in_own_session`].
 pub(crate) fn spawn(command: &mut Command, log: &Path) -> Result<ProcId> {
     if let Some(dir) = log.parent() {
         std::fs::create_dir_all(dir)?;
@@ -104,12 +103,11 @@ pub(crate) fn spawn(command: &mut Command, log: &Path) -> Result<ProcId> {
         .stdin(Stdio::null())
         .stdout(out)
         .stderr(err)
-        .process_group(0)
         .spawn()
-        .with_context(|| format!("start {}", command.get_program().to_string_lossy()))?;
+        .with_context(|| format!("start the server of {}", log.display()))?;
     let pid = i32::try_from(child.id()).context("pid out of range")?;
     // Dropping the handle neither waits for nor ends it: the state file keeps it from here.
-    ProcId::of(pid).with_context(|| format!("{} ended at once", command.get_program().to_string_lossy()))
+    ProcId::of(pid).with_context(|| format!("the server of {} ended at once", log.display()))
 }
 
 /// Waits until a server answers, and fails with the end of its log when it dies or takes too long.

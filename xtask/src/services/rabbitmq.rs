@@ -14,7 +14,10 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use super::{Running, Service, await_ready, certs::Certs, free_port, packages, spawn};
-use crate::{paths, process::ProcId};
+use crate::{
+    paths,
+    process::{ProcId, in_own_session},
+};
 
 /// A cold start takes four seconds alone and ten beside a compiler.
 const START_LIMIT: Duration = Duration::from_secs(120);
@@ -45,7 +48,7 @@ pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
         Some(epmd) => epmd,
         None => start_epmd(dir, &facts)?,
     };
-    let mut command = Command::new(server);
+    let mut command = in_own_session(server);
     environment(&mut command, dir, &facts)?;
     let main = match spawn(&mut command, &log) {
         Ok(main) => main,
@@ -79,7 +82,7 @@ pub(crate) fn kill(main: ProcId) {
 /// Raises or lowers the memory alarm. Until it is lowered, connections that publish are not read from.
 pub(crate) fn alarm(dir: &Path, running: &Running, on: bool) -> Result<()> {
     let program = packages::program(Service::Rabbitmq)?.with_file_name("rabbitmqctl");
-    let mut command = Command::new(program);
+    let mut command = in_own_session(program);
     environment(&mut command, dir, &running.facts)?;
     let limit = if on { "0.000001" } else { "0.6" };
     command.args(["-n", "thermae@localhost", "set_vm_memory_high_watermark", limit]);
@@ -205,7 +208,7 @@ fn write_config(dir: &Path, port: &str, tls_port: &str, certs: &Certs) -> Result
 
 fn start_epmd(dir: &Path, facts: &BTreeMap<String, String>) -> Result<ProcId> {
     let program = paths::find_program("epmd").context("epmd was not found beside RabbitMQ")?;
-    let mut command = Command::new(program);
+    let mut command = in_own_session(program);
     command.args(["-port", fact(facts, "epmd_port")?, "-address", "127.0.0.1"]);
     let log = dir.join("logs/epmd.log");
     let epmd = spawn(&mut command, &log)?;

@@ -6,14 +6,13 @@ use std::{
     io::{Read, Write},
     net::TcpStream,
     path::Path,
-    process::Command,
     time::Duration,
 };
 
 use anyhow::Result;
 
 use super::{Running, Service, await_ready, certs::Certs, free_port, packages, spawn};
-use crate::process::ProcId;
+use crate::process::{ProcId, in_own_session};
 
 /// Starts it, or starts it again on the port it had.
 pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
@@ -26,7 +25,7 @@ pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
     let data = dir.join("redis");
     std::fs::create_dir_all(&data)?;
     let log = dir.join("logs/redis.log");
-    let mut command = Command::new(program);
+    let mut command = in_own_session(program);
     command
         .current_dir(&data)
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"])
