@@ -45,7 +45,7 @@ pub(super) struct Link {
     pub(super) publishers: Publishers,
     /// Those that consume, the first one included.
     consuming: AsyncMutex<Vec<Consuming>>,
-    /// Cancelled when any of them has ended.
+    /// Cancelled when any of them has ended, and when the link is given up.
     pub(super) lost: CancellationToken,
     uri: AMQPUri,
     name: String,
@@ -107,6 +107,13 @@ impl Link {
                 tracing::debug!(%error, "closing a connection to RabbitMQ");
             }
         }
+        self.lost.cancel();
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.lost.cancel();
     }
 }
 
@@ -155,8 +162,8 @@ async fn attempt(uri: &AMQPUri, options: &RabbitOptions, shared: &Arc<Shared>) -
     let (name, tls) = (&options.name, &options.tls);
     let connection = open(uri, name, tls).await?;
     let publishing = open(uri, &format!("{name} (publishes)"), tls).await?;
-    let publishers = Publishers::open(&publishing, shared.tasks.clone()).await?;
     let lost = CancellationToken::new();
+    let publishers = Publishers::open(&publishing, lost.clone(), shared.tasks.clone()).await?;
     for connection in [&connection, &publishing] {
         shared.tasks.spawn(watch_for_end(connection.clone(), lost.clone(), shared.closed.clone()));
     }
@@ -215,7 +222,8 @@ async fn watch_for_end(connection: Arc<Connection>, lost: CancellationToken, clo
     // An end between the handshake and the line above would make no event.
     while connection.status().connected() {
         tokio::select! {
-            () = closed.cancelled() => break,
+            // Whoever closes it says when that is done: confirms may come until then.
+            () = closed.cancelled() => return,
             () = lost.cancelled() => {
                 let _ = timeout(ATTEMPT, connection.close(200, "another connection of this link is lost".into())).await;
                 return;

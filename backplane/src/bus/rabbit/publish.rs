@@ -5,7 +5,6 @@
 //! be told apart from its neighbours'; and an error (a forbidden key, a missing exchange) ends the whole channel. With one
 //! message at a time, each has its own answer. Messages that want none share one channel, and so keep their order.
 
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -15,6 +14,7 @@ use lapin::options::{BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions}
 use lapin::types::ShortString;
 use lapin::{BasicProperties, Channel, Confirmation, Connection};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::convert::{properties, short};
@@ -34,6 +34,8 @@ pub(super) struct Publishers {
     /// The end of the last message without a confirm: when it is on the wire. Requests may overtake what is not.
     written: Mutex<Option<Shared<BoxFuture<'static, ()>>>>,
     permits: Arc<Semaphore>,
+    /// Cancelled once the connection has ended.
+    ended: CancellationToken,
     tasks: TaskTracker,
 }
 
@@ -67,7 +69,12 @@ impl Pool {
 }
 
 impl Publishers {
-    pub(super) async fn open(connection: &Connection, tasks: TaskTracker) -> Result<Self, Error> {
+    /// `ended` is cancelled once this connection has ended.
+    pub(super) async fn open(
+        connection: &Connection,
+        ended: CancellationToken,
+        tasks: TaskTracker,
+    ) -> Result<Self, Error> {
         let plain = connection.create_channel().await.map_err(|error| mapped(&error))?;
         // The first message should not wait for a channel.
         let first = open_confirmed(connection).await?;
@@ -76,6 +83,7 @@ impl Publishers {
             plain: Mutex::new(plain),
             written: Mutex::new(None),
             permits: Arc::new(Semaphore::new(AT_ONCE)),
+            ended,
             tasks,
         })
     }
@@ -101,6 +109,7 @@ impl Publishers {
             channel: Some(channel),
             pool: self.confirmed.clone(),
             permit: Some(permit),
+            ended: self.ended.clone(),
             tasks: self.tasks.clone(),
         };
         match first {
@@ -202,14 +211,25 @@ struct Flight {
     channel: Option<Channel>,
     pool: Arc<Pool>,
     permit: Option<OwnedSemaphorePermit>,
+    ended: CancellationToken,
     tasks: TaskTracker,
+}
+
+/// What became of a message. Of those that were still being written when a connection was closed in order, the client library says
+/// nothing (lapin 4.12): they end with the connection.
+async fn answered(sending: &mut Sending, ended: &CancellationToken) -> Result<Confirmation, Error> {
+    tokio::select! {
+        biased;
+        done = sending => done,
+        () = ended.cancelled() => Err(down()),
+    }
 }
 
 impl Flight {
     async fn land(mut self, first: Option<Result<Confirmation, Error>>) -> Result<Confirmation, Error> {
         let done = match (first, self.sending.as_mut()) {
             (Some(done), _) => done,
-            (None, Some(sending)) => Pin::new(sending).await,
+            (None, Some(sending)) => answered(sending, &self.ended).await,
             (None, None) => Err(down()),
         };
         self.sending = None;
@@ -229,13 +249,13 @@ impl Flight {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        let (Some(sending), Some(channel)) = (self.sending.take(), self.channel.take()) else { return };
-        let (pool, permit) = (self.pool.clone(), self.permit.take());
+        let (Some(mut sending), Some(channel)) = (self.sending.take(), self.channel.take()) else { return };
+        let (pool, permit, ended) = (self.pool.clone(), self.permit.take(), self.ended.clone());
         if tokio::runtime::Handle::try_current().is_err() {
             return;
         }
         self.tasks.spawn(async move {
-            if sending.await.is_ok() {
+            if answered(&mut sending, &ended).await.is_ok() {
                 pool.put(channel);
             }
             drop(permit);

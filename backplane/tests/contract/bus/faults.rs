@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use thermae_backplane::bus::{Bus, Error, QueueKind, QueueSpec, Rabbit, RabbitOptions};
+use thermae_backplane::bus::{Bus, Error, Message, QueueKind, QueueSpec, Rabbit, RabbitOptions};
 use thermae_backplane::declare_fleet;
 use thermae_schemas::{ClientId, TenantName, WorkerId, names};
 
@@ -146,6 +146,39 @@ async fn a_publish_whose_confirm_is_lost_says_so() {
     }
     assert!(lost > 0, "no confirm was ever lost: the test proves nothing");
     bus.delete_queue(&to.name).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_ends_every_publish_and_waits_for_none() {
+    const MESSAGES: usize = 256;
+    let (bus, steady) = (rabbit(&url()).await.unwrap(), rabbit(&url()).await.unwrap());
+    declare_fleet(&bus).await.unwrap();
+    let to = queue(&bus, QueueKind::Quorum).await;
+    // A channel for each of those to come, so that nothing is waited for between them.
+    let mut small = Vec::new();
+    for _ in 0..MESSAGES {
+        small.push(bus.publish(message("work", &to.name, "small")).await.unwrap());
+    }
+    for confirm in small {
+        confirm.wait().await.unwrap();
+    }
+    // More than the connection has written when it is closed. Of every second one nobody waits for the confirm.
+    let large = Message { body: vec![b'x'; 1 << 20].into(), ..message("work", &to.name, "") };
+    let mut waiting = Vec::new();
+    for n in 0..MESSAGES {
+        let confirm = bus.publish(large.clone()).await.unwrap();
+        if n % 2 == 0 {
+            waiting.push(tokio::spawn(confirm.wait()));
+        }
+    }
+    let began = Instant::now();
+    bus.close().await;
+    assert!(began.elapsed() < Duration::from_secs(4), "it gave up waiting after {:?}", began.elapsed());
+    for confirm in waiting {
+        let answer = soon("an answer", confirm).await.unwrap();
+        assert!(matches!(answer, Ok(()) | Err(Error::Disconnected(_))), "{answer:?}");
+    }
+    steady.delete_queue(&to.name).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
