@@ -82,7 +82,7 @@ pub(crate) fn kill(main: ProcId) {
 /// Raises or lowers the memory alarm. Until it is lowered, connections that publish are not read from.
 pub(crate) fn alarm(dir: &Path, running: &Running, on: bool) -> Result<()> {
     let program = packages::program(Service::Rabbitmq)?.with_file_name("rabbitmqctl");
-    let mut command = in_own_session(program);
+    let mut command = Command::new(program);
     environment(&mut command, dir, &running.facts)?;
     let limit = if on { "0.000001" } else { "0.6" };
     command.args(["-n", "thermae@localhost", "set_vm_memory_high_watermark", limit]);
