@@ -6,7 +6,7 @@ control = { mode = "same" }
 held.left = "all"
 held.variable = "missing"
 held.umask = { none = ["0o777"] }
-held.nice = 0
+held.nice = 10
 held.handler = "default"
 held.alarm = 0
 held.files = { min = 1024 }

@@ -4,7 +4,7 @@ wins = "a next job that is slow, or writes files that others may read"
 guard = "each job is a fork of an interpreter that no job has touched"
 control = { mode = "same" }
 held.changed = true
-held.niceness = 0
+held.niceness = 10
 held.umask = 18
 held.slack = { max = 60000 }
 held.huge = 0
