@@ -9,7 +9,7 @@ mod write;
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::bundle;
 use bytes::{Buf, BytesMut};
 use thermae_runner::frames::{self, Exit, Frame, Kind, Ready, Run, Setup, ToolResult};
 use tokio::net::UnixStream;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -73,7 +73,10 @@ struct Inner {
     room: Arc<Semaphore>,
     next_run: AtomicU32,
     ready: watch::Sender<Option<Ready>>,
-    pong: Notify,
+    /// Tells of every frame: each comes from the runner's main loop.
+    heard: watch::Sender<()>,
+    /// A run does not take its frames, so that no more are read.
+    held_up: AtomicBool,
     session_closed: CancellationToken,
     proof: Proof,
     closed: CancellationToken,
@@ -122,7 +125,8 @@ impl Conn {
             room: Arc::new(Semaphore::new(MOST_WAITING)),
             next_run: AtomicU32::new(1),
             ready: watch::Sender::new(None),
-            pong: Notify::new(),
+            heard: watch::Sender::new(()),
+            held_up: AtomicBool::new(false),
             session_closed: CancellationToken::new(),
             proof: Proof::default(),
             closed: CancellationToken::new(),
@@ -313,6 +317,9 @@ async fn read_frames(inner: &Inner, stream: &UnixStream) -> io::Result<String> {
             if let Some(fatal) = dispatch(inner, frame).await {
                 return Ok(fatal);
             }
+            // In this order: who finds the one false has heard of the other.
+            inner.heard.send_replace(());
+            inner.held_up.store(false, Ordering::Release);
         }
         if buf.is_empty() && buf.capacity() > BUFFER {
             buf = BytesMut::with_capacity(BUFFER);
@@ -338,7 +345,7 @@ async fn dispatch(inner: &Inner, frame: Frame) -> Option<String> {
             }
             Err(e) => return Some(format!("unreadable ready: {e}")),
         },
-        Kind::Pong => inner.pong.notify_one(),
+        Kind::Pong => {}
         Kind::SessionClosed => inner.session_closed.cancel(),
         Kind::Verified => match frame.parse::<frames::Proof>() {
             Ok(proof) => inner.proof.given(frame.run, proof),
@@ -349,6 +356,7 @@ async fn dispatch(inner: &Inner, frame: Frame) -> Option<String> {
             let run = inner.runs().get(&frame.run).cloned();
             if let Some(run) = run {
                 let bytes = frame.body.len().min(MOST_WAITING) as u32;
+                inner.held_up.store(true, Ordering::Release);
                 if let Ok(place) = Arc::clone(&inner.room).acquire_many_owned(bytes).await {
                     let _ = run.send((frame, place)).await;
                 }
@@ -358,16 +366,21 @@ async fn dispatch(inner: &Inner, frame: Frame) -> Option<String> {
     None
 }
 
+/// Closes the connection of a runner that says nothing for too long after a ping. It is not to blame while its answer can't be read.
 async fn ping(inner: Arc<Inner>, pings: Pings) {
+    let mut heard = inner.heard.subscribe();
     let rounds = async {
         loop {
             tokio::time::sleep(pings.every).await;
+            heard.mark_unchanged();
             if inner.send(&Frame::raw(Kind::Ping, 0, Vec::new())).is_err() {
                 return;
             }
-            if tokio::time::timeout(pings.within, inner.pong.notified()).await.is_err() {
-                inner.close(format!("the runner hangs: no answer within {} ms", pings.within.as_millis()));
-                return;
+            while tokio::time::timeout(pings.within, heard.changed()).await.is_err() {
+                if !inner.held_up.load(Ordering::Acquire) {
+                    inner.close(format!("the runner hangs: no answer within {} ms", pings.within.as_millis()));
+                    return;
+                }
             }
         }
     };

@@ -210,15 +210,27 @@ impl Watch {
         let mut streamer = Streamer::new(ctx, work, entry);
         let mut calls = FuturesUnordered::new();
         let mut early: Option<Early> = None;
+        // What came after the output that is gathered.
+        let mut waiting: Option<Frame> = None;
         let out_of_patience = sleep_until(overdue);
         let (cancelled, lost, stopped) = (entry.cancel.cancelled(), entry.lost(), ctx.stop.cancelled());
         let patient_until = began + Duration::from_millis(limits.run.wall_ms);
         tokio::pin!(out_of_patience, cancelled, lost, stopped);
         let end = loop {
-            // What its tenant moves beyond its allowance waits in the sandbox, and the code with it; but not beyond its wall clock, since the
-            // end of the run comes behind what it wrote.
+            // What its tenant moves beyond its allowance waits: a little here, so that few events carry it, the rest in the sandbox, and the
+            // code with it; but not beyond its wall clock, since the end of the run comes behind what it wrote.
             let owes = if streamer.sent() { ctx.owes_until(work).map(|until| until.min(patient_until)) } else { None };
             let owes = owes.filter(|until| *until > Instant::now());
+            if owes.is_none() {
+                streamer.release().await;
+            }
+            let takes = owes.is_none() || (waiting.is_none() && streamer.has_room());
+            let frame = async {
+                match waiting.take() {
+                    Some(frame) => Some(frame),
+                    None => running.next().await,
+                }
+            };
             let end_it = tokio::select! {
                 biased;
                 // Before the code's own frames: those may never cease to come.
@@ -226,12 +238,14 @@ impl Watch {
                 () = &mut cancelled, if early.is_none() => Early::Cancel,
                 () = &mut stopped, if early.is_none() => Early::Stop,
                 () = sleep_until(owes.unwrap_or(patient_until)), if owes.is_some() => continue,
-                frame = running.next(), if owes.is_none() => {
+                frame = frame, if takes => {
                     let Some(frame) = frame else { break gone(early, running.why()) };
+                    let gathers = owes.is_some();
                     match frame.kind {
+                        Kind::Stdout => self.output(&mut streamer, Output::Stdout, &frame.body, gathers).await,
+                        Kind::Stderr => self.output(&mut streamer, Output::Stderr, &frame.body, gathers).await,
+                        kind if gathers && kind != Kind::Exit => waiting = Some(frame),
                         Kind::Started => streamer.started().await,
-                        Kind::Stdout => self.output(&mut streamer, Output::Stdout, &frame.body).await,
-                        Kind::Stderr => self.output(&mut streamer, Output::Stderr, &frame.body).await,
                         Kind::Display => self.display(ctx, &mut streamer, frame).await,
                         Kind::ToolCall => match prepared.gate.comes(frame.body.len()) {
                             Ok(open) => {
@@ -287,14 +301,19 @@ impl Watch {
         end
     }
 
-    async fn output(&mut self, streamer: &mut Streamer<'_>, output: Output, bytes: &[u8]) {
+    /// Collects output, and streams it or has it gathered.
+    async fn output(&mut self, streamer: &mut Streamer<'_>, output: Output, bytes: &[u8], gathers: bool) {
         let room = self.max_output.saturating_sub(self.collected.stdout.len() + self.collected.stderr.len());
         let bytes = &bytes[..bytes.len().min(room)];
         match output {
             Output::Stdout => self.collected.stdout.extend_from_slice(bytes),
             Output::Stderr => self.collected.stderr.extend_from_slice(bytes),
         }
-        streamer.output(output, bytes).await;
+        if gathers {
+            streamer.gather(output, bytes);
+        } else {
+            streamer.output(output, bytes).await;
+        }
     }
 
     async fn display(&mut self, ctx: &Context, streamer: &mut Streamer<'_>, frame: Frame) {

@@ -24,6 +24,9 @@ const UNTAKEN: u32 = 128;
 /// What an event costs at least of its tenant's allowance, in bytes: RabbitMQ has as much work with it as with so many.
 const LEAST: usize = 4 << 10;
 
+/// So much output is gathered while its tenant owes, in bytes; the code waits then.
+const GATHERED: usize = 64 << 10;
+
 /// Which of the two streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
@@ -45,8 +48,8 @@ pub(super) struct Streamer<'a> {
     sent: bool,
     /// Events since the broker had taken all.
     untaken: u32,
-    /// The beginnings of characters whose rest has not come yet.
-    partial: [Vec<u8>; 2],
+    /// What is not sent yet of either stream: what was gathered, and the beginnings of characters whose rest has not come yet.
+    unsent: [Vec<u8>; 2],
 }
 
 impl<'a> Streamer<'a> {
@@ -63,7 +66,7 @@ impl<'a> Streamer<'a> {
             seq: 0,
             sent: false,
             untaken: 0,
-            partial: Default::default(),
+            unsent: Default::default(),
         }
     }
 
@@ -78,15 +81,37 @@ impl<'a> Streamer<'a> {
         }
     }
 
+    /// Sends output, with what was gathered of that stream.
     pub(super) async fn output(&mut self, output: Output, bytes: &[u8]) {
+        self.gather(output, bytes);
+        self.send_gathered(output).await;
+    }
+
+    /// Keeps output for one event. A job that writes byte by byte would pay for each with an event's price.
+    pub(super) fn gather(&mut self, output: Output, bytes: &[u8]) {
         if self.output {
-            let partial = &mut self.partial[output as usize];
-            partial.extend_from_slice(bytes);
-            let whole = partial.len() - unfinished(partial);
-            let text = String::from_utf8_lossy(&partial[..whole]).into_owned();
-            partial.drain(..whole);
-            self.text(output, text).await;
+            self.unsent[output as usize].extend_from_slice(bytes);
         }
+    }
+
+    /// Whether more may be gathered.
+    pub(super) fn has_room(&self) -> bool {
+        self.unsent.iter().map(Vec::len).sum::<usize>() < GATHERED
+    }
+
+    /// Sends what was gathered.
+    pub(super) async fn release(&mut self) {
+        for output in [Output::Stdout, Output::Stderr] {
+            self.send_gathered(output).await;
+        }
+    }
+
+    async fn send_gathered(&mut self, output: Output) {
+        let unsent = &mut self.unsent[output as usize];
+        let whole = unsent.len() - unfinished(unsent);
+        let text = String::from_utf8_lossy(&unsent[..whole]).into_owned();
+        unsent.drain(..whole);
+        self.text(output, text).await;
     }
 
     pub(super) async fn display(&mut self, data: &Bundle) {
@@ -101,7 +126,7 @@ impl<'a> Streamer<'a> {
     /// Sends what is left of characters that never became whole; when it returns, the result comes after all that was sent.
     pub(super) async fn end(&mut self) {
         for output in [Output::Stdout, Output::Stderr] {
-            let rest = std::mem::take(&mut self.partial[output as usize]);
+            let rest = std::mem::take(&mut self.unsent[output as usize]);
             self.text(output, String::from_utf8_lossy(&rest).into_owned()).await;
         }
         if self.sent {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use thermae_backplane::bus::{ExchangeKind, ExchangeSpec, Message};
 use thermae_schemas::{EventBody, Job, Status, Stream, TenantName, ToolReply, ToolSpec, names};
-use thermae_service::units::ByteSize;
+use thermae_service::units::{ByteSize, Millis};
 use thermae_worker::Options;
 
 use crate::fake::{Fake, Script};
@@ -56,7 +56,7 @@ async fn a_tenant_that_moved_too_much_waits_and_no_other() {
 async fn what_a_job_streams_beyond_its_tenants_allowance_comes_later_and_whole() {
     let mut fleet = Fleet::new().await;
     let worker = fleet.worker(allowed(100_000)).await;
-    let job = streaming("for n in range(60): print('x' * 10_000, flush=True)", 20_000);
+    let job = streaming("for n in range(100): print('x' * 10_000, flush=True)", 20_000);
     let began = Instant::now();
     fleet.submit(&job).await;
     let mut streamed = String::new();
@@ -68,7 +68,46 @@ async fn what_a_job_streams_beyond_its_tenants_allowance_comes_later_and_whole()
         }
     };
     assert_eq!((outcome.status, streamed == outcome.stdout), (Status::Succeeded, true));
-    assert!(began.elapsed() > Duration::from_secs(1), "six seconds' worth, and four are free: {:?}", began.elapsed());
+    assert!(began.elapsed() > Duration::from_secs(1), "ten seconds' worth, and four are free: {:?}", began.elapsed());
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_in_small_pieces_is_sent_in_few_events_once_the_allowance_is_used_up() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(allowed(100_000)).await;
+    // An event costs 4 KiB: a hundred of them have used up four seconds' worth, and the others would take minutes.
+    let job = streaming("import os\nfor n in range(5_000): os.write(1, b'x'); os.write(2, b'y')\nprint('end')", 60_000);
+    fleet.submit(&job).await;
+    let (mut events, mut out, mut err) = (0, String::new(), String::new());
+    let outcome = loop {
+        match fleet.event_of(&job).await {
+            EventBody::Stdout { text, .. } => out.push_str(&text),
+            EventBody::Stderr { text, .. } => err.push_str(&text),
+            EventBody::Result(outcome) => break outcome,
+            other => panic!("{other:?}"),
+        }
+        events += 1;
+    };
+    assert_eq!((outcome.status, out == outcome.stdout, err == outcome.stderr), (Status::Succeeded, true, true));
+    assert_eq!((outcome.stdout.len(), outcome.stderr.len()), (5_004, 5_000));
+    assert!(events < 300, "{events} events");
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_whose_output_waits_is_not_taken_for_hung() {
+    let mut fleet = Fleet::new().await;
+    let mut options = allowed(50_000);
+    let pool = options.pools.get_mut(&pool_name()).unwrap();
+    (pool.ping_every, pool.ping_within) = (Millis::from_millis(100), Millis::from_millis(400));
+    let worker = fleet.worker(options).await;
+    // Soon more waits than is free, gathered and kept for the run, so that nothing is read until some of it may be sent.
+    let mut job = streaming("import os, time\nwhile True: os.write(1, b'x' * 1000); time.sleep(0.001)", 3_000);
+    job.limits.output_bytes = Some(8 << 20);
+    fleet.submit(&job).await;
+    let outcome = fleet.outcome(&job).await;
+    assert_eq!(outcome.status, Status::TimedOut, "{:?}", outcome.error);
     worker.end().await;
 }
 
