@@ -36,9 +36,10 @@ impl Setting {
         PathBuf::from(format!("/run/thermae-attacks-{self:?}.before"))
     }
 
-    /// Held by whoever changes it.
+    /// Held by whoever changes it. It is where [`Self::before`] is, and not in the temporary directory: that differs from one
+    /// process to another, and the ordinary user's would not find that root's holds it.
     fn lock(self, how: FlockOperation) -> io::Result<File> {
-        let lock = std::env::temp_dir().join(format!("thermae-{self:?}.lock"));
+        let lock = format!("/run/thermae-attacks-{self:?}.lock");
         let lock = File::options().create(true).append(true).open(lock)?;
         rustix::fs::flock(&lock, how)?;
         Ok(lock)

@@ -26,6 +26,14 @@ fn attacks_on_native_containers_hold() {
 }
 
 #[test]
+fn attacks_on_an_ordinary_users_containers_hold() {
+    // Another user than root has tried them above.
+    if rustix::process::geteuid().is_root() {
+        short("rootless", &[], 80);
+    }
+}
+
+#[test]
 fn attacks_on_docker_containers_hold() {
     // By `cargo xtask test`, which sets an engine and an image up.
     if std::env::var_os("THERMAE_TEST_DOCKER").is_some() {
