@@ -146,7 +146,7 @@ impl Site {
 /// Attacks that send a lot that is refused must not make the next ones wait: hence `refused_bytes`.
 fn scheduler(lifted: bool) -> &'static str {
     if lifted {
-        "[telemetry]\nlog = \"error\"\n[scheduler]\nrefused_bytes = \"16MiB\"\n"
+        "[telemetry]\nlog = \"error\"\n[scheduler]\nrefused_bytes = \"16MiB\"\nreserve = 0.0\n"
     } else {
         "[telemetry]\nlog = \"error\"\n[scheduler]\nrefused_bytes = \"16MiB\"\ntenant_outcome_bytes = \"4MiB\"\n[scheduler.tenants.acme]\nmax_in_flight = 2\n"
     }

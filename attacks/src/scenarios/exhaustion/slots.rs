@@ -1,7 +1,10 @@
 //! Every slot of the fleet.
 
 use anyhow::Result;
-use thermae_schemas::Job;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use thermae_client::Events;
+use thermae_schemas::{EventBody, Job, Stream};
 
 use crate::evidence::Evidence;
 use crate::fleet::Site;
@@ -9,7 +12,7 @@ use crate::fleet::Site;
 pub(super) const SHEET: &str = r#"
 tries = "submits jobs that sleep for longer than anybody waits, more than the fleet has slots"
 wins = "no slot for anybody else"
-guard = "max_in_flight of the tenant"
+guard = "max_in_flight of the tenant; slots that each tenant leaves to the others (reserve)"
 control = {}
 held = { served = true }
 open = { served = false }
@@ -17,10 +20,18 @@ open = { served = false }
 
 pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
     let mut handles = Vec::new();
+    let mut starts = FuturesUnordered::new();
     for _ in 0..8 {
-        handles.push(site.acme.submit(Job::python("import time\ntime.sleep(25)"), None).await?);
+        let job = Job { stream: vec![Stream::Lifecycle], ..Job::python("import time\ntime.sleep(25)") };
+        let mut handle = site.acme.submit(job, None).await?;
+        starts.push(started(handle.events()));
+        handles.push(handle);
     }
-    // Until they stand in all the slots that they get.
+    // Until they stand in all the slots that they get: two with the guard, and one more soon after without it. Before the first one, they may
+    // have to wait for what earlier attacks moved.
+    for _ in 0..2 {
+        crate::fleet::soon("a job starts", starts.next()).await?;
+    }
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let served = tokio::time::timeout(std::time::Duration::from_secs(10), site.honest()).await;
     for handle in &handles {
@@ -32,4 +43,12 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
     let mut evidence = Evidence::default();
     evidence.note("served", matches!(served, Ok(Ok(_))));
     Ok(evidence)
+}
+
+async fn started(mut events: Events) {
+    while let Some(event) = events.next().await {
+        if matches!(event.body, EventBody::Started { .. }) {
+            break;
+        }
+    }
 }
