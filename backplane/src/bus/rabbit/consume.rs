@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::convert::{message, short};
 use super::errors::mapped;
-use super::link::{Link, Shared};
+use super::link::{Link, Shared, answer};
 use crate::bus::{Consumer, Delivery, Error, Settle};
 
 /// Between two attempts to subscribe anew on a connection that stands.
@@ -53,13 +53,17 @@ impl Drop for Subscription {
 
 impl Subscription {
     async fn open(shared: &Shared, link: Arc<Link>, queue: &str, prefetch: u16) -> Result<Self, Error> {
-        let (channel, _place) = link.consumer_channel(shared).await?;
-        channel.basic_qos(prefetch, BasicQosOptions::default()).await.map_err(|error| mapped(&error))?;
-        let options = BasicConsumeOptions::default();
-        let stream = channel
-            .basic_consume(short(queue)?, short("")?, options, FieldTable::default())
-            .await
-            .map_err(|error| mapped(&error))?;
+        let request = async {
+            let (channel, place) = link.consumer_channel(shared).await?;
+            channel.basic_qos(prefetch, BasicQosOptions::default()).await.map_err(|error| mapped(&error))?;
+            let options = BasicConsumeOptions::default();
+            let stream = channel
+                .basic_consume(short(queue)?, short("")?, options, FieldTable::default())
+                .await
+                .map_err(|error| mapped(&error))?;
+            Ok((channel, stream, place))
+        };
+        let (channel, stream, _place) = link.answer(request).await?;
         Ok(Self { link, channel, stream, _place })
     }
 }
@@ -128,7 +132,8 @@ impl Consumer for RabbitConsumer {
         self.stopped = true;
         let Some(active) = &mut self.active else { return Ok(()) };
         let tag = active.stream.tag();
-        active.channel.basic_cancel(tag, BasicCancelOptions::default()).await.map_err(|error| mapped(&error))?;
+        let cancel = active.channel.basic_cancel(tag, BasicCancelOptions::default());
+        active.link.answer(cancel.map(|done| done.map_err(|error| mapped(&error)))).await?;
         // What was sent before the broker heard of it.
         let mut unseen = VecDeque::new();
         while let Some(Some(Ok(delivery))) = active.stream.next().now_or_never() {
@@ -161,13 +166,13 @@ fn settled(done: lapin::Result<bool>, usable: bool) -> Result<(), Error> {
 #[async_trait]
 impl Settle for RabbitSettle {
     async fn ack(&self) -> Result<(), Error> {
-        let done = self.acker.ack(BasicAckOptions::default()).await;
-        settled(done, !self.acker.poisoned())
+        let done = self.acker.ack(BasicAckOptions::default());
+        answer(&self.lost, done.map(|done| settled(done, !self.acker.poisoned()))).await
     }
 
     async fn nack(&self, requeue: bool) -> Result<(), Error> {
-        let done = self.acker.nack(BasicNackOptions { requeue, ..BasicNackOptions::default() }).await;
-        settled(done, !self.acker.poisoned())
+        let done = self.acker.nack(BasicNackOptions { requeue, ..BasicNackOptions::default() });
+        answer(&self.lost, done.map(|done| settled(done, !self.acker.poisoned()))).await
     }
 
     fn is_current(&self) -> bool {

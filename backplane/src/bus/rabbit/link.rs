@@ -94,6 +94,12 @@ impl Link {
         Ok((connection, place))
     }
 
+    /// The answer to a request on this link, or [`Error::Disconnected`] once the link has ended. The client library
+    /// (lapin 4.12) never answers a request that was still being written when its connection ended.
+    pub(super) async fn answer<T>(&self, request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        answer(&self.lost, request).await
+    }
+
     /// Whether all of it stands.
     fn stands(&self) -> bool {
         !self.lost.is_cancelled() && self.connection.status().connected() && self.publishing.status().connected()
@@ -114,6 +120,18 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.lost.cancel();
+    }
+}
+
+/// As [`Link::answer`], for those who hold only the token that a link's end cancels.
+pub(super) async fn answer<T>(
+    lost: &CancellationToken,
+    request: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    tokio::select! {
+        biased;
+        done = request => done,
+        () = lost.cancelled() => Err(down()),
     }
 }
 
@@ -163,7 +181,8 @@ async fn attempt(uri: &AMQPUri, options: &RabbitOptions, shared: &Arc<Shared>) -
     let connection = open(uri, name, tls).await?;
     let publishing = open(uri, &format!("{name} (publishes)"), tls).await?;
     let lost = CancellationToken::new();
-    let publishers = Publishers::open(&publishing, lost.clone(), shared.tasks.clone()).await?;
+    let publishers = timeout(ATTEMPT, Publishers::open(&publishing, lost.clone(), shared.tasks.clone()));
+    let publishers = publishers.await.map_err(|_| silent())??;
     for connection in [&connection, &publishing] {
         shared.tasks.spawn(watch_for_end(connection.clone(), lost.clone(), shared.closed.clone()));
     }
@@ -179,12 +198,16 @@ async fn attempt(uri: &AMQPUri, options: &RabbitOptions, shared: &Arc<Shared>) -
     }))
 }
 
+fn silent() -> Error {
+    Error::Disconnected(format!("no answer within {} s", ATTEMPT.as_secs()))
+}
+
 /// Opens one connection.
 async fn open(uri: &AMQPUri, name: &str, tls: &Tls) -> Result<Arc<Connection>, Error> {
     let properties = ConnectionProperties::default().with_connection_name(name.into());
     let connection = timeout(ATTEMPT, stream::connect(uri.clone(), properties, tls))
         .await
-        .map_err(|_| Error::Disconnected(format!("no answer within {} s", ATTEMPT.as_secs())))?
+        .map_err(|_| silent())?
         .map_err(|error| match error {
             Error::Denied(text) => Error::Denied(format!(
                 "{text} (user {:?}, vhost {:?} at {})",

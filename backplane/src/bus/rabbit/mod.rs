@@ -56,36 +56,43 @@ impl Rabbit {
 #[async_trait]
 impl Bus for Rabbit {
     async fn declare_exchange(&self, spec: &ExchangeSpec) -> Result<(), Error> {
-        declare::exchange(&self.shared.link()?.connection, spec).await
+        let link = self.shared.link()?;
+        link.answer(declare::exchange(&link.connection, spec)).await
     }
 
     async fn declare_queue(&self, spec: &QueueSpec) -> Result<(), Error> {
-        declare::queue(&self.shared.link()?.connection, spec).await
+        let link = self.shared.link()?;
+        link.answer(declare::queue(&link.connection, spec)).await
     }
 
     async fn delete_queue(&self, queue: &str) -> Result<(), Error> {
-        declare::delete(&self.shared.link()?.connection, queue).await
+        let link = self.shared.link()?;
+        link.answer(declare::delete(&link.connection, queue)).await
     }
 
     async fn unbind_queue(&self, spec: &QueueSpec) -> Result<(), Error> {
-        declare::unbind(&self.shared.link()?.connection, spec).await
+        let link = self.shared.link()?;
+        link.answer(declare::unbind(&link.connection, spec)).await
     }
 
     async fn queue_consumers(&self, queue: &str) -> Result<Option<u64>, Error> {
-        declare::consumers(&self.shared.link()?.connection, queue).await
+        let link = self.shared.link()?;
+        link.answer(declare::consumers(&link.connection, queue)).await
     }
 
     async fn queue_depth(&self, queue: &str) -> Result<Option<u64>, Error> {
-        declare::depth(&self.shared.link()?.connection, queue).await
+        let link = self.shared.link()?;
+        link.answer(declare::depth(&link.connection, queue)).await
     }
 
     async fn publish(&self, message: Message) -> Result<Confirm, Error> {
         let link = self.shared.link()?;
-        link.publishers.publish(&link.publishing, message).await
+        link.answer(link.publishers.publish(&link.publishing, message)).await
     }
 
     async fn flush(&self) -> Result<(), Error> {
-        self.shared.link()?.publishers.flush().await
+        let link = self.shared.link()?;
+        link.answer(link.publishers.flush()).await
     }
 
     async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, Error> {

@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use super::convert::{properties, short};
 use super::errors::{down, mapped};
+use super::link::answer;
 use crate::bus::{Confirm, Error, Message};
 
 /// Messages on their way at once, each on a channel of its own. All client processes of a tenant share its user's channels
@@ -215,21 +216,11 @@ struct Flight {
     tasks: TaskTracker,
 }
 
-/// What became of a message. Of those that were still being written when a connection was closed in order, the client library says
-/// nothing (lapin 4.12): they end with the connection.
-async fn answered(sending: &mut Sending, ended: &CancellationToken) -> Result<Confirmation, Error> {
-    tokio::select! {
-        biased;
-        done = sending => done,
-        () = ended.cancelled() => Err(down()),
-    }
-}
-
 impl Flight {
     async fn land(mut self, first: Option<Result<Confirmation, Error>>) -> Result<Confirmation, Error> {
         let done = match (first, self.sending.as_mut()) {
             (Some(done), _) => done,
-            (None, Some(sending)) => answered(sending, &self.ended).await,
+            (None, Some(sending)) => answer(&self.ended, sending).await,
             (None, None) => Err(down()),
         };
         self.sending = None;
@@ -255,7 +246,7 @@ impl Drop for Flight {
             return;
         }
         self.tasks.spawn(async move {
-            if answered(&mut sending, &ended).await.is_ok() {
+            if answer(&ended, &mut sending).await.is_ok() {
                 pool.put(channel);
             }
             drop(permit);

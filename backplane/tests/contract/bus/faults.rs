@@ -1,10 +1,12 @@
 //! What only a real broker can do.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thermae_backplane::bus::{Bus, Error, Message, QueueKind, QueueSpec, Rabbit, RabbitOptions};
 use thermae_backplane::declare_fleet;
 use thermae_schemas::{ClientId, TenantName, WorkerId, names};
+use tokio::task::JoinSet;
 
 use super::{message, publish, queue, rabbit};
 use crate::support::{Proxy, Set, never, server, soon, until};
@@ -179,6 +181,46 @@ async fn closing_ends_every_publish_and_waits_for_none() {
         assert!(matches!(answer, Ok(()) | Err(Error::Disconnected(_))), "{answer:?}");
     }
     steady.delete_queue(&to.name).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cut_ends_every_request_that_waits() {
+    const REQUESTS: usize = 200;
+    let proxy = Proxy::to(&url()).await;
+    let bus = Arc::new(rabbit(&proxy.through(&url())).await.unwrap());
+    declare_fleet(&*bus).await.unwrap();
+    let to = queue(&*bus, QueueKind::Quorum).await;
+    let mut lost = 0;
+    for round in 0..20 {
+        // Some are answered already when the connection is cut, some wait for their answer, and some are still being written.
+        let mut requests = JoinSet::new();
+        for n in 0..REQUESTS {
+            let (bus, to) = (Arc::clone(&bus), to.clone());
+            requests.spawn(async move {
+                match n % 4 {
+                    0 => bus.declare_queue(&to).await,
+                    1 => bus.queue_depth(&to.name).await.map(drop),
+                    2 => bus.queue_consumers(&to.name).await.map(drop),
+                    _ => bus.consume(&to.name, 1).await.map(drop),
+                }
+            });
+        }
+        for _ in 0..round * REQUESTS / 20 {
+            let done = soon("an answer", requests.join_next()).await.unwrap().unwrap();
+            assert!(matches!(done, Ok(()) | Err(Error::Disconnected(_))), "round {round}: {done:?}");
+        }
+        proxy.cut();
+        while let Some(done) = soon("an answer", requests.join_next()).await {
+            match done.unwrap() {
+                Ok(()) => {}
+                Err(Error::Disconnected(_)) => lost += 1,
+                Err(other) => panic!("round {round}: {other:?}"),
+            }
+        }
+        until("the next connection", || async { bus.is_connected() }).await;
+    }
+    assert!(lost > 0, "no answer was ever lost: the test proves nothing");
+    bus.delete_queue(&to.name).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
