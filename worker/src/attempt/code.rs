@@ -217,8 +217,8 @@ impl Watch {
         let patient_until = began + Duration::from_millis(limits.run.wall_ms);
         tokio::pin!(out_of_patience, cancelled, lost, stopped);
         let end = loop {
-            // What its tenant moves beyond its allowance waits: a little here, so that few events carry it, the rest in the sandbox, and the
-            // code with it; but not beyond its wall clock, since the end of the run comes behind what it wrote.
+            // What its tenant moves beyond its allowance waits: a little here, so that few events carry it, the rest in the
+            // sandbox, and the code with it; but not beyond its wall clock, since the end of the run comes behind what it wrote.
             let owes = if streamer.sent() { ctx.owes_until(work).map(|until| until.min(patient_until)) } else { None };
             let owes = owes.filter(|until| *until > Instant::now());
             if owes.is_none() {
@@ -240,11 +240,10 @@ impl Watch {
                 () = sleep_until(owes.unwrap_or(patient_until)), if owes.is_some() => continue,
                 frame = frame, if takes => {
                     let Some(frame) = frame else { break gone(early, running.why()) };
-                    let gathers = owes.is_some();
                     match frame.kind {
-                        Kind::Stdout => self.output(&mut streamer, Output::Stdout, &frame.body, gathers).await,
-                        Kind::Stderr => self.output(&mut streamer, Output::Stderr, &frame.body, gathers).await,
-                        kind if gathers && kind != Kind::Exit => waiting = Some(frame),
+                        Kind::Stdout => self.output(&mut streamer, Output::Stdout, &frame.body),
+                        Kind::Stderr => self.output(&mut streamer, Output::Stderr, &frame.body),
+                        kind if owes.is_some() && kind != Kind::Exit => waiting = Some(frame),
                         Kind::Started => streamer.started().await,
                         Kind::Display => self.display(ctx, &mut streamer, frame).await,
                         Kind::ToolCall => match prepared.gate.comes(frame.body.len()) {
@@ -301,19 +300,15 @@ impl Watch {
         end
     }
 
-    /// Collects output, and streams it or has it gathered.
-    async fn output(&mut self, streamer: &mut Streamer<'_>, output: Output, bytes: &[u8], gathers: bool) {
+    /// Collects output, and has it gathered for its client.
+    fn output(&mut self, streamer: &mut Streamer<'_>, output: Output, bytes: &[u8]) {
         let room = self.max_output.saturating_sub(self.collected.stdout.len() + self.collected.stderr.len());
         let bytes = &bytes[..bytes.len().min(room)];
         match output {
             Output::Stdout => self.collected.stdout.extend_from_slice(bytes),
             Output::Stderr => self.collected.stderr.extend_from_slice(bytes),
         }
-        if gathers {
-            streamer.gather(output, bytes);
-        } else {
-            streamer.output(output, bytes).await;
-        }
+        streamer.gather(output, bytes);
     }
 
     async fn display(&mut self, ctx: &Context, streamer: &mut Streamer<'_>, frame: Frame) {

@@ -81,13 +81,8 @@ impl<'a> Streamer<'a> {
         }
     }
 
-    /// Sends output, with what was gathered of that stream.
-    pub(super) async fn output(&mut self, output: Output, bytes: &[u8]) {
-        self.gather(output, bytes);
-        self.send_gathered(output).await;
-    }
-
-    /// Keeps output for one event. A job that writes byte by byte would pay for each with an event's price.
+    /// Keeps output for one event, until it is released. A job that writes byte by byte would pay for each with an event's
+    /// price.
     pub(super) fn gather(&mut self, output: Output, bytes: &[u8]) {
         if self.output {
             self.unsent[output as usize].extend_from_slice(bytes);
