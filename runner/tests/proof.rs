@@ -3,6 +3,7 @@
 mod common;
 
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use common::{Runner, limits, program};
 use thermae_runner::frames::{End, Limits};
@@ -97,7 +98,12 @@ fn intrude(runner: &Runner) -> Intruder {
     }
     // It speaks once it runs in the container, then stays until its input ends.
     enter.args(["sh", "-c", "echo in; exec cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut intruder = Intruder(enter.spawn().unwrap());
+    spoken(enter)
+}
+
+/// Starts it, and waits until it says that it is in its place.
+fn spoken(mut command: Command) -> Intruder {
+    let mut intruder = Intruder(command.spawn().unwrap());
     let mut line = [0; 3];
     std::io::Read::read_exact(intruder.0.stdout.as_mut().unwrap(), &mut line).unwrap();
     intruder
@@ -150,4 +156,56 @@ fn a_run_that_comes_between_two_looks_costs_no_looking() {
     assert!(ticks(&pid) - before < 50, "the runner was busy for {} ticks of the 150", ticks(&pid) - before);
     drop(intruder);
     assert_eq!(runner.wait_proof(asked), Vec::<String>::new());
+}
+
+/// Holds on to the process of that name: it can be killed, but is not gone before this ends.
+const HOLD: &str = "
+import ctypes, os, sys
+def named(pid):
+    try:
+        return open(f'/proc/{pid}/comm').read().strip() == sys.argv[1]
+    except OSError:
+        return False
+libc, seize = ctypes.CDLL(None, use_errno=True), 0x4206
+libc.ptrace.argtypes = [ctypes.c_long] * 4
+held = [libc.ptrace(seize, int(pid), 0, 0) for pid in os.listdir('/proc') if pid.isdigit() and named(pid)]
+assert held == [0], (held, os.strerror(ctypes.get_errno()))
+print('in', flush=True)
+sys.stdin.read()
+";
+
+#[test]
+fn a_sandbox_that_does_not_die_refuses_the_next_run_and_is_told_of() {
+    let mut runner = Runner::new();
+    let name = format!("held-{}", std::process::id());
+    let code = format!(
+        "import ctypes, os, time\nif os.fork(): time.sleep(600)\nctypes.CDLL(None).prctl(15, b'{name}')\nprint('on', flush=True)\ntime.sleep(600)"
+    );
+    let run = runner.begin(&program(&code));
+    runner.wait_output(run, "on");
+    let mut hold = Command::new("python3");
+    hold.args(["-c", HOLD, &name]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let holder = spoken(hold);
+    runner.send(&thermae_runner::frames::Frame::raw(thermae_runner::frames::Kind::Kill, run, Vec::new()));
+    runner.wait(run);
+    // The first one waits for as long as a dying sandbox may take; the second one knows already.
+    for most in [Duration::from_secs(8), Duration::from_secs(2)] {
+        let begun = Instant::now();
+        let outcome = runner.run(&program("print('never')"));
+        assert!(matches!(outcome.end(), End::NotStarted { reason } if reason.contains("not dead")), "{outcome:?}");
+        assert!(begun.elapsed() < most, "refused after {:?}", begun.elapsed());
+    }
+    let asked = runner.ask_proof();
+    let found = runner.wait_proof(asked);
+    assert!(found.iter().any(|text| text.contains("not dead")), "{found:?}");
+    drop(holder);
+    let released = Instant::now();
+    loop {
+        let asked = runner.ask_proof();
+        match runner.wait_proof(asked) {
+            found if found.is_empty() => break,
+            found => assert!(released.elapsed() < Duration::from_secs(30), "{found:?}"),
+        }
+    }
+    assert_eq!(runner.python("print('on again')").ok(), "on again\n");
 }
