@@ -6,7 +6,7 @@
 
 mod open;
 mod ready;
-mod redis;
+pub(crate) mod redis;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -152,19 +152,25 @@ fn step(what: &str) {
 
 /// Runs the load generator and gives its rows.
 fn load(args: &[&str]) -> Result<Vec<Value>> {
-    serde_json::from_slice(&loadtests(args)?).context("read the rows")
+    load_from(&paths::release(), args)
 }
 
-/// Runs the load generator and gives what it printed.
-fn loadtests(args: &[&str]) -> Result<Vec<u8>> {
-    let output = Command::new(paths::release().join("thermae-loadtests"))
+/// The same, with the load generator in that folder.
+pub(crate) fn load_from(release: &Path, args: &[&str]) -> Result<Vec<Value>> {
+    serde_json::from_slice(&loadtests(release, args)?).context("read the rows")
+}
+
+/// Runs the load generator in that folder and gives what it printed.
+fn loadtests(release: &Path, args: &[&str]) -> Result<Vec<u8>> {
+    let program = release.join("thermae-loadtests");
+    let output = Command::new(&program)
         .arg("--json")
         .args(args)
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
-        .context("start thermae-loadtests")?;
-    ensure!(output.status.success(), "thermae-loadtests {}: {}", args.join(" "), output.status);
+        .with_context(|| format!("start {}", program.display()))?;
+    ensure!(output.status.success(), "{} {}: {}", program.display(), args.join(" "), output.status);
     Ok(output.stdout)
 }
 
@@ -191,7 +197,7 @@ impl Drop for Parked {
 }
 
 /// A Python with pandas, made once, for the embedded fleet and the subprocess.
-fn venv(dir: &Path) -> Result<PathBuf> {
+pub(crate) fn venv(dir: &Path) -> Result<PathBuf> {
     let venv = dir.join("venv");
     let python = venv.join("bin/python3");
     if !venv.join("ready").is_file() {

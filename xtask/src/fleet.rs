@@ -13,7 +13,13 @@ use crate::{cargo, paths};
 
 /// Builds all programs, optimised.
 pub(crate) fn build() -> Result<()> {
-    let status = cargo::command(&["build", "--release", "--workspace", "--bins"]).status().context("start cargo")?;
+    build_in(&paths::root())
+}
+
+/// Builds all programs of a checkout, optimised.
+pub(crate) fn build_in(root: &Path) -> Result<()> {
+    let mut command = cargo::command(&["build", "--release", "--workspace", "--bins"]);
+    let status = command.current_dir(root).status().context("start cargo")?;
     ensure!(status.success(), "the build failed");
     Ok(())
 }
@@ -57,6 +63,18 @@ impl Fleet {
         containers: Containers<'_>,
         worker: &str,
     ) -> Result<Self> {
+        Self::start_from(&paths::release(), dir, amqp, redis, containers, worker)
+    }
+
+    /// The same, with the programs in that folder.
+    pub(crate) fn start_from(
+        release: &Path,
+        dir: &Path,
+        amqp: &str,
+        redis: &str,
+        containers: Containers<'_>,
+        worker: &str,
+    ) -> Result<Self> {
         let mut fleet = Self { processes: Vec::new() };
         let worker = format!("{worker}{}", containers.config());
         for (program, more) in [("thermae-scheduler", ""), ("thermae-worker", worker.as_str())] {
@@ -64,7 +82,7 @@ impl Fleet {
             let config = dir.join(program).with_extension("toml");
             fs::write(&config, format!("amqp = {amqp:?}\nredis = {redis:?}\nlisten = {listen:?}\n{more}"))?;
             let log = File::create(dir.join(program).with_extension("log"))?;
-            let mut command = in_own_session(paths::release().join(program));
+            let mut command = in_own_session(release.join(program));
             command.arg("--config").arg(&config).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
             fleet.processes.push((program, command.spawn().with_context(|| format!("start {program}"))?));
             await_ready(program, &listen, fleet.processes.last_mut().map(|(_, child)| child))?;

@@ -12,6 +12,7 @@ mod fuzz;
 mod hostile;
 mod images;
 mod lanes;
+mod pairs;
 mod paths;
 mod process;
 mod services;
@@ -59,6 +60,11 @@ enum Task {
     Bench {
         #[command(flatten)]
         options: bench::Options,
+    },
+    /// The bench's rows with the binaries of another checkout and of this one, in turns; an error if a row got slower.
+    Pairs {
+        #[command(flatten)]
+        options: pairs::Options,
     },
     /// Honest and hostile jobs, mixed: every honest one right, every hostile one ended, nothing left.
     Soak {
@@ -184,6 +190,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Cpython { options } => return cpython::run(&options),
         Task::Fuzz { options } => return fuzz::run(options),
         Task::Lanes { options } => lanes::run(&options)?,
+        Task::Pairs { options } => pairs::run(&options)?,
         Task::Test { only, filter } => return test::run(&only, &filter),
         Task::Image { set, compose, runner } => image_task(set, compose, runner)?,
     }

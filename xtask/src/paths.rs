@@ -21,9 +21,14 @@ fn workspace(start: &Path) -> Option<PathBuf> {
 
 /// Cargo's target directory: `CARGO_TARGET_DIR` if it is set, else `target` in the workspace.
 pub(crate) fn target() -> PathBuf {
+    target_in(&root())
+}
+
+/// The same of a checkout.
+pub(crate) fn target_in(root: &Path) -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(dir) if !dir.is_empty() => root().join(dir),
-        _ => root().join("target"),
+        Some(dir) if !dir.is_empty() => root.join(dir),
+        _ => root.join("target"),
     }
 }
 

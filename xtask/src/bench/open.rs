@@ -32,7 +32,8 @@ pub(super) fn rows(target: &[&str], rows: &[Value], on: &str, quick: bool) -> Re
 fn row(target: &[&str], case: &str, on: &str, rate: f64, seconds: f64) -> Result<Value> {
     let scenario = paths::root().join("loadtests/scenarios/steady.toml");
     let (scenario, rate, seconds) = (scenario.display().to_string(), format!("{rate:.1}"), seconds.to_string());
-    let report = loadtests(&[target, &["open", &scenario, "--rate", &rate, "--seconds", &seconds]].concat())?;
+    let report =
+        loadtests(&paths::release(), &[target, &["open", &scenario, "--rate", &rate, "--seconds", &seconds]].concat())?;
     let report: Value = serde_json::from_slice(&report).context("read the report of an open loop")?;
     ensure!(report["sent"].as_u64().is_some_and(|sent| sent > 0), "the open loop sent nothing");
     Ok(json!({

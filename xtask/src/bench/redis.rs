@@ -113,7 +113,7 @@ fn ask(redis: &mut BufReader<TcpStream>, command: &str, sign: &str) -> Result<i6
 }
 
 /// The processes of a fleet and its servers, as `thermae-loadtests closed --cpu` wants them.
-pub(super) fn parts(fleet: &Fleet, servers: &[(&str, i32)], docker: &Path) -> Vec<String> {
+pub(crate) fn parts(fleet: &Fleet, servers: &[(&str, i32)], docker: &Path) -> Vec<String> {
     let programs = fleet.pids().map(|(name, pid)| format!("{}={pid}", name.trim_start_matches("thermae-")));
     let servers = servers.iter().map(|(name, pid)| format!("{name}={pid}"));
     let docker = std::iter::once(format!("docker=@{}", docker.display()));

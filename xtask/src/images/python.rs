@@ -56,16 +56,22 @@ fn base_key() -> Result<String> {
 
 /// Builds the static runner, which works in any image.
 pub(crate) fn build_runner() -> Result<PathBuf> {
+    build_runner_in(&paths::root())
+}
+
+/// That of a checkout.
+pub(crate) fn build_runner_in(root: &Path) -> Result<PathBuf> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let status = cargo::command(&[])
         .args(["build", "--release", "--package", "thermae-runner", "--bin", "thermae-runner", "--target", &target])
         .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .current_dir(root)
         .status()
         .context("start cargo")?;
     if !status.success() {
         bail!("the static runner could not be built");
     }
-    Ok(paths::target().join(target).join("release/thermae-runner"))
+    Ok(paths::target_in(root).join(target).join("release/thermae-runner"))
 }
 
 /// The packed root file system, made unless it is in the cache.

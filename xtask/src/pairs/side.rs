@@ -1,0 +1,154 @@
+//! One of two checkouts: its binaries, its servers and its fleet.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::fleet::{self, Containers, Fleet};
+use crate::images::{self, engine::Engine};
+use crate::services::{self, Service, set::Set};
+use crate::{bench, paths};
+
+/// Cases of the closed loop.
+const CASES: [&str; 10] =
+    ["--case", "print", "--case", "pandas", "--case", "tools10", "--case", "session", "--case", "tool-call"];
+
+/// Starts of the command line that are timed in each measurement.
+const STARTS: &str = "10";
+
+/// What is compared, always so that more is slower.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Figure {
+    case: String,
+    on: String,
+    what: What,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// Median, in milliseconds.
+    P50,
+    /// The reciprocal of the rate, in milliseconds.
+    PerJob,
+    /// Processor time, in milliseconds.
+    CpuPerJob,
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.what {
+            What::P50 => "p50 ms",
+            What::PerJob => "ms per job",
+            What::CpuPerJob => "CPU ms per job",
+        };
+        write!(f, "{} on {}, {what}", self.case, self.on)
+    }
+}
+
+/// A checkout.
+pub(super) struct Side {
+    name: &'static str,
+    release: PathBuf,
+    runner: PathBuf,
+    set: Set,
+    fleet: Option<Fleet>,
+}
+
+impl Side {
+    /// Builds what is not built yet.
+    pub(super) fn open(name: &'static str, root: PathBuf) -> Result<Self> {
+        fleet::build_in(&root)?;
+        let runner = images::python::build_runner_in(&root)?;
+        let mut set = Set::open(&format!("pairs-{name}"))?;
+        // What an earlier run left, if it was killed before it could stop its servers.
+        set.stop()?;
+        Ok(Self { name, release: paths::target_in(&root).join("release"), runner, set, fleet: None })
+    }
+
+    /// Starts its servers and its fleet.
+    pub(super) fn start(&mut self, dir: &Path) -> Result<()> {
+        println!("starting the fleet {}", self.name);
+        self.set.start(&Service::ALL)?;
+        let socket = self.set.docker_socket()?;
+        images::python::ensure(&Engine { socket: socket.clone() }, &self.runner)?;
+        let dir = dir.join(self.name);
+        std::fs::create_dir_all(&dir)?;
+        let (amqp, redis) = (self.fact("THERMAE_TEST_AMQP")?, self.fact("THERMAE_TEST_REDIS")?);
+        let containers = Containers::Docker { socket: &socket.display().to_string(), image: images::PYTHON };
+        self.fleet = Some(Fleet::start_from(&self.release, &dir, &amqp, &redis, containers, "")?);
+        Ok(())
+    }
+
+    pub(super) fn stop(&mut self) -> Result<()> {
+        self.fleet = None;
+        self.set.stop()
+    }
+
+    fn fact(&self, name: &str) -> Result<String> {
+        let facts = self.set.environment()?;
+        let found = facts.into_iter().find(|(fact, _)| *fact == name);
+        Ok(found.with_context(|| format!("the services gave no {name}"))?.1)
+    }
+
+    /// Every figure once.
+    pub(super) fn measure(&self, python: &str, jobs: u32, seconds: u32) -> Result<BTreeMap<Figure, f64>> {
+        let (jobs, seconds) = (jobs.to_string(), seconds.to_string());
+        let size = ["--jobs", &jobs, "--seconds", &seconds];
+        let tenant = self.fact("THERMAE_TEST_AMQP_TENANT")?;
+        let parts = self.parts()?;
+        let load = |args: &[&str]| bench::load_from(&self.release, args);
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let mut rows = load(&[&["--python", python, "closed"], &size[..], &CASES].concat())?;
+        rows.extend(load(&["--python", python, "start", "--samples", STARTS])?);
+        rows.extend(load(&[&["--python", python, "floor"], &size[..]].concat())?);
+        rows.extend(load(&[&["--amqp", &tenant, "closed"], &size[..], &CASES, &parts].concat())?);
+        Ok(rows.iter().flat_map(figures).collect())
+    }
+
+    /// Whose processor time the load generator is to measure, where it is one that can.
+    fn parts(&self) -> Result<Vec<String>> {
+        let help = Command::new(self.release.join("thermae-loadtests"))
+            .args(["closed", "--help"])
+            .output()
+            .context("start the load")?;
+        if !String::from_utf8_lossy(&help.stdout).contains("--cpu") {
+            return Ok(Vec::new());
+        }
+        let fleet = self.fleet.as_ref().context("the fleet is not started")?;
+        let server = |service: Service| self.set.get(service).context("a server is gone");
+        let servers = [("rabbitmq", server(Service::Rabbitmq)?.main.pid), ("redis", server(Service::Redis)?.main.pid)];
+        Ok(bench::redis::parts(fleet, &servers, &services::docker::exec_root(self.set.dir())))
+    }
+}
+
+/// The figures of one row.
+fn figures(row: &Value) -> Vec<(Figure, f64)> {
+    let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+    let per_job = row["jobs_per_s"].as_f64().filter(|rate| *rate > 0.0).map(|rate| 1000.0 / rate);
+    let found = [
+        (What::P50, row["p50_ms"].as_f64()),
+        (What::PerJob, per_job),
+        (What::CpuPerJob, row["cpu_ms_per_job"].as_f64()),
+    ];
+    let figure = |what| Figure { case: text("case"), on: text("on"), what };
+    found.into_iter().filter_map(|(what, value)| Some((figure(what), value?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_is_slower_in_every_figure() {
+        let row = serde_json::json!({ "case": "print", "on": "fleet", "p50_ms": 4.0, "jobs_per_s": 200.0, "cpu_ms_per_job": 9.5 });
+        let figures: Vec<_> = figures(&row).into_iter().map(|(figure, value)| (figure.to_string(), value)).collect();
+        let of = |what: &str, value| (format!("print on fleet, {what}"), value);
+        assert_eq!(figures, [of("p50 ms", 4.0), of("ms per job", 5.0), of("CPU ms per job", 9.5)]);
+        let row = serde_json::json!({ "case": "session", "on": "fleet", "p50_ms": 4.0, "jobs_per_s": null });
+        assert_eq!(super::figures(&row).len(), 1);
+    }
+}

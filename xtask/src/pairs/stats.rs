@@ -1,0 +1,56 @@
+//! Of ratios in pairs: their mean, and how sure it is.
+
+/// A mean ratio with its interval of 95 %.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Ratio {
+    pub(super) mean: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+/// Two-sided 95 % quantiles of Student's t distribution, by degrees of freedom from 1; above them the normal one's 1.96 is near enough.
+const T95: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+
+/// The geometric mean: half as long and twice as long are equally far from 1. `None` for fewer than two, or where one is not positive.
+pub(super) fn ratio(ratios: &[f64]) -> Option<Ratio> {
+    if ratios.len() < 2 || !ratios.iter().all(|ratio| *ratio > 0.0 && ratio.is_finite()) {
+        return None;
+    }
+    let n = ratios.len() as f64;
+    let logs: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
+    let mean = logs.iter().sum::<f64>() / n;
+    let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let within = T95.get(ratios.len() - 2).copied().unwrap_or(1.96) * (variance / n).sqrt();
+    Some(Ratio { mean: mean.exp(), low: (mean - within).exp(), high: (mean + within).exp() })
+}
+
+/// The middle one; not a number where there is none.
+pub(super) fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_unstable_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_pairs_are_surely_equal_and_scattered_ones_are_not() {
+        assert_eq!(ratio(&[2.0; 15]).map(|r| (r.mean, r.low, r.high)), Some((2.0, 2.0, 2.0)));
+        let scattered = ratio(&[0.5, 2.0, 0.5, 2.0]).unwrap();
+        assert!((scattered.mean - 1.0).abs() < 1e-9 && scattered.low < 0.4 && scattered.high > 2.5, "{scattered:?}");
+        // By hand: logarithms 0, 0.1, 0.2; their deviation 0.1; t of two degrees of freedom 4.303.
+        let three = ratio(&[1.0, 0.1_f64.exp(), 0.2_f64.exp()]).unwrap();
+        assert!((three.high.ln() - (0.1 + 4.303 * 0.1 / 3.0_f64.sqrt())).abs() < 1e-9, "{three:?}");
+        assert_eq!((ratio(&[1.0]), ratio(&[1.0, 0.0]), ratio(&[])), (None, None, None));
+    }
+
+    #[test]
+    fn the_median_is_one_of_them() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert!(median(Vec::new()).is_nan());
+    }
+}
