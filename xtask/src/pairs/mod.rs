@@ -37,6 +37,10 @@ pub(crate) struct Options {
     /// How long each rate is taken, in seconds.
     #[arg(long, default_value_t = 3)]
     seconds: u32,
+    /// A Python that has pandas, for the embedded fleets. By default, one that is made below `target`; older binaries refuse it
+    /// where that is below `/tmp`.
+    #[arg(long, value_name = "INTERPRETER")]
+    python: Option<PathBuf>,
 }
 
 /// Runs it. A row that got slower is an error.
@@ -47,7 +51,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     ensure!(old != new, "both checkouts build in {}; unset CARGO_TARGET_DIR, or name another checkout", new.display());
     let dir = paths::root().join("target/pairs");
     fs::create_dir_all(&dir)?;
-    let python = bench::venv(&paths::root().join("target/bench"))?;
+    let python = match &options.python {
+        Some(python) => python.clone(),
+        None => bench::venv(&paths::root().join("target/bench"))?,
+    };
     let mut sides = [Side::open("before", before)?, Side::open("after", paths::root())?];
     let measured = measure(options, &mut sides, &dir, &python.display().to_string());
     let stopped: Vec<_> = sides.iter_mut().map(Side::stop).collect();
