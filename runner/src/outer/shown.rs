@@ -1,41 +1,84 @@
 //! What may be shown: folders and files. A socket is as alive behind a read-only mount as before it, and so are a pipe and a device.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, openat, statat};
+use rustix::io::Errno;
 
 use crate::error::{Error, Result};
+
+const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Bytes of entries that are read at once.
+const BUFFER: usize = 32 << 10;
 
 /// Looks through a folder, without following links.
 ///
 /// # Errors
-/// [`Error::Shown`], with the first thing that is neither folder, file nor link.
+/// [`Error::Shown`], with the first thing that is neither folder, file nor link, or with a folder that could not be looked through.
 pub fn only_files(root: &Path) -> Result<()> {
     // The root itself may be a link: what it leads to is what is shown.
     let Ok(root) = fs::canonicalize(root) else { return Ok(()) };
-    let refuse = |path: PathBuf| Error::Shown {
-        path: path.display().to_string(),
-        reason:
-            "it is neither a file nor a folder: jobs could speak with whoever is behind it. Move it away, or show less"
-                .into(),
-    };
-    let kind = |path: &Path| fs::symlink_metadata(path).map(|meta| meta.file_type());
-    let Ok(first) = kind(&root) else { return Ok(()) };
-    if !first.is_dir() {
-        return if first.is_file() { Ok(()) } else { Err(refuse(root)) };
+    let Ok(kind) = fs::symlink_metadata(&root).map(|meta| meta.file_type()) else { return Ok(()) };
+    if kind.is_file() {
+        return Ok(());
     }
-    let mut left = vec![root];
-    while let Some(folder) = left.pop() {
-        // What can't be read here can't be read by a job either.
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => left.push(entry.path()),
-                Ok(kind) if kind.is_file() || kind.is_symlink() => {}
-                Ok(_) => return Err(refuse(entry.path())),
-                Err(_) => {}
-            }
+    if !kind.is_dir() {
+        return Err(refuse(&root));
+    }
+    below(openat(CWD, &root, FOLDER, Mode::empty()), &root, &mut [MaybeUninit::uninit(); BUFFER])
+}
+
+/// Looks through a folder that was opened. An interpreter's may hold 50,000 entries, and the first job waits for the look: so folders are
+/// opened from their parents, and an entry is looked up only where the file system does not tell its kind.
+fn below(folder: rustix::io::Result<OwnedFd>, path: &Path, buffer: &mut [MaybeUninit<u8>]) -> Result<()> {
+    let folder = match folder {
+        Ok(folder) => folder,
+        // It is gone, or a job can't read it either.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::PERM) => return Ok(()),
+        Err(error) => return Err(unread(path, error)),
+    };
+    let mut folders = Vec::new();
+    let mut entries = RawDir::new(&folder, buffer);
+    while let Some(entry) = entries.next() {
+        let entry = entry.map_err(|error| unread(path, error))?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            FileType::Unknown => match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                Err(_) => continue,
+            },
+            kind => kind,
+        };
+        match kind {
+            FileType::Directory => folders.push(name.to_owned()),
+            FileType::RegularFile | FileType::Symlink => {}
+            _ => return Err(refuse(&path.join(OsStr::from_bytes(name.to_bytes())))),
         }
     }
+    for name in folders {
+        let path = path.join(OsStr::from_bytes(name.to_bytes()));
+        below(openat(&folder, &*name, FOLDER, Mode::empty()), &path, buffer)?;
+    }
     Ok(())
+}
+
+fn refuse(path: &Path) -> Error {
+    let reason =
+        "it is neither a file nor a folder: jobs could speak with whoever is behind it. Move it away, or show less";
+    Error::Shown { path: path.display().to_string(), reason: reason.into() }
+}
+
+fn unread(path: &Path, error: Errno) -> Error {
+    Error::Shown { path: path.display().to_string(), reason: format!("it could not be looked through: {error}") }
 }
 
 #[cfg(test)]

@@ -87,6 +87,14 @@ pub trait Backend: Send + Sync + 'static {
     /// Makes a container of this pool and waits for its runner to connect.
     async fn create(&self, identity: &Identity, pool: &PoolOptions) -> Result<Made, Error>;
 
+    /// Looks through what jobs of this pool are shown of the machine.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] where that is something that jobs must not be shown.
+    async fn vet(&self, _: &PoolOptions) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Whether each container has a kernel of its own, so that one wall is enough.
     fn has_own_kernel(&self) -> bool {
         false

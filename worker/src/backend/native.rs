@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use thermae_runner::outer::Spec;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::task::TaskTracker;
 
 use super::socket::OwnDir;
@@ -27,8 +28,8 @@ pub struct Native {
     show: Vec<PathBuf>,
     sockets: SocketDir,
     tasks: TaskTracker,
-    /// What is shown, once it was found to hold files only.
-    looked_at: Mutex<BTreeSet<String>>,
+    /// What is shown, once it was found to hold files only. Held while it is looked through: once is enough.
+    looked_at: AsyncMutex<BTreeSet<String>>,
 }
 
 impl Native {
@@ -43,7 +44,7 @@ impl Native {
         } else {
             options.runner.clone()
         };
-        Ok(Self { command, show: options.show.clone(), sockets, tasks, looked_at: Mutex::default() })
+        Ok(Self { command, show: options.show.clone(), sockets, tasks, looked_at: AsyncMutex::default() })
     }
 
     /// The command that starts a runner behind this pool's outer wall, and the interpreter inside. What the runner is to do
@@ -68,19 +69,6 @@ impl Native {
         Ok((command, spec.python))
     }
 
-    /// Looks for sockets and the like in what jobs are to be shown: once, since it may be a million files.
-    async fn look_at(&self, pool: &PoolOptions) -> Result<(), Error> {
-        let spec = self.spec(pool)?;
-        let known = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for path in spec.show.into_iter().chain(spec.data.into_values()).filter(|path| !known.contains(path)) {
-            let place = PathBuf::from(&path);
-            let looked = tokio::task::spawn_blocking(move || thermae_runner::outer::only_files(&place)).await;
-            looked.map_err(|e| Error::Unfit(e.to_string()))?.map_err(|e| Error::Unfit(chain(&e)))?;
-            self.looked_at.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
-        }
-        Ok(())
-    }
-
     fn spec(&self, pool: &PoolOptions) -> Result<Spec, Error> {
         let mut spec = Spec::detect(pool.python.as_deref()).map_err(|e| Error::Unfit(chain(&e)))?;
         spec.show.extend(self.show.iter().map(|p| p.to_string_lossy().into_owned()));
@@ -101,7 +89,6 @@ impl Native {
 #[async_trait]
 impl Backend for Native {
     async fn create(&self, identity: &Identity, pool: &PoolOptions) -> Result<Made, Error> {
-        self.look_at(pool).await?;
         let (mut command, python) = self.command(pool)?;
         let listening = self.sockets.listen(identity.serial)?;
         let child = command
@@ -135,6 +122,22 @@ impl Backend for Native {
         let (stream, dir) = accepted?;
         let container = Process { name: identity.name(), supervisor, _dir: dir };
         Ok(Made { stream, container: Box::new(container), python })
+    }
+
+    /// Looks for sockets and the like: once, since it may be a million files.
+    async fn vet(&self, pool: &PoolOptions) -> Result<(), Error> {
+        let spec = self.spec(pool)?;
+        let mut known = self.looked_at.lock().await;
+        for path in spec.show.into_iter().chain(spec.data.into_values()) {
+            if known.contains(&path) {
+                continue;
+            }
+            let place = PathBuf::from(&path);
+            let looked = tokio::task::spawn_blocking(move || thermae_runner::outer::only_files(&place)).await;
+            looked.map_err(|e| Error::Unfit(e.to_string()))?.map_err(|e| Error::Unfit(chain(&e)))?;
+            known.insert(path);
+        }
+        Ok(())
     }
 
     /// A runner ends with its connection, and so with its worker: there is nothing to sweep but directories.

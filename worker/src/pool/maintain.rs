@@ -150,8 +150,25 @@ impl Pool {
         }
     }
 
-    /// Makes one container and waits until its runner is ready.
+    /// Makes one container. What it shows is looked at while its runner starts; no job runs in it before both are done.
     async fn make(self: &Arc<Self>) -> Result<Member, String> {
+        let within = 2 * self.options.create_within.0;
+        let vetted = timeout(within, self.backend.vet(&self.options));
+        let (vetted, member) = tokio::join!(vetted, self.start());
+        let why = match vetted {
+            Ok(Ok(())) => return member,
+            Ok(Err(e)) => chain(&e),
+            Err(_) => format!("what jobs are shown could not be looked through within {} ms", within.as_millis()),
+        };
+        if let Ok(mut member) = member {
+            drop(member.conn);
+            member.container.destroy().await;
+        }
+        Err(why)
+    }
+
+    /// Starts one container and waits until its runner is ready.
+    async fn start(self: &Arc<Self>) -> Result<Member, String> {
         let began = Instant::now();
         let identity = Identity {
             worker: self.worker.clone(),
