@@ -83,3 +83,29 @@ fn what_is_the_kernels_is_never_shown() {
     let error = Spec::detect(Some(Path::new("/proc/self/root/usr/bin/python3"))).unwrap_err().to_string();
     assert!(error.contains("of its own"), "{error}");
 }
+
+#[test]
+fn what_is_hidden_of_a_shown_folder_is_empty_and_stays_so() {
+    let look = "
+import ctypes, errno, os, sys, sysconfig
+packages = sysconfig.get_paths()['purelib']
+print(os.listdir(packages))
+libc = ctypes.CDLL(None, use_errno=True)
+print(libc.umount2(packages.encode(), 2), errno.errorcode[ctypes.get_errno()])
+try:
+    os.mkdir(packages + '/new')
+except OSError as e:
+    print(e.strerror)
+";
+    for root in ["/tmp", "/var/tmp"] {
+        let dir = tempfile::Builder::new().prefix("thermae-here-").tempdir_in(root).unwrap();
+        std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let mut spec = environment(&dir.path().join("venv"));
+        let mut runner = Runner::start(&spec, setup(&spec));
+        assert!(runner.python(look).ok().starts_with("['of_the_environment.py']\n"));
+        let library = std::fs::read_dir(dir.path().join("venv/lib")).unwrap().next().unwrap().unwrap().path();
+        spec.hide.push(library.join("site-packages").display().to_string());
+        let mut runner = Runner::start(&spec, setup(&spec));
+        assert_eq!(runner.python(look).ok(), "[]\n-1 EPERM\nRead-only file system\n", "{root}");
+    }
+}

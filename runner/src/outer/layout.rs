@@ -19,6 +19,9 @@ pub(super) struct Layout {
     pub(super) show: Vec<PathBuf>,
     /// Links, by themselves.
     pub(super) links: Vec<PathBuf>,
+    /// Folders of those, with an empty one in their places: the packages of the interpreter that a virtual environment was made with, where
+    /// it does not use them. There may be fifty thousand files, and they are none of a job's business.
+    pub(super) hide: Vec<PathBuf>,
 }
 
 /// People's homes.
@@ -55,11 +58,15 @@ impl Layout {
     pub(super) fn of(python: &Path, homes: &Homes) -> io::Result<Self> {
         let mut layout = Self::default();
         let real = layout.trace(python)?;
+        let mut apart = None;
         // A virtual environment is known by where its interpreter was called, not by where that link leads.
         if let Some(venv) = prefix(python)
             && let Ok(text) = fs::read_to_string(venv.join("pyvenv.cfg"))
         {
             layout.add_prefix(&venv, homes)?;
+            if !uses_its_bases_packages(&text) {
+                apart = Some(layout.trace(&venv)?);
+            }
             let home = text.lines().find_map(|l| l.strip_prefix("home")?.trim_start().strip_prefix('='));
             if let Some(base) = home.and_then(|home| Path::new(home.trim()).parent().map(Path::to_path_buf))
                 && base.exists()
@@ -82,9 +89,28 @@ impl Layout {
                 own.iter().for_each(|own| layout.add_parts(own));
             }
         }
-        let Self { show, links } = &mut layout;
+        if let Some(venv) = apart {
+            layout.hide_packages_beside(&venv);
+        }
+        let Self { show, links, .. } = &mut layout;
         links.retain(|link| !system(link) && !show.iter().any(|shown| link.starts_with(shown)));
         Ok(layout)
+    }
+
+    /// Hides the packages of all that is shown but that environment.
+    fn hide_packages_beside(&mut self, venv: &Path) {
+        let others = self.show.iter().filter(|shown| !shown.starts_with(venv));
+        let libraries = others.flat_map(|shown| standard_libraries(shown).into_iter().chain([shown.clone()]));
+        for packages in libraries.map(|library| library.join("site-packages")).filter(|packages| packages.is_dir()) {
+            if let Ok(real) = fs::canonicalize(packages)
+                && self.show.iter().any(|shown| real.starts_with(shown))
+                && !self.show.iter().any(|shown| shown.starts_with(&real))
+                && !venv.starts_with(&real)
+                && !self.hide.contains(&real)
+            {
+                self.hide.push(real);
+            }
+        }
     }
 
     /// Follows a path name by name, noting each link on the way; where it leads in the end.
@@ -149,6 +175,14 @@ impl Layout {
 
 fn system(path: &Path) -> bool {
     SYSTEM.iter().any(|s| path.starts_with(s))
+}
+
+/// Whether a virtual environment with these settings has the packages of its base, too (`venv --system-site-packages`).
+fn uses_its_bases_packages(settings: &str) -> bool {
+    settings
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .any(|(key, value)| key.trim() == "include-system-site-packages" && value.trim().eq_ignore_ascii_case("true"))
 }
 
 /// The folder that an interpreter belongs to: its own folder's parent.
@@ -239,7 +273,10 @@ mod tests {
         let python = machine.installed("opt/py");
         for at in ["home/anna/bin/python3", "home/anna/.local/bin/python3", "home/anna/python"] {
             let link = machine.linked(at, &python);
-            assert_eq!(machine.layout(&link), Layout { show: vec![machine.real("opt/py")], links: vec![link] });
+            assert_eq!(
+                machine.layout(&link),
+                Layout { show: vec![machine.real("opt/py")], links: vec![link], hide: vec![] }
+            );
         }
     }
 
@@ -250,7 +287,7 @@ mod tests {
         let first = machine.linked("home/anna/.local/bin/python3.12", &python);
         let second = machine.linked("home/anna/tools/python3", &first);
         let links = vec![second.clone(), first];
-        assert_eq!(machine.layout(&second), Layout { show: vec![machine.real("opt/py")], links });
+        assert_eq!(machine.layout(&second), Layout { show: vec![machine.real("opt/py")], links, hide: vec![] });
     }
 
     #[test]
@@ -262,7 +299,7 @@ mod tests {
         let venv = machine.venv("home/anna/project/.venv", &minor.join("bin/python3.12"));
         let show =
             vec![machine.real("home/anna/project/.venv"), machine.real(&format!("{store}/cpython-3.12.4-linux"))];
-        assert_eq!(machine.layout(&venv), Layout { show, links: vec![minor] });
+        assert_eq!(machine.layout(&venv), Layout { show, links: vec![minor], hide: vec![] });
     }
 
     #[test]
@@ -272,7 +309,7 @@ mod tests {
         let first = machine.venv("home/anna/one", &python);
         let second = machine.venv("home/anna/two", &first);
         let show = ["home/anna/two", "home/anna/one", "home/anna/.pyenv/versions/3.12.4"].map(|p| machine.real(p));
-        assert_eq!(machine.layout(&second), Layout { show: show.into(), links: vec![] });
+        assert_eq!(machine.layout(&second), Layout { show: show.into(), links: vec![], hide: vec![] });
     }
 
     #[test]
@@ -295,7 +332,7 @@ mod tests {
         let venv = machine.venv("home/anna", &python);
         let layout = machine.layout(&venv);
         let show = [machine.home.join("pyvenv.cfg"), machine.home.join("lib/python3.12"), machine.real("opt/py")];
-        assert_eq!(layout, Layout { show: show.into(), links: vec![venv] });
+        assert_eq!(layout, Layout { show: show.into(), links: vec![venv], hide: vec![] });
     }
 
     #[test]
@@ -306,6 +343,24 @@ mod tests {
         let elsewhere = machine.linked("users", &machine.real("home"));
         let layout = machine.layout(&elsewhere.join("anna/bin/python3"));
         let links = vec![elsewhere, machine.real("home/anna/bin/python3")];
-        assert_eq!(layout, Layout { show: vec![machine.real("opt/py")], links });
+        assert_eq!(layout, Layout { show: vec![machine.real("opt/py")], links, hide: vec![] });
+    }
+
+    #[test]
+    fn a_virtualenv_hides_the_packages_of_its_base_unless_it_uses_them() {
+        let machine = Machine::new();
+        let python = machine.installed("opt/py");
+        let packages = machine.real("opt/py/lib/python3.12/site-packages");
+        fs::create_dir_all(&packages).unwrap();
+        let venv = machine.venv("srv/app/.venv", &python);
+        fs::create_dir_all(machine.real("srv/app/.venv/lib/python3.12/site-packages")).unwrap();
+        assert_eq!(machine.layout(&python).hide, Vec::<PathBuf>::new(), "they are the interpreter's own");
+        assert_eq!(machine.layout(&venv).hide, std::slice::from_ref(&packages));
+        let settings = machine.real("srv/app/.venv/pyvenv.cfg");
+        for (choice, hidden) in [("false", vec![packages]), ("true", vec![]), ("True", vec![])] {
+            let home = python.parent().unwrap().display();
+            fs::write(&settings, format!("home = {home}\ninclude-system-site-packages = {choice}\n")).unwrap();
+            assert_eq!(machine.layout(&venv).hide, hidden, "{choice}");
+        }
     }
 }

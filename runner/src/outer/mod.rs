@@ -105,16 +105,18 @@ pub(crate) fn enter(spec: &Spec, inside: impl FnOnce(Outer) -> i32) -> Result<i3
         Ok(Fork::Parent { pid, .. }) => pid,
     };
     drop(theirs);
+    if !privileged && let Err(e) = write_maps(pid, (APPARENT_ID, ids.0), (APPARENT_ID, ids.1), true) {
+        kill(pid);
+        return Err(e);
+    }
+    ours.write_all(b"m").step("let the runner build its view")?;
     if let Some(group) = &group
         && let Err(e) = group.admit(pid)
     {
         crate::log(&format!("control group: {e}"));
     }
-    if !privileged && let Err(e) = write_maps(pid, (APPARENT_ID, ids.0), (APPARENT_ID, ids.1), true) {
-        kill(pid);
-        return Err(e);
-    }
-    ours.write_all(b"g").step("release the runner")?;
+    // One that could not build its view is gone: its status tells.
+    let _ = ours.write_all(b"g");
     supervise(pid, &signals, group)
 }
 
@@ -145,13 +147,15 @@ fn kill(pid: i32) {
 /// In the new namespaces: builds the view, gives up every power.
 fn wall_off(spec: &Spec, privileged: bool, mut parent: UnixStream) -> Result<()> {
     sys::die_with_parent();
-    let mut go = [0];
-    parent.read_exact(&mut go).step("wait for the supervisor")?;
-    sys::unshare(sys::CLONE_NEWCGROUP).step("new cgroup namespace")?;
+    let mut word = [0];
+    parent.read_exact(&mut word).step("wait for the supervisor's maps")?;
     sys::loopback_up().step("bring loopback up")?;
     forget_connections();
     rustix::system::sethostname(b"thermae").step("set the host name")?;
     view::build(spec, privileged)?;
+    // The kernel may take ten milliseconds to put a process into a control group; they passed meanwhile.
+    parent.read_exact(&mut word).step("wait for the supervisor's control group")?;
+    sys::unshare(sys::CLONE_NEWCGROUP).step("new cgroup namespace")?;
     sys::drop_bounding_set();
     if privileged {
         let uid = spec.uid.unwrap_or(65534);

@@ -79,7 +79,7 @@ mod tests {
         fs::write(venv.join("pyvenv.cfg"), format!("home = {}\n", base.join("bin").display())).unwrap();
         let got = interpreter(Some(&venv.join("bin/python3"))).unwrap();
         fs::remove_dir_all(&dir).unwrap();
-        let layout = Layout { show: vec![venv.clone(), base], links: vec![] };
+        let layout = Layout { show: vec![venv.clone(), base], ..Layout::default() };
         assert_eq!(got, Interpreter { python: venv.join("bin/python3"), layout });
     }
 }

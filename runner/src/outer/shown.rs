@@ -17,11 +17,11 @@ const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::C
 /// Bytes of entries that are read at once.
 const BUFFER: usize = 32 << 10;
 
-/// Looks through a folder, without following links.
+/// Looks through a folder, without following links, and not into what is hidden of it.
 ///
 /// # Errors
 /// [`Error::Shown`], with the first thing that is neither folder, file nor link, or with a folder that could not be looked through.
-pub fn only_files(root: &Path) -> Result<()> {
+pub fn only_files(root: &Path, hidden: &[String]) -> Result<()> {
     // The root itself may be a link: what it leads to is what is shown.
     let Ok(root) = fs::canonicalize(root) else { return Ok(()) };
     let Ok(kind) = fs::symlink_metadata(&root).map(|meta| meta.file_type()) else { return Ok(()) };
@@ -31,12 +31,17 @@ pub fn only_files(root: &Path) -> Result<()> {
     if !kind.is_dir() {
         return Err(refuse(&root));
     }
-    below(openat(CWD, &root, FOLDER, Mode::empty()), &root, &mut [MaybeUninit::uninit(); BUFFER])
+    below(openat(CWD, &root, FOLDER, Mode::empty()), &root, hidden, &mut [MaybeUninit::uninit(); BUFFER])
 }
 
 /// Looks through a folder that was opened. An interpreter's may hold 50,000 entries, and the first job waits for the look: so folders are
 /// opened from their parents, and an entry is looked up only where the file system does not tell its kind.
-fn below(folder: rustix::io::Result<OwnedFd>, path: &Path, buffer: &mut [MaybeUninit<u8>]) -> Result<()> {
+fn below(
+    folder: rustix::io::Result<OwnedFd>,
+    path: &Path,
+    hidden: &[String],
+    buffer: &mut [MaybeUninit<u8>],
+) -> Result<()> {
     let folder = match folder {
         Ok(folder) => folder,
         // It is gone, or a job can't read it either.
@@ -66,7 +71,9 @@ fn below(folder: rustix::io::Result<OwnedFd>, path: &Path, buffer: &mut [MaybeUn
     }
     for name in folders {
         let path = path.join(OsStr::from_bytes(name.to_bytes()));
-        below(openat(&folder, &*name, FOLDER, Mode::empty()), &path, buffer)?;
+        if !hidden.iter().any(|hidden| path == Path::new(hidden)) {
+            below(openat(&folder, &*name, FOLDER, Mode::empty()), &path, hidden, buffer)?;
+        }
     }
     Ok(())
 }
@@ -93,16 +100,18 @@ mod tests {
         fs::create_dir_all(&deep).unwrap();
         fs::write(deep.join("file"), "").unwrap();
         std::os::unix::fs::symlink("/dev/null", deep.join("link")).unwrap();
-        only_files(dir.path()).unwrap();
+        only_files(dir.path(), &[]).unwrap();
         let socket = deep.join("engine.sock");
         let _listener = UnixListener::bind(&socket).unwrap();
         for shown in [dir.path(), &socket] {
-            let error = only_files(shown).unwrap_err().to_string();
+            let error = only_files(shown, &[]).unwrap_err().to_string();
             assert!(error.contains("engine.sock"), "{error}");
         }
+        let hidden = fs::canonicalize(dir.path()).unwrap().join("lib/a").display().to_string();
+        only_files(dir.path(), &[hidden]).unwrap();
         fs::remove_file(&socket).unwrap();
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, deep.join("pipe"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        assert!(only_files(dir.path()).is_err());
+        assert!(only_files(dir.path(), &[]).is_err());
     }
 }

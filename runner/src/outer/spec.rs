@@ -20,6 +20,9 @@ pub struct Spec {
     /// Symbolic links made anew at their own paths, with what they lead to: the interpreter's way through folders that are not shown.
     #[serde(default)]
     pub links: Vec<String>,
+    /// Directories below those with an empty one in their places.
+    #[serde(default)]
+    pub hide: Vec<String>,
     /// Directories or files shown read-only at `/data/<name>`, by that name.
     #[serde(default)]
     pub data: BTreeMap<String, String>,
@@ -56,7 +59,7 @@ impl Spec {
     /// [`crate::Error::Interpreter`] when there is none.
     pub fn detect(python: Option<&Path>) -> Result<Self> {
         let found = super::resolve::interpreter(python)?;
-        let Layout { show, links } = found.layout;
+        let Layout { show, links, hide } = found.layout;
         let refused =
             |p: &&PathBuf| OWN.iter().any(|o| p.as_path() == Path::new(o)) || KERNEL.iter().any(|k| p.starts_with(k));
         if let Some(hidden) = show.iter().chain(&links).find(refused) {
@@ -70,6 +73,7 @@ impl Spec {
             python: found.python.to_string_lossy().into_owned(),
             show: show.iter().map(|p| p.to_string_lossy().into_owned()).collect(),
             links: links.iter().map(|p| p.to_string_lossy().into_owned()).collect(),
+            hide: hide.iter().map(|p| p.to_string_lossy().into_owned()).collect(),
             data: BTreeMap::new(),
             uid: None,
             memory_bytes: None,

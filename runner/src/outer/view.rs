@@ -37,6 +37,9 @@ const DEVICES: [(&str, u32, u32); 5] =
 /// Empty directories that sandboxes mount on.
 const MOUNT_POINTS: [&str; 7] = ["proc", "tmp", "workspace", "session", "data", "dev/shm", "sys"];
 
+/// The one of them that stays empty.
+const EMPTY: &str = "sys";
+
 /// The user that jobs see themselves as.
 pub(crate) const PASSWD: &str = "root:x:0:0:root:/workspace:/bin/sh\nsandbox:x:1000:1000:sandbox:/workspace:/bin/sh\n";
 const GROUP: &str = "root:x:0:\nsandbox:x:1000:\n";
@@ -72,6 +75,9 @@ pub(super) fn build(spec: &Spec, privileged: bool) -> Result<()> {
     etc(old, new).step("write /etc")?;
     for dir in MOUNT_POINTS {
         fs::create_dir_all(new.join(dir)).step(format!("make /{dir}"))?;
+    }
+    for path in &spec.hide {
+        rustix::mount::mount_bind(new.join(EMPTY), under(new, Path::new(path))).step(format!("hide {path}"))?;
     }
     // Without it, whatever looks for a font complains on standard error. Links lead below /usr.
     if old.join("etc/fonts").is_dir() {

@@ -1,7 +1,7 @@
 //! The native backend: the runner draws the outer wall itself, with namespaces of this machine. No engine is needed.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -71,6 +71,10 @@ impl Native {
 
     fn spec(&self, pool: &PoolOptions) -> Result<Spec, Error> {
         let mut spec = Spec::detect(pool.python.as_deref()).map_err(|e| Error::Unfit(chain(&e)))?;
+        // What the operator shows is seen whole.
+        spec.hide.retain(|hidden| {
+            !self.show.iter().any(|shown| shown.starts_with(hidden) || Path::new(hidden).starts_with(shown))
+        });
         spec.show.extend(self.show.iter().map(|p| p.to_string_lossy().into_owned()));
         for (name, path) in &pool.datasets {
             if let Err(e) = std::fs::metadata(path) {
@@ -132,8 +136,8 @@ impl Backend for Native {
             if known.contains(&path) {
                 continue;
             }
-            let place = PathBuf::from(&path);
-            let looked = tokio::task::spawn_blocking(move || thermae_runner::outer::only_files(&place)).await;
+            let (place, hidden) = (PathBuf::from(&path), spec.hide.clone());
+            let looked = tokio::task::spawn_blocking(move || thermae_runner::outer::only_files(&place, &hidden)).await;
             looked.map_err(|e| Error::Unfit(e.to_string()))?.map_err(|e| Error::Unfit(chain(&e)))?;
             known.insert(path);
         }
