@@ -19,8 +19,8 @@ pub(super) struct Layout {
     pub(super) show: Vec<PathBuf>,
     /// Links, by themselves.
     pub(super) links: Vec<PathBuf>,
-    /// Folders of those, with an empty one in their places: the packages of the interpreter that a virtual environment was made with, where
-    /// it does not use them. There may be fifty thousand files, and they are none of a job's business.
+    /// Folders in those that are covered by an empty one: the packages of a virtual environment's base interpreter,
+    /// unless the environment uses them. There may be fifty thousand files, and jobs have no use for them.
     pub(super) hide: Vec<PathBuf>,
 }
 

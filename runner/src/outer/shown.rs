@@ -20,7 +20,8 @@ const BUFFER: usize = 32 << 10;
 /// Looks through a folder, without following links, and not into what is hidden of it.
 ///
 /// # Errors
-/// [`Error::Shown`], with the first thing that is neither folder, file nor link, or with a folder that could not be looked through.
+/// [`Error::Shown`], with the first thing that is neither folder, file nor link, or with a folder that could not be
+/// looked through.
 pub fn only_files(root: &Path, hidden: &[String]) -> Result<()> {
     // The root itself may be a link: what it leads to is what is shown.
     let Ok(root) = fs::canonicalize(root) else { return Ok(()) };
@@ -34,8 +35,9 @@ pub fn only_files(root: &Path, hidden: &[String]) -> Result<()> {
     below(openat(CWD, &root, FOLDER, Mode::empty()), &root, hidden, &mut [MaybeUninit::uninit(); BUFFER])
 }
 
-/// Looks through a folder that was opened. An interpreter's may hold 50,000 entries, and the first job waits for the look: so folders are
-/// opened from their parents, and an entry is looked up only where the file system does not tell its kind.
+/// Looks through a folder that was opened. An interpreter's may hold 50,000 entries, and the first job waits for the
+/// look: so folders are opened from their parents, and an entry is looked up only where the file system does not tell
+/// its kind.
 fn below(
     folder: rustix::io::Result<OwnedFd>,
     path: &Path,

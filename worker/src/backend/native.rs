@@ -28,8 +28,9 @@ pub struct Native {
     show: Vec<PathBuf>,
     sockets: SocketDir,
     tasks: TaskTracker,
-    /// What is shown, once it was found to hold files only. Held while it is looked through: once is enough.
-    looked_at: AsyncMutex<BTreeSet<String>>,
+    /// What is shown, and what is hidden of that, once it was found to hold files only. Held while it is looked
+    /// through: once is enough.
+    looked_at: AsyncMutex<BTreeSet<(String, Vec<String>)>>,
 }
 
 impl Native {
@@ -132,14 +133,17 @@ impl Backend for Native {
     async fn vet(&self, pool: &PoolOptions) -> Result<(), Error> {
         let spec = self.spec(pool)?;
         let mut known = self.looked_at.lock().await;
-        for path in spec.show.into_iter().chain(spec.data.into_values()) {
-            if known.contains(&path) {
+        // A dataset is shown whole, whatever an environment hides at the place that it comes from.
+        let datasets = spec.data.into_values().map(|path| (path, Vec::new()));
+        for place in spec.show.into_iter().map(|path| (path, spec.hide.clone())).chain(datasets) {
+            if known.contains(&place) {
                 continue;
             }
-            let (place, hidden) = (PathBuf::from(&path), spec.hide.clone());
-            let looked = tokio::task::spawn_blocking(move || thermae_runner::outer::only_files(&place, &hidden)).await;
-            looked.map_err(|e| Error::Unfit(e.to_string()))?.map_err(|e| Error::Unfit(chain(&e)))?;
-            known.insert(path);
+            let looked = tokio::task::spawn_blocking(move || {
+                thermae_runner::outer::only_files(Path::new(&place.0), &place.1).map(|()| place)
+            });
+            let looked = looked.await.map_err(|e| Error::Unfit(e.to_string()))?;
+            known.insert(looked.map_err(|e| Error::Unfit(chain(&e)))?);
         }
         Ok(())
     }
@@ -228,4 +232,43 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         source = e.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_an_environment_hides_is_looked_through_where_something_else_shows_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        let packages = at("base/lib/python3.12/site-packages");
+        for path in [&packages, &at("base/bin"), &at("venv/bin")] {
+            fs::create_dir_all(path).unwrap();
+        }
+        fs::write(at("base/bin/python3"), "").unwrap();
+        symlink(at("base/bin/python3"), at("venv/bin/python3")).unwrap();
+        fs::write(at("venv/pyvenv.cfg"), format!("home = {}\n", at("base/bin").display())).unwrap();
+        let _engine = UnixListener::bind(packages.join("engine.sock")).unwrap();
+
+        let sockets = SocketDir::open(Some(dir.path()), "test").unwrap();
+        let native = |options: &NativeOptions| Native::new(options, sockets.clone(), TaskTracker::new()).unwrap();
+        let pool = |python: &str| PoolOptions { python: Some(at(python)), ..PoolOptions::default() };
+        let environment = pool("venv/bin/python3");
+        let one = native(&NativeOptions::default());
+        one.vet(&environment).await.unwrap();
+        let mut with_data = environment.clone();
+        with_data.datasets.insert("packages".into(), at("base/lib"));
+        for shows in [pool("base/bin/python3"), with_data] {
+            let error = one.vet(&shows).await.unwrap_err().to_string();
+            assert!(error.contains("engine.sock"), "{error}");
+        }
+        let operator = native(&NativeOptions { show: vec![packages], ..NativeOptions::default() });
+        assert!(operator.vet(&environment).await.is_err());
+        one.vet(&environment).await.unwrap();
+    }
 }
