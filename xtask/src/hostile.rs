@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::fleet::{self, Containers, Fleet};
 use crate::images::{self, engine::Engine};
 use crate::services::{Service, set::Set};
+use crate::stats::median;
 use crate::test::watchdog::Watchdog;
 use crate::{paths, supervise};
 
@@ -210,12 +211,6 @@ fn verdict(backend: Backend, rounds: &[Value]) -> Value {
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_default()
-}
-
-fn median(mut of: Vec<f64>) -> f64 {
-    of.sort_by(f64::total_cmp);
-    let middle = of.len() / 2;
-    if of.len() % 2 == 1 { of[middle] } else { (of[middle - 1] + of[middle]) / 2.0 }
 }
 
 #[cfg(test)]

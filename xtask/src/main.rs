@@ -17,6 +17,7 @@ mod paths;
 mod process;
 mod services;
 mod soak;
+mod stats;
 mod supervise;
 mod test;
 

@@ -1,13 +1,13 @@
 //! `cargo xtask pairs`: the bench's rows with the binaries of two checkouts, in turns.
 //!
-//! A machine's speed changes by more than a change of the code does. So each pair measures both checkouts, one right after the other, and
-//! the report gives the ratio within a pair: its mean and its 95 % interval. A row is slower only if that whole interval is above [`BAR`].
+//! A machine's speed changes by more than a change of the code does. So each pair measures both checkouts, one right
+//! after the other, and the report gives the ratio within a pair: its mean and its 95 % interval. A row is slower only
+//! if that whole interval is above [`BAR`].
 //!
-//! Each checkout has its own servers, scheduler, worker and containers throughout; they are idle while the other's are measured.
-//! The servers of both have this checkout's configuration.
+//! Each checkout has its own servers, scheduler, worker and containers throughout; they are idle while the other's are
+//! measured. The servers of both have this checkout's configuration.
 
 mod side;
-mod stats;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::{bench, paths, supervise};
+use crate::{bench, paths, stats, supervise};
 use side::{Figure, Side};
 
 /// A row whose whole interval is above this is slower.
@@ -37,8 +37,8 @@ pub(crate) struct Options {
     /// How long each rate is taken, in seconds.
     #[arg(long, default_value_t = 3)]
     seconds: u32,
-    /// A Python that has pandas, for the embedded fleets. By default, one that is made below `target`; older binaries refuse it
-    /// where that is below `/tmp`.
+    /// A Python that has pandas, for the embedded fleets. By default, one that is made below `target`; older binaries
+    /// refuse it where that is below `/tmp`.
     #[arg(long, value_name = "INTERPRETER")]
     python: Option<PathBuf>,
 }
@@ -91,7 +91,7 @@ fn measure(options: &Options, sides: &mut [Side; 2], dir: &std::path::Path, pyth
     Ok(pairs)
 }
 
-/// What the pairs say of each figure that both checkouts have; printed, too. Figures of one alone are printed as they are.
+/// The ratio of each figure that both checkouts have. Prints them, and the figures of one checkout alone.
 fn report(pairs: &Pairs) -> Result<Vec<Value>> {
     let of =
         |figure: &Figure, at: usize| pairs.iter().filter_map(|pair| pair[at].get(figure).copied()).collect::<Vec<_>>();

@@ -1,21 +1,23 @@
-//! Of ratios in pairs: their mean, and how sure it is.
+//! Medians, and the mean of ratios in pairs with how sure it is.
 
 /// A mean ratio with its interval of 95 %.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Ratio {
-    pub(super) mean: f64,
-    pub(super) low: f64,
-    pub(super) high: f64,
+pub(crate) struct Ratio {
+    pub(crate) mean: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
 }
 
-/// Two-sided 95 % quantiles of Student's t distribution, by degrees of freedom from 1; above them the normal one's 1.96 is near enough.
+/// Two-sided 95 % quantiles of Student's t distribution, by degrees of freedom from 1; above them the normal one's 1.96
+/// is near enough.
 const T95: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
     2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The geometric mean: half as long and twice as long are equally far from 1. `None` for fewer than two, or where one is not positive.
-pub(super) fn ratio(ratios: &[f64]) -> Option<Ratio> {
+/// The geometric mean: half as long and twice as long are equally far from 1. `None` for fewer than two, or where one
+/// is not positive.
+pub(crate) fn ratio(ratios: &[f64]) -> Option<Ratio> {
     if ratios.len() < 2 || !ratios.iter().all(|ratio| *ratio > 0.0 && ratio.is_finite()) {
         return None;
     }
@@ -27,10 +29,15 @@ pub(super) fn ratio(ratios: &[f64]) -> Option<Ratio> {
     Some(Ratio { mean: mean.exp(), low: (mean - within).exp(), high: (mean + within).exp() })
 }
 
-/// The middle one; not a number where there is none.
-pub(super) fn median(mut figures: Vec<f64>) -> f64 {
+/// The middle one, or the mean of the two in the middle; not a number where there is none.
+pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_unstable_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+    let middle = figures.len() / 2;
+    match figures.len() {
+        0 => f64::NAN,
+        odd if odd % 2 == 1 => figures[middle],
+        _ => f64::midpoint(figures[middle - 1], figures[middle]),
+    }
 }
 
 #[cfg(test)]
@@ -49,8 +56,9 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_one_of_them() {
+    fn the_median_is_in_the_middle() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
         assert!(median(Vec::new()).is_nan());
     }
 }
