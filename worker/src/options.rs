@@ -164,8 +164,9 @@ pub struct PoolOptions {
     pub ping_every: Millis,
     /// How long a container may take to answer one.
     pub ping_within: Millis,
-    /// Weight of a container where processors are short; 1024 is that of one process outside, and all containers of one weight have equal
-    /// shares. By default the fleet's own processes come first: all tenants wait where those wait. From 2 to 262144. Native containers have it where this process may make control groups.
+    /// Weight of a container where processors are short. 1024 is the weight of one process outside, and containers of
+    /// one weight have equal shares. From 2 to 262144. Native containers have it where this process may make control
+    /// groups.
     pub cpu_shares: u32,
     /// Processors that a container may use, in hundredths of one (50 is half a processor); all of them where it is missing. A job that
     /// has used it up waits for the rest of a tenth of a second. Native containers have it where this process may make control groups; the
@@ -216,7 +217,7 @@ impl Default for PoolOptions {
             acquire_within: Millis::from_secs(30),
             ping_every: Millis::from_secs(10),
             ping_within: Millis::from_secs(10),
-            cpu_shares: 256,
+            cpu_shares: 1024,
             cpu_quota: None,
             tenant_traffic: None,
             overhead: ByteSize::mib(192),

@@ -151,7 +151,7 @@ mod tests {
             host.ulimits.unwrap().into_iter().map(|l| (l.name.unwrap(), l.soft.unwrap(), l.hard.unwrap())).collect();
         assert_eq!(limits, [("core".to_owned(), 1, 1), ("rtprio".to_owned(), 0, 0), ("nice".to_owned(), 0, 0)]);
         assert_eq!(host.sysctls.unwrap()["net.ipv4.tcp_max_tw_buckets"], "0");
-        assert_eq!((host.cpu_shares, host.nano_cpus), (Some(256), None));
+        assert_eq!((host.cpu_shares, host.nano_cpus), (Some(1024), None));
         assert!(host.memory.unwrap() > pool.limits.ceiling.memory.0.cast_signed() + pool.disk.0.cast_signed());
         let mounts = host.mounts.unwrap();
         assert!(mounts.iter().all(|mount| mount.read_only == Some(true)));
