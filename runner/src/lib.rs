@@ -26,6 +26,7 @@ mod link;
 mod mounts;
 pub mod outer;
 pub mod peer;
+mod procfs;
 pub mod python;
 mod scan;
 mod seccomp;

@@ -1,11 +1,13 @@
 //! What a sandbox uses now, from its own `/proc`: every process in it, and no other.
 
 use std::collections::HashSet;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, readlinkat, statat};
+
+use crate::procfs;
 
 /// Clock ticks per second: the kernel's user-visible constant on all architectures we run on.
 const TICKS: u64 = 100;
@@ -107,9 +109,7 @@ fn names(of: &OwnedFd) -> Vec<String> {
 
 fn read(proc_dir: impl AsFd, process: &str, file: &str) -> io::Result<String> {
     let fd = openat(proc_dir, format!("{process}/{file}"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let mut text = String::new();
-    std::fs::File::from(fd).read_to_string(&mut text)?;
-    Ok(text)
+    procfs::text_of(fd.into())
 }
 
 /// A line's value, in bytes.
@@ -134,7 +134,7 @@ fn nameless(smaps: &str) -> u64 {
 
 /// Peak resident memory of one live process, in bytes; 0 when it is gone.
 pub(crate) fn peak_memory(pid: i32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let status = procfs::text(format!("/proc/{pid}/status")).unwrap_or_default();
     kib(&status, "VmHWM:").unwrap_or(0)
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn children_cpu(pid: i32, wall: Duration) -> Duration {
     if wall < Duration::from_millis(1000 / TICKS) {
         return Duration::ZERO;
     }
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stat = procfs::text(format!("/proc/{pid}/stat")).unwrap_or_default();
     let ticks = stat
         .rsplit_once(')')
         .map_or(0, |(_, rest)| rest.split_whitespace().skip(13).take(2).filter_map(|f| f.parse::<u64>().ok()).sum());

@@ -41,6 +41,16 @@ fn cpu_time_is_bounded_for_one_process_and_for_many() {
 }
 
 #[test]
+fn cpu_time_of_a_process_of_any_name_counts() {
+    // Without a control group, which would count it anyhow.
+    let Some(mut runner) = Runner::ordinary() else { return };
+    let few = Limits { cpu_ms: 300, ..limits() };
+    let code = "import ctypes, os, time\nif os.fork() == 0:\n    ctypes.CDLL(None).prctl(15, b'\\xff\\xfe', 0, 0, 0)\n    while True: pass\ntime.sleep(60)";
+    let timed_out = End::TimedOut { limit: "cpu".into(), soft: false };
+    assert_eq!(runner.run(&limited(code, few)).end(), &timed_out);
+}
+
+#[test]
 fn a_job_gives_way_to_its_runner_and_cant_take_that_back() {
     let mut runner = Runner::new();
     let code = "import os, subprocess\nmine = os.getpriority(os.PRIO_PROCESS, 0)\ntry: os.setpriority(os.PRIO_PROCESS, 0, mine - 1)\nexcept PermissionError: print('refused')\nprint(mine, os.getpriority(os.PRIO_PROCESS, 0), subprocess.check_output(['nice'], text=True).strip())";

@@ -91,6 +91,15 @@ fn children_count_together() {
 }
 
 #[test]
+fn a_process_of_any_name_counts() {
+    on_both(|runner| {
+        let named = "import ctypes\nctypes.CDLL(None).prctl(15, b'\\xff\\xfe', 0, 0, 0)\n";
+        let two = "for _ in range(2):\n    if os.fork() == 0:\n        x = bytearray(180 << 20)\n        fill(x, len(x))\n        time.sleep(2)\n        os._exit(0)\nos.wait()\nos.wait()";
+        assert_eq!(runner.run(&bounded(&format!("{named}{two}"), 256)).end(), &End::OutOfMemory);
+    });
+}
+
+#[test]
 fn whatever_the_kernel_kills_for_memory_is_told() {
     let mut spec = common::spec();
     spec.memory_bytes = Some(160 * MIB);

@@ -13,6 +13,7 @@ use super::supply::{DEATH, pid_of};
 use crate::error::{Context, Result};
 use crate::frames::{self, Kind};
 use crate::inner::{LOOK, Look, own_mounts};
+use crate::procfs;
 
 /// How long what a job has left may take to vanish: the kernel ends a sandbox after its init, not with it.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -154,8 +155,8 @@ impl Engine {
         if !self.quiet() {
             return Ok(());
         }
-        let sight = self.sight(serde_json::from_str(nursery)?);
-        self.proof.memory = self.own_memory();
+        let (sight, memory) = self.sight(serde_json::from_str(nursery)?);
+        self.proof.memory = memory;
         let Some(base) = &mut self.proof.base else {
             self.proof.base = Some(sight);
             return Ok(());
@@ -180,15 +181,10 @@ impl Engine {
         Ok(self.link.push_json(Kind::Verified, number, &proof)?)
     }
 
-    /// What the processes that stay hold and no file of the machine's backs. A sandbox's process shares nearly all with its zygote,
-    /// and telling which part would cost more than the rest of the look.
-    fn own_memory(&self) -> u64 {
-        let zygotes = self.zygotes.iter().flatten().map(|z| z.pid);
-        let standing = zygotes.chain(self.wall.as_ref().map(|w| w.pid)).chain([std::process::id() as i32]);
-        standing.map(|pid| memory(pid).own).sum()
-    }
-
-    fn sight(&self, nursery: Look) -> Sight {
+    /// How the container looks, and what memory the processes that stay hold that no file of the machine's backs. A
+    /// sandbox's process shares nearly all with its zygote, and telling which part would cost more than the rest of the
+    /// look.
+    fn sight(&self, nursery: Look) -> (Sight, u64) {
         let me = std::process::id() as i32;
         let zygotes = self.zygotes.iter().flatten().map(|z| z.pid);
         let mut known: BTreeSet<i32> = zygotes.chain(self.wall.as_ref().map(|w| w.pid)).chain([me]).collect();
@@ -198,18 +194,22 @@ impl Engine {
         }
         let own: usize =
             self.zygotes.iter().flatten().count() + self.cells.values().map(|c| c.descriptors()).sum::<usize>();
+        let (runner, inits) = (memory(me), self.wall.as_ref().map_or_else(Memory::default, |wall| memory(wall.pid)));
+        let mut held = runner.own + inits.own;
         let mut standing = BTreeMap::from([
-            ("runner".to_string(), (count("/proc/self/fd").saturating_sub(own), memory(me).resident)),
-            ("nursery".to_string(), (nursery.descriptors, self.wall.as_ref().map_or(0, |w| memory(w.pid).resident))),
+            ("runner".to_string(), (descriptors("/proc/self/fd").saturating_sub(own), runner.resident)),
+            ("nursery".to_string(), (nursery.descriptors, inits.resident)),
         ]);
-        // One that still loads grows by what it loads.
-        let hatched = self.zygotes.iter().flatten().filter(|z| z.hatched.is_some());
-        standing.extend(
-            hatched.map(|z| {
-                (format!("zygote {}", z.pid), (count(&format!("/proc/{}/fd", z.pid)), memory(z.pid).resident))
-            }),
-        );
-        Sight { strangers: strangers(&known), mounts: [own_mounts(), nursery.mounts], standing }
+        for zygote in self.zygotes.iter().flatten() {
+            let memory = memory(zygote.pid);
+            held += memory.own;
+            // One that still loads grows by what it loads.
+            if zygote.hatched.is_some() {
+                let open = descriptors(&format!("/proc/{}/fd", zygote.pid));
+                standing.insert(format!("zygote {}", zygote.pid), (open, memory.resident));
+            }
+        }
+        (Sight { strangers: strangers(&known), mounts: [own_mounts(), nursery.mounts], standing }, held)
     }
 }
 
@@ -218,16 +218,17 @@ fn strangers(known: &BTreeSet<i32>) -> BTreeMap<i32, String> {
     let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     pids.filter(|pid| !known.contains(pid))
-        .filter_map(|pid| Some((pid, std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned())))
+        .filter_map(|pid| Some((pid, procfs::text(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned())))
         .collect()
 }
 
-/// Entries of a directory.
-fn count(directory: &str) -> usize {
-    std::fs::read_dir(directory).map_or(0, Iterator::count)
+/// Open descriptors, as [`procfs::descriptors`]; none where the process is gone.
+fn descriptors(directory: &str) -> usize {
+    procfs::descriptors(directory).unwrap_or(0)
 }
 
 /// Memory of a process, in bytes.
+#[derive(Default)]
 struct Memory {
     resident: u64,
     /// Of that, what neither a file nor a memory file backs.
@@ -235,7 +236,7 @@ struct Memory {
 }
 
 fn memory(pid: i32) -> Memory {
-    let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let statm = procfs::text(format!("/proc/{pid}/statm")).unwrap_or_default();
     let mut fields = statm.split_whitespace().skip(1).map(|f| f.parse::<u64>().unwrap_or(0) * crate::watch::PAGE);
     let (resident, backed) = (fields.next().unwrap_or(0), fields.next().unwrap_or(0));
     Memory { resident, own: resident.saturating_sub(backed) }
@@ -243,6 +244,9 @@ fn memory(pid: i32) -> Memory {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
 
     fn sight() -> Sight {
@@ -251,6 +255,18 @@ mod tests {
             mounts: [1, 2],
             standing: BTreeMap::from([("runner".into(), (12, 4 << 20)), ("zygote 3".into(), (5, 20 << 20))]),
         }
+    }
+
+    #[test]
+    fn a_stranger_of_any_name_is_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join(OsStr::from_bytes(b"\xff\xfe"));
+        std::fs::copy("/bin/sleep", &program).unwrap();
+        let mut child = std::process::Command::new(&program).arg("60").spawn().unwrap();
+        let seen = strangers(&BTreeSet::new());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(seen[&(child.id() as i32)], "\u{fffd}\u{fffd}");
     }
 
     #[test]

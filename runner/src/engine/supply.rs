@@ -14,7 +14,7 @@ use crate::frames::{End, Kind};
 use crate::inner::{Birth, LOOK};
 use crate::sys::{Reaped, Status};
 use crate::zygote::{self, Child, Nest, Zygote};
-use crate::{limits, log, scan};
+use crate::{limits, log, procfs, scan};
 
 /// A run younger than this has the machine to itself: the next sandbox is made, and a zygote that it wants started, after it or once it
 /// takes longer.
@@ -366,7 +366,7 @@ fn children() -> Vec<i32> {
     }
     // A kernel without that list (gVisor): by each process's own word on its parent, which follows the name in brackets.
     let parent = |pid: i32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let stat = procfs::text(format!("/proc/{pid}/stat")).ok()?;
         stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<u32>().ok()
     };
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -376,6 +376,6 @@ fn children() -> Vec<i32> {
 
 /// The pid behind a pidfd, in this process's pid namespace; not positive once it was reaped.
 pub(super) fn pid_of(pidfd: impl AsFd) -> Option<i32> {
-    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_fd().as_raw_fd())).ok()?;
+    let info = procfs::text(format!("/proc/self/fdinfo/{}", pidfd.as_fd().as_raw_fd())).ok()?;
     info.lines().find_map(|l| l.strip_prefix("Pid:")?.trim().parse().ok())
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Sandbox, Shape, conceal, init};
 use crate::error::{Context, Error, Result};
+use crate::procfs;
 use crate::seqpacket::{self, Packets};
 use crate::sys::{self, Fork};
 
@@ -55,15 +56,14 @@ pub(crate) struct Look {
 
 impl Look {
     fn take() -> io::Result<Self> {
-        let descriptors = std::fs::read_dir("/proc/self/fd")?.count();
-        Ok(Self { descriptors, mounts: own_mounts() })
+        Ok(Self { descriptors: procfs::descriptors("/proc/self/fd")?, mounts: own_mounts() })
     }
 }
 
 /// Digest of the mount table of this process.
 pub(crate) fn own_mounts() -> u64 {
     let mut digest = DefaultHasher::new();
-    std::fs::read("/proc/self/mountinfo").unwrap_or_default().hash(&mut digest);
+    procfs::bytes("/proc/self/mountinfo").unwrap_or_default().hash(&mut digest);
     digest.finish()
 }
 

@@ -1,0 +1,78 @@
+//! Reading `/proc`. Its files have no size before they are read, so `std::fs::read` feels its way from 32 bytes on, in
+//! up to ten calls for a file of a page.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// What most of its files fit into.
+const ROOM: usize = 4096;
+
+/// The bytes of one.
+///
+/// # Errors
+/// As those of opening and reading.
+pub(crate) fn bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    bytes_of(File::open(path)?)
+}
+
+fn bytes_of(file: File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(ROOM);
+    // `take` keeps the standard library from asking for the size.
+    file.take(u64::MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The text of one. A process gives itself whatever name it likes: what is no UTF-8 is replaced, or that process could
+/// not be read at all, and would count nowhere.
+///
+/// # Errors
+/// As those of opening and reading.
+pub(crate) fn text(path: impl AsRef<Path>) -> io::Result<String> {
+    text_of(File::open(path)?)
+}
+
+/// The text of one that is open, as [`text`].
+///
+/// # Errors
+/// As those of reading.
+pub(crate) fn text_of(file: File) -> io::Result<String> {
+    Ok(String::from_utf8(bytes_of(file)?).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+}
+
+/// Open descriptors of the process whose `fd` directory this is. Linux 6.2 and newer tell their number as its size;
+/// before, it is read, and one's own then counts the descriptor that reads it.
+///
+/// # Errors
+/// As those of reading it.
+pub(crate) fn descriptors(directory: impl AsRef<Path>) -> io::Result<usize> {
+    match std::fs::metadata(&directory)?.len() {
+        0 => Ok(std::fs::read_dir(directory)?.count()),
+        told => Ok(usize::try_from(told).unwrap_or(usize::MAX)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_any_length_is_read_whole() {
+        let long = text("/proc/self/smaps").unwrap();
+        assert!(long.len() > ROOM, "{}", long.len());
+        assert!(long.trim_end().lines().last().unwrap().starts_with("VmFlags:"));
+        assert_eq!(text("/proc/self/comm").unwrap(), std::fs::read_to_string("/proc/self/comm").unwrap());
+        assert_eq!(text("/proc/self/none").unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn each_descriptor_counts() {
+        // Other tests of this process open and close some meanwhile.
+        let before = descriptors("/proc/self/fd").unwrap();
+        let held: Vec<File> = (0..500).map(|_| File::open("/dev/null").unwrap()).collect();
+        let grown = descriptors("/proc/self/fd").unwrap() - before;
+        assert!((400..600).contains(&grown), "{grown}");
+        drop(held);
+        assert!(descriptors("/proc/0/fd").is_err());
+    }
+}
