@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 /// Between two looks: processes may end in between, and what they used is then in their parent's account.
-const EVERY: Duration = Duration::from_millis(500);
+const EVERY: Duration = Duration::from_secs(2);
 
 /// The kernel's unit (`USER_HZ`), the same on all machines.
 const TICKS_PER_S: f64 = 100.0;
