@@ -1,5 +1,5 @@
-//! Reading `/proc`. Its files have no size before they are read, so `std::fs::read` feels its way from 32 bytes on, in
-//! up to ten calls for a file of a page.
+//! Reading `/proc`. Its files have no size before they are read, so `std::fs::read` starts with 32 bytes and grows. It
+//! makes up to ten calls for a file of a page.
 
 use std::fs::File;
 use std::io::{self, Read};
