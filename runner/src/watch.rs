@@ -38,7 +38,7 @@ pub(crate) fn cpu(proc_dir: impl AsFd) -> Duration {
 pub(crate) fn memory(proc_dir: impl AsFd) -> Memory {
     let mut sum = Memory::default();
     for name in processes(&proc_dir) {
-        if let Ok(status) = read(&proc_dir, &name, "status") {
+        if let Ok(status) = told(&proc_dir, &name, "status", |text| text.contains("\nRssAnon:")) {
             sum.private += kib(&status, "RssAnon:").unwrap_or(0);
             sum.shared += kib(&status, "RssShmem:").unwrap_or(0);
         }
@@ -51,7 +51,7 @@ pub(crate) fn memory(proc_dir: impl AsFd) -> Memory {
 pub(crate) fn shared_once(proc_dir: impl AsFd, shared: bool) -> Option<Memory> {
     let mut sum = Memory::default();
     for name in processes(&proc_dir) {
-        match read(&proc_dir, &name, "smaps_rollup") {
+        match told(&proc_dir, &name, "smaps_rollup", |text| !text.is_empty()) {
             // A process without memory tells nothing.
             Ok(text) if text.is_empty() => continue,
             Ok(text) => sum.private += kib(&text, "Pss_Anon:")?,
@@ -59,7 +59,7 @@ pub(crate) fn shared_once(proc_dir: impl AsFd, shared: bool) -> Option<Memory> {
             Err(_) => return None,
         }
         if shared {
-            sum.shared += nameless(&read(&proc_dir, &name, "smaps").unwrap_or_default());
+            sum.shared += nameless(&told(&proc_dir, &name, "smaps", |text| !text.is_empty()).unwrap_or_default());
         }
     }
     Some(sum)
@@ -69,7 +69,7 @@ pub(crate) fn shared_once(proc_dir: impl AsFd, shared: bool) -> Option<Memory> {
 pub(crate) fn anonymous_files(proc_dir: impl AsFd) -> u64 {
     let (mut sum, mut seen) = (0, HashSet::new());
     for name in processes(&proc_dir) {
-        let Ok(fds) = directory(&proc_dir, &format!("{name}/fd")) else { continue };
+        let Some(fds) = descriptors(&proc_dir, &name) else { continue };
         for fd in names(&fds) {
             let memory = readlinkat(&fds, &*fd, Vec::new()).is_ok_and(|to| to.to_bytes().starts_with(b"/memfd:"));
             if let Some(stat) = memory.then(|| statat(&fds, &*fd, AtFlags::empty()).ok()).flatten()
@@ -110,6 +110,30 @@ fn names(of: &OwnedFd) -> Vec<String> {
 fn read(proc_dir: impl AsFd, process: &str, file: &str) -> io::Result<String> {
     let fd = openat(proc_dir, format!("{process}/{file}"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     procfs::text_of(fd.into())
+}
+
+/// A file of a process that tells something. The first thread of a process may end before the others, and then tells
+/// nothing of what all of them share: another one is asked.
+fn told(proc_dir: impl AsFd, process: &str, file: &str, tells: impl Fn(&str) -> bool) -> io::Result<String> {
+    let text = read(&proc_dir, process, file);
+    if text.as_deref().is_ok_and(&tells) {
+        return text;
+    }
+    let others = || {
+        let threads = directory(&proc_dir, &format!("{process}/task")).ok()?;
+        names(&threads).iter().find_map(|thread| read(&threads, thread, file).ok().filter(|text| tells(text)))
+    };
+    others().map_or(text, Ok)
+}
+
+/// The directory of a process's descriptors, which its threads share; that of the first one that has any.
+fn descriptors(proc_dir: impl AsFd, process: &str) -> Option<OwnedFd> {
+    let of = |at: &OwnedFd, path: &str| directory(at, path).ok().filter(|fds| !names(fds).is_empty());
+    let process = directory(proc_dir, process).ok()?;
+    of(&process, "fd").or_else(|| {
+        let threads = directory(&process, "task").ok()?;
+        names(&threads).iter().find_map(|thread| of(&threads, &format!("{thread}/fd")))
+    })
 }
 
 /// A line's value, in bytes.

@@ -100,6 +100,38 @@ fn a_process_of_any_name_counts() {
 }
 
 #[test]
+fn a_process_whose_first_thread_has_ended_counts() {
+    on_both(|runner| {
+        let left = |hold: &str| {
+            format!(
+                "import ctypes, threading\nlibc = ctypes.CDLL(None)\ndef hold():\n{hold}    time.sleep(2)\n    os._exit(0)\nfor _ in range(2):\n    if os.fork() == 0:\n        threading.Thread(target=hold).start()\n        libc.syscall({}, 0)\nos.wait()\nos.wait()\nprint('on')",
+                libc::SYS_exit
+            )
+        };
+        let heap = "    x = bytearray(180 << 20)\n    fill(x, len(x))\n";
+        let file = "    for _ in range(9):\n        f = os.memfd_create('x')\n        for _ in range(20): os.write(f, bytes(1 << 20))\n";
+        for hold in [heap, file] {
+            assert_eq!(runner.run(&bounded(&left(hold), 256)).end(), &End::OutOfMemory, "{hold}");
+        }
+        assert_eq!(runner.run(&bounded(&left(&heap.replace("180", "40")), 256)).ok(), "on\n");
+    });
+}
+
+#[test]
+fn a_process_has_one_table_of_descriptors() {
+    let mut runner = Runner::new();
+    let code = format!(
+        "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nprint(libc.syscall({}, 900, 1000, {}), ctypes.get_errno(), libc.syscall({}, 900, 1000, 0))\nprint(libc.syscall({}, {}, 0, 0, 0, 0), ctypes.get_errno())",
+        libc::SYS_close_range,
+        libc::CLOSE_RANGE_UNSHARE,
+        libc::SYS_close_range,
+        libc::SYS_clone,
+        libc::CLONE_THREAD | libc::CLONE_SIGHAND | libc::CLONE_VM,
+    );
+    assert_eq!(runner.python(&code).ok(), "-1 1 0\n-1 1\n");
+}
+
+#[test]
 fn whatever_the_kernel_kills_for_memory_is_told() {
     let mut spec = common::spec();
     spec.memory_bytes = Some(160 * MIB);

@@ -425,6 +425,18 @@ pub(super) fn sealed() -> Vec<Entry> {
             0,
             Test::Masked(libc::CLONE_PARENT as u64, libc::CLONE_PARENT as u64),
         ),
+        when(
+            "a process's threads share its descriptors: memory files are looked for by process",
+            &[libc::SYS_clone],
+            0,
+            Test::Masked((libc::CLONE_THREAD | libc::CLONE_FILES) as u64, libc::CLONE_THREAD as u64),
+        ),
+        when(
+            "they go on sharing them",
+            &[libc::SYS_close_range],
+            2,
+            Test::Masked(libc::CLOSE_RANGE_UNSHARE as u64, libc::CLOSE_RANGE_UNSHARE as u64),
+        ),
     ];
     for option in [libc::PR_SET_SECCOMP, libc::PR_CAPBSET_DROP] {
         table.push(when("no filters and sets of its own", &[libc::SYS_prctl], 0, Test::Is(option as u64)));
