@@ -112,7 +112,7 @@ fn base_tar(key: &str) -> Result<PathBuf> {
 /// Installs the pinned wheels for the image's Python, whatever version the machine's own is.
 fn install_wheels(version: &str, site: &Path) -> Result<()> {
     fs::create_dir_all(site)?;
-    let (python, arch) = (python_with_pip()?, std::env::consts::ARCH);
+    let (python, arch) = (packages::python_with_pip()?, std::env::consts::ARCH);
     let mut command = Command::new(python);
     command.args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--only-binary=:all:"]).args([
         "--disable-pip-version-check",
@@ -130,20 +130,6 @@ fn install_wheels(version: &str, site: &Path) -> Result<()> {
         bail!("pip: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(())
-}
-
-/// A Python of the machine that has pip; Debian's package is installed if none has.
-fn python_with_pip() -> Result<PathBuf> {
-    let has_pip = |python: &Path| {
-        Command::new(python).args(["-m", "pip", "--version"]).output().is_ok_and(|output| output.status.success())
-    };
-    let usual = Path::new("/usr/bin/python3");
-    let candidates = [paths::find_program("python3"), Some(usual.to_path_buf())];
-    if let Some(python) = candidates.into_iter().flatten().find(|python| has_pip(python)) {
-        return Ok(python);
-    }
-    packages::install(&["python3-pip"])?;
-    if has_pip(usual) { Ok(usual.to_path_buf()) } else { bail!("no python3 of this machine has pip") }
 }
 
 /// The packages' own tests are half of their size.

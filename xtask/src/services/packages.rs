@@ -75,6 +75,20 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
     bail!("could not install {names} with apt-get (see above)")
 }
 
+/// A Python of the machine that has pip; Debian's package is installed if none has.
+pub(crate) fn python_with_pip() -> Result<PathBuf> {
+    let has_pip = |python: &Path| {
+        Command::new(python).args(["-m", "pip", "--version"]).output().is_ok_and(|output| output.status.success())
+    };
+    let usual = Path::new("/usr/bin/python3");
+    let candidates = [paths::find_program("python3"), Some(usual.to_path_buf())];
+    if let Some(python) = candidates.into_iter().flatten().find(|python| has_pip(python)) {
+        return Ok(python);
+    }
+    install(&["python3-pip"])?;
+    if has_pip(usual) { Ok(usual.to_path_buf()) } else { bail!("no python3 of this machine has pip") }
+}
+
 /// While it lives, packages don't start their services on installation (Debian's `policy-rc.d`).
 struct NoServiceStart {
     made: bool,

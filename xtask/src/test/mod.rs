@@ -3,6 +3,7 @@
 //! It builds, starts servers of its own, runs every step, stops everything, and ends with `N passed, N failed`.
 
 mod compose;
+mod dashboard;
 mod libtest;
 mod newer;
 mod readme;

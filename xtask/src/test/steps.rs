@@ -27,7 +27,7 @@ pub(crate) enum Step {
     Doc,
     /// Bans, licences and sources of the dependencies.
     Deny,
-    /// The containers' seccomp and AppArmor profiles.
+    /// Files that other programs read: the containers' profiles, RabbitMQ's definitions, Grafana's dashboard.
     Profiles,
     /// Unit, contract and end-to-end tests.
     Test,
@@ -114,12 +114,13 @@ impl Runner {
         });
     }
 
-    /// The containers' profiles can be read by those who will have to.
+    /// Those who will have to read these files can.
     pub(crate) fn profiles(&mut self) {
         if self.wants(Step::Profiles) {
             self.check("seccomp profile", crate::images::profiles::seccomp);
             self.check("AppArmor profile", crate::images::profiles::apparmor);
             self.check("RabbitMQ's definitions", services::rabbitmq::check_definitions);
+            self.check("Grafana's dashboard", super::dashboard::check);
         }
     }
 
