@@ -4,8 +4,9 @@
 //! after the other, and the report gives the ratio within a pair: its mean and its 95 % interval. A row is slower only
 //! if that whole interval is above [`BAR`].
 //!
-//! Each checkout has its own servers, scheduler, worker and containers throughout; they are idle while the other's are
-//! measured. The servers of both have this checkout's configuration.
+//! Each checkout has its own servers throughout; they are idle while the other's are measured, and have this checkout's
+//! configuration. Scheduler, worker and containers are new in each pair: what differs from one start to the next, such
+//! as where something lies in memory, would else be the same in all pairs, and the intervals would not show it.
 
 mod side;
 
@@ -76,7 +77,7 @@ type Pairs = Vec<[BTreeMap<Figure, f64>; 2]>;
 
 fn measure(options: &Options, sides: &mut [Side; 2], dir: &std::path::Path, python: &str) -> Result<Pairs> {
     for side in &mut *sides {
-        side.start(dir)?;
+        side.start()?;
     }
     let mut pairs = Pairs::new();
     for n in 0..options.pairs as usize {
@@ -84,7 +85,7 @@ fn measure(options: &Options, sides: &mut [Side; 2], dir: &std::path::Path, pyth
         println!("pair {} of {}", n + 1, options.pairs);
         let mut pair = [BTreeMap::new(), BTreeMap::new()];
         for at in [n % 2, 1 - n % 2] {
-            pair[at] = sides[at].measure(python, options.jobs, options.seconds)?;
+            pair[at] = sides[at].measure(dir, python, options.jobs, options.seconds)?;
         }
         pairs.push(pair);
     }

@@ -69,12 +69,16 @@ impl Side {
         Ok(Self { name, release: paths::target_in(&root).join("release"), runner, set, fleet: None })
     }
 
-    /// Starts its servers and its fleet.
-    pub(super) fn start(&mut self, dir: &Path) -> Result<()> {
-        println!("starting the fleet {}", self.name);
+    /// Starts its servers, and makes its image.
+    pub(super) fn start(&mut self) -> Result<()> {
+        println!("starting the servers of {}", self.name);
         self.set.start(&Service::ALL)?;
+        images::python::ensure(&Engine { socket: self.set.docker_socket()? }, &self.runner)
+    }
+
+    /// Starts its scheduler and its worker.
+    fn start_fleet(&mut self, dir: &Path) -> Result<()> {
         let socket = self.set.docker_socket()?;
-        images::python::ensure(&Engine { socket: socket.clone() }, &self.runner)?;
         let dir = dir.join(self.name);
         std::fs::create_dir_all(&dir)?;
         let (amqp, redis) = (self.fact("THERMAE_TEST_AMQP")?, self.fact("THERMAE_TEST_REDIS")?);
@@ -94,8 +98,21 @@ impl Side {
         Ok(found.with_context(|| format!("the services gave no {name}"))?.1)
     }
 
-    /// Every figure once.
-    pub(super) fn measure(&self, python: &str, jobs: u32, seconds: u32) -> Result<BTreeMap<Figure, f64>> {
+    /// Every figure once, with a fleet that is made for it.
+    pub(super) fn measure(
+        &mut self,
+        dir: &Path,
+        python: &str,
+        jobs: u32,
+        seconds: u32,
+    ) -> Result<BTreeMap<Figure, f64>> {
+        self.start_fleet(dir)?;
+        let figures = self.load(python, jobs, seconds);
+        self.fleet = None;
+        figures
+    }
+
+    fn load(&self, python: &str, jobs: u32, seconds: u32) -> Result<BTreeMap<Figure, f64>> {
         let (jobs, seconds) = (jobs.to_string(), seconds.to_string());
         let size = ["--jobs", &jobs, "--seconds", &seconds];
         let tenant = self.fact("THERMAE_TEST_AMQP_TENANT")?;
@@ -104,7 +121,7 @@ impl Side {
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let mut rows = load(&[&["--python", python, "closed"], &size[..], &CASES].concat())?;
         rows.extend(load(&["--python", python, "start", "--samples", STARTS])?);
-        rows.extend(load(&[&["--python", python, "floor"], &size[..]].concat())?);
+        rows.extend(bench::floor(&self.release, python, &size)?);
         rows.extend(load(&[&["--amqp", &tenant, "closed"], &size[..], &CASES, &parts].concat())?);
         Ok(rows.iter().flat_map(figures).collect())
     }
