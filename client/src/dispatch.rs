@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thermae_backplane::bus::{self, Consumer, Delivery, QueueSpec};
+use thermae_backplane::bus::{self, AckBatch, Consumer, Delivery, QueueSpec};
 use thermae_schemas::{Event, EventBody, names};
 
 use crate::client::Shared;
@@ -17,12 +17,13 @@ pub(crate) async fn subscribe(shared: &Shared) -> Result<Box<dyn Consumer>, bus:
 
 /// Runs until the client stops or the bus is closed.
 pub(crate) async fn run(shared: Arc<Shared>, mut consumer: Box<dyn Consumer>) {
+    let mut done = AckBatch::new(shared.options.prefetch);
     loop {
         tokio::select! {
             biased;
             () = shared.stop.cancelled() => break shared.jobs.close(Error::Closed),
             delivery = consumer.next() => match delivery {
-                Some(delivery) => deliver(&shared, delivery).await,
+                Some(delivery) => acknowledged(deliver(&shared, delivery, &mut done).await),
                 None => match again(&shared).await {
                     Ok(new) => {
                         consumer = new;
@@ -30,9 +31,11 @@ pub(crate) async fn run(shared: Arc<Shared>, mut consumer: Box<dyn Consumer>) {
                     }
                     Err(error) => break shared.jobs.close(error),
                 },
-            }
+            },
+            () = done.due() => acknowledged(done.send().await),
         }
     }
+    acknowledged(done.send().await);
     shared.questions.close();
 }
 
@@ -65,18 +68,31 @@ async fn ask_again(shared: Arc<Shared>) {
 }
 
 /// Hands one event on, then acknowledges it: nothing waits for the acknowledgement.
-async fn deliver(shared: &Arc<Shared>, delivery: Delivery) {
-    match serde_json::from_slice::<Event>(&delivery.message.body) {
+async fn deliver(shared: &Arc<Shared>, delivery: Delivery, done: &mut AckBatch) -> Result<(), bus::Error> {
+    let shows_twice = match serde_json::from_slice::<Event>(&delivery.message.body) {
         Ok(event) => hand_on(shared, event, &delivery),
-        Err(error) => tracing::warn!(%error, "an event can't be read and is dropped"),
-    }
-    if let Err(error) = delivery.ack().await {
-        tracing::debug!(%error, "an event was not acknowledged and will come again");
+        Err(error) => {
+            tracing::warn!(%error, "an event can't be read and is dropped");
+            false
+        }
+    };
+    done.push(delivery).await?;
+    if shows_twice { done.send().await } else { Ok(()) }
+}
+
+fn acknowledged(sent: Result<(), bus::Error>) {
+    if let Err(error) = sent {
+        tracing::debug!(%error, "events were not acknowledged and will come again");
     }
 }
 
-fn hand_on(shared: &Arc<Shared>, event: Event, delivery: &Delivery) {
+/// Whether the event would show twice if it came again: calls, outcomes and answers are known by then.
+fn hand_on(shared: &Arc<Shared>, event: Event, delivery: &Delivery) -> bool {
     let job = event.job.clone();
+    let streamed = !matches!(
+        event.body,
+        EventBody::Result(_) | EventBody::ToolCall(_) | EventBody::Sessions { .. } | EventBody::Unknown
+    );
     let known = match event.body {
         EventBody::Result(_) => shared.jobs.end(event),
         EventBody::ToolCall(call) => tools::answer(shared, event.job, call, &delivery.message.headers),
@@ -87,4 +103,5 @@ fn hand_on(shared: &Arc<Shared>, event: Event, delivery: &Delivery) {
     if !known {
         tracing::debug!(job.id = %job, "event of a job that nobody waits for is dropped");
     }
+    streamed
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thermae_backplane::allowance::Allowance;
-use thermae_backplane::bus::{self, Delivery, Identity, QueueSpec};
+use thermae_backplane::bus::{self, AckBatch, Delivery, Identity, QueueSpec};
 use thermae_schemas::{ErrorCode, TenantName, names};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -45,14 +45,26 @@ pub(crate) async fn run(ctx: Arc<Context>, end: CancellationToken) {
         tasks: TaskTracker::new(),
     });
     while let Some(mut consumer) = subscribe(&answers.ctx, &queue, PREFETCH, &answers.end).await {
-        while let Some(Some(delivery)) = answers.end.run_until_cancelled(consumer.next()).await {
+        let mut done = AckBatch::new(PREFETCH);
+        loop {
+            let next = tokio::select! {
+                biased;
+                () = answers.end.cancelled() => None,
+                next = consumer.next() => next,
+                () = done.due() => {
+                    let _ = done.send().await;
+                    continue;
+                }
+            };
+            let Some(delivery) = next else { break };
             if let Some((tenant, _)) = answers.take(&delivery).await
                 && answers.allowance.is_low(&tenant, Instant::now())
             {
                 answers.set_apart(tenant);
             }
-            let _ = delivery.ack().await;
+            let _ = done.push(delivery).await;
         }
+        let _ = done.send().await;
     }
     answers.tasks.close();
     answers.tasks.wait().await;

@@ -109,6 +109,8 @@ impl Message {
 pub trait Settle: Send + Sync {
     /// Done: the broker forgets the message.
     async fn ack(&self) -> Result<(), Error>;
+    /// The same of this delivery and of all that its consumer was handed before it and has not settled.
+    async fn ack_multiple(&self) -> Result<(), Error>;
     /// Not done: back to the queue (`requeue`) or to the dead-letter exchange.
     async fn nack(&self, requeue: bool) -> Result<(), Error>;
     /// Whether it can still be settled, as far as is known here.
@@ -121,6 +123,10 @@ struct Detached;
 #[async_trait]
 impl Settle for Detached {
     async fn ack(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn ack_multiple(&self) -> Result<(), Error> {
         Ok(())
     }
 
@@ -165,6 +171,14 @@ impl Delivery {
     /// The connection it came on is gone: the broker will deliver it again.
     pub async fn ack(&self) -> Result<(), Error> {
         self.settle.ack().await
+    }
+
+    /// Done, as are all deliveries that the same consumer was handed before and has not settled.
+    ///
+    /// # Errors
+    /// As for [`Delivery::ack`].
+    pub async fn ack_multiple(&self) -> Result<(), Error> {
+        self.settle.ack_multiple().await
     }
 
     /// Back to the queue, at its old place where possible.

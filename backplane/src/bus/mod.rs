@@ -4,6 +4,7 @@
 //! of what a lost consumer held, dead-lettering at the delivery limit, and `mandatory` publishes that fail when no queue
 //! is bound.
 
+mod ack_batch;
 mod identity;
 mod local;
 mod message;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use thermae_schemas::{WorkerId, names};
 
+pub use ack_batch::AckBatch;
 pub use identity::{Forged, Identity};
 pub use local::Local;
 pub use message::{Delivery, HeaderValue, Headers, Message, Settle};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::queue::{Queue, Sent, Seq};
+use super::queue::{Queue, Sent, Tag};
 use super::routing::{Exchange, Name, same_queue};
 use crate::bus::message::DEATHS;
 use crate::bus::{Error, ExchangeSpec, Message, QueueSpec};
@@ -199,9 +199,9 @@ impl Broker {
     }
 
     /// Settles a delivery; `Ok(false)`: it is not in that consumer's hands.
-    pub(super) fn settle(&mut self, name: &str, consumer: u64, seq: Seq, verdict: Verdict) -> bool {
+    pub(super) fn settle(&mut self, name: &str, consumer: u64, tag: Tag, verdict: Verdict) -> bool {
         let Some(queue) = self.queues.get_mut(name) else { return false };
-        let Some(waiting) = queue.take(consumer, seq) else { return false };
+        let Some((seq, waiting)) = queue.take(consumer, tag) else { return false };
         let dead = match verdict {
             Verdict::Ack => None,
             Verdict::Requeue => queue.come_back(seq, waiting).map(|message| (message, "delivery_limit")),
@@ -214,9 +214,17 @@ impl Broker {
         true
     }
 
+    /// Acknowledges a delivery and all that its consumer was handed before it: whether the consumer held it.
+    pub(super) fn ack_multiple(&mut self, name: &str, consumer: u64, tag: Tag) -> bool {
+        let Some(queue) = self.queues.get_mut(name) else { return false };
+        let held = queue.forget_through(consumer, tag);
+        queue.pump();
+        held
+    }
+
     /// Whether a consumer holds a delivery.
-    pub(super) fn holds(&self, name: &str, consumer: u64, seq: Seq) -> bool {
-        self.queues.get(name).is_some_and(|queue| queue.holds(consumer, seq))
+    pub(super) fn holds(&self, name: &str, consumer: u64, tag: Tag) -> bool {
+        self.queues.get(name).is_some_and(|queue| queue.holds(consumer, tag))
     }
 
     /// Sends a message where the dead letters of its queue go, with the headers that RabbitMQ gives it.

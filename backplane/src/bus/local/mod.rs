@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use super::{Bus, Confirm, Consumer, Delivery, Error, ExchangeSpec, Message, QueueSpec, Settle};
 use broker::{Broker, Verdict};
-use queue::{Sent, Seq};
+use queue::{Sent, Tag};
 use routing::Name;
 
 /// A connection to a broker in this process.
@@ -158,12 +158,12 @@ struct LocalConsumer {
 #[async_trait]
 impl Consumer for LocalConsumer {
     async fn next(&mut self) -> Option<Delivery> {
-        let Sent { seq, waiting } = self.from.recv().await?;
+        let Sent { tag, waiting } = self.from.recv().await?;
         let settle = LocalSettle {
             broker: self.broker.clone(),
             queue: self.queue.clone(),
             consumer: self.id,
-            seq,
+            tag,
             settled: AtomicBool::new(false),
         };
         let message = Message { mandatory: false, ..(*waiting.message).clone() };
@@ -174,8 +174,8 @@ impl Consumer for LocalConsumer {
         let mut broker = lock(&self.broker);
         broker.stop(&self.queue, self.id);
         self.from.close();
-        while let Ok(Sent { seq, .. }) = self.from.try_recv() {
-            broker.settle(&self.queue, self.id, seq, Verdict::Requeue);
+        while let Ok(Sent { tag, .. }) = self.from.try_recv() {
+            broker.settle(&self.queue, self.id, tag, Verdict::Requeue);
         }
         Ok(())
     }
@@ -191,19 +191,21 @@ struct LocalSettle {
     broker: Arc<Mutex<Broker>>,
     queue: Name,
     consumer: u64,
-    seq: Seq,
+    tag: Tag,
     settled: AtomicBool,
 }
 
 impl LocalSettle {
-    fn settle(&self, verdict: Verdict) -> Result<(), Error> {
-        if self.settled.swap(true, Ordering::Relaxed) {
+    /// Once: later ones do nothing.
+    fn once(&self, settle: impl FnOnce(&mut Broker) -> bool) -> Result<(), Error> {
+        if self.settled.swap(true, Ordering::Relaxed) || settle(&mut lock(&self.broker)) {
             return Ok(());
         }
-        match lock(&self.broker).settle(&self.queue, self.consumer, self.seq, verdict) {
-            true => Ok(()),
-            false => Err(Error::Disconnected("the consumer of this delivery has ended".to_owned())),
-        }
+        Err(Error::Disconnected("the consumer of this delivery has ended".to_owned()))
+    }
+
+    fn settle(&self, verdict: Verdict) -> Result<(), Error> {
+        self.once(|broker| broker.settle(&self.queue, self.consumer, self.tag, verdict))
     }
 }
 
@@ -213,11 +215,15 @@ impl Settle for LocalSettle {
         self.settle(Verdict::Ack)
     }
 
+    async fn ack_multiple(&self) -> Result<(), Error> {
+        self.once(|broker| broker.ack_multiple(&self.queue, self.consumer, self.tag))
+    }
+
     async fn nack(&self, requeue: bool) -> Result<(), Error> {
         self.settle(if requeue { Verdict::Requeue } else { Verdict::DeadLetter })
     }
 
     fn is_current(&self) -> bool {
-        lock(&self.broker).holds(&self.queue, self.consumer, self.seq)
+        lock(&self.broker).holds(&self.queue, self.consumer, self.tag)
     }
 }

@@ -12,6 +12,9 @@ use crate::bus::{Message, QueueSpec};
 /// Place of a message in its queue, kept when it comes back.
 pub(super) type Seq = u64;
 
+/// A delivery of a consumer: its number in the order in which the consumer was handed them.
+pub(super) type Tag = u64;
+
 /// A message in a queue.
 #[derive(Clone)]
 pub(super) struct Waiting {
@@ -22,7 +25,7 @@ pub(super) struct Waiting {
 
 /// What a consumer is sent.
 pub(super) struct Sent {
-    pub(super) seq: Seq,
+    pub(super) tag: Tag,
     pub(super) waiting: Waiting,
 }
 
@@ -33,7 +36,8 @@ pub(super) struct Subscriber {
     pub(super) connection: u64,
     /// Deliveries it may hold; none once it has stopped.
     room: usize,
-    out: BTreeMap<Seq, Waiting>,
+    next: Tag,
+    out: BTreeMap<Tag, (Seq, Waiting)>,
     to: mpsc::UnboundedSender<Sent>,
 }
 
@@ -82,7 +86,7 @@ impl Queue {
     pub(super) fn subscribe(&mut self, id: u64, connection: u64, prefetch: u16, to: mpsc::UnboundedSender<Sent>) {
         // As in AMQP, 0 means no bound.
         let room = if prefetch == 0 { usize::MAX } else { prefetch.into() };
-        self.subscribers.push_back(Subscriber { id, connection, room, out: BTreeMap::new(), to });
+        self.subscribers.push_back(Subscriber { id, connection, room, next: 0, out: BTreeMap::new(), to });
         self.pump();
     }
 
@@ -100,7 +104,7 @@ impl Queue {
         if self.subscribers.is_empty() {
             self.idle_since = Instant::now();
         }
-        let poisoned = subscriber.out.into_iter().filter_map(|(seq, waiting)| self.come_back(seq, waiting)).collect();
+        let poisoned = subscriber.out.into_values().filter_map(|(seq, waiting)| self.come_back(seq, waiting)).collect();
         self.pump();
         poisoned
     }
@@ -111,13 +115,23 @@ impl Queue {
     }
 
     /// Takes a delivery out of a consumer's hands: `None` where it is not in them.
-    pub(super) fn take(&mut self, id: u64, seq: Seq) -> Option<Waiting> {
-        self.subscribers.iter_mut().find(|subscriber| subscriber.id == id)?.out.remove(&seq)
+    pub(super) fn take(&mut self, id: u64, tag: Tag) -> Option<(Seq, Waiting)> {
+        self.subscribers.iter_mut().find(|subscriber| subscriber.id == id)?.out.remove(&tag)
+    }
+
+    /// Forgets a delivery in a consumer's hands and all that it was handed before: whether it was in them.
+    pub(super) fn forget_through(&mut self, id: u64, tag: Tag) -> bool {
+        let Some(subscriber) = self.subscribers.iter_mut().find(|subscriber| subscriber.id == id) else { return false };
+        let held = subscriber.out.contains_key(&tag);
+        if held {
+            subscriber.out = subscriber.out.split_off(&(tag + 1));
+        }
+        held
     }
 
     /// Whether a delivery is in a consumer's hands.
-    pub(super) fn holds(&self, id: u64, seq: Seq) -> bool {
-        self.subscribers.iter().any(|subscriber| subscriber.id == id && subscriber.out.contains_key(&seq))
+    pub(super) fn holds(&self, id: u64, tag: Tag) -> bool {
+        self.subscribers.iter().any(|subscriber| subscriber.id == id && subscriber.out.contains_key(&tag))
     }
 
     /// A delivery comes back to its old place; `Some` where it came back too often, and is not put back.
@@ -138,9 +152,11 @@ impl Queue {
             if subscriber.out.len() < subscriber.room {
                 full = 0;
                 if let Some((seq, waiting)) = self.ready.pop_first() {
-                    subscriber.out.insert(seq, waiting.clone());
+                    let tag = subscriber.next;
+                    subscriber.next += 1;
+                    subscriber.out.insert(tag, (seq, waiting.clone()));
                     // A receiver that is gone is being unsubscribed: that puts it back.
-                    let _ = subscriber.to.send(Sent { seq, waiting });
+                    let _ = subscriber.to.send(Sent { tag, waiting });
                 }
             } else {
                 full += 1;

@@ -163,11 +163,22 @@ fn settled(done: lapin::Result<bool>, usable: bool) -> Result<(), Error> {
     }
 }
 
+impl RabbitSettle {
+    async fn acknowledge(&self, multiple: bool) -> Result<(), Error> {
+        let done = self.acker.ack(BasicAckOptions { multiple });
+        answer(&self.lost, done.map(|done| settled(done, !self.acker.poisoned()))).await
+    }
+}
+
 #[async_trait]
 impl Settle for RabbitSettle {
     async fn ack(&self) -> Result<(), Error> {
-        let done = self.acker.ack(BasicAckOptions::default());
-        answer(&self.lost, done.map(|done| settled(done, !self.acker.poisoned()))).await
+        self.acknowledge(false).await
+    }
+
+    async fn ack_multiple(&self) -> Result<(), Error> {
+        // The channel is its consumer's own: "multiple" reaches no other one's deliveries.
+        self.acknowledge(true).await
     }
 
     async fn nack(&self, requeue: bool) -> Result<(), Error> {

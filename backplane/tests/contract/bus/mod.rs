@@ -104,6 +104,8 @@ suite! {
     a_message_without_a_limit_comes_back_for_ever,
     a_stopped_consumer_keeps_what_it_holds_and_returns_the_rest,
     a_stale_acknowledgement_is_an_error,
+    what_a_consumer_was_handed_before_can_be_acknowledged_with_it,
+    a_batch_of_acknowledgements_is_sent_when_it_is_due,
     a_delivery_is_current_while_its_consumer_and_its_connection_stand,
     a_deleted_queue_ends_its_consumers,
     what_does_not_fit_is_a_topology_error,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thermae_backplane::bus::{Bus, Error, ExchangeKind, ExchangeSpec, QueueKind, QueueSpec};
+use thermae_backplane::bus::{AckBatch, Bus, Error, ExchangeKind, ExchangeSpec, QueueKind, QueueSpec};
 use thermae_backplane::declare_fleet;
 use thermae_schemas::{WorkerId, names};
 
@@ -347,6 +347,67 @@ pub async fn a_stale_acknowledgement_is_an_error(broker: Broker) {
     assert!(matches!(stale.ack().await, Err(Error::Disconnected(_))));
     fresh.ack().await.unwrap();
     fresh.ack().await.unwrap();
+    bus.delete_queue(&to.name).await.unwrap();
+}
+
+pub async fn what_a_consumer_was_handed_before_can_be_acknowledged_with_it(broker: Broker) {
+    let bus = ready(&broker).await;
+    let to = queue(&*bus, QueueKind::Quorum).await;
+    for n in 0..5 {
+        publish(&*bus, message("work", &to.name, &n.to_string())).await.unwrap();
+    }
+    let mut others = bus.consume(&to.name, 1).await.unwrap();
+    let of_another = soon("a delivery", others.next()).await.unwrap();
+    let mut consumer = bus.consume(&to.name, 3).await.unwrap();
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(soon("a delivery", consumer.next()).await.unwrap());
+    }
+    // Back in its old place, before the others; but handed out after them.
+    let first = body(&held[0]).to_owned();
+    held[0].requeue().await.unwrap();
+    let again = soon("it again", consumer.next()).await.unwrap();
+    assert_eq!((body(&again), again.redelivered), (first.as_str(), true));
+    held[2].ack_multiple().await.unwrap();
+    // A second time does nothing.
+    held[2].ack_multiple().await.unwrap();
+    // There is room for one more: two of three are gone.
+    let last = soon("the last one", consumer.next()).await.unwrap();
+    assert_eq!(body(&last), "4");
+    let mut left = vec![body(&of_another).to_owned(), first, "4".to_owned()];
+    drop((consumer, others));
+    let mut consumer = bus.consume(&to.name, 5).await.unwrap();
+    let mut found = Vec::new();
+    for _ in 0..3 {
+        found.push(body(&soon("what was left", consumer.next()).await.unwrap()).to_owned());
+    }
+    found.sort();
+    left.sort();
+    assert_eq!(found, left);
+    never("another one", consumer.next()).await;
+    bus.delete_queue(&to.name).await.unwrap();
+}
+
+pub async fn a_batch_of_acknowledgements_is_sent_when_it_is_due(broker: Broker) {
+    let bus = ready(&broker).await;
+    let to = queue(&*bus, QueueKind::Quorum).await;
+    for n in 0..5 {
+        publish(&*bus, message("work", &to.name, &n.to_string())).await.unwrap();
+    }
+    let mut consumer = bus.consume(&to.name, 4).await.unwrap();
+    let mut batch = AckBatch::new(4);
+    never("an acknowledgement of nothing", batch.due()).await;
+    batch.push(soon("the first", consumer.next()).await.unwrap()).await.unwrap();
+    soon("its time", batch.due()).await;
+    batch.send().await.unwrap();
+    never("an acknowledgement of nothing", batch.due()).await;
+    // Its place is free: all the others can come, and two of them are half of the prefetch.
+    for _ in 1..5 {
+        batch.push(soon("another", consumer.next()).await.unwrap()).await.unwrap();
+    }
+    drop((consumer, batch));
+    let mut consumer = bus.consume(&to.name, 4).await.unwrap();
+    never("one that was acknowledged", consumer.next()).await;
     bus.delete_queue(&to.name).await.unwrap();
 }
 
