@@ -69,8 +69,8 @@ pub(crate) fn shared_once(proc_dir: impl AsFd, shared: bool) -> Option<Memory> {
 pub(crate) fn anonymous_files(proc_dir: impl AsFd) -> u64 {
     let (mut sum, mut seen) = (0, HashSet::new());
     for name in processes(&proc_dir) {
-        let Some(fds) = descriptors(&proc_dir, &name) else { continue };
-        for fd in names(&fds) {
+        let Some((fds, numbers)) = descriptors(&proc_dir, &name) else { continue };
+        for fd in numbers {
             let memory = readlinkat(&fds, &*fd, Vec::new()).is_ok_and(|to| to.to_bytes().starts_with(b"/memfd:"));
             if let Some(stat) = memory.then(|| statat(&fds, &*fd, AtFlags::empty()).ok()).flatten()
                 && seen.insert((stat.st_dev, stat.st_ino))
@@ -126,9 +126,14 @@ fn told(proc_dir: impl AsFd, process: &str, file: &str, tells: impl Fn(&str) -> 
     others().map_or(text, Ok)
 }
 
-/// The directory of a process's descriptors, which its threads share; that of the first one that has any.
-fn descriptors(proc_dir: impl AsFd, process: &str) -> Option<OwnedFd> {
-    let of = |at: &OwnedFd, path: &str| directory(at, path).ok().filter(|fds| !names(fds).is_empty());
+/// The directory of a process's descriptors, which its threads share, and their numbers; that of the first one that has
+/// any.
+fn descriptors(proc_dir: impl AsFd, process: &str) -> Option<(OwnedFd, Vec<String>)> {
+    let of = |at: &OwnedFd, path: &str| {
+        let fds = directory(at, path).ok()?;
+        let numbers = names(&fds);
+        (!numbers.is_empty()).then_some((fds, numbers))
+    };
     let process = directory(proc_dir, process).ok()?;
     of(&process, "fd").or_else(|| {
         let threads = directory(&process, "task").ok()?;
