@@ -6,10 +6,12 @@ use lapin::options::{
     ExchangeBindOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{Channel, Connection, ExchangeKind as Kind, Queue};
+use lapin::{Channel, ExchangeKind as Kind};
 
 use super::convert::{short, text};
 use super::errors::{is_not_found, mapped};
+use super::link::{Link, Shared};
+use super::look;
 use crate::bus::{Error, ExchangeKind, ExchangeSpec, QueueKind, QueueSpec};
 
 /// How long a queue that `settle` could not delete stays.
@@ -18,17 +20,13 @@ const UNUSED: Duration = Duration::from_secs(60);
 /// Stands for "no limit": RabbitMQ 4 takes a missing limit for 20, and 3.10 knows no word for none.
 const NO_LIMIT: u32 = 1_000_000_000;
 
-async fn channel(connection: &Connection) -> Result<Channel, Error> {
-    connection.create_channel().await.map_err(|error| mapped(&error))
-}
-
 fn close(channel: Channel) {
     // Closed by its last handle's end; the answer matters to nobody.
     drop(channel);
 }
 
-pub(super) async fn exchange(connection: &Connection, spec: &ExchangeSpec) -> Result<(), Error> {
-    let channel = channel(connection).await?;
+pub(super) async fn exchange(link: &Link, spec: &ExchangeSpec) -> Result<(), Error> {
+    let channel = link.channel().await?;
     let mut arguments = FieldTable::default();
     if let Some(alternate) = &spec.alternate {
         arguments.insert("alternate-exchange".into(), text(alternate));
@@ -78,9 +76,9 @@ fn arguments(spec: &QueueSpec) -> FieldTable {
 }
 
 /// Declares a queue and binds it. Nothing is routed to a new one before it would survive a crash of the broker.
-pub(super) async fn queue(connection: &Connection, spec: &QueueSpec) -> Result<(), Error> {
-    let new = spec.kind == QueueKind::Quorum && look(connection, &spec.name).await?.is_none();
-    let channel = channel(connection).await?;
+pub(super) async fn queue(link: &Link, shared: &Shared, spec: &QueueSpec) -> Result<(), Error> {
+    let new = spec.kind == QueueKind::Quorum && look::queue(link, shared, &spec.name).await?.is_none();
+    let channel = link.channel().await?;
     let name = short(&spec.name)?;
     let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
     channel.queue_declare(name.clone(), options, arguments(spec)).await.map_err(|error| mapped(&error))?;
@@ -115,8 +113,8 @@ async fn settle(channel: &Channel) -> Result<(), Error> {
     Ok(())
 }
 
-pub(super) async fn delete(connection: &Connection, queue: &str) -> Result<(), Error> {
-    let channel = channel(connection).await?;
+pub(super) async fn delete(link: &Link, queue: &str) -> Result<(), Error> {
+    let channel = link.channel().await?;
     match channel.queue_delete(short(queue)?, QueueDeleteOptions::default()).await {
         Ok(_) => close(channel),
         Err(error) if is_not_found(&error) => {}
@@ -125,9 +123,9 @@ pub(super) async fn delete(connection: &Connection, queue: &str) -> Result<(), E
     Ok(())
 }
 
-pub(super) async fn unbind(connection: &Connection, spec: &QueueSpec) -> Result<(), Error> {
+pub(super) async fn unbind(link: &Link, spec: &QueueSpec) -> Result<(), Error> {
     for (exchange, key) in &spec.bindings {
-        let channel = channel(connection).await?;
+        let channel = link.channel().await?;
         let (queue, exchange, key) = (short(&spec.name)?, short(exchange)?, short(key)?);
         match channel.queue_unbind(queue, exchange, key, FieldTable::default()).await {
             Ok(_) => close(channel),
@@ -138,23 +136,10 @@ pub(super) async fn unbind(connection: &Connection, spec: &QueueSpec) -> Result<
     Ok(())
 }
 
-pub(super) async fn depth(connection: &Connection, queue: &str) -> Result<Option<u64>, Error> {
-    Ok(look(connection, queue).await?.map(|found| found.message_count().into()))
+pub(super) async fn depth(link: &Link, shared: &Shared, queue: &str) -> Result<Option<u64>, Error> {
+    Ok(look::queue(link, shared, queue).await?.map(|found| found.message_count().into()))
 }
 
-pub(super) async fn consumers(connection: &Connection, queue: &str) -> Result<Option<u64>, Error> {
-    Ok(look(connection, queue).await?.map(|found| found.consumer_count().into()))
-}
-
-async fn look(connection: &Connection, queue: &str) -> Result<Option<Queue>, Error> {
-    let channel = channel(connection).await?;
-    let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-    match channel.queue_declare(short(queue)?, options, FieldTable::default()).await {
-        Ok(found) => {
-            close(channel);
-            Ok(Some(found))
-        }
-        Err(error) if is_not_found(&error) => Ok(None),
-        Err(error) => Err(mapped(&error)),
-    }
+pub(super) async fn consumers(link: &Link, shared: &Shared, queue: &str) -> Result<Option<u64>, Error> {
+    Ok(look::queue(link, shared, queue).await?.map(|found| found.consumer_count().into()))
 }

@@ -3,7 +3,7 @@
 //! A link is several connections. One publishes: when the broker is short of memory or disk, it stops reading from those that do, and
 //! acknowledgements must still reach it, since they are what makes room. The others consume (and declare), each for so many consumers,
 //! because a connection has a limited number of channels. They live and end together: whoever takes deliveries on a connection that
-//! is lost must not go on to publish what came of them.
+//! is lost must not go on to publish what came of them. One more answers questions (see `look`); it may end alone.
 //!
 //! The client library can replay connections by itself. It is not asked to: what was in flight when a connection ended
 //! must be reported as lost, and consumers subscribe anew when they next look (see `consume`).
@@ -20,7 +20,9 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::errors::{down, mapped};
+use super::channel;
+use super::errors::down;
+use super::look::Looks;
 use super::options::{RabbitOptions, place, places};
 use super::publish::Publishers;
 use super::stream;
@@ -45,7 +47,8 @@ pub(super) struct Link {
     pub(super) publishers: Publishers,
     /// Those that consume, the first one included.
     consuming: AsyncMutex<Vec<Consuming>>,
-    /// Cancelled when any of them has ended, and when the link is given up.
+    pub(super) looks: Looks,
+    /// Cancelled when any of them has ended or has no channel left, and when the link is given up.
     pub(super) lost: CancellationToken,
     uri: AMQPUri,
     name: String,
@@ -74,8 +77,24 @@ impl Link {
     /// place left.
     pub(super) async fn consumer_channel(&self, shared: &Shared) -> Result<(Channel, OwnedSemaphorePermit), Error> {
         let (connection, place) = self.place(shared).await?;
-        let channel = connection.create_channel().await.map_err(|error| mapped(&error))?;
-        Ok((channel, place))
+        Ok((channel::open(&connection, &self.lost).await?, place))
+    }
+
+    /// A channel for declarations.
+    pub(super) async fn channel(&self) -> Result<Channel, Error> {
+        channel::open(&self.connection, &self.lost).await
+    }
+
+    /// One more connection. Its end cancels `ended`; `ended` ends it.
+    pub(super) async fn open_another(
+        &self,
+        shared: &Shared,
+        purpose: &str,
+        ended: CancellationToken,
+    ) -> Result<Arc<Connection>, Error> {
+        let connection = open(&self.uri, &format!("{} ({purpose})", self.name), &self.tls).await?;
+        shared.tasks.spawn(watch_for_end(connection.clone(), ended, shared.closed.clone()));
+        Ok(connection)
     }
 
     async fn place(&self, shared: &Shared) -> Result<(Arc<Connection>, OwnedSemaphorePermit), Error> {
@@ -85,9 +104,8 @@ impl Link {
                 return Ok((connection.clone(), place));
             }
         }
-        let name = format!("{} (consumers {})", self.name, consuming.len() + 1);
-        let connection = open(&self.uri, &name, &self.tls).await?;
-        shared.tasks.spawn(watch_for_end(connection.clone(), self.lost.clone(), shared.closed.clone()));
+        let purpose = format!("consumers {}", consuming.len() + 1);
+        let connection = self.open_another(shared, &purpose, self.lost.clone()).await?;
         let fresh = Consuming::new(connection.clone());
         let place = fresh.room.clone().try_acquire_owned().map_err(|_| down())?;
         consuming.push(fresh);
@@ -108,7 +126,8 @@ impl Link {
     /// Closes all of it, what consumes first.
     pub(super) async fn close(&self) {
         let consuming: Vec<_> = self.consuming.lock().await.iter().map(|one| one.connection.clone()).collect();
-        for connection in consuming.into_iter().chain([self.publishing.clone()]) {
+        let asking = self.looks.connection().await;
+        for connection in consuming.into_iter().chain(asking).chain([self.publishing.clone()]) {
             if let Err(error) = connection.close(200, "closed by the client".into()).await {
                 tracing::debug!(%error, "closing a connection to RabbitMQ");
             }
@@ -188,6 +207,7 @@ async fn attempt(uri: &AMQPUri, options: &RabbitOptions, shared: &Arc<Shared>) -
     }
     Ok(Arc::new(Link {
         consuming: AsyncMutex::new(vec![Consuming::new(connection.clone())]),
+        looks: Looks::default(),
         connection,
         publishing,
         publishers,
@@ -239,7 +259,7 @@ async fn round(uris: &[AMQPUri], options: &RabbitOptions, shared: &Arc<Shared>) 
     })
 }
 
-/// Cancels a link's `lost` when one of its connections ends; then ends the others, so that what they hold goes back.
+/// Cancels `lost` when a connection ends; then ends the others that share it, so that what they hold goes back.
 async fn watch_for_end(connection: Arc<Connection>, lost: CancellationToken, closed: CancellationToken) {
     let mut events = std::pin::pin!(connection.events_listener());
     // An end between the handshake and the line above would make no event.
@@ -248,7 +268,7 @@ async fn watch_for_end(connection: Arc<Connection>, lost: CancellationToken, clo
             // Whoever closes it says when that is done: confirms may come until then.
             () = closed.cancelled() => return,
             () = lost.cancelled() => {
-                let _ = timeout(ATTEMPT, connection.close(200, "another connection of this link is lost".into())).await;
+                let _ = timeout(ATTEMPT, connection.close(200, "no longer used".into())).await;
                 return;
             }
             event = events.next() => match event {

@@ -2,19 +2,22 @@
 //!
 //! ```text
 //!  Rabbit ── Shared ── watch ─▶ Link ─┬─ a connection ── Publishers: a channel per confirm, one for the rest
-//!                 │                   └─ connections ─── Subscription: a channel per consumer
+//!                 │                   ├─ connections ─── Subscription: a channel per consumer
+//!                 │                   └─ a connection ── Looks: questions about queues
 //!                 └─ keeper task: lost? connect anew
 //! ```
 //!
 //! When one connection is lost, all of the link are given up: publishes in flight fail with [`Error::Disconnected`], new ones fail at once, consumers
 //! wait and subscribe anew, and acknowledgements of what came before fail, because the broker delivers it again.
 
+mod channel;
 mod consume;
 mod convert;
 mod declare;
 mod errors;
 mod frames;
 mod link;
+mod look;
 mod options;
 mod publish;
 mod stream;
@@ -57,32 +60,32 @@ impl Rabbit {
 impl Bus for Rabbit {
     async fn declare_exchange(&self, spec: &ExchangeSpec) -> Result<(), Error> {
         let link = self.shared.link()?;
-        link.answer(declare::exchange(&link.connection, spec)).await
+        link.answer(declare::exchange(&link, spec)).await
     }
 
     async fn declare_queue(&self, spec: &QueueSpec) -> Result<(), Error> {
         let link = self.shared.link()?;
-        link.answer(declare::queue(&link.connection, spec)).await
+        link.answer(declare::queue(&link, &self.shared, spec)).await
     }
 
     async fn delete_queue(&self, queue: &str) -> Result<(), Error> {
         let link = self.shared.link()?;
-        link.answer(declare::delete(&link.connection, queue)).await
+        link.answer(declare::delete(&link, queue)).await
     }
 
     async fn unbind_queue(&self, spec: &QueueSpec) -> Result<(), Error> {
         let link = self.shared.link()?;
-        link.answer(declare::unbind(&link.connection, spec)).await
+        link.answer(declare::unbind(&link, spec)).await
     }
 
     async fn queue_consumers(&self, queue: &str) -> Result<Option<u64>, Error> {
         let link = self.shared.link()?;
-        link.answer(declare::consumers(&link.connection, queue)).await
+        link.answer(declare::consumers(&link, &self.shared, queue)).await
     }
 
     async fn queue_depth(&self, queue: &str) -> Result<Option<u64>, Error> {
         let link = self.shared.link()?;
-        link.answer(declare::depth(&link.connection, queue)).await
+        link.answer(declare::depth(&link, &self.shared, queue)).await
     }
 
     async fn publish(&self, message: Message) -> Result<Confirm, Error> {

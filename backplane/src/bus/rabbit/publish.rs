@@ -17,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::channel;
 use super::convert::{properties, short};
 use super::errors::{down, mapped};
 use super::link::answer;
@@ -35,7 +36,7 @@ pub(super) struct Publishers {
     /// The end of the last message without a confirm: when it is on the wire. Requests may overtake what is not.
     written: Mutex<Option<Shared<BoxFuture<'static, ()>>>>,
     permits: Arc<Semaphore>,
-    /// Cancelled once the connection has ended.
+    /// Cancelled once the connection has ended, or has no channel left.
     ended: CancellationToken,
     tasks: TaskTracker,
 }
@@ -47,8 +48,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn open_confirmed(connection: &Connection) -> Result<Channel, Error> {
-    let channel = connection.create_channel().await.map_err(|error| mapped(&error))?;
+async fn open_confirmed(connection: &Connection, worn: &CancellationToken) -> Result<Channel, Error> {
+    let channel = channel::open(connection, worn).await?;
     channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(|error| mapped(&error))?;
     Ok(channel)
 }
@@ -70,15 +71,15 @@ impl Pool {
 }
 
 impl Publishers {
-    /// `ended` is cancelled once this connection has ended.
+    /// `ended` is cancelled once this connection has ended. Cancels it where there is no channel left.
     pub(super) async fn open(
         connection: &Connection,
         ended: CancellationToken,
         tasks: TaskTracker,
     ) -> Result<Self, Error> {
-        let plain = connection.create_channel().await.map_err(|error| mapped(&error))?;
+        let plain = channel::open(connection, &ended).await?;
         // The first message should not wait for a channel.
-        let first = open_confirmed(connection).await?;
+        let first = open_confirmed(connection, &ended).await?;
         Ok(Self {
             confirmed: Arc::new(Pool(Mutex::new(vec![first]))),
             plain: Mutex::new(plain),
@@ -98,7 +99,7 @@ impl Publishers {
         let permit = self.permits.clone().acquire_owned().await.map_err(|_| down())?;
         let channel = match self.confirmed.take() {
             Some(channel) => channel,
-            None => open_confirmed(connection).await?,
+            None => open_confirmed(connection, &self.ended).await?,
         };
         let Outgoing { exchange, key, .. } = &out;
         let (exchange, key) = (exchange.to_string(), key.to_string());
@@ -140,7 +141,7 @@ impl Publishers {
     async fn publish_plain(&self, connection: &Connection, out: Outgoing) -> Result<Confirm, Error> {
         if !lock(&self.plain).status().connected() {
             // An error ended it.
-            let fresh = connection.create_channel().await.map_err(|error| mapped(&error))?;
+            let fresh = channel::open(connection, &self.ended).await?;
             let mut plain = lock(&self.plain);
             if !plain.status().connected() {
                 *plain = fresh;

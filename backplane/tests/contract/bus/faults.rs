@@ -310,25 +310,6 @@ async fn a_backlog_that_raised_an_alarm_can_drain() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn more_queues_are_consumed_than_a_connection_has_channels_for() {
-    let bus = rabbit(&url()).await.unwrap();
-    declare_fleet(&bus).await.unwrap();
-    let to = queue(&bus, QueueKind::Classic).await;
-    // Two thousand channels are RabbitMQ's own bound for a connection; this bus keeps to half of that.
-    let opened = futures::future::join_all((0..1050).map(|_| bus.consume(&to.name, 1))).await;
-    let mut consumers: Vec<_> = opened.into_iter().map(Result::unwrap).collect();
-    assert_eq!(bus.queue_consumers(&to.name).await.unwrap(), Some(1050));
-    for _ in 0..1050 {
-        publish(&bus, message("work", &to.name, "one each")).await.unwrap();
-    }
-    for found in futures::future::join_all(consumers.iter_mut().map(|one| soon("its one", one.next()))).await {
-        found.unwrap().ack().await.unwrap();
-    }
-    drop(consumers);
-    bus.delete_queue(&to.name).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_loss_of_one_connection_is_the_loss_of_all() {
     let proxy = Proxy::to(&url()).await;
     let bus = rabbit(&proxy.through(&url())).await.unwrap();

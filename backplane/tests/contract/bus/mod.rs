@@ -1,5 +1,6 @@
 //! The bus's contract.
 
+mod channels;
 mod faults;
 mod identity;
 mod latency;
