@@ -1,8 +1,9 @@
 //! Opening channels.
 //!
-//! lapin (4.12.3) keeps the error by which the broker ended a channel under that channel's number, as long as the connection lives, and
-//! fails whatever channel gets the number next with that old error (`Frames::channels_poison`). Numbers go round, so this begins after
-//! 2,047 channels. Such numbers are passed over here; a connection that has no others left is worn out.
+//! lapin (4.12.3) keeps the error by which the broker ended a channel under that channel's number, as long as the
+//! connection lives, and fails whatever channel gets the number next with that old error (`Frames::channels_poison`).
+//! Numbers go round, so this begins after 2,047 channels. Such numbers are passed over here; a connection that has no
+//! others left is worn out.
 
 use lapin::protocol::AMQPErrorKind;
 use lapin::{Channel, Connection, ErrorKind};

@@ -1,7 +1,8 @@
 //! Questions about queues.
 //!
-//! The broker answers a question about a queue that is not there by ending the channel, and such a channel's number is lost for its
-//! connection (see `channel`). So questions have a connection of their own, which is replaced before it runs out of numbers.
+//! The broker answers a question about a queue that is not there by ending the channel, and such a channel's number is
+//! lost for its connection (see `channel`). So questions have a connection of their own, which is replaced before it
+//! runs out of numbers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

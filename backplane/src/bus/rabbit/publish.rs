@@ -71,7 +71,7 @@ impl Pool {
 }
 
 impl Publishers {
-    /// `ended` is cancelled once this connection has ended. Cancels it where there is no channel left.
+    /// `ended` is cancelled once this connection has ended; this cancels it when the connection has no channel left.
     pub(super) async fn open(
         connection: &Connection,
         ended: CancellationToken,

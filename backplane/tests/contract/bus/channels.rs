@@ -1,4 +1,5 @@
-//! Connections have a limited number of channels, and the client library loses those that the broker ends with an error.
+//! Connections have a limited number of channels, and the client library loses those that the broker ends with an
+//! error.
 
 use futures::future::join_all;
 use futures::{StreamExt, stream};
