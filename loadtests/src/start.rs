@@ -3,13 +3,18 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
 use serde_json::Value;
 
 use crate::report::Row;
+
+/// How long the machine rests before each start, as it does before a person starts a program. The kernel waits up to ten
+/// milliseconds when a container is put into its control groups, but not right after another one was: one start would
+/// make the next look faster.
+const REST: Duration = Duration::from_millis(100);
 
 /// Times `thermae run --json` of a print on the embedded fleet, each time a process of its own with a fleet of its own: until its outcome
 /// can be read. One goes ahead untimed.
@@ -27,6 +32,7 @@ pub fn measure(program: &Path, python: Option<&PathBuf>, samples: u32) -> Result
         if let Some(python) = python {
             command.arg("--python").arg(python);
         }
+        std::thread::sleep(REST);
         let begun = Instant::now();
         let mut process = command.spawn().with_context(|| format!("start {}", program.display()))?;
         let mut line = String::new();

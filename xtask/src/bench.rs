@@ -112,7 +112,7 @@ fn measure(
     let starts = if options.quick { "5" } else { "50" };
     rows.extend(load(&["--python", &interpreter, "start", "--samples", starts])?);
     step("floor");
-    rows.extend(floor(&paths::release(), &interpreter, &["--jobs", jobs, "--seconds", seconds])?);
+    rows.extend(floor(&paths::release(), &interpreter, [jobs, jobs], seconds)?);
     step("subprocess");
     rows.extend(load(&[&["baseline", "--on", "subprocess", "--python", &interpreter], &alone[..], &["200"]].concat())?);
 
@@ -160,15 +160,19 @@ pub(crate) fn load_from(release: &Path, args: &[&str]) -> Result<Vec<Value>> {
     serde_json::from_slice(&loadtests(release, args)?).context("read the rows")
 }
 
-/// The rows of the floor, by the load generator in that folder. `size` are its options.
-pub(crate) fn floor(release: &Path, python: &str, size: &[&str]) -> Result<Vec<Value>> {
-    // A session's program takes a quarter of a millisecond: without a warm-up of its own all would run while the container
-    // still makes its first sandboxes.
-    let parts: [&[&str]; 2] =
-        [&["--case", "fork", "--case", "print", "--case", "pandas"], &["--case", "session", "--warm-up", "1000"]];
+/// The rows of the floor, by the load generator in that folder: of so many programs and so many forks, and rates of so
+/// many seconds.
+pub(crate) fn floor(release: &Path, python: &str, [jobs, quick]: [&str; 2], seconds: &str) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
-    for part in parts {
-        rows.extend(load_from(release, &[&["--python", python, "floor"], size, part].concat())?);
+    for (jobs, cases) in [
+        (quick, &["--case", "fork"][..]),
+        (jobs, &["--case", "print", "--case", "pandas"]),
+        // A session's program takes a quarter of a millisecond: without a warm-up of its own all would run while the
+        // container still makes its first sandboxes.
+        (quick, &["--case", "session", "--warm-up", "1000"]),
+    ] {
+        let size = ["--python", python, "floor", "--jobs", jobs, "--seconds", seconds];
+        rows.extend(load_from(release, &[&size, cases].concat())?);
     }
     Ok(rows)
 }

@@ -44,6 +44,9 @@ fn below(
     hidden: &[String],
     buffer: &mut [MaybeUninit<u8>],
 ) -> Result<()> {
+    // The look never waits for anything, so it would keep its processor for whole ticks of the kernel's clock, and a
+    // container that starts meanwhile would wait for it.
+    rustix::thread::sched_yield();
     let folder = match folder {
         Ok(folder) => folder,
         // It is gone, or a job can't read it either.

@@ -17,6 +17,9 @@ import sys
 import threading
 
 LARGEST_MESSAGE = 16 << 20
+# What one read asks for. For a larger buffer malloc maps memory anew each time (its M_MMAP_THRESHOLD is 128 KiB): five
+# system calls and some page faults for each small result.
+PIECE = 32 << 10
 
 _loads = json.JSONDecoder().decode
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -96,7 +99,7 @@ class Channel:
                 if message.get("op") == "run":
                     return message, fds
             data, control, _flags, _address = self.sock.recvmsg(
-                65536, _socket.CMSG_SPACE(12), _socket.MSG_CMSG_CLOEXEC
+                PIECE, _socket.CMSG_SPACE(12), _socket.MSG_CMSG_CLOEXEC
             )
             if not data:
                 _exit(0)
@@ -144,13 +147,16 @@ class Channel:
 
     def receive(self):
         """Read what is there, without blocking, and hand it out. Called with `turn` held."""
-        try:
-            data = self.sock.recv(262144, _socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return
-        if not data:
-            _exit(70)
-        self.buffer += data
+        while True:
+            try:
+                data = self.sock.recv(PIECE, _socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                break
+            if not data:
+                _exit(70)
+            self.buffer += data
+            if len(data) < PIECE:
+                break
         for message in self.messages():
             if message.get("op") == "result":
                 waiter = self.waiting.pop(message.get("call"), None)

@@ -73,6 +73,25 @@ class Tools(Case):
         code = "import asyncio\nprint([len(x) for x in await asyncio.gather(add(1, 1), add(2, 2))])"
         self.assertEqual(self.ok(code, tools=[ADD], answer=whole).out, "[100000, 100000]\n")
 
+    def test_results_that_end_where_a_read_ends(self):
+        import json
+        import struct
+
+        from harness_channel import PIECE
+
+        bare = len('{"op": "result", "call": 1, "ok": ""}')
+        for length in (PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 3 * PIECE + 1):
+            value = "x" * (length - 4 - bare)
+
+            def framed(process, call):
+                text = json.dumps({"op": "result", "call": call["call"], "ok": value}).encode()
+                self.assertEqual(4 + len(text), length)
+                process.channel.sendall(struct.pack("<I", len(text)) + text)
+
+            code = "print(len(await add(1, 2)), len(await add(3, 4)))"
+            shown = "%d %d\n" % (len(value), len(value))
+            self.assertEqual(self.ok(code, tools=[ADD], answer=framed).out, shown)
+
     def test_parsed_and_raw(self):
         answers = {"a": {"k": [1, None, True]}, "b": {"k": [1, None, True]}, "c": "text", "d": None}
         tools = [tool("a"), tool("b", raw=True), tool("c", raw=True), tool("d")]

@@ -13,9 +13,14 @@ use crate::images::{self, engine::Engine};
 use crate::services::{self, Service, set::Set};
 use crate::{bench, paths};
 
-/// Cases of the closed loop.
-const CASES: [&str; 10] =
-    ["--case", "print", "--case", "pandas", "--case", "tools10", "--case", "session", "--case", "tool-call"];
+/// Cases of the closed loop that take milliseconds.
+const CASES: [&str; 6] = ["--case", "print", "--case", "pandas", "--case", "tools10"];
+
+/// Cases that take less. Too few of them would be over while the fleet still ends what it did before.
+const QUICK_CASES: [&str; 4] = ["--case", "session", "--case", "tool-call"];
+
+/// How many quick ones are timed for each of the others.
+const QUICK: u32 = 20;
 
 /// Starts of the command line that are timed in each measurement.
 const STARTS: &str = "10";
@@ -113,16 +118,24 @@ impl Side {
     }
 
     fn load(&self, python: &str, jobs: u32, seconds: u32) -> Result<BTreeMap<Figure, f64>> {
-        let (jobs, seconds) = (jobs.to_string(), seconds.to_string());
-        let size = ["--jobs", &jobs, "--seconds", &seconds];
-        let tenant = self.fact("THERMAE_TEST_AMQP_TENANT")?;
+        let (quick, jobs, seconds) = ((jobs * QUICK).to_string(), jobs.to_string(), seconds.to_string());
+        let closed = |target: &[&str], parts: &[&str]| {
+            let mut rows = Vec::new();
+            for (jobs, cases) in [(&jobs, &CASES[..]), (&quick, &QUICK_CASES)] {
+                let size = ["closed", "--jobs", jobs, "--seconds", &seconds];
+                rows.extend(bench::load_from(&self.release, &[target, &size, cases, parts].concat())?);
+            }
+            anyhow::Ok(rows)
+        };
+        let mut rows = closed(&["--python", python], &[])?;
+        // Both sides by this checkout's load generator: older ones let no time pass between two starts.
+        let program = self.release.join("thermae").display().to_string();
+        let start = ["--python", python, "start", "--samples", STARTS, "--program", &program];
+        rows.extend(bench::load_from(&paths::release(), &start)?);
+        rows.extend(bench::floor(&self.release, python, [&jobs, &quick], &seconds)?);
         let parts = self.parts()?;
-        let load = |args: &[&str]| bench::load_from(&self.release, args);
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        let mut rows = load(&[&["--python", python, "closed"], &size[..], &CASES].concat())?;
-        rows.extend(load(&["--python", python, "start", "--samples", STARTS])?);
-        rows.extend(bench::floor(&self.release, python, &size)?);
-        rows.extend(load(&[&["--amqp", &tenant, "closed"], &size[..], &CASES, &parts].concat())?);
+        rows.extend(closed(&["--amqp", &self.fact("THERMAE_TEST_AMQP_TENANT")?], &parts)?);
         Ok(rows.iter().flat_map(figures).collect())
     }
 
