@@ -129,7 +129,7 @@ fn files(wanted: &Ending, outcome: &Outcome) -> Vec<String> {
 }
 
 fn digest(text: &str) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(text))
 }
 
 /// How a job ended, in words.

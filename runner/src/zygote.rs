@@ -123,16 +123,15 @@ impl Nest<'_> {
                 sys::exit(127)
             }
             Fork::Parent { pid, .. } => {
-                let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
                 let hello = Hello {
                     harness: &HARNESS,
                     common,
                     preload,
                     workdir: self.workdir(),
                     nested: self.nested,
-                    base: hex(&self.programs.base),
-                    absent: hex(&self.programs.absent),
-                    seal: hex(&self.programs.seal),
+                    base: hex::encode(&self.programs.base),
+                    absent: hex::encode(&self.programs.absent),
+                    seal: hex::encode(&self.programs.seal),
                 };
                 ours.send(&serde_json::to_vec(&hello)?, &[]).step("greet a zygote")?;
                 Ok(Zygote { pid, control: ours, heard: Instant::now(), hatched: None })

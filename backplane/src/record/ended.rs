@@ -29,7 +29,7 @@ impl End {
 
 /// Digest of a result message, whose beginning is its [`End::mark`]: SHA-256 in hexadecimal digits.
 pub fn digest(outcome: &[u8]) -> String {
-    Sha256::digest(outcome).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(outcome))
 }
 
 /// A whole outcome, for as long as it is kept.

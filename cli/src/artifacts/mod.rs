@@ -117,7 +117,7 @@ fn folder_of(into: &Path, id: &str) -> PathBuf {
     let mut name: String = id.bytes().enumerate().map(encode).collect();
     if name.len() > 200 {
         name.truncate(180);
-        name.push_str(&hex(&Sha256::digest(id.as_bytes()))[..16]);
+        name.push_str(&hex::encode(Sha256::digest(id.as_bytes()))[..16]);
     }
     into.join(name)
 }
@@ -156,7 +156,7 @@ async fn fetch(fleet: &Fleet, artifact: &Artifact) -> Result<Vec<u8>, Failure> {
             download(url).await.map_err(|error| failed(crate::failure::chain(&error.without_url())))?
         }
     };
-    if hex(&Sha256::digest(&bytes)) != artifact.sha256 {
+    if hex::encode(Sha256::digest(&bytes)) != artifact.sha256 {
         return Err(failed("what came is something else".to_owned()));
     }
     Ok(bytes)
@@ -167,10 +167,6 @@ async fn download(url: &str) -> Result<Vec<u8>, reqwest::Error> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().timeout(WITHIN).build()?;
     Ok(client.get(url).send().await?.error_for_status()?.bytes().await?.into())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ fn place(path: &Path) -> io::Result<PathBuf> {
 }
 
 fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(bytes))
 }
 
 /// Reads a tools file; nothing else than a regular file of bounded size, so that nobody makes us wait.

@@ -77,17 +77,13 @@ fn check(received: &[Span], printed: &str) -> Result<()> {
         ensure!(hangs, "{}/{} hangs in the air:\n{}", span.service, span.name, tree(&spans));
     }
     let run = found.iter().find(|(key, _)| *key == ("thermae-worker", "run")).context("no run")?.1;
-    let expected = format!("00-{}-{}-01 21\n", hex(trace), hex(&run.id));
+    let expected = format!("00-{}-{}-01 21\n", hex::encode(trace), hex::encode(&run.id));
     ensure!(printed == expected, "the code saw {printed:?}, not {expected:?}");
     Ok(())
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// All spans, one a line, for whoever has to find out what is missing.
 fn tree(spans: &[Span]) -> String {
-    let line = |s: &Span| format!("{} {}/{} {} <- {}\n", hex(&s.trace), s.service, s.name, hex(&s.id), hex(&s.parent));
+    let line = |s: &Span| format!("{} {}/{} {} <- {}\n", hex::encode(&s.trace), s.service, s.name, hex::encode(&s.id), hex::encode(&s.parent));
     spans.iter().map(line).collect()
 }

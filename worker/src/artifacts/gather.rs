@@ -11,7 +11,6 @@ use thermae_runner::frames::{self, Frame, Kind, Omission, Omissions, Why};
 use thermae_schemas::{Artifact, LeftOut, LeftOutWhy, TenantName};
 use tokio::task::JoinSet;
 
-use super::sign::hex;
 use super::{Artifacts, media_type};
 
 /// Files smaller than this are hashed where they arrive.
@@ -169,7 +168,7 @@ impl Gatherer {
 
 /// SHA-256 in hexadecimal digits, off the path of everything else where it takes long.
 pub(super) async fn digest(bytes: Bytes) -> String {
-    let hash = |bytes: &[u8]| hex(&Sha256::digest(bytes));
+    let hash = |bytes: &[u8]| hex::encode(Sha256::digest(bytes));
     if bytes.len() < SMALL {
         return hash(&bytes);
     }

@@ -7,7 +7,6 @@ use sha2::{Digest, Sha256};
 use thermae_runner::frames::Input;
 use thermae_schemas::{SessionName, TenantName};
 
-use super::sign::hex;
 use super::{Artifacts, Error, InputFile};
 
 /// How long they are kept: as long as the registry remembers a session that is gone.
@@ -48,7 +47,7 @@ fn seconds() -> u64 {
 
 /// Any text can be a session's name, not any a path.
 fn key(session: &SessionName) -> String {
-    format!("sessions/{}", hex(&Sha256::digest(session.as_str())))
+    format!("sessions/{}", hex::encode(Sha256::digest(session.as_str())))
 }
 
 impl Artifacts {

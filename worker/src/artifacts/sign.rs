@@ -1,7 +1,5 @@
 //! Signed URLs of the worker's own server: whoever has one may fetch that object under that name until that time.
 
-use std::fmt::Write;
-
 use hmac::{Hmac, KeyInit, Mac};
 use object_store::signer::Url;
 use sha2::Sha256;
@@ -54,28 +52,14 @@ impl Key {
             .clear()
             .append_pair("name", name)
             .append_pair("expires", &expires.to_string())
-            .append_pair("signature", &hex(&mac));
+            .append_pair("signature", &hex::encode(mac));
         url
     }
 
     /// Whether that signature is of that grant. Takes as long whatever is wrong with it.
     pub(super) fn signed(&self, grant: &Grant<'_>, signature: &str) -> bool {
-        unhex(signature).is_some_and(|bytes| self.mac(grant).verify_slice(&bytes).is_ok())
+        hex::decode(signature).is_ok_and(|bytes| self.mac(grant).verify_slice(&bytes).is_ok())
     }
-}
-
-/// Bytes in hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |c: u8| char::from(c).to_digit(16).and_then(|d| u8::try_from(d).ok());
-    let pairs = text.as_bytes().chunks(2);
-    pairs.map(|pair| Some((digit(pair[0])? << 4) | digit(*pair.get(1)?)?)).collect()
 }
 
 #[cfg(test)]

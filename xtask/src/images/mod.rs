@@ -18,5 +18,5 @@ pub(crate) fn fingerprint(parts: &[&[u8]]) -> String {
         hash.update(part.len().to_le_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(&hash.finalize()[..6])
 }
