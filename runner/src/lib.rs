@@ -92,6 +92,8 @@ impl Options {
 
 fn start(options: Options) -> Result<i32> {
     inherited::settle()?;
+    // Where it can't be, forks only take longer.
+    let _ = sys::share_relocated_data();
     let mut outer = options.outer;
     if let Some(spec) = &mut outer {
         spec.settle();

@@ -299,3 +299,64 @@ pub(crate) fn kill(pid: i32) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
 }
+
+/// Puts a file in memory in the place of this program's relocated data, byte for byte, so that a fork need not copy it.
+///
+/// The loader writes addresses into some 230 pages of the program's file and then makes them read-only
+/// (`PT_GNU_RELRO`). The process has copies of its own of them from then on, and each fork copies their page-table
+/// entries, and each fork's end takes them back, one by one. Pages of a file that nobody wrote to are only looked up
+/// where they are needed (`vma_needs_copy` in the kernel's `mm/memory.c`).
+///
+/// # Errors
+/// Those of the system calls; everything is as it was then.
+pub(crate) fn share_relocated_data() -> io::Result<()> {
+    use std::io::Write;
+
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+
+    let Some((start, size)) = relocated_data() else { return Ok(()) };
+    // SAFETY: the loader has mapped these whole pages readable and for as long as the program runs; nobody writes to them.
+    let content = unsafe { std::slice::from_raw_parts(start as *const u8, size) };
+    let mut file = std::fs::File::from(memfd_create("relocated", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
+    file.write_all(content)?;
+    fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    let (flags, at) = (libc::MAP_PRIVATE | libc::MAP_FIXED, start as *mut libc::c_void);
+    // SAFETY: replaces the same pages in one step by others of the same bytes, which can't change, and of the same
+    // rights; references into them stay good. The process is single-threaded (module docs).
+    let mapped = unsafe { libc::mmap(at, size, libc::PROT_READ, flags, file.as_raw_fd(), 0) };
+    if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Where this program's relocated data lie, and their length: whole pages.
+fn relocated_data() -> Option<(usize, usize)> {
+    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: usize, found: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: the loader gives a live description of the program, which it lists first, and `found` as it was given.
+        let (info, found) = unsafe { (&*info, &mut *found.cast::<Option<(usize, usize)>>()) };
+        // SAFETY: the loader says how many headers there are.
+        let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+        let page = rustix::param::page_size();
+        *found = headers.iter().find(|header| header.p_type == libc::PT_GNU_RELRO).and_then(|header| {
+            let begin = (info.dlpi_addr as usize).checked_add(header.p_vaddr as usize)?;
+            let (start, end) = (begin / page * page, begin.checked_add(header.p_memsz as usize)? / page * page);
+            (start < end).then(|| (start, end - start))
+        });
+        1
+    }
+    let mut found = None;
+    // SAFETY: `first` is given a live place for what it finds, and is called before this returns.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut found).cast()) };
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relocated_data_are_read_only_pages_of_the_program() {
+        let (start, size) = relocated_data().unwrap();
+        let line = format!("{start:x}-{:x} r--p ", start + size);
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        assert!(maps.lines().any(|l| l.starts_with(&line)), "no {line:?} in {maps}");
+    }
+}
