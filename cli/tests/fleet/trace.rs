@@ -84,6 +84,9 @@ fn check(received: &[Span], printed: &str) -> Result<()> {
 
 /// All spans, one a line, for whoever has to find out what is missing.
 fn tree(spans: &[Span]) -> String {
-    let line = |s: &Span| format!("{} {}/{} {} <- {}\n", hex::encode(&s.trace), s.service, s.name, hex::encode(&s.id), hex::encode(&s.parent));
+    let line = |s: &Span| {
+        let [trace, id, parent] = [&s.trace, &s.id, &s.parent].map(hex::encode);
+        format!("{trace} {}/{} {id} <- {parent}\n", s.service, s.name)
+    };
     spans.iter().map(line).collect()
 }
