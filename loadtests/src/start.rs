@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::report::Row;
 
-/// How long the machine rests before each start, as it does before a person starts a program. The kernel waits up to ten
+/// How long the machine rests before each start, as it does before a person starts a program. The kernel waits some ten
 /// milliseconds when a container is put into its control groups, but not right after another one was: one start would
 /// make the next look faster.
 const REST: Duration = Duration::from_millis(100);

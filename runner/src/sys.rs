@@ -321,8 +321,8 @@ pub(crate) fn share_relocated_data() -> io::Result<()> {
     file.write_all(content)?;
     fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     let (flags, at) = (libc::MAP_PRIVATE | libc::MAP_FIXED, start as *mut libc::c_void);
-    // SAFETY: replaces the same pages in one step by others of the same bytes, which can't change, and of the same
-    // rights; references into them stay good. The process is single-threaded (module docs).
+    // SAFETY: replaces the same pages in one step by others of the same bytes, which can't change, and of no more rights;
+    // references into them stay good, and nobody writes to them. The process is single-threaded (module docs).
     let mapped = unsafe { libc::mmap(at, size, libc::PROT_READ, flags, file.as_raw_fd(), 0) };
     if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -118,7 +118,7 @@ impl Side {
     }
 
     fn load(&self, python: &str, jobs: u32, seconds: u32) -> Result<BTreeMap<Figure, f64>> {
-        let (quick, jobs, seconds) = ((jobs * QUICK).to_string(), jobs.to_string(), seconds.to_string());
+        let (quick, jobs, seconds) = (jobs.saturating_mul(QUICK).to_string(), jobs.to_string(), seconds.to_string());
         let closed = |target: &[&str], parts: &[&str]| {
             let mut rows = Vec::new();
             for (jobs, cases) in [(&jobs, &CASES[..]), (&quick, &QUICK_CASES)] {
