@@ -92,10 +92,11 @@ impl Options {
 
 fn start(options: Options) -> Result<i32> {
     inherited::settle()?;
-    // Where it can't be, forks only take longer.
-    let _ = sys::share_relocated_data();
     let mut outer = options.outer;
     if let Some(spec) = &mut outer {
+        // Where it can't be, forks only take longer. Somebody else's container would be charged for the file, and what it
+        // gains there was not measured.
+        let _ = sys::share_relocated_data();
         spec.settle();
     }
     match (options.task, outer) {
