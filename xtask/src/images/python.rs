@@ -22,9 +22,14 @@ const LABEL: &str = "thermae.made-of";
 
 /// Sees that the engine has the image, made of the present recipe and the present runner.
 pub(crate) fn ensure(engine: &Engine, runner: &Path) -> Result<()> {
+    ensure_as(PYTHON, engine, runner)
+}
+
+/// The same, under a name of its own: images of several runners share all but the runner.
+pub(crate) fn ensure_as(image: &str, engine: &Engine, runner: &Path) -> Result<()> {
     let runner_bytes = fs::read(runner).with_context(|| format!("read {}", runner.display()))?;
     let key = fingerprint(&[base_key()?.as_bytes(), &runner_bytes]);
-    if engine.label(PYTHON, LABEL).as_deref() == Some(&key) {
+    if engine.label(image, LABEL).as_deref() == Some(&key) {
         return Ok(());
     }
     let changes = [
@@ -35,7 +40,7 @@ pub(crate) fn ensure(engine: &Engine, runner: &Path) -> Result<()> {
         "LABEL thermae.python=/usr/bin/python3".to_owned(),
         format!("LABEL {LABEL}={key}"),
     ];
-    engine.add_files(&base(engine)?, &[(runner, "/usr/local/bin/thermae-runner")], PYTHON, &changes)
+    engine.add_files(&base(engine)?, &[(runner, "/usr/local/bin/thermae-runner")], image, &changes)
 }
 
 /// The name of the image below: everything but the runner. It is made if the engine lacks it.

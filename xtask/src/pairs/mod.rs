@@ -4,9 +4,11 @@
 //! after the other, and the report gives the ratio within a pair: its mean and its 95 % interval. A row is slower only
 //! if that whole interval is above [`BAR`].
 //!
-//! Each checkout has its own servers throughout; they are idle while the other's are measured, and have this checkout's
-//! configuration. Scheduler, worker and containers are new in each pair: what differs from one start to the next, such
-//! as where something lies in memory, would else be the same in all pairs, and the intervals would not show it.
+//! Each checkout has its own RabbitMQ and Redis throughout; they are idle while the other's are measured, and have this
+//! checkout's configuration. Both use one Docker engine, and images that share all but the runner, so that both read
+//! the same files of the same disk. Scheduler, worker and containers are new in each pair: what differs from one start to
+//! the next, such as where something lies in memory, would else be the same in all pairs, and the intervals would not
+//! show it.
 
 mod side;
 
@@ -17,6 +19,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use crate::services::{Service, set::Set};
 use crate::{bench, paths, stats, supervise};
 use side::{Figure, Side};
 
@@ -58,8 +61,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         None => bench::venv(&paths::root().join("target/bench"))?,
     };
     let mut sides = [Side::open("before", before)?, Side::open("after", paths::root())?];
-    let measured = measure(options, &mut sides, &dir, &python.display().to_string());
-    let stopped: Vec<_> = sides.iter_mut().map(Side::stop).collect();
+    let mut engine = Set::open("pairs-engine")?;
+    // What an earlier run left, if it was killed before it could stop it.
+    engine.stop()?;
+    let measured = measure(options, &mut engine, &mut sides, &dir, &python.display().to_string());
+    let mut stopped: Vec<_> = sides.iter_mut().map(Side::stop).collect();
+    stopped.push(engine.stop());
     let pairs = measured?;
     stopped.into_iter().collect::<Result<()>>()?;
 
@@ -76,9 +83,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// The figures of both checkouts in each pair; which of the two is measured first changes from pair to pair.
 type Pairs = Vec<[BTreeMap<Figure, f64>; 2]>;
 
-fn measure(options: &Options, sides: &mut [Side; 2], dir: &std::path::Path, python: &str) -> Result<Pairs> {
+fn measure(
+    options: &Options,
+    engine: &mut Set,
+    sides: &mut [Side; 2],
+    dir: &std::path::Path,
+    python: &str,
+) -> Result<Pairs> {
+    engine.start(&[Service::Docker])?;
     for side in &mut *sides {
-        side.start()?;
+        side.start(engine)?;
     }
     let mut pairs = Pairs::new();
     for n in 0..options.pairs as usize {
@@ -86,7 +100,7 @@ fn measure(options: &Options, sides: &mut [Side; 2], dir: &std::path::Path, pyth
         println!("pair {} of {}", n + 1, options.pairs);
         let mut pair = [BTreeMap::new(), BTreeMap::new()];
         for at in [n % 2, 1 - n % 2] {
-            pair[at] = sides[at].measure(dir, python, options.jobs, options.seconds)?;
+            pair[at] = sides[at].measure(engine, dir, python, options.jobs, options.seconds)?;
         }
         pairs.push(pair);
     }

@@ -59,6 +59,7 @@ pub(super) struct Side {
     name: &'static str,
     release: PathBuf,
     runner: PathBuf,
+    image: String,
     set: Set,
     fleet: Option<Fleet>,
 }
@@ -71,23 +72,24 @@ impl Side {
         let mut set = Set::open(&format!("pairs-{name}"))?;
         // What an earlier run left, if it was killed before it could stop its servers.
         set.stop()?;
-        Ok(Self { name, release: paths::target_in(&root).join("release"), runner, set, fleet: None })
+        let (release, image) = (paths::target_in(&root).join("release"), format!("thermae/python:pairs-{name}"));
+        Ok(Self { name, release, runner, image, set, fleet: None })
     }
 
-    /// Starts its servers, and makes its image.
-    pub(super) fn start(&mut self) -> Result<()> {
+    /// Starts its servers, and makes its image in the engine of both.
+    pub(super) fn start(&mut self, engine: &Set) -> Result<()> {
         println!("starting the servers of {}", self.name);
-        self.set.start(&Service::ALL)?;
-        images::python::ensure(&Engine { socket: self.set.docker_socket()? }, &self.runner)
+        self.set.start(&[Service::Rabbitmq, Service::Redis])?;
+        images::python::ensure_as(&self.image, &Engine { socket: engine.docker_socket()? }, &self.runner)
     }
 
     /// Starts its scheduler and its worker.
-    fn start_fleet(&mut self, dir: &Path) -> Result<()> {
-        let socket = self.set.docker_socket()?;
+    fn start_fleet(&mut self, engine: &Set, dir: &Path) -> Result<()> {
+        let socket = engine.docker_socket()?;
         let dir = dir.join(self.name);
         std::fs::create_dir_all(&dir)?;
         let (amqp, redis) = (self.fact("THERMAE_TEST_AMQP")?, self.fact("THERMAE_TEST_REDIS")?);
-        let containers = Containers::Docker { socket: &socket.display().to_string(), image: images::PYTHON };
+        let containers = Containers::Docker { socket: &socket.display().to_string(), image: &self.image };
         self.fleet = Some(Fleet::start_from(&self.release, &dir, &amqp, &redis, containers, "")?);
         Ok(())
     }
@@ -106,18 +108,19 @@ impl Side {
     /// Every figure once, with a fleet that is made for it.
     pub(super) fn measure(
         &mut self,
+        engine: &Set,
         dir: &Path,
         python: &str,
         jobs: u32,
         seconds: u32,
     ) -> Result<BTreeMap<Figure, f64>> {
-        self.start_fleet(dir)?;
-        let figures = self.load(python, jobs, seconds);
+        self.start_fleet(engine, dir)?;
+        let figures = self.load(engine, python, jobs, seconds);
         self.fleet = None;
         figures
     }
 
-    fn load(&self, python: &str, jobs: u32, seconds: u32) -> Result<BTreeMap<Figure, f64>> {
+    fn load(&self, engine: &Set, python: &str, jobs: u32, seconds: u32) -> Result<BTreeMap<Figure, f64>> {
         let (quick, jobs, seconds) = (jobs.saturating_mul(QUICK).to_string(), jobs.to_string(), seconds.to_string());
         let closed = |target: &[&str], parts: &[&str]| {
             let mut rows = Vec::new();
@@ -133,14 +136,14 @@ impl Side {
         let start = ["--python", python, "start", "--samples", STARTS, "--program", &program];
         rows.extend(bench::load_from(&paths::release(), &start)?);
         rows.extend(bench::floor(&self.release, python, [&jobs, &quick], &seconds)?);
-        let parts = self.parts()?;
+        let parts = self.parts(engine)?;
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         rows.extend(closed(&["--amqp", &self.fact("THERMAE_TEST_AMQP_TENANT")?], &parts)?);
         Ok(rows.iter().flat_map(figures).collect())
     }
 
     /// Whose processor time the load generator is to measure, where it is one that can.
-    fn parts(&self) -> Result<Vec<String>> {
+    fn parts(&self, engine: &Set) -> Result<Vec<String>> {
         let help = Command::new(self.release.join("thermae-loadtests"))
             .args(["closed", "--help"])
             .output()
@@ -151,7 +154,7 @@ impl Side {
         let fleet = self.fleet.as_ref().context("the fleet is not started")?;
         let server = |service: Service| self.set.get(service).context("a server is gone");
         let servers = [("rabbitmq", server(Service::Rabbitmq)?.main.pid), ("redis", server(Service::Redis)?.main.pid)];
-        Ok(bench::redis::parts(fleet, &servers, &services::docker::exec_root(self.set.dir())))
+        Ok(bench::redis::parts(fleet, &servers, &services::docker::exec_root(engine.dir())))
     }
 }
 
