@@ -6,9 +6,9 @@
 //!
 //! Each checkout has its own RabbitMQ and Redis throughout; they are idle while the other's are measured, and have this
 //! checkout's configuration. Both use one Docker engine, and images that share all but the runner, so that both read
-//! the same files of the same disk. Scheduler, worker and containers are new in each pair: what differs from one start to
-//! the next, such as where something lies in memory, would else be the same in all pairs, and the intervals would not
-//! show it.
+//! the same files of the same disk. Scheduler, worker and containers are new in each pair: what differs from one start
+//! to the next, such as where something lies in memory, would else be the same in all pairs, and the intervals would
+//! not show it.
 
 mod side;
 
