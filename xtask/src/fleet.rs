@@ -47,7 +47,13 @@ impl Containers<'_> {
 /// A scheduler and a worker with shipped defaults.
 pub(crate) struct Fleet {
     processes: Vec<(&'static str, Child)>,
+    /// Where the program that was started last, the worker, tells its health and its metrics.
+    listen: String,
 }
+
+/// A worker that has made no container for so long makes none, if no jobs come. It puts off those that nobody waits for
+/// by a second at most.
+const CALM: Duration = Duration::from_secs(3);
 
 impl Fleet {
     /// Starts both and waits until they are ready; their configuration and logs are in `dir`.
@@ -75,7 +81,7 @@ impl Fleet {
         containers: Containers<'_>,
         worker: &str,
     ) -> Result<Self> {
-        let mut fleet = Self { processes: Vec::new() };
+        let mut fleet = Self { processes: Vec::new(), listen: String::new() };
         let worker = format!("{worker}{}", containers.config());
         for (program, more) in [("thermae-scheduler", ""), ("thermae-worker", worker.as_str())] {
             let listen = format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
@@ -86,8 +92,24 @@ impl Fleet {
             command.arg("--config").arg(&config).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
             fleet.processes.push((program, command.spawn().with_context(|| format!("start {program}"))?));
             await_ready(program, &listen, fleet.processes.last_mut().map(|(_, child)| child))?;
+            fleet.listen = listen;
         }
         Ok(fleet)
+    }
+
+    /// Waits until the worker makes no containers any more. A tenant's first jobs take those that stood ready for
+    /// anybody, and others are made in their place.
+    pub(crate) fn settle(&self) -> Result<()> {
+        let (begun, mut calm, mut last) = (Instant::now(), Instant::now(), 0);
+        while calm.elapsed() < CALM {
+            ensure!(begun.elapsed() < Duration::from_secs(90), "the worker makes containers without end");
+            std::thread::sleep(Duration::from_millis(100));
+            let (all, creating) = containers(&get(&self.listen, "/metrics")?)?;
+            if all != last || creating > 0 {
+                (calm, last) = (Instant::now(), all);
+            }
+        }
+        Ok(())
     }
 
     /// Its processes, by name.
@@ -123,10 +145,41 @@ fn await_ready(program: &str, listen: &str, child: Option<&mut Child>) -> Result
 }
 
 fn ready(listen: &str) -> Result<bool> {
+    Ok(get(listen, "/readyz")?.split(' ').nth(1) == Some("200"))
+}
+
+/// What a program of the fleet answers over HTTP, head and body.
+fn get(listen: &str, path: &str) -> Result<String> {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(listen)?;
-    stream.write_all(b"GET /readyz HTTP/1.0\r\n\r\n")?;
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
-    Ok(answer.split(' ').nth(1) == Some("200"))
+    Ok(answer)
+}
+
+/// How many containers a worker has, by its metrics, and how many of those it is still making.
+fn containers(metrics: &str) -> Result<(u64, u64)> {
+    let (mut all, mut creating) = (None, 0);
+    for line in metrics.lines().filter(|line| line.starts_with("thermae_worker_containers{")) {
+        let count: u64 = line.rsplit(' ').next().unwrap_or_default().parse().with_context(|| line.to_owned())?;
+        all = Some(all.unwrap_or(0) + count);
+        creating += if line.contains("state=\"creating\"") { count } else { 0 };
+    }
+    Ok((all.context("the worker tells of no containers")?, creating))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn containers_are_counted_whatever_they_do() {
+        let metrics = "# TYPE thermae_worker_containers gauge\n\
+            thermae_worker_containers{pool=\"default\",state=\"creating\"} 1\n\
+            thermae_worker_containers{pool=\"default\",state=\"idle\"} 4\n\
+            thermae_worker_containers_bound{pool=\"default\"} 2\n";
+        assert_eq!(containers(metrics).unwrap(), (5, 1));
+        assert!(containers("HTTP/1.0 503\r\n").is_err());
+    }
 }

@@ -8,7 +8,7 @@
 //! checkout's configuration. Both use one Docker engine, and images that share all but the runner, so that both read
 //! the same files of the same disk. Scheduler, worker and containers are new in each pair: what differs from one start
 //! to the next, such as where something lies in memory, would else be the same in all pairs, and the intervals would
-//! not show it.
+//! not show it. Rows on the fleet are timed once it has settled.
 
 mod side;
 
