@@ -1,18 +1,33 @@
-# What a model writes in place of sixteen tool calls: call the tool for every region and quarter, all at once; add up here, in the
-# sandbox; print only the answer.
+# A program as a model may write it. It runs in a fresh sandbox: no network, none of your files, and limits on time and memory.
 #
-#   thermae run examples/quickstart.py --tools-file examples/thermae.toml
+#   thermae run examples/quickstart.py
 #
-# `get_sales` is the command in thermae.toml beside this file. After `thermae trust examples/thermae.toml` the option is not needed.
-import asyncio
+# sales/report.py gets the same figures from a tool: a command of yours that the sandbox may call.
+import csv
 
-REGIONS = ["North", "South", "East", "West"]
-QUARTERS = ["Q1", "Q2", "Q3", "Q4"]
+SALES = """\
+region,quarter,revenue
+North,Q1,7516.50
+North,Q2,8853.00
+North,Q3,10189.50
+North,Q4,11526.00
+South,Q1,11636.50
+South,Q2,12973.00
+South,Q3,14309.50
+South,Q4,15646.00
+East,Q1,15756.50
+East,Q2,17093.00
+East,Q3,18429.50
+East,Q4,19766.00
+West,Q1,5456.50
+West,Q2,6793.00
+West,Q3,8129.50
+West,Q4,9466.00
+"""
 
 totals = {}
-for region in REGIONS:
-    answers = await asyncio.gather(*(get_sales(region=region, quarter=quarter) for quarter in QUARTERS))
-    totals[region] = sum(sale["revenue"] for sales in answers for sale in sales)
+for row in csv.DictReader(SALES.splitlines()):
+    totals[row["region"]] = totals.get(row["region"], 0) + float(row["revenue"])
 
 best = max(totals, key=totals.get)
 print(f"{best} sold most: {totals[best]:,.2f} of {sum(totals.values()):,.2f} in all.")

@@ -83,8 +83,10 @@ fn runs(own: &OwnServers) -> Result<()> {
         Ok(String::from_utf8(output.stdout)?)
     };
 
-    // The quick start, with its tool.
-    ensure!(!printed(&["run", "examples/quickstart.py", "--tools-file", "examples/thermae.toml"])?.trim().is_empty());
+    // The quick start, and a program with a tool.
+    let plain = printed(&["run", "examples/quickstart.py"])?;
+    let by_tool = printed(&["run", "examples/sales/report.py", "--tools-file", "examples/sales/thermae.toml"])?;
+    ensure!(!plain.trim().is_empty() && plain == by_tool, "{plain}{by_tool}");
 
     // A session.
     let program = |text: &str| file(dir.path(), "program.py", text);
@@ -97,7 +99,7 @@ fn runs(own: &OwnServers) -> Result<()> {
 
     // A batch.
     let out = dir.path().join("results.jsonl").display().to_string();
-    printed(&["batch", "examples/batch.jsonl", "--out", &out, "--tools-file", "examples/thermae.toml"])?;
+    printed(&["batch", "examples/batch.jsonl", "--out", &out])?;
     let (jobs, results) =
         (std::fs::read_to_string(root().join("examples/batch.jsonl"))?, std::fs::read_to_string(&out)?);
     ensure!(results.lines().count() == jobs.lines().filter(|line| !line.trim().is_empty()).count(), "{results}");
