@@ -1,4 +1,5 @@
-# A program as a model may write it. It runs in a fresh sandbox: no network, none of your files, and limits on time and memory.
+# A program as a model may write it. It runs in a fresh sandbox: no network, none of your files, and limits on time and
+# memory.
 #
 #   thermae run examples/quickstart.py
 #

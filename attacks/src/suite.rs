@@ -25,8 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Honest jobs of which the quickest counts, at least: others work on this machine, too.
 const HONEST_RUNS: usize = 5;
 
-/// How long honest jobs are run while none is quick enough. What an attack leaves behind for good slows down all of them; other work on
-/// this machine may hold up five in a row.
+/// How long honest jobs are run while none is quick enough. What an attack leaves behind for good slows down all of
+/// them; other work on this machine may hold up five in a row.
 const HONEST_TIME: Duration = Duration::from_secs(5);
 
 /// An honest job may take this much longer after an attack than before it: what a busy machine makes of milliseconds.
@@ -231,8 +231,8 @@ impl<'a> Suite<'a> {
         job
     }
 
-    /// What honest jobs find and how long the quickest takes, in the container that the attacks share. Several are run, and more while
-    /// the quickest takes longer than `most`.
+    /// What honest jobs find and how long the quickest takes, in the container that the attacks share. Several are run,
+    /// and more while the quickest takes longer than `most`.
     async fn honest(&self, most: Duration) -> Result<Honest> {
         let (mut quickest, mut container) = (Duration::MAX, Value::Null);
         let (mut left, start) = (if self.apart() { 1 } else { HONEST_RUNS }, Instant::now());

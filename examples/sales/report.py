@@ -3,7 +3,8 @@
 #
 #   thermae run examples/sales/report.py --tools-file examples/sales/thermae.toml
 #
-# `get_sales` is the command in thermae.toml beside this file. After `thermae trust examples/sales/thermae.toml` the option is not needed.
+# `get_sales` is the command in thermae.toml beside this file. After `thermae trust examples/sales/thermae.toml` the
+# option is not needed.
 import asyncio
 
 REGIONS = ["North", "South", "East", "West"]

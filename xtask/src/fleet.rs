@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::{ProcId, in_own_session};
-use crate::{cargo, paths};
+use crate::{cargo, http, paths};
 
 /// Builds all programs, optimised.
 pub(crate) fn build() -> Result<()> {
@@ -104,7 +104,7 @@ impl Fleet {
         while calm.elapsed() < CALM {
             ensure!(begun.elapsed() < Duration::from_secs(90), "the worker makes containers without end");
             std::thread::sleep(Duration::from_millis(100));
-            let (all, creating) = containers(&get(&self.listen, "/metrics")?)?;
+            let (all, creating) = containers(&http::get(&self.listen, "/metrics")?.1)?;
             if all != last || creating > 0 {
                 (calm, last) = (Instant::now(), all);
             }
@@ -131,7 +131,7 @@ impl Drop for Fleet {
 
 fn await_ready(program: &str, listen: &str, child: Option<&mut Child>) -> Result<()> {
     let (begun, child) = (Instant::now(), child.context("no process")?);
-    while !ready(listen).unwrap_or(false) {
+    while !http::get(listen, "/readyz").is_ok_and(|(status, _)| status == 200) {
         if let Some(status) = child.try_wait()? {
             bail!("{program} ended with {status}; its log is beside its configuration");
         }
@@ -142,20 +142,6 @@ fn await_ready(program: &str, listen: &str, child: Option<&mut Child>) -> Result
         std::thread::sleep(Duration::from_millis(50));
     }
     Ok(())
-}
-
-fn ready(listen: &str) -> Result<bool> {
-    Ok(get(listen, "/readyz")?.split(' ').nth(1) == Some("200"))
-}
-
-/// What a program of the fleet answers over HTTP, head and body.
-fn get(listen: &str, path: &str) -> Result<String> {
-    use std::io::{Read, Write};
-    let mut stream = std::net::TcpStream::connect(listen)?;
-    write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
 }
 
 /// How many containers a worker has, by its metrics, and how many of those it is still making.
@@ -180,6 +166,6 @@ mod tests {
             thermae_worker_containers{pool=\"default\",state=\"idle\"} 4\n\
             thermae_worker_containers_bound{pool=\"default\"} 2\n";
         assert_eq!(containers(metrics).unwrap(), (5, 1));
-        assert!(containers("HTTP/1.0 503\r\n").is_err());
+        assert!(containers("not ready\n").is_err());
     }
 }

@@ -10,6 +10,7 @@ mod deny;
 mod fleet;
 mod fuzz;
 mod hostile;
+mod http;
 mod images;
 mod lanes;
 mod pairs;

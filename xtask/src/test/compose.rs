@@ -2,8 +2,6 @@
 
 use std::{
     fs,
-    io::{Read, Write},
-    net::TcpStream,
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -13,6 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::{
+    http,
     images::{engine::Engine, standins},
     paths, process,
     services::{compose::Compose, free_port},
@@ -152,9 +151,10 @@ impl Fleet {
 
     /// Prometheus reaches the scheduler, both workers and RabbitMQ.
     pub(crate) fn scraped(&self) -> Result<()> {
+        let prometheus = format!("127.0.0.1:{}", self.prometheus_port);
         let mut last = String::new();
         let all = process::wait_until(Duration::from_secs(60), || {
-            last = http_get(self.prometheus_port, "/api/v1/query?query=up").unwrap_or_default();
+            last = http::get(&prometheus, "/api/v1/query?query=up").map(|(_, body)| body).unwrap_or_default();
             let up = serde_json::from_str::<Value>(&last).ok().and_then(|answer| {
                 let samples = answer["data"]["result"].as_array()?.clone();
                 Some(samples.iter().filter(|sample| sample["value"][1] == "1").count())
@@ -173,15 +173,4 @@ impl Drop for Fleet {
             eprintln!("docker compose down failed; the engine's own stop removes what is left");
         }
     }
-}
-
-/// The body of a plain answer of a server on this machine.
-fn http_get(port: u16, path: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (_, body) = answer.split_once("\r\n\r\n").context("no body")?;
-    Ok(body.to_owned())
 }
