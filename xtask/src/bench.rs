@@ -180,13 +180,7 @@ pub(crate) fn floor(release: &Path, python: &str, [jobs, quick]: [&str; 2], seco
 /// Runs the load generator in that folder and gives what it printed.
 fn loadtests(release: &Path, args: &[&str]) -> Result<Vec<u8>> {
     let program = release.join("thermae-loadtests");
-    let output = Command::new(&program)
-        .arg("--json")
-        .args(args)
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| format!("start {}", program.display()))?;
+    let output = supervise::output(Command::new(&program).arg("--json").args(args))?;
     ensure!(output.status.success(), "{} {}: {}", program.display(), args.join(" "), output.status);
     Ok(output.stdout)
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -140,16 +140,13 @@ fn round(options: &Options, backend: Backend, set: &Set, engine: &Set, dir: &Pat
         Backend::Native => Containers::Native,
     };
     let fleet = Fleet::start(dir, fact("THERMAE_TEST_AMQP")?, fact("THERMAE_TEST_REDIS")?, containers)?;
-    let output = Command::new(paths::release().join("thermae-loadtests"))
-        .args(["--json", "hostile", "--seconds", &options.seconds.to_string()])
+    let mut load = Command::new(paths::release().join("thermae-loadtests"));
+    load.args(["--json", "hostile", "--seconds", &options.seconds.to_string()])
         .arg(format!("--without={}", options.without.join(",")))
         .env("THERMAE_AMQP", fact("THERMAE_TEST_AMQP_OTHER")?)
         .env("THERMAE_AMQP_NEIGHBOUR", fact("THERMAE_TEST_AMQP_TENANT")?)
-        .env_remove("THERMAE_TENANT")
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .context("start thermae-loadtests")?;
+        .env_remove("THERMAE_TENANT");
+    let output = supervise::output(&mut load)?;
     drop(fleet);
     let report: Value = serde_json::from_slice(&output.stdout).context("the load gave no report")?;
     print_round(&report);

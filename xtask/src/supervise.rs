@@ -5,7 +5,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Command, ExitStatus, Stdio},
+    process::{Command, ExitStatus, Output, Stdio},
     sync::{
         atomic::{AtomicBool, Ordering},
         mpsc::{self, RecvTimeoutError},
@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::process;
@@ -152,6 +152,32 @@ pub(crate) fn run(
     Ok(Finished { failure, log: log.to_path_buf() })
 }
 
+/// Runs a command to its end and gives what it printed; its errors go where this program's go. When the run is
+/// interrupted, the command is ended with all its descendants, and that is an error.
+pub(crate) fn output(command: &mut Command) -> Result<Output> {
+    output_until(command, interrupted)
+}
+
+fn output_until(command: &mut Command, stop: impl Fn() -> bool) -> Result<Output> {
+    ensure!(!stop(), "interrupted");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).process_group(0);
+    let child = command.spawn().with_context(|| format!("start {}", command.get_program().display()))?;
+    let id = child.id();
+    std::thread::scope(|scope| {
+        let output = scope.spawn(|| child.wait_with_output());
+        let mut stopped = false;
+        while !output.is_finished() {
+            std::thread::sleep(Duration::from_millis(20));
+            if !stopped && stop() {
+                stopped = true;
+                end_all(id);
+            }
+        }
+        ensure!(!stopped, "interrupted");
+        output.join().expect("reading does not panic").context("read its output")
+    })
+}
+
 /// Whoever adopts orphans must bury them: tests wait for processes to be gone, and a zombie is not.
 ///
 /// Only the step's own process is waited for elsewhere. (Servers are children as well, and are watched by their state alone.)
@@ -216,6 +242,23 @@ mod tests {
         assert!(done.failure.unwrap().contains("longer"));
         assert!(begun.elapsed() < Duration::from_secs(60));
         std::fs::remove_file(log).unwrap();
+    }
+
+    #[test]
+    fn a_command_that_ends_gives_its_output() {
+        let done = output_until(&mut shell("echo a; exit 3"), || false).unwrap();
+        assert_eq!((done.stdout, done.status.code()), (b"a\n".to_vec(), Some(3)));
+    }
+
+    #[test]
+    fn an_interrupted_command_is_ended_with_its_children() {
+        let begun = Instant::now();
+        let stop = || begun.elapsed() > Duration::from_millis(200);
+        let error = output_until(&mut shell("sleep 300 & sleep 300"), stop).unwrap_err();
+        assert_eq!(error.to_string(), "interrupted");
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        // Nothing more is started then.
+        output_until(&mut shell("exit 0"), || true).unwrap_err();
     }
 
     #[test]
