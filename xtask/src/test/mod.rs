@@ -5,6 +5,7 @@
 mod compose;
 mod dashboard;
 mod libtest;
+mod loopback;
 mod newer;
 mod readme;
 mod steps;
@@ -119,6 +120,7 @@ fn all_steps(runner: &mut Runner, mut servers: Servers) {
 }
 
 fn with_servers(runner: &mut Runner, set: &Set) {
+    runner.check("servers listen on loopback alone", || loopback::check(set));
     if runner.wants(Step::Test) {
         match set.environment() {
             Ok(environment) => runner.tests(&environment, Duration::from_secs(2400)),
@@ -144,6 +146,7 @@ fn with_servers(runner: &mut Runner, set: &Set) {
         });
         if let Some(fleet) = fleet {
             runner.check("compose: the file", || fleet.config());
+            runner.check("compose: it listens on loopback alone", || loopback::check(set));
             runner.check("compose: a batch", || fleet.batch(&steps::log("compose-batch")));
             runner.check("compose: an artifact", || fleet.artifact(&steps::log("compose-artifact")));
             runner.check("compose: load", || fleet.load(&steps::log("compose-load")));
