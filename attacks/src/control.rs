@@ -15,7 +15,7 @@ use crate::sheet::{Control, Mode};
 use crate::targets::Map;
 
 /// Longer than any control takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const CONTROL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Answers that say that this machine lacks what is attacked, or keeps even this user from it.
 const LACKING: [&str; 8] =
@@ -79,7 +79,7 @@ async fn evidence(
     let mut words = control.within.iter().map(AsRef::as_ref).chain(line);
     let mut command = Command::new(words.next().context("no command")?);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let output = tokio::time::timeout(PATIENCE, command.output()).await.context("the control hangs")??;
+    let output = tokio::time::timeout(CONTROL_TIMEOUT, command.output()).await.context("the control hangs")??;
     let told: Vec<_> =
         std::fs::read_to_string(report.path())?.lines().map(Evidence::parse).collect::<Result<_, _>>()?;
     if told.is_empty() {

@@ -25,7 +25,7 @@ struct Args {
     /// `fleet` (a tenant attacks a fleet on RabbitMQ and Redis); `client` (files attack the command line). An attack counts once, and must
     /// hold wherever it is tried.
     #[arg(long = "backend", value_delimiter = ',', default_value = "native")]
-    backends: Vec<Place>,
+    backends: Vec<Surface>,
     /// Only these: a group, or `GROUP/NAME`.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -53,13 +53,13 @@ struct Args {
 
 /// Where attacks are tried.
 #[derive(Debug, Clone)]
-enum Place {
+enum Surface {
     Client,
     Fleet,
     Container(Backend),
 }
 
-impl FromStr for Place {
+impl FromStr for Surface {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -105,14 +105,14 @@ async fn run(args: Args) -> Result<ExitCode> {
     }
     let mut reports = Vec::new();
     let mut first = true;
-    for place in &args.backends {
+    for surface in &args.backends {
         let controls = !args.no_controls && !args.quick;
         let show = |report: &Report| show(&args, report);
-        reports.extend(match place {
-            Place::Client => scenarios::run_on_client(&scenarios, controls, show)?,
-            Place::Fleet => scenarios::run_on_fleet(&scenarios, controls, show).await?,
-            Place::Container(_) if attacks.is_empty() => continue,
-            Place::Container(backend) => {
+        reports.extend(match surface {
+            Surface::Client => scenarios::run_on_client(&scenarios, controls, show)?,
+            Surface::Fleet => scenarios::run_on_fleet(&scenarios, controls, show).await?,
+            Surface::Container(_) if attacks.is_empty() => continue,
+            Surface::Container(backend) => {
                 let controls = controls && std::mem::take(&mut first);
                 inside(&args, backend, &folder, &attacks, controls).await?
             }

@@ -19,8 +19,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::tools::Tools;
 
-/// How long the first container may take, and the end of it all.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the first container may take.
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long the end of all tasks may take.
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What draws the outer wall.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,10 +127,10 @@ impl Fleet {
         });
         let client = Client::connect(shared.clone(), TenantName::new("acme")?, thermae_client::Options::default());
         let fleet = Self { client: client.await?, bus: shared, metrics, stop, tasks };
-        if tokio::time::timeout(PATIENCE, health.wait_ready()).await.is_err() {
+        if tokio::time::timeout(READY_TIMEOUT, health.wait_ready()).await.is_err() {
             let why = health.states().get("pools").map(|pools| pools.detail.clone()).unwrap_or_default();
             fleet.close().await;
-            bail!("no container within {PATIENCE:?}: {why}");
+            bail!("no container within {READY_TIMEOUT:?}: {why}");
         }
         Ok(fleet)
     }
@@ -151,7 +154,7 @@ impl Fleet {
     pub async fn close(self) {
         self.stop.cancel();
         self.tasks.close();
-        if tokio::time::timeout(PATIENCE, self.tasks.wait()).await.is_err() {
+        if tokio::time::timeout(STOP_TIMEOUT, self.tasks.wait()).await.is_err() {
             tracing::warn!("the fleet did not end in time");
         }
         self.bus.close().await;

@@ -20,7 +20,7 @@ use crate::targets::Targets;
 use crate::tools::{GATE, Tools};
 
 /// Longer than any attack takes.
-const PATIENCE: Duration = Duration::from_secs(90);
+const ATTACK_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Honest jobs of which the quickest counts, at least: others work on this machine, too.
 const HONEST_RUNS: usize = 5;
@@ -117,11 +117,11 @@ impl<'a> Suite<'a> {
                 );
             }
         };
-        let tried = tokio::time::timeout(PATIENCE, self.tried(attack)).await;
+        let tried = tokio::time::timeout(ATTACK_TIMEOUT, self.tried(attack)).await;
         let mut problems = match tried {
             Ok(Ok(problems)) => problems,
             Ok(Err(error)) => vec![format!("{error:#}")],
-            Err(_) => vec![format!("it hangs for more than {PATIENCE:?}")],
+            Err(_) => vec![format!("it hangs for more than {ATTACK_TIMEOUT:?}")],
         };
         problems.extend(changed.as_ref().and_then(Changed::won));
         let control = match self.control(attack).await {

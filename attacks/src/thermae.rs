@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::fleet::process::program;
 
 /// Longer than a call takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A directory to call it in.
 #[derive(Debug)]
@@ -136,10 +136,10 @@ pub fn finish(mut command: Command) -> Result<Answer> {
     let status = loop {
         match child.try_wait()? {
             Some(status) => break status,
-            None if begun.elapsed() > PATIENCE => {
+            None if begun.elapsed() > CALL_TIMEOUT => {
                 let _ = child.kill();
                 let _ = child.wait();
-                ensure!(false, "thermae hangs for more than {PATIENCE:?}");
+                ensure!(false, "thermae hangs for more than {CALL_TIMEOUT:?}");
             }
             None => std::thread::sleep(Duration::from_millis(10)),
         }

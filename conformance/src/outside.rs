@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use crate::{CASES, Side, report::tail};
 
 /// Longest that a module may take.
-const WITHIN: Duration = Duration::from_secs(300);
+const MODULE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Whom the interpreter runs as where this process is root: sandboxes have no root either.
 const NOBODY: u32 = 65_534;
@@ -48,22 +48,22 @@ impl Outside {
     /// The interpreter can't be started.
     pub async fn run(&self, module: &str, skip: &[&str]) -> Result<Side> {
         let begun = Instant::now();
-        let place = Place::new()?;
+        let scratch = Scratch::new()?;
         // As in every sandbox: a session of its own, without a terminal, and no signal ignored.
         let mut command = tokio::process::Command::new("setsid");
         command
             .args(["env", "--default-signal"])
             .arg(&self.python)
             .args(["-I", "-B"])
-            .arg(place.at("main.py"))
+            .arg(scratch.at("main.py"))
             .env_clear()
             .envs(&self.environment)
-            .env("HOME", place.at("workspace"))
-            .env("TMPDIR", place.at("tmp"))
+            .env("HOME", scratch.at("workspace"))
+            .env("TMPDIR", scratch.at("tmp"))
             .env("CASES_MODULE", module)
             .env("CASES_SKIP", serde_json::to_string(skip)?)
-            .env("CASES_REPORT", place.at("report.json"))
-            .current_dir(place.at("workspace"))
+            .env("CASES_REPORT", scratch.at("report.json"))
+            .current_dir(scratch.at("workspace"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -74,7 +74,7 @@ impl Outside {
         let mut child = command.spawn().context("start the interpreter (by setsid, of util-linux)")?;
         let group = child.id().and_then(|id| Pid::from_raw(id as i32));
         let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
-        let ended = tokio::time::timeout(WITHIN, child.wait()).await;
+        let ended = tokio::time::timeout(MODULE_TIMEOUT, child.wait()).await;
         // Whatever it left, and a daemon of it may hold the pipes.
         if let Some(group) = group {
             let _ = kill_process_group(group, Signal::KILL);
@@ -85,13 +85,13 @@ impl Outside {
                 .map(|status| status.to_string()),
             Err(_) => {
                 child.wait().await.context("wait for the killed interpreter")?;
-                Some(format!("took longer than {} s", WITHIN.as_secs()))
+                Some(format!("took longer than {} s", MODULE_TIMEOUT.as_secs()))
             }
         };
         stdout.abort();
         let stderr = tokio::time::timeout(Duration::from_secs(5), stderr).await;
         let stderr = stderr.ok().and_then(Result::ok).unwrap_or_default();
-        let told = match std::fs::read(place.at("report.json")) {
+        let told = match std::fs::read(scratch.at("report.json")) {
             Ok(bytes) => Some(serde_json::from_slice(&bytes).context("read what the interpreter told")?),
             Err(_) => None,
         };
@@ -112,20 +112,20 @@ fn read(pipe: Option<impl AsyncRead + Unpin + Send + 'static>) -> tokio::task::J
 }
 
 /// Directories like a sandbox's, gone afterwards.
-struct Place(tempfile::TempDir);
+struct Scratch(tempfile::TempDir);
 
-impl Place {
+impl Scratch {
     fn new() -> Result<Self> {
-        let place = Self(tempfile::tempdir().context("make a temporary directory")?);
-        std::fs::write(place.at("main.py"), CASES)?;
+        let scratch = Self(tempfile::tempdir().context("make a temporary directory")?);
+        std::fs::write(scratch.at("main.py"), CASES)?;
         let own = rustix::process::geteuid().is_root().then_some(NOBODY);
         for name in ["workspace", "tmp"] {
-            std::fs::create_dir(place.at(name))?;
-            chown(place.at(name), own, own)?;
+            std::fs::create_dir(scratch.at(name))?;
+            chown(scratch.at(name), own, own)?;
         }
-        chown(place.0.path(), own, own)?;
-        std::fs::set_permissions(place.0.path(), std::fs::Permissions::from_mode(0o755))?;
-        Ok(place)
+        chown(scratch.0.path(), own, own)?;
+        std::fs::set_permissions(scratch.0.path(), std::fs::Permissions::from_mode(0o755))?;
+        Ok(scratch)
     }
 
     fn at(&self, name: &str) -> PathBuf {

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::error::Trouble;
-use crate::fleet::Fleet;
+use crate::fleet::FleetView;
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::outage::Outages;
@@ -47,7 +47,7 @@ pub(crate) struct Context {
     /// By which name this scheduler leads.
     pub(crate) who: Arc<str>,
     /// The workers, as last seen.
-    pub(crate) fleet: watch::Receiver<Arc<Fleet>>,
+    pub(crate) fleet: watch::Receiver<Arc<FleetView>>,
     pub(crate) outages: Outages,
     /// What each tenant has spent on messages that bring it no run.
     pub(crate) allowance: Arc<Allowance>,

@@ -6,7 +6,7 @@
 //! ```text
 //!  lanes ──▶ arrive ──▶ [ pool: Fair over tenants ] ──▶ start ──▶ admit::assign ──▶ finished ──┐
 //!                              ▲                                                               │
-//!                              └── put back: no credit, tenant busy, no place, registry away ──┘
+//!                              └── put back: no credit, tenant busy, no worker, registry away ──┘
 //! ```
 //!
 //! The allowance is a guess at a pool's free credit that saves vain questions; the registry's own check is what holds.
@@ -32,7 +32,7 @@ use crate::admit::{self, End, Offer};
 use crate::answer::give_back;
 use crate::context::{Context, now_ms};
 use crate::fair::Popped;
-use crate::fleet::Fleet;
+use crate::fleet::FleetView;
 use crate::head::Head;
 use crate::intake::Lanes;
 use crate::outage::Backoff;
@@ -47,7 +47,7 @@ type Waiting = Popped<TenantName, Head>;
 /// A hand-out that ended, and what to put back if it was in vain.
 struct Done {
     pool: PoolName,
-    place: Place,
+    position: Position,
     /// Credits that had been given back when it began.
     returned: u64,
     session: Option<(TenantName, SessionName)>,
@@ -55,10 +55,10 @@ struct Done {
 }
 
 /// Where a job stood, without the job.
-type Place = Popped<TenantName, ()>;
+type Position = Popped<TenantName, ()>;
 
-fn put(place: Place, head: Head) -> Waiting {
-    Popped { tenant: place.tenant, class: place.class, ticket: place.ticket, item: head }
+fn put(position: Position, head: Head) -> Waiting {
+    Popped { tenant: position.tenant, class: position.class, ticket: position.ticket, item: head }
 }
 
 /// See the module.
@@ -198,25 +198,25 @@ impl Dispatcher {
         let offer = Offer {
             credit: pool.credit,
             tenant_share: pool.share(&popped.tenant, &self.ctx.options),
-            candidate: session.as_ref().and_then(|_| pool.places.best().cloned()),
+            candidate: session.as_ref().and_then(|_| pool.session_workers.best().cloned()),
         };
         if self.gates.probe(&popped.tenant) {
             self.pools.values_mut().for_each(|pool| pool.fair.block(&popped.tenant));
         }
         let (ctx, pool) = (self.ctx.clone(), name.clone());
         let Popped { tenant, class, ticket, item: head } = popped;
-        let place = Popped { tenant, class, ticket, item: () };
+        let position = Popped { tenant, class, ticket, item: () };
         self.flight.push(Box::pin(async move {
             let end = admit::assign(ctx, head, offer).await;
-            Done { pool, place, returned, session, end }
+            Done { pool, position, returned, session, end }
         }));
         true
     }
 
     /// A hand-out ended.
     fn finished(&mut self, done: Done) {
-        let Done { pool: name, place, returned, session, end } = done;
-        let tenant = place.tenant.clone();
+        let Done { pool: name, position, returned, session, end } = done;
+        let tenant = position.tenant.clone();
         let weight = self.ctx.options.weight(&tenant);
         let busy = matches!(end, End::TenantBusy(_));
         let away = matches!(end, End::RegistryAway(_) | End::GivenBack);
@@ -228,21 +228,21 @@ impl Dispatcher {
             End::NoCredit(head) => {
                 self.ctx.metrics.returned("no_credit");
                 pool.exhausted(returned);
-                pool.unpop(weight, put(place, head));
+                pool.unpop(weight, put(position, head));
             }
             End::TenantBusy(head) => {
                 self.ctx.metrics.returned("tenant_busy");
                 pool.refund();
-                pool.unpop(weight, put(place, head));
+                pool.unpop(weight, put(position, head));
             }
             End::RegistryAway(head) => {
                 pool.refund();
-                pool.unpop(weight, put(place, head));
+                pool.unpop(weight, put(position, head));
             }
             End::RegistryFull(head) => {
                 self.ctx.metrics.returned("registry_full");
                 pool.refund();
-                pool.parked.push(put(place, head));
+                pool.parked.push(put(position, head));
             }
             End::Parked(head, unreachable) => {
                 self.ctx.metrics.returned("no_session_worker");
@@ -250,7 +250,7 @@ impl Dispatcher {
                 if let Some(worker) = unreachable {
                     pool.avoid(worker);
                 }
-                pool.parked.push(put(place, head));
+                pool.parked.push(put(position, head));
             }
         }
         if busy {
@@ -288,7 +288,7 @@ impl Dispatcher {
     }
 
     /// News of the workers.
-    fn snapshot(&mut self, fleet: &Arc<Fleet>) {
+    fn snapshot(&mut self, fleet: &Arc<FleetView>) {
         for (name, view) in &fleet.pools {
             self.pool(name).see(view);
         }
@@ -318,13 +318,13 @@ impl Dispatcher {
             .flat_map(|(name, pool)| pool.late(now).into_iter().map(|(due, head)| (name.clone(), due, head)))
             .collect();
         for (pool, due, head) in late {
-            let place = Popped { tenant: due.tenant, class: due.class, ticket: due.ticket, item: () };
-            self.refuse(pool, place, head, admit::late());
+            let position = Popped { tenant: due.tenant, class: due.class, ticket: due.ticket, item: () };
+            self.refuse(pool, position, head, admit::late());
         }
     }
 
     /// Answers a job that waits no more.
-    fn refuse(&mut self, pool: PoolName, place: Place, head: Head, why: ErrorInfo) {
+    fn refuse(&mut self, pool: PoolName, position: Position, head: Head, why: ErrorInfo) {
         let ctx = self.ctx.clone();
         // It takes no credit, so what its end gives back is taken first.
         if let Some(pool) = self.pools.get_mut(&pool) {
@@ -332,7 +332,7 @@ impl Dispatcher {
         }
         self.flight.push(Box::pin(async move {
             let end = admit::refuse(&ctx, head, why).await;
-            Done { pool, place, returned: 0, session: None, end }
+            Done { pool, position, returned: 0, session: None, end }
         }));
     }
 

@@ -5,7 +5,7 @@
 //! Among tenants that always have something waiting, the numbers served stay proportional to their weights, to within one job
 //! each. All operations are O(log n) in the tenants.
 //!
-//! Inside a tenant the most urgent class goes first, but a class that was passed over [`PATIENCE`] times is served next: nothing
+//! Inside a tenant the most urgent class goes first, but a class that was passed over [`MAX_PASSED_OVER`] times is served next: nothing
 //! starves.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -14,7 +14,7 @@ use std::hash::Hash;
 use thermae_schemas::Class;
 
 /// How often a waiting class is passed over before it is served.
-pub const PATIENCE: u32 = 15;
+pub const MAX_PASSED_OVER: u32 = 15;
 
 /// One job's cost on the virtual clock, at weight 1.
 const COST: u128 = 1 << 40;
@@ -57,7 +57,8 @@ impl<T> Tenant<T> {
     fn choose(&mut self) -> Option<usize> {
         let waiting = |c: &usize| !self.classes[*c].is_empty();
         let urgent = (0..3).find(waiting)?;
-        let overdue = (0..3).filter(waiting).filter(|c| self.passed[*c] >= PATIENCE).max_by_key(|c| self.passed[*c]);
+        let overdue =
+            (0..3).filter(waiting).filter(|c| self.passed[*c] >= MAX_PASSED_OVER).max_by_key(|c| self.passed[*c]);
         let chosen = overdue.unwrap_or(urgent);
         for c in 0..3 {
             if c == chosen || self.classes[c].is_empty() {

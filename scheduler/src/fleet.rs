@@ -1,6 +1,6 @@
 //! The workers as last seen: what each pool can take, which languages it runs, who can hold one more session.
 //!
-//! A [`Fleet`] is a snapshot. One task makes a new one when the registry brings news of workers, and every tick; everything else
+//! A [`FleetView`] is a snapshot. One task makes a new one when the registry brings news of workers, and every tick; everything else
 //! reads the last one. Pools that were seen once stay known while this process lives, so that a pool whose workers restart does not
 //! become an unknown one.
 
@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Trouble;
 use crate::options::Options;
-use crate::place::Places;
+use crate::session_workers::SessionWorkers;
 
 /// A snapshot of the workers.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Fleet {
+pub(crate) struct FleetView {
     pub(crate) pools: BTreeMap<PoolName, PoolView>,
     /// All living workers, whatever their state, those included whose words can't be read.
     pub(crate) alive: BTreeSet<WorkerId>,
@@ -37,7 +37,7 @@ pub(crate) struct PoolView {
     pub(crate) used: u32,
     pub(crate) languages: Vec<Language>,
     /// Workers that can hold sessions.
-    pub(crate) places: Places,
+    pub(crate) session_workers: SessionWorkers,
     /// Since when no worker can run its jobs, and why not; counted while this process lives.
     pub(crate) unserved: Option<(Instant, Unserved)>,
 }
@@ -51,7 +51,7 @@ pub(crate) enum Unserved {
     NoBackend,
 }
 
-impl Fleet {
+impl FleetView {
     /// Languages that a pool runs; `None` for an unknown pool.
     pub(crate) fn languages<'a>(&'a self, options: &'a Options, pool: &PoolName) -> Option<&'a [Language]> {
         let seen = self.pools.get(pool).map(|view| view.languages.as_slice()).filter(|l| !l.is_empty());
@@ -87,7 +87,7 @@ impl Fleet {
                     }
                 }
                 let held = beat.sessions.iter().filter(|session| session.pool == *name).count();
-                view.places.add(beat.worker.clone(), held, capacity);
+                view.session_workers.add(beat.worker.clone(), held, capacity);
             }
         }
         for (name, view) in &mut pools {
@@ -124,7 +124,7 @@ fn credit(slots: u32, factor: f64) -> u32 {
 pub(crate) struct Watcher {
     pub(crate) registry: SharedRegistry,
     pub(crate) options: Arc<Options>,
-    pub(crate) fleet: watch::Sender<Arc<Fleet>>,
+    pub(crate) fleet: watch::Sender<Arc<FleetView>>,
     pub(crate) metrics: crate::metrics::Metrics,
     pub(crate) outages: crate::outage::Outages,
 }
@@ -184,7 +184,7 @@ impl Watcher {
         Ok(())
     }
 
-    fn warn_of_empty_pools(&self, next: &Fleet) {
+    fn warn_of_empty_pools(&self, next: &FleetView) {
         let before = self.fleet.borrow();
         for (name, view) in &next.pools {
             let had = before.pools.get(name).is_some_and(|view| view.credit > 0);
@@ -198,7 +198,7 @@ impl Watcher {
 }
 
 /// Makes a pool known that has submit queues.
-pub(crate) fn remember_pool(fleet: &watch::Sender<Arc<Fleet>>, pool: &PoolName) {
+pub(crate) fn remember_pool(fleet: &watch::Sender<Arc<FleetView>>, pool: &PoolName) {
     fleet.send_if_modified(|fleet| {
         let new = !fleet.pools.contains_key(pool);
         if new {

@@ -5,7 +5,7 @@ use thermae_backplane::bus::{Delivery, HeaderValue, Headers, Message};
 use thermae_hostile as hostile;
 use thermae_schemas::{ErrorCode, Job, names};
 
-use crate::fleet::Fleet;
+use crate::fleet::FleetView;
 use crate::head::Head;
 use crate::lane::Lane;
 use crate::options::Options;
@@ -18,7 +18,7 @@ fn lane() -> Lane {
 /// Checks a message as its lane does, and takes the job.
 fn check(message: Message) -> Option<Job> {
     let lane = lane();
-    match validate::check(&Options::default(), &Fleet::default(), &lane, &message) {
+    match validate::check(&Options::default(), &FleetView::default(), &lane, &message) {
         Ok(job) => {
             assert_eq!(job.pool, lane.pool);
             let head = Head::new(lane, job.clone(), Delivery::detached(message));

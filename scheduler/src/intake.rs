@@ -34,7 +34,7 @@ use crate::answer::acknowledge;
 use crate::context::Context;
 use crate::epochs;
 use crate::error::Trouble;
-use crate::fleet::{Fleet, remember_pool};
+use crate::fleet::{FleetView, remember_pool};
 use crate::head::{Head, Held};
 use crate::known::Known;
 use crate::lane::Lane;
@@ -47,7 +47,7 @@ pub(crate) struct Lanes(Arc<Inner>);
 struct Inner {
     ctx: Context,
     arrivals: mpsc::Sender<Head>,
-    fleet: watch::Sender<Arc<Fleet>>,
+    fleet: watch::Sender<Arc<FleetView>>,
     lanes: Mutex<HashMap<Lane, State>>,
     /// Lanes that the journal names are consumed as soon as they are known.
     begun: AtomicBool,
@@ -75,7 +75,7 @@ impl State {
 }
 
 impl Lanes {
-    pub(crate) fn new(ctx: Context, arrivals: mpsc::Sender<Head>, fleet: watch::Sender<Arc<Fleet>>) -> Self {
+    pub(crate) fn new(ctx: Context, arrivals: mpsc::Sender<Head>, fleet: watch::Sender<Arc<FleetView>>) -> Self {
         let (lanes, given_up, routing) = (Mutex::default(), Mutex::default(), tokio::sync::Mutex::default());
         let begun = AtomicBool::new(false);
         let rests = Known::default();

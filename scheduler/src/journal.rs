@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::error::Trouble;
 
 /// How long the next message of a queue that is not empty may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+const NEXT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a journal is read again.
 pub(crate) const AGAIN: Duration = Duration::from_secs(60);
 
@@ -90,7 +90,7 @@ impl Journal {
         let mut consumer = ctx.bus.consume(&self.spec.name, prefetch).await?;
         let mut read: Vec<Delivery> = Vec::new();
         while read.len() < usize::from(prefetch) {
-            let Ok(Some(delivery)) = tokio::time::timeout(PATIENCE, consumer.next()).await else { break };
+            let Ok(Some(delivery)) = tokio::time::timeout(NEXT_TIMEOUT, consumer.next()).await else { break };
             match serde_json::from_slice::<Vec<String>>(&delivery.message.body) {
                 Ok(names) => {
                     let fresh = !delivery.message.headers.flag(H_SNAPSHOT);

@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::context::Context;
 use crate::error::{Error, Trouble};
-use crate::fleet::Fleet;
+use crate::fleet::FleetView;
 use crate::reign;
 
 /// What a scheduler leads.
@@ -51,7 +51,7 @@ impl Context {
 /// Takes turns with other schedulers.
 pub(crate) struct Leadership {
     pub(crate) ctx: Context,
-    pub(crate) fleet: watch::Sender<Arc<Fleet>>,
+    pub(crate) fleet: watch::Sender<Arc<FleetView>>,
     pub(crate) condition: Condition,
 }
 

@@ -9,7 +9,7 @@ use prometheus::{
 use thermae_backplane::registry::Usage;
 use thermae_schemas::{Class, ErrorCode, Heartbeat, WorkerState};
 
-use crate::fleet::Fleet;
+use crate::fleet::FleetView;
 
 /// Seconds; fine below 5 ms, where the work is, and up to an hour, where queues are.
 const WAITS: &[f64] = &[
@@ -200,7 +200,7 @@ impl Metrics {
         self.lanes.set(whole(n));
     }
 
-    pub(crate) fn fleet(&self, fleet: &Fleet, workers: &[Heartbeat], unreadable: usize) {
+    pub(crate) fn fleet(&self, fleet: &FleetView, workers: &[Heartbeat], unreadable: usize) {
         for (state, name) in [
             (WorkerState::Starting, "starting"),
             (WorkerState::Ready, "ready"),

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
 use crate::error::{Error, Trouble};
-use crate::fleet::Fleet;
+use crate::fleet::FleetView;
 use crate::intake::Lanes;
 use crate::{deadworkers, resolve, stranded, usage};
 
@@ -20,7 +20,7 @@ const ARRIVALS: usize = 256;
 ///
 /// # Errors
 /// The broker refuses for good.
-pub(crate) async fn run(ctx: Context, fleet: watch::Sender<Arc<Fleet>>) -> Result<(), Error> {
+pub(crate) async fn run(ctx: Context, fleet: watch::Sender<Arc<FleetView>>) -> Result<(), Error> {
     let declared = ctx
         .persist(|| async {
             match thermae_backplane::declare_fleet(ctx.bus.as_ref()).await {

@@ -7,7 +7,7 @@
 
 mod copy;
 mod follow;
-mod places;
+mod quota;
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use crate::error::Trouble;
 use crate::lane::Lane;
 use crate::serve::{acknowledged, serve};
 use crate::validate::Refusal;
-use places::Places;
+use quota::FollowerQuota;
 
 /// Messages held at once. Holding is cheap; what does not fit waits in RabbitMQ.
 const PREFETCH: u16 = 1024;
@@ -32,10 +32,10 @@ const HOLD: Duration = Duration::from_secs(600);
 
 /// Runs until this scheduler leads no more.
 pub(crate) async fn run(ctx: Context) {
-    let places = Places::default();
+    let quota = FollowerQuota::default();
     let handle = |delivery: Delivery| async {
         let began = Instant::now();
-        let decided = decide(&ctx, &places, &delivery).await;
+        let decided = decide(&ctx, &quota, &delivery).await;
         let dealt = decided.map(|decision| ctx.metrics.resolved(decision, began.elapsed()));
         acknowledged(delivery, dealt).await
     };
@@ -82,7 +82,7 @@ pub(crate) fn look(message: &Message) {
 }
 
 /// Decides about one message; when this returns, it may be acknowledged.
-async fn decide(ctx: &Context, places: &Places, delivery: &Delivery) -> Result<&'static str, Trouble> {
+async fn decide(ctx: &Context, quota: &FollowerQuota, delivery: &Delivery) -> Result<&'static str, Trouble> {
     let message = &delivery.message;
     let kind = kind(message);
     if matches!(kind, Kind::Follower(..) | Kind::Unadmitted(..))
@@ -93,7 +93,7 @@ async fn decide(ctx: &Context, places: &Places, delivery: &Delivery) -> Result<&
     }
     match kind {
         Kind::Copy(copy) => copy.decide(ctx, message).await,
-        Kind::Follower(lane, first) => match places.take(&lane.tenant) {
+        Kind::Follower(lane, first) => match quota.take(&lane.tenant) {
             Some(_place) => follow::decide(ctx, message, &lane, &first).await,
             None => follow::refuse(ctx, message, &lane).await,
         },

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::context::{self, Context};
 use crate::error::{Error, Trouble};
-use crate::fleet::{Fleet, Watcher};
+use crate::fleet::{FleetView, Watcher};
 use crate::lead::Leadership;
 use crate::metrics::Metrics;
 use crate::options::Options;
@@ -63,7 +63,7 @@ impl Service {
         // Whatever ends this, by whichever way, ends its tasks too.
         let stop = stop.child_token();
         let _guard = stop.clone().drop_guard();
-        let (fleet, seen) = watch::channel(Arc::new(Fleet::default()));
+        let (fleet, seen) = watch::channel(Arc::new(FleetView::default()));
         let outages = Outages::default();
         let watcher = Watcher {
             registry: self.registry.clone(),

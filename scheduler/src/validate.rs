@@ -8,7 +8,7 @@ use thermae_schemas::{ErrorCode, ErrorInfo, InputFile, Job, JobId, lacks_code, n
 
 use crate::age;
 use crate::context::now_ms;
-use crate::fleet::Fleet;
+use crate::fleet::FleetView;
 use crate::lane::Lane;
 use crate::options::Options;
 
@@ -25,7 +25,7 @@ fn refuse<T>(job: Option<JobId>, code: ErrorCode, message: impl Into<String>) ->
 }
 
 /// Everything that can be said about a message without asking anybody.
-pub(crate) fn check(options: &Options, fleet: &Fleet, lane: &Lane, message: &Message) -> Result<Job, Refusal> {
+pub(crate) fn check(options: &Options, fleet: &FleetView, lane: &Lane, message: &Message) -> Result<Job, Refusal> {
     let body = &message.body;
     let limit = options.max_job_bytes.as_u64();
     if body.len() as u64 > limit {

@@ -25,9 +25,9 @@ mod context;
 mod fit;
 mod heartbeat;
 mod heavy;
-mod held;
 #[cfg(test)]
 mod hostile;
+mod locked_dir;
 mod memory;
 mod metrics;
 mod options;

@@ -21,7 +21,7 @@ use crate::shelf::Large;
 /// Requests that are answered at once.
 const PREFETCH: u16 = 8;
 /// How long a store that fails is asked, well below RabbitMQ's patience with what is not acknowledged.
-const PATIENCE: Duration = Duration::from_secs(10 * 60);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Pauses between two attempts: doubled from the first to the second.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 
@@ -71,7 +71,7 @@ async fn whole(ctx: &Context, wanted: &Wanted) -> Bytes {
         match ctx.artifacts.outcome(&wanted.tenant, &wanted.digest).await {
             Ok(Some(outcome)) => return outcome,
             Ok(None) => tracing::warn!(job.id = %wanted.job, "the store does not have an outcome any more"),
-            Err(error) if began.elapsed() < PATIENCE => {
+            Err(error) if began.elapsed() < RETRY_TIMEOUT => {
                 tracing::warn!(job.id = %wanted.job, %error, "an outcome can't be read from the store; trying on");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(PAUSES.1);

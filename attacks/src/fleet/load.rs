@@ -11,7 +11,7 @@ use super::{Site, soon, within};
 use crate::evidence::Evidence;
 
 /// Longer than such jobs take.
-const PATIENCE: Duration = Duration::from_secs(90);
+const JOB_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Runs them, and another tenant's jobs all the while. Tells by how many MiB the worker has grown at its largest (`memory`) and how
 /// many seconds the slowest of the other tenant's jobs took (`slowest`).
@@ -31,7 +31,7 @@ pub async fn under(
     let ended = async {
         let mut outcomes = Vec::new();
         for handle in &handles {
-            outcomes.push(within(PATIENCE, "an attacker's job", handle.result()).await??);
+            outcomes.push(within(JOB_TIMEOUT, "an attacker's job", handle.result()).await??);
         }
         Ok::<_, anyhow::Error>(outcomes)
     };

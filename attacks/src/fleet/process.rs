@@ -11,8 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long it may take until it is ready, and until it ended.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a process may take to be ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a process that was told to end may take.
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A process that serves its health.
 #[derive(Debug)]
@@ -50,7 +53,12 @@ impl Process {
         let begun = Instant::now();
         while !self.get("/readyz").is_ok_and(|answer| answer.split(' ').nth(1) == Some("200")) {
             self.alive()?;
-            ensure!(begun.elapsed() < PATIENCE, "{} was not ready within {PATIENCE:?}:\n{}", self.name, self.logged());
+            ensure!(
+                begun.elapsed() < READY_TIMEOUT,
+                "{} was not ready within {READY_TIMEOUT:?}:\n{}",
+                self.name,
+                self.logged()
+            );
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         Ok(())
@@ -126,7 +134,7 @@ impl Process {
     pub async fn stop(&self) {
         let begun = Instant::now();
         self.signal(Signal::TERM);
-        while self.alive().is_ok() && begun.elapsed() < PATIENCE {
+        while self.alive().is_ok() && begun.elapsed() < STOP_TIMEOUT {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

@@ -10,7 +10,7 @@ use crate::fleet::{Site, within};
 use crate::report::{Report, Verdict};
 
 /// Longer than any of them takes.
-const PATIENCE: Duration = Duration::from_secs(120);
+const ATTACK_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What was found, and how long it took.
 struct Tried {
@@ -65,7 +65,7 @@ pub async fn fleet(
 ) -> Result<Vec<Report>> {
     let attempt = async |scenario: &Scenario, site: &Site| -> Result<Evidence> {
         let Attempt::Fleet(attempt) = scenario.attempt else { bail!("it is not for a fleet") };
-        within(PATIENCE, "the attack", attempt(site)).await?
+        within(ATTACK_TIMEOUT, "the attack", attempt(site)).await?
     };
     let mine: Vec<_> = scenarios.iter().filter(|s| matches!(s.attempt, Attempt::Fleet(_))).collect();
     if mine.is_empty() {

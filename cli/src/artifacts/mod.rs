@@ -17,7 +17,7 @@ use crate::style;
 use folder::Folder;
 
 /// How long one artifact may take to come.
-const WITHIN: Duration = Duration::from_secs(300);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Asks for what [`save`] can have without another request.
 pub(crate) fn ask(fleet: &Fleet, job: &mut Job) {
@@ -165,7 +165,7 @@ async fn fetch(fleet: &Fleet, artifact: &Artifact) -> Result<Vec<u8>, Failure> {
 async fn download(url: &str) -> Result<Vec<u8>, reqwest::Error> {
     // Whoever was first has chosen.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = reqwest::Client::builder().timeout(WITHIN).build()?;
+    let client = reqwest::Client::builder().timeout(FETCH_TIMEOUT).build()?;
     Ok(client.get(url).send().await?.error_for_status()?.bytes().await?.into())
 }
 

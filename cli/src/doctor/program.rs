@@ -11,12 +11,12 @@ use crate::fleet::{EmbeddedOptions, Fleet};
 
 const NAME: &str = "a program";
 const MEANS: &str = "Nothing can run on the embedded fleet of this machine, nor in native pools.";
-const WITHIN: Duration = Duration::from_secs(20);
+const RUN_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) async fn check(python: Option<PathBuf>, interrupt: &CancellationToken) -> Check {
     let begun = Instant::now();
     let ran = tokio::select! {
-        ran = tokio::time::timeout(WITHIN, run(python)) => ran,
+        ran = tokio::time::timeout(RUN_TIMEOUT, run(python)) => ran,
         () = interrupt.cancelled() => return Check::fail(NAME, "interrupted", "It was not tried to the end.", ""),
     };
     let fix = "see the failed checks above; with -vv the log says more";
@@ -30,7 +30,7 @@ pub(super) async fn check(python: Option<PathBuf>, interrupt: &CancellationToken
             Check::fail(NAME, format!("ended as {}: {why}", outcome.status.as_str()), MEANS, fix)
         }
         Ok(Err(why)) => Check::fail(NAME, why, MEANS, fix),
-        Err(_) => Check::fail(NAME, format!("did not end within {} s", WITHIN.as_secs()), MEANS, fix),
+        Err(_) => Check::fail(NAME, format!("did not end within {} s", RUN_TIMEOUT.as_secs()), MEANS, fix),
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) fn options(args: &FleetArgs) -> Result<Option<RemoteOptions>, Failure
 }
 
 pub(super) async fn connect(options: &RemoteOptions) -> Result<Fleet, Error> {
-    let (host, timeout) = (Place::of(options.url.expose())?.host, options.timeout);
+    let (host, timeout) = (Endpoint::of(options.url.expose())?.host, options.timeout);
     let why = "it takes connections, and says nothing".to_owned();
     // A port that is open and silent: the library has a time of its own for its greeting, and may not be asked to hurry.
     let within = tokio::time::timeout(timeout + MARGIN, connected(options)).await;
@@ -77,8 +77,8 @@ pub(super) async fn connect(options: &RemoteOptions) -> Result<Fleet, Error> {
 
 async fn connected(options: &RemoteOptions) -> Result<Fleet, Error> {
     let RemoteOptions { url, password, tls, tenant, timeout } = options.clone();
-    let place = Place::of(url.expose())?;
-    let name = tenant.unwrap_or_else(|| place.user.clone());
+    let endpoint = Endpoint::of(url.expose())?;
+    let name = tenant.unwrap_or_else(|| endpoint.user.clone());
     if name.is_empty() {
         return Err(Error::Url("the AMQP URL names no user, so the tenant must be named".to_owned()));
     }
@@ -92,8 +92,8 @@ async fn connected(options: &RemoteOptions) -> Result<Fleet, Error> {
     };
     let bus: SharedBus = match Rabbit::connect(options).await {
         Ok(bus) => Arc::new(bus),
-        Err(bus::Error::Denied(why)) => return Err(Error::Denied { host: place.host, why }),
-        Err(error) => return Err(Error::Unreachable { host: place.host, within: timeout, why: error.to_string() }),
+        Err(bus::Error::Denied(why)) => return Err(Error::Denied { host: endpoint.host, why }),
+        Err(error) => return Err(Error::Unreachable { host: endpoint.host, within: timeout, why: error.to_string() }),
     };
     loop {
         match Client::connect(bus.clone(), tenant.clone(), thermae_client::Options::default()).await {
@@ -112,15 +112,15 @@ async fn connected(options: &RemoteOptions) -> Result<Fleet, Error> {
 
 /// Host and port of a URL, for words to people; never its password.
 pub(super) fn host(url: &str) -> String {
-    Place::of(url).map_or_else(|_| "?".to_owned(), |place| place.host)
+    Endpoint::of(url).map_or_else(|_| "?".to_owned(), |endpoint| endpoint.host)
 }
 
-struct Place {
+struct Endpoint {
     user: String,
     host: String,
 }
 
-impl Place {
+impl Endpoint {
     fn of(url: &str) -> Result<Self, Error> {
         // The URL itself is not repeated: it holds a password.
         let malformed =
@@ -166,14 +166,14 @@ mod tests {
 
     #[test]
     fn user_and_host_are_read_from_the_url() {
-        let place = |url: &str| Place::of(url).map(|place| (place.user, place.host)).ok();
+        let endpoint = |url: &str| Endpoint::of(url).map(|endpoint| (endpoint.user, endpoint.host)).ok();
         let pair = |user: &str, host: &str| Some((user.to_owned(), host.to_owned()));
-        assert_eq!(place("amqp://acme:se@cret@fleet"), pair("acme", "fleet:5672"));
-        assert_eq!(place("amqps://a%63me@[::1]:99/vhost?x=1"), pair("acme", "[::1]:99"));
-        assert_eq!(place("amqp://127.0.0.1:5673/%2f"), pair("", "127.0.0.1:5673"));
-        assert_eq!(place("amqps://acme@a,b:99"), pair("acme", "a:5671, b:99"));
+        assert_eq!(endpoint("amqp://acme:se@cret@fleet"), pair("acme", "fleet:5672"));
+        assert_eq!(endpoint("amqps://a%63me@[::1]:99/vhost?x=1"), pair("acme", "[::1]:99"));
+        assert_eq!(endpoint("amqp://127.0.0.1:5673/%2f"), pair("", "127.0.0.1:5673"));
+        assert_eq!(endpoint("amqps://acme@a,b:99"), pair("acme", "a:5671, b:99"));
         for bad in ["", "fleet:5672", "http://x", "amqp://", "amqp://a%4@h", "amqp://u@/x"] {
-            assert_eq!(place(bad), None, "{bad}");
+            assert_eq!(endpoint(bad), None, "{bad}");
         }
     }
 

@@ -20,7 +20,7 @@ use crate::prometheus::Prometheus;
 pub(crate) const TESTS: &[(&str, Test)] = &[("dashboards::every_query_returns_data_under_load", every_query)];
 
 /// How long a query may take until it has data. Rates need two scrapes; what the load does every few seconds needs more.
-const WITHIN: Duration = Duration::from_secs(60);
+const DATA_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Metrics that are there and may stay 0: the good news of what did not happen, and what lasts a moment only.
 const QUIET: &[&str] = &[
@@ -105,9 +105,9 @@ fn await_all(mut missing: Vec<Query>, has_data: impl Fn(&Query) -> Result<bool>)
         if still.is_empty() {
             return Ok(());
         }
-        if begun.elapsed() > WITHIN {
+        if begun.elapsed() > DATA_TIMEOUT {
             let list: String = still.iter().map(|query| format!("  {}: {}\n", query.panel, query.expr)).collect();
-            bail!("{} queries returned nothing (or only 0) within {WITHIN:?}:\n{list}", still.len());
+            bail!("{} queries returned nothing (or only 0) within {DATA_TIMEOUT:?}:\n{list}", still.len());
         }
         missing = still;
         // Until the next scrape.

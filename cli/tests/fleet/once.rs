@@ -21,7 +21,7 @@ const SESSIONS: usize = 4;
 /// Jobs of each session, one after the other.
 const STEPS: usize = 12;
 /// Longer than servers need to come back, and a lost job to be given up.
-const WITHIN: Duration = Duration::from_secs(150);
+const RESULT_TIMEOUT: Duration = Duration::from_secs(150);
 
 fn rabbitmq_restarts(own: &OwnServers) -> Result<()> {
     under_load(own, "once-rabbitmq", || {
@@ -85,7 +85,7 @@ async fn result(client: &Client, job: Job) -> Result<Outcome> {
         }
         handle.result().await
     };
-    let outcome = tokio::time::timeout(WITHIN, heard).await??;
+    let outcome = tokio::time::timeout(RESULT_TIMEOUT, heard).await??;
     ensure!(starts <= 1, "started {starts} times: {outcome:?}");
     Ok(outcome)
 }

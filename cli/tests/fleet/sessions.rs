@@ -13,7 +13,7 @@ use crate::servers::binary;
 pub(crate) const TESTS: &[(&str, Test)] = &[("sessions::a_tenant_lists_resets_and_closes_its_own", life)];
 
 /// Longer than a heartbeat takes to tell of a session.
-const WITHIN: Duration = Duration::from_secs(20);
+const LISTED_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn thermae(amqp: &str, args: &[&str]) -> Result<Output> {
     Ok(Command::new(binary("thermae")?).args(args).args(["--amqp", amqp]).stdin(Stdio::null()).output()?)
@@ -40,7 +40,7 @@ fn listed(amqp: &str) -> Result<Vec<String>> {
 fn until_listed(amqp: &str, session: &str, there: bool) -> Result<()> {
     let begun = Instant::now();
     while listed(amqp)?.iter().any(|s| s == session) != there {
-        ensure!(begun.elapsed() < WITHIN, "{session} in the list: still not {there}");
+        ensure!(begun.elapsed() < LISTED_TIMEOUT, "{session} in the list: still not {there}");
         std::thread::sleep(Duration::from_millis(100));
     }
     Ok(())

@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 use crate::cases::Case;
 
 /// Longer than any answer here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The one session of a container.
 const SESSION: &str = "floor";
@@ -41,7 +41,7 @@ impl Container {
         setup: Setup,
         limits: Limits,
     ) -> Result<Self> {
-        let mut peer = Peer::new(stream.into_std()?, PATIENCE)?;
+        let mut peer = Peer::new(stream.into_std()?, ANSWER_TIMEOUT)?;
         let ready = move || peer.set_up(&setup).map(|ready| (peer, ready));
         let (peer, ready) = spawn_blocking(ready).await.context("the set-up panicked")??;
         ready.warnings.iter().for_each(|warning| eprintln!("floor: {warning}"));

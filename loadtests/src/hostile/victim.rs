@@ -17,7 +17,7 @@ use super::Phase;
 use crate::cases::describe;
 
 /// How long an answer may take before the job counts as lost.
-const PATIENCE: Duration = Duration::from_secs(120);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// One job of so many is of a session, and one calls a tool.
 const EVERY: u64 = 16;
@@ -195,7 +195,7 @@ async fn ask(client: &Client, job: Job, tool: Arc<Once>) -> (Answer, Stages) {
         }
         handle.result().await
     };
-    let answer = tokio::time::timeout(PATIENCE, asked).await;
+    let answer = tokio::time::timeout(ANSWER_TIMEOUT, asked).await;
     (checked(answer), stages)
 }
 
@@ -204,7 +204,7 @@ fn checked(answer: Result<Result<Outcome, thermae_client::Error>, tokio::time::e
         Ok(Ok(outcome)) if outcome.status == Status::Succeeded => Ok(outcome.stdout),
         Ok(Ok(outcome)) => Err(describe(&outcome)),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no answer within {PATIENCE:?}")),
+        Err(_) => Err(format!("no answer within {ANSWER_TIMEOUT:?}")),
     }
 }
 

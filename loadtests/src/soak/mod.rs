@@ -39,7 +39,7 @@ fn watched(text: &str) -> Result<(String, u32), String> {
 }
 
 /// How long one answer may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Wrong answers that the report quotes.
 const QUOTED: usize = 10;
@@ -133,10 +133,10 @@ pub async fn run(target: &Target, options: &Options) -> Result<Report> {
                 let kind = Kind::of(number);
                 let asked =
                     async { client.submit(kind.job(&run, number), Some(Adder::shared())).await?.result().await };
-                let answer = match tokio::time::timeout(PATIENCE, asked).await {
+                let answer = match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
                     Ok(Ok(outcome)) => kind.check(number, &outcome).map(|()| outcome.stdout),
                     Ok(Err(error)) => Err(format!("{}: {error}", kind.name)),
-                    Err(_) => Err(format!("{}: no answer within {PATIENCE:?}", kind.name)),
+                    Err(_) => Err(format!("{}: no answer within {ANSWER_TIMEOUT:?}", kind.name)),
                 };
                 tally.lock().await.take(kind, jobs::session(&run, number), answer);
             }

@@ -58,7 +58,7 @@ impl Counted {
 }
 
 /// What a look at a sandbox found, in bytes.
-struct Held {
+struct MemoryUse {
     /// Files in its storage.
     stored: u64,
     /// All else.
@@ -95,7 +95,7 @@ impl Engine {
     }
 
     /// What a sandbox holds. First as each process sees it, which is cheap and enough nearly always; above the limit, exactly.
-    fn held(&self, sandbox: &Sandbox, limit: u64) -> Held {
+    fn held(&self, sandbox: &Sandbox, limit: u64) -> MemoryUse {
         let stored = watch::stored(&sandbox.storage);
         // What was collected of the last run's files may still be there.
         let counted = if self.harvests.is_empty() { self.counted.shared() } else { None };
@@ -110,7 +110,7 @@ impl Engine {
             memory = exact;
         }
         let charged = memory.private + files(memory.shared);
-        Held { stored, charged, sure: counted.is_none() || memory.private > limit }
+        MemoryUse { stored, charged, sure: counted.is_none() || memory.private > limit }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::inner::{LOOK, Look, own_mounts};
 use crate::procfs;
 
 /// How long what a job has left may take to vanish: the kernel ends a sandbox after its init, not with it.
-const PATIENCE: Duration = Duration::from_secs(2);
+const VANISH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Time between two looks while something is still there.
 const AGAIN: Duration = Duration::from_millis(10);
@@ -166,7 +166,7 @@ impl Engine {
         let now = Instant::now();
         // A request that came while we looked starts its patience here.
         let since = *self.proof.quiet_since.get_or_insert(now);
-        if !findings.is_empty() && now - since < PATIENCE {
+        if !findings.is_empty() && now - since < VANISH_TIMEOUT {
             self.proof.again_at = Some(now + AGAIN);
             return Ok(());
         }

@@ -24,7 +24,7 @@ pub(super) const HEAD_START: Duration = Duration::from_millis(5);
 pub(super) const DEATH: Duration = Duration::from_secs(5);
 
 /// Failures in a row after which waiting runs are told.
-const PATIENCE: u32 = 3;
+const MAX_FAILURES: u32 = 3;
 
 impl Engine {
     pub(super) fn zygote(&self, flavor: Flavor) -> Option<&Zygote> {
@@ -278,7 +278,7 @@ impl Engine {
         self.failures += 1;
         let pause = Duration::from_millis(20 << self.failures.min(6));
         self.retry_at = Some(Instant::now() + pause);
-        if self.failures >= PATIENCE {
+        if self.failures >= MAX_FAILURES {
             while let Some(pending) = self.pending.pop_front() {
                 self.refuse(pending.number, End::NotStarted { reason: format!("no sandbox could be made: {reason}") });
             }

@@ -17,7 +17,7 @@ use thermae_runner::outer::Spec;
 use thermae_runner::peer::Peer;
 
 /// Longer than anything here may take: a test that waits this long has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What became of a run.
 #[derive(Debug, Default)]
@@ -161,7 +161,7 @@ impl Runner {
         let child = command.stdin(Stdio::null()).spawn().unwrap();
         let (socket, _) = listener.accept().unwrap();
         std::fs::remove_dir_all(dir).unwrap();
-        let mut peer = Peer::new(socket, PATIENCE).unwrap();
+        let mut peer = Peer::new(socket, ANSWER_TIMEOUT).unwrap();
         let ready = peer.set_up(&setup).unwrap();
         Self {
             child,

@@ -14,7 +14,7 @@ use crate::fleet::{PoolView, Unserved};
 use crate::head::Head;
 use crate::lane::Lane;
 use crate::options::Options;
-use crate::place::Places;
+use crate::session_workers::SessionWorkers;
 
 /// How long no new session is placed on a worker whose queue was not there.
 const AVOIDED_FOR: Duration = Duration::from_secs(10);
@@ -41,7 +41,7 @@ pub(super) struct Pool {
     pub(super) credit: u32,
     /// Credits given back since this scheduler leads.
     pub(super) returned: u64,
-    pub(super) places: Places,
+    pub(super) session_workers: SessionWorkers,
     /// What its tenants leave to each other.
     pub(super) reserve: Reserve,
     /// Workers whose queues were not there, and until when no new session is placed on them.
@@ -56,17 +56,17 @@ impl Pool {
     pub(super) fn see(&mut self, view: &PoolView) {
         self.credit = view.credit;
         self.allowance = i64::from(view.credit) - i64::from(view.used);
-        self.places = view.places.clone();
+        self.session_workers = view.session_workers.clone();
         self.reserve.see(view.slots, Instant::now());
         self.unserved = view.unserved;
         let now = Instant::now();
         self.avoided.retain(|_, until| *until > now);
-        self.avoided.keys().for_each(|worker| self.places.leave_out(worker));
+        self.avoided.keys().for_each(|worker| self.session_workers.leave_out(worker));
     }
 
     /// A worker's queue is not there: it would look empty, and be chosen again and again.
     pub(super) fn avoid(&mut self, worker: WorkerId) {
-        self.places.leave_out(&worker);
+        self.session_workers.leave_out(&worker);
         self.avoided.insert(worker, Instant::now() + AVOIDED_FOR);
     }
 
@@ -143,7 +143,7 @@ impl Pool {
     /// A job was handed out to this target.
     pub(super) fn placed(&mut self, to: &Target) {
         if let Target::Worker { worker, create: true } = to {
-            self.places.charge(worker);
+            self.session_workers.charge(worker);
         }
     }
 

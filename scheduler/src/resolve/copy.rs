@@ -188,7 +188,7 @@ impl Copy {
         let session = serde_json::from_slice::<Job>(&message.body).ok().and_then(|job| job.session);
         let Some(session) = session else { return Ok(Ok(Target::Pool)) };
         let (credit, candidate) = match ctx.fleet.borrow().pools.get(&self.pool) {
-            Some(view) => (view.credit, view.places.best().cloned()),
+            Some(view) => (view.credit, view.session_workers.best().cloned()),
             None => (0, None),
         };
         let admit = Admit {

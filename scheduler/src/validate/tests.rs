@@ -88,7 +88,7 @@ fn the_class_is_that_of_the_key() {
     let check = |class: &str| {
         let body = format!(r#"{{"id": "a", "code": "", "class": {class:?}}}"#);
         let message = Message { key: lane.to_string(), body: body.into(), ..Message::default() };
-        super::check(&Options::default(), &Fleet::default(), &lane, &message)
+        super::check(&Options::default(), &FleetView::default(), &lane, &message)
     };
     assert!(check("high").is_ok());
     let error = check("normal").unwrap_err().error;

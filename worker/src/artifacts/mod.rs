@@ -30,7 +30,7 @@ use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 use thermae_schemas::TenantName;
 use thermae_service::secret::Secret;
 
-use crate::held::Held;
+use crate::locked_dir::LockedDir;
 pub(crate) use gather::{Gathered, Gatherer};
 pub use http::routes;
 pub(crate) use inputs::{InputFile, inputs};
@@ -40,7 +40,7 @@ use sign::Key;
 pub(crate) use sweep::sweeps;
 
 /// How long an object may take to be stored or read.
-const WITHIN: Duration = Duration::from_secs(30);
+const STORE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why the store can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +61,7 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] object_store::Error),
     /// It did not answer in time.
-    #[error("the store did not answer within {} s", WITHIN.as_secs())]
+    #[error("the store did not answer within {} s", STORE_TIMEOUT.as_secs())]
     Late,
     /// An object that is larger than its reader has room for.
     #[error("it has {size} bytes, more than {room}")]
@@ -97,7 +97,7 @@ struct Inner {
 }
 
 /// The folder of a worker without a configured store. One that was left by a worker that was killed goes with the next that starts.
-struct OwnFolder(Held);
+struct OwnFolder(LockedDir);
 
 impl Drop for OwnFolder {
     fn drop(&mut self) {
@@ -129,7 +129,7 @@ impl Artifacts {
         let (store, prefix, urls): (Arc<dyn ObjectStore>, Path, Urls) = match &options.store {
             None => {
                 let name = format!("artifacts-{}", uuid::Uuid::new_v4().simple());
-                let made = OwnFolder(Held::make(&std::env::temp_dir(), &name).map_err(Error::Folder)?);
+                let made = OwnFolder(LockedDir::make(&std::env::temp_dir(), &name).map_err(Error::Folder)?);
                 // Beside the lock, so that no tenant's part can be in its place.
                 let path = made.0.path().join("store");
                 make_folder(&path).map_err(Error::Folder)?;
@@ -183,7 +183,7 @@ impl Artifacts {
             make_folder(folder).map_err(Error::Folder)?;
         }
         let put = self.0.store.put(&path, PutPayload::from_bytes(bytes));
-        tokio::time::timeout(WITHIN, put).await.map_err(|_| Error::Late)??;
+        tokio::time::timeout(STORE_TIMEOUT, put).await.map_err(|_| Error::Late)??;
         if let Some(file) = file {
             // Nobody could reach it meanwhile: its folder is closed.
             let owners = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -198,7 +198,7 @@ impl Artifacts {
     /// Removes an object; that there is none is fine.
     async fn remove(&self, tenant: &TenantName, key: &str) -> Result<(), Error> {
         let path = self.path(tenant, key)?;
-        let removed = tokio::time::timeout(WITHIN, self.0.store.delete(&path)).await.map_err(|_| Error::Late)?;
+        let removed = tokio::time::timeout(STORE_TIMEOUT, self.0.store.delete(&path)).await.map_err(|_| Error::Late)?;
         match removed.map_err(Error::from) {
             Err(error) if !error.is_missing() => Err(error),
             _ => Ok(()),
@@ -228,7 +228,7 @@ impl Artifacts {
             }
             Ok(found.bytes().await?)
         };
-        tokio::time::timeout(WITHIN, read).await.map_err(|_| Error::Late)?
+        tokio::time::timeout(STORE_TIMEOUT, read).await.map_err(|_| Error::Late)?
     }
 
     /// A URL that anybody may fetch an object by until the time that comes with it; nothing where nobody serves it.

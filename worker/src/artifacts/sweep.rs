@@ -12,7 +12,7 @@ use object_store::{ObjectMeta, ObjectStoreExt};
 use thermae_schemas::TenantName;
 use tokio_util::sync::CancellationToken;
 
-use super::{Artifacts, Error, WITHIN};
+use super::{Artifacts, Error, STORE_TIMEOUT};
 use crate::context::Context;
 
 /// Time between two sweeps.
@@ -103,7 +103,7 @@ impl Artifacts {
     /// Removes what is too old, and tells of each object.
     pub(crate) async fn sweep(&self, ages: Ages, now: SystemTime, removed: impl Fn(Kind)) -> Result<(), Error> {
         let store = &self.0.store;
-        let found = tokio::time::timeout(WITHIN, store.list_with_delimiter(Some(&self.0.prefix)));
+        let found = tokio::time::timeout(STORE_TIMEOUT, store.list_with_delimiter(Some(&self.0.prefix)));
         for folder in found.await.map_err(|_| Error::Late)??.common_prefixes {
             let Some(Ok(tenant)) = folder.filename().map(TenantName::new) else { continue };
             for kind in Kind::ALL {
@@ -127,7 +127,7 @@ impl Artifacts {
         let depth = below.parts().count() + 1;
         let mut objects = self.0.store.list(Some(&below));
         loop {
-            let next = tokio::time::timeout(WITHIN, objects.try_next()).await.map_err(|_| Error::Late)??;
+            let next = tokio::time::timeout(STORE_TIMEOUT, objects.try_next()).await.map_err(|_| Error::Late)??;
             let Some(object) = next else { return Ok(()) };
             // Below a tenant's own objects lie the other kinds'.
             let ours = object.location.parts().count() == depth && object.location.filename().is_some_and(is_digest);
@@ -147,7 +147,7 @@ impl Artifacts {
             self.0.store.delete(at).await?;
             Ok(true)
         };
-        match tokio::time::timeout(WITHIN, work).await.map_err(|_| Error::Late)? {
+        match tokio::time::timeout(STORE_TIMEOUT, work).await.map_err(|_| Error::Late)? {
             // Somebody else was faster.
             Err(error) if Error::is_missing(&error) => Ok(false),
             done => done,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use thermae_runner::frames::{self, End, Exit, Frame, Kind, Run};
-use thermae_schemas::{SessionName, Stream};
+use thermae_runner::frames::{self, End, Exit, Frame, Kind, Place, Run};
+use thermae_schemas::Stream;
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
@@ -24,21 +24,7 @@ use crate::running::{Entry, LeaseLost};
 use crate::work::Work;
 
 /// How long a run may take to end after it was killed, or after its time was up by the runner's own clock.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Where the code runs.
-#[derive(Debug, Clone)]
-pub(crate) enum Place {
-    /// A fresh sandbox.
-    Fresh,
-    /// A session's.
-    Session {
-        /// Its name.
-        name: SessionName,
-        /// Whether it is to be made.
-        create: bool,
-    },
-}
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How a run ended.
 #[derive(Debug)]
@@ -141,10 +127,7 @@ fn request(work: &Work, prepared: &Prepared, place: Place) -> Run {
         code: job.code.clone(),
         stdin: job.stdin.clone(),
         env,
-        place: match place {
-            Place::Fresh => frames::Place::Fresh,
-            Place::Session { name, create } => frames::Place::Session { session: name.to_string(), create },
-        },
+        place,
         limits: prepared.limits.run,
         tools: prepared.tools.clone(),
         follow: job.stream.contains(&Stream::Output),
@@ -206,16 +189,16 @@ impl Watch {
     ) -> Ended {
         let began = Instant::now();
         let limits = prepared.limits;
-        let overdue = began + Duration::from_millis(limits.run.wall_ms + limits.run.grace_ms) + PATIENCE;
+        let overdue = began + Duration::from_millis(limits.run.wall_ms + limits.run.grace_ms) + END_TIMEOUT;
         let mut streamer = Streamer::new(ctx, work, entry);
         let mut calls = FuturesUnordered::new();
         let mut early: Option<Early> = None;
         // What came after the output that is gathered.
         let mut waiting: Option<Frame> = None;
-        let out_of_patience = sleep_until(overdue);
+        let overdue_at = sleep_until(overdue);
         let (cancelled, lost, stopped) = (entry.cancel.cancelled(), entry.lost(), ctx.stop.cancelled());
         let patient_until = began + Duration::from_millis(limits.run.wall_ms);
-        tokio::pin!(out_of_patience, cancelled, lost, stopped);
+        tokio::pin!(overdue_at, cancelled, lost, stopped);
         let end = loop {
             // What its tenant moves beyond its allowance waits: a little here, so that few events carry it, the rest in the
             // sandbox, and the code with it; but not beyond its wall clock, since the end of the run comes behind what it wrote.
@@ -256,7 +239,7 @@ impl Watch {
                         },
                         Kind::Artifact | Kind::ArtifactData | Kind::ArtifactEnd => {
                             // The code has ended; what counts now is that its files come.
-                            out_of_patience.as_mut().reset(Instant::now() + PATIENCE);
+                            overdue_at.as_mut().reset(Instant::now() + END_TIMEOUT);
                             if let Err(why) = self.files.take(&frame) {
                                 running.abandon(&format!("its artifacts can't be read: {why}"));
                                 break gone(early, why);
@@ -282,16 +265,16 @@ impl Watch {
                     self.tool_wait.now(calls.len());
                     continue;
                 }
-                () = &mut out_of_patience => {
+                () = &mut overdue_at => {
                     // What the runner itself can't end is ended with its container.
                     running.abandon("a run did not end");
-                    out_of_patience.as_mut().reset(Instant::now() + PATIENCE);
+                    overdue_at.as_mut().reset(Instant::now() + END_TIMEOUT);
                     continue;
                 }
             };
             early = Some(end_it);
             running.kill();
-            out_of_patience.as_mut().reset(Instant::now() + PATIENCE);
+            overdue_at.as_mut().reset(Instant::now() + END_TIMEOUT);
         };
         // However it ended, but for a lost lease: without one nothing is sent.
         if !matches!(end, Ended::LeaseLost(_)) {

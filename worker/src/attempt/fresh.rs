@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thermae_backplane::bus::Delivery;
-use thermae_runner::frames::End;
+use thermae_runner::frames::{End, Place};
 use thermae_schemas::{ErrorCode, Outcome};
 
-use super::code::{Ended, Place, Ran, run_code};
+use super::code::{Ended, Ran, run_code};
 use super::prepare::late;
 use super::{claim, conclude, prepare, reject, requeue};
 use crate::context::Context;
 use crate::metrics::Phase;
-use crate::pool::{Held, Pool};
+use crate::pool::{Pool, PooledContainer};
 use crate::work::Work;
 
 /// How long a delivery may wait for a slot; far below the broker's own patience with what is not acknowledged.
@@ -95,7 +95,7 @@ fn nothing_ran(ran: &Ran) -> bool {
 }
 
 #[tracing::instrument(name = "acquire", skip_all)]
-async fn take(ctx: &Context, pool: &Arc<Pool>, work: &Work) -> Option<Held> {
+async fn take(ctx: &Context, pool: &Arc<Pool>, work: &Work) -> Option<PooledContainer> {
     match pool.acquire(&work.key.tenant).await {
         Ok((held, warmth)) => {
             ctx.metrics.acquired(&work.job.pool, warmth);

@@ -22,7 +22,7 @@ mod prepare;
 mod settle;
 
 pub(crate) use claim::claim;
-pub(crate) use code::{Ended, Place, Ran, run_code};
+pub(crate) use code::{Ended, Ran, run_code};
 pub(crate) use conclude::conclude;
 use fresh::pool_job;
 pub(crate) use prepare::{Prepared, prepare};

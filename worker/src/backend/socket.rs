@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 
 use super::Error;
-use crate::held::Held;
+use crate::locked_dir::LockedDir;
 
 /// The directory that holds all of one worker's sockets. Only its owner may enter it.
 ///
@@ -20,7 +20,7 @@ use crate::held::Held;
 pub struct SocketDir {
     root: PathBuf,
     path: PathBuf,
-    held: Arc<Held>,
+    held: Arc<LockedDir>,
 }
 
 impl SocketDir {
@@ -34,7 +34,7 @@ impl SocketDir {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(root)?;
         }
         let root = root.map_or_else(own_root, Path::to_path_buf).canonicalize()?;
-        let held = Held::make(&root, worker)?;
+        let held = LockedDir::make(&root, worker)?;
         Ok(Self { root, path: held.path().to_owned(), held: Arc::new(held) })
     }
 
@@ -122,7 +122,7 @@ impl Listening {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::held::LOCK;
+    use crate::locked_dir::LOCK;
 
     #[test]
     fn a_dead_workers_directory_is_removed_and_a_living_ones_is_not() {

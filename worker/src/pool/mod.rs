@@ -13,10 +13,10 @@
 //! background to make one. What is destroyed is destroyed off the job's path, too.
 
 mod choice;
-mod lease;
 mod maintain;
 mod member;
 mod plan;
+mod pooled;
 mod proof;
 mod state;
 mod traffic;
@@ -34,8 +34,8 @@ use crate::backend::Backend;
 use crate::metrics::{Metrics, PoolMetrics};
 use crate::options::{PoolOptions, Reuse};
 
-pub(crate) use lease::Held;
 use member::Member;
+pub(crate) use pooled::PooledContainer;
 use state::{State, Waiter};
 pub(crate) use traffic::Traffic;
 
@@ -177,7 +177,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Busy`] when none became free in time; the background goes on trying to make one.
-    pub(crate) async fn acquire(self: &Arc<Self>, tenant: &TenantName) -> Result<(Held, Warmth), Error> {
+    pub(crate) async fn acquire(self: &Arc<Self>, tenant: &TenantName) -> Result<(PooledContainer, Warmth), Error> {
         let waiting = {
             let mut state = self.state();
             if state.closed {
@@ -197,7 +197,7 @@ impl Pool {
         };
         self.wake.notify_one();
         match waiting {
-            Ok(member) => Ok((Held::new(member, Arc::clone(self), tenant), Warmth::Warm)),
+            Ok(member) => Ok((PooledContainer::new(member, Arc::clone(self), tenant), Warmth::Warm)),
             Err(rx) => match tokio::time::timeout(self.options.acquire_within.0, rx).await {
                 Ok(Ok(held)) => Ok((held, Warmth::Cold)),
                 Ok(Err(_)) => Err(Error::Closed),
@@ -215,7 +215,7 @@ impl Pool {
         }
         while let Some(waiter) = state.waiter_for(&member) {
             state.busy += 1;
-            let held = Held::new(member, Arc::clone(self), &waiter.tenant);
+            let held = PooledContainer::new(member, Arc::clone(self), &waiter.tenant);
             drop(state);
             match waiter.tx.send(held) {
                 Ok(()) => return,

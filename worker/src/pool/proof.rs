@@ -14,7 +14,7 @@ pub(super) const UNCLEAN: &str = "something of a job is left in it";
 const AT_MOST: u32 = 100;
 
 /// How long a proof may take while no job runs. The runner itself gives what is left of a job two seconds to vanish.
-const WITHIN: Duration = Duration::from_secs(10);
+const PROOF_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Pool {
     /// Takes a container back from a job and has it proven clean: before anybody else's job, and as a rule beside the next of the
@@ -35,7 +35,7 @@ impl Pool {
         self.tasks.spawn(async move {
             loop {
                 let began = Instant::now();
-                let verdict = proven.verdict(WITHIN).await;
+                let verdict = proven.verdict(PROOF_TIMEOUT).await;
                 if proven.alone {
                     pool.judged(&name, &verdict, began.elapsed());
                 }

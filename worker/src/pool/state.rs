@@ -7,7 +7,7 @@ use thermae_schemas::TenantName;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::Held;
+use super::PooledContainer;
 use super::choice::{Candidate, choose};
 use super::member::Member;
 use super::plan::{Bounds, Counts, Plan};
@@ -25,7 +25,7 @@ const MOST_BOUND: usize = 128;
 /// A job that waits for a container.
 pub(super) struct Waiter {
     pub(super) tenant: TenantName,
-    pub(super) tx: oneshot::Sender<Held>,
+    pub(super) tx: oneshot::Sender<PooledContainer>,
 }
 
 /// What a pool has.

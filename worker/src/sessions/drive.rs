@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use thermae_backplane::registry::Gone;
+use thermae_runner::frames::Place;
 use thermae_schemas::SessionState;
 use thermae_service::supervise::caught;
 use tokio_util::sync::CancellationToken;
@@ -12,10 +13,10 @@ use tracing::Instrument;
 
 use super::queue::{Next, Waiting};
 use super::{Session, Sessions, moved};
-use crate::attempt::{Ended, Place, Ran, claim, conclude, prepare, reject, requeue, run_code, span, to_resolve};
+use crate::attempt::{Ended, Ran, claim, conclude, prepare, reject, requeue, run_code, span, to_resolve};
 use crate::conn::Conn;
 use crate::metrics::Phase;
-use crate::pool::Held;
+use crate::pool::PooledContainer;
 
 /// How long a job may wait for its session before its delivery is handed on: the broker's own patience is 30 minutes.
 const WAIT_AT_MOST: Duration = Duration::from_secs(20 * 60);
@@ -25,7 +26,7 @@ const ANNOUNCED_WITHIN: Duration = Duration::from_secs(1);
 
 /// A session's sandbox, once its first job has made it.
 pub(super) struct Home {
-    held: Held,
+    held: PooledContainer,
     conn: Arc<Conn>,
     /// Whether a job has made the session in it.
     made: bool,
@@ -174,7 +175,7 @@ impl Sessions {
         let restored = if fresh { moved::put_back(ctx, work, session, &mut prepared).await } else { 0 };
         home_now.made = true;
         home_now.held.count_job();
-        let place = Place::Session { name: session.key.1.clone(), create: fresh };
+        let place = Place::Session { session: session.key.1.to_string(), create: fresh };
         let ran = run_code(ctx, work, &guard, &mut prepared, &home_now.conn, place).await;
         let alive = lives(&ran, home_now.conn.session_closed());
         if fresh && alive {

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::work::Work;
 
 /// How long the keeping of one session's files may take.
-const WITHIN: Duration = Duration::from_secs(20);
+const KEEP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Where every path of a session's begins.
 const BELOW: &[u8] = b"/session/";
@@ -26,7 +26,7 @@ pub(super) async fn keep(ctx: &Context, session: &Session, conn: &Conn) {
         return;
     }
     let kept = tokio::select! {
-        kept = tokio::time::timeout(WITHIN, gather(ctx, session, conn)) => kept.unwrap_or_else(|_| Err("it took too long".into())),
+        kept = tokio::time::timeout(KEEP_TIMEOUT, gather(ctx, session, conn)) => kept.unwrap_or_else(|_| Err("it took too long".into())),
         () = ctx.stop.cancelled() => Err("the worker stops".into()),
     };
     let (tenant, name) = &session.key;

@@ -19,7 +19,7 @@ const JOBS: u32 = 1000;
 const WINDOW: Duration = Duration::from_secs(60);
 
 /// How long the forgetting may take beyond that.
-const PATIENCE: Duration = Duration::from_secs(30);
+const FORGET_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The line for people.
 pub(super) fn line(weight: &Value) -> String {
@@ -61,7 +61,7 @@ pub(super) fn weigh(start: impl FnOnce(&str) -> Result<Fleet>, amqp: &str, port:
 fn forgotten(port: u16) -> Result<()> {
     let begun = Instant::now();
     while Look::at(port)?.outcomes > 0 {
-        ensure!(begun.elapsed() < WINDOW + PATIENCE, "Redis does not forget outcomes");
+        ensure!(begun.elapsed() < WINDOW + FORGET_TIMEOUT, "Redis does not forget outcomes");
         std::thread::sleep(Duration::from_millis(500));
     }
     Ok(())

@@ -217,16 +217,16 @@ impl Shared {
             .set_response_timeout(Some(self.options.response_timeout));
         let connect = async {
             let (target, options) = (&self.target, &self.options);
-            let place = wire::place(target, options).await?;
-            let mut notices = wire::notices(&place, target, options).await?;
+            let address = wire::address(target, options).await?;
+            let mut notices = wire::notices(&address, target, options).await?;
             // Before the epoch is looked at: what changes later is heard.
             if options.notices {
                 notices.subscribe(format!("{}n", options.prefix)).await.map_err(|error| mapped(&error))?;
             }
-            let mut commands = wire::commands(&place, target, options, config).await?;
+            let mut commands = wire::commands(&address, target, options, config).await?;
             let about = info(&mut commands).await.map_err(|error| mapped(&error))?;
             if !is_primary(&about) {
-                return Err(target.replica(&place));
+                return Err(target.replica(&address));
             }
             self.begin(&mut commands).await.map_err(|error| mapped(&error))?;
             Ok((Link { commands, lost: CancellationToken::new() }, notices))

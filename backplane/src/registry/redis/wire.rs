@@ -17,12 +17,12 @@ use crate::registry::Error;
 
 /// Where the Redis is that may be written, at this moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ServerAddr {
     At(String, u16),
     Socket(std::path::PathBuf),
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for ServerAddr {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::At(host, port) => write!(f, "{host}:{port}"),
@@ -32,16 +32,16 @@ impl std::fmt::Display for Place {
 }
 
 /// Finds it: the sentinels are asked anew for every connection.
-pub(super) async fn place(target: &Target, options: &RedisOptions) -> Result<Place, Error> {
+pub(super) async fn address(target: &Target, options: &RedisOptions) -> Result<ServerAddr, Error> {
     let (hosts, name) = match &target.servers {
-        Servers::At(host, port) => return Ok(Place::At(host.clone(), *port)),
-        Servers::Socket(path) => return Ok(Place::Socket(path.clone())),
+        Servers::At(host, port) => return Ok(ServerAddr::At(host.clone(), *port)),
+        Servers::Socket(path) => return Ok(ServerAddr::Socket(path.clone())),
         Servers::Sentinels { hosts, name } => (hosts, name),
     };
     let mut said = Error::Disconnected("no sentinel is named".to_owned());
     for (host, port) in hosts {
         match ask(host, *port, name, target, options).await {
-            Ok((host, port)) => return Ok(Place::At(host, port)),
+            Ok((host, port)) => return Ok(ServerAddr::At(host, port)),
             Err(error) => said = error,
         }
     }
@@ -72,12 +72,12 @@ async fn ask(
 
 /// A connection for commands. It ends when the last handle of it is gone.
 pub(super) async fn commands(
-    place: &Place,
+    address: &ServerAddr,
     target: &Target,
     options: &RedisOptions,
     config: AsyncConnectionConfig,
 ) -> Result<MultiplexedConnection, Error> {
-    let stream = open(place, target, options).await?;
+    let stream = open(address, target, options).await?;
     let made = MultiplexedConnection::new_with_config(&target.login, stream, config).await;
     let (connection, driver) = made.map_err(|error| mapped(&error))?;
     tokio::spawn(driver);
@@ -85,18 +85,18 @@ pub(super) async fn commands(
 }
 
 /// A connection for notices.
-pub(super) async fn notices(place: &Place, target: &Target, options: &RedisOptions) -> Result<PubSub, Error> {
-    let stream = open(place, target, options).await?;
+pub(super) async fn notices(address: &ServerAddr, target: &Target, options: &RedisOptions) -> Result<PubSub, Error> {
+    let stream = open(address, target, options).await?;
     PubSub::new(&target.login, stream).await.map_err(|error| mapped(&error))
 }
 
-async fn open(place: &Place, target: &Target, options: &RedisOptions) -> Result<Either, Error> {
-    match place {
-        Place::At(host, port) => {
+async fn open(address: &ServerAddr, target: &Target, options: &RedisOptions) -> Result<Either, Error> {
+    match address {
+        ServerAddr::At(host, port) => {
             let opened = options.tls.connect(host, *port, target.wire, &[]).await;
             opened.map(Either::Tcp).map_err(|error| failed(&error))
         }
-        Place::Socket(path) => {
+        ServerAddr::Socket(path) => {
             let opened = UnixStream::connect(path).await;
             opened.map(Either::Unix).map_err(|error| Error::Disconnected(format!("{}: {error}", path.display())))
         }

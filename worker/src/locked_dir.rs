@@ -30,12 +30,12 @@ const UNNAMED: Duration = Duration::from_secs(60);
 
 /// A directory that this process holds. Whoever drops it lets go of it, and does not remove it.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct LockedDir {
     path: PathBuf,
     _lock: File,
 }
 
-impl Held {
+impl LockedDir {
     /// Makes a directory below `root` that only this user may enter, and removes what processes have left there that are dead.
     ///
     /// # Errors
@@ -124,14 +124,14 @@ mod tests {
     #[test]
     fn what_nobody_holds_is_removed_and_nothing_else() {
         let root = tempfile::tempdir().unwrap();
-        let living = Held::make(root.path(), "living").unwrap();
-        drop(Held::make(root.path(), "dead").unwrap());
+        let living = LockedDir::make(root.path(), "living").unwrap();
+        drop(LockedDir::make(root.path(), "dead").unwrap());
         fs::create_dir(root.path().join("thermae-foreign")).unwrap();
         fs::write(root.path().join("thermae-file"), "").unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         fs::write(elsewhere.path().join(LOCK), "").unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), root.path().join("thermae-link")).unwrap();
-        let next = Held::make(root.path(), "next").unwrap();
+        let next = LockedDir::make(root.path(), "next").unwrap();
         assert_eq!(
             names(root.path()),
             ["thermae-file", "thermae-foreign", "thermae-link", "thermae-living", "thermae-next"]
@@ -149,7 +149,7 @@ mod tests {
         rustix::fs::mkfifoat(CWD, trap.join(LOCK), Mode::from_raw_mode(0o666)).unwrap();
         let (done, end) = mpsc::channel();
         let path = root.path().to_owned();
-        std::thread::spawn(move || done.send(Held::make(&path, "a").is_ok()));
+        std::thread::spawn(move || done.send(LockedDir::make(&path, "a").is_ok()));
         assert_eq!(end.recv_timeout(Duration::from_secs(10)), Ok(true));
         assert!(trap.exists(), "it is none of ours");
     }
@@ -168,7 +168,7 @@ mod tests {
                 dir.set_modified(SystemTime::now() - UNNAMED * 2).unwrap();
             }
         }
-        let held = Held::make(root.path(), "a").unwrap();
+        let held = LockedDir::make(root.path(), "a").unwrap();
         assert_eq!(names(root.path()), ["thermae-a", "thermae-new-young"]);
         drop(held);
     }
@@ -177,7 +177,7 @@ mod tests {
     fn nobody_gets_a_directory_that_is_there() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("thermae-a")).unwrap();
-        assert_eq!(Held::make(root.path(), "a").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(LockedDir::make(root.path(), "a").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(names(root.path()), ["thermae-a"]);
     }
 }

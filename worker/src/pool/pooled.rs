@@ -11,7 +11,7 @@ use crate::conn::Conn;
 use crate::options::Reuse;
 
 /// A container on loan. Dropped after use without a word, it counts as broken and is removed.
-pub(crate) struct Held {
+pub(crate) struct PooledContainer {
     member: Option<Member>,
     pool: Arc<Pool>,
     tenant: TenantName,
@@ -19,7 +19,7 @@ pub(crate) struct Held {
     session: bool,
 }
 
-impl Held {
+impl PooledContainer {
     pub(super) fn new(member: Member, pool: Arc<Pool>, tenant: &TenantName) -> Self {
         Self { member: Some(member), pool, tenant: tenant.clone(), used: false, session: false }
     }
@@ -117,7 +117,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for PooledContainer {
     fn drop(&mut self) {
         let used = self.used;
         if let Some(member) = self.settle() {

@@ -15,13 +15,14 @@ struct Load {
 
 /// The workers that can hold sessions of one pool, the emptiest first. Finding it and charging it is O(log n).
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Places {
+pub(crate) struct SessionWorkers {
     order: BTreeSet<(Load, WorkerId)>,
-    workers: HashMap<WorkerId, Place>,
+    workers: HashMap<WorkerId, Occupancy>,
 }
 
+/// How many sessions a worker holds and may hold, and how busy it is (in millionths).
 #[derive(Debug, Clone)]
-struct Place {
+struct Occupancy {
     held: u64,
     max: u64,
     busy: u64,
@@ -31,22 +32,22 @@ fn part(n: u64, of: u64) -> u64 {
     n.saturating_mul(1_000_000).checked_div(of).unwrap_or(u64::MAX)
 }
 
-impl Place {
+impl Occupancy {
     fn load(&self) -> Load {
         Load { sessions: part(self.held, self.max), busy: self.busy }
     }
 }
 
-impl Places {
+impl SessionWorkers {
     /// Adds a worker, from its heartbeat.
     pub(crate) fn add(&mut self, worker: WorkerId, held: usize, capacity: &PoolCapacity) {
         let (held, max) = (held as u64, u64::from(capacity.max_sessions));
         if held >= max {
             return;
         }
-        let place = Place { held, max, busy: part(capacity.busy.into(), capacity.slots.into()) };
-        self.order.insert((place.load(), worker.clone()));
-        self.workers.insert(worker, place);
+        let occupancy = Occupancy { held, max, busy: part(capacity.busy.into(), capacity.slots.into()) };
+        self.order.insert((occupancy.load(), worker.clone()));
+        self.workers.insert(worker, occupancy);
     }
 
     /// The emptiest worker.
@@ -56,18 +57,18 @@ impl Places {
 
     /// Leaves a worker out.
     pub(crate) fn leave_out(&mut self, worker: &WorkerId) {
-        if let Some(place) = self.workers.remove(worker) {
-            self.order.remove(&(place.load(), worker.clone()));
+        if let Some(occupancy) = self.workers.remove(worker) {
+            self.order.remove(&(occupancy.load(), worker.clone()));
         }
     }
 
     /// A session was placed there: until its next heartbeat the worker counts as that much fuller.
     pub(crate) fn charge(&mut self, worker: &WorkerId) {
-        let Some(place) = self.workers.get_mut(worker) else { return };
-        self.order.remove(&(place.load(), worker.clone()));
-        place.held += 1;
-        if place.held < place.max {
-            self.order.insert((place.load(), worker.clone()));
+        let Some(occupancy) = self.workers.get_mut(worker) else { return };
+        self.order.remove(&(occupancy.load(), worker.clone()));
+        occupancy.held += 1;
+        if occupancy.held < occupancy.max {
+            self.order.insert((occupancy.load(), worker.clone()));
         } else {
             self.workers.remove(worker);
         }
@@ -88,15 +89,15 @@ mod tests {
 
     #[test]
     fn sessions_go_to_the_emptiest_worker_in_turn() {
-        let mut places = Places::default();
-        places.add(worker("full"), 4, &capacity(0, 4));
-        places.add(worker("none"), 0, &capacity(0, 0));
-        places.add(worker("half"), 2, &capacity(0, 4));
-        places.add(worker("busy"), 0, &capacity(4, 4));
-        places.add(worker("idle"), 0, &capacity(0, 4));
+        let mut workers = SessionWorkers::default();
+        workers.add(worker("full"), 4, &capacity(0, 4));
+        workers.add(worker("none"), 0, &capacity(0, 0));
+        workers.add(worker("half"), 2, &capacity(0, 4));
+        workers.add(worker("busy"), 0, &capacity(4, 4));
+        workers.add(worker("idle"), 0, &capacity(0, 4));
         let mut order = Vec::new();
-        while let Some(best) = places.best().cloned() {
-            places.charge(&best);
+        while let Some(best) = workers.best().cloned() {
+            workers.charge(&best);
             order.push(best.to_string());
         }
         assert_eq!(order[..3], ["idle", "busy", "idle"]);
