@@ -9,6 +9,7 @@ mod files;
 mod harness;
 mod jobs;
 mod limits;
+mod outages;
 mod outcomes;
 mod proofs;
 mod ready;

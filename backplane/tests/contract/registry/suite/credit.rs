@@ -1,0 +1,78 @@
+//! Credit: how many jobs a pool and a tenant may have handed out.
+
+use thermae_backplane::record::Settle;
+use thermae_backplane::registry::{Admit, Admitted, SharedRegistry};
+use thermae_schemas::{JobId, PoolName};
+
+use super::super::{admit, attempt, claim, finish, job, pool, settle, start, tenant};
+use super::BRIEF;
+use crate::support::until;
+
+pub async fn credit_is_taken_and_given_back(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    let mut request = admit("a");
+    request.credit = 1;
+    assert_eq!(attempt(&registry.admit(&request).await.unwrap()), Some(1));
+    let mut second = admit("b");
+    second.credit = 1;
+    assert_eq!(registry.admit(&second).await.unwrap(), Admitted::NoCredit);
+    assert_eq!(registry.lookup(&job("b")).await.unwrap(), None);
+    // A repeat of the first takes no more.
+    assert_eq!(attempt(&registry.admit(&request).await.unwrap()), Some(1));
+    assert_eq!(registry.credit_used(&pool()).await.unwrap(), 1);
+    registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap();
+    assert_eq!(registry.credit_used(&pool()).await.unwrap(), 1);
+    registry.finish(&finish("a", claim(1, "w", "n"), "done")).await.unwrap();
+    assert_eq!(registry.credit_used(&pool()).await.unwrap(), 0);
+    assert_eq!(attempt(&registry.admit(&second).await.unwrap()), Some(1));
+}
+
+pub async fn credit_of_a_dead_worker_comes_back_with_its_lease(registry: SharedRegistry) {
+    let epoch = registry.epoch().await.unwrap();
+    let mut request = admit("a");
+    request.credit_ttl = BRIEF;
+    registry.admit(&request).await.unwrap();
+    until("credit of a job that never started", || async { registry.credit_used(&pool()).await.unwrap() == 0 }).await;
+    registry.admit(&admit("b")).await.unwrap();
+    let mut begin = start("b", claim(1, "w", "n"), &epoch);
+    begin.lease = BRIEF;
+    registry.start(&begin).await.unwrap();
+    until("credit of a job whose lease passed", || async { registry.credit_used(&pool()).await.unwrap() == 0 }).await;
+}
+
+pub async fn a_tenant_has_no_more_than_its_limit(registry: SharedRegistry) {
+    let mut request = admit("a");
+    request.tenant_limit = Some(1);
+    assert_eq!(attempt(&registry.admit(&request).await.unwrap()), Some(1));
+    request.job.job = JobId::new("b").unwrap();
+    assert_eq!(registry.admit(&request).await.unwrap(), Admitted::TenantBusy);
+    let mut other = request.clone();
+    other.job.tenant = tenant("globex");
+    assert_eq!(attempt(&registry.admit(&other).await.unwrap()), Some(1));
+    registry.settle(&settle("a", "cancelled")).await.unwrap();
+    assert_eq!(attempt(&registry.admit(&request).await.unwrap()), Some(1));
+}
+
+pub async fn a_tenant_has_no_more_of_a_pool_than_its_share(registry: SharedRegistry) {
+    let one = |name: &str, share: u32| Admit { tenant_share: Some(share), ..admit(name) };
+    assert_eq!(attempt(&registry.admit(&one("a", 1)).await.unwrap()), Some(1));
+    assert_eq!(registry.admit(&one("b", 1)).await.unwrap(), Admitted::TenantBusy);
+    assert_eq!(attempt(&registry.admit(&one("a", 1)).await.unwrap()), Some(1), "a repeat takes no more of it");
+    let elsewhere = Admit { pool: PoolName::new("elsewhere").unwrap(), ..one("b", 1) };
+    assert_eq!(attempt(&registry.admit(&elsewhere).await.unwrap()), Some(1), "another pool");
+    let mut other = one("b", 1);
+    other.job.tenant = tenant("globex");
+    assert_eq!(attempt(&registry.admit(&other).await.unwrap()), Some(1), "another tenant");
+    assert_eq!(registry.admit(&one("c", 1)).await.unwrap(), Admitted::TenantBusy);
+    assert_eq!(attempt(&registry.admit(&one("c", 2)).await.unwrap()), Some(1), "one here, one elsewhere");
+    assert_eq!(registry.admit(&one("d", 2)).await.unwrap(), Admitted::TenantBusy);
+}
+
+pub async fn a_cancel_that_knows_no_pool_gives_the_credit_back(registry: SharedRegistry) {
+    registry.admit(&admit("a")).await.unwrap();
+    assert_eq!(registry.credit_used(&pool()).await.unwrap(), 1);
+    let mut cancel = settle("a", "cancelled");
+    cancel.pool = None;
+    assert_eq!(registry.settle(&cancel).await.unwrap(), Settle::Won);
+    assert_eq!(registry.credit_used(&pool()).await.unwrap(), 0);
+}

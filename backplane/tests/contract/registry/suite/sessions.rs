@@ -1,0 +1,99 @@
+//! Sessions, and the workers that hold them.
+
+use thermae_backplane::registry::{Admitted, Gone, SessionAdmit, SharedRegistry, Target};
+use thermae_schemas::IfGone;
+
+use super::super::{TTL, admit, beat, held, session, settle, tenant, worker};
+use super::BRIEF;
+use crate::support::until;
+
+pub(super) fn in_session(name: &str, candidate: Option<&str>, if_gone: IfGone) -> thermae_backplane::registry::Admit {
+    let mut request = admit(name);
+    request.session = Some(SessionAdmit { session: session("s"), if_gone, candidate: candidate.map(worker) });
+    request
+}
+
+pub(super) fn target(admitted: Admitted) -> Target {
+    match admitted {
+        Admitted::Assigned { to, .. } => to,
+        other => panic!("not assigned: {other:?}"),
+    }
+}
+
+pub(super) fn on(name: &str, create: bool) -> Target {
+    Target::Worker { worker: worker(name), create }
+}
+
+pub async fn a_session_stays_with_its_worker(registry: SharedRegistry) {
+    let nobody = registry.admit(&in_session("a", None, IfGone::Fail)).await.unwrap();
+    assert_eq!(nobody, Admitted::NoSessionWorker);
+    registry.heartbeat(&beat("w"), TTL).await.unwrap();
+    registry.heartbeat(&beat("v"), TTL).await.unwrap();
+    let first = in_session("a", Some("w"), IfGone::Fail);
+    assert_eq!(target(registry.admit(&first).await.unwrap()), on("w", true));
+    assert_eq!(target(registry.admit(&first).await.unwrap()), on("w", true));
+    let second = in_session("b", Some("v"), IfGone::Fail);
+    assert_eq!(target(registry.admit(&second).await.unwrap()), on("w", false));
+    let mut announced = beat("w");
+    announced.sessions = vec![held("s")];
+    registry.heartbeat(&announced, TTL).await.unwrap();
+    assert_eq!(target(registry.admit(&first).await.unwrap()), on("w", false));
+    // Another tenant's session of that name is another one.
+    let mut other = in_session("c", Some("v"), IfGone::Fail);
+    other.job.tenant = tenant("globex");
+    assert_eq!(target(registry.admit(&other).await.unwrap()), on("v", true));
+}
+
+pub async fn a_session_that_is_gone_is_never_silently_made_anew(registry: SharedRegistry) {
+    registry.heartbeat(&beat("w"), TTL).await.unwrap();
+    registry.admit(&in_session("a", Some("w"), IfGone::Fail)).await.unwrap();
+    let end = |gone| registry.end_session(tenant_ref(), session_ref(), worker_ref("v"), gone);
+    end(Gone::Expired).await.unwrap();
+    let still = registry.admit(&in_session("b", Some("w"), IfGone::Fail)).await.unwrap();
+    assert_eq!(target(still), on("w", false), "somebody else's word about it counts for nothing");
+    let end = |gone| registry.end_session(tenant_ref(), session_ref(), worker_ref("w"), gone);
+    end(Gone::Expired).await.unwrap();
+    end(Gone::Lost).await.unwrap();
+    let gone = registry.admit(&in_session("c", Some("w"), IfGone::Fail)).await.unwrap();
+    assert_eq!(gone, Admitted::SessionGone(Gone::Expired));
+    let anew = registry.admit(&in_session("d", Some("w"), IfGone::New)).await.unwrap();
+    assert_eq!(target(anew), on("w", true));
+    end(Gone::Closed).await.unwrap();
+    let free = registry.admit(&in_session("e", Some("w"), IfGone::Fail)).await.unwrap();
+    assert_eq!(target(free), on("w", true));
+}
+
+fn tenant_ref() -> &'static thermae_schemas::TenantName {
+    Box::leak(Box::new(tenant("acme")))
+}
+
+fn session_ref() -> &'static thermae_schemas::SessionName {
+    Box::leak(Box::new(session("s")))
+}
+
+fn worker_ref(name: &str) -> &'static thermae_schemas::WorkerId {
+    Box::leak(Box::new(worker(name)))
+}
+
+pub async fn a_session_whose_worker_left_is_lost(registry: SharedRegistry) {
+    for (how, name) in ["leave", "silence"].into_iter().zip(["w", "v"]) {
+        let mut request = in_session(how, Some(name), IfGone::Fail);
+        request.session.as_mut().unwrap().session = session(how);
+        registry.heartbeat(&beat(name), if how == "leave" { TTL } else { BRIEF }).await.unwrap();
+        assert_eq!(target(registry.admit(&request).await.unwrap()), on(name, true));
+        if how == "leave" {
+            registry.leave(&worker(name)).await.unwrap();
+        } else {
+            until("its death", || async { registry.workers().await.unwrap().is_empty() }).await;
+        }
+        assert_eq!(registry.admit(&request).await.unwrap(), Admitted::SessionGone(Gone::Lost));
+    }
+}
+
+pub async fn the_next_job_may_make_a_session_that_was_never_made(registry: SharedRegistry) {
+    registry.heartbeat(&beat("w"), TTL).await.unwrap();
+    registry.admit(&in_session("a", Some("w"), IfGone::Fail)).await.unwrap();
+    registry.settle(&settle("a", "cancelled")).await.unwrap();
+    let next = registry.admit(&in_session("b", Some("w"), IfGone::Fail)).await.unwrap();
+    assert_eq!(target(next), on("w", true));
+}
