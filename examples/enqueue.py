@@ -31,13 +31,13 @@ connection = pika.BlockingConnection(url)
 channel = connection.channel()
 channel.confirm_delivery()
 
-# 1. Where the answers come: a queue of our own, bound to our own key.
+# 1. The queue for the answers: our own, bound to our own key.
 replies = f"replies.{tenant}.{client}"
 channel.queue_declare(replies, exclusive=True)
 channel.queue_bind(replies, "replies", routing_key=f"{tenant}.{client}")
 
-# 2. The job. Mandatory and confirmed: when this returns, the fleet has it. The fleet takes nothing without `user_id`, which
-#    RabbitMQ holds against the connection.
+# 2. The job. It is mandatory and confirmed: when this call returns, the fleet has the job. The fleet refuses messages
+# without `user_id`, which RabbitMQ checks against the connection.
 channel.basic_publish(
     exchange="submit",
     routing_key=f"{tenant}.normal.default",
@@ -52,7 +52,8 @@ channel.basic_publish(
     mandatory=True,
 )
 
-# 3. Its events: tool calls to answer, and at last the result. Others, of a newer fleet, are passed over.
+# 3. The job's events: tool calls that need an answer, and in the end the result. Events of other kinds, which a newer
+# fleet may send, are ignored.
 for method, _, body in channel.consume(replies):
     event = json.loads(body)
     channel.basic_ack(method.delivery_tag)

@@ -1,9 +1,9 @@
-# A program as a model may write it. It runs in a fresh sandbox: no network, none of your files, and limits on time and
-# memory.
+# A program as a model may write it. It runs in a fresh sandbox, without a network and without your files, and with
+# limits on time and memory.
 #
 #   thermae run examples/quickstart.py
 #
-# sales/report.py gets the same figures from a tool: a command of yours that the sandbox may call.
+# sales/report.py gets the same figures from a tool, which is a command of yours that the program may call.
 import csv
 
 SALES = """\

@@ -1,6 +1,6 @@
 """Runs an attack's programs with no sandbox around them: `control.py PLAN`, a JSON file (src/control.rs).
 
-What they find they append to the file that the plan's target names.
+The programs append what they find to the file that the plan's target names.
 """
 
 import json
@@ -23,7 +23,7 @@ def in_this_one(code):
 
 
 def bare_fork(code):
-    """As `os.fork`, but without the hooks by which libraries notice: what a careless zygote would do."""
+    """Like `os.fork`, but without the hooks that tell libraries about the fork: what a careless zygote would do."""
     import ctypes
     import signal
 

@@ -1,4 +1,4 @@
-"""An honest job: runs after attacks, and must find nothing of them."""
+"""An honest job, which runs after attacks and must find no trace of them."""
 
 observe("answer", sum(range(1000)))
 observe("processes", sorted(name for name in os.listdir("/proc") if name.isdigit()))

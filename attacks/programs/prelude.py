@@ -1,4 +1,4 @@
-# What stands before every attack: how to ask the kernel for something, and how to tell what it answered.
+# Put before every attack: helpers that ask the kernel for something, and that record its answer.
 import ctypes
 import errno
 import json
@@ -10,10 +10,10 @@ import struct
 import sys
 import time
 
-# Where there is something to be won (src/targets.rs); in a control also where to report.
+# The attack's targets (src/targets.rs). In a control, also the file to report to.
 TARGET = json.loads(os.environ.pop("ATTACK", "{}"))
 CONTROL = "report" in TARGET
-# Where files of its own can be made.
+# A folder in which the attack may make files.
 PLACE = TARGET["folder"] if CONTROL else TARGET.get("place")
 REPORT = open(TARGET["report"], "a") if CONTROL else None
 EVIDENCE = {"container": "%s %s" % (os.readlink("/proc/self/ns/net"), os.stat("/").st_dev)}
@@ -165,12 +165,12 @@ MACHINE = ("x86_64", "aarch64").index(platform.machine())
 
 
 def observe(name, value):
-    """Tell what was seen."""
+    """Record an observation."""
     EVIDENCE[name] = value
 
 
 def answer(action, *args):
-    """`worked`, or the name of the error that it met."""
+    """Do something; `worked`, or the name of the error that it raised."""
     try:
         action(*args)
     except OSError as error:
@@ -179,7 +179,7 @@ def answer(action, *args):
 
 
 def attempt(name, action, *args):
-    """Try something and tell how it went."""
+    """Do something and record how it went."""
     observe(name, answer(action, *args))
 
 
@@ -195,7 +195,7 @@ def syscall(name, *args):
 
 
 def call(name, *args, told=None):
-    """Try a raw system call and tell the answer."""
+    """Make a raw system call and record the answer."""
     if CALLS[name][MACHINE] is None:
         return observe(told or name, "no such call here")
     attempt(told or name, syscall, name, *args)
@@ -207,7 +207,7 @@ def opened(path, flags=os.O_RDONLY):
 
 
 def child(action):
-    """How a forked child that does this ends: `exit N`, or the signal's name."""
+    """Do something in a forked child; how the child ended: `exit N`, or the signal's name."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -220,7 +220,7 @@ def child(action):
 
 
 class Verdict:
-    """The job's value: all that was observed."""
+    """The job's value: everything that was observed."""
 
     def __repr__(self):
         return "evidence"
@@ -230,7 +230,7 @@ class Verdict:
 
 
 def verdict():
-    """The end of every attack."""
+    """Put after every attack: hand over the evidence."""
     if CONTROL:
         REPORT.write(json.dumps(EVIDENCE) + "\n")
         REPORT.flush()
@@ -238,13 +238,13 @@ def verdict():
 
 
 def tell():
-    """Tell at once: of a job that will not live to its end."""
+    """Hand over the evidence now, in a job that will not reach its end."""
     if not CONTROL:
         display({"application/json": dict(EVIDENCE)}, raw=True)
 
 
 def at_gate():
-    """In a neighbour: all is set up; wait until the attack is over."""
+    """In a neighbour: say that everything is set up, and wait until the attack is over."""
     if CONTROL:
         print("ready", flush=True)
         sys.stdin.readline()
@@ -258,6 +258,6 @@ def channel():
 
 
 def frame(message):
-    """A frame as the runner reads it; a dict, or the bytes of its body."""
+    """A frame as the runner reads it, from a dict or from the bytes of its body."""
     body = message if isinstance(message, bytes) else json.dumps(message).encode()
     return struct.pack("<I", len(body)) + body

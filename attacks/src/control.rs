@@ -1,4 +1,4 @@
-//! The positive control: the same programs with no sandbox around them.
+//! The positive control: runs an attack's programs without a sandbox, where they must get through.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,27 +14,28 @@ use crate::program::Attack;
 use crate::sheet::{Control, Mode};
 use crate::targets::Map;
 
-/// Longer than any control takes.
+/// Longer than a control takes.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Answers that say that this machine lacks what is attacked, or keeps even this user from it.
+/// Errors that mean that this machine lacks what is attacked, or denies it even to this user.
 const LACKING: [&str; 8] =
     ["ENOSYS", "EAFNOSUPPORT", "EPROTONOSUPPORT", "ESOCKTNOSUPPORT", "EOPNOTSUPP", "ENODEV", "EPERM", "EACCES"];
 
 /// What a control showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shown {
-    /// With the guard off, the program gets through.
+    /// With the guard off, the program gets through: the attack is a real one.
     Through,
-    /// Why there is none.
+    /// The attack has no control, for this reason.
     None(String),
-    /// It can't be run on this machine; the exact answers inside are what counts.
+    /// The control can't be run on this machine, for this reason. Then only the evidence from inside the sandbox
+    /// counts.
     CannotRun(String),
-    /// It did not get through though it should have: the attack shows nothing.
+    /// The program does not get through even with the guard off, so the attack proves nothing.
     Failed(String),
 }
 
-/// Runs an attack's control by that interpreter.
+/// Runs an attack's control with the interpreter `python`.
 pub async fn run(attack: &Attack, python: &Path, folder: &Path, prelude: &str, map: &Map) -> Shown {
     let Some(control) = &attack.sheet.control else {
         return Shown::None(attack.sheet.uncontrolled.clone().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! What a job told of what it tried.
+//! The evidence of a job: what it tried, and what it found.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use thermae_schemas::{MimeBundle, Outcome};
 
 use crate::sheet::{ANY_NAME, Findings};
 
-/// What only the suite looks at: which container the job was in.
+/// Observation that names the job's container. Only the suite uses it; sheets say nothing about it.
 const CONTAINER: &str = "container";
 
-/// Observations by name.
+/// A job's observations, by name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Evidence(BTreeMap<String, Value>);
 
 impl Evidence {
-    /// What arrived with a job's outcome: what it showed on its way, and its value.
+    /// Collects the observations in a job's displays and in its value.
     pub fn of(outcome: &Outcome) -> Self {
         let mut all = Self::default();
         for bundle in outcome.displays.iter().chain(&outcome.value) {
@@ -35,17 +35,17 @@ impl Evidence {
         self.0.insert(name.to_owned(), found.into());
     }
 
-    /// What a control wrote down.
+    /// Parses a line of the file in which a control reports its observations.
     pub fn parse(line: &str) -> serde_json::Result<Self> {
         serde_json::from_str(line).map(Self)
     }
 
-    /// The container that it came from.
+    /// The container that the job ran in; `None` if it didn't say.
     pub fn container(&self) -> Option<&Value> {
         self.0.get(CONTAINER)
     }
 
-    /// The observation of that name.
+    /// The observation with this name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
@@ -55,7 +55,8 @@ impl Evidence {
     }
 }
 
-/// Compares the evidence of all jobs with what must be found. `strict`: every observation must be expected, and made.
+/// Compares the evidence of all jobs with what must be found. Gives the problems. With `strict`, every observation must
+/// be expected, and at least one must have been made.
 pub fn compare(jobs: &[Evidence], wanted: &Findings, strict: bool) -> Vec<String> {
     let mut problems = Vec::new();
     let mut names: Vec<&String> = jobs.iter().flat_map(Evidence::names).collect();
@@ -70,7 +71,7 @@ pub fn compare(jobs: &[Evidence], wanted: &Findings, strict: bool) -> Vec<String
         match wanted.get(name).or_else(|| wanted.get(ANY_NAME)) {
             Some(expected) if found.is_empty() && expected.may_miss() => {}
             _ if found.is_empty() => problems.push(format!("{name}: not tried")),
-            // A system call that this architecture never had.
+            // This architecture has never had the system call.
             Some(_) if found.iter().all(|v| *v == "no such call here") => {}
             Some(expected) => problems.extend(expected.check(&found).err().map(|why| format!("{name}: {why}"))),
             None if strict => problems.push(format!("{name}: nothing is said of what must be found")),

@@ -1,4 +1,4 @@
-//! The index of the attacks, as `docs/security.md` has it.
+//! The index of all attacks, for `docs/security.md`.
 
 use std::fmt::Write;
 
@@ -8,17 +8,17 @@ use crate::scenarios::Scenario;
 use crate::sheet::Sheet;
 use crate::site::Backend;
 
-/// What the index stands between in the page.
+/// Lines of the page that begin and end the index.
 pub const MARKS: (&str, &str) = ("<!-- attacks: made by a test -->\n", "<!-- end of the attacks -->\n");
 
-/// An attack as the page lists it.
+/// An attack in the index.
 struct Entry<'a> {
     name: &'a str,
     file: String,
     sheet: &'a Sheet,
 }
 
-/// The index: a table for each group.
+/// The index in Markdown: a table for each group.
 pub fn markdown(attacks: &[Attack], scenarios: &[Scenario]) -> String {
     let programs = attacks.iter().map(|attack| {
         let file = format!("programs/{}.py", attack.name);
@@ -55,7 +55,7 @@ pub fn markdown(attacks: &[Attack], scenarios: &[Scenario]) -> String {
     text
 }
 
-/// The page with this index in place of its own; `None` where the marks are missing.
+/// Replaces the index in the page; `None` if the page has no marks.
 pub fn put_into(page: &str, index: &str) -> Option<String> {
     let (head, rest) = page.split_once(MARKS.0)?;
     let (_, tail) = rest.split_once(MARKS.1)?;

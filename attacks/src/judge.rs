@@ -1,4 +1,4 @@
-//! Whether an attack has held: pure, from all that arrived.
+//! Judges whether an attack has held. Uses only what arrived at the client.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use crate::program::Attack;
 use crate::sheet::{Difference, Ending, Findings};
 use crate::site::Backend;
 
-/// All that arrived of one run of an attack.
+/// Everything that arrived from one run of an attack.
 #[derive(Debug)]
 pub struct Run {
-    /// Of the jobs, in their order.
+    /// Outcomes of the jobs, in their order.
     pub outcomes: Vec<Outcome>,
-    /// Of the neighbour.
+    /// Outcome of the neighbour; `None` if the attack has none.
     pub neighbour: Option<Outcome>,
-    /// Calls of the attacking job's that reached the client.
+    /// Number of the first job's tool calls that reached the client.
     pub calls: usize,
 }
 
-/// What differs on that backend.
+/// What differs on this backend; `None` on the native one, for which the sheet itself is written.
 pub fn difference<'a>(attack: &'a Attack, backend: &Backend) -> Option<&'a Difference> {
     match backend {
         Backend::Native => None,
@@ -31,14 +31,14 @@ pub fn difference<'a>(attack: &'a Attack, backend: &Backend) -> Option<&'a Diffe
     }
 }
 
-/// Why it is not run on that backend.
+/// Why the attack is not run on this backend; `None` if it is.
 pub fn left_out(attack: &Attack, backend: &Backend) -> Option<String> {
-    let several = "it needs several jobs in one container, and there each has its own";
+    let several = "it needs several jobs in one container, and on gVisor each job has its own";
     let several = (backend.is_runsc() && attack.jobs.len() > 1).then(|| several.to_owned());
     difference(attack, backend).and_then(|d| d.skip.clone()).or(several)
 }
 
-/// What must be found on that backend.
+/// What must be found on this backend.
 pub fn wanted(attack: &Attack, backend: &Backend) -> Findings {
     let difference = difference(attack, backend);
     let mut wanted = difference.and_then(|d| d.instead.clone()).unwrap_or_else(|| attack.sheet.held.clone());
@@ -46,12 +46,12 @@ pub fn wanted(attack: &Attack, backend: &Backend) -> Findings {
     wanted
 }
 
-/// What speaks against it; nothing when it has held.
+/// Everything that speaks against the attack having held; empty if it has held.
 pub fn problems(attack: &Attack, backend: &Backend, run: &Run) -> Vec<String> {
     let mut evidence: Vec<_> = run.outcomes.iter().map(Evidence::of).collect();
     let mut problems = Vec::new();
     let containers: Vec<_> = evidence.iter().filter_map(Evidence::container).collect();
-    // gVisor's kernels all call their namespaces alike, and there each job has a container of its own.
+    // On gVisor, all kernels give their namespaces the same names, and each job has a container of its own.
     let told_apart = !backend.is_runsc();
     if told_apart && containers.windows(2).any(|pair| pair[0] != pair[1]) {
         problems.push("its jobs were not in one container, and show nothing".to_owned());
@@ -107,7 +107,7 @@ fn ending(wanted: &Ending, outcome: &Outcome, calls: usize) -> Vec<String> {
     problems
 }
 
-/// What speaks against an outcome's artifacts.
+/// What is wrong with an outcome's artifacts.
 fn files(wanted: &Ending, outcome: &Outcome) -> Vec<String> {
     let mut problems = Vec::new();
     if let Some(wanted) = &wanted.artifacts {

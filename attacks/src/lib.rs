@@ -1,4 +1,5 @@
-//! Attacks on the sandbox, each really tried from inside one, over the real fleet, and each shown to have been tried.
+//! Attacks on the sandbox, on the fleet and on the command line. Each one is really tried, and is proven to have been
+//! tried.
 //!
 //! ```text
 //! programs/<group>/<name>.py ─▶ sheet (what is tried, what would be won, which guard holds, what must be found)
@@ -6,12 +7,13 @@
 //!                             └▶ control: the same program, no sandbox around it ─▶ evidence ──┴▶ judge ─▶ report
 //! ```
 //!
-//! An attack's program never judges itself. It tells what it tried and what the kernel answered; that arrives as the job's value, and
-//! is compared out here. An attack has *held* when all of its evidence arrived and is what the guard gives. Most also have a positive
-//! control: the same program, run by the plain interpreter with the guard off, gets through, which shows that it is the guard that
-//! stops it.
+//! An attack's program never judges itself. It reports what it tried and what the kernel answered. This arrives as the
+//! job's displays and value, and is compared out here. An attack has *held* if all of its evidence arrived and is what
+//! the guard gives. Most attacks also have a positive control: the same program, run by the plain interpreter with the
+//! guard off, gets through. This shows that it is the guard that stops the attack.
 //!
-//! `docs/security.md` has the threat model and the index of the attacks; [`index`] makes that index, and a test holds the page to it.
+//! `docs/security.md` has the threat model and the index of the attacks. [`index`] makes the index, and a test compares
+//! the page with it.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Settings of the machine's that others have and this one has not: made for an attack, and taken back.
+//! Settings of the machine that some attacks need: changes them for an attack, and restores them afterwards.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,18 +10,18 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::Deserialize;
 use tempfile::TempDir;
 
-/// A setting that an attack needs.
+/// A setting that an attack needs, named by its sheet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {
-    /// Crashes start a program of root's, which leaves a file of each.
+    /// Each crash starts a program of root's, which writes a file.
     PipedCores,
-    /// There are huge pages for whoever asks.
+    /// The machine has huge pages that any process can take.
     HugePages,
 }
 
 impl Setting {
-    /// All of them.
+    /// All settings.
     pub const ALL: [Self; 2] = [Self::PipedCores, Self::HugePages];
 
     fn file(self) -> &'static Path {
@@ -31,13 +31,14 @@ impl Setting {
         })
     }
 
-    /// Where the machine's own setting is kept while it is changed. Nobody but root writes there.
+    /// The file with the machine's own value while the setting is changed. Only root can write there.
     fn before(self) -> PathBuf {
         PathBuf::from(format!("/run/thermae-attacks-{self:?}.before"))
     }
 
-    /// Held by whoever changes it. It is where [`Self::before`] is, and not in the temporary directory: that differs from one
-    /// process to another, and the ordinary user's would not find that root's holds it.
+    /// Takes the lock of this setting; only its holder may change the setting. The lock is beside [`Self::before`], and
+    /// not in the temporary directory, which differs between processes: an ordinary user's process would not see that
+    /// root's process holds it.
     fn lock(self, how: FlockOperation) -> io::Result<File> {
         let lock = format!("/run/thermae-attacks-{self:?}.lock");
         let lock = File::options().create(true).append(true).open(lock)?;
@@ -45,7 +46,8 @@ impl Setting {
         Ok(lock)
     }
 
-    /// Gives the machine its own setting back, also after a process that was killed. For whoever holds the lock.
+    /// Restores the machine's own value, even if a process was killed that had changed it. The caller must hold the
+    /// lock.
     fn take_back(self) -> io::Result<()> {
         let text = match fs::read_to_string(self.before()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -56,13 +58,13 @@ impl Setting {
     }
 }
 
-/// A machine that is set otherwise, until this is dropped.
+/// A changed setting. It is restored on drop.
 #[derive(Debug)]
 pub struct Changed {
     setting: Setting,
-    /// Where crashes leave their files.
+    /// Folder in which crashes leave their files.
     cores: PathBuf,
-    /// What it was before, by whoever has changed it.
+    /// What must be restored; `None` if another process has changed the setting.
     before: Option<Before>,
 }
 
@@ -73,10 +75,10 @@ struct Before {
 }
 
 impl Changed {
-    /// Changes it, one process at a time.
+    /// Changes a setting. Waits while another process has changed it.
     ///
     /// # Errors
-    /// This user may not, or the machine has none.
+    /// This user may not change the setting, or the machine does not take the value.
     pub fn make(setting: Setting) -> Result<Self> {
         let lock = setting.lock(FlockOperation::LockExclusive)?;
         setting.take_back()?;
@@ -95,17 +97,17 @@ impl Changed {
         Ok(changed)
     }
 
-    /// One that another process has changed; its crashes leave their files there.
+    /// A setting that another process has changed, and will restore. `cores` is its folder of crashes.
     pub fn by_another(setting: Setting, cores: &Path) -> Self {
         Self { setting, cores: cores.to_path_buf(), before: None }
     }
 
-    /// Where crashes leave their files.
+    /// Folder in which crashes leave their files.
     pub fn cores(&self) -> &Path {
         &self.cores
     }
 
-    /// What an attack has won by it.
+    /// What an attack has won by this setting, in words; `None` if nothing.
     pub fn won(&self) -> Option<String> {
         let left = fs::read_dir(&self.cores).into_iter().flatten().count();
         (self.setting == Setting::PipedCores && left > 0)
@@ -126,13 +128,13 @@ impl Drop for Changed {
     }
 }
 
-/// Gives the machine the settings back that a process changed and was killed before it took them back.
+/// Restores settings that a process changed before it was killed.
 ///
 /// # Errors
 /// A setting can't be written.
 pub fn recover() -> io::Result<()> {
     for setting in Setting::ALL {
-        // Whoever holds it takes it back.
+        // If another process holds the lock, that process restores the setting.
         if setting.before().exists()
             && let Ok(_lock) = setting.lock(FlockOperation::NonBlockingLockExclusive)
         {
@@ -142,7 +144,8 @@ pub fn recover() -> io::Result<()> {
     Ok(())
 }
 
-/// Lets this process, and all that it starts, take real-time classes and negative nice values, where it has the right to.
+/// Lets this process and its children use real-time classes and negative nice values, if this user may raise these
+/// limits.
 pub fn be_generous() {
     for resource in [Resource::Rtprio, Resource::Nice] {
         let _ = setrlimit(resource, Rlimit { current: Some(40), maximum: Some(40) });

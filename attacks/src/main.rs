@@ -1,4 +1,4 @@
-//! `thermae-attacks`: tries attacks from inside sandboxes, and ends with the line `N tried, N held`.
+//! `thermae-attacks`: tries attacks, and ends with the line `N tried, N held`.
 
 #![forbid(unsafe_code)]
 
@@ -17,41 +17,46 @@ use thermae_attacks::site::{Backend, Machine};
 use thermae_attacks::suite::Suite;
 use tracing_subscriber::EnvFilter;
 
-/// Attacks on the sandbox, each really tried from inside one.
+/// Try attacks: on sandboxes from inside, on a fleet, and on the command line.
+///
+/// The last line is `N tried, N held`. An attack that is tried in several places counts once, and must hold in all of
+/// them. The exit status is 1 if an attack did not hold, or if none was tried.
 #[derive(Debug, Parser)]
 #[command(name = "thermae-attacks", version)]
 struct Args {
-    /// Where jobs attack, by what draws the outer wall: `native`, `rootless` (native, as an ordinary user), `docker`, `docker:RUNTIME`;
-    /// `fleet` (a tenant attacks a fleet on RabbitMQ and Redis); `client` (files attack the command line). An attack counts once, and must
-    /// hold wherever it is tried.
+    /// Where to try the attacks (comma-separated): native, rootless, docker, docker:RUNTIME, fleet, client.
+    ///
+    /// With `native`, `rootless` (native as an ordinary user), `docker` and `docker:RUNTIME`, jobs attack containers of
+    /// that kind from inside. With `fleet`, a tenant attacks a fleet on RabbitMQ and Redis. With `client`, files attack
+    /// the command line.
     #[arg(long = "backend", value_delimiter = ',', default_value = "native")]
     backends: Vec<Surface>,
-    /// Only these: a group, or `GROUP/NAME`.
+    /// Try only these attacks (comma-separated): groups, or GROUP/NAME.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// The short form: without those that take seconds, and without the controls.
+    /// Skip the attacks that take seconds, and all controls.
     #[arg(long)]
     quick: bool,
-    /// Lists the attacks and runs none.
+    /// List the attacks, and try none.
     #[arg(long)]
     list: bool,
-    /// One JSON object per attack and backend, and no last line.
+    /// Print one JSON object for each attack and place, without the last line.
     #[arg(long)]
     json: bool,
-    /// Leaves the controls out.
+    /// Skip the controls, which show that an attack works where nothing stops it.
     #[arg(long)]
     no_controls: bool,
-    /// Folder of the programs.
+    /// Folder of the attacks' programs; by default, `attacks/programs` of this source tree.
     #[arg(long)]
     programs: Option<PathBuf>,
-    /// Interpreter of the ordinary user's sandboxes.
+    /// Python interpreter for the sandboxes of `rootless`.
     #[arg(long, default_value = "/usr/bin/python3")]
     rootless_python: PathBuf,
     #[command(flatten)]
     machine: Machine,
 }
 
-/// Where attacks are tried.
+/// A place where attacks are tried.
 #[derive(Debug, Clone)]
 enum Surface {
     Client,
@@ -126,7 +131,7 @@ async fn run(args: Args) -> Result<ExitCode> {
     Ok(if tried == held && tried > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Tries those that are programs, from inside the sandboxes of one backend.
+/// Tries the attacks that are programs, from inside the sandboxes of one backend.
 async fn inside(
     args: &Args,
     backend: &Backend,
@@ -138,7 +143,7 @@ async fn inside(
     if *backend == Backend::Rootless && root {
         return rootless::run(&args.rootless_python, folder, attacks, |report| show(args, report)).await;
     }
-    // What is native for an ordinary user is rootless.
+    // For an ordinary user, native containers are rootless ones.
     let backend = if *backend == Backend::Native && !root { Backend::Rootless } else { backend.clone() };
     let suite = Suite::open(folder, backend, &args.machine, controls).await?;
     let mut reports = Vec::new();
@@ -160,7 +165,8 @@ fn show(args: &Args, report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// What is to be said by name: what was not run somewhere, and which controls could not be.
+/// Prints a summary by name: controls that can't run here, attacks that were skipped somewhere, and those that did not
+/// hold.
 fn summary(reports: &[Report]) {
     let skipped = reports.iter().filter(|r| matches!(r.verdict, Verdict::Skipped(_)));
     let uncontrolled = reports.iter().filter(|r| r.control.contains("can't run here"));

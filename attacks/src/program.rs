@@ -1,4 +1,4 @@
-//! The attacks' files: Python programs in `programs/<group>/<name>.py`, and what is put before each.
+//! The attacks' files: Python programs in `programs/<group>/<name>.py`, and the prelude that is put before each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,48 +7,48 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::sheet::Sheet;
 
-/// What parts of a file begin with: `the next job`, `the same job again`, or `the neighbour`.
+/// Beginning of a line that starts another part: `the next job`, `the same job again`, or `the neighbour`.
 const PART: &str = "# --- ";
 
-/// An attack.
+/// An attack that is a program.
 #[derive(Debug, Clone)]
 pub struct Attack {
     /// `<group>/<name>`.
     pub name: String,
-    /// What it says about itself.
+    /// The sheet in the program's docstring.
     pub sheet: Sheet,
-    /// Jobs that are run one after the other in one container: the attack, or what it leaves and who looks for it.
+    /// Jobs that run one after the other in one container. A later job may look for what an earlier one left.
     pub jobs: Vec<String>,
-    /// A job in another container that lives through it all.
+    /// A job in another container, which runs during the whole attack.
     pub neighbour: Option<String>,
 }
 
 impl Attack {
-    /// The group.
+    /// The attack's group.
     pub fn group(&self) -> &str {
         self.name.split('/').next().unwrap_or_default()
     }
 }
 
-/// The folder of the programs in this tree.
+/// The folder of the programs in this source tree.
 ///
-/// It is found at run time: a tree that was moved, or copied with what was built in it, has its own. `cargo` says where the package
-/// is; without it this program's own file does, or the current folder.
+/// It is found at run time, because a tree can be moved, or copied with its builds. `cargo` tells where the package is.
+/// Without cargo, this program's own file tells, or the current folder.
 pub fn folder() -> PathBuf {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let starts = [package, std::env::current_exe().ok(), std::env::current_dir().ok()];
     starts.iter().flatten().find_map(|start| above(start)).unwrap_or_else(|| PathBuf::from("attacks/programs"))
 }
 
-/// The programs of the nearest tree that `start` is in.
+/// The folder of programs in the nearest tree around `start`.
 fn above(start: &Path) -> Option<PathBuf> {
     start.ancestors().map(|dir| dir.join("attacks/programs")).find(|dir| dir.join("prelude.py").is_file())
 }
 
-/// All attacks of a folder, in the order of their names.
+/// All attacks in a folder, in the order of their names.
 ///
 /// # Errors
-/// A file that can't be read or breaks the form; its path is named.
+/// A file can't be read or has a wrong form. The error names its path.
 pub fn load(folder: &Path) -> Result<Vec<Attack>> {
     let mut attacks = Vec::new();
     for group in entries(folder)?.into_iter().filter(|p| p.is_dir()) {
@@ -62,7 +62,7 @@ pub fn load(folder: &Path) -> Result<Vec<Attack>> {
     Ok(attacks)
 }
 
-/// The helpers that stand before each program.
+/// The helpers that are put before each program.
 ///
 /// # Errors
 /// The file can't be read.

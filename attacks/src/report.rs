@@ -1,33 +1,33 @@
-//! What became of an attack on one backend.
+//! The result of an attack on one backend.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What became of an attack on one backend.
+/// How one attack went on one backend or in another place.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
-    /// The attack.
+    /// `<group>/<name>` of the attack.
     pub attack: String,
-    /// The backend.
+    /// The backend or other place where it was tried.
     pub backend: String,
-    /// Held, or not, or not run.
+    /// Whether the attack held; if it didn't, why.
     pub verdict: Verdict,
-    /// What is to be said of its control.
+    /// What its control showed, in words.
     pub control: String,
-    /// How long it took, in seconds.
+    /// How long the attack took, in seconds.
     pub seconds: f64,
 }
 
-/// Held, or not, or not run.
+/// Whether an attack held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It was tried, and all that was found is what the guard gives.
+    /// It was tried, and everything that was found is what the guard gives.
     Held,
-    /// What was found otherwise.
+    /// It did not hold, for these reasons.
     NotHeld(Vec<String>),
-    /// Why it was not run there.
+    /// It was not run there, for this reason.
     Skipped(String),
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// How many attacks were tried, and how many held wherever they were: each counts once, on however many backends.
+/// How many attacks were tried, and how many of them held everywhere. Each counts once, on any number of backends.
 pub fn tally(reports: &[Report]) -> (usize, usize) {
     let run = reports.iter().filter(|r| !matches!(r.verdict, Verdict::Skipped(_)));
     let mut tried: Vec<&str> = run.clone().map(|r| r.attack.as_str()).collect();

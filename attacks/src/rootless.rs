@@ -1,4 +1,5 @@
-//! The same program as an ordinary user: copied to where that user can read it, and started there.
+//! Runs the attacks on native containers as an ordinary user. This program is copied to a folder that the user can
+//! read, and started there again.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,10 +13,10 @@ use thermae_attacks::report::Report;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
-/// A user that nobody is.
+/// A user id that nobody has.
 const USER: u32 = 61_613;
 
-/// Runs the suite on native containers as that user; each report is shown as it comes.
+/// Runs the attacks as that user. Shows each report when it comes.
 pub(crate) async fn run(
     python: &Path,
     folder: &Path,
@@ -30,7 +31,7 @@ pub(crate) async fn run(
     copy(folder, &programs)?;
     fs::create_dir(&own)?;
     std::os::unix::fs::chown(&own, Some(USER), Some(USER)).context("give a folder away")?;
-    // What only root may set.
+    // Only root can change these settings.
     let wanted = |setting: &Setting| attacks.iter().any(|attack| attack.sheet.machine == Some(*setting));
     let changed = Setting::ALL.into_iter().filter(wanted).map(Changed::make).collect::<Result<Vec<_>>>()?;
     let mut command = Command::new("setpriv");

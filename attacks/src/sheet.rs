@@ -1,4 +1,4 @@
-//! What an attack's file says about itself: TOML in the docstring that it begins with.
+//! The sheet of an attack: what its file says about it, as TOML in the docstring at the top.
 
 use std::collections::BTreeMap;
 
@@ -8,90 +8,90 @@ use thermae_schemas::{ErrorCode, LimitRequest, Status, ToolSpec};
 
 use crate::machine::Setting;
 
-/// Key of [`Sheet::held`] and [`Sheet::open`] that stands for every name not listed.
+/// Key in [`Sheet::held`] and [`Sheet::open`] that stands for every name that isn't listed.
 pub const ANY_NAME: &str = "*";
 
-/// What is tried, and how it must end.
+/// What an attack tries, and how it must end.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sheet {
-    /// What is tried.
+    /// What the attack tries.
     pub tries: String,
-    /// What would be won.
+    /// What an attacker would win.
     pub wins: String,
-    /// What stops it.
+    /// The guard that stops the attack.
     pub guard: String,
-    /// What must be found, by the names of the observations. Nothing else may be.
+    /// What must be found, by the names of the observations. Any other observation is a problem.
     #[serde(default)]
     pub held: Findings,
-    /// What the control must find; names that are missing here are not looked at.
+    /// What the control must find. Other observations of the control are ignored.
     #[serde(default)]
     pub open: Findings,
-    /// A setting that the machine must have for as long as it is tried.
+    /// A setting that the machine must have during the attack.
     #[serde(default)]
     pub machine: Option<Setting>,
-    /// How the program is run with the guard off.
+    /// How the program is run with the guard off; `None` if it has no control.
     #[serde(default)]
     pub control: Option<Control>,
-    /// Why there is no control.
+    /// Why there is no control. A sheet has either this or `control`.
     #[serde(default)]
     pub uncontrolled: Option<String>,
     /// Limits that the jobs ask for.
     #[serde(default)]
     pub limits: LimitRequest,
-    /// Tools that the attacking jobs may call. They are the suite's ([`crate::tools`]).
+    /// Tools that the attacking jobs may call. [`crate::tools`] answers them.
     #[serde(default)]
     pub tools: Vec<ToolSpec>,
-    /// How the attacking job must end.
+    /// How the first job must end.
     #[serde(default)]
     pub outcome: Ending,
-    /// Whether it takes seconds, and is left out of the short form.
+    /// Whether the attack takes seconds. `--quick` skips it.
     #[serde(default)]
     pub slow: bool,
-    /// Whether an honest job must afterwards find its container as it was: the same one, clean, and about as fast. (On gVisor another
-    /// one, clean.)
+    /// Whether an honest job must afterwards find the container as it was: the same one, clean, and about as fast. On
+    /// gVisor, which has a container for each job, it must only find a clean one.
     #[serde(default)]
     pub aftermath: bool,
     /// What differs in Docker's containers.
     #[serde(default)]
     pub docker: Difference,
-    /// What differs in native containers of an ordinary user's.
+    /// What differs in native containers of an ordinary user.
     #[serde(default)]
     pub rootless: Difference,
-    /// What differs where the outer runtime is gVisor's.
+    /// What differs if the outer runtime is gVisor's.
     #[serde(default)]
     pub runsc: Difference,
 }
 
-/// Expectations by name.
+/// Expected observations, by name.
 pub type Findings = BTreeMap<String, Expected>;
 
-/// What differs on one backend, and why (in a comment beside it).
+/// What differs on one backend. A comment in the sheet says why.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
-    /// Why the attack is not run there.
+    /// Why the attack is not run there; `None` if it is.
     #[serde(default)]
     pub skip: Option<String>,
-    /// In place of the same names of [`Sheet::held`].
+    /// Replaces the entries of [`Sheet::held`] with the same names.
     #[serde(default)]
     pub held: Findings,
-    /// In place of all of [`Sheet::held`].
+    /// Replaces all of [`Sheet::held`].
     #[serde(default)]
     pub instead: Option<Findings>,
-    /// In place of [`Sheet::outcome`].
+    /// Replaces [`Sheet::outcome`].
     #[serde(default)]
     pub outcome: Option<Ending>,
 }
 
-/// How the program is run with no sandbox around it.
+/// How a program is run without a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Control {
-    /// How several jobs are run.
+    /// How the jobs are run.
     #[serde(default)]
     pub mode: Mode,
-    /// Command line that it is put behind: `unshare --net`, say, where it would do harm to the machine.
+    /// Command line that the program is run with, such as `unshare --net`, if it would otherwise harm the machine.
     #[serde(default)]
     pub within: Vec<String>,
 }
@@ -100,34 +100,34 @@ pub struct Control {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Each in a process of its own.
+    /// Each job runs in a process of its own.
     #[default]
     Apart,
-    /// Each in a bare fork of one warm interpreter.
+    /// Each job runs in a bare fork of one warm interpreter.
     Fork,
-    /// All in one interpreter.
+    /// All jobs run in one interpreter.
     Same,
 }
 
-/// How a job must end.
+/// How a job must end. `None` means that anything will do.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Ending {
-    /// Its status.
+    /// The outcome's status.
     pub status: Status,
-    /// Its error's code.
+    /// The code of its error.
     pub error: Option<ErrorCode>,
-    /// Words of its error's message.
+    /// Words in the message of its error.
     pub message: Option<String>,
-    /// Tool calls that reached the client.
+    /// Number of its tool calls that reach the client.
     pub calls: Option<usize>,
-    /// Most bytes of its outcome's JSON.
+    /// Most bytes that its outcome may have as JSON.
     pub bytes: Option<usize>,
     /// Its exact standard output.
     pub stdout: Option<String>,
-    /// Its artifacts, all of them: path and content.
+    /// All its artifacts: path and content.
     pub artifacts: Option<BTreeMap<String, String>>,
-    /// What was left out of its artifacts, all of it: path and reason.
+    /// All files that were left out of its artifacts: path and reason.
     pub left_out: Option<BTreeMap<String, String>>,
 }
 
@@ -149,36 +149,37 @@ impl Default for Ending {
 /// What an observation must be.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expected {
-    /// A rule.
+    /// A rule that the observation must keep.
     Rule(Rule),
-    /// Just this.
+    /// The exact value.
     Exactly(Value),
 }
 
-/// A rule for an observation; all that is said must hold.
+/// A rule for an observation. All conditions that are set must hold.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rule {
-    /// One of these.
+    /// One of these values.
     pub any: Option<Vec<Value>>,
-    /// None of these.
+    /// None of these values.
     pub none: Option<Vec<Value>>,
-    /// A number not below.
+    /// A number that is at least this.
     pub min: Option<f64>,
-    /// A number not above.
+    /// A number that is at most this.
     pub max: Option<f64>,
-    /// Text that contains this.
+    /// A text that contains this.
     pub contains: Option<String>,
-    /// The job may be ended before it comes to this.
+    /// The observation may be missing, because the job may be ended before it is made.
     pub maybe: bool,
-    /// Different in every job of the attack.
+    /// The observation differs between all jobs of the attack.
     pub unlike: bool,
-    /// The same in every job of the attack.
+    /// The observation is the same in all jobs of the attack.
     pub alike: bool,
 }
 
 impl<'de> Deserialize<'de> for Expected {
-    /// A table of a rule's words is one. A list never is, though serde would read one as such: an empty one would allow everything.
+    /// Reads a table with a rule's keys as a rule, and everything else as an exact value. A list is never a rule. serde
+    /// would read a list as one, and an empty list would then allow everything.
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
         match value.is_object().then(|| serde_json::from_value(value.clone())) {
@@ -189,10 +190,10 @@ impl<'de> Deserialize<'de> for Expected {
 }
 
 impl Expected {
-    /// Why what was observed (in each of the jobs that did) is not what must be.
+    /// Checks what was observed in each job that made the observation.
     ///
     /// # Errors
-    /// In words.
+    /// Why the observation is not what it must be.
     pub fn check(&self, found: &[&Value]) -> Result<(), String> {
         let listed = || found.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         match self {
@@ -217,7 +218,7 @@ impl Expected {
 }
 
 impl Expected {
-    /// Whether it may be missing.
+    /// Whether the observation may be missing.
     pub fn may_miss(&self) -> bool {
         matches!(self, Self::Rule(rule) if rule.maybe)
     }

@@ -1,4 +1,4 @@
-//! Where attacks are tried: scheduler and worker as they are, in this process, on a backend of choice.
+//! Where programs attack: a fleet with the real scheduler and worker in this process, on a backend of choice.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -22,22 +22,22 @@ use crate::tools::Tools;
 /// How long the first container may take.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long the end of all tasks may take.
+/// How long all tasks may take to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What draws the outer wall.
+/// What makes the containers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backend {
-    /// The runner itself, as root.
+    /// The worker itself, as root.
     Native,
-    /// The runner itself, as an ordinary user.
+    /// The worker itself, as an ordinary user.
     Rootless,
-    /// Docker, with that runtime (`None`: the engine's default, runc).
+    /// Docker with this runtime; `None` is the engine's default, runc.
     Docker(Option<String>),
 }
 
 impl Backend {
-    /// Whether the outer wall is gVisor's.
+    /// Whether the outer runtime is gVisor's.
     pub fn is_runsc(&self) -> bool {
         matches!(self, Self::Docker(runtime) if DockerOptions { runtime: runtime.clone(), ..Default::default() }.is_gvisor())
     }
@@ -68,10 +68,10 @@ impl std::fmt::Display for Backend {
     }
 }
 
-/// What a backend needs to know of this machine.
+/// What a backend needs to know about this machine.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Machine {
-    /// Interpreter of native sandboxes.
+    /// Python interpreter for native sandboxes; by default, the active virtualenv's, otherwise python3 on PATH.
     #[arg(long)]
     pub python: Option<PathBuf>,
     /// Socket of the Docker engine.
@@ -80,12 +80,12 @@ pub struct Machine {
     /// Another process has set the machine as attacks need it; crashes leave their files in this folder.
     #[arg(long, hide = true)]
     pub changed: Option<PathBuf>,
-    /// Image of the containers.
+    /// Image of Docker containers.
     #[arg(long, env = "THERMAE_TEST_IMAGE", default_value = "thermae/python:dev")]
     pub image: String,
 }
 
-/// A fleet with one worker.
+/// A fleet with one worker, in this process.
 pub struct Fleet {
     client: Client,
     bus: SharedBus,
@@ -95,10 +95,10 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Starts one that runs so many jobs at once: with one slot, all jobs share one container, one after the other.
+    /// Starts a fleet that runs `slots` jobs at once. With one slot, all jobs share one container, one after the other.
     ///
     /// # Errors
-    /// No container can be made on this machine; the reason is the worker's own.
+    /// No container can be made on this machine. The message has the worker's reason.
     pub async fn open(backend: &Backend, machine: &Machine, slots: u32) -> Result<Self> {
         let shared: SharedBus = Arc::new(bus::Local::new());
         let registry: SharedRegistry = Arc::new(registry::Local::new());
@@ -135,22 +135,22 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Submits a job.
+    /// Submits a job of the tenant `acme`.
     ///
     /// # Errors
-    /// The client's.
+    /// The client's error.
     pub async fn submit(&self, job: Job, tools: &Arc<Tools>) -> Result<JobHandle> {
         Ok(self.client.submit(job, Some(tools.clone())).await?)
     }
 
-    /// How many proofs that a container is clean were given.
+    /// How many times the worker has checked whether a container is clean.
     pub fn proofs(&self) -> f64 {
         let families = self.metrics.gather();
         let family = families.iter().find(|f| f.name() == "thermae_worker_containers_verified_total");
         family.into_iter().flat_map(|f| f.get_metric()).map(|m| m.get_counter().get_value()).sum()
     }
 
-    /// Kills what runs, removes every container, ends.
+    /// Kills running jobs, removes all containers, and stops all tasks.
     pub async fn close(self) {
         self.stop.cancel();
         self.tasks.close();
@@ -164,7 +164,7 @@ impl Fleet {
 fn options(backend: &Backend, machine: &Machine, slots: u32) -> thermae_worker::Options {
     let mut options = thermae_worker::Options {
         name: Some("attacks".to_owned()),
-        // Others may share the engine.
+        // A random name: other fleets may use the same Docker engine.
         fleet: uuid::Uuid::new_v4().simple().to_string(),
         drain_grace: Millis::from_millis(0),
         ..thermae_worker::Options::default()

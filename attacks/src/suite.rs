@@ -19,53 +19,55 @@ use crate::site::{Backend, Fleet, Machine};
 use crate::targets::Targets;
 use crate::tools::{GATE, Tools};
 
-/// Longer than any attack takes.
+/// Longer than an attack takes.
 const ATTACK_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Honest jobs of which the quickest counts, at least: others work on this machine, too.
+/// Least number of honest jobs, of which the quickest counts: this machine has other work, too.
 const HONEST_RUNS: usize = 5;
 
-/// How long honest jobs are run while none is quick enough. What an attack leaves behind for good slows down all of
-/// them; other work on this machine may hold up five in a row.
+/// How long honest jobs are repeated until one is quick enough. If an attack has left something behind, all of them are
+/// slow. Other work on this machine may hold up five in a row.
 const HONEST_TIME: Duration = Duration::from_secs(5);
 
-/// An honest job may take this much longer after an attack than before it: what a busy machine makes of milliseconds.
+/// How much slower than before an attack an honest job may be after it, as a factor and a sum. A busy machine makes
+/// milliseconds longer.
 const SLOWER: (u32, Duration) = (3, Duration::from_millis(30));
 
-/// Everything to try attacks on one backend.
+/// Fleets, targets and settings for attacks on one backend.
 pub struct Suite<'a> {
     folder: &'a Path,
     prelude: String,
     honest: String,
     backend: Backend,
-    /// One slot: all jobs in one container.
+    /// A fleet with one slot: all jobs run in one container.
     one: Fleet,
-    /// Two slots: a container for the neighbour.
+    /// A fleet with two slots, which has another container for the neighbour.
     two: Fleet,
     targets: Targets,
-    /// Interpreter of the controls; `None` where they are not run.
+    /// Interpreter for the controls; `None` if they are not run.
     controls: Option<PathBuf>,
-    /// Who has set the machine as attacks need it, if not this process: where crashes leave their files.
+    /// Folder for the files of crashes, if another process has changed the machine's settings; `None` if this process
+    /// changes them.
     changed: Option<PathBuf>,
     baseline: Duration,
 }
 
-/// The machine's own interpreter, past every shim: a control is started a hundred times.
+/// The interpreter itself, and not a shim that finds it: controls are started a hundred times.
 fn interpreter(machine: &Machine) -> Result<PathBuf> {
     Ok(Spec::detect(machine.python.as_deref())?.python.into())
 }
 
-/// An honest job's time, and the container it was in.
+/// The quickest time of honest jobs, and their container.
 struct Honest {
     quickest: Duration,
     container: Value,
 }
 
 impl<'a> Suite<'a> {
-    /// Starts the fleets. `controls`: whether the controls are run, too.
+    /// Starts the fleets, and times honest jobs. `controls` says whether the controls are run, too.
     ///
     /// # Errors
-    /// The backend can't make containers here.
+    /// The backend can't make containers on this machine.
     pub async fn open(folder: &'a Path, backend: Backend, machine: &Machine, controls: bool) -> Result<Self> {
         let honest = folder.join("honest.py");
         let one = Fleet::open(&backend, machine, 1).await.with_context(|| format!("the backend {backend}"))?;
@@ -85,13 +87,13 @@ impl<'a> Suite<'a> {
         Ok(suite)
     }
 
-    /// Ends the fleets.
+    /// Stops both fleets, and removes their containers.
     pub async fn close(self) {
         self.one.close().await;
         self.two.close().await;
     }
 
-    /// Tries one attack.
+    /// Tries one attack, and runs its control.
     pub async fn attack(&self, attack: &Attack) -> Report {
         let begun = Instant::now();
         let report = |verdict, control| Report {
@@ -142,7 +144,8 @@ impl<'a> Suite<'a> {
         Some(control::run(attack, python, self.folder, &self.prelude, &self.targets.map()).await)
     }
 
-    /// Runs its jobs, and an honest one where it must leave things as they were; what speaks against it.
+    /// Runs an attack's jobs, and then honest ones if its sheet asks for that. Gives what speaks against it having
+    /// held.
     async fn tried(&self, attack: &Attack) -> Result<Vec<String>> {
         if attack.sheet.aftermath && !self.apart() {
             self.settle().await?;
@@ -151,7 +154,7 @@ impl<'a> Suite<'a> {
         let mut problems = judge::problems(attack, &self.backend, &run);
         if attack.sheet.aftermath {
             let at = run.outcomes.first().and_then(|o| Evidence::of(o).container().cloned());
-            // With a container per job, most of its time is the making of that.
+            // If each job has a container of its own, the container takes most of the time.
             let most = if self.apart() { Duration::MAX } else { self.baseline * SLOWER.0 + SLOWER.1 };
             match self.honest(most).await {
                 Err(error) => problems.push(format!("afterwards, {error:#}")),
@@ -169,13 +172,15 @@ impl<'a> Suite<'a> {
         Ok(problems)
     }
 
-    /// Whether there is no inner wall, and each job has a container of its own for it: gVisor has no nested pid namespaces to join.
+    /// Whether each job has a container of its own and no inner wall. On gVisor this is so, because it has no nested
+    /// pid namespaces to join.
     fn apart(&self) -> bool {
         self.backend.is_runsc()
     }
 
-    /// Leaves the container the pause in which it is proven clean. After a hundred jobs that left it none it would take one by itself, and
-    /// another container its place: in the midst of an attack after which it must be the same.
+    /// Waits until the container has been checked. A container that has had no pause for a hundred jobs is checked
+    /// while another one takes its place. This must not happen during an attack after which the container must be the
+    /// same.
     async fn settle(&self) -> Result<()> {
         let before = self.one.proofs();
         self.one.submit(Job::python("pass"), &Arc::default()).await?.result().await?;
@@ -188,7 +193,7 @@ impl<'a> Suite<'a> {
     async fn run(&self, attack: &Attack) -> Result<Run> {
         let mut map = self.targets.map();
         if self.apart() {
-            // Without an inner wall there is no workspace.
+            // Without an inner wall, there is no workspace.
             map.place = "/dev/shm";
         }
         let target = serde_json::to_string(&map)?;
@@ -231,8 +236,8 @@ impl<'a> Suite<'a> {
         job
     }
 
-    /// What honest jobs find and how long the quickest takes, in the container that the attacks share. Several are run,
-    /// and more while the quickest takes longer than `most`.
+    /// Runs honest jobs in the container that the attacks share, and checks what they find. Repeats them while the
+    /// quickest takes longer than `most`.
     async fn honest(&self, most: Duration) -> Result<Honest> {
         let (mut quickest, mut container) = (Duration::MAX, Value::Null);
         let (mut left, start) = (if self.apart() { 1 } else { HONEST_RUNS }, Instant::now());
@@ -245,7 +250,7 @@ impl<'a> Suite<'a> {
             ensure!(outcome.status == Status::Succeeded, "an honest job {}", ended(&outcome));
             let evidence = Evidence::of(&outcome);
             let wanted = [("answer", json!(499_500)), ("files", json!([])), ("processes", json!(["1", "2"]))];
-            // Without an inner wall the runner and its zygotes are to be seen.
+            // Without an inner wall, the job sees the runner and its zygotes, too.
             for (name, wanted) in &wanted[..if self.apart() { 2 } else { 3 }] {
                 let found = evidence.get(name);
                 ensure!(found == Some(wanted), "an honest job finds {name}: {found:?}, not {wanted}");

@@ -1,4 +1,4 @@
-//! What there is to be won outside of the sandbox: things of this process that a control reaches and an attack must not.
+//! Targets outside of the sandbox: things of this process that a control can reach and an attack must not reach.
 
 use std::fs;
 use std::io;
@@ -11,28 +11,28 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use tempfile::TempDir;
 
-/// Where the targets are, as a program is told.
+/// Where the targets are. Each program gets this as JSON.
 #[derive(Debug, Clone, Serialize)]
 pub struct Map {
-    /// This process.
+    /// Id of this process.
     pub pid: u32,
-    /// Name of an abstract Unix socket that listens.
+    /// Name of a listening abstract Unix socket.
     pub abstract_socket: String,
-    /// Port on 127.0.0.1 that listens.
+    /// Listening TCP port on 127.0.0.1.
     pub port: u16,
-    /// Path of a Unix socket that listens.
+    /// Path of a listening Unix socket.
     pub socket: PathBuf,
-    /// A file that holds a secret.
+    /// Path of a file with a secret.
     pub file: PathBuf,
-    /// A folder where a control may make files.
+    /// Folder in which a control may make files.
     pub folder: PathBuf,
-    /// The sandbox's own folder, where an attack may make files.
+    /// Folder of the sandbox in which an attack may make files.
     pub place: &'static str,
-    /// New for every run of an attack.
+    /// Random text, new for every run of an attack.
     pub nonce: String,
 }
 
-/// The targets; they are there for as long as this.
+/// The targets. They exist until this is dropped.
 #[derive(Debug)]
 pub struct Targets {
     map: Map,
@@ -43,10 +43,10 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Sets them up.
+    /// Makes the targets.
     ///
     /// # Errors
-    /// The system refuses one.
+    /// The system refuses to make one.
     pub fn new() -> Result<Self> {
         let made = || -> io::Result<Self> {
             let folder = tempfile::tempdir()?;
@@ -71,7 +71,7 @@ impl Targets {
         made().context("set the attacks' targets up")
     }
 
-    /// Where they are, for one run of an attack.
+    /// The targets' places, with a new nonce for one run of an attack.
     pub fn map(&self) -> Map {
         Map { nonce: uuid::Uuid::new_v4().simple().to_string(), ..self.map.clone() }
     }

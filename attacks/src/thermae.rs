@@ -1,4 +1,4 @@
-//! Calls of the program `thermae`, each in a directory of its own.
+//! Runs the program `thermae`, each time in a new directory.
 
 use std::io::Read;
 use std::path::Path;
@@ -13,41 +13,41 @@ use crate::fleet::process::program;
 /// Longer than a call takes.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A directory to call it in.
+/// A directory in which `thermae` is called. It is removed on drop.
 #[derive(Debug)]
 pub struct Thermae {
     dir: TempDir,
 }
 
-/// What it answered.
+/// The result of a call.
 #[derive(Debug)]
 pub struct Answer {
-    /// Exit status.
+    /// Exit status; -1 if a signal ended the program.
     pub status: i32,
-    /// Standard output.
+    /// Standard output; on a terminal, both streams.
     pub stdout: String,
-    /// Standard error.
+    /// Standard error; empty on a terminal.
     pub stderr: String,
 }
 
 impl Thermae {
-    /// An empty directory.
+    /// Makes an empty directory.
     ///
     /// # Errors
-    /// It can't be made.
+    /// The directory can't be made.
     pub fn new() -> Result<Self> {
-        // Not below `/tmp`, where every sandbox has storage of its own.
+        // The directory must not be below `/tmp`, where every sandbox has storage of its own.
         let root = Path::new("/var/tmp");
         let dir = if root.is_dir() { TempDir::new_in(root) } else { TempDir::new() };
         Ok(Self { dir: dir.context("make a directory")? })
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Writes a file.
+    /// Writes a file, and makes its folders.
     ///
     /// # Errors
     /// It can't be written.
@@ -57,12 +57,12 @@ impl Thermae {
         Ok(std::fs::write(path, text)?)
     }
 
-    /// A file's content; nothing where there is none.
+    /// A file's content; empty if there is no such file.
     pub fn read(&self, name: &str) -> String {
         std::fs::read(self.path().join(name)).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default()
     }
 
-    /// Every file and folder below, but where records of trust are kept.
+    /// All files in the folder `below` and its subfolders, by their paths relative to it.
     pub fn listed(&self, below: &str) -> Vec<String> {
         let (mut all, mut folders) = (Vec::new(), vec![self.path().join(below)]);
         while let Some(folder) = folders.pop() {
@@ -78,7 +78,7 @@ impl Thermae {
         all
     }
 
-    /// The command, with nothing of the caller's own environment in its way.
+    /// A call of `thermae` in the directory, without the caller's `THERMAE_` variables.
     ///
     /// # Errors
     /// The program is not built.
@@ -89,7 +89,7 @@ impl Thermae {
         Ok(command)
     }
 
-    /// Its answer.
+    /// Calls `thermae`, and waits for its end.
     ///
     /// # Errors
     /// The program is not built, or hangs.
@@ -97,7 +97,7 @@ impl Thermae {
         finish(self.command(args)?)
     }
 
-    /// What a person would see of it: both streams on a terminal.
+    /// Calls `thermae` on a terminal, as a person would. Both streams are in `stdout`.
     ///
     /// # Errors
     /// The program is not built, or hangs.
@@ -120,7 +120,7 @@ impl Thermae {
 /// Runs a command to its end.
 ///
 /// # Errors
-/// It hangs.
+/// The command hangs.
 pub fn finish(mut command: Command) -> Result<Answer> {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (mut out, mut err) = (child.stdout.take().context("no output")?, child.stderr.take().context("no errors")?);

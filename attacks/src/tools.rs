@@ -1,4 +1,4 @@
-//! The client's side of the attacking jobs' tools: what arrives here has passed every check.
+//! The client's side of the attacking jobs' tools. A call that arrives here has passed every check of the fleet.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,13 +8,13 @@ use thermae_client::ToolHandler;
 use thermae_schemas::JobId;
 use tokio::sync::watch;
 
-/// The tool at which a neighbour waits until the attack is over.
+/// Name of the tool that blocks a neighbour until the attack is over.
 pub const GATE: &str = "gate";
 
-/// The tool that answers with a megabyte. All others answer with their arguments.
+/// Name of the tool that answers with a megabyte. All others answer with their arguments.
 const LARGE: &str = "large";
 
-/// Answers calls and remembers them.
+/// Answers tool calls, and remembers their names.
 #[derive(Debug)]
 pub struct Tools {
     calls: Mutex<Vec<String>>,
@@ -29,18 +29,18 @@ impl Default for Tools {
 }
 
 impl Tools {
-    /// How many calls came.
+    /// Number of calls that have come.
     pub fn calls(&self) -> usize {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Waits until somebody stands at the gate.
+    /// Waits until a job has called the gate.
     pub async fn reached(&self) {
-        // It can't fail: the sender is ours.
+        // This can't fail: `self` holds the sender.
         let _ = self.reached.subscribe().wait_for(|reached| *reached).await;
     }
 
-    /// Lets whoever stands at the gate through.
+    /// Lets all calls of the gate return, now and later.
     pub fn open(&self) {
         self.open.send_replace(true);
     }

@@ -1,11 +1,12 @@
-//! The short form of the suite, and the page that lists it. All of it, with the controls: `cargo xtask attack`.
+//! The short form of the suite, and a check of the page that lists the attacks. `cargo xtask attack` runs the whole
+//! suite, with the controls.
 
 use std::ffi::OsString;
 use std::process::Command;
 
 use thermae_attacks::{index, program, scenarios};
 
-/// Tries the attacks that take no seconds; all must hold.
+/// Tries the attacks that don't take seconds. All must hold, and at least `least` must be tried.
 fn short(backend: &str, servers: &[(String, String)], least: usize) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_thermae-attacks"));
     let set = servers.iter().map(|(name, value)| (name, value));
@@ -27,7 +28,7 @@ fn attacks_on_native_containers_hold() {
 
 #[test]
 fn attacks_on_an_ordinary_users_containers_hold() {
-    // Another user than root has tried them above.
+    // For an ordinary user, the test above has tried them.
     if rustix::process::geteuid().is_root() {
         short("rootless", &[], 80);
     }
@@ -35,7 +36,7 @@ fn attacks_on_an_ordinary_users_containers_hold() {
 
 #[test]
 fn attacks_on_docker_containers_hold() {
-    // By `cargo xtask test`, which sets an engine and an image up.
+    // `cargo xtask test` sets up an engine and an image.
     if std::env::var_os("THERMAE_TEST_DOCKER").is_some() {
         short("docker", &[], 80);
     }
@@ -43,13 +44,13 @@ fn attacks_on_docker_containers_hold() {
 
 #[test]
 fn attacks_on_the_command_line_hold() {
-    // The program is built by `cargo xtask test`.
+    // `cargo xtask test` builds the program.
     if std::env::var_os("THERMAE_TEST_BIN").is_some() {
         short("client", &[], 8);
     }
 }
 
-/// Servers of this test's own: two fleets never share a RabbitMQ.
+/// Servers for this test alone: two fleets must not share a RabbitMQ.
 struct Servers(OsString);
 
 impl Servers {

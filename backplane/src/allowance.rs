@@ -1,7 +1,7 @@
-//! How much of the shared servers a tenant may use.
+//! Limits how much of the shared servers each tenant may use.
 //!
-//! All tenants share the disks of RabbitMQ and Redis. What one tenant moves through them keeps them from the others, so each tenant has so
-//! many bytes a second. What it did not use it may use later, up to a burst; beyond that it waits.
+//! All tenants share the disks of RabbitMQ and Redis. The traffic of one tenant delays the others, so each tenant has a
+//! rate in bytes a second. What it doesn't use it can use later, up to a burst. Beyond that it has to wait.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,27 +10,28 @@ use std::time::Duration;
 use thermae_schemas::TenantName;
 use tokio::time::Instant;
 
-/// Above so many tenants, those that owe nothing are forgotten.
+/// If the map has more tenants than this, those that owe nothing are forgotten.
 const REMEMBERED: usize = 1024;
 
-/// What each tenant has used.
+/// What each tenant has used. Each use costs the time that the tenant's rate needs for its bytes.
 #[derive(Debug)]
 pub struct Allowance {
     burst: Duration,
     most: Duration,
-    /// When all that a tenant has used is paid.
+    /// For each tenant, the moment when everything that it has used will be paid.
     paid: Mutex<HashMap<TenantName, Instant>>,
 }
 
 impl Allowance {
-    /// Each tenant may use `burst` seconds' worth at once. It never waits longer than `most` for what it used before; what it used
-    /// beyond that is forgiven.
+    /// Each tenant may use `burst` seconds' worth at once. It never has to wait longer than `most`: what it used beyond
+    /// that is forgiven.
     #[must_use]
     pub fn new(burst: Duration, most: Duration) -> Self {
         Self { burst, most, paid: Mutex::default() }
     }
 
-    /// A tenant that has `rate` bytes a second uses so many. Returns how long it must wait before it uses more.
+    /// Charges a tenant with a rate of `rate` bytes a second for `bytes`. Returns how long it must wait before it uses
+    /// more.
     pub fn spend(&self, tenant: &TenantName, bytes: u64, rate: u64, now: Instant) -> Duration {
         let cost = Duration::try_from_secs_f64(bytes as f64 / rate.max(1) as f64).unwrap_or(self.most);
         let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,7 +48,7 @@ impl Allowance {
         self.owed(tenant, now).saturating_sub(self.burst)
     }
 
-    /// Whether a tenant has used more than half of its burst: it may have to wait soon.
+    /// Whether a tenant has used more than half of its burst, so that it may have to wait soon.
     pub fn is_low(&self, tenant: &TenantName, now: Instant) -> bool {
         self.owed(tenant, now) > self.burst / 2
     }

@@ -1,7 +1,8 @@
-//! The backplane: RabbitMQ and Redis behind two traits, [`bus::Bus`] and [`registry::Registry`], each with a twin that
-//! lives in one process. One contract suite (`tests/contract`) runs against all four.
+//! The backplane: RabbitMQ and Redis behind two traits, [`bus::Bus`] and [`registry::Registry`]. Each trait also has a
+//! twin, an implementation that lives in one process. One contract suite (`tests/contract`) runs against all four.
 //!
-//! Nothing above this room knows which twin it talks to; nothing in it knows what a job's code does.
+//! Code that uses this crate doesn't know whether it talks to a server or to a twin. This crate doesn't know what a
+//! job's code does.
 
 #![forbid(unsafe_code)]
 

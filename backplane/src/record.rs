@@ -1,4 +1,4 @@
-//! The job record's state machine, pure: no clock, no I/O. Every rule of "one outcome per job" is here once.
+//! The state machine of a job's record. It is pure: no clock, no I/O. All rules of "one outcome per job" are here.
 //!
 //! ```text
 //!            admit                start(nonce)               finish(nonce)
@@ -9,17 +9,20 @@
 //!                       └───────────────────────────┴── otherwise: lost ─────────────┘
 //! ```
 //!
-//! An ended job has two lives. Its whole outcome is kept for a while and within a budget. After that a tombstone is left, which
-//! says how it ended and when ([`Tombstone`]). It stays for as long as any copy of the job's message may live, so that no copy is
-//! ever taken for a new job. A large outcome moves to the fleet's store in between ([`shelve`]).
+//! An ended job has two lives. Its whole outcome is kept for a while and within a budget. After that only a
+//! [`Tombstone`] is left, which says how the job ended and when. The tombstone stays as long as a copy of the job's
+//! message may exist, so that no copy is taken for a new job. In between, a large outcome moves to the fleet's store
+//! ([`shelve`]).
 //!
-//! The in-process registry calls these functions; the Redis registry's scripts do the same step by step, and the contract
-//! suite runs random histories through both and compares. `steps` holds the functions, this file the words.
+//! The in-process registry calls these functions. The scripts of the Redis registry do the same step by step. The
+//! contract suite runs random histories through both and compares the answers. The module `steps` has the functions,
+//! and this file has the types.
 //!
-//! What an emptied registry changes: a record that is missing proves nothing then. So a copy that may have a twin never
-//! starts without a record ([`Start::Resolve`]); [`resolve`] holds it until every living worker has announced what it
-//! runs, and then counts it as an attempt that may have started. Code that may start once never starts twice that way; for
-//! code that may start n times, an emptied registry can forget starts, and so allow one more for each time it was emptied.
+//! When the registry was emptied, a missing record proves nothing. So if other copies of a message may exist, a worker
+//! never starts the job without a record ([`Start::Resolve`]). [`resolve`] holds such a copy until every living worker
+//! has announced its running jobs. Then it counts the copy as an attempt that may have started. So code that may start
+//! once never starts twice. For code that may start n times, an emptied registry can forget starts: each time it is
+//! emptied, one more start is possible.
 
 mod ended;
 mod steps;
@@ -34,152 +37,154 @@ pub(crate) use ended::DIGITS;
 pub use ended::{End, Ended, Tombstone, Whole, digest};
 pub use steps::{abandon, admission, admit, announce, finish, resolve, settle, shelve, start};
 
-/// Milliseconds on the registry's own clock. Only differences mean anything.
+/// Milliseconds: a duration, or a moment by the registry's clock, counted from 1970.
 pub type Millis = u64;
 
-/// Where a job stands.
+/// State of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// Handed out, or about to be; the code has not started.
+    /// The job was handed out, or is about to be. The code has not started.
     Assigned,
     /// The code may have started.
     Started {
-        /// On which worker.
+        /// The worker that runs it.
         owner: WorkerId,
-        /// Name of the claim; whoever repeats it is the same claimant.
+        /// The name of the claim. A worker that repeats its start with the same nonce gets the same answer.
         nonce: String,
-        /// The owner may run the code until then.
+        /// Until when the owner may run the code, unless it renews the lease.
         lease_until: Millis,
     },
-    /// It ended. Nothing changes any more.
+    /// The job has ended. Its status and mark never change any more.
     Terminal {
-        /// How.
+        /// How it ended.
         status: Status,
-        /// When.
+        /// When it ended.
         at: Millis,
-        /// Digest of the result message: see [`End::mark`].
+        /// Digest of the result message (see [`End::mark`]).
         mark: String,
-        /// The whole outcome; `None` once it is no longer kept.
+        /// The whole outcome. `None` once it is no longer kept.
         outcome: Option<Whole>,
     },
 }
 
-/// What the registry knows of a job.
+/// A job's record: what the registry knows of the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Where it stands.
+    /// State of the job.
     pub state: State,
-    /// The attempt that the state speaks of, from 1.
+    /// Number of the current attempt, from 1.
     pub attempt: u32,
     /// How often the code may be started.
     pub max_attempts: u32,
-    /// Where its events go; `None` for a job submitted without a reply key, and for one that has ended.
+    /// Routing key for the job's events. `None` if the job was submitted without one, and after it has ended.
     pub reply_key: Option<String>,
-    /// The client's own mark, repeated in the result; `None` for a job that has ended.
+    /// The client's own mark, which the result repeats. `None` if the client set none, and after the job has ended.
     pub correlation_id: Option<String>,
-    /// Digest of the job: tells a repeat from another job under the same id. `None` where nobody said it.
+    /// Digest of the job. It tells a repeat from another job with the same id. `None` if it isn't known.
     pub digest: Option<String>,
-    /// Its client cancelled it while it ran: no further attempt is made.
+    /// The client cancelled the job while it ran, so there is no further attempt.
     pub cancelled: bool,
-    /// It may miss something: made from a message that may have been admitted before the registry was emptied, or read from
-    /// an older copy of the registry's data. Only a copy without a twin may start from it.
+    /// The record may not know all of the job's past: its message may have been admitted before the registry was
+    /// emptied, or the record was read from an older state of the registry's data. Only a copy that is certainly the
+    /// only one may start from it.
     pub doubtful: bool,
 }
 
-/// What a message says of its job; goes into a record that is missing.
+/// What a message says about its job. A record that is missing is made from it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Terms {
     /// How often the code may be started.
     pub max_attempts: u32,
-    /// Where its events go.
+    /// Routing key for the job's events.
     pub reply_key: Option<String>,
-    /// The client's own mark.
+    /// The client's own mark, which the result repeats.
     pub correlation_id: Option<String>,
     /// Digest of the job.
     pub digest: Option<String>,
 }
 
-/// The moment at which a step is made.
+/// The moment of a step, by the registry's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Now.
+    /// The time now.
     pub now: Millis,
-    /// How long ago the epoch began.
+    /// How long ago the current epoch began.
     pub epoch_age: Millis,
 }
 
-/// Answer to a scheduler that takes a job on.
+/// Answer to a scheduler that admits a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
-    /// There was no record: hand it out as attempt 1.
+    /// There was no record. Hand the job out as attempt 1.
     Fresh,
-    /// It was handed out before and has not started: hand it out again, as this attempt.
+    /// The job was handed out before and has not started. Hand it out again, as this attempt.
     Repeat(u32),
     /// It has started.
     UnderWay,
-    /// It has started, as this attempt, and its owner was not heard of in time: it must be resolved.
+    /// The job has started, as this attempt, and its lease has passed. It must be resolved.
     Lapsed(u32),
     /// It has ended.
     Terminal(Ended),
-    /// Another job was submitted under this id.
+    /// Another job has this id.
     Conflict,
 }
 
 /// Answer to a worker that wants to start a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
-    /// Start it. (Also the answer to a repeated claim with the same nonce.)
+    /// Start the code. A repeated claim with the same nonce gets this answer, too.
     Go,
-    /// It has ended: publish this and acknowledge.
+    /// The job has ended. Publish this and acknowledge the message.
     Terminal(Ended),
-    /// A later attempt is under way: acknowledge and forget this copy.
+    /// A later attempt is under way. Acknowledge this copy and forget it.
     Stale,
-    /// It may have started elsewhere: hand the copy to the resolve queue.
+    /// The job may have started elsewhere. Hand this copy to the queue `resolve`.
     Resolve,
 }
 
 /// Answer to a worker that has an outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finish {
-    /// Recorded: publish it. (Also the answer to a repeat of the same bytes.)
+    /// The outcome is recorded. Publish it. A repeat of the same bytes gets this answer, too.
     Won,
-    /// Another outcome was recorded: publish that one.
+    /// Another outcome was recorded. Publish that one.
     Terminal(Ended),
-    /// A later attempt is under way: this outcome does not count.
+    /// A later attempt is under way. This outcome does not count.
     Superseded,
 }
 
 /// Answer to a scheduler that holds a copy of unknown fate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolve {
-    /// It has ended: publish this and acknowledge.
+    /// The job has ended. Publish this and acknowledge the message.
     Terminal(Ended),
-    /// Its owner may still be at it: ask again after this.
+    /// The owner may still run it. Ask again after this time.
     Hold(Duration),
-    /// Hand it out again, as this attempt; marked `maybe_duplicate`, since other copies of it may be about.
+    /// Hand the job out again, as this attempt. Mark the message `maybe_duplicate`, since other copies may exist.
     Reassign(u32),
-    /// Committed as lost, with the outcome given: publish that.
+    /// Recorded as lost, with the outcome that the caller gave for this. Publish that outcome.
     Lost,
-    /// It was cancelled while it ran, and committed with the outcome given for that: publish that.
+    /// The job was cancelled while it ran. It is recorded with the outcome that the caller gave for this. Publish that
+    /// outcome.
     Cancelled,
-    /// A later attempt has started: acknowledge and forget this copy.
+    /// A later attempt has started. Acknowledge this copy and forget it.
     Stale,
 }
 
-/// Answer to whoever wants to end a job that has not started.
+/// Answer to a scheduler that wants to end a job before it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settle {
-    /// Recorded: publish it. (Also the answer to a repeat of the same bytes.)
+    /// The outcome is recorded. Publish it. A repeat of the same bytes gets this answer, too.
     Won,
-    /// Another outcome was recorded: publish that one.
+    /// Another outcome was recorded. Publish that one.
     Terminal(Ended),
-    /// The record is another job's, submitted under the same id; nothing was changed.
+    /// The record belongs to another job with the same id. Nothing was changed.
     Conflict,
-    /// Too late: it runs there.
+    /// Too late: the job runs.
     Started {
-        /// Where it runs.
+        /// The worker that runs it.
         owner: WorkerId,
-        /// As which attempt.
+        /// The number of the attempt that runs.
         attempt: u32,
     },
 }

@@ -1,6 +1,6 @@
-//! A server that speaks S3, for tests of what is stored there: one bucket on loopback, kept in a folder, that checks every signature.
+//! An S3 server for tests of the artifact store: one bucket on loopback, kept in a folder. It checks every signature.
 //!
-//! A crate, so that what it needs of its dependencies is the same in builds with tests and without.
+//! This is a crate of its own, so that features of dependencies are the same in builds with tests and without.
 
 #![forbid(unsafe_code)]
 
@@ -21,26 +21,26 @@ use tokio::runtime::Runtime;
 /// Name of the bucket.
 pub const NAME: &str = "artifacts";
 
-/// Id of the only key that opens it.
+/// Id of the only key that can open the bucket.
 pub const KEY_ID: &str = "a-key";
 
-/// That key's secret.
+/// Secret of that key.
 pub const SECRET: &str = "a-secret";
 
-/// A running server.
+/// A running server. It is stopped on drop.
 #[derive(Debug)]
 pub struct Bucket {
-    // Only `None` in `drop`: a runtime may not be waited for where a test's own is at work.
+    // `None` only in `drop`, which needs the runtime by value: waiting for a runtime would panic in a test's own one.
     runtime: Option<Runtime>,
     addr: SocketAddr,
     folder: TempDir,
 }
 
 impl Bucket {
-    /// Starts one on a free port.
+    /// Starts a server on a free port.
     ///
     /// # Errors
-    /// No folder, no thread, or no port.
+    /// The folder, the thread or the listener can't be made.
     pub fn start() -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         std::fs::create_dir(folder.path().join(NAME))?;
@@ -57,12 +57,12 @@ impl Bucket {
         Ok(Self { runtime: Some(runtime), addr, folder })
     }
 
-    /// Where it listens, without TLS.
+    /// Address on which the server listens, without TLS.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// What it keeps: objects are files there, by their keys.
+    /// Folder with the bucket's objects, which are files named by their keys.
     pub fn folder(&self) -> PathBuf {
         self.folder.path().join(NAME)
     }

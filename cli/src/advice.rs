@@ -1,76 +1,96 @@
-//! What to do about an error: for the terminal and for `docs/errors.md`.
+//! Advice for each error code, for the terminal and for `docs/errors.md`.
 
 use thermae_schemas::ErrorCode;
 
-/// What whoever meets this error can do.
+/// What a person who gets this error can do.
 pub(crate) fn advice(code: ErrorCode) -> &'static str {
     use ErrorCode::*;
     match code {
         MalformedJson => "Send one JSON object per message (or per line of a batch).",
         UnknownField => "Check the field's spelling against schemas/json/job.json.",
-        SchemaViolation => "Change the field that the message names; schemas/json/job.json says what it may hold.",
-        UnsupportedProtocol => "Use a client of the fleet's release, or of the one before it.",
+        SchemaViolation => "Correct the field that the message names. schemas/json/job.json lists the allowed values.",
+        UnsupportedProtocol => "Use a client of the fleet's release, or of the release before it.",
         JobTooLarge => "Send less in the message: shorten the code or its standard input.",
-        BadPath => "Give each file a path of its own, relative to /workspace and without \"..\".",
+        BadPath => "Give each file its own path, relative to /workspace and without \"..\".",
         FilesTooLarge => {
-            "Bring less, or raise the pool's disk; large inputs that many jobs share can be a dataset of the pool."
+            "Send fewer or smaller files, or raise the pool's disk. If many jobs share large inputs, make them a \
+             dataset of the pool."
         }
         UnknownRef => {
-            "Use the id of an artifact of the same tenant that the store still has, or a key of the tenant's own objects."
+            "Use the id of an artifact of this tenant that the store still has, or the key of an object of this tenant."
         }
-        StoreUnavailable => "Submit again; look into the worker's log about its store.",
-        FileNotPlaced => "Give the file another path, or (in a session) have the code take away what is in its way.",
+        StoreUnavailable => "Submit the job again. The worker's log says what is wrong with the store.",
+        FileNotPlaced => "Give the file another path. In a session, the code can also remove what is in the way.",
         UnknownPool => "Check the pool's name, or add the pool to a worker's configuration.",
-        UnsupportedLanguage => "Write it in Python, or choose a pool that runs the language.",
+        UnsupportedLanguage => "Write the code in Python, or choose a pool that runs the language.",
         LimitTooHigh => {
-            "Ask for less, or raise the pool's ceiling: limits.ceiling in the worker's configuration. The embedded fleet's ceilings \
-             rise with --memory, --wall, --cpu, --pids and --tool-wait, as far as the machine goes."
+            "Ask for less, or raise the pool's ceiling: limits.ceiling in the worker's configuration. The embedded \
+             fleet's ceilings rise with --memory, --wall, --cpu, --pids and --tool-wait, as far as the machine allows."
         }
         UserIdMissing => "Set the AMQP property user_id to the name of the RabbitMQ user that the client connects as.",
         ForbiddenReplyKey => "Use a reply key that begins with your own tenant's name.",
-        UnknownTenant => "Have the tenant added to the scheduler's configuration.",
-        QuotaExceeded => "Wait until some of the tenant's jobs have ended, then submit again.",
-        IdempotencyConflict => "Use a new idempotency key for a job that differs.",
-        IdConflict => "Give each job an id of its own; a random UUID is best.",
-        SubmissionExpired => "Submit the job again, under a new id. Look for schedulers that were away for long.",
+        UnknownTenant => "Ask the operator to add the tenant to the scheduler's configuration.",
+        QuotaExceeded => "Wait until some of the tenant's jobs have ended, then submit the job again.",
+        IdempotencyConflict => "Use a new idempotency key for a different job.",
+        IdConflict => "Give each job its own id. A random UUID is best.",
+        SubmissionExpired => {
+            "Submit the job again, under a new id. Check whether the schedulers were down for a long time."
+        }
         OutcomeExpired => {
-            "Read outcomes when they come, or raise outcome_ttl and outcome_bytes; submit under a new id to run it again."
+            "Read outcomes as they arrive, or raise outcome_ttl and outcome_bytes. To run the job again, submit it \
+             under a new id."
         }
-        RegistryFull => "Wait a little and submit again; give Redis more memory, or keep outcomes for a shorter time.",
-        DeadlineExceeded => "Submit again with a later deadline, or add workers.",
-        SessionLost => "Begin a new session (or submit with if_gone = new) and set its variables up again.",
+        RegistryFull => {
+            "Wait a little, then submit the job again. Give Redis more memory, or keep outcomes for a shorter time."
+        }
+        DeadlineExceeded => "Submit the job again with a later deadline, or add workers.",
+        SessionLost => "Start a new session (or submit with if_gone = new), and set up its variables again.",
         SessionExpired => {
-            "Begin a new session (or submit with if_gone = new); use it more often, or raise session_idle."
+            "Start a new session (or submit with if_gone = new). To keep one, use it more often or raise session_idle."
         }
-        SessionLimit => "Wait for one of the tenant's sessions to end or to idle, or raise max_sessions.",
+        SessionLimit => {
+            "Wait until one of the tenant's sessions ends or is idle, or raise max_sessions or max_sessions_per_tenant."
+        }
         NoWorker => "Start a worker that serves the pool.",
-        BackendUnavailable => "Check the container engine on the worker: `thermae doctor` there says what is wrong.",
-        SandboxFailed => "Run `thermae doctor` on the worker; submit again.",
+        BackendUnavailable => "Run `thermae doctor` on the worker: it says what is wrong with the container engine.",
+        SandboxFailed => "Run `thermae doctor` on the worker, then submit the job again.",
         CodeRaised => "Read the traceback and change the code.",
-        CodeExited => "The exit status is the code's own; read what it printed.",
+        CodeExited => "The exit status is the code's own. Read what the code printed.",
         CodeKilled => "Look for a crash in native code, or for a signal that the code sent to itself.",
         WallTimeout => "Make the code faster, or ask for a longer limit (limits.wall_ms, --wall).",
         CpuTimeout => "Make the code do less, or ask for a higher limit (limits.cpu_ms, --cpu).",
-        OutOfMemory => "Hold less in memory, or ask for a higher limit (limits.memory_bytes, --memory).",
+        OutOfMemory => "Make the code use less memory, or ask for a higher limit (limits.memory_bytes, --memory).",
         OutputLimit => "Print less, or ask for a higher limit (limits.output_bytes, --output).",
-        Cancelled => "Nothing: somebody asked for it.",
+        Cancelled => "Nothing to do: the client asked for it.",
         WorkerLost => {
-            "Check whether what the code does to the outside may be done twice, then submit it again under a new id."
+            "If the code's effects outside the sandbox may happen twice, submit the job again under a new id."
         }
-        SandboxLost => "As for worker_lost; if it happens again, look into the worker's log.",
-        WorkerStopped => "As for worker_lost; a longer drain_grace lets running jobs end.",
-        RecordLost => "As for worker_lost; check that Redis neither restarts nor evicts.",
-        DeliveryLimit => "As for worker_lost; look for workers that crash or lose their connection.",
-        UnknownTool => "List the tool in the job's tools.",
+        SandboxLost => {
+            "If the code's effects outside the sandbox may happen twice, submit the job again under a new id. \
+             If this happens often, look in the worker's log."
+        }
+        WorkerStopped => {
+            "If the code's effects outside the sandbox may happen twice, submit the job again under a new id. \
+             A longer drain_grace gives running jobs more time to end."
+        }
+        RecordLost => {
+            "If the code's effects outside the sandbox may happen twice, submit the job again under a new id. \
+             Check that Redis does not restart or evict keys."
+        }
+        DeliveryLimit => {
+            "If the code's effects outside the sandbox may happen twice, submit the job again under a new id. \
+             Look for workers that crash or lose their connection."
+        }
+        UnknownTool => "Add the tool to the job's tools.",
         ToolCallLimit => "Call the tool less often, or raise its max_calls.",
-        ToolArguments => "Call the tool with arguments that fit its input schema.",
+        ToolArguments => "Call the tool with arguments that match its input schema.",
         ToolAnswer => {
-            "Have the tool's answer written as JSON (without NaN or Infinity), with either ok or error, and at most 16 MiB."
+            "Write the tool's answer as JSON (without NaN or Infinity) with either ok or error, of at most 16 MiB."
         }
         ToolTimeout => "Make the tool faster, or ask for a longer wait (limits.tool_ms, --tool-wait).",
         ClientGone => "Keep the client connected while its jobs run.",
-        Internal => "Look into the fleet's log under the job's id; please report it.",
-        Unknown => "Update this program: the fleet is newer than it.",
+        Internal => "Look for the job's id in the fleet's log, and please report the error.",
+        Unknown => "Update this program: the fleet is newer.",
     }
 }
 

@@ -1,4 +1,4 @@
-//! The command line, as data.
+//! The command line as clap parses it.
 
 mod job;
 mod upkeep;
@@ -17,19 +17,19 @@ pub(crate) use self::upkeep::{DoctorArgs, SessionsArgs, SessionsVerb, TrustArgs}
 const EXAMPLES: &str = "\
 Examples:
   thermae run hello.py                          run a program in a fresh sandbox on this machine
-  echo 'print(1+1)' | thermae run -             the same, from standard input
+  echo 'print(1+1)' | thermae run -             read the program from standard input
   thermae run report.py --tool 'get_sales=python3 sales.py'
                                                 let the program call a tool of yours
-  thermae trust thermae.toml                    use its tools for the programs beside it
-  thermae batch jobs.jsonl --out results.jsonl  run many; a rerun does only what is missing
+  thermae trust thermae.toml                    let the programs beside that file use its tools
+  thermae batch jobs.jsonl --out results.jsonl  run many jobs; a second run skips finished ones
   THERMAE_AMQP_FILE=fleet.url thermae run hello.py
                                                 run it on the fleet whose URL is in that file
-  thermae doctor                                what this machine allows, and what to do about the rest
+  thermae doctor                                check this machine and suggest fixes
 
 Exit status: 0 success; 1 the code failed; 2 usage; 3 the fleet failed; 130 interrupted.
 ";
 
-/// Runs code that AI agents write, each program in a fresh, sealed sandbox: on this machine, or on a fleet.
+/// Run code that AI agents write, each program in a fresh sandbox, on this machine or on a fleet
 #[derive(Debug, Parser)]
 #[command(name = "thermae", version, after_help = EXAMPLES, max_term_width = 110)]
 pub(crate) struct Cli {
@@ -37,49 +37,49 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
     /// Whether to use colours.
-    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN", hide_possible_values = true, help = "Colours: auto, always, never")]
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN", hide_possible_values = true, help = "When to use colours: auto, always or never")]
     pub(crate) color: Color,
-    /// Tell more about what happens inside; twice for all of it.
-    #[arg(short, long, global = true, action = clap::ArgAction::Count, help = "Log more to standard error (-vv for all; THERMAE_LOG for a filter)")]
+    /// How much to log.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help = "Log info (-v) or debug (-vv) to standard error. THERMAE_LOG overrides this")]
     pub(crate) verbose: u8,
-    /// Let a terminal have control characters as they are.
-    #[arg(long, global = true, help = "Print control characters of jobs to a terminal as they are, not as \\x1b")]
+    /// Whether a terminal gets control characters unchanged.
+    #[arg(long, global = true, help = "Don't escape control characters (as in \\x1b) that go to a terminal")]
     pub(crate) raw: bool,
 }
 
 /// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// Where a terminal shows them.
+    /// If the output goes to a terminal that shows them
     Auto,
-    /// Always.
+    /// Always
     Always,
-    /// Never.
+    /// Never
     Never,
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run one program
+    /// Run a program in a fresh sandbox
     Run(Box<RunArgs>),
-    /// Run a file of jobs, and write a file of results
+    /// Run a file of jobs and write a file of results
     Batch(Box<BatchArgs>),
-    /// Trust a tools file: the programs beside it may use its tools from then on
+    /// Trust a tools file, so that the programs beside it can use its tools
     Trust(TrustArgs),
     /// List or close a tenant's sessions on a fleet
     Sessions(Box<SessionsArgs>),
-    /// Say what this machine allows, and what to do about what is missing
+    /// Check whether programs can run on this machine, and suggest fixes
     Doctor(DoctorArgs),
     /// Print a completion script for a shell
     Completions {
-        /// The shell.
+        /// Shell to print the script for
         shell: clap_complete::Shell,
     },
-    /// Print a page of the documentation that is made from the program.
+    /// Print a generated page of the documentation
     #[command(hide = true)]
     Reference {
-        /// Which page.
+        /// Page to print
         page: Page,
     },
 }
@@ -97,80 +97,81 @@ pub(crate) enum Page {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Fleet")]
 pub(crate) struct FleetArgs {
-    /// RabbitMQ of the fleet, as amqp://USER@HOST:PORT, or amqps://… by TLS; without it, the embedded fleet of this process.
-    /// A URL with a password belongs into the environment or a file, not into an argument
+    /// URL of the fleet's RabbitMQ: amqp://USER@HOST:PORT, or amqps://… for TLS. Without a URL, programs run on the
+    /// embedded fleet, which is part of this process. Pass a URL with a password in the environment or in a file: all
+    /// users of the machine can read arguments
     #[arg(long, env = "THERMAE_AMQP", hide_env_values = true, value_name = "URL", group = "remote")]
     pub(crate) amqp: Option<Secret>,
-    /// File that holds the URL
+    /// File that contains the URL
     #[arg(long, env = "THERMAE_AMQP_FILE", hide_env_values = true, value_name = "FILE", value_parser = any_path(), group = "remote")]
     pub(crate) amqp_file: Option<PathBuf>,
-    /// File that holds the password, in place of the URL's; THERMAE_AMQP_PASSWORD is the password itself
+    /// File that contains the password, which replaces the one in the URL. THERMAE_AMQP_PASSWORD can hold the password
+    /// itself
     #[arg(long, env = "THERMAE_AMQP_PASSWORD_FILE", hide_env_values = true, value_name = "FILE", value_parser = any_path())]
     pub(crate) amqp_password_file: Option<PathBuf>,
-    /// PEM file of the authorities to trust behind amqps://; the system's by default
+    /// PEM file of the certificate authorities to trust for amqps://; by default, the system's
     #[arg(long, env = "THERMAE_TLS_CA", hide_env_values = true, value_name = "FILE", value_parser = any_path())]
     pub(crate) tls_ca: Option<PathBuf>,
-    /// PEM file of our certificate, for servers that want one
+    /// PEM file of the client certificate, for servers that ask for one
     #[arg(long, env = "THERMAE_TLS_CERT", hide_env_values = true, value_name = "FILE", value_parser = any_path(), requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// PEM file of its private key
+    /// PEM file of the client certificate's private key
     #[arg(long, env = "THERMAE_TLS_KEY", hide_env_values = true, value_name = "FILE", value_parser = any_path(), requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Tenant whose jobs these are; the URL's user by default
+    /// Tenant to act as; by default, the user in the URL
     #[arg(long, env = "THERMAE_TENANT", hide_env_values = true, value_name = "NAME", requires = "remote")]
     pub(crate) tenant: Option<String>,
-    /// How long to wait for a fleet that does not answer
+    /// Time to wait for a fleet that doesn't answer
     #[arg(long, default_value = "30s", value_name = "TIME")]
     pub(crate) connect_timeout: Millis,
-    /// Python of the embedded fleet's sandboxes; that of the active virtualenv, else of PATH, by default
+    /// Python interpreter for the embedded fleet's sandboxes; by default, the active virtualenv's, otherwise python3 on
+    /// PATH
     #[arg(long, env = "THERMAE_PYTHON", hide_env_values = true, value_name = "PATH", value_parser = any_path())]
     pub(crate) python: Option<PathBuf>,
 }
 
-/// A path, which may be empty: that stands for none, where a variable is set to nothing.
+/// Parses a path that may be empty: a variable that is set to nothing counts as absent.
 fn any_path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
 }
 
-/// A path that is not empty.
+/// The path, unless it is empty.
 fn set(path: Option<&PathBuf>) -> Option<PathBuf> {
     path.filter(|path| !path.as_os_str().is_empty()).cloned()
 }
 
 impl FleetArgs {
-    /// The fleet's URL. A variable that is set to nothing counts as absent, as in every program of the fleet; an option that is
-    /// given does not.
+    /// The fleet's URL. A variable that is set to nothing counts as absent, as in every program of the fleet. An option
+    /// with an empty value doesn't.
     pub(crate) fn amqp(&self) -> Option<&Secret> {
         let unset = std::env::var_os("THERMAE_AMQP").is_some_and(|value| value.is_empty());
         self.amqp.as_ref().filter(|url| !(unset && url.expose().is_empty()))
     }
 
-    /// The file that holds the URL.
+    /// The file that contains the URL.
     pub(crate) fn amqp_file(&self) -> Option<PathBuf> {
         set(self.amqp_file.as_ref())
     }
 
-    /// The file that holds the password.
+    /// The file that contains the password.
     pub(crate) fn amqp_password_file(&self) -> Option<PathBuf> {
         set(self.amqp_password_file.as_ref())
     }
 
-    /// Whether a fleet is named, so that it is not the embedded one.
+    /// Whether the options name a real fleet; otherwise, the embedded one is used.
     pub(crate) fn is_remote(&self) -> bool {
         self.amqp().is_some() || self.amqp_file().is_some()
     }
 
-    /// Whom to trust, and what to show.
+    /// The authorities to trust, and the client certificate.
     pub(crate) fn tls(&self) -> Tls {
         Tls { ca: set(self.tls_ca.as_ref()), cert: set(self.tls_cert.as_ref()), key: set(self.tls_key.as_ref()) }
     }
 
-    /// The tenant's name.
     pub(crate) fn tenant(&self) -> Option<&str> {
         self.tenant.as_deref().filter(|name| !name.is_empty())
     }
 
-    /// The interpreter.
     pub(crate) fn python(&self) -> Option<PathBuf> {
         set(self.python.as_ref())
     }
@@ -180,10 +181,11 @@ impl FleetArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Embedded fleet")]
 pub(crate) struct EmbeddedArgs {
-    /// File or folder that the code finds at /data/NAME, read-only. May be repeated
+    /// Give the program this file or folder at /data/NAME, read-only. Can be repeated
     #[arg(long, value_name = "NAME=PATH")]
     pub(crate) data: Vec<String>,
-    /// Size of a sandbox's writable storage: /workspace, /session, /tmp and /dev/shm together
+    /// Size of a sandbox's writable storage (/workspace, /session, /tmp and /dev/shm together), for example 256MiB; by
+    /// default 64MiB
     #[arg(long, value_name = "SIZE")]
     pub(crate) disk: Option<ByteSize>,
 }
@@ -192,11 +194,12 @@ pub(crate) struct EmbeddedArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Tools")]
 pub(crate) struct ToolArgs {
-    /// A tool that the code may call: a shell command that gets the arguments as JSON on standard input and prints its
-    /// result as JSON. May be repeated
+    /// Let the program call a shell command as the tool NAME. The command reads the call's arguments as JSON from
+    /// standard input, and prints its result as JSON. Can be repeated
     #[arg(long = "tool", value_name = "NAME=COMMAND")]
     pub(crate) tools: Vec<String>,
-    /// File with a [tools] table; a thermae.toml beside the program by default, if you trust it (thermae trust)
+    /// File with a [tools] table; by default, the thermae.toml beside the program or the file of jobs, if you have
+    /// trusted it (thermae trust)
     #[arg(long, visible_alias = "tools", value_name = "FILE")]
     pub(crate) tools_file: Option<PathBuf>,
 }
@@ -204,25 +207,25 @@ pub(crate) struct ToolArgs {
 /// What a job may use.
 #[derive(Debug, Clone, Default, Args)]
 #[command(
-    next_help_heading = "Limits (a fleet's pool says how much at most; the embedded fleet gives what the machine has)"
+    next_help_heading = "Limits (pools can change defaults and ceilings; the embedded fleet allows all the machine has)"
 )]
 pub(crate) struct LimitArgs {
-    /// Wall clock, for example 10s
+    /// Wall clock time, for example 10s; by default 30s
     #[arg(long, value_name = "TIME")]
     pub(crate) wall: Option<Millis>,
-    /// CPU time
+    /// CPU time; by default 30s
     #[arg(long, value_name = "TIME")]
     pub(crate) cpu: Option<Millis>,
-    /// Memory, for example 128MiB
+    /// Memory, for example 128MiB; by default 256MiB
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<ByteSize>,
-    /// Processes and threads
+    /// Number of processes and threads; by default 64
     #[arg(long, value_name = "N")]
     pub(crate) pids: Option<u32>,
-    /// Standard output and standard error together
+    /// Size of standard output and standard error together; by default 1MiB, and at most 8MiB on the embedded fleet
     #[arg(long, value_name = "SIZE")]
     pub(crate) output: Option<ByteSize>,
-    /// How long a tool call may wait for its answer
+    /// Time that a tool call may wait for its answer; by default 240s
     #[arg(long, value_name = "TIME")]
     pub(crate) tool_wait: Option<Millis>,
 }
@@ -235,18 +238,22 @@ Examples:
   thermae run plot.py --file sales.csv --file fonts/a.ttf:fonts/a.ttf --artifacts out
   thermae run report.py --tool 'get_sales=python3 sales.py'
   thermae run totals.py --memory 1GiB --data sales=./sales
-  thermae run step1.py --session s1 --amqp-file fleet.url && thermae run step2.py --session s1 --amqp-file fleet.url
+  thermae run step1.py --session s1 --amqp-file fleet.url
+  thermae run step2.py --session s1 --amqp-file fleet.url
   thermae run hello.py --json | jq .usage
 
-The program's output goes to standard output and standard error as it comes. Its exit status does not become
-ours: 0 success; 1 the code failed; 2 usage, or a job that no fleet would take; 3 the fleet failed; 130 interrupted.
+The program's output goes to standard output and standard error. The exit status says how the job ended, and is not \
+the program's own.
+
+Exit status: 0 success; 1 the code failed; 2 usage, or a job that no fleet would take; 3 the fleet failed; \
+130 interrupted.
 ";
 
 /// `thermae run`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// The program; - for standard input
+    /// File of the program; - reads it from standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Which fleet.
@@ -264,17 +271,18 @@ pub(crate) struct RunArgs {
     /// How the job runs.
     #[command(flatten)]
     pub(crate) job: JobArgs,
-    /// Print one JSON object with everything that is known of the outcome
+    /// Print the whole outcome as one JSON object, output included
     #[arg(long, help_heading = "Output", conflicts_with_all = ["stream", "value"])]
     pub(crate) json: bool,
-    /// Print output while the code runs: auto (on a terminal), always, never
+    /// Print output while the program runs: auto (if standard output is a terminal), always or never
     #[arg(long, help_heading = "Output", value_enum, default_value_t = Stream::Auto, default_missing_value = "always", num_args = 0..=1, require_equals = true, value_name = "WHEN", hide_possible_values = true)]
     pub(crate) stream: Stream,
-    /// Print the value of the last expression, too
+    /// Also print the value of the last expression
     #[arg(long, help_heading = "Output")]
     pub(crate) value: bool,
-    /// Folder for the files that the code leaves in /workspace/artifacts; made if need be. No file that is there is replaced, and
-    /// names that programs execute or read by themselves (thermae.toml, Makefile, .envrc, ...) are left out
+    /// Save the files that the program leaves in /workspace/artifacts to this folder, which is created if needed.
+    /// Existing files are not replaced. Files whose names other programs execute or read automatically (thermae.toml,
+    /// Makefile, .envrc, ...) are left out
     #[arg(long, help_heading = "Output", value_name = "DIR")]
     pub(crate) artifacts: Option<PathBuf>,
 }
@@ -282,11 +290,11 @@ pub(crate) struct RunArgs {
 /// Whether output is shown while it comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Stream {
-    /// On a terminal.
+    /// If standard output is a terminal
     Auto,
-    /// Yes.
+    /// While the program runs
     Always,
-    /// At the end.
+    /// When the program has ended
     Never,
 }
 
@@ -297,33 +305,38 @@ Examples:
   thermae batch jobs.jsonl --out results.jsonl --retry lost,rejected
   thermae batch plots.jsonl --out results.jsonl --artifacts plots
 
-A line of JOBS is a job: {\"id\": \"a\", \"code\": \"print(1)\"}, and any other field of schemas/json/job.json. A line of RESULTS
-has the job's id, its status, stdout, stderr, usage and error. Interrupted or killed, run it again: only what RESULTS lacks
-is run.
+Each line of JOBS is a job: {\"id\": \"a\", \"code\": \"print(1)\"}, with any other field of schemas/json/job.json. \
+Limits on the command line apply to jobs that don't set their own.
 
-Exit status: 0 all succeeded; 1 some code failed; 2 usage; 3 the fleet failed, or lost or refused some jobs; 130 interrupted.
+Each line of RESULTS has the job's id, its status, stdout, stderr, usage and error. If the command is interrupted or \
+killed, run it again: it skips the jobs that have a result in RESULTS.
+
+Exit status: 0 all succeeded; 1 some code failed; 2 usage; 3 the fleet failed, or lost or refused some jobs; \
+130 interrupted.
 ";
 
 /// `thermae batch`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = BATCH_EXAMPLES)]
 pub(crate) struct BatchArgs {
-    /// The jobs: JSON Lines
+    /// File of jobs, as JSON Lines
     #[arg(value_name = "JOBS")]
     pub(crate) jobs: PathBuf,
-    /// The results: JSON Lines, one appended as each job ends
+    /// File of results, as JSON Lines. Each result is appended when its job ends
     #[arg(long, value_name = "RESULTS")]
     pub(crate) out: PathBuf,
-    /// Jobs under way at once; twice the processors on the embedded fleet, 32 on a real one, by default
+    /// Number of jobs in flight at once; by default, twice the processors on the embedded fleet, and 32 on a real one
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) concurrency: Option<u32>,
-    /// How often code may be started, for jobs that do not say it themselves; above 1 only for code that may run twice
+    /// Number of times that code may be started, for jobs that don't set it themselves; by default 1. Use more than 1
+    /// only for code that can safely run twice
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) max_attempts: Option<u32>,
-    /// Run these again, though RESULTS has them: statuses, comma-separated
+    /// Rerun the jobs whose results have one of these statuses (comma-separated)
     #[arg(long, value_name = "STATUS", value_delimiter = ',')]
     pub(crate) retry: Vec<String>,
-    /// Folder for the files that jobs leave in /workspace/artifacts: each job's in a new folder of its id's name
+    /// Save the files that jobs leave in /workspace/artifacts to this folder, each job's in a new folder named after
+    /// its id
     #[arg(long, value_name = "DIR")]
     pub(crate) artifacts: Option<PathBuf>,
     /// Which fleet.
@@ -338,7 +351,7 @@ pub(crate) struct BatchArgs {
     /// The embedded fleet.
     #[command(flatten)]
     pub(crate) embedded: EmbeddedArgs,
-    /// Print the summary as one JSON object, and no progress
+    /// Print the summary as one JSON object, without progress
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }

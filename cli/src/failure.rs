@@ -1,4 +1,4 @@
-//! What ends a command: exit status, stable code, words, advice.
+//! Why a command fails: exit status, stable code, message, help.
 //!
 //! ```text
 //! error[broker_unreachable]: RabbitMQ at 127.0.0.1:5672 did not answer within 30s
@@ -17,15 +17,15 @@ use crate::style;
 /// Exit status of every command. `docs/errors.md` says which error gives which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
-    /// All is well.
+    /// The command succeeded.
     Success = 0,
     /// The code failed: it raised, exited with another status than 0, or hit a limit.
     Code = 1,
-    /// The command line, a file or the job itself is wrong; nothing ran.
+    /// The command line, a file or the job itself is wrong. Nothing ran.
     Usage = 2,
-    /// The fleet failed: unreachable, refused for its own reasons, or lost.
+    /// The fleet failed: it was unreachable, refused the job for its own reasons, or lost it.
     Fleet = 3,
-    /// Ended by Ctrl-C.
+    /// Ctrl-C or SIGTERM ended the command.
     Interrupted = 130,
 }
 
@@ -36,7 +36,7 @@ impl From<Exit> for ExitCode {
 }
 
 impl Exit {
-    /// The exit status that an outcome means.
+    /// The exit status for an outcome.
     pub(crate) fn of(status: Status, code: Option<ErrorCode>) -> Self {
         match status {
             Status::Succeeded => Self::Success,
@@ -52,7 +52,7 @@ impl Exit {
     }
 }
 
-/// Whether a rejection with this code is answered by changing the job, and not by waiting or by mending the fleet.
+/// Whether a job that is rejected with this code must be changed. Otherwise it helps to wait, or to fix the fleet.
 pub(crate) fn blames_the_job(code: ErrorCode) -> bool {
     use ErrorCode::*;
     matches!(
@@ -74,63 +74,75 @@ pub(crate) fn blames_the_job(code: ErrorCode) -> bool {
     )
 }
 
-/// Codes of the command line's own failures: exit status, and what each means. Those of jobs are in [`ErrorCode::ALL`].
+/// The command line's own error codes, each with its exit status and meaning. [`ErrorCode::ALL`] has those of jobs.
 pub(crate) const CODES: &[(&str, Exit, &str)] = &[
-    ("usage", Exit::Usage, "An option has a value that it can't have."),
+    ("usage", Exit::Usage, "An option has an invalid value."),
     (
         "file_not_read",
         Exit::Usage,
-        "The program, or the file for its standard input, can't be read or is not UTF-8; or a file of --file can't be read.",
+        "The program or its standard input can't be read or is not UTF-8, or a file of --file can't be read.",
     ),
     (
         "artifacts_not_written",
         Exit::Usage,
-        "The folder of --artifacts can't be written, or has a file of an artifact's name. The job has run.",
+        "The folder of --artifacts can't be written, or already has a file with an artifact's name. The job has run.",
     ),
     ("unsupported_language", Exit::Usage, "No pool runs the language."),
     ("bad_tool", Exit::Usage, "A tool's name or command can't be used."),
-    ("bad_tools_file", Exit::Usage, "A tools file can't be read, or has a key or value that does not belong there."),
-    ("trust_not_recorded", Exit::Usage, "The trust of a tools file can't be recorded."),
-    ("output_not_written", Exit::Usage, "Standard output can't be written. What the command did is done."),
-    ("bad_jobs_file", Exit::Usage, "The file of jobs can't be read, or has lines that are no jobs. Nothing was run."),
-    ("bad_results_file", Exit::Usage, "The file of results can't be written, or holds something else."),
-    ("results_in_use", Exit::Usage, "Another batch is writing the file of results."),
-    ("job_too_large", Exit::Usage, "The job is larger than RabbitMQ takes. Nothing was submitted."),
+    ("bad_tools_file", Exit::Usage, "A tools file can't be read, or has an invalid key or value."),
+    ("trust_not_recorded", Exit::Usage, "`thermae trust` can't record whether a tools file is trusted."),
+    ("output_not_written", Exit::Usage, "Standard output can't be written. The command has done its work."),
+    (
+        "bad_jobs_file",
+        Exit::Usage,
+        "The file of jobs can't be read, or has lines that are not jobs. Nothing was run, unless the file changed \
+         during the batch.",
+    ),
+    ("bad_results_file", Exit::Usage, "The file of results can't be written, or has lines that are not results."),
+    ("results_in_use", Exit::Usage, "Another batch is writing to the file of results."),
+    ("job_too_large", Exit::Usage, "The job is larger than RabbitMQ accepts. The job was not submitted."),
     ("bad_url", Exit::Usage, "The AMQP URL or the tenant's name is malformed."),
-    ("bad_name", Exit::Usage, "A pool's or session's name breaks its rule."),
+    ("bad_name", Exit::Usage, "The name of a pool or a session is invalid."),
     ("fix_failed", Exit::Usage, "`thermae doctor --fix` could not change a setting of the machine."),
-    ("no_fleet", Exit::Usage, "The command needs a fleet that stays: --amqp is missing."),
+    ("no_fleet", Exit::Usage, "The command needs a fleet that keeps running: --amqp is missing."),
     ("bad_log_options", Exit::Usage, "THERMAE_LOG, THERMAE_LOG_FORMAT or THERMAE_OTLP_ENDPOINT can't be used."),
     ("broker_unreachable", Exit::Fleet, "RabbitMQ did not answer within --connect-timeout."),
-    ("broker_denied", Exit::Fleet, "RabbitMQ refused: wrong credentials, or no permission for the tenant's keys."),
+    (
+        "broker_denied",
+        Exit::Fleet,
+        "RabbitMQ refused access: the credentials are wrong, or the user has no permission for the tenant's keys.",
+    ),
     ("no_scheduler", Exit::Fleet, "No scheduler has ever run on this RabbitMQ."),
-    ("queue_full", Exit::Fleet, "The tenant has as many bytes of jobs waiting as RabbitMQ lets it. Try later."),
+    (
+        "queue_full",
+        Exit::Fleet,
+        "The tenant's queue is full: the waiting jobs have as many bytes as RabbitMQ allows. Try again later.",
+    ),
     ("fleet_failed", Exit::Fleet, "The connection to the fleet ended before the outcome came."),
     ("embedded_fleet", Exit::Fleet, "The embedded fleet can't start on this machine."),
     (
         "artifact_not_fetched",
         Exit::Fleet,
-        "What a job has left could not be fetched, or is not what the outcome says. The job has run.",
+        "An artifact of the job could not be fetched, or does not match the outcome. The job has run.",
     ),
-    ("internal", Exit::Fleet, "A fault of the program itself."),
-    ("interrupted", Exit::Interrupted, "Ctrl-C, or SIGTERM."),
+    ("internal", Exit::Fleet, "The program itself failed."),
+    ("interrupted", Exit::Interrupted, "Ctrl-C or SIGTERM ended the command."),
 ];
 
-/// Why a command ended without doing what it was asked.
+/// Why a command ended without doing what it should.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// Exit status.
     pub(crate) exit: Exit,
-    /// Stable code.
+    /// Stable code, listed in [`CODES`].
     pub(crate) code: &'static str,
     /// What happened.
     pub(crate) message: String,
-    /// What to do.
+    /// What to do about it; `None` if there is no advice.
     pub(crate) help: Option<String>,
 }
 
 impl Failure {
-    /// Something in the command line or in a file is wrong.
+    /// The command line or a file is wrong.
     pub(crate) fn usage(code: &'static str, message: impl fmt::Display) -> Self {
         Self::new(Exit::Usage, code, message)
     }
@@ -140,7 +152,7 @@ impl Failure {
         Self::new(Exit::Fleet, code, message)
     }
 
-    /// Somebody wants us to end.
+    /// Ctrl-C or SIGTERM ended the command.
     pub(crate) fn interrupted(message: impl fmt::Display) -> Self {
         Self::new(Exit::Interrupted, "interrupted", message)
     }
@@ -150,12 +162,12 @@ impl Failure {
         Self { exit, code, message: message.to_string(), help: None }
     }
 
-    /// Adds what to do.
+    /// Adds advice.
     pub(crate) fn help(self, help: impl Into<String>) -> Self {
         Self { help: Some(help.into()), ..self }
     }
 
-    /// Tells it: as JSON on standard output, or in words on standard error.
+    /// Reports the failure: as JSON on standard output, or as text on standard error.
     pub(crate) fn report(&self, as_json: bool) {
         if as_json {
             let error = json!({ "code": self.code, "message": self.message, "help": self.help });
@@ -167,7 +179,7 @@ impl Failure {
     }
 }
 
-/// An error and its causes on one line: `can't read x: permission denied`.
+/// An error and its causes in one line, such as `can't read x: permission denied`.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

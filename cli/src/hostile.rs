@@ -1,4 +1,4 @@
-//! Files that people, or models for them, hand to the program: jobs, tools.
+//! Tests with hostile files, which people or their models give to the program: files of jobs and of tools.
 
 use std::io::{Seek, Write};
 
@@ -9,7 +9,7 @@ use thermae_hostile as hostile;
 use crate::batch::jobs::{self, Defaults};
 use crate::tools::{Tools, Trust};
 
-/// Scans a file of jobs; every line is a job, a problem or blank, and every job can be read again.
+/// Scans a file of jobs. Every line must be a job, a problem or blank, and every job must be readable again.
 fn scan(bytes: &[u8]) {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
@@ -24,7 +24,7 @@ fn scan(bytes: &[u8]) {
     }
 }
 
-/// Reads a file of tools.
+/// Reads a tools file. It may be refused, but must not crash the reader.
 fn tools(text: &[u8]) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("thermae.toml"), text).unwrap();

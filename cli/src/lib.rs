@@ -1,4 +1,4 @@
-//! The `thermae` program as a library: what its commands, the load tests and the end-to-end tests share.
+//! The `thermae` program as a library, which its commands, the load tests and the end-to-end tests share.
 //!
 //! ```text
 //!  main ─▶ runner_entry?  ── yes ─▶ the runner (started by the embedded fleet's worker)
@@ -34,11 +34,11 @@ use args::{Cli, Color, Command};
 use failure::{Exit, Failure};
 pub use fleet::{EmbeddedOptions, Error, Fleet, RemoteOptions};
 
-/// Name of the hidden command that makes this program the runner.
+/// Argument that makes this program run as the runner. It is not part of the command line for users.
 const RUNNER: &str = "__runner";
 
-/// When this process was started as `<exe> __runner …`, runs the runner and gives its exit status. To be called first thing in the
-/// `main` of every program that uses [`Fleet::embedded`], while the process has one thread.
+/// If this process was started as `<exe> __runner …`, runs the runner and gives its exit status. Every program that
+/// uses [`Fleet::embedded`] must call this first in its `main`, while the process has only one thread.
 pub fn runner_entry() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     let first = args.next()?;
@@ -51,7 +51,7 @@ pub fn runner_entry() -> Option<ExitCode> {
     }
 }
 
-/// The program.
+/// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -77,16 +77,16 @@ pub fn main() -> ExitCode {
         }
     };
     let exit = runtime.block_on(start(cli));
-    // Nothing is left to wait for: what still runs belongs to a fleet that was closed.
+    // There is nothing to wait for: tasks that still run belong to a fleet that is already closed.
     runtime.shutdown_background();
     finish(exit).into()
 }
 
-/// The exit status, and a word about output that nobody got: no command has succeeded whose answer is lost.
+/// The exit status. If output was lost, reports that, too: no command succeeds without its output.
 fn finish(exit: Exit) -> Exit {
     let Some(why) = style::lost() else { return exit };
     let failure = Failure::usage("output_not_written", format!("can't write to standard output: {why}"));
-    let failure = failure.help("make room there, or send the output elsewhere");
+    let failure = failure.help("free some space there, or send the output elsewhere");
     failure.report(false);
     if exit == Exit::Success { failure.exit } else { exit }
 }
@@ -122,7 +122,7 @@ async fn start(cli: Cli) -> Exit {
     exit
 }
 
-/// Of the collector of traces, as of the fleet.
+/// TLS options for the collector of traces. They are those of the fleet.
 fn tls(command: &Command) -> Tls {
     match command {
         Command::Run(args) => args.fleet.tls(),
@@ -136,7 +136,7 @@ fn tls(command: &Command) -> Tls {
 
 async fn execute(command: &Command) -> Result<Exit, Failure> {
     let interrupt = signals::shutdown()
-        .map_err(|error| Failure::fleet("internal", format!("signals can't be handled: {error}")))?;
+        .map_err(|error| Failure::fleet("internal", format!("can't set up signal handlers: {error}")))?;
     match command {
         Command::Run(args) => run::run(args, &interrupt).await,
         Command::Batch(args) => batch::batch(args, &interrupt).await,

@@ -1,8 +1,9 @@
-//! `thermae`: see the library for what it does.
+//! The program `thermae`. Everything it does is in the library.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // The embedded fleet's sandboxes are made by this program, started again. Before anything else: they must be single-threaded.
+    // The embedded fleet makes sandboxes by starting this program again. Check this first: then the process still has
+    // only one thread.
     thermae::runner_entry().unwrap_or_else(thermae::main)
 }

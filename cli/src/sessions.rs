@@ -1,4 +1,4 @@
-//! `thermae sessions`: list and close a tenant's sessions on a fleet.
+//! `thermae sessions`: lists and closes a tenant's sessions on a fleet.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::failure::{Exit, Failure};
 use crate::fleet::{self, Fleet};
 use crate::style;
 
-/// How long a scheduler may take to answer a question.
+/// How long a scheduler may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Whether the command prints JSON.
@@ -18,16 +18,16 @@ pub(crate) fn as_json(args: &SessionsArgs) -> bool {
     matches!(args.verb, SessionsVerb::List { json: true, .. })
 }
 
-/// Which fleet it asks.
+/// Options of the fleet that the command asks.
 pub(crate) fn fleet(args: &SessionsArgs) -> &FleetArgs {
     let (SessionsVerb::List { fleet, .. } | SessionsVerb::Close { fleet, .. }) = &args.verb;
     fleet
 }
 
-/// Runs the command.
+/// Lists or closes sessions.
 ///
 /// # Errors
-/// No fleet is named or reached; a name can't be used; a session can't be closed.
+/// No fleet is named, it can't be reached, a name is invalid, or a session can't be closed.
 pub(crate) async fn sessions(args: &SessionsArgs, interrupt: &CancellationToken) -> Result<Exit, Failure> {
     let fleet = open(fleet(args), interrupt).await?;
     let done = tokio::select! {
@@ -40,9 +40,10 @@ pub(crate) async fn sessions(args: &SessionsArgs, interrupt: &CancellationToken)
 
 async fn open(at: &FleetArgs, interrupt: &CancellationToken) -> Result<Fleet, Failure> {
     if !at.is_remote() {
-        let problem = "an embedded fleet ends with its command, and so do its sessions: there is none to list or close";
+        let problem =
+            "an embedded fleet ends with its command, and so do its sessions: there are none to list or close";
         return Err(Failure::usage("no_fleet", problem)
-            .help("name a fleet: its URL in THERMAE_AMQP, or in a file that --amqp-file names"));
+            .help("name a fleet: set THERMAE_AMQP to its URL, or name a file that holds the URL with --amqp-file"));
     }
     fleet::open(at, fleet::EmbeddedOptions::default(), interrupt).await
 }
@@ -83,7 +84,7 @@ async fn listed(fleet: &Fleet) -> Result<Vec<SessionInfo>, Failure> {
     fleet.client().sessions(ANSWER_WITHIN).await.map_err(fleet::failed)
 }
 
-/// Runs an empty job that closes its session.
+/// Closes a session by a job without code. Gives [`Exit::Code`] if there was no such session.
 async fn close(fleet: &Fleet, name: SessionName, pool: Option<PoolName>) -> Result<Exit, Failure> {
     let mut job = Job::python("");
     job.session = Some(SessionRequest { close: true, ..SessionRequest::new(name.clone()) });
@@ -101,7 +102,7 @@ async fn close(fleet: &Fleet, name: SessionName, pool: Option<PoolName>) -> Resu
         Ok(Exit::Success)
     } else {
         let why = outcome.error.map(|e| format!("{}: {}", e.code.as_str(), e.message)).unwrap_or_default();
-        Err(Failure::fleet("fleet_failed", format!("{name} could not be closed ({why})")))
+        Err(Failure::fleet("fleet_failed", format!("the session {name} could not be closed ({why})")))
     }
 }
 

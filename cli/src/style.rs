@@ -1,8 +1,8 @@
-//! Words for people: colours where a terminal shows them (and `NO_COLOR` is not set), plain text everywhere else.
+//! Text for people: with colours if a terminal shows them and `NO_COLOR` is not set, plain otherwise.
 //!
-//! What a job, a tenant or a broker chose may hold sequences that a terminal obeys: they set its title, its clipboard, or make it type
-//! an answer. So whatever goes to a terminal goes through [`clean`], unless `--raw` was given. What goes to a file or a pipe is byte for
-//! byte what it was.
+//! Text that a job, a tenant or a broker chose may contain sequences that a terminal obeys: they set its title or its
+//! clipboard, or make it type an answer. So everything that goes to a terminal is cleaned by [`clean`], unless `--raw`
+//! was given. Files and pipes get every byte unchanged.
 
 mod clean;
 
@@ -21,23 +21,23 @@ pub(crate) const HELP: Style = AnsiColor::Cyan.on_default().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
 pub(crate) const BOLD: Style = Style::new().bold();
 
-/// Whether a terminal gets everything as it is.
+/// Whether terminals get everything unchanged (`--raw`).
 static RAW: AtomicBool = AtomicBool::new(false);
 
-/// The first failure to write to standard output.
+/// The first error of a write to standard output.
 static LOST: OnceLock<String> = OnceLock::new();
 
-/// Lets terminals have everything as it is, from now on.
+/// Lets terminals have everything unchanged from now on.
 pub(crate) fn raw() {
     RAW.store(true, Ordering::Relaxed);
 }
 
-/// Why something could not be written to standard output, if that happened. A reader that went away (`| head`) is no failure.
+/// Why output was lost; `None` if none was. A reader that has gone (`| head`) is no error.
 pub(crate) fn lost() -> Option<&'static str> {
     LOST.get().map(String::as_str)
 }
 
-/// Text between the codes of a style; the stream that it is written to drops the codes where they are not wanted.
+/// Text in a style. The stream that it is written to removes the codes if it is no terminal.
 pub(crate) fn paint(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
@@ -50,7 +50,7 @@ pub(crate) fn print(bytes: &[u8]) {
     keep(written);
 }
 
-/// Writes text that has styles of ours to standard output.
+/// Writes text with this program's own styles to standard output.
 pub(crate) fn print_styled(text: &str) {
     let cleaned = watches(&io::stdout()).then(|| clean(text.as_bytes(), Kind::Styled));
     let mut out = anstream::stdout().lock();
@@ -63,7 +63,7 @@ pub(crate) fn say(text: &str) {
     print(text.as_bytes());
 }
 
-/// Writes text that has styles of ours to standard error.
+/// Writes text with this program's own styles to standard error.
 pub(crate) fn eprint(text: &str) {
     let cleaned = watches(&io::stderr()).then(|| clean(text.as_bytes(), Kind::Styled));
     let mut err = anstream::stderr().lock();
@@ -77,22 +77,22 @@ pub(crate) fn eprint_output(bytes: &[u8]) {
     let _ = err.write_all(cleaned.as_deref().unwrap_or(bytes)).and_then(|()| err.flush());
 }
 
-/// `error[code]: message`, and what to do.
+/// Prints `error[code]: message` and the help.
 pub(crate) fn error(code: &str, message: &str, help: Option<&str>) {
     eprint(&headed(&paint(ERROR, format!("error[{code}]")), message, help));
 }
 
-/// `warning: message`, and what to do.
+/// Prints `warning: message` and the help.
 pub(crate) fn warn(message: &str, help: &str) {
     eprint(&headed(&paint(WARNING, "warning"), message, Some(help)));
 }
 
-/// `note: message`.
+/// Prints `note: message`.
 pub(crate) fn note(message: &str) {
     eprint(&headed(&paint(HELP, "note"), message, None));
 }
 
-/// `warning: message`.
+/// Prints `warning: message`.
 pub(crate) fn warning(message: &str) {
     eprint(&headed(&paint(WARNING, "warning"), message, None));
 }
@@ -105,7 +105,7 @@ fn headed(head: &str, message: &str, help: Option<&str>) -> String {
     text
 }
 
-/// Whether a person watches standard error.
+/// Whether standard error is a terminal.
 pub(crate) fn watched() -> bool {
     io::stderr().is_terminal()
 }

@@ -1,6 +1,5 @@
-//! The dashboard, the alert rules and the table of metrics in `docs/operations.md` speak of metrics that the programs have.
-//!
-//! That each query returns data is shown end to end, in `fleet/dashboards.rs`; here it takes no server.
+//! Checks that the dashboard, the alert rules and the table of metrics in `docs/operations.md` use only metrics that
+//! the programs have. This needs no server. `fleet/dashboards.rs` shows end to end that each query returns data.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,7 +19,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The metrics of a scheduler and a worker, registered as their programs do.
+/// The metrics of a scheduler and a worker, as their programs register them.
 fn programs() -> Registry {
     let metrics = Registry::new();
     let (bus, records) = (Arc::new(bus::Local::new()), Arc::new(registry::Local::new()));
@@ -31,13 +30,13 @@ fn programs() -> Registry {
     metrics
 }
 
-/// Takes a metric out of a registry, whatever its kind; `false` if it was not there. (A family without values shows in no
-/// other way.)
+/// Removes a metric of any kind from a registry. Gives false if there was none. (A family without values can be found
+/// in no other way.)
 fn take(metrics: &Registry, name: &str) -> bool {
     IntCounter::new(name, "any").is_ok_and(|same_name| metrics.unregister(Box::new(same_name)).is_ok())
 }
 
-/// Whether the metric that was taken had these labels and this text.
+/// Whether the metric that was removed had these labels and this help text.
 fn had(metrics: &Registry, name: &str, labels: &[&str], help: &str) -> bool {
     let fits = |collector: Box<dyn Collector>| metrics.register(collector).is_ok();
     if labels.is_empty() {
@@ -47,7 +46,7 @@ fn had(metrics: &Registry, name: &str, labels: &[&str], help: &str) -> bool {
     }
 }
 
-/// Names of the series that a PromQL expression asks for.
+/// Names of the series in a PromQL expression.
 fn names(expr: &str) -> BTreeSet<String> {
     const WORDS: [&str; 8] = ["and", "or", "unless", "bool", "offset", "inf", "nan", "atan2"];
     const LISTS: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
@@ -83,7 +82,7 @@ fn names(expr: &str) -> BTreeSet<String> {
     names
 }
 
-/// Whether what follows a name makes that name an aggregation: `sum by (x) (…)`.
+/// Whether the text after a name makes the name an aggregation, as in `sum by (x) (…)`.
 fn aggregates(after: &str) -> bool {
     after.starts_with("by ")
         || after.starts_with("by(")
@@ -91,7 +90,7 @@ fn aggregates(after: &str) -> bool {
         || after.starts_with("without(")
 }
 
-/// Length up to and with the closing sign; signs in strings do not count.
+/// Length of the text up to and including the closing sign. Signs in strings don't count.
 fn closing(text: &str, sign: char) -> usize {
     let mut quote = None;
     for (at, c) in text.char_indices() {
@@ -106,7 +105,7 @@ fn closing(text: &str, sign: char) -> usize {
     panic!("no {sign} in {text:?}");
 }
 
-/// Every query of the dashboard, with the title of its panel.
+/// All queries of the dashboard, each with the title of its panel.
 fn dashboard() -> Vec<(String, String)> {
     let dashboard: Value = serde_json::from_str(&read("dashboards/fleet.json")).unwrap();
     let mut queries = Vec::new();
@@ -130,7 +129,8 @@ fn dashboard() -> Vec<(String, String)> {
     queries
 }
 
-/// Every rule: what it is called, and its expression. The file keeps to one form: `expr:` on one line, or a block of deeper lines.
+/// All rules, with name and expression. In the file, an `expr:` is on one line, or is a block of lines with more
+/// indentation.
 fn rules() -> Vec<(String, String)> {
     let text = read("dashboards/rules.yaml");
     let mut rules: Vec<(String, String)> = Vec::new();
@@ -151,13 +151,13 @@ fn rules() -> Vec<(String, String)> {
     rules
 }
 
-/// The metric that a series belongs to: a histogram has three.
+/// The metric that a series belongs to. A histogram has three series.
 fn metric(series: &str) -> &str {
     let histogram = |name: &&str| name.ends_with("_seconds");
     ["_bucket", "_sum", "_count"].iter().find_map(|end| series.strip_suffix(end).filter(histogram)).unwrap_or(series)
 }
 
-/// What a query may ask for beside the programs' metrics: what Prometheus makes itself, and what the rules record.
+/// Series that don't come from the programs: those that Prometheus makes itself, and those that the rules record.
 fn made_by_prometheus() -> BTreeSet<String> {
     let recorded = rules().into_iter().map(|(name, _)| name).filter(|name| name.contains(':'));
     recorded.chain(["up".to_owned(), "ALERTS".to_owned()]).collect()
@@ -207,7 +207,7 @@ fn every_metric_is_on_the_dashboard_and_in_the_documentation() {
         );
         assert!(take(&metrics, name));
     }
-    // Only the registry's own text says how many are left.
+    // Only the registry's debug output tells how many metrics are left.
     let left = format!("{metrics:?}");
     assert!(left.contains("(0 collectors)"), "metrics that docs/operations.md lacks: {left}");
 }
@@ -242,8 +242,8 @@ fn names_are_told_from_everything_else() {
     assert_eq!(metric("x_count"), "x_count");
 }
 
-/// The rules are what Prometheus takes, and each alert fires when it should. Needs Prometheus's own tool, which
-/// `cargo xtask test` installs with the server.
+/// Prometheus accepts the rules, and each alert fires when it should. This needs Prometheus's own tool, which `cargo
+/// xtask test` installs with the server.
 #[test]
 fn prometheus_accepts_and_tests_the_rules() {
     let Ok(server) = std::env::var("THERMAE_TEST_PROMETHEUS") else {

@@ -1,4 +1,4 @@
-//! The client itself.
+//! The client: submits jobs and asks questions. Its tasks read the reply queue and answer tool calls.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -26,8 +26,8 @@ pub(crate) struct Shared {
     pub(crate) tasks: TaskTracker,
 }
 
-/// An orchestrator's connection to the fleet. Cheap to clone; when the last clone is dropped its tasks end, and handles that
-/// still wait get [`Error::Closed`].
+/// A program's connection to the fleet. Cloning it is cheap. When the last clone is dropped, its tasks end, and handles
+/// that still wait get [`Error::Closed`].
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -35,10 +35,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Declares this client's reply queue and begins to listen on it.
+    /// Declares this client's reply queue and begins to read from it.
     ///
     /// # Errors
-    /// [`Error::Bus`] where the broker denies it or is not there.
+    /// [`Error::NoScheduler`] if the fleet's exchanges do not exist, and [`Error::Bus`] if the broker refuses or can't
+    /// be reached.
     pub async fn connect(bus: SharedBus, tenant: TenantName, options: Options) -> Result<Self, Error> {
         let stop = CancellationToken::new();
         let shared = Arc::new(Shared {
@@ -60,7 +61,7 @@ impl Client {
         Ok(Self { shared, _stop: Arc::new(stop.drop_guard()) })
     }
 
-    /// Whose jobs this client submits.
+    /// The tenant whose jobs this client submits.
     pub fn tenant(&self) -> &TenantName {
         &self.shared.tenant
     }
@@ -70,12 +71,12 @@ impl Client {
         &self.shared.options.client
     }
 
-    /// Submits a job. Returns once the broker has taken responsibility for it, through outages of any length; from then on it
-    /// will have an outcome. The handler answers its tool calls.
+    /// Submits a job. Returns when the broker has confirmed the job; an outage only delays this. From then on, the job
+    /// will have an outcome. `tools` answers its tool calls.
     ///
     /// # Errors
-    /// [`Error::NoScheduler`], [`Error::AlreadySubmitted`], or what the broker denies. What is wrong with the *job* comes as
-    /// its outcome.
+    /// [`Error::NoScheduler`], [`Error::QueueFull`], [`Error::AlreadySubmitted`], or [`Error::Bus`] if the broker
+    /// refuses. What is wrong with the *job* is reported in its outcome.
     pub async fn submit(&self, job: Job, tools: Option<Arc<dyn ToolHandler>>) -> Result<JobHandle, Error> {
         let shared = &self.shared;
         let span = tracing::info_span!(
@@ -100,10 +101,10 @@ impl Client {
         Ok(JobHandle { id: job.id, shared: shared.clone(), events: Some(streamed), fate: end })
     }
 
-    /// The tenant's sessions that live, as their workers last said.
+    /// The tenant's live sessions, as their workers reported them last.
     ///
     /// # Errors
-    /// As for [`Client::submit`]; [`Error::NoAnswer`] where no scheduler answers within `within`.
+    /// As for [`Client::submit`]; [`Error::NoAnswer`] if no scheduler answers within `within`.
     pub async fn sessions(&self, within: Duration) -> Result<Vec<SessionInfo>, Error> {
         let shared = &self.shared;
         let query = Query::sessions(JobId::random());
@@ -117,15 +118,15 @@ impl Client {
         tokio::time::timeout(within, asked).await.map_err(|_| Error::NoAnswer(within))?
     }
 
-    /// Ends the client: handles that still wait get [`Error::Closed`], tool calls are given up, the reply queue is deleted.
-    /// Jobs under way run on.
+    /// Ends the client: handles that still wait get [`Error::Closed`], tool calls are given up, and the reply queue is
+    /// deleted. The jobs continue to run.
     pub async fn close(&self) {
         self.shared.stop.cancel();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
         let queue = names::reply_queue(&self.shared.tenant, &self.shared.options.client);
         if let Err(error) = self.shared.bus.delete_queue(&queue).await {
-            tracing::debug!(%error, "reply queue was not deleted and will expire");
+            tracing::debug!(%error, "the reply queue was not deleted and will expire");
         }
     }
 }
@@ -136,7 +137,7 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// Forgets a job when its submit fails or is given up.
+/// Removes a job from the table if its submit fails or is dropped.
 struct Forget<'a> {
     jobs: &'a Jobs,
     id: Option<&'a thermae_schemas::JobId>,

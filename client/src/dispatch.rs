@@ -1,4 +1,4 @@
-//! The reply queue's consumer: hands each event to the job it belongs to.
+//! Reads the reply queue, and hands each event to the job or question that it belongs to.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut consumer: Box<dyn Consumer>) {
     shared.questions.close();
 }
 
-/// Subscribes anew after the queue was deleted under us (a broker without its data, say).
+/// Subscribes again after the reply queue was deleted, for example because the broker lost its data.
 async fn again(shared: &Shared) -> Result<Box<dyn Consumer>, Error> {
     let mut pause = shared.options.retry_min;
     loop {
@@ -48,13 +48,13 @@ async fn again(shared: &Shared) -> Result<Box<dyn Consumer>, Error> {
             Err(error @ (bus::Error::Closed | bus::Error::Denied(_))) => return Err(error.into()),
             Err(error) => error,
         };
-        tracing::warn!(%error, retry.in_ms = pause.as_millis() as u64, "reply queue is gone, declaring it anew");
+        tracing::warn!(%error, retry.in_ms = pause.as_millis() as u64, "the reply queue is gone; declaring it again");
         publish::wait(shared, &mut pause).await?;
     }
 }
 
-/// What came to the queue that is gone is lost with it. So every job under way is submitted again: of one that ended the outcome is
-/// sent again, one that runs is left alone, and one that waits is known already.
+/// Submits every job under way again, because the events in the deleted queue are lost. If a job has ended, its outcome
+/// is sent again. If it waits or runs, this changes nothing.
 async fn ask_again(shared: Arc<Shared>) {
     for mut message in shared.jobs.messages() {
         message.headers.set_flag(names::H_RESEND, true);
@@ -62,12 +62,13 @@ async fn ask_again(shared: Arc<Shared>) {
         match publish::confirmed(&shared, message).await {
             Ok(()) => tracing::info!(job.id = job, "the reply queue was lost: asked for the job's outcome again"),
             Err(Error::Closed) => return,
-            Err(error) => tracing::warn!(%error, job.id = job, "the job's outcome can't be asked for again"),
+            Err(error) => tracing::warn!(%error, job.id = job, "can't ask for the job's outcome again"),
         }
     }
 }
 
-/// Hands one event on, then acknowledges it: nothing waits for the acknowledgement.
+/// Hands one event on. Its acknowledgement is sent later together with others, or at once if the client would notice a
+/// repeat of the event.
 async fn deliver(shared: &Arc<Shared>, delivery: Delivery, done: &mut AckBatch) -> Result<(), bus::Error> {
     let shows_twice = match serde_json::from_slice::<Event>(&delivery.message.body) {
         Ok(event) => hand_on(shared, event, &delivery),
@@ -86,7 +87,8 @@ fn acknowledged(sent: Result<(), bus::Error>) {
     }
 }
 
-/// Whether the event would show twice if it came again: calls, outcomes and answers are known by then.
+/// Hands an event to its job or question. Returns whether the client would notice a repeat of the event. Repeats of
+/// calls, outcomes and answers are recognized.
 fn hand_on(shared: &Arc<Shared>, event: Event, delivery: &Delivery) -> bool {
     let job = event.job.clone();
     let streamed = !matches!(

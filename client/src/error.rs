@@ -1,4 +1,5 @@
-//! What can go wrong between an orchestrator and the fleet. What goes wrong *in* a job is its outcome, not an error.
+//! Errors between a client and the fleet. What goes wrong *in* a job is not an error: it is reported in the job's
+//! outcome.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,23 +7,23 @@ use std::time::Duration;
 use thermae_backplane::bus;
 use thermae_schemas::JobId;
 
-/// Why a client's call failed.
+/// Why a call of the client failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The exchange for jobs is missing or leads nowhere: no scheduler has ever run on this broker.
-    #[error("no scheduler serves this fleet (exchange submit leads nowhere)")]
+    /// The exchange for jobs is missing or leads to no queue: no scheduler has ever run on this broker.
+    #[error("no scheduler serves this fleet (the exchange `submit` leads to no queue)")]
     NoScheduler,
-    /// The tenant has as many bytes of jobs waiting as the broker lets one queue hold. Nothing was submitted.
+    /// The tenant's queue has as many bytes of waiting jobs as the broker allows. Nothing was submitted.
     #[error("the queue of your tenant is full; try later")]
     QueueFull,
-    /// This client already follows a job of that id.
+    /// This client already follows a job with this id.
     #[error("job {0} is already under way on this client")]
     AlreadySubmitted(JobId),
     /// The job can't be written as JSON.
     #[error("the job can't be written as JSON")]
     Encode(#[source] Arc<serde_json::Error>),
-    /// The broker refused for good: wrong credentials, missing permissions, a closed connection.
-    #[error("the broker did not take it")]
+    /// The broker refused permanently: wrong credentials, missing permissions, or a closed connection.
+    #[error("the broker refused the request")]
     Bus(#[source] Arc<bus::Error>),
     /// The client was dropped or closed before the job's result came.
     #[error("the client was closed before the result came")]

@@ -1,4 +1,4 @@
-//! The handle of a job under way.
+//! The handle of a job that was submitted.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use crate::client::Shared;
 use crate::jobs::Fate;
 use crate::{Error, publish};
 
-/// A job under way. Dropping it gives up only the news; the job runs on and its tool calls are answered.
+/// A job that was submitted. If you drop the handle, you only give up the job's events and its result: the job
+/// continues to run, and its tool calls are answered.
 pub struct JobHandle {
     pub(crate) id: JobId,
     pub(crate) shared: Arc<Shared>,
@@ -21,21 +22,21 @@ pub struct JobHandle {
 }
 
 impl JobHandle {
-    /// Which job.
+    /// Id of the job.
     pub fn id(&self) -> &JobId {
         &self.id
     }
 
-    /// What the job streams, and at last its result. Tool calls are answered elsewhere and do not show. A second call gives a
-    /// stream of the result alone.
+    /// The job's streamed events, and then its result. Tool calls are not among them, because the job's
+    /// [`crate::ToolHandler`] answers them. A second call returns a stream of the result alone.
     pub fn events(&mut self) -> Events {
         Events { events: self.events.take(), fate: Some(Box::pin(end(self.fate.clone()))) }
     }
 
-    /// Waits for the outcome. May be called again, and gives the same.
+    /// Waits for the outcome. Further calls return the same outcome.
     ///
     /// # Errors
-    /// [`Error::Closed`] when the client ended first.
+    /// If the client ends first: [`Error::Closed`], or the error that ended the client.
     pub async fn result(&self) -> Result<Outcome, Error> {
         match end(self.fate.clone()).await?.body.clone() {
             EventBody::Result(outcome) => Ok(outcome),
@@ -43,8 +44,8 @@ impl JobHandle {
         }
     }
 
-    /// Asks the fleet to stop the job. Returns when the broker has taken the wish; the outcome comes as ever, and is `cancelled`
-    /// unless the job ended first.
+    /// Asks the fleet to stop the job. Returns when the broker has confirmed the request. The outcome arrives as usual,
+    /// and is `cancelled` unless the job ended first.
     ///
     /// # Errors
     /// As for [`crate::Client::submit`].
@@ -74,14 +75,15 @@ async fn end(mut fate: watch::Receiver<Fate>) -> Result<Arc<Event>, Error> {
 
 type End = Pin<Box<dyn Future<Output = Result<Arc<Event>, Error>> + Send>>;
 
-/// Stream of a job's events: streamed ones in order, then the result, then the end. Without a result where the client ended first.
+/// A stream of a job's events: the streamed ones in order, and then the result. If the client ends first, there is no
+/// result.
 pub struct Events {
     events: Option<mpsc::Receiver<Event>>,
     fate: Option<End>,
 }
 
 impl Events {
-    /// The next event.
+    /// The next event; `None` after the last one.
     pub async fn next(&mut self) -> Option<Event> {
         StreamExt::next(self).await
     }
@@ -94,7 +96,7 @@ impl Stream for Events {
         if let Some(events) = &mut self.events {
             match events.poll_recv(cx) {
                 Poll::Ready(Some(event)) => return Poll::Ready(Some(event)),
-                // The job left the table, so its result is there.
+                // The job has left the table, so its fate is decided.
                 Poll::Ready(None) => self.events = None,
                 Poll::Pending => return Poll::Pending,
             }

@@ -1,4 +1,4 @@
-//! The jobs that a client waits for.
+//! The jobs that a client waits for: where their events go, and how they ended.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,14 +9,14 @@ use tokio::sync::{mpsc, watch};
 
 use crate::{Error, ToolHandler};
 
-/// What became of a job, seen from its handle.
+/// The fate of a job, as its handle sees it.
 #[derive(Debug, Clone)]
 pub(crate) enum Fate {
     /// No result yet.
     Waiting,
-    /// The first result that came.
+    /// The first result that arrived.
     Ended(Arc<Event>),
-    /// None will come.
+    /// No result will arrive.
     Failed(Error),
 }
 
@@ -25,9 +25,9 @@ pub(crate) struct Waiting {
     pub(crate) events: mpsc::Sender<Event>,
     pub(crate) fate: watch::Sender<Fate>,
     pub(crate) tools: Option<Arc<dyn ToolHandler>>,
-    /// As it was submitted, to ask for its outcome again.
+    /// The message as it was submitted. It is published again if the client has to ask for the outcome.
     pub(crate) message: Message,
-    /// Open for as long as the job: the root of its trace.
+    /// The root of the job's trace. It stays open as long as the job is under way.
     pub(crate) span: tracing::Span,
 }
 
@@ -46,7 +46,7 @@ impl Jobs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a job, before its message leaves.
+    /// Adds a job. This must happen before its message is published, so that no event is missed.
     pub(crate) fn add(&self, id: &JobId, waiting: Waiting) -> Result<(), Error> {
         let mut table = self.lock();
         if let Some(error) = &table.closed {
@@ -59,12 +59,12 @@ impl Jobs {
         Ok(())
     }
 
-    /// Forgets a job whose message never left.
+    /// Removes a job whose submit failed or was given up.
     pub(crate) fn remove(&self, id: &JobId) {
         self.lock().jobs.remove(id);
     }
 
-    /// A job's tools and span; `None` for a job that nobody waits for.
+    /// The job's tool handler and its span; `None` if nobody waits for the job.
     pub(crate) fn tools(&self, id: &JobId) -> Option<(Option<Arc<dyn ToolHandler>>, tracing::Span)> {
         self.lock().jobs.get(id).map(|job| (job.tools.clone(), job.span.clone()))
     }
@@ -74,7 +74,7 @@ impl Jobs {
         self.lock().jobs.values().map(|job| job.message.clone()).collect()
     }
 
-    /// Hands a streamed event to the job's handle. `false` for a job that nobody waits for.
+    /// Hands a streamed event to the job's handle. Returns `false` if nobody waits for the job.
     pub(crate) fn stream(&self, event: Event) -> bool {
         let table = self.lock();
         let Some(job) = table.jobs.get(&event.job) else { return false };
@@ -84,14 +84,14 @@ impl Jobs {
         true
     }
 
-    /// Ends a job with its first result. `false` for a job that nobody waits for: it had one already.
+    /// Ends a job with its first result. Returns `false` if nobody waits for the job, because it already has a result.
     pub(crate) fn end(&self, event: Event) -> bool {
         let Some(job) = self.lock().jobs.remove(&event.job) else { return false };
         job.fate.send_replace(Fate::Ended(Arc::new(event)));
         true
     }
 
-    /// Fails every job, and every later one.
+    /// Fails every job under way, and every job that is added later.
     pub(crate) fn close(&self, error: Error) {
         let jobs = {
             let mut table = self.lock();

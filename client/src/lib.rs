@@ -1,16 +1,16 @@
-//! The orchestrator's side of the wire: submit jobs, follow their events, answer their tool calls, cancel them.
+//! The client's side of the protocol: submits jobs, follows their events, answers their tool calls and cancels them.
 //!
-//! Used by the command line, the load generator and every test; it talks to the bus alone and never to the registry. It
-//! declares one queue, its own replies; everything else belongs to the fleet.
+//! The command line, the load generator and tests use this crate. It talks only to the bus, never to the registry. It
+//! declares only its own reply queue; the fleet declares everything else.
 //!
 //! ```text
-//!  Client::submit ──▶ exchange submit (confirmed; sent again with a mark when the confirm was lost)
+//!  Client::submit ──▶ exchange submit (confirmed; sent again with a mark if the confirm was lost)
 //!  replies queue ──▶ dispatch ─┬─ event      ─▶ the job's handle (bounded; the result always fits)
 //!                              ├─ tool_call  ─▶ ToolHandler, each in a task ─▶ exchange calls
-//!                              └─ unknown job ─▶ dropped (a repeated result, mostly)
+//!                              └─ unknown job ─▶ dropped (usually a repeated result)
 //! ```
 //!
-//! A job's first result wins: later ones are the same, byte for byte, and are dropped.
+//! The first result of a job counts. Later ones are the same, byte for byte, and are dropped.
 
 #![forbid(unsafe_code)]
 

@@ -1,26 +1,29 @@
-//! How a client behaves.
+//! The options of a client.
 
 use std::time::Duration;
 
 use thermae_schemas::ClientId;
 
-/// How a client behaves; the defaults fit nearly everyone.
+/// The options of a client. The defaults fit nearly all programs.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Name of this client, which names its reply queue. Two clients of one name would steal each other's results.
+    /// Name of this client, which is also the name of its reply queue. Two clients of the same name would take each
+    /// other's results.
     pub client: ClientId,
-    /// Events taken from the broker before their acknowledgement.
+    /// Number of events that the broker delivers before the client has acknowledged them.
     pub prefetch: u16,
-    /// Streamed events that wait for a reader, per job. When it is full the newest are dropped; the result holds all output
-    /// anyway and is never dropped.
+    /// Number of streamed events of one job that may wait for a reader. When the buffer is full, the newest events are
+    /// dropped. The result is never dropped, and it contains all output.
     pub event_buffer: usize,
-    /// Tool calls answered at once, over all jobs; beyond it calls are answered with an error.
+    /// Number of tool calls that are answered at the same time, over all jobs. Further calls are answered with an
+    /// error.
     pub max_calls: usize,
-    /// Pause before the first repetition of a publish that failed; doubles up to [`Options::retry_max`].
+    /// Pause before a failed publish is repeated for the first time. It doubles with each repetition, up to
+    /// [`Options::retry_max`].
     pub retry_min: Duration,
-    /// Longest pause between repetitions.
+    /// Longest pause between two repetitions.
     pub retry_max: Duration,
-    /// For how long RabbitMQ refuses a message before the tenant's queue counts as full.
+    /// How long RabbitMQ must refuse a message before the tenant's queue counts as full.
     pub full_after: Duration,
 }
 

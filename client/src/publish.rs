@@ -1,4 +1,4 @@
-//! Publishing to the fleet until the broker confirms.
+//! Publishes messages to the fleet until the broker confirms them.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::Error;
 use crate::client::Shared;
 
-/// A message to the exchange for jobs, which must survive and must be routed.
+/// A message to the exchange for jobs. It is persistent and mandatory.
 pub(crate) fn message(shared: &Shared, key: String, job: &JobId, body: Bytes) -> Message {
     let mut message = Message {
         exchange: names::SUBMIT.to_owned(),
@@ -27,10 +27,11 @@ pub(crate) fn message(shared: &Shared, key: String, job: &JobId, body: Bytes) ->
     message
 }
 
-/// Publishes and waits for the confirm, through outages of any length. Once a message may have arrived, repetitions are marked.
+/// Publishes a message until the broker confirms it; an outage only delays this. Once a copy of the message may have
+/// arrived, every repeat is marked (`x-resend`).
 pub(crate) async fn confirmed(shared: &Shared, mut message: Message) -> Result<(), Error> {
     let mut pause = shared.options.retry_min;
-    // Then the fleet may have the job, and nobody must be told otherwise.
+    // Whether the fleet may already have the job. Then the caller must not be told that nothing was submitted.
     let mut in_doubt = message.headers.flag(names::H_RESEND);
     let mut refused: Option<Instant> = None;
     loop {
@@ -44,10 +45,10 @@ pub(crate) async fn confirmed(shared: &Shared, mut message: Message) -> Result<(
             Err(error) => error,
         };
         match error {
-            // Without the exchange (or with nothing behind it) no scheduler has ever run here.
+            // No scheduler has ever run on this broker if the exchange, or a queue behind it, is missing.
             bus::Error::Unroutable { .. } | bus::Error::Topology(_) => return Err(Error::NoScheduler),
-            // A broker refuses for a moment, too, while its queues come back after a restart; and it does not promise that a
-            // message which it refuses is nowhere.
+            // A broker also refuses messages for a moment after a restart, until its queues are back. And a refused
+            // message may still be in a queue.
             bus::Error::Refused { .. } => {
                 let since = *refused.get_or_insert_with(Instant::now);
                 if !in_doubt && since.elapsed() >= shared.options.full_after {
@@ -61,14 +62,14 @@ pub(crate) async fn confirmed(shared: &Shared, mut message: Message) -> Result<(
                     in_doubt = true;
                     message.headers.set_flag(names::H_RESEND, true);
                 }
-                tracing::warn!(%error, retry.in_ms = pause.as_millis() as u64, "publish failed, trying again");
+                tracing::warn!(%error, retry.in_ms = pause.as_millis() as u64, "publishing failed; trying again");
             }
         }
         wait(shared, &mut pause).await?;
     }
 }
 
-/// Pauses before a repetition, a little longer each time.
+/// Pauses before a repeat. The pause doubles each time, up to `retry_max`.
 pub(crate) async fn wait(shared: &Shared, pause: &mut Duration) -> Result<(), Error> {
     tokio::select! {
         () = tokio::time::sleep(*pause) => {}

@@ -1,4 +1,5 @@
-//! Questions that wait for their answers.
+//! Questions to the fleet that wait for their answers. The client asks them, and the reader of the reply queue answers
+//! them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,14 +7,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use thermae_schemas::{JobId, SessionInfo};
 use tokio::sync::oneshot;
 
-/// What an answer holds.
+/// What an answer contains.
 type Answer = Vec<SessionInfo>;
 
-/// All that wait, by the question's id.
+/// The questions that wait, by id.
 #[derive(Default)]
 pub(crate) struct Questions(Mutex<HashMap<JobId, oneshot::Sender<Answer>>>);
 
-/// One that waits. Dropped, it waits no longer.
+/// A question that waits. Dropping it gives the question up.
 pub(crate) struct Waiting<'a> {
     all: &'a Questions,
     id: JobId,
@@ -25,26 +26,26 @@ impl Questions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a question, before its message leaves.
+    /// Adds a question. This must happen before its message is published, so that the answer is not missed.
     pub(crate) fn ask(&self, id: &JobId) -> Waiting<'_> {
         let (tx, answer) = oneshot::channel();
         self.lock().insert(id.clone(), tx);
         Waiting { all: self, id: id.clone(), answer }
     }
 
-    /// Hands an answer on. `false` where nobody waits for it.
+    /// Hands an answer to its question. Returns `false` if the question does not wait any more.
     pub(crate) fn answered(&self, id: &JobId, answer: Answer) -> bool {
         self.lock().remove(id).is_some_and(|tx| tx.send(answer).is_ok())
     }
 
-    /// Gives all up.
+    /// Gives up all questions.
     pub(crate) fn close(&self) {
         self.lock().clear();
     }
 }
 
 impl Waiting<'_> {
-    /// The answer; `None` when the client ended first.
+    /// The answer; `None` if the client ended first.
     pub(crate) async fn wait(mut self) -> Option<Answer> {
         (&mut self.answer).await.ok()
     }

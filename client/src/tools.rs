@@ -1,4 +1,4 @@
-//! Answering tool calls: each in a task of its own, each once.
+//! Answers tool calls. Each call runs once, in its own task.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -16,20 +16,21 @@ use tracing::Instrument;
 use crate::client::Shared;
 use crate::{publish, trace};
 
-/// Answers the calls that a job's code makes to the client's tools. Calls come concurrently.
+/// Answers the calls that a job's code makes to the client's tools. Several calls may run at the same time.
 #[async_trait]
 pub trait ToolHandler: Send + Sync + 'static {
-    /// Does what the tool does. An `Err` is raised in the code as `ToolError`; so is a panic. The call is given up when the
-    /// code no longer waits for it; it is *not* given up when the job ends.
+    /// Runs a tool. If it returns an `Err` or panics, the code gets a `ToolError`. The call is dropped when the code no
+    /// longer waits for it, but *not* when the job ends.
     async fn call(&self, job: &JobId, tool: &str, arguments: Value) -> Result<Value, String>;
 }
 
-/// Answers that are kept for repeated calls. Only deliveries that were not acknowledged can be repeated, so that a few do.
+/// Number of answers that are kept for repeated calls. RabbitMQ repeats only deliveries that were not acknowledged, so
+/// a few are enough.
 const KEPT: usize = 512;
-/// Answers above this size are not kept.
+/// Answers with more bytes are not kept.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// What is known of calls that came before.
+/// What the client remembers of earlier calls.
 #[derive(Default)]
 pub(crate) struct Calls(Mutex<Table>);
 
@@ -42,13 +43,13 @@ struct Table {
 
 /// What to do with a call.
 enum Verdict {
-    /// Run the tool.
+    /// It is new: run the tool.
     New,
-    /// It runs, or its answer was too large to keep: nothing to do.
+    /// It is still running, or its answer was too large to keep: do nothing.
     Repeat,
-    /// It was answered: answer the same.
+    /// It was answered: send the same answer again.
     Answered(Bytes),
-    /// Too many run already.
+    /// Too many calls are running already.
     Full,
 }
 
@@ -89,7 +90,7 @@ impl Calls {
     }
 }
 
-/// Starts to answer a call. `false` for a job that nobody waits for.
+/// Starts to answer a call. Returns `false` if nobody waits for the job.
 pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, call: ToolCall, headers: &Headers) -> bool {
     let Some((handler, parent)) = shared.jobs.tools(&job) else { return false };
     match shared.calls.begin(&call.call, shared.options.max_calls) {
@@ -100,7 +101,8 @@ pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, call: ToolCall, headers: 
             return true;
         }
         Verdict::Full => {
-            let body = encode(&call.call, Err("the client answers too many tool calls at once".to_owned()));
+            let body =
+                encode(&call.call, Err("the client is already answering as many tool calls as it can".to_owned()));
             spawn(shared, send(shared.clone(), call.reply_to, body, within(call.within_ms)));
             return true;
         }
@@ -141,7 +143,7 @@ async fn run(shared: Arc<Shared>, handler: Option<Arc<dyn ToolHandler>>, job: Jo
 }
 
 fn within(ms: u64) -> Duration {
-    // A bound for calls without a sensible one, so that no task lives for ever.
+    // At most a day, so that no task lives forever.
     Duration::from_millis(ms.clamp(1, 24 * 3600 * 1000))
 }
 
@@ -150,7 +152,7 @@ fn encode(call: &str, reply: Result<Value, String>) -> Bytes {
     serde_json::to_vec(&ToolResult::new(call, reply)).unwrap_or_default().into()
 }
 
-/// Publishes an answer; repeated through outages for as long as somebody may wait for it.
+/// Publishes an answer. Outages are waited out for at most `within`, because nobody waits for the answer after that.
 async fn send(shared: Arc<Shared>, key: String, body: Bytes, within: Duration) {
     let mut message = Message { exchange: names::CALLS.to_owned(), key, body, ..Message::default() };
     message.sign(shared.bus.as_ref(), &shared.tenant);
@@ -164,7 +166,7 @@ async fn send(shared: Arc<Shared>, key: String, body: Bytes, within: Duration) {
             };
             match sent {
                 Err(error) if error.is_transient() => {
-                    tracing::debug!(%error, "a tool's answer was not sent, trying again");
+                    tracing::debug!(%error, "a tool's answer could not be sent; trying again");
                     if publish::wait(&shared, &mut pause).await.is_err() {
                         return;
                     }

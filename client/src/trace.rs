@@ -1,4 +1,4 @@
-//! Trace context in headers.
+//! Trace context in the headers of messages.
 
 use thermae_backplane::bus::Headers;
 use thermae_schemas::names;
@@ -15,7 +15,7 @@ pub(crate) fn inject(span: &tracing::Span, headers: &mut Headers) {
     }
 }
 
-/// Makes the context in the headers, if any, the span's parent.
+/// Makes the trace context in the headers the span's parent, if there is one.
 pub(crate) fn adopt(span: &tracing::Span, headers: &Headers) {
     if let Some(parent) = headers.text(names::H_TRACEPARENT) {
         let context = TraceContext {

@@ -1,6 +1,6 @@
-//! A collector of traces for tests: an OTLP receiver on loopback that keeps the spans it is sent.
+//! A collector of traces for tests: an OTLP receiver on loopback that keeps the spans that it gets.
 //!
-//! A crate, so that what it needs of its dependencies is the same in builds with tests and without.
+//! This is a crate of its own, so that features of dependencies are the same in builds with tests and without.
 
 #![forbid(unsafe_code)]
 
@@ -16,35 +16,35 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-/// One span, as far as tests look at it.
+/// The fields of one span that tests look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// `service.name` of the process that it is of.
+    /// `service.name` of the process that sent it.
     pub service: String,
-    /// What it is of.
+    /// Name of the span.
     pub name: String,
     /// Id of its trace.
     pub trace: Vec<u8>,
     /// Its own id.
     pub id: Vec<u8>,
-    /// Id of its parent; empty where it has none.
+    /// Id of its parent; empty if it has none.
     pub parent: Vec<u8>,
 }
 
-/// A running receiver.
+/// A running receiver. It is stopped on drop.
 #[derive(Debug)]
 pub struct Collector {
-    // Only `None` in `drop`: a runtime may not be waited for where a test's own is at work.
+    // `None` only in `drop`, which needs the runtime by value: waiting for a runtime would panic in a test's own one.
     runtime: Option<Runtime>,
     endpoint: String,
     spans: Spans,
 }
 
 impl Collector {
-    /// Starts one on a free port.
+    /// Starts a receiver on a free port.
     ///
     /// # Errors
-    /// No thread, or no port.
+    /// The thread or the listener can't be made.
     pub fn start() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let inside = runtime.enter();
@@ -57,12 +57,12 @@ impl Collector {
         Ok(Self { runtime: Some(runtime), endpoint, spans })
     }
 
-    /// Its URL.
+    /// URL to send traces to.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// Stops it; everything that was received.
+    /// Stops the receiver, and gives all spans that it has received.
     pub fn end(self) -> Vec<Span> {
         std::mem::take(&mut *self.spans.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,34 +1,34 @@
-//! What the two sides tell of one module, case by case.
+//! Compares what the two sides report about one module, case by case.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::list::fits;
 use crate::{How, Side};
 
-/// Name of the case that stands for a process's end.
+/// Name of an extra case, which passes if the process ended with status 0 and reported its results.
 pub const END: &str = "(end)";
 
-/// One case that differs.
+/// A case that went differently on the two sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Its name in the module.
+    /// Name of the case in the module.
     pub case: String,
-    /// Inside; `None` where it does not occur.
+    /// How it went inside; `None` if it doesn't occur there.
     pub inside: Option<How>,
-    /// Outside, likewise.
+    /// How it went outside; `None` if it doesn't occur there.
     pub outside: Option<How>,
-    /// What the side that did not pass has to say.
+    /// The message of the side that did not pass.
     pub why: String,
 }
 
-/// A module, compared.
+/// The comparison of one module.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// Cases that either side knows.
+    /// Number of cases that occur on either side.
     pub cases: usize,
-    /// Those that went alike.
+    /// Number of cases that went the same.
     pub same: usize,
-    /// Those that did not.
+    /// Cases that went differently.
     pub differences: Vec<Difference>,
 }
 
@@ -68,18 +68,19 @@ fn reason(side: &Side, case: &str) -> String {
     side.told.as_ref().and_then(|told| told.why.get(case).cloned()).unwrap_or_default()
 }
 
-/// Differences of a module, sorted by whether the list explains them; and what it explains that does not occur.
+/// The differences of a module, sorted by whether the list explains them, and the list's explanations that are not
+/// needed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// Explained, with the reason.
+    /// Explained differences, with the reason.
     pub explained: Vec<(Difference, String)>,
-    /// Not explained.
+    /// Differences without an explanation.
     pub unexplained: Vec<Difference>,
-    /// Patterns that explain nothing any more.
+    /// Patterns in the list that no longer match a difference.
     pub stale: Vec<String>,
 }
 
-/// Judges differences by the list's reasons for that module.
+/// Sorts differences by the list's reasons for this module.
 pub fn judge(differences: Vec<Difference>, reasons: Option<&BTreeMap<String, String>>) -> Judged {
     let mut judged = Judged::default();
     let mut used = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! A module as a job of the embedded fleet.
+//! Runs a module as a job of the embedded fleet.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,16 +12,16 @@ use thermae_worker::{LimitOptions, Limits};
 
 use crate::{CASES, Side, Told, report::tail};
 
-/// Modules that run at once, on each side.
+/// Number of modules that run at once. Each runs inside first, then outside.
 pub const AT_ONCE: u32 = 2;
 
-/// The embedded fleet with room for tests.
+/// An embedded fleet with limits that are high enough for the tests.
 pub struct Inside {
     fleet: Fleet,
 }
 
 impl Inside {
-    /// Starts it with that interpreter.
+    /// Starts the fleet with this interpreter.
     ///
     /// # Errors
     /// As [`Fleet::embedded`].
@@ -44,10 +44,10 @@ impl Inside {
         Ok(Self { fleet: Fleet::embedded(options).await.context("start the embedded fleet")? })
     }
 
-    /// The environment that jobs have.
+    /// The environment variables that jobs get.
     ///
     /// # Errors
-    /// No job runs here.
+    /// No job can run on this machine.
     pub async fn environment(&self) -> Result<BTreeMap<String, String>> {
         let outcome = self.submit("import os\ndisplay({'application/json': dict(os.environ)}, raw=True)", &[]).await?;
         ensure!(outcome.status == Status::Succeeded, "no job runs here: {outcome:?}");
@@ -55,10 +55,10 @@ impl Inside {
         serde_json::from_value(shown.cloned().unwrap_or_default()).context("read a job's environment")
     }
 
-    /// Runs one module.
+    /// Runs one module, except for the cases that match a pattern in `skip`.
     ///
     /// # Errors
-    /// The fleet's.
+    /// The fleet's error.
     pub async fn run(&self, module: &str, skip: &[&str]) -> Result<Side> {
         let begun = Instant::now();
         let skip = serde_json::to_string(skip)?;
@@ -81,7 +81,7 @@ impl Inside {
         Ok(self.fleet.submit(job, None).await?.result().await?)
     }
 
-    /// Ends the fleet.
+    /// Stops the fleet, and removes its containers.
     pub async fn close(self) {
         self.fleet.close().await;
     }

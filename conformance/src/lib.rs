@@ -1,14 +1,14 @@
-//! Honest code runs in a sandbox as it does outside: CPython's own tests, one module a job, beside the same module under the
-//! plain interpreter.
+//! Checks that honest code runs in a sandbox as it does outside. Runs CPython's own tests, one module in each job, and
+//! the same modules under the plain interpreter.
 //!
 //! ```text
 //!  cpython.toml ─▶ list ─▶ run ─┬─ inside:  a job of the embedded fleet ─┐
 //!   (what, and why not)         └─ outside: the interpreter itself ──────┴─▶ compare ─▶ report
 //! ```
 //!
-//! Both sides run `cases.py` over one module with the same environment, the same kind of working directory and the same
-//! descriptors, as an ordinary user. What is compared is how each test case went: passed, failed or skipped. A difference is a
-//! fault unless `cpython.toml` explains it by name.
+//! Both sides run `cases.py` over one module, as an ordinary user, with the same environment, the same descriptors and
+//! the same kind of working directory. Each test case is compared: passed, failed or skipped. A difference is an error
+//! unless `cpython.toml` explains it by name.
 
 #![forbid(unsafe_code)]
 
@@ -23,18 +23,18 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What runs one module on either side.
+/// The program that runs one module, on either side.
 pub const CASES: &str = include_str!("../cases.py");
 
 /// How one test case went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
-    /// It passed, or failed as it was expected to.
+    /// It passed, or failed as expected.
     Passed,
-    /// It failed or raised.
+    /// It failed, or raised an exception.
     Failed,
-    /// It said that it can't be run here.
+    /// It reported that it can't be run here.
     Skipped,
 }
 
@@ -48,27 +48,27 @@ impl std::fmt::Display for How {
     }
 }
 
-/// What `cases.py` tells of a module.
+/// The report of `cases.py` about one module.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
     /// Version of the interpreter.
     #[serde(default)]
     pub python: String,
-    /// How each case went.
+    /// How each case went, by name.
     pub found: BTreeMap<String, How>,
-    /// Why it failed or was skipped.
+    /// Why a case failed or was skipped, by name.
     #[serde(default)]
     pub why: BTreeMap<String, String>,
 }
 
-/// How a module's process ended, on one side.
+/// One side's run of a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Side {
-    /// What it told; nothing where it ended before it could.
+    /// The report; `None` if the process ended before it could write one.
     pub told: Option<Told>,
-    /// How the process ended, where not with status 0.
+    /// How the process ended; `None` if it ended with status 0.
     pub trouble: Option<String>,
-    /// The end of what it wrote to standard error.
+    /// The end of its standard error.
     pub stderr: String,
     /// How long it took, in milliseconds.
     pub took_ms: u64,

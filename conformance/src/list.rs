@@ -1,25 +1,26 @@
-//! The list of modules: which are run, which differ and why, which are left out and why.
+//! The list of modules (`cpython.toml`): which are run, which cases differ and why, and which modules are left out and
+//! why.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// The list as it stands in the tree.
+/// The list, as this program was built with it.
 const CPYTHON: &str = include_str!("../cpython.toml");
 
-/// Patterns of case names (`*` stands for anything) with a reason each, by module.
+/// Patterns of case names with a reason for each, by module. `*` stands for any text.
 type Reasons = BTreeMap<String, BTreeMap<String, String>>;
 
-/// What is run, and what is known about it.
+/// The content of the list.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct List {
-    /// Modules of the package `test`.
+    /// Modules of the package `test` that are run.
     pub modules: Vec<String>,
-    /// Some of them that are fast, and together touch all that a sandbox is made of.
+    /// Some of these modules, which are fast and together touch everything a sandbox is made of.
     pub quick: Vec<String>,
-    /// Cases that differ between the two sides, and why they may.
+    /// Cases that may differ between the two sides, and why.
     #[serde(default)]
     pub differs: Reasons,
     /// Cases that neither side runs, and why.
@@ -31,10 +32,10 @@ pub struct List {
 }
 
 impl List {
-    /// The list of the tree.
+    /// Reads the list.
     ///
     /// # Errors
-    /// It contradicts itself: a module stands in it twice, or a reason has no module.
+    /// The list contradicts itself: it has a module twice, or a reason for a module that isn't in it.
     pub fn read() -> Result<Self> {
         let list: Self = toml::from_str(CPYTHON).context("read cpython.toml")?;
         let all: BTreeSet<_> = list.modules.iter().collect();
@@ -54,7 +55,7 @@ impl List {
     }
 }
 
-/// Whether a case's name fits a pattern, in which `*` stands for anything.
+/// Whether a case's name matches a pattern, in which `*` stands for any text.
 pub fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

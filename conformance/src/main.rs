@@ -1,4 +1,5 @@
-//! `thermae-conformance`: CPython's own tests in sandboxes and outside; the exit status is 1 where a case went otherwise.
+//! `thermae-conformance`: runs CPython's own tests in sandboxes and outside, and compares them. The exit status is 1 if
+//! a case differs without an explanation.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +9,9 @@ use anyhow::Result;
 use clap::Parser;
 use thermae_conformance::run;
 
-/// CPython's own tests in sandboxes, and the same outside.
+/// Run CPython's own tests in sandboxes and outside, and compare how each test case went.
+///
+/// The exit status is 1 if a case differs without an explanation in `cpython.toml`.
 #[derive(Debug, Parser)]
 #[command(name = "thermae-conformance", version)]
 struct Args {

@@ -1,4 +1,5 @@
-//! A module under the plain interpreter: the same flags, environment, descriptors and kind of working directory as in a sandbox.
+//! Runs a module under the plain interpreter, with the flags, environment, descriptors and kind of working directory
+//! that a job has.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -12,16 +13,16 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::{CASES, Side, report::tail};
 
-/// Longest that a module may take.
+/// How long a module may take.
 const MODULE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Whom the interpreter runs as where this process is root: sandboxes have no root either.
+/// User and group of the interpreter if this process is root, because sandboxes have no root, either.
 const NOBODY: u32 = 65_534;
 
-/// Descriptors that a job may hold, too.
+/// Number of descriptors that a process may have open, the same as for a job.
 const OPEN_FILES: u64 = 1024;
 
-/// The interpreter, and what it is given.
+/// The interpreter and its environment.
 #[derive(Debug)]
 pub struct Outside {
     python: PathBuf,
@@ -29,12 +30,12 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// The interpreter, with the environment that jobs have.
+    /// Prepares to run the interpreter with the environment variables that jobs get, and sets this process's limits.
     ///
     /// # Errors
     /// This process's limits can't be set to those of jobs.
     pub fn new(python: &Path, environment: BTreeMap<String, String>) -> Result<Self> {
-        // Inherited by what is started from here.
+        // The interpreter inherits these limits.
         for (what, most) in [(Resource::Nofile, OPEN_FILES), (Resource::Core, 0)] {
             let limit = Rlimit { current: Some(most), maximum: Some(most) };
             rustix::process::setrlimit(what, limit).with_context(|| format!("limit {what:?}"))?;
@@ -42,14 +43,14 @@ impl Outside {
         Ok(Self { python: python.to_owned(), environment })
     }
 
-    /// Runs one module.
+    /// Runs one module, except for the cases that match a pattern in `skip`.
     ///
     /// # Errors
     /// The interpreter can't be started.
     pub async fn run(&self, module: &str, skip: &[&str]) -> Result<Side> {
         let begun = Instant::now();
         let scratch = Scratch::new()?;
-        // As in every sandbox: a session of its own, without a terminal, and no signal ignored.
+        // As in every sandbox: a session of its own, no terminal, and no ignored signal.
         let mut command = tokio::process::Command::new("setsid");
         command
             .args(["env", "--default-signal"])
@@ -75,7 +76,7 @@ impl Outside {
         let group = child.id().and_then(|id| Pid::from_raw(id as i32));
         let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
         let ended = tokio::time::timeout(MODULE_TIMEOUT, child.wait()).await;
-        // Whatever it left, and a daemon of it may hold the pipes.
+        // Kill what the module left behind, which may hold the pipes open.
         if let Some(group) = group {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -100,7 +101,7 @@ impl Outside {
     }
 }
 
-/// Reads a pipe to its end, so that its writer never waits.
+/// Reads a pipe to its end, so that the writer never blocks.
 fn read(pipe: Option<impl AsyncRead + Unpin + Send + 'static>) -> tokio::task::JoinHandle<Vec<u8>> {
     tokio::spawn(async move {
         let mut bytes = Vec::new();
@@ -111,7 +112,7 @@ fn read(pipe: Option<impl AsyncRead + Unpin + Send + 'static>) -> tokio::task::J
     })
 }
 
-/// Directories like a sandbox's, gone afterwards.
+/// Folders like those of a sandbox. They are removed on drop.
 struct Scratch(tempfile::TempDir);
 
 impl Scratch {

@@ -1,4 +1,4 @@
-//! What people read: a line a module, every difference, the sum.
+//! The report for people: a line for each module, every difference, and a summary.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::How;
 use crate::compare::Difference;
 use crate::run::Module;
 
-/// Lines of a difference's reason that are shown.
+/// Lines of a difference's message that are shown, counted from its end.
 const LINES: usize = 12;
 
 /// Most characters of a standard error that are kept.
@@ -18,7 +18,7 @@ pub fn tail(text: &str) -> String {
     text.chars().skip(skip).collect()
 }
 
-/// One module: how many cases went alike, and each that did not.
+/// Prints one module: how many cases went the same, and each one that didn't.
 pub fn print(module: &Module) {
     let (inside, outside) = module.took_ms;
     println!(
@@ -51,29 +51,29 @@ fn line(difference: &Difference) -> String {
     format!("{}: {} inside, {} outside", difference.case, word(difference.inside), word(difference.outside))
 }
 
-/// The sum over modules.
+/// Sums over all modules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Modules.
+    /// Number of modules.
     pub modules: usize,
-    /// Test cases that either side knows.
+    /// Number of test cases that occur on either side.
     pub cases: usize,
-    /// Alike.
+    /// Cases that went the same.
     pub same: usize,
-    /// Not alike, with a reason.
+    /// Cases that differ, with an explanation.
     pub explained: usize,
-    /// Not alike.
+    /// Cases that differ without an explanation.
     pub differ: usize,
-    /// Not alike the first time, alike the second.
+    /// Cases that differed in the first run, and not in the second.
     pub unsteady: usize,
-    /// Reasons for what is alike.
+    /// Explanations that are no longer needed.
     pub stale: usize,
-    /// How long it all took.
+    /// How long everything took, in seconds.
     pub seconds: u64,
 }
 
 impl Summary {
-    /// Counts one module in.
+    /// Adds one module.
     pub fn add(&mut self, module: &Module) {
         self.modules += 1;
         self.cases += module.compared.cases;

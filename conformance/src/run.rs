@@ -1,4 +1,4 @@
-//! Runs modules on both sides, a few at once, and judges what they tell.
+//! Runs modules on both sides, a few at once, and judges the differences.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -15,36 +15,36 @@ use crate::report::{self, Summary};
 /// What to run.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// The interpreter; its package `test` must be whole.
+    /// Python interpreter to test. It must have the whole package `test`.
     #[arg(long, default_value = "/usr/bin/python3")]
     pub python: PathBuf,
-    /// Only these modules.
+    /// Run only these modules (comma-separated).
     #[arg(long, value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Only the few fast ones.
+    /// Run only a dozen fast modules.
     #[arg(long)]
     pub quick: bool,
 }
 
-/// One module, judged.
+/// The judged comparison of one module.
 #[derive(Debug)]
 pub struct Module {
-    /// Its name.
+    /// Name of the module.
     pub name: String,
-    /// Cases, and how many went alike.
+    /// The compared cases.
     pub compared: Compared,
-    /// What did not.
+    /// The differences, judged by the list.
     pub judged: Judged,
-    /// Cases that differed the first time and not the second.
+    /// Cases that differed in the first run, and not in the second.
     pub unsteady: Vec<Difference>,
-    /// How long each side took, in milliseconds.
+    /// How long the module took inside and outside, in milliseconds.
     pub took_ms: (u64, u64),
 }
 
-/// Runs what the options ask for and prints a line a module; the sum.
+/// Runs the modules that the options select, prints a line for each, and gives the summary.
 ///
 /// # Errors
-/// No sandbox can be made here, or no interpreter started.
+/// No sandbox can be made here, or the interpreter can't be started.
 pub async fn run(options: &Options) -> Result<Summary> {
     let list = List::read()?;
     let names = chosen(&list, options)?;
@@ -90,7 +90,8 @@ async fn examine(name: String, list: &List, inside: &Inside, outside: &Outside) 
     let mut judged = compare::judge(compared.differences.clone(), reasons);
     let mut unsteady = Vec::new();
     if !judged.unexplained.is_empty() {
-        // Some of CPython's own tests depend on the machine's load: only what differs again is a difference. The others are told.
+        // Some of CPython's own tests depend on the machine's load. Only a case that differs again counts as a
+        // difference; the others are reported as unsteady.
         let (again, _) = once().await?;
         let stays = |d: &Difference| again.differences.iter().any(|a| a.case == d.case);
         (judged.unexplained, unsteady) = judged.unexplained.into_iter().partition(stays);

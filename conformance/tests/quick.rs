@@ -1,9 +1,9 @@
-//! A few of CPython's own tests go in a sandbox as they go outside.
+//! The quick part of CPython's own tests runs in a sandbox as it does outside.
 
 use std::process::Command;
 
-/// The list itself explains what must be there; here it is enough that nothing differs that it does not explain. Where the
-/// interpreter has no tests of its own, `cargo xtask cpython` would install them; this test only says so.
+/// Checks only that no case differs without an explanation. If the interpreter lacks its tests, this test fails and
+/// names the command that installs them.
 #[test]
 fn honest_code_runs_as_outside() {
     let python = "/usr/bin/python3";

@@ -1,10 +1,10 @@
-# What a model writes in place of sixteen tool calls: call the tool for every region and quarter, all at once; add up here, in the
-# sandbox; print only the answer.
+# A program that a model may write instead of sixteen separate tool calls. It calls the tool for every region and
+# quarter, adds up the figures in the sandbox, and prints only the answer.
 #
 #   thermae run examples/sales/report.py --tools-file examples/sales/thermae.toml
 #
-# `get_sales` is the command in thermae.toml beside this file. After `thermae trust examples/sales/thermae.toml` the
-# option is not needed.
+# The tool `get_sales` is the command in thermae.toml beside this file. You don't need the option if you have trusted
+# that file (`thermae trust`).
 import asyncio
 
 REGIONS = ["North", "South", "East", "West"]

@@ -1,26 +1,26 @@
-//! Inputs that try to break readers, for the tests of every crate that reads what a job or a client controls.
+//! Inputs that try to break parsers, for the tests of every crate that reads what a job or a client controls.
 //!
-//! Two kinds: a kept corpus (`corpus/`, by hand, and [`made`], what is too long for a file), and strategies for `proptest`,
-//! which finds more. The tests that use them are called `hostile` everywhere, so that `cargo xtask fuzz` finds them;
-//! `PROPTEST_CASES` says how many cases each tries.
+//! There are two kinds: a fixed corpus (the files in `corpus/`, and [`made`] for inputs that are too long for a file),
+//! and strategies for `proptest`, which finds more. All tests that use them are named `hostile`, so that `cargo xtask
+//! fuzz` finds them. `PROPTEST_CASES` sets the number of cases for each test.
 
 #![forbid(unsafe_code)]
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
-/// The files of `corpus/`: one input a line, for readers of JSON.
+/// The file in `corpus/`: one input in each line, for parsers of JSON.
 const LINES: &str = include_str!("../corpus/json.txt");
 
-/// How deep the made inputs nest: far deeper than any stack of frames is high.
+/// Nesting depth of the made inputs. It overflows the stack of every parser that recurses without a limit.
 const DEEP: usize = 200_000;
 
-/// Every kept input.
+/// All inputs of the corpus, made ones included.
 pub fn corpus() -> Vec<Vec<u8>> {
     LINES.lines().filter(|line| !line.starts_with("//")).map(|line| line.as_bytes().to_vec()).chain(made()).collect()
 }
 
-/// Inputs that are too long for a file, or are no text.
+/// Inputs that are too long for a file, or are not text.
 pub fn made() -> Vec<Vec<u8>> {
     let nest = |open: &str, inner: &str, close: &str| [open.repeat(DEEP), inner.into(), close.repeat(DEEP)].concat();
     let mut made: Vec<Vec<u8>> = [
@@ -50,7 +50,7 @@ pub fn made() -> Vec<Vec<u8>> {
     made
 }
 
-/// Any bytes, short ones mostly.
+/// Any bytes; mostly short ones.
 pub fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![vec(any::<u8>(), 0..64), vec(any::<u8>(), 0..4096)]
 }
@@ -70,7 +70,7 @@ pub fn word() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The text of a number, or of what looks like one.
+/// The text of a number, or of something that looks like one.
 pub fn number() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<i64>().prop_map(|n| n.to_string()),
@@ -107,8 +107,8 @@ pub fn number() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The text of a JSON value, or nearly: keys may be doubled, strings may hold lone surrogates, numbers may be none. Keys are
-/// often those of `fields`, so that a reader gets past its first look.
+/// The text of a JSON value, or almost: keys may occur twice, strings may have lone surrogates, and numbers may be
+/// malformed. Keys are often from `fields`, so that a parser gets past its first checks.
 pub fn json(fields: &'static [&'static str]) -> impl Strategy<Value = String> {
     let string = prop_oneof![
         word().prop_map(|word| quote(&word)),
@@ -140,7 +140,7 @@ pub fn json(fields: &'static [&'static str]) -> impl Strategy<Value = String> {
     })
 }
 
-/// A message of the right form with some of its fields replaced by [`json`], or by the text beside them.
+/// A message of the right form. Each field has its usual text, and some are replaced by [`json`].
 pub fn message(fields: &'static [(&'static str, &'static str)]) -> impl Strategy<Value = String> {
     let names: &'static [&'static str] = Box::leak(fields.iter().map(|(name, _)| *name).collect::<Vec<_>>().into());
     btree_map(0..fields.len(), json(names), 0..4).prop_map(move |odd| {
@@ -152,7 +152,7 @@ pub fn message(fields: &'static [(&'static str, &'static str)]) -> impl Strategy
     })
 }
 
-/// Valid input, damaged: bytes changed, cut out, doubled.
+/// Valid input with damage: bytes are changed, removed, cut off or repeated.
 pub fn damaged(seed: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     (seed, vec((any::<prop::sample::Index>(), any::<u8>(), 0u8..4), 0..6)).prop_map(|(mut bytes, wounds)| {
         for (at, byte, how) in wounds {

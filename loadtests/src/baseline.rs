@@ -1,4 +1,4 @@
-//! What people use without a fleet: a subprocess, `docker run` and `docker exec` per job.
+//! What people use without a fleet: a subprocess, `docker run` or `docker exec` for each job.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,21 +14,21 @@ use crate::report::Row;
 pub struct Baseline {
     /// Name in the report.
     pub on: &'static str,
-    /// The command, to which `-c <code>` is added.
+    /// The command. `-c CODE` is added to it.
     pub command: Vec<String>,
-    /// Runs that are timed.
+    /// Number of timed runs.
     pub samples: u32,
-    /// How long the rate with four in flight is taken.
+    /// How long the rate is measured, with four runs in flight.
     pub rate: Duration,
 }
 
 impl Baseline {
-    /// Python itself.
+    /// The machine's own Python, without a container.
     pub fn subprocess(python: &Path, samples: u32, rate: Duration) -> Self {
         Self { on: "subprocess", command: vec![python.display().to_string(), "-I".into()], samples, rate }
     }
 
-    /// A container per job, made and removed.
+    /// A new container for each job. It is removed afterwards.
     pub fn docker_run(socket: &str, image: &str, samples: u32, rate: Duration) -> Self {
         let host = format!("unix://{socket}");
         let command =
@@ -36,7 +36,7 @@ impl Baseline {
         Self { on: "docker_run", command: command.map(str::to_owned).to_vec(), samples, rate }
     }
 
-    /// A process per job in a container that stands.
+    /// A new process for each job, in a container that is already running.
     pub fn docker_exec(socket: &str, container: &str, samples: u32, rate: Duration) -> Self {
         let host = format!("unix://{socket}");
         let command = ["docker", "--host", &host, "exec", container, "python3", "-I"];

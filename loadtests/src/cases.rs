@@ -1,4 +1,4 @@
-//! The jobs that are measured, each with the answer that it must give.
+//! The jobs that are measured, each with its right answer.
 
 use std::sync::Arc;
 
@@ -26,16 +26,16 @@ pub enum Case {
 
 const PANDAS: &str = "import pandas as pd\nframe = pd.DataFrame({'a': range(100), 'b': range(100)})\nprint(int((frame.a * frame.b).sum()))\n";
 const TOOLS10: &str = "total = 0\nfor i in range(10):\n    total = await add(a=total, b=i)\nprint(total)\n";
-/// Round trips of one [`Case::ToolCall`] job.
+/// Round trips in one [`Case::ToolCall`] job.
 const CALLS: u32 = 100;
 
-/// Leaves a mark in every place where one job could find another's.
+/// Code that leaves marks in every place where another job could find them.
 pub const LEAVE: &str = "import os, sys, threading\nfor d in ('/tmp', '/workspace', '/dev/shm'):\n    open(d + '/canary', 'w').close()\nos.environ['CANARY'] = '1'\nsys.canary = 1\nprint('left')\n";
-/// Looks for that mark.
+/// Code that looks for these marks.
 pub const LOOK: &str = "import os, sys\nfound = [d for d in ('/tmp', '/workspace', '/dev/shm') if os.path.exists(d + '/canary')]\nprint('found' if found or 'CANARY' in os.environ or hasattr(sys, 'canary') else 'clean')\n";
 
 impl Case {
-    /// The name in reports.
+    /// The case's name in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Print => "print",
@@ -46,7 +46,7 @@ impl Case {
         }
     }
 
-    /// A job of this case. `session` names the session of [`Case::Session`].
+    /// A job of this case. `session` names the session of [`Case::Session`]; other cases ignore it.
     pub fn job(self, session: &str) -> Job {
         match self {
             Self::Print => Job::python("print(1+1)"),
@@ -65,7 +65,7 @@ impl Case {
         }
     }
 
-    /// What it prints; nothing where that differs from run to run.
+    /// What the job prints; `None` if that differs from run to run.
     pub fn prints(self) -> Option<&'static str> {
         match self {
             Self::Print => Some("2\n"),
@@ -76,7 +76,8 @@ impl Case {
         }
     }
 
-    /// Checks an answer, and gives the times in nanoseconds that the code itself took (for [`Case::ToolCall`]).
+    /// Checks an answer. Gives the times that the code itself has measured, in nanoseconds; only [`Case::ToolCall`] has
+    /// any.
     pub fn check(self, outcome: &Outcome) -> Result<Vec<u64>, String> {
         let wrong = || Err(format!("{}: {}", self.as_str(), describe(outcome)));
         if outcome.status != Status::Succeeded {
@@ -93,7 +94,7 @@ impl Case {
     }
 }
 
-/// An outcome in one line, for a report of what went wrong.
+/// An outcome in one line, for reports of what went wrong.
 pub fn describe(outcome: &Outcome) -> String {
     let error = outcome.error.as_ref().map(|e| format!(" {}: {}", e.code.as_str(), e.message)).unwrap_or_default();
     let stdout: String = outcome.stdout.chars().take(200).collect();
@@ -114,11 +115,11 @@ fn add() -> ToolSpec {
     }
 }
 
-/// The client's side of the tool that the cases call.
+/// The client's side of the tool that some cases call.
 pub struct Adder;
 
 impl Adder {
-    /// Shared, as a client takes it.
+    /// A handler that can be passed to [`thermae_client::Client::submit`].
     pub fn shared() -> Arc<dyn ToolHandler> {
         Arc::new(Self)
     }

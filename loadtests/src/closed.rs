@@ -1,4 +1,4 @@
-//! Closed-loop measurements: percentiles with one job in flight, rates with several.
+//! Closed-loop measurements: percentiles with one job in flight, and rates with several.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,24 +17,24 @@ use crate::report::Row;
 /// How long and how much.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Options {
-    /// Jobs before the clock starts.
+    /// Number of untimed jobs at the start.
     #[arg(long, default_value_t = 50)]
     pub warm_up: u32,
-    /// Jobs that are timed, one in flight.
+    /// Number of timed jobs, with one in flight.
     #[arg(long, default_value_t = 500)]
     pub jobs: u32,
-    /// Jobs in flight while the rate is taken.
+    /// Jobs in flight while the rate is measured.
     #[arg(long, default_value_t = 4)]
     pub in_flight: u32,
-    /// How long the rate is taken, in seconds; 0 takes none.
+    /// Time to measure the rate, in seconds; 0 skips it.
     #[arg(long, default_value_t = 10)]
     pub seconds: u64,
 }
 
-/// Timed jobs between two pairs of canaries.
+/// Number of timed jobs between two pairs of canaries.
 const CANARY_EVERY: u32 = 25;
 
-/// Measures one case; while its rate is taken, the processor time of these parts of the fleet, too.
+/// Measures one case. While the rate is measured, so is the processor time of `parts`.
 pub async fn measure(client: &Client, on: &str, case: Case, options: Options, parts: &[Part]) -> Result<Row> {
     let session = format!("bench-{}", uuid::Uuid::new_v4().simple());
     for _ in 0..options.warm_up {
@@ -76,7 +76,7 @@ async fn once(client: &Client, case: Case, session: &str) -> Result<(Duration, V
     }
 }
 
-/// One job leaves marks, the next must not find them.
+/// Runs a job that leaves marks, and one that must not find them.
 async fn canary(client: &Client) -> Result<()> {
     for (code, want) in [(LEAVE, "left\n"), (LOOK, "clean\n")] {
         let outcome = client.submit(Job::python(code), None).await?.result().await?;
@@ -87,7 +87,7 @@ async fn canary(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Jobs a second with so many in flight, and how many there were until the last was answered.
+/// Jobs per second, and the number of jobs, which includes those that were answered after `time`.
 async fn rate(client: &Client, case: Case, in_flight: u32, time: Duration) -> Result<(f64, u64)> {
     let (done, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let begun = Instant::now();

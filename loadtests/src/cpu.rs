@@ -1,4 +1,4 @@
-//! Processor time of a fleet: of its processes and all that they started, by `/proc`.
+//! Processor time of a fleet's processes, and of all processes that they have started, from `/proc`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::str::FromStr;
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-/// Between two looks: processes may end in between, and what they used is then in their parent's account.
+/// Time between two looks. A process that ends between them is not lost: its parent's time then includes its time.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// The kernel's unit (`USER_HZ`), the same on all machines.
+/// Ticks per second in `/proc/<pid>/stat` (`USER_HZ`), the same on all machines.
 const TICKS_PER_S: f64 = 100.0;
 
-/// A part of a fleet whose time is told: `NAME=PID`, or `NAME=@TEXT` for all processes that have TEXT in their command
-/// line.
+/// A part of a fleet whose time is measured: `NAME=PID`, or `NAME=@TEXT` for all processes that have TEXT in their
+/// command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     name: String,
@@ -28,7 +28,7 @@ enum Roots {
 }
 
 impl Part {
-    /// This process, and what it started.
+    /// This process, with all processes that it has started.
     pub fn this(name: &str) -> Self {
         Self { name: name.to_owned(), roots: Roots::Pid(std::process::id()) }
     }
@@ -48,16 +48,16 @@ impl FromStr for Part {
     }
 }
 
-/// One process, as `/proc` tells it.
+/// One process, from `/proc/<pid>/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Process {
     parent: u32,
-    /// User's and system's ticks, its own and of children that it has waited for.
+    /// User and system ticks of the process, and of its children that it has waited for.
     ticks: u64,
 }
 
 fn read(stat: &str) -> Option<Process> {
-    // The name in brackets may itself hold spaces and brackets.
+    // The name in brackets may contain spaces and brackets.
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
     let ticks = number(11)? + number(12)? + number(13)? + number(14)?;
@@ -71,7 +71,7 @@ fn processes() -> HashMap<u32, Process> {
         .collect()
 }
 
-/// Ticks of each root's whole tree. A root below another one is counted there.
+/// Ticks of each root's whole tree. A root below another root is counted with the upper one.
 fn trees(all: &HashMap<u32, Process>, roots: &HashSet<u32>) -> HashMap<u32, u64> {
     let mut sums: HashMap<u32, u64> = HashMap::new();
     for (pid, process) in all {
@@ -105,7 +105,7 @@ impl Account {
                 Roots::Named(text) => all.keys().copied().filter(|pid| is_named(*pid, text)).collect(),
             };
             for (root, ticks) in trees(&all, &roots) {
-                // One that came since the first look began at nothing.
+                // A root that is new since the first look has used all its ticks since then.
                 let before = self.seen.get(&(n, root)).copied().unwrap_or(if self.begun { 0 } else { ticks });
                 self.ticks[n] += ticks.saturating_sub(before);
                 seen.insert((n, root), ticks);
@@ -120,7 +120,7 @@ fn is_named(pid: u32, text: &str) -> bool {
     pid != std::process::id() && String::from_utf8_lossy(&line).replace('\0', " ").contains(text)
 }
 
-/// Counts from its making on.
+/// Measures the processor time of parts of a fleet from [`Meter::start`] to [`Meter::stop`].
 #[derive(Debug)]
 pub struct Meter {
     parts: Arc<[Part]>,
@@ -129,7 +129,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Begins to count.
+    /// Takes the first look, and spawns the task that takes further ones. Needs a runtime.
     pub fn start(parts: &[Part]) -> Self {
         let (parts, account): (Arc<[Part]>, _) = (parts.into(), Arc::<Mutex<Account>>::default());
         account.lock().unwrap_or_else(PoisonError::into_inner).look(&parts);
@@ -145,7 +145,7 @@ impl Meter {
         Self { parts, account, watch }
     }
 
-    /// Milliseconds since then, by part.
+    /// Milliseconds since the start, by part.
     pub fn stop(self) -> BTreeMap<String, f64> {
         self.watch.abort();
         let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Whether ready means warm: the first jobs after readiness beside the same jobs later.
+//! Whether readiness means that a fleet is warm: the first jobs after readiness, and the same jobs later.
 
 use std::time::{Duration, Instant};
 
@@ -14,24 +14,26 @@ use crate::target;
 /// How much is sent.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Options {
-    /// Jobs that are sent at once.
+    /// Number of jobs to send at once.
     #[arg(long, default_value_t = 20)]
     pub jobs: u32,
-    /// The same so often later, for comparison.
+    /// Number of times to send the same jobs later, for comparison.
     #[arg(long, default_value_t = 20)]
     pub rounds: u32,
-    /// Fleets that are started, one after the other (embedded; a real one is taken as it was just started).
+    /// Number of embedded fleets to start, one after the other. A real fleet is measured once, as it is.
     #[arg(long, default_value_t = 5)]
     pub starts: u32,
 }
 
-/// Rounds that are not timed between the first and the later ones: what the first jobs have used up is there again after them.
+/// Untimed rounds between the first one and the later ones. They give the fleet time to replace what the first jobs
+/// used.
 const BETWEEN: u32 = 10;
 
 /// Time between two rounds.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Sends so many prints at once as soon as the fleet is ready, and again later. Rows: `first`, `first_later`.
+/// Sends `options.jobs` prints at once as soon as the fleet is ready, and again later. The rows are `first` and
+/// `first_later`.
 ///
 /// # Errors
 /// There is no fleet, or an answer is wrong.

@@ -1,8 +1,8 @@
-//! Load on a fleet, and what it answers: closed-loop measurements for the benches and the floor under them, open-loop
-//! scenarios for capacity.
+//! Load generators for a fleet: closed-loop measurements for the bench, the floor below them, and open-loop scenarios
+//! for capacity.
 //!
-//! Every answer is checked, and canaries between the timed jobs prove that each sandbox was fresh; a wrong answer is an
-//! error of the run and not a slow sample.
+//! Every answer is checked, and canaries between the timed jobs prove that each sandbox was fresh. A wrong answer is an
+//! error of the run, never a slow sample.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! `thermae-loadtests`: load on a fleet, and what it answers.
+//! `thermae-loadtests`: puts load on a fleet, and measures how it answers.
 
 #![forbid(unsafe_code)]
 
@@ -16,13 +16,13 @@ use thermae_loadtests::{
 };
 use thermae_service::telemetry;
 
-/// Load on a fleet, and what it answers.
+/// Put load on a fleet, and measure how it answers.
 #[derive(Debug, Parser)]
 #[command(name = "thermae-loadtests", version)]
 struct Args {
     #[command(flatten)]
     target: target::Options,
-    /// Print JSON.
+    /// Print the results as JSON.
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -31,111 +31,124 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Percentiles with one job in flight, rates with several.
+    /// Measure percentiles with one job in flight, and rates with several.
     Closed {
-        /// What to measure.
+        /// Case to measure. Can be repeated.
         #[arg(long = "case", required = true)]
         cases: Vec<Case>,
         #[command(flatten)]
         options: closed::Options,
-        /// Parts of the fleet whose processor time is told: NAME=PID, or NAME=@TEXT for processes by their command
-        /// line; each with all that it started. The embedded fleet is one: this process.
+        /// Part of the fleet whose processor time is measured: NAME=PID, or NAME=@TEXT. Can be repeated.
+        ///
+        /// NAME=@TEXT stands for all processes with TEXT in their command line. The processes that they started count,
+        /// too. With the embedded fleet, this process is measured instead.
         #[arg(long = "cpu")]
         parts: Vec<Part>,
     },
-    /// What people use without a fleet, one way of it: percentiles one at a time, rates with four.
+    /// Measure one way to run programs without a fleet.
+    ///
+    /// Percentiles are measured with one program at a time, rates with four.
     Baseline {
-        /// Which way.
+        /// Way to run the programs.
         #[arg(long)]
         on: On,
-        /// What to measure.
+        /// Case to measure. Can be repeated.
         #[arg(long = "case", required = true)]
         cases: Vec<Case>,
-        /// Python of `subprocess`.
+        /// Python interpreter for `subprocess`.
         #[arg(long, default_value = "python3")]
         python: PathBuf,
-        /// Docker's socket.
+        /// Socket of the Docker engine.
         #[arg(long, default_value = "/var/run/docker.sock")]
         docker: String,
-        /// Image of `docker-run`, container of `docker-exec`.
+        /// Image for `docker-run`, or container for `docker-exec`.
         #[arg(long, default_value = "")]
         of: String,
-        /// Runs that are timed.
+        /// Number of timed runs.
         #[arg(long, default_value_t = 100)]
         samples: u32,
-        /// How long the rate is taken, in seconds.
+        /// Time to measure the rate, in seconds.
         #[arg(long, default_value_t = 10)]
         seconds: u64,
     },
-    /// What can't be had for less: the embedded fleet's sandboxes without any worker, and a bare fork into their namespaces.
-    /// Percentiles with one in flight, paced so that a sandbox made ahead is ready; rates with several.
+    /// Measure the floor, which no fleet can pass: sandboxes without a worker, and bare forks into their namespaces.
+    ///
+    /// The sandboxes are those of the embedded fleet. Percentiles are measured with one job in flight, and with pauses
+    /// in which the next sandbox is made. Rates are measured with several jobs in flight.
     Floor {
-        /// What to measure; all where none is named.
+        /// Case to measure; by default, all. Can be repeated.
         #[arg(long = "case")]
         cases: Vec<floor::Floor>,
         #[command(flatten)]
         options: closed::Options,
     },
-    /// From the start of a process to its first result: `thermae run`, with an embedded fleet of its own.
+    /// Measure the time from the start of `thermae run` to its result. Each start has an embedded fleet of its own.
     Start {
-        /// The program, by default the one beside this.
+        /// Path of the program `thermae`; by default, the one beside this program.
         #[arg(long)]
         program: Option<PathBuf>,
-        /// Starts that are timed.
+        /// Number of timed starts.
         #[arg(long, default_value_t = 30)]
         samples: u32,
     },
-    /// What an idle container of the embedded fleet weighs, and a sandbox made ahead.
+    /// Measure the memory of idle containers of the embedded fleet, and of sandboxes that are made ahead.
     Weight,
-    /// A bare RabbitMQ request and reply.
+    /// Measure a bare request and reply over RabbitMQ.
     Rpc {
-        /// Round trips that are timed.
+        /// Number of timed round trips.
         #[arg(long, default_value_t = 2000)]
         samples: u32,
     },
-    /// Honest and hostile jobs, mixed. Exit status 1 where an answer is missing or wrong, or memory is not flat.
+    /// Run honest and hostile jobs in a mix, and check every answer.
+    ///
+    /// The exit status is 1 if an answer is missing or wrong, if memory is not flat, or if a container is not clean.
     Soak {
         #[command(flatten)]
         options: soak::Options,
     },
-    /// One hostile tenant against another one, the victim: its jobs alone, beside a benign neighbour, beside the hostile one. Exit
-    /// status 1 where one of its jobs is lost.
+    /// Measure how much a hostile tenant slows down another one, the victim.
+    ///
+    /// The victim's jobs run alone, then beside a benign neighbour, then beside the hostile one. The exit status is 1
+    /// if one of its jobs is lost, or if the hostile tenant never used one of its means.
     Hostile {
         #[command(flatten)]
         options: hostile::Options,
     },
-    /// A neighbour of `hostile`'s; prints what it did.
+    /// Act as a neighbour in `hostile`, and print what it did.
     Neighbour {
-        /// Which.
+        /// Kind of neighbour.
         #[arg(long = "as")]
         who: hostile::Neighbour,
-        /// For how long.
+        /// Time to act, in seconds.
         #[arg(long)]
         seconds: f64,
-        /// Groups of means to leave out.
+        /// Groups of means to leave out (comma-separated).
         #[arg(long, value_delimiter = ',')]
         without: Vec<String>,
     },
-    /// A scenario of `loadtests/scenarios`: jobs arrive at their own pace. Exit status 1 where an answer is missing or wrong.
+    /// Run a scenario, in which jobs arrive at their own pace.
+    ///
+    /// The scenarios are in `loadtests/scenarios`. The exit status is 1 if an answer is missing or wrong.
     Open {
-        /// The scenario's file.
+        /// File of the scenario.
         scenario: PathBuf,
-        /// Jobs a second, in place of the scenario's own.
+        /// Jobs per second, instead of the scenario's own rate.
         #[arg(long)]
         rate: Option<f64>,
-        /// Seconds, in place of the scenario's own.
+        /// Time to run, in seconds, instead of the scenario's own.
         #[arg(long)]
         seconds: Option<f64>,
-        /// Say where the embedded fleet's time went, by its own metrics.
+        /// Also print where the embedded fleet's time went, by its own metrics.
         #[arg(long)]
         phases: bool,
     },
-    /// The first jobs after readiness, sent at once, and the same later.
+    /// Measure jobs that are sent at once as soon as the fleet is ready, and the same jobs later.
     First {
         #[command(flatten)]
         options: first::Options,
     },
-    /// Jobs of many tenants in turn. With `--amqp`, its user must speak for every tenant.
+    /// Measure jobs of many tenants in turn. With `--amqp`, the user in the URL must be one that speaks for every
+    /// tenant.
     Tenants {
         #[command(flatten)]
         options: tenants::Options,

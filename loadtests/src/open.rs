@@ -1,5 +1,5 @@
-//! The open-loop generator: jobs are sent when they are due, whether or not earlier ones were answered, and are timed from
-//! the moment when they were due. So a slow fleet shows as slow, and not as a generator that sent less.
+//! The open-loop generator: sends jobs when they are due, whether or not earlier ones were answered, and times them
+//! from the moment when they were due. So a slow fleet has long times, and doesn't make the generator send less.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::cases::{Adder, Case};
 use crate::report::LoadReport;
 use crate::scenario::Scenario;
 
-/// Wrong answers that a report quotes.
+/// Number of wrong answers that a report quotes.
 const QUOTED: usize = 5;
 
 struct Answer {
@@ -23,7 +23,7 @@ struct Answer {
     took: Duration,
 }
 
-/// Runs a scenario to its end, answers included.
+/// Runs a scenario, and waits for all answers.
 pub async fn run(client: &Client, name: &str, scenario: &Scenario) -> Result<LoadReport> {
     let mut dice = Dice(scenario.seed ^ 0x9e37_79b9_7f4a_7c15);
     let (begun, end) = (Instant::now(), Duration::from_secs_f64(scenario.seconds));
@@ -73,7 +73,8 @@ pub async fn run(client: &Client, name: &str, scenario: &Scenario) -> Result<Loa
     })
 }
 
-/// Hands each on when it is due. A thread of its own, since the runtime's clock has steps of a millisecond, as long as a job.
+/// Sends each entry when it is due. This takes a thread of its own: the runtime's clock has steps of a millisecond,
+/// which is as long as a job.
 fn on_time<T: Send + 'static>(plan: Vec<(Instant, T)>) -> mpsc::UnboundedReceiver<(Instant, T)> {
     let (due, dues) = mpsc::unbounded_channel();
     std::thread::spawn(move || {

@@ -1,22 +1,22 @@
-//! Where a job's time goes: the histograms of the embedded fleet's scheduler and worker, over one run.
+//! Where a job's time goes: the change in the histograms of the embedded fleet's scheduler and worker during one run.
 
 use std::collections::BTreeMap;
 
 use prometheus::Registry;
 use serde::Serialize;
 
-/// One part of a job's way, by the fleet's own clock.
+/// One part of a job's way, as the fleet itself has measured it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Phase {
-    /// The metric, and the values of its labels.
+    /// Name of the metric without prefix and unit, and the values of its labels.
     pub phase: String,
-    /// How often.
+    /// Number of times that this part was measured.
     pub count: u64,
     /// Mean, in milliseconds.
     pub mean_ms: f64,
-    /// Median, as exact as the metric's buckets.
+    /// Median, in milliseconds, as precise as the metric's buckets.
     pub p50_ms: f64,
-    /// 99th percentile.
+    /// 99th percentile, in milliseconds, as precise as the metric's buckets.
     pub p99_ms: f64,
 }
 
@@ -24,16 +24,16 @@ pub struct Phase {
 struct Seen {
     count: u64,
     sum: f64,
-    /// Upper bound in seconds, and how many were at most that.
+    /// Upper bound in seconds, and the number of values up to it.
     buckets: Vec<(f64, u64)>,
 }
 
-/// What the histograms held at one moment.
+/// The state of all histograms at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot(BTreeMap<String, Seen>);
 
 impl Snapshot {
-    /// Of this moment.
+    /// Reads the histograms whose names end in `_seconds`.
     pub fn take(metrics: &Registry) -> Self {
         let mut all = BTreeMap::new();
         for family in metrics.gather().iter().filter(|family| family.name().ends_with("_seconds")) {
@@ -49,7 +49,7 @@ impl Snapshot {
         Self(all)
     }
 
-    /// What came since an earlier one.
+    /// The values that were added since `earlier`.
     pub fn since(&self, earlier: &Self) -> Vec<Phase> {
         let mut phases = Vec::new();
         for (name, now) in &self.0 {
@@ -72,7 +72,7 @@ impl Snapshot {
     }
 }
 
-/// By the line between the bounds of the bucket that it falls into; beyond the last bound, that bound.
+/// Interpolates linearly within the bucket that the quantile falls into. Beyond the last bound, gives that bound.
 fn quantile(buckets: &[(f64, u64)], count: u64, q: f64) -> f64 {
     let rank = q * count as f64;
     let (mut low, mut below) = (0.0, 0);

@@ -1,4 +1,4 @@
-//! Figures as rows for `target/bench/latest.json`, and as text for people.
+//! Measured figures: as rows for `target/bench/latest.json`, and as text for people.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,26 +9,26 @@ use thermae_schemas::Status;
 
 use crate::phases::Phase;
 
-/// One measured case.
+/// The figures of one measured case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// What was measured: `print`, `pandas`, `tools10`, `session`, `tool_call`, `rpc`, `fork`, `start`, `first`, …
     pub case: String,
-    /// On what: docs/performance.md lists them.
+    /// What it was measured on, such as `fleet` or `embedded`. docs/performance.md lists all.
     pub on: String,
     /// Median, in milliseconds.
     pub p50_ms: f64,
-    /// 95th percentile.
+    /// 95th percentile, in milliseconds.
     pub p95_ms: f64,
-    /// 99th percentile.
+    /// 99th percentile, in milliseconds.
     pub p99_ms: f64,
-    /// Jobs a second; none where a rate means nothing.
+    /// Jobs per second; `None` where no rate is measured.
     pub jobs_per_s: Option<f64>,
-    /// Processor time per job while the rate was taken, in milliseconds, user's and system's, of all parts of the fleet
-    /// together.
+    /// Processor time per job while the rate was measured, in milliseconds: user and system time of all parts of the
+    /// fleet together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ms_per_job: Option<f64>,
-    /// The same by part.
+    /// The same, by part.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cpu_ms_by_part: BTreeMap<String, f64>,
 }
@@ -49,7 +49,7 @@ impl Row {
         }
     }
 
-    /// With the processor time that each part used per job.
+    /// Adds the processor time that each part used per job, in milliseconds.
     #[must_use]
     pub fn with_cpu(mut self, by_part: BTreeMap<String, f64>) -> Self {
         self.cpu_ms_per_job = (!by_part.is_empty()).then(|| round(by_part.values().sum()));
@@ -58,17 +58,17 @@ impl Row {
     }
 }
 
-/// What something weighs.
+/// The memory of something idle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Weight {
     /// `container`, `container with pandas`, or `spare`.
     pub what: String,
-    /// Its memory, in MiB.
+    /// Memory, in MiB.
     pub mib: f64,
 }
 
 impl Weight {
-    /// Of so many bytes.
+    /// A weight from a number of bytes.
     pub fn new(what: &str, bytes: f64) -> Self {
         Self { what: what.into(), mib: round(bytes / f64::from(1 << 20)) }
     }
@@ -78,40 +78,40 @@ fn round(x: f64) -> f64 {
     (x * 1000.0).round() / 1000.0
 }
 
-/// What an open-loop run gave.
+/// The result of an open-loop run.
 #[derive(Debug, Serialize)]
 pub struct LoadReport {
     /// The scenario's name.
     pub scenario: String,
-    /// Jobs a second that were asked for.
+    /// Jobs per second that the scenario asks for.
     pub target_per_s: f64,
-    /// Jobs a second that were answered.
+    /// Jobs per second that were answered.
     pub answered_per_s: f64,
-    /// Jobs sent.
+    /// Number of jobs sent.
     pub sent: u64,
-    /// Answers by status; `none` where no answer came in time.
+    /// Number of answers by status. `none` counts jobs without an answer in time.
     pub by_status: BTreeMap<String, u64>,
-    /// Wrong answers, the first few in words.
+    /// The first few wrong answers, in words.
     pub wrong: Vec<String>,
-    /// From the moment a job was *due* to its answer, in milliseconds.
+    /// Median time from the moment when a job was *due* to its answer, in milliseconds.
     pub p50_ms: f64,
-    /// As above.
+    /// 95th percentile of the same, in milliseconds.
     pub p95_ms: f64,
-    /// As above.
+    /// 99th percentile of the same, in milliseconds.
     pub p99_ms: f64,
-    /// As above.
+    /// Longest such time, in milliseconds.
     pub max_ms: f64,
-    /// How late the generator itself was, which is part of the times above.
+    /// How late the generator itself sent jobs: the median, in milliseconds. The times above include this.
     pub late_p50_ms: f64,
-    /// As above.
+    /// 99th percentile of the same, in milliseconds.
     pub late_p99_ms: f64,
-    /// Where the time went, if that was asked for.
+    /// Where the time went; empty unless it was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
 }
 
 impl LoadReport {
-    /// Whether every job was answered, and rightly.
+    /// Whether every job was answered, with the right answer.
     pub fn is_clean(&self) -> bool {
         self.wrong.is_empty() && self.by_status.get(Status::Succeeded.as_str()) == Some(&self.sent)
     }
@@ -138,7 +138,7 @@ impl std::fmt::Display for LoadReport {
     }
 }
 
-/// Rows as a table.
+/// Formats rows as a table.
 pub fn table(rows: &[Row]) -> String {
     let mut out =
         format!("{:<13} {:<12} {:>10} {:>10} {:>10} {:>10}\n", "case", "on", "p50 ms", "p95 ms", "p99 ms", "jobs/s");

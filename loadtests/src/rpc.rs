@@ -1,7 +1,7 @@
-//! A bare request and reply over RabbitMQ: what a tool call's round trip is compared with.
+//! A bare request and reply over RabbitMQ, with which a tool call's round trip is compared.
 //!
-//! Two connections, two transient classic queues, a 100-byte body, one request in flight, no confirms: the least that any
-//! system pays that asks a question over this broker.
+//! It uses two connections, two transient classic queues, a body of 100 bytes, one request in flight and no confirms.
+//! No system that asks a question over this broker can take less time.
 
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,14 @@ use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, 
 use lapin::types::FieldTable;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, Consumer};
 
-/// How long closing may take.
+/// How long closing a connection may take.
 const END: Duration = Duration::from_secs(5);
 
 const BODY: [u8; 100] = [b'x'; 100];
 
-/// Times in nanoseconds of `samples` round trips.
+/// Times of `samples` round trips, in nanoseconds.
 pub async fn measure(url: &str, samples: u32) -> Result<Histogram<u64>> {
-    // The library is built without TLS, and would take such a URL for a plain connection.
+    // This AMQP library is built without TLS, and would open a plain connection for a URL of TLS.
     ensure!(url.starts_with("amqp://"), "the bare request and reply are measured over a plain connection, amqp://");
     let server = Connection::connect(url, ConnectionProperties::default()).await.context("connect to RabbitMQ")?;
     let client = Connection::connect(url, ConnectionProperties::default()).await.context("connect to RabbitMQ")?;
@@ -51,8 +51,8 @@ pub async fn measure(url: &str, samples: u32) -> Result<Histogram<u64>> {
     Ok(times)
 }
 
-/// Closes a connection that is needed no more. The times are measured, so nothing that goes wrong now matters: a channel whose
-/// handles were dropped a moment ago may be closing itself, and the library then refuses to close it again.
+/// Closes a connection that is no longer needed. The times are already measured, so errors are only printed: a channel
+/// whose handles were just dropped may be closing, and the library then refuses to close it again.
 async fn end(connection: &Connection) {
     if let Ok(Err(error)) = tokio::time::timeout(END, connection.close(0, "done".into())).await {
         eprintln!("closing a connection to RabbitMQ: {error}");
@@ -93,7 +93,7 @@ mod tests {
         for _ in 0..20 {
             assert_eq!(measure(&url, 10).await.unwrap().len(), 10);
         }
-        // Whatever state a connection is in.
+        // The connection may be in any state.
         let connection = Connection::connect(&url, ConnectionProperties::default()).await.unwrap();
         let channel = connection.create_channel().await.unwrap();
         tokio::join!(end(&connection), async { drop(channel) });

@@ -1,4 +1,4 @@
-//! Scenarios: which jobs arrive how fast, from whom. Files in `loadtests/scenarios`.
+//! Scenarios: which jobs arrive, and how fast. They are files in `loadtests/scenarios`.
 
 use std::path::Path;
 
@@ -7,23 +7,23 @@ use serde::Deserialize;
 
 use crate::cases::Case;
 
-/// Which jobs arrive how fast.
+/// A scenario, as its file has it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// What it shows.
+    /// What the scenario shows.
     pub about: String,
-    /// Jobs a second, on average; arrivals are random (Poisson), and never wait for answers.
+    /// Jobs per second, on average. Arrivals are random (Poisson), and never wait for answers.
     pub rate: f64,
-    /// For how long, in seconds.
+    /// How long jobs arrive, in seconds.
     pub seconds: f64,
-    /// How long an answer may take before it counts as none, in seconds.
+    /// How long an answer may take before it counts as missing, in seconds; 30 by default.
     #[serde(default = "patience")]
     pub patience: f64,
-    /// Seed of the arrivals and of the mix, so that two runs send the same.
+    /// Seed of the arrivals and of the mix. Two runs with the same seed send the same jobs.
     #[serde(default)]
     pub seed: u64,
-    /// The mix.
+    /// The kinds of jobs, with their shares.
     pub jobs: Vec<Share>,
 }
 
@@ -31,11 +31,11 @@ pub struct Scenario {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
-    /// Which.
+    /// The case that these jobs are.
     pub case: Case,
-    /// How many, relative to the others.
+    /// How many of the jobs are of this kind, relative to the other kinds.
     pub weight: f64,
-    /// For sessions: over how many of them the jobs are spread.
+    /// For sessions: the number of sessions that the jobs are spread over; 4 by default.
     #[serde(default = "sessions")]
     pub sessions: u32,
 }
@@ -49,7 +49,7 @@ fn sessions() -> u32 {
 }
 
 impl Scenario {
-    /// Reads and checks a file.
+    /// Reads and checks a scenario's file.
     pub fn read(file: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
         let scenario: Self = toml::from_str(&text).with_context(|| format!("in {}", file.display()))?;

@@ -1,4 +1,4 @@
-//! From the start of a process to its first result: what a person waits for who runs one program.
+//! The time from the start of a process to its first result, which a person waits for who runs one program.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use serde_json::Value;
 use crate::report::Row;
 
 /// How long the machine rests before each start, as it does before a person starts a program. The kernel waits some ten
-/// milliseconds when a container is put into its control groups, but not right after another one was: one start would
-/// make the next look faster.
+/// milliseconds when a container is put into its control groups, but not right after another one was put there. Without
+/// the rest, one start would make the next one look faster.
 const REST: Duration = Duration::from_millis(100);
 
-/// Times `thermae run --json` of a print on the embedded fleet, each time a process of its own with a fleet of its own: until its outcome
-/// can be read. One goes ahead untimed.
+/// Times `thermae run --json` of a print, from its start until its outcome can be read. Each run is a new process with
+/// an embedded fleet of its own. The first run is not timed.
 ///
 /// # Errors
 /// The program can't be started, or gave a wrong answer.

@@ -1,4 +1,4 @@
-//! The fleet under load: a real one over AMQP, or the embedded one in this process.
+//! The fleet under load: a real one over AMQP, or an embedded one in this process.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,38 +8,39 @@ use thermae_client::Client;
 use thermae_schemas::TenantName;
 use thermae_service::units::Millis;
 
-/// How long the embedded fleet keeps outcomes here. No job is submitted twice, and beside ten minutes' outcomes, kept in this process,
-/// no leak could be told.
+/// How long the embedded fleet keeps outcomes here. No job is submitted twice, so none is needed longer. The outcomes
+/// are in this process: ten minutes of them would hide a leak.
 const RECORD_TTL: Millis = Millis::from_secs(10);
 
 /// Which fleet.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// AMQP URL of the fleet; without it, the embedded fleet.
+    /// AMQP URL of the fleet; by default, an embedded fleet in this process is used.
     #[arg(long, global = true, env = "THERMAE_AMQP", hide_env_values = true)]
     pub amqp: Option<String>,
-    /// Tenant; by default the user of the URL.
+    /// Tenant to act as; by default, the user in the URL.
     #[arg(long, global = true, env = "THERMAE_TENANT")]
     pub tenant: Option<String>,
-    /// Python of the embedded fleet's sandboxes.
+    /// Python interpreter for the embedded fleet's sandboxes; by default, the active virtualenv's, otherwise python3 on
+    /// PATH.
     #[arg(long, global = true)]
     pub python: Option<std::path::PathBuf>,
 }
 
 /// A fleet and a client of it.
 pub struct Target {
-    /// The client.
+    /// The client that submits jobs.
     pub client: Client,
     fleet: thermae::Fleet,
 }
 
 impl Options {
-    /// `fleet` or `embedded`.
+    /// The fleet's name in reports: `fleet` or `embedded`.
     pub fn name(&self) -> &'static str {
         if self.amqp.is_some() { "fleet" } else { "embedded" }
     }
 
-    /// Connects, or starts the embedded fleet.
+    /// Connects to a real fleet, or starts the embedded one.
     pub async fn open(&self) -> Result<Target> {
         let fleet = match &self.amqp {
             Some(url) => thermae::Fleet::connect(url, self.tenant.as_deref(), Duration::from_secs(30)).await,
@@ -58,12 +59,12 @@ impl Options {
 }
 
 impl Target {
-    /// Metrics of the embedded fleet.
+    /// Metrics of the embedded fleet; `None` for a real fleet.
     pub fn metrics(&self) -> Option<&prometheus::Registry> {
         self.fleet.metrics()
     }
 
-    /// Proofs that containers are clean, by result; nothing but with the embedded fleet.
+    /// Number of proofs that containers are clean, by result; empty for a real fleet.
     pub fn proofs(&self) -> BTreeMap<String, u64> {
         let families = self.metrics().map(prometheus::Registry::gather).unwrap_or_default();
         let verified = families.iter().filter(|f| f.name() == "thermae_worker_containers_verified_total");
@@ -75,17 +76,18 @@ impl Target {
         proofs
     }
 
-    /// Waits until the embedded fleet's warm containers stand. A real one's readiness is for its worker to tell.
+    /// Waits until the embedded fleet's containers are warm. Does nothing for a real fleet, whose worker tells its own
+    /// readiness.
     pub async fn ready(&self) {
         self.fleet.ready().await;
     }
 
-    /// A client of another tenant. A real fleet's user must be one that speaks for every tenant.
+    /// A client of another tenant. A real fleet's user must be allowed to speak for every tenant.
     pub async fn client_of(&self, tenant: TenantName) -> Result<Client> {
         self.fleet.client_of(tenant).await.context("a client of another tenant")
     }
 
-    /// Ends it.
+    /// Disconnects from a real fleet, or ends the embedded one.
     pub async fn close(self) {
         self.fleet.close().await;
     }

@@ -1,4 +1,5 @@
-//! What changing tenants costs: each job is another tenant's, in turn, and no container may serve two of them.
+//! What it costs to change tenants: each job belongs to another tenant than the one before, and no container may serve
+//! two tenants.
 
 use std::time::Instant;
 
@@ -13,18 +14,19 @@ use crate::target::Target;
 /// How many and how much.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Options {
-    /// Tenants.
+    /// Number of tenants.
     #[arg(long, default_value_t = 50)]
     pub tenants: u32,
-    /// Turns that are timed; in each, every tenant has one job.
+    /// Number of timed turns. In each turn, every tenant has one job.
     #[arg(long, default_value_t = 10)]
     pub turns: u32,
 }
 
-/// Prints, one in flight, each of the next tenant. Rows: `tenants<N>_new`, each tenant's first job, and `tenants<N>`, those of the turns after it.
+/// Runs prints, one in flight, each for the next tenant. The rows are `tenants<N>_new`, with each tenant's first job,
+/// and `tenants<N>`, with the jobs of later turns.
 ///
 /// # Errors
-/// The fleet takes no job of such a tenant, or an answer is wrong.
+/// The fleet takes no jobs of these tenants, or an answer is wrong.
 pub async fn measure(target: &Target, on: &str, options: Options) -> Result<Vec<Row>> {
     let mut clients = Vec::new();
     for n in 0..options.tenants {

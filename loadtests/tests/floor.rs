@@ -1,4 +1,4 @@
-//! The floors are measured on the machine at hand, through the program itself.
+//! Measures a few samples of each floor with the program itself.
 
 use std::process::Command;
 

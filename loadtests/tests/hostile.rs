@@ -1,5 +1,5 @@
-//! The short form of the hostile tenant: one round beside native containers, in which the victim loses no job. `cargo xtask hostile` is
-//! the long one, which also holds the victim's times against a bar.
+//! The short form of the hostile tenant: one round with native containers, in which the victim may lose no job. `cargo
+//! xtask hostile` is the long form, which also limits the victim's times.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! The short form of the soak: one round of every kind of job, on the embedded fleet.
+//! The short form of the soak: 200 jobs of all kinds, on the embedded fleet.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Handing out one job: one round trip to the registry, one confirmed publish, one acknowledgement.
+//! Hands out one job: one call of the registry, one confirmed publish, one acknowledgement.
 
 use std::time::{Duration, Instant};
 
@@ -16,34 +16,36 @@ use crate::fleet::{Candidate, Unserved};
 use crate::head::Head;
 use crate::work::Assignment;
 
-/// What became of a job that was to be handed out.
+/// How an attempt to hand out a job ended.
 pub(crate) enum End {
-    /// It is on its way to this target.
+    /// The job is on its way to this target.
     Assigned(Target),
-    /// It needed no worker: it was answered, or is under way already.
+    /// The job needed no worker: it was answered, or it is under way already.
     Answered,
-    /// Its pool's credit was used up; nothing was changed.
+    /// The pool's credit was used up. Nothing was changed.
     NoCredit(Head),
-    /// Its tenant has as much handed out as it may; nothing was changed.
+    /// The tenant has as many jobs handed out as it may. Nothing was changed.
     TenantBusy(Head),
-    /// No worker can take its session now; try again when the fleet has changed. Where it has a worker, that one's queue is not
-    /// there.
+    /// No worker can take the job's session now. Try again when the fleet has changed. With a worker: the session was
+    /// placed on that worker, but its queue doesn't exist.
     Parked(Head, Option<WorkerId>),
-    /// The registry takes no new records, and has one of this job: others need not wait for it.
+    /// The registry is full, and the job has a record, so it may be on its way. It has to wait, but no other job waits
+    /// for it.
     RegistryFull(Head),
-    /// The registry was away; nothing is known to have changed.
+    /// The registry was away. Nothing is known to have changed.
     RegistryAway(Head),
-    /// The broker was away, or the scheduler stops: the job goes back to its queue. Or it is there already.
+    /// The job is back in its queue, or goes back there: the broker was away or had taken the job back, or the
+    /// scheduler stops.
     GivenBack,
 }
 
-/// What a pool has for a job.
+/// What a pool offers to a job.
 pub(crate) struct Offer {
-    /// Jobs that it may have handed out at once.
+    /// The pool's credit: how many of its jobs may be handed out at once.
     pub(crate) credit: u32,
-    /// Jobs of this one's tenant that it may have handed out at once.
+    /// How many jobs of this tenant the pool may have handed out at once. `None` means without a limit.
     pub(crate) tenant_share: Option<u32>,
-    /// Who may hold the job's session, if it is new.
+    /// The worker for the job's session, if the session is new.
     pub(crate) candidate: Candidate,
 }
 
@@ -86,8 +88,8 @@ async fn hand_out(ctx: &Context, head: Head, offer: Offer) -> End {
             return End::RegistryAway(head);
         }
     };
-    // This process may have been paused since: the broker then took the job back, and another scheduler has it, or had it. What that
-    // one did may be forgotten by now (Redis was emptied), so the record just made proves nothing.
+    // This process may have been paused in the meantime. Then the broker has taken the job back, and another scheduler
+    // may have handed it out. If Redis was emptied since then, the record that was just made proves nothing.
     if !head.delivery.is_current() {
         return End::GivenBack;
     }
@@ -98,7 +100,7 @@ async fn hand_out(ctx: &Context, head: Head, offer: Offer) -> End {
             End::Assigned(to)
         }
         Err(error) => match (error, to) {
-            // The worker is gone and the registry does not know it yet; or it is back and its queue is not.
+            // The worker is gone and the registry hasn't noticed it yet, or the worker is back and its queue isn't.
             (Trouble::Bus(bus::Error::Unroutable { .. }), Target::Worker { worker, .. }) => {
                 End::Parked(head, Some(worker))
             }
@@ -186,7 +188,8 @@ async fn publish(
     }
 }
 
-/// Tells the client, if it asked for it. Sent before the work message, so that it comes before `started`.
+/// Sends the event `accepted`, if the client asked for it. Sent before the work message, so that it arrives before
+/// `started`.
 async fn accepted(ctx: &Context, head: &Head, attempt: u32) -> Result<(), Trouble> {
     let Some(key) = context::reply_key(&head.key.tenant, &head.delivery.message) else { return Ok(()) };
     let event = Event::new(head.key.job.clone(), attempt, EventBody::Accepted {});
@@ -198,12 +201,12 @@ async fn accepted(ctx: &Context, head: &Head, attempt: u32) -> Result<(), Troubl
         correlation_id: head.delivery.message.correlation_id.clone(),
         ..Message::default()
     };
-    // Nothing hangs on it: its confirm is not waited for.
+    // Nothing depends on this event, so its confirm is not awaited.
     drop(ctx.bus.publish(message).await?);
     Ok(())
 }
 
-/// Every answer of the registry but "hand it out".
+/// Handles every answer of the registry except "assigned".
 async fn otherwise(ctx: &Context, head: Head, admitted: Admitted) -> End {
     let tenant = &head.key.tenant;
     let to = Address::of(tenant, &head.delivery.message);
@@ -233,14 +236,14 @@ async fn otherwise(ctx: &Context, head: Head, admitted: Admitted) -> End {
             done(ctx, &head, sent).await
         }
         Admitted::IdempotencyConflict(first) => {
-            let why = format!("job {first} used this idempotency key before, and is another job");
+            let why = format!("job {first} used this idempotency key before, and it is a different job");
             refuse(ctx, head, ErrorInfo::new(ErrorCode::IdempotencyConflict, why)).await
         }
         Admitted::SessionGone(gone) => {
             let error = gone_error(gone);
             refuse(ctx, head, error).await
         }
-        // Dealt with by the caller.
+        // The caller handles this one.
         Admitted::Assigned { .. } => End::GivenBack,
     }
 }
@@ -249,28 +252,31 @@ pub(crate) fn gone_error(gone: Gone) -> ErrorInfo {
     match gone {
         Gone::Expired => ErrorInfo::new(
             ErrorCode::SessionExpired,
-            "the session was idle for too long and was closed; its variables are gone. Submit with if_gone \"new\" to begin anew",
+            "the session was idle for too long and was closed; its variables are gone. Submit with if_gone \"new\" to \
+             start a new one",
         ),
         Gone::Lost | Gone::Closed => ErrorInfo::new(
             ErrorCode::SessionLost,
-            "the session was lost with its worker or sandbox; its variables are gone. Submit with if_gone \"new\" to begin anew",
+            "the session was lost with its worker or sandbox; its variables are gone. Submit with if_gone \"new\" to \
+             start a new one",
         ),
     }
 }
 
-/// It has started, and its worker was not heard of in time. The resolve queue decides, also where no other copy is left.
+/// The job has started, but its lease has passed. A copy goes to `resolve`, which decides, because no other copy may be
+/// left.
 async fn lapsed(ctx: &Context, head: &Head, attempt: u32) -> Result<(), Trouble> {
     let epoch = ctx.registry.epoch().await?;
     let copy = work(ctx, head, attempt, &epoch, &Target::Pool, true);
     ctx.publish(Message { exchange: names::RESOLVE.to_owned(), key: String::new(), ..copy }).await
 }
 
-/// The registry takes no new jobs. One that it knows is left alone: it may be on its way to a worker.
+/// The registry is full and takes no new jobs. A job that has a record is left alone: it may be on its way to a worker.
 async fn full(ctx: &Context, head: Head) -> End {
     match ctx.registry.lookup(&head.key).await {
         Ok(Some(record)) if record.state == State::Assigned => End::RegistryFull(head),
         Ok(_) => {
-            let why = "Redis is full, so that the fleet takes no new jobs; none of this one ran";
+            let why = "Redis is full, so the fleet accepts no new jobs; nothing of this job ran";
             refuse(ctx, head, ErrorInfo::new(ErrorCode::RegistryFull, why)).await
         }
         Err(error) => {
@@ -280,7 +286,8 @@ async fn full(ctx: &Context, head: Head) -> End {
     }
 }
 
-/// It runs. Whoever runs it answers the client that submitted it first; another one is answered from the record.
+/// The job runs. Its worker answers the client that submitted it first. Any other client gets the outcome from the
+/// record.
 async fn under_way(ctx: &Context, head: &Head, to: &Address) -> Result<(), Trouble> {
     let first = ctx.registry.lookup(&head.key).await?.and_then(|record| record.reply_key);
     if to.reply_key.is_none() || first == to.reply_key {
@@ -289,7 +296,7 @@ async fn under_way(ctx: &Context, head: &Head, to: &Address) -> Result<(), Troub
     follow(ctx, head, &head.key.job).await
 }
 
-/// Hands the message to the resolve queue, to wait there for that job's outcome.
+/// Sends the message to the queue `resolve`, where it waits for the outcome of the job `first`.
 async fn follow(ctx: &Context, head: &Head, first: &JobId) -> Result<(), Trouble> {
     let mut message = Message { exchange: names::RESOLVE.to_owned(), ..head.delivery.message.clone() };
     message.headers.set_text(names::H_FOLLOWS, first.as_str());
@@ -301,7 +308,7 @@ pub(crate) fn late() -> ErrorInfo {
     ErrorInfo::new(ErrorCode::DeadlineExceeded, "no worker could start the job before start_within_ms had passed")
 }
 
-/// The answer to a job whose pool nobody serves.
+/// The answer to a job whose pool no worker serves.
 pub(crate) fn unserved(pool: &PoolName, why: Unserved, since: Duration) -> ErrorInfo {
     let minutes = since.as_secs() / 60;
     match why {
@@ -316,7 +323,7 @@ pub(crate) fn unserved(pool: &PoolName, why: Unserved, since: Duration) -> Error
     }
 }
 
-/// Rejects a job and acknowledges it.
+/// Rejects a job, and acknowledges its message.
 pub(crate) async fn refuse(ctx: &Context, head: Head, error: ErrorInfo) -> End {
     let to = Address::of(&head.key.tenant, &head.delivery.message);
     let sent = ctx.reject(&head.key, &head.lane.pool, error, &to, &head.digest).await;

@@ -1,32 +1,32 @@
 //! How old a message is.
 //!
-//! A client says when it submitted (`x-submitted`), by its own clock. RabbitMQ says when the message reached it
-//! (`timestamp_in_ms`), where it is set up to. The earlier of the two counts. A time that lies ahead of our clock, by more than
-//! clocks differ, counts for nothing.
+//! A client says when it submitted (`x-submitted`), by its own clock. RabbitMQ can be configured to add when the
+//! message arrived (`timestamp_in_ms`). The earlier of the two times counts. A time that is too far ahead of this
+//! machine's clock is ignored.
 
 use thermae_backplane::bus::Message;
 use thermae_schemas::names;
 
-/// How far the clocks of clients, brokers and the registry may be apart, in milliseconds.
+/// How far apart the clocks of clients, brokers and the registry may be, in milliseconds.
 pub(crate) const MARGIN: u64 = 5 * 60 * 1000;
 
-/// When the message was submitted, in milliseconds since 1970; `None` where nothing that can be believed says so.
+/// When the message was submitted, in milliseconds since 1970. `None` if it has no credible time.
 pub(crate) fn submitted(message: &Message, now: u64) -> Option<u64> {
     let said = |name: &str| {
         let at = message.headers.int(name).and_then(|ms| u64::try_from(ms).ok())?;
-        // A clock that is a little ahead must not make the message younger than it is.
+        // A client's clock may be a little ahead. That must not make the message younger than it is.
         (at <= now.saturating_add(MARGIN)).then_some(at.min(now))
     };
     [names::H_SUBMITTED, names::H_RECEIVED].into_iter().filter_map(said).min()
 }
 
-/// The earliest moment at which an earlier copy of the message may have been admitted, by the registry's clock. A message that says
-/// no time may be as old as any message can be.
+/// The earliest time at which a copy of the message may have been admitted, by the registry's clock. A message without
+/// a time may be as old as a message can be.
 pub(crate) fn earliest(submitted: Option<u64>, now: u64, max_age: u64) -> u64 {
     submitted.map_or_else(|| now.saturating_sub(max_age), |at| at.saturating_sub(MARGIN))
 }
 
-/// Writes down when a message came that is on its first way through the fleet and says no time.
+/// Adds the time of arrival to a message that has no time, if it hasn't passed through the fleet before.
 pub(crate) fn stamp(message: &mut Message, now: u64) {
     let at = submitted(message, now).unwrap_or(now);
     message.headers.set_int(names::H_SUBMITTED, i64::try_from(at).unwrap_or(i64::MAX));

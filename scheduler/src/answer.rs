@@ -1,4 +1,4 @@
-//! Results that the scheduler itself sends: refusals, cancels, losses, and outcomes that were recorded before.
+//! Results that the scheduler itself sends: refusals, cancels, losses, and outcomes that were recorded earlier.
 
 use bytes::Bytes;
 use thermae_backplane::bus::{self, Delivery, Message};
@@ -11,17 +11,17 @@ use crate::context::{self, Context};
 use crate::error::Trouble;
 use crate::validate::Refusal;
 
-/// Which job is to be ended.
+/// Which job to end.
 pub(crate) enum Meant {
-    /// Whichever has the id.
+    /// The job with this id.
     ById,
-    /// Whichever has the id; its client cancels it.
+    /// The job with this id, because its client cancels it.
     ToCancel,
-    /// The one with this digest, and no other that has its id.
+    /// The job with this digest, and no other job with the same id.
     Job(String),
 }
 
-/// Where an answer goes.
+/// Where to send an answer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Address {
     pub(crate) reply_key: Option<String>,
@@ -29,13 +29,13 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// The one that a job's message gives, if it is its tenant's own.
+    /// The address in a job's message. The reply key is left out if it belongs to another tenant.
     pub(crate) fn of(tenant: &TenantName, message: &Message) -> Self {
         Self { reply_key: context::reply_key(tenant, message), correlation_id: message.correlation_id.clone() }
     }
 }
 
-/// The result message of a job that made no attempt.
+/// A result message that the scheduler makes.
 pub(crate) fn result(job: &JobId, attempt: u32, outcome: Outcome) -> Bytes {
     let event = Event::new(job.clone(), attempt, EventBody::Result(outcome));
     // Writing plain structures to memory can't fail.
@@ -43,7 +43,7 @@ pub(crate) fn result(job: &JobId, attempt: u32, outcome: Outcome) -> Bytes {
 }
 
 impl Context {
-    /// Publishes a result. That nobody listens is fine: the outcome stays readable.
+    /// Publishes a result. If nothing is bound to the reply key, that is no error: the outcome stays recorded.
     pub(crate) async fn send_result(&self, job: &JobId, to: &Address, body: Bytes) -> Result<(), Trouble> {
         let Some(key) = &to.reply_key else { return Ok(()) };
         let message = Message {
@@ -61,17 +61,18 @@ impl Context {
                 tracing::info!(job.id = %job, reply_key = key, "nobody listens for this result; it stays recorded");
                 Ok(())
             }
-            // Whoever declared the queue wants it so small. Were this tried again, one tenant's queue would hold everybody up.
+            // The client declared a queue that is too small for the result. A retry would let one tenant's queue hold
+            // up all others.
             Err(Trouble::Bus(bus::Error::Refused { key, .. } | bus::Error::TooLarge(key))) => {
-                tracing::warn!(job.id = %job, why = key, "this result is not taken; it stays recorded");
+                tracing::warn!(job.id = %job, why = key, "the result is not accepted; it stays recorded");
                 Ok(())
             }
             sent => sent,
         }
     }
 
-    /// Sends what is left of a job that ended. An outcome that the store keeps is read and sent by a worker that has
-    /// the store: a slow store holds no scheduler up.
+    /// Sends what is left of a job that has ended. If the outcome is in the store, a worker reads and sends it, so that
+    /// a slow store holds up no scheduler.
     pub(crate) async fn send_recorded(&self, key: &JobKey, to: &Address, ended: Ended) -> Result<(), Trouble> {
         if let Some(wanted) = Wanted::new(key, &ended)
             && self.want(wanted, to).await?
@@ -81,9 +82,9 @@ impl Context {
         self.send_result(&key.job, to, ended.result(&key.job)).await
     }
 
-    /// Hands a request for a stored outcome to the workers. `false`: none has a store.
+    /// Asks the workers to send a stored outcome. `false` if no worker has a store.
     pub(crate) async fn want(&self, wanted: Wanted, to: &Address) -> Result<bool, Trouble> {
-        // A follower's outcome is recorded also where nobody listens for it.
+        // A follower's outcome must be recorded even if the follower has no reply key.
         let key = match (&to.reply_key, &wanted.follower) {
             (Some(key), _) => key.clone(),
             (None, Some(_)) => String::new(),
@@ -91,14 +92,14 @@ impl Context {
         };
         match self.publish(wanted.message(key, to.correlation_id.clone())).await {
             Err(Trouble::Bus(bus::Error::Unroutable { .. })) => {
-                tracing::error!(job.id = %wanted.job, "an outcome is in the store, and no worker has a store");
+                tracing::error!(job.id = %wanted.job, "an outcome is in the store, but no worker has a store");
                 Ok(false)
             }
             sent => sent.map(|()| true),
         }
     }
 
-    /// Tells that a job has the id of another one. Nothing is recorded: the record is the other job's.
+    /// Answers that another job has this id. Records nothing, because the record belongs to the other job.
     pub(crate) async fn send_conflict(&self, key: &JobKey, to: &Address) -> Result<(), Trouble> {
         self.metrics.rejected(ErrorCode::IdConflict);
         let why = format!("another job was submitted under the id {}; this one was not run", key.job);
@@ -106,8 +107,8 @@ impl Context {
         self.send_result(&key.job, to, result(&key.job, 0, outcome)).await
     }
 
-    /// Records the outcome of a job that has not started, and sends whatever is recorded then. Of a job that runs nothing is
-    /// changed or sent: its worker will answer.
+    /// Records the outcome of a job that has not started, and sends the outcome that is recorded then. If the job runs,
+    /// nothing is changed or sent: its worker will answer.
     pub(crate) async fn settle(
         &self,
         key: &JobKey,
@@ -142,7 +143,7 @@ impl Context {
         Ok(settled)
     }
 
-    /// Refuses an admitted or checked job.
+    /// Rejects a job that was checked or admitted, and records that.
     pub(crate) async fn reject(
         &self,
         key: &JobKey,
@@ -157,7 +158,7 @@ impl Context {
         self.settle(key, Some(pool), outcome, to, Meant::Job(digest.to_owned())).await.map(drop)
     }
 
-    /// Refuses what never became a job, and acknowledges it. Repeated through outages.
+    /// Refuses a message that never became a job, and acknowledges it. Repeats this through outages.
     pub(crate) async fn refuse(
         &self,
         tenant: &TenantName,
@@ -185,7 +186,8 @@ impl Context {
                         let meant = Meant::Job(digest.clone());
                         self.settle(&key, pool, outcome.clone(), &to, meant).await.map(drop)
                     }
-                    // Nothing to record it under. The correlation id tells the client which it was: its own, or the message's id.
+                    // There is no id to record it under. The correlation id tells the client which message was refused:
+                    // its own, or else the message's id.
                     None => {
                         let job = JobId::random();
                         let mark = to.correlation_id.clone().or_else(|| delivery.message.message_id.clone());
@@ -205,16 +207,16 @@ impl Context {
     }
 }
 
-/// Acknowledges; where the connection is gone the broker delivers again, and the record knows the job.
+/// Acknowledges. If the connection is lost, the broker delivers the message again, and the record knows the job.
 pub(crate) async fn acknowledge(delivery: &Delivery) {
     if let Err(error) = delivery.ack().await {
-        tracing::debug!(%error, "not acknowledged: it will come again");
+        tracing::debug!(%error, "the acknowledgement failed; the message will come again");
     }
 }
 
-/// Gives a delivery back; where the connection is gone the broker does so by itself.
+/// Puts a delivery back into its queue. If the connection is lost, the broker does that itself.
 pub(crate) async fn give_back(delivery: &Delivery) {
     if let Err(error) = delivery.requeue().await {
-        tracing::debug!(%error, "not given back: it will come again");
+        tracing::debug!(%error, "the requeue failed; the message will come again");
     }
 }

@@ -1,4 +1,4 @@
-//! Cancels: a job that has not started ends here; one that runs is ended by its worker.
+//! Cancels: a job that has not started ends here. A job that runs is ended by its worker.
 
 use thermae_backplane::bus::{self, Message};
 use thermae_backplane::record::Settle;
@@ -9,7 +9,7 @@ use crate::answer::{Address, Meant};
 use crate::context::Context;
 use crate::error::Trouble;
 
-/// Does what a tenant's cancel says.
+/// Handles one cancel of a tenant.
 pub(crate) async fn cancel(ctx: &Context, tenant: &TenantName, message: &Message) -> Result<(), Trouble> {
     let Ok(cancel) = serde_json::from_slice::<Cancel>(&message.body) else {
         tracing::warn!(key = message.key, "a cancel that can't be read is dropped");
@@ -17,12 +17,12 @@ pub(crate) async fn cancel(ctx: &Context, tenant: &TenantName, message: &Message
         return Ok(());
     };
     if !thermae_schemas::reads(cancel.protocol) {
-        tracing::warn!(protocol = cancel.protocol, "a cancel of another protocol is dropped");
+        tracing::warn!(protocol = cancel.protocol, "a cancel of an unsupported protocol is dropped");
         ctx.metrics.cancelled("malformed");
         return Ok(());
     }
     let key = JobKey::new(tenant.clone(), cancel.job);
-    // The answer goes to whoever submitted; of a job that is not known yet, to whoever cancels.
+    // The answer goes to the client that submitted the job. If the job is unknown, it goes to the client that cancels.
     let to = match ctx.registry.lookup(&key).await? {
         Some(record) if record.reply_key.is_some() => {
             Address { reply_key: record.reply_key, correlation_id: record.correlation_id }
@@ -46,7 +46,7 @@ pub(crate) async fn cancel(ctx: &Context, tenant: &TenantName, message: &Message
             };
             control.headers.set_text(names::H_TENANT, key.tenant.as_str());
             match ctx.publish(control).await {
-                // Its worker is gone, so the job will be resolved: the record says that it is cancelled.
+                // The worker is gone, so the job will be resolved, and its record says that it is cancelled.
                 Err(Trouble::Bus(bus::Error::Unroutable { .. })) => {
                     tracing::debug!(job.id = %key.job, worker = %owner, "the worker of a cancelled job is gone");
                 }

@@ -1,4 +1,4 @@
-//! Configuration of the program `thermae-scheduler`.
+//! Configuration of the program `thermae-scheduler`: how to reach RabbitMQ and Redis, and the scheduler's own options.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -17,31 +17,35 @@ use crate::Options;
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// RabbitMQ: `amqp://user:password@host:port/vhost`, or `amqps://…` by TLS; `%2f` is the vhost `/`. The user needs every permission.
-    /// Several hosts of one cluster stand with commas between them, `host:port,host:port`, and are tried in that order.
+    /// URL of RabbitMQ: `amqp://user:password@host:port/vhost`, or `amqps://…` for TLS. `%2f` is the vhost `/`. The
+    /// user needs all permissions in the vhost. To name several hosts of one cluster, separate them with commas
+    /// (`host:port,host:port`); they are tried in that order.
     pub amqp: Secret,
-    /// Password for RabbitMQ, in place of the URL's.
+    /// Password for RabbitMQ. It replaces the one in the URL.
     pub amqp_password: Option<Secret>,
-    /// Redis: `redis://user:password@host:port/db`, or `rediss://…` by TLS; with Sentinel `redis+sentinel://user:password@host:port,host:port/name/db`
-    /// (or `rediss+sentinel://…`), where `name` is what the sentinels call the primary.
+    /// URL of Redis: `redis://user:password@host:port/db`, or `rediss://…` for TLS. With Sentinel:
+    /// `redis+sentinel://user:password@host:port,host:port/name/db` (or `rediss+sentinel://…`), where `name` is the
+    /// name that the sentinels use for the primary.
     pub redis: Secret,
-    /// Password for Redis, in place of the URL's.
+    /// Password for Redis. It replaces the one in the URL.
     pub redis_password: Option<Secret>,
-    /// Password for the sentinels, where they want one.
+    /// Password for the sentinels, if they need one.
     pub redis_sentinel_password: Option<Secret>,
-    /// PEM file of the authorities whose certificates are trusted, of RabbitMQ, Redis and the collector of traces; the system's where it is missing.
+    /// PEM file of the authorities whose certificates are trusted, for RabbitMQ, Redis and the collector of traces. By
+    /// default, the system's authorities.
     pub tls_ca: Option<PathBuf>,
     /// PEM file of the certificate that is shown to servers that ask for one.
     pub tls_cert: Option<PathBuf>,
-    /// PEM file of that certificate's private key.
+    /// PEM file of the private key of `tls_cert`.
     pub tls_key: Option<PathBuf>,
-    /// What every key in Redis begins with; the same for all of a fleet, another one for another fleet.
+    /// Prefix of every key in Redis. All processes of a fleet need the same prefix. Fleets that share a Redis need
+    /// different ones.
     pub redis_prefix: String,
-    /// Where `/healthz`, `/readyz` and `/metrics` are served.
+    /// Address at which `/healthz`, `/readyz` and `/metrics` are served.
     pub listen: SocketAddr,
     /// Logs and traces.
     pub telemetry: telemetry::Options,
-    /// How it schedules.
+    /// The scheduler's own options.
     pub scheduler: Options,
 }
 
@@ -65,7 +69,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Whom to trust, and what to show.
+    /// The settings for TLS: which authorities to trust, and which certificate to show.
     pub fn tls(&self) -> Tls {
         Tls { ca: self.tls_ca.clone(), cert: self.tls_cert.clone(), key: self.tls_key.clone() }
     }

@@ -1,4 +1,4 @@
-//! What all parts of a leading scheduler share.
+//! State that all parts of a leading scheduler share.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,56 +21,57 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::outage::Outages;
 
-/// What a message that brings its tenant no run costs at least, in bytes: its record and its answer.
+/// Lowest cost of a message that runs no job, in bytes: the cost of its record and its answer.
 const LEAST: u64 = 4096;
-/// What an outcome costs that a worker reads from the store and sends again, in bytes. How many it has is not in its record.
+/// Cost of an outcome that a worker reads from the store and sends again, in bytes. The record doesn't say its real
+/// size.
 const STORED: usize = 1 << 20;
-/// A tenant may spend so many seconds' worth at once.
+/// How many seconds' worth a tenant may spend at once.
 const BURST: Duration = Duration::from_secs(16);
-/// A tenant never waits longer than this for what it spent before.
+/// Longest time that a tenant waits for what it spent before.
 const MOST: Duration = Duration::from_secs(60);
 
-/// An allowance for messages that bring their tenants no run.
+/// A new allowance for messages that run no job: refusals, cancels, questions and repeated outcomes.
 pub(crate) fn allowance() -> Arc<Allowance> {
     Arc::new(Allowance::new(BURST, MOST))
 }
 
-/// What all parts of a leading scheduler share. A clone costs a few counters.
+/// State that all parts of a leading scheduler share. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) bus: SharedBus,
     pub(crate) registry: SharedRegistry,
-    /// Decides whose a message is.
+    /// Decides which tenant a message belongs to.
     pub(crate) identity: Arc<Identity>,
     pub(crate) options: Arc<Options>,
     pub(crate) metrics: Metrics,
-    /// By which name this scheduler leads.
+    /// The name under which this scheduler leads. It is different for each process.
     pub(crate) who: Arc<str>,
-    /// The workers, as last seen.
+    /// The workers, as they were last seen.
     pub(crate) fleet: watch::Receiver<Arc<FleetView>>,
     pub(crate) outages: Outages,
-    /// What each tenant has spent on messages that bring it no run.
+    /// What each tenant has spent on messages that run no job.
     pub(crate) allowance: Arc<Allowance>,
-    /// The first epoch of the registry, once it is known. See [`crate::epochs`].
+    /// The first epoch of the registry, if it is known (see [`crate::epochs`]).
     pub(crate) first_epoch: Arc<OnceLock<Epoch>>,
-    /// Everything that runs while this scheduler leads; waited for when it ends.
+    /// The tasks of this reign. The scheduler waits for them when the reign ends.
     pub(crate) tasks: TaskTracker,
-    /// Cancelled when the dispatcher has ended after that: what it still had in hand is settled, so its consumers may go.
+    /// Cancelled when the dispatcher has ended. It has settled what it had in hand, so the consumers may end, too.
     pub(crate) drained: CancellationToken,
-    /// Cancelled when a task of it ended that must not: this scheduler then gives its lead up, and begins anew.
+    /// Cancelled when an essential task has ended. This scheduler then gives up its lead and starts over.
     pub(crate) failed: CancellationToken,
-    /// Cancelled when this scheduler leads no more.
+    /// Cancelled when this scheduler no longer leads.
     pub(crate) stop: CancellationToken,
 }
 
 impl Context {
-    /// Takes the cost of a message that brings its tenant no run from the tenant's allowance: a refusal, a cancel, a question, or an
-    /// answer that was given before. How long to wait before that tenant's next one.
+    /// Charges a tenant for a message that runs no job: a refusal, a cancel, a question, or a repeated outcome. Returns
+    /// how long to wait before the tenant's next one.
     pub(crate) fn charge(&self, tenant: &TenantName, bytes: usize) -> Duration {
         self.allowance.spend(tenant, LEAST.max(bytes as u64), self.options.refused_bytes.as_u64(), Instant::now())
     }
 
-    /// The same for an outcome that is sent again.
+    /// Charges a tenant for an outcome that is sent again.
     pub(crate) fn charge_again(&self, tenant: &TenantName, ended: &Ended) {
         let bytes = match ended {
             Ended::Outcome(outcome) => outcome.len(),
@@ -80,7 +81,7 @@ impl Context {
         self.charge(tenant, bytes);
     }
 
-    /// Starts a task of this reign. Its panic ends the reign.
+    /// Starts a task of this reign. A panic of the task ends the reign.
     pub(crate) fn spawn(&self, task: &'static str, future: impl Future<Output = ()> + Send + 'static) {
         let ctx = self.clone();
         self.tasks.spawn(async move {
@@ -91,36 +92,36 @@ impl Context {
         });
     }
 
-    /// Starts a task that must run as long as this scheduler leads. Its end before that ends the reign, too.
+    /// Starts a task that must run as long as this scheduler leads. If it ends earlier, the reign ends.
     pub(crate) fn spawn_for_good(&self, task: &'static str, future: impl Future<Output = ()> + Send + 'static) {
         let ctx = self.clone();
         self.spawn(task, async move {
             future.await;
             if !ctx.stop.is_cancelled() {
-                tracing::error!(task, "a task ended that must not");
+                tracing::error!(task, "a task ended that must run as long as this scheduler leads");
                 ctx.failed.cancel();
             }
         });
     }
 
-    /// Publishes and waits for the confirm. What another user signed goes on unsigned: the broker would refuse it.
+    /// Publishes and waits for the confirm. Removes the `user_id` of another user, because the broker would refuse it.
     pub(crate) async fn publish(&self, mut message: Message) -> Result<(), Trouble> {
         message.user_id = message.user_id.filter(|user| user == self.bus.user());
         Ok(self.bus.publish(message).await?.wait().await?)
     }
 
-    /// Signs a tenant's message that the fleet moves. Only for one whose sender was checked.
+    /// Signs a tenant's message that the fleet forwards. The caller must have checked its sender.
     pub(crate) fn vouch(&self, message: &mut Message, tenant: &TenantName) {
         message.sign(self.bus.as_ref(), tenant);
     }
 
-    /// Counts and logs a message that is dropped, because it is not its tenant's own.
+    /// Counts and logs a message that is dropped because its tenant didn't send it.
     pub(crate) fn forged(&self, message: &Message, why: &Forged) {
-        tracing::warn!(key = message.key, %why, "a message that its tenant did not send here is dropped");
+        tracing::warn!(key = message.key, %why, "a message is dropped because its tenant did not send it here");
         self.metrics.forged();
     }
 
-    /// Makes sure of a queue and consumes it; waits for the broker through outages.
+    /// Declares a queue and consumes it. Waits through outages of the broker.
     pub(crate) async fn consume(&self, spec: &QueueSpec, prefetch: u16) -> Result<Box<dyn Consumer>, Trouble> {
         self.persist(|| async {
             self.bus.declare_queue(spec).await?;
@@ -129,10 +130,11 @@ impl Context {
         .await
     }
 
-    /// Repeats a step until it works. It must be idempotent.
+    /// Repeats a step until it succeeds. The step must be idempotent.
     ///
     /// # Errors
-    /// The scheduler stops, or leads no more; or the registry holds what can't be read, which no repetition mends.
+    /// The scheduler stops or no longer leads, or the registry holds data that can't be read, so that a retry doesn't
+    /// help.
     pub(crate) async fn persist<T, F>(&self, step: impl Fn() -> F) -> Result<T, Trouble>
     where
         F: Future<Output = Result<T, Trouble>>,
@@ -155,13 +157,13 @@ impl Context {
     }
 }
 
-/// Milliseconds since 1970.
+/// The time now, in milliseconds since 1970.
 pub(crate) fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The trace that a message belongs to.
+/// The trace context in a message's headers.
 pub(crate) fn trace_of(message: &Message) -> TraceContext {
     TraceContext {
         traceparent: message.headers.text(names::H_TRACEPARENT).map(str::to_owned),
@@ -169,7 +171,7 @@ pub(crate) fn trace_of(message: &Message) -> TraceContext {
     }
 }
 
-/// Writes a trace into a message.
+/// Writes a trace context into a message's headers.
 pub(crate) fn set_trace(message: &mut Message, trace: TraceContext) {
     if let Some(parent) = trace.traceparent {
         message.headers.set_text(names::H_TRACEPARENT, parent);
@@ -179,12 +181,12 @@ pub(crate) fn set_trace(message: &mut Message, trace: TraceContext) {
     }
 }
 
-/// The part of a message's reply key that may be used: its tenant's own.
+/// A message's reply key, if it belongs to the tenant.
 pub(crate) fn reply_key(tenant: &TenantName, message: &Message) -> Option<String> {
     message.reply_to.clone().filter(|key| names::owns_reply_key(tenant, key))
 }
 
-/// Span of the work on one job, a child of the client's.
+/// The span of the work on one job, as a child of the client's span.
 pub(crate) fn span(name: Name, job: &JobKey, message: &Message) -> tracing::Span {
     let span = match name {
         Name::Schedule => tracing::info_span!(
@@ -208,7 +210,6 @@ pub(crate) fn span(name: Name, job: &JobKey, message: &Message) -> tracing::Span
     span
 }
 
-/// Which span.
 pub(crate) enum Name {
     Schedule,
     Resolve,

@@ -1,12 +1,12 @@
-//! Workers that died: what waits in their queues is handed to `resolve`, then the queues are deleted.
+//! Dead workers: the messages in their queues go to `resolve`, then the queues are deleted.
 //!
-//! A worker is dead when the registry says so, or when it stands in the journal of workers and nobody has heard of it for a while:
-//! a registry that was emptied knows of no dead worker.
+//! A worker is dead if the registry says so, or if it is in the journal of workers and has sent no heartbeat for
+//! `record_grace`. The journal is needed because an emptied registry knows of no dead worker.
 //!
-//! Deleting a queue dead-letters nothing, and what a worker held unacknowledged comes back only when the broker notices that its
-//! connection is dead. So a dead worker's queue is watched for a while before it goes, and as long as anybody consumes it. Then it is
-//! unbound, so that nothing comes into it any more, drained for the last time, and deleted. A worker that returns during that finds
-//! its queue gone, and declares it again.
+//! When a queue is deleted, RabbitMQ dead-letters nothing. Messages that the worker held come back to the queue only
+//! when the broker notices that the connection is dead. So a dead worker's queue is watched for `worker_grace`, and as
+//! long as it has a consumer. Then it is unbound, so that no more messages arrive, drained for the last time, and
+//! deleted. A worker that returns in the meantime finds its queue gone, and declares it again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -23,20 +23,20 @@ use crate::journal::Journal;
 use crate::known::Known;
 
 const PREFETCH: u16 = 32;
-/// Looks at a queue that is still consumed before it is left alone.
+/// How often to look whether a queue still has a consumer, before it is left alone.
 const LOOKS: u32 = 10;
 
-/// A burial under way.
+/// The removal of a dead worker's queue, under way.
 struct Burial {
-    /// The worker lives after all.
+    /// Cancelled when the worker is alive after all, and when this scheduler no longer leads.
     alive: CancellationToken,
     over: CancellationToken,
 }
 
-/// Runs until this scheduler leads no more.
+/// Runs until this scheduler no longer leads.
 pub(crate) async fn run(ctx: Context) {
     let mut notices = ctx.registry.notices();
-    // What is written after a look is only of use once its worker is dead.
+    // It is enough to read later entries at intervals, because an entry matters only once its worker is dead.
     let written = Known::default();
     if written.read(&ctx, &Journal::workers(), WorkerId::new).await.is_err() || rebind(&ctx, &written).await.is_err() {
         return;
@@ -54,7 +54,7 @@ pub(crate) async fn run(ctx: Context) {
                 let fleet = ctx.fleet.borrow().clone();
                 let alive = |worker: &WorkerId| fleet.alive.contains(worker);
                 burials.retain(|worker, burial| {
-                    // One that came back drains its own queue.
+                    // A worker that came back drains its own queue.
                     if alive(worker) && !dead.contains(worker) {
                         burial.alive.cancel();
                     }
@@ -95,7 +95,7 @@ async fn worker_news(notices: &mut tokio::sync::broadcast::Receiver<thermae_back
     }
 }
 
-/// A scheduler that ended during a burial may have left the queue of a worker unbound that came back since.
+/// A scheduler that ended during a burial may have left a queue unbound, and its worker may have come back since.
 async fn rebind(ctx: &Context, written: &Known<WorkerId>) -> Result<(), Trouble> {
     let alive = ctx.fleet.borrow().alive.clone();
     for worker in written.list().into_iter().filter(|worker| alive.contains(worker)) {
@@ -113,7 +113,7 @@ async fn bind(ctx: &Context, worker: &WorkerId) -> Result<(), Trouble> {
 }
 
 fn begin(ctx: &Context, worker: &WorkerId, written: &Known<WorkerId>) -> Burial {
-    tracing::warn!(%worker, "worker is dead: its queue is drained");
+    tracing::warn!(%worker, "the worker is dead; draining its queue");
     let burial = Burial { alive: ctx.stop.child_token(), over: CancellationToken::new() };
     let (alive, over) = (burial.alive.clone(), burial.over.clone().drop_guard());
     let (ctx_of_task, worker, written) = (ctx.clone(), worker.clone(), written.clone());
@@ -122,17 +122,17 @@ fn begin(ctx: &Context, worker: &WorkerId, written: &Known<WorkerId>) -> Burial 
         match watch_and_bury(&ctx, &worker, &alive).await {
             Ok(true) => {
                 written.remove(&worker);
-                tracing::info!(%worker, "worker is buried");
+                tracing::info!(%worker, "the dead worker's queues are deleted");
             }
             Ok(false) => tracing::info!(%worker, "the worker is back"),
-            Err(error) => tracing::debug!(%error, %worker, "worker was not buried"),
+            Err(error) => tracing::debug!(%error, %worker, "the dead worker's queues were not deleted"),
         }
         drop(over);
     });
     burial
 }
 
-/// Drains a dead worker's queue until it may go; `false`: the worker came back before that.
+/// Drains a dead worker's queue until the queue may be deleted. `false` if the worker came back before that.
 async fn watch_and_bury(ctx: &Context, worker: &WorkerId, alive: &CancellationToken) -> Result<bool, Trouble> {
     loop {
         let until = Instant::now() + ctx.options.worker_grace.duration();
@@ -153,7 +153,8 @@ async fn watch_and_bury(ctx: &Context, worker: &WorkerId, alive: &CancellationTo
     }
 }
 
-/// Deletes a worker's queues, and forgets it; `false`: somebody consumes its queue. Not to be given up half-way.
+/// Deletes a worker's queues, and forgets the worker. `false` if its queue has a consumer. Must not be cancelled
+/// half-way.
 async fn bury(ctx: &Context, worker: &WorkerId) -> Result<bool, Trouble> {
     let queue = QueueSpec::worker(worker);
     ctx.still_leads().await?;
@@ -163,11 +164,11 @@ async fn bury(ctx: &Context, worker: &WorkerId) -> Result<bool, Trouble> {
     while ctx.bus.queue_consumers(&queue.name).await?.unwrap_or(0) > 0 {
         looks += 1;
         if looks > LOOKS {
-            // The worker lives, and is only cut off from the registry.
+            // The worker lives, and only its connection to the registry is lost.
             ctx.bus.declare_queue(&queue).await?;
             return Ok(false);
         }
-        // The end of our own consumer may be on its way.
+        // The broker may not have processed the end of our own consumer yet.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     ctx.still_leads().await?;
@@ -178,7 +179,7 @@ async fn bury(ctx: &Context, worker: &WorkerId) -> Result<bool, Trouble> {
     Ok(true)
 }
 
-/// Moves everything to `resolve` until the queue was empty and the grace is over.
+/// Moves all messages to `resolve`, until the moment `until` has passed and the queue is empty.
 async fn drain(ctx: &Context, worker: &WorkerId, until: Instant) -> Result<(), Trouble> {
     let queue = names::worker_queue(worker);
     if ctx.bus.queue_depth(&queue).await?.is_none() {
@@ -189,7 +190,7 @@ async fn drain(ctx: &Context, worker: &WorkerId, until: Instant) -> Result<(), T
     loop {
         let patience = until.max(Instant::now() + Duration::from_millis(100));
         let Ok(delivery) = tokio::time::timeout_at(patience, consumer.next()).await else {
-            // Nothing came for as long as we wait: what is there now would have been delivered.
+            // Nothing came in all that time. Anything in the queue would have been delivered.
             if ctx.bus.queue_depth(&queue).await?.unwrap_or(0) == 0 {
                 return Ok(());
             }

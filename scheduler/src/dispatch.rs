@@ -1,7 +1,8 @@
-//! The heart: which job is handed out next, and when.
+//! The dispatcher: decides which job is handed out next, and when.
 //!
-//! One task owns all of this state. It is woken by arrivals, by hand-outs that ended, by credit that was given back, by a new
-//! snapshot of the workers and by deadlines; it never polls. A job that finds credit goes straight through.
+//! One task owns all of this state. It is woken by arrivals, by the ends of hand-outs, by credit that was given back,
+//! by a new snapshot of the workers and by deadlines. It never polls. If there is credit, a job is handed out as soon
+//! as it arrives.
 //!
 //! ```text
 //!  lanes ──▶ arrive ──▶ [ pool: Fair over tenants ] ──▶ start ──▶ admit::assign ──▶ finished ──┐
@@ -9,7 +10,8 @@
 //!                              └── put back: no credit, tenant busy, no worker, registry away ──┘
 //! ```
 //!
-//! The allowance is a guess at a pool's free credit that saves vain questions; the registry's own check is what holds.
+//! The allowance of a pool is an estimate of its free credit, which saves useless calls. Only the registry's own check
+//! decides.
 
 mod gates;
 mod pool;
@@ -39,35 +41,35 @@ use crate::outage::Backoff;
 use gates::Gates;
 use pool::{Due, Pool};
 
-/// How long jobs that are being handed out have to get there when this scheduler's lead ends.
+/// How long hand-outs that have begun may take to end when this scheduler stops leading.
 const DRAIN: Duration = Duration::from_secs(2);
 
 type Waiting = Popped<TenantName, Head>;
 
-/// A hand-out that ended, and what to put back if it was in vain.
+/// The end of a hand-out, with the job if it must be put back.
 struct Done {
     pool: PoolName,
     position: Position,
-    /// Credits that had been given back when it began.
+    /// How many times credit had been given back when the hand-out began.
     returned: u64,
     session: Option<(TenantName, SessionName)>,
     end: End,
 }
 
-/// Where a job stood, without the job.
+/// Where a job stood in its queue, without the job.
 type Position = Popped<TenantName, ()>;
 
 fn put(position: Position, head: Head) -> Waiting {
     Popped { tenant: position.tenant, class: position.class, ticket: position.ticket, item: head }
 }
 
-/// See the module.
+/// The dispatcher's state (see the module).
 pub(crate) struct Dispatcher {
     ctx: Context,
     lanes: Lanes,
     pools: BTreeMap<PoolName, Pool>,
     gates: Gates,
-    /// Sessions with a job being handed out, and the jobs behind it: their order is kept.
+    /// Sessions with a job that is being handed out, and the jobs behind it. This keeps their order.
     sessions: HashMap<(TenantName, SessionName), Vec<Waiting>>,
     flight: FuturesUnordered<BoxFuture<'static, Done>>,
     backoff: Backoff,
@@ -88,7 +90,7 @@ impl Dispatcher {
         }
     }
 
-    /// Runs until this scheduler leads no more. What waits here goes back to its queues when their consumers end.
+    /// Runs until this scheduler no longer leads. Jobs that wait here go back to their queues when their consumers end.
     pub(crate) async fn run(mut self, mut arrivals: mpsc::Receiver<Head>) {
         let _drained = self.ctx.drained.clone().drop_guard();
         let mut notices = self.ctx.registry.notices();
@@ -125,19 +127,20 @@ impl Dispatcher {
         }
     }
 
-    /// Ends what is half done, if that is quick; the rest goes back to its queues.
+    /// Lets hand-outs that have begun end, for at most [`DRAIN`]. All other jobs go back to their queues.
     async fn drain(mut self) {
         let half_done = async { while self.flight.next().await.is_some() {} };
         if tokio::time::timeout(DRAIN, half_done).await.is_err() {
-            tracing::debug!("some jobs were given back half handed out");
+            tracing::debug!("some jobs were given back before they were fully handed out");
         }
     }
 
-    /// A job came to the head of its queue.
+    /// A job has come to the head of its queue.
     fn arrive(&mut self, head: Head) {
         let (weight, pool) = (self.ctx.options.weight(&head.key.tenant), self.pool(&head.lane.pool));
         if let Some(stale) = pool.replace(&head) {
-            // The broker delivered it again: the first delivery's connection is gone, or it has a twin.
+            // The broker delivered the job again. The connection of the first delivery is gone, or the job was
+            // submitted twice.
             let old = std::mem::replace(stale, head).delivery;
             self.ctx.spawn("give back", async move { give_back(&old).await });
             return;
@@ -157,11 +160,11 @@ impl Dispatcher {
             }
             self.pools.insert(name.clone(), pool);
         }
-        // Put there a line above.
+        // The line above has inserted it.
         self.pools.entry(name.clone()).or_default()
     }
 
-    /// Starts what may start; a job of each pool in turn.
+    /// Hands out as many jobs as possible, one of each pool in turn.
     fn start_all(&mut self) {
         if self.paused_until.is_some() {
             return;
@@ -181,7 +184,7 @@ impl Dispatcher {
         self.ctx.metrics.flight(self.flight.len());
     }
 
-    /// Starts the next job of a pool; `false` when none may.
+    /// Starts the hand-out of a pool's next job. `false` if the pool has none to start.
     fn start_one(&mut self, name: &PoolName) -> bool {
         let Some(pool) = self.pools.get_mut(name) else { return false };
         let Some(popped) = pool.pop() else { return false };
@@ -213,7 +216,7 @@ impl Dispatcher {
         true
     }
 
-    /// A hand-out ended.
+    /// A hand-out has ended.
     fn finished(&mut self, done: Done) {
         let Done { pool: name, position, returned, session, end } = done;
         let tenant = position.tenant.clone();
@@ -277,7 +280,7 @@ impl Dispatcher {
         self.pool(&pool).unpop(weight, waiting);
     }
 
-    /// Credit was given back.
+    /// Credit of a pool was given back.
     fn credit(&mut self, name: &PoolName) {
         if let Some(pool) = self.pools.get_mut(name) {
             pool.credit_returned();
@@ -287,7 +290,7 @@ impl Dispatcher {
         }
     }
 
-    /// News of the workers.
+    /// Takes over a new snapshot of the workers.
     fn snapshot(&mut self, fleet: &Arc<FleetView>) {
         for (name, view) in &fleet.pools {
             self.pool(name).see(view);
@@ -298,7 +301,7 @@ impl Dispatcher {
         }
     }
 
-    /// When something is due that nobody will tell of: the end of a pause, or a deadline.
+    /// When the next thing is due that no event announces: the end of a pause, or a deadline.
     fn wake_at(&self) -> Option<Instant> {
         if self.paused_until.is_some() {
             return self.paused_until;
@@ -323,10 +326,10 @@ impl Dispatcher {
         }
     }
 
-    /// Answers a job that waits no more.
+    /// Refuses a job that waits no longer.
     fn refuse(&mut self, pool: PoolName, position: Position, head: Head, why: ErrorInfo) {
         let ctx = self.ctx.clone();
-        // It takes no credit, so what its end gives back is taken first.
+        // The end of this hand-out gives one credit back, so one is taken here.
         if let Some(pool) = self.pools.get_mut(&pool) {
             pool.allowance -= 1;
         }
@@ -336,7 +339,7 @@ impl Dispatcher {
         }));
     }
 
-    /// Rejects what waits for pools that nobody has served for long.
+    /// Rejects the jobs that wait for a pool that no worker has served for a long time.
     fn refuse_unserved(&mut self) {
         let patience = self.ctx.options.no_worker_after.duration();
         let unserved: Vec<(PoolName, ErrorInfo)> = self
@@ -356,7 +359,7 @@ impl Dispatcher {
         }
     }
 
-    /// Once in a while: tenants whose notices were lost, jobs that wait too long, metrics.
+    /// Runs at each tick: lets in tenants whose notices were lost, ends long waits, and updates the metrics.
     fn tick(&mut self) {
         while let Some(tenant) = self.gates.open_one() {
             self.pools.values_mut().for_each(|pool| pool.fair.unblock(&tenant));
@@ -366,7 +369,7 @@ impl Dispatcher {
         for lane in self.lanes.list() {
             let Some(pool) = self.pools.get_mut(&lane.pool) else { continue };
             if pool.holds_longer_than(&lane, hold_max) {
-                tracing::debug!(%lane, "jobs could not be handed out for long: back to their queue");
+                tracing::debug!(%lane, "jobs could not be handed out for a long time; giving them back to their queue");
                 pool.give_up(&lane);
                 self.lanes.restart(&lane);
             }

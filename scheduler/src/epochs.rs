@@ -1,9 +1,9 @@
-//! Whether the registry was ever emptied.
+//! Finds out whether the registry was ever emptied.
 //!
-//! Redis can't say so itself: after it was emptied it looks as new as in a new fleet. RabbitMQ can. Whoever leads first writes the
-//! registry's epoch down there. As long as that epoch lasts, no record was ever lost, and a job without a record has never been
-//! handed out, unless its message says that it is older than the epoch itself. In any later epoch the age of a message decides,
-//! with a margin for clocks (see [`crate::age`]).
+//! Redis can't tell: after it was emptied, it looks as new as in a new fleet. So the first scheduler writes the
+//! registry's epoch to RabbitMQ. While that epoch lasts, no record was ever lost. Then a job without a record has never
+//! been handed out, unless its message says that it is older than the epoch. In any later epoch, the age of the message
+//! decides, with a margin for clocks (see [`crate::age`]).
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::error::Trouble;
 use crate::journal::Journal;
 
-/// Finds out which epoch was the first, before any job is handed out.
+/// Finds out the first epoch, before any job is handed out.
 ///
 /// # Errors
 /// The scheduler stops.
@@ -24,12 +24,12 @@ pub(crate) async fn look(ctx: &Context) -> Result<(), Trouble> {
     if read(ctx).await? {
         return Ok(());
     }
-    // A RabbitMQ that a release without this journal has used: nobody knows which epoch was the first.
+    // An earlier release without this journal has used this RabbitMQ, so nobody knows which epoch was the first.
     let used = ctx.persist(|| async { Ok(ctx.bus.queue_depth(names::LANES_QUEUE).await?) }).await?;
     let first = if used.is_some_and(|depth| depth > 0) { "unknown".to_owned() } else { epoch.0 };
     let journal = Journal::epochs();
     ctx.persist(|| journal.remember(ctx, first.clone())).await?;
-    // The journal may have seemed empty because another scheduler, on its way out, was just reading it.
+    // The journal may have seemed empty because another scheduler, which was just ending, was reading it.
     let later = ctx.clone();
     ctx.spawn("epochs", async move {
         tokio::select! {
@@ -40,7 +40,7 @@ pub(crate) async fn look(ctx: &Context) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Reads the journal. `false`: nothing is written there.
+/// Reads the journal. `false` if it is empty.
 async fn read(ctx: &Context) -> Result<bool, Trouble> {
     let seen = Mutex::new(BTreeSet::new());
     let locked = || seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -49,7 +49,7 @@ async fn read(ctx: &Context) -> Result<bool, Trouble> {
     };
     Journal::epochs().read(ctx, take, || locked().iter().cloned().collect()).await?;
     let seen = locked();
-    // Of several nobody knows which was the first.
+    // With several entries, nobody knows which epoch was the first.
     if let (1, Some(first)) = (seen.len(), seen.first()) {
         let _ = ctx.first_epoch.set(Epoch(first.clone()));
     }

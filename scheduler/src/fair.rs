@@ -1,12 +1,13 @@
-//! Weighted fair queueing over tenants (start-time fair queueing), with strict classes inside a tenant. Pure: no clock, no I/O.
+//! Weighted fair queueing over tenants (start-time fair queueing), with strict classes inside a tenant. Pure: no clock,
+//! no I/O.
 //!
-//! Every tenant has a tag on a virtual clock. The tenant with the smallest tag is served, its tag moves on by `1 / weight`, and the
-//! clock is the tag served last. A tenant that was idle starts at the clock, so that idleness is neither saved up nor punished.
-//! Among tenants that always have something waiting, the numbers served stay proportional to their weights, to within one job
-//! each. All operations are O(log n) in the tenants.
+//! Each tenant has a tag on a virtual clock. The tenant with the smallest tag is served, and its tag advances by `1 /
+//! weight`. The clock is the tag that was served last. A tenant that was idle starts at the clock, so that idleness is
+//! neither saved up nor punished. Among tenants that always have something waiting, the numbers of items served are
+//! proportional to the weights, to within one item each. All operations are O(log n) in the number of tenants.
 //!
-//! Inside a tenant the most urgent class goes first, but a class that was passed over [`MAX_PASSED_OVER`] times is served next: nothing
-//! starves.
+//! Inside a tenant, the most urgent class is served first. A class that was passed over [`MAX_PASSED_OVER`] times is
+//! served next, so nothing starves.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
@@ -16,21 +17,21 @@ use thermae_schemas::Class;
 /// How often a waiting class is passed over before it is served.
 pub const MAX_PASSED_OVER: u32 = 15;
 
-/// One job's cost on the virtual clock, at weight 1.
+/// Cost of one job on the virtual clock, at weight 1.
 const COST: u128 = 1 << 40;
 
-/// Place of an item among its tenant's, of the same class. Smaller ones were pushed earlier.
+/// Position of an item among those of the same tenant and class. An item with a smaller ticket was pushed earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
 /// An item that was taken out.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Popped<K, T> {
-    /// Whose.
+    /// Its tenant.
     pub tenant: K,
     /// Its class.
     pub class: Class,
-    /// Its place, to put it back.
+    /// Its position, to put it back.
     pub ticket: Ticket,
     /// The item.
     pub item: T,
@@ -53,7 +54,7 @@ impl<T> Tenant<T> {
         COST / u128::from(self.weight.max(1))
     }
 
-    /// The class to serve: the most patient one that waited too long, else the most urgent one.
+    /// The class to serve: the one that was passed over most often, if that is too often, else the most urgent one.
     fn choose(&mut self) -> Option<usize> {
         let waiting = |c: &usize| !self.classes[*c].is_empty();
         let urgent = (0..3).find(waiting)?;
@@ -74,9 +75,9 @@ impl<T> Tenant<T> {
 /// The queue. `K` names a tenant, `T` is what waits.
 pub struct Fair<K, T> {
     tenants: HashMap<K, Tenant<T>>,
-    /// Tenants with something waiting and not blocked, by tag.
+    /// Tenants with something waiting that are not blocked, by tag.
     ready: BTreeSet<(u128, K)>,
-    /// Tenants with nothing waiting whose tag is ahead of the clock: forgotten once the clock is there.
+    /// Tenants with nothing waiting whose tag is ahead of the clock. They are forgotten once the clock has reached it.
     idle: BTreeSet<(u128, K)>,
     clock: u128,
     tickets: u64,
@@ -90,7 +91,7 @@ impl<K, T> Default for Fair<K, T> {
 }
 
 impl<K: Clone + Eq + Hash + Ord, T> Fair<K, T> {
-    /// Items that wait, those of blocked tenants too.
+    /// How many items wait, including those of blocked tenants.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -100,18 +101,19 @@ impl<K: Clone + Eq + Hash + Ord, T> Fair<K, T> {
         self.len == 0
     }
 
-    /// Tenants that have something waiting or are remembered for what they took.
+    /// How many tenants have something waiting, or are remembered for what they took.
     pub fn tenants(&self) -> usize {
         self.tenants.len()
     }
 
-    /// The largest weight of a tenant that has something waiting, among those that count.
+    /// The largest weight of a tenant that has something waiting. Only tenants for which `counts` is true are
+    /// considered.
     pub fn heaviest(&self, counts: impl Fn(&K) -> bool) -> Option<u32> {
         let waiting = self.tenants.iter().filter(|(tenant, state)| !state.is_empty() && counts(tenant));
         waiting.map(|(_, state)| state.weight).max()
     }
 
-    /// Adds an item behind its like. The weight is the tenant's from now on.
+    /// Adds an item behind the others of its tenant and class. From now on, this is the tenant's weight.
     pub fn push(&mut self, tenant: &K, weight: u32, class: Class, item: T) -> Ticket {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
@@ -120,7 +122,7 @@ impl<K: Clone + Eq + Hash + Ord, T> Fair<K, T> {
         ticket
     }
 
-    /// Puts an item back where it was, and takes its cost back: it was popped in vain.
+    /// Puts an item back where it was, and refunds its cost, because it was popped in vain.
     pub fn unpop(&mut self, weight: u32, popped: Popped<K, T>) {
         let Popped { tenant, class, ticket, item } = popped;
         self.edit(&tenant, weight, 1, |t| {
@@ -131,7 +133,7 @@ impl<K: Clone + Eq + Hash + Ord, T> Fair<K, T> {
         self.len += 1;
     }
 
-    /// Changes a tenant's queue, and puts the tenant in its right place; `refund` jobs are taken off its tag.
+    /// Changes a tenant's queue, and files the tenant again. Refunds the cost of `refund` items.
     fn edit(&mut self, tenant: &K, weight: u32, refund: u32, change: impl FnOnce(&mut Tenant<T>)) {
         let clock = self.clock;
         let t = self.tenants.entry(tenant.clone()).or_insert_with(|| Tenant {
@@ -154,7 +156,7 @@ impl<K: Clone + Eq + Hash + Ord, T> Fair<K, T> {
         self.place(tenant, tag, blocked, empty);
     }
 
-    /// Files a tenant under `ready`, `idle` or nothing.
+    /// Files a tenant under `ready`, under `idle`, or forgets it.
     fn place(&mut self, tenant: &K, tag: u128, blocked: bool, empty: bool) {
         if !empty {
             if !blocked {
@@ -167,7 +169,7 @@ impl<K: Clone + Eq + Hash + Ord, T> Fair<K, T> {
         }
     }
 
-    /// Takes the next item; `None` where none waits or all tenants are blocked.
+    /// Takes the next item. `None` if nothing waits, or if all tenants are blocked.
     pub fn pop(&mut self) -> Option<Popped<K, T>> {
         loop {
             let (tag, tenant) = self.ready.pop_first()?;
@@ -184,7 +186,8 @@ impl<K: Clone + Eq + Hash + Ord, T> Fair<K, T> {
         }
     }
 
-    /// Forgets idle tenants that the clock has caught up with. Each pop adds at most one, so that this is paid for.
+    /// Forgets idle tenants whose tag the clock has reached. Each pop adds at most one of them, so the cost is
+    /// amortized.
     fn forget_idle(&mut self) {
         while let Some((tag, tenant)) = self.idle.first() {
             if *tag > self.clock {
@@ -217,7 +220,7 @@ impl<K: Clone + Eq + Hash + Ord, T> Fair<K, T> {
         self.place(tenant, tag, blocked, empty);
     }
 
-    /// Takes an item out of turn, free of charge; `None` where it does not wait.
+    /// Takes an item out of turn, without a cost. `None` if it doesn't wait.
     pub fn remove(&mut self, tenant: &K, class: Class, ticket: Ticket) -> Option<T> {
         let t = self.tenants.get_mut(tenant)?;
         let queue = &mut t.classes[class as usize];
@@ -228,7 +231,7 @@ impl<K: Clone + Eq + Hash + Ord, T> Fair<K, T> {
         Some(item)
     }
 
-    /// Takes out everything of a tenant's class.
+    /// Takes out all items of one tenant and class.
     pub fn clear(&mut self, tenant: &K, class: Class) -> Vec<T> {
         let Some(t) = self.tenants.get_mut(tenant) else { return Vec::new() };
         let items: Vec<T> = std::mem::take(&mut t.classes[class as usize]).into_iter().map(|(_, item)| item).collect();
@@ -246,13 +249,13 @@ impl<K: Clone + Eq + Hash + Ord, T> Fair<K, T> {
         }
     }
 
-    /// The first waiting item of a tenant's class that fits.
+    /// The first waiting item of one tenant and class for which `fits` is true.
     pub fn find_mut(&mut self, tenant: &K, class: Class, fits: impl Fn(&T) -> bool) -> Option<&mut T> {
         let queue = &mut self.tenants.get_mut(tenant)?.classes[class as usize];
         queue.iter_mut().map(|(_, item)| item).find(|item| fits(item))
     }
 
-    /// The items of one tenant's class, in order.
+    /// The items of one tenant and class, in order.
     pub fn iter(&self, tenant: &K, class: Class) -> impl Iterator<Item = &T> {
         self.tenants.get(tenant).into_iter().flat_map(move |t| t.classes[class as usize].iter().map(|(_, item)| item))
     }

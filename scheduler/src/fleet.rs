@@ -1,8 +1,8 @@
-//! The workers as last seen: what each pool can take, which languages it runs, who can hold one more session.
+//! The workers as they were last seen: the credit and the languages of each pool, and who can hold one more session.
 //!
-//! A [`FleetView`] is a snapshot. One task makes a new one when the registry brings news of workers, and every tick; everything else
-//! reads the last one. Pools that were seen once stay known while this process lives, so that a pool whose workers restart does not
-//! become an unknown one.
+//! A [`FleetView`] is a snapshot. One task makes a new one at each notice about workers, and at every tick. All other
+//! tasks read the last one. A pool that was seen once stays known as long as this process lives. So a pool doesn't
+//! become unknown while its workers restart.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -22,41 +22,42 @@ use crate::session_workers::SessionWorkers;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FleetView {
     pub(crate) pools: BTreeMap<PoolName, PoolView>,
-    /// All living workers, whatever their state, those included whose words can't be read.
+    /// All living workers, whatever their state, including those whose heartbeats can't be read.
     pub(crate) alive: BTreeSet<WorkerId>,
 }
 
-/// What the workers of one pool say together.
+/// The workers of one pool, added up.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PoolView {
-    /// Jobs that may be handed out at once; 0 without workers.
+    /// How many jobs may be handed out at once. 0 if there are no workers.
     pub(crate) credit: u32,
-    /// Jobs that its workers run at once.
+    /// How many jobs its workers can run at once.
     pub(crate) slots: u32,
-    /// Jobs that are handed out, as of this snapshot.
+    /// How many jobs were handed out when the snapshot was made.
     pub(crate) used: u32,
     pub(crate) languages: Vec<Language>,
-    /// Workers that can hold sessions.
+    /// Workers that can hold one more session.
     pub(crate) session_workers: SessionWorkers,
-    /// Since when no worker can run its jobs, and why not; counted while this process lives.
+    /// Since when no worker can run the pool's jobs, and why. `None` if one can. Counted from this process's start at
+    /// the earliest.
     pub(crate) unserved: Option<(Instant, Unserved)>,
 }
 
-/// Why nobody serves a pool.
+/// Why no worker serves a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unserved {
-    /// No living worker has it.
+    /// No living worker has the pool.
     NoWorker,
-    /// Workers have it, and none can make containers.
+    /// Workers have the pool, but none of them can make containers.
     NoBackend,
 }
 
 impl FleetView {
-    /// Languages that a pool runs; `None` for an unknown pool.
+    /// Languages that a pool runs. `None` if the pool is unknown.
     pub(crate) fn languages<'a>(&'a self, options: &'a Options, pool: &PoolName) -> Option<&'a [Language]> {
         let seen = self.pools.get(pool).map(|view| view.languages.as_slice()).filter(|l| !l.is_empty());
         seen.or_else(|| options.pools.get(pool).map(|pool| pool.languages.as_slice())).or_else(|| {
-            // Known by its submit queues alone: until a worker says more, it is taken for an ordinary one.
+            // The pool is known only by its submit queues. Until a worker announces more, assume that it runs Python.
             self.pools.contains_key(pool).then_some(&[Language::Python])
         })
     }
@@ -67,7 +68,8 @@ impl FleetView {
         names.into_iter().map(ToString::to_string).collect()
     }
 
-    /// Adds up what living workers say. Of pools without workers only the names and languages remain.
+    /// The next snapshot, from the heartbeats of all living workers. A pool without workers keeps its name and
+    /// languages.
     fn next(&self, workers: &[Heartbeat], factor: f64) -> Self {
         let mut pools: BTreeMap<PoolName, PoolView> = BTreeMap::new();
         for (name, view) in &self.pools {
@@ -100,8 +102,8 @@ impl FleetView {
     }
 }
 
-/// Whether, and why, no living worker will serve this pool unless something changes. One that starts or drains may yet, or be
-/// followed by another.
+/// Why no living worker serves this pool. `None` if one does, or may do so soon: one that is starting, or one that
+/// drains and may be followed by another.
 fn unserved(workers: &[Heartbeat], pool: &PoolName) -> Option<Unserved> {
     let mut why = Some(Unserved::NoWorker);
     for (beat, capacity) in workers.iter().filter_map(|beat| Some((beat, beat.pools.get(pool)?))) {
@@ -115,12 +117,12 @@ fn unserved(workers: &[Heartbeat], pool: &PoolName) -> Option<Unserved> {
 }
 
 fn credit(slots: u32, factor: f64) -> u32 {
-    // Never less than the slots, whatever rounding does.
+    // Rounding must not make the credit less than the slots.
     let credit = (f64::from(slots) * factor).ceil().min(f64::from(u32::MAX));
     (credit as u32).max(slots)
 }
 
-/// Keeps the snapshot fresh.
+/// Keeps the snapshot up to date.
 pub(crate) struct Watcher {
     pub(crate) registry: SharedRegistry,
     pub(crate) options: Arc<Options>,
@@ -140,7 +142,7 @@ impl Watcher {
                 Ok(()) => self.outages.over(),
                 Err(error) => self.outages.note(&error),
             }
-            // With thousands of workers a look takes its time: at most a twentieth of it is spent looking.
+            // With thousands of workers, a look takes long. The pause keeps it to a twentieth of the time.
             pause = self.options.tick.duration().max(began.elapsed() * 20).min(pause * 2);
             let timer = tokio::time::sleep(pause);
             tokio::pin!(timer);
@@ -151,7 +153,7 @@ impl Watcher {
                     notice = notices.recv() => match notice {
                         Ok(Notice::Workers | Notice::Epoch) | Err(RecvError::Lagged(_)) => break,
                         Ok(Notice::Credit(_)) => {}
-                        // The registry is gone for good; the timer goes on.
+                        // The registry is gone for good. Goes on by the timer.
                         Err(RecvError::Closed) => { timer.as_mut().await; break }
                     },
                 }
@@ -159,7 +161,7 @@ impl Watcher {
         }
     }
 
-    /// Looks once.
+    /// Makes one new snapshot.
     pub(crate) async fn refresh(&self) -> Result<(), Trouble> {
         let workers = self.registry.workers().await?;
         let mut next = self.fleet.borrow().next(&workers, self.options.credit_factor);
@@ -169,12 +171,12 @@ impl Watcher {
         let unreadable = self.registry.unreadable_workers();
         self.metrics.fleet(&next, &workers, unreadable.len());
         if !unreadable.is_empty() {
-            // Nobody knows which pools they serve.
+            // The pools of these workers are unknown, so any pool may have a worker.
             next.pools.values_mut().for_each(|view| view.unserved = None);
         }
         next.alive.extend(unreadable);
         self.warn_of_empty_pools(&next);
-        // Lanes may have made pools known meanwhile.
+        // In the meantime, a new lane may have made a pool known.
         self.fleet.send_modify(|fleet| {
             for name in fleet.pools.keys() {
                 next.pools.entry(name.clone()).or_default();
@@ -197,7 +199,7 @@ impl Watcher {
     }
 }
 
-/// Makes a pool known that has submit queues.
+/// Makes the pool of a submit queue known.
 pub(crate) fn remember_pool(fleet: &watch::Sender<Arc<FleetView>>, pool: &PoolName) {
     fleet.send_if_modified(|fleet| {
         let new = !fleet.pools.contains_key(pool);
@@ -208,5 +210,5 @@ pub(crate) fn remember_pool(fleet: &watch::Sender<Arc<FleetView>>, pool: &PoolNa
     });
 }
 
-/// A worker that can hold one more session of this pool.
+/// The worker for a new session of this pool. `None` if no worker can take one more.
 pub(crate) type Candidate = Option<WorkerId>;

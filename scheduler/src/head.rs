@@ -1,4 +1,4 @@
-//! A job at the head of its submit queue: taken, checked, waiting for its turn.
+//! A job at the head of its lane: it was taken from the queue and checked, and waits for its turn.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,10 +12,12 @@ use crate::age;
 use crate::context::{self, Name, now_ms};
 use crate::lane::Lane;
 
-/// Tells a consumer, by how often it is shared, whether any job that came by it is still in hand; what is in it tells so of a lane.
+/// Each job holds a clone, so that the lane knows whether its consumer can end. The count of the outer `Arc` tells how
+/// many jobs of this consumer are in hand, the count of the inner one how many consumers of the lane still have such
+/// jobs.
 pub(crate) type Held = Arc<Arc<()>>;
 
-/// A job at the head of its submit queue. Its code stays in the delivery's bytes.
+/// A job at the head of its lane. Its code stays in the delivery's bytes.
 pub(crate) struct Head {
     pub(crate) lane: Lane,
     pub(crate) key: JobKey,
@@ -26,14 +28,14 @@ pub(crate) struct Head {
     pub(crate) digest: String,
     /// The moment before which the code must start, in milliseconds since 1970.
     pub(crate) deadline: Option<u64>,
-    /// The client wants to hear that it was accepted.
+    /// The client asked for the event `accepted`.
     pub(crate) lifecycle: bool,
-    /// When it was submitted, in milliseconds since 1970, where that is known.
+    /// When it was submitted, in milliseconds since 1970. `None` if the message has no credible time.
     pub(crate) submitted: Option<u64>,
     /// An earlier copy of the submit message may exist.
     pub(crate) repeat: bool,
     pub(crate) delivery: Delivery,
-    /// Until it is settled.
+    /// Held until the delivery is settled.
     pub(crate) held: Option<Held>,
     pub(crate) seen: Instant,
     pub(crate) span: tracing::Span,
@@ -72,8 +74,8 @@ impl Head {
     }
 }
 
-/// Digest of what a refused message holds: of the job, where it is one. Of a body above so many bytes, which no job is, its length and
-/// its beginning count.
+/// Digest of a refused message. If the body is a job, it is the job's digest, else that of the body. A body of more
+/// than `most` bytes can't be a job: its digest covers its length and its first `most` bytes.
 pub(crate) fn digest_of(body: &[u8], most: u64) -> String {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let Some(beginning) = body.get(..most).filter(|_| body.len() > most) else {
@@ -85,8 +87,8 @@ pub(crate) fn digest_of(body: &[u8], most: u64) -> String {
     hex::encode(Sha256::new().chain_update(body.len().to_be_bytes()).chain_update(beginning).finalize())
 }
 
-/// Digest of the job without its id. Equal jobs have equal ones: objects are written in the order of their keys. Registries
-/// hold digests that other versions made, so the bytes must stay as they are.
+/// Digest of a job without its id. Equal jobs have equal digests, because the keys of all objects are sorted.
+/// Registries hold digests that other versions made, so these bytes must never change.
 fn digest(job: &Job) -> String {
     let mut value = serde_json::to_value(job).unwrap_or_default();
     if let Some(job) = value.as_object_mut() {

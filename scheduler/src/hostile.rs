@@ -1,4 +1,4 @@
-//! Messages that a client can write: whatever they say, they are a job or an answer with a stable code.
+//! Hostile messages of clients: each must become a job, or a refusal with a stable code.
 
 use proptest::prelude::*;
 use thermae_backplane::bus::{Delivery, HeaderValue, Headers, Message};
@@ -15,7 +15,7 @@ fn lane() -> Lane {
     Lane::parse("acme.normal.default").unwrap()
 }
 
-/// Checks a message as its lane does, and takes the job.
+/// Checks a message as its lane does, and makes the head of its queue from the job.
 fn check(message: Message) -> Option<Job> {
     let lane = lane();
     match validate::check(&Options::default(), &FleetView::default(), &lane, &message) {

@@ -1,17 +1,17 @@
-//! Taking jobs from RabbitMQ: one consumer per submit queue (a lane), made when a tenant first uses it.
+//! Takes jobs from RabbitMQ. Each lane (submit queue) has one consumer, which starts when a tenant first uses the lane.
 //!
 //! ```text
 //!  submit.unrouted ──▶ unrouted ──┬─▶ Lanes::ensure (journal, declare, consume) ──▶ published again, now routed
 //!                                 ├─▶ cancels, questions
 //!                                 └─▶ refused, answered, acknowledged
-//!  submit.<tenant>.rest ──▶ rest: the same, of one tenant that sent too much of it
+//!  submit.<tenant>.rest ──▶ rest: the same, for one tenant that sent too much of it
 //!  submit.<lane>   ──▶ lane task ─▶ validate ─┬─▶ the dispatcher
 //!                                             └─▶ refused, answered, acknowledged
 //!  submit.lanes, submit.rests ──▶ journals: which queues exist, for the next scheduler
 //! ```
 //!
-//! A lane's window bounds what is in memory, and shrinks where lanes are many; all else waits in RabbitMQ. A lane that is not used is
-//! given up (`consume`).
+//! A lane holds no more jobs in memory than its window, which shrinks if there are many lanes. All other jobs wait in
+//! RabbitMQ. A lane that is not used for a long time is deleted (`consume`).
 
 mod consume;
 mod journal;
@@ -40,7 +40,7 @@ use crate::known::Known;
 use crate::lane::Lane;
 use crate::validate::{self, Refusal};
 
-/// The lanes that are consumed. Cheap to clone.
+/// All lanes that are consumed. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Lanes(Arc<Inner>);
 
@@ -49,22 +49,23 @@ struct Inner {
     arrivals: mpsc::Sender<Head>,
     fleet: watch::Sender<Arc<FleetView>>,
     lanes: Mutex<HashMap<Lane, State>>,
-    /// Lanes that the journal names are consumed as soon as they are known.
+    /// Whether the consumers of the known lanes have started. From then on, a lane in the journal is consumed as soon
+    /// as it is known.
     begun: AtomicBool,
-    /// Idle lanes that were given up: a snapshot of the journal that still names them is older than that.
+    /// Idle lanes that were deleted. A journal snapshot that still has one of them is outdated.
     given_up: Mutex<HashSet<Lane>>,
-    /// Tenants that have a queue for all but jobs.
+    /// Tenants that have a queue of their own for everything but jobs.
     rests: Known<TenantName>,
-    /// Held while a message is brought into a lane, and while a lane is deleted.
+    /// Locked while a message is routed into a lane, and while a lane is deleted.
     routing: tokio::sync::Mutex<()>,
 }
 
 struct State {
     /// Set once the lane is in the journal and its queue exists.
     ready: Arc<OnceCell<()>>,
-    /// Ends its consumer.
+    /// Cancelled to end the lane's consumer.
     consumer: CancellationToken,
-    /// A message was brought into it by way of the unrouted queue since this was cleared.
+    /// Set when a message is routed into the lane from the unrouted queue. Cleared before the lane is deleted.
     used: Arc<AtomicBool>,
 }
 
@@ -82,11 +83,11 @@ impl Lanes {
         Self(Arc::new(Inner { ctx, arrivals, fleet, lanes, begun, given_up, rests, routing }))
     }
 
-    /// Consumes what the journal knows, and watches the unrouted queue, until this scheduler leads no more.
+    /// Consumes the lanes in the journal and the unrouted queue, until this scheduler no longer leads.
     pub(crate) async fn run(self) -> Result<(), Trouble> {
         epochs::look(&self.0.ctx).await?;
         journal::read(&self).await?;
-        // All at once, so that each knows among how many it shares the memory.
+        // All lanes must be known before the first one starts, because they share the memory for waiting jobs.
         self.0.begun.store(true, Ordering::Relaxed);
         self.list().iter().for_each(|lane| self.begin(lane));
         self.0.ctx.spawn_for_good("journal of lanes", journal::watch(self.clone()));
@@ -95,7 +96,8 @@ impl Lanes {
         self.unrouted(QueueSpec::unrouted()).await
     }
 
-    /// Serves what release 0.1.0 has left, and takes its bindings away: all that they led to comes by the unrouted queue now.
+    /// Serves the queues that release 0.1.0 left, and removes their bindings. New messages come through the unrouted
+    /// queue instead.
     async fn take_over(&self) -> Result<(), Trouble> {
         let ctx = &self.0.ctx;
         for old in QueueSpec::of_0_1_0() {
@@ -119,12 +121,13 @@ impl Lanes {
         self.0.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All lanes known.
+    /// All known lanes.
     pub(crate) fn list(&self) -> Vec<Lane> {
         self.lock().keys().cloned().collect()
     }
 
-    /// Makes sure that a lane's queue exists and is consumed, and that the next scheduler will know it.
+    /// Makes sure that a lane is in the journal, so that the next scheduler finds it, and that its queue exists and is
+    /// consumed.
     async fn ensure(&self, lane: &Lane) -> Result<(), Trouble> {
         let ready = {
             let mut lanes = self.lock();
@@ -136,7 +139,7 @@ impl Lanes {
             journal::remember(&self.0.ctx, lane).await?;
             self.declare(lane).await?;
             self.begin(lane);
-            tracing::info!(%lane, "a tenant's first job of its kind: queue made");
+            tracing::info!(%lane, "made a queue for the first job of this tenant, class and pool");
             Ok(())
         });
         made.await.map(drop)
@@ -153,7 +156,7 @@ impl Lanes {
         self.0.given_up.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A lane that the journal knows, from a snapshot or written down since.
+    /// Adds a lane from the journal. `fresh` means that its entry is newer than the last snapshot.
     fn restore(&self, lane: Lane, fresh: bool) {
         if fresh {
             self.given_up().remove(&lane);
@@ -178,7 +181,7 @@ impl Lanes {
         self.0.ctx.spawn("lane", self.clone().consume(lane.clone(), stop));
     }
 
-    /// Ends a lane's consumer, so that all it holds goes back to the queue, and starts a new one.
+    /// Ends a lane's consumer, so that everything it holds goes back to the queue, and starts a new one.
     pub(crate) fn restart(&self, lane: &Lane) {
         if let Some(state) = self.lock().get_mut(lane) {
             state.consumer.cancel();
@@ -187,7 +190,7 @@ impl Lanes {
         self.begin(lane);
     }
 
-    /// Checks a message and hands it on. How long its lane is to wait before the next one.
+    /// Checks a message, and passes it on. Returns how long the lane must wait before the next one.
     async fn take(&self, lane: &Lane, delivery: Delivery, held: &Held) -> Result<Duration, Trouble> {
         let ctx = &self.0.ctx;
         let message = &delivery.message;
@@ -210,14 +213,14 @@ impl Lanes {
                 let mut head = Head::new(lane.clone(), job, delivery);
                 head.held = Some(held.clone());
                 self.0.arrivals.send(head).await.map_err(|_| Trouble::Stopped)?;
-                // What its earlier ones owe: they were late, or known already.
+                // What the tenant owes for earlier jobs, which were late or had a recorded outcome.
                 Ok(ctx.allowance.wait(&lane.tenant, Instant::now()))
             }
             Err(why) => self.refuse(&lane.tenant, Some(&lane.pool), why, &delivery).await,
         }
     }
 
-    /// Refuses a message at its tenant's expense. How long to wait before that tenant's next one.
+    /// Refuses a message, and charges its tenant. Returns how long to wait before that tenant's next one.
     async fn refuse(
         &self,
         tenant: &TenantName,

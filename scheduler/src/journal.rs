@@ -1,8 +1,11 @@
-//! Sets of names that must outlive the registry, each in a queue of its own that is as durable as the jobs.
+//! Journals: sets of names that must outlive the registry. Each is in a queue of its own, which is as durable as jobs
+//! are.
 //!
-//! AMQP can't list queues, and a queue that nobody knows of would be a backlog that nobody sees. So whoever makes one writes its name
-//! down first: lanes on `submit.lanes`, workers on `work.workers`. So is the registry's first epoch, on `work.epochs`. A scheduler that begins to lead reads all of it and puts one
-//! snapshot in its place. It looks again now and then: others write, and another scheduler, on its way out, may have held a part.
+//! AMQP can't list queues, and a queue that no scheduler knows is a backlog that nobody sees. So the name of a queue is
+//! written down before the queue is made: lanes in `submit.lanes`, tenants with their own queue in `submit.rests`,
+//! workers in `work.workers`. The registry's first epoch is in `work.epochs`. A scheduler that begins to lead reads
+//! each journal and replaces it by one snapshot. It reads again at intervals, because others also write, and because a
+//! scheduler that was just ending may have held a part of the journal.
 
 use std::time::Duration;
 
@@ -13,12 +16,12 @@ use crate::answer::acknowledge;
 use crate::context::Context;
 use crate::error::Trouble;
 
-/// How long the next message of a queue that is not empty may take.
+/// How long to wait for the next message of a journal that is not empty.
 const NEXT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a journal is read again.
 pub(crate) const AGAIN: Duration = Duration::from_secs(60);
 
-/// Header: the message is all that the journal held when it was written, and not one name more.
+/// Header: the message is a snapshot of the whole journal, and not a new name.
 const H_SNAPSHOT: &str = "x-snapshot";
 
 /// One of the journals.
@@ -28,27 +31,27 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Which submit queues exist.
+    /// The submit queues that exist.
     pub(crate) fn lanes() -> Self {
         Self { spec: QueueSpec::lanes(), key: names::LANES_KEY }
     }
 
-    /// Which workers have queues of their own.
+    /// The workers that have queues of their own.
     pub(crate) fn workers() -> Self {
         Self { spec: QueueSpec::workers(), key: names::WORKERS_KEY }
     }
 
-    /// Which tenants have a queue for all that no submit queue takes.
+    /// The tenants that have a queue of their own for everything that no submit queue takes.
     pub(crate) fn rests() -> Self {
         Self { spec: QueueSpec::rests(), key: names::RESTS_KEY }
     }
 
-    /// Which epoch of the registry was the first.
+    /// The registry's first epoch.
     pub(crate) fn epochs() -> Self {
         Self { spec: QueueSpec::epochs(), key: names::EPOCHS_KEY }
     }
 
-    /// Writes a name down.
+    /// Adds a name.
     pub(crate) async fn remember(&self, ctx: &Context, name: String) -> Result<(), Trouble> {
         ctx.publish(self.message(&[name])).await
     }
@@ -64,8 +67,8 @@ impl Journal {
         }
     }
 
-    /// Hands every name that is written down to `take`, with whether it was written since the last snapshot; then writes `all` in
-    /// its place. Repeated through outages.
+    /// Passes each name to `take`, with whether it was written after the last snapshot. Then replaces the journal by a
+    /// snapshot of `all`. Repeats this through outages.
     pub(crate) async fn read(
         &self,
         ctx: &Context,
@@ -100,7 +103,7 @@ impl Journal {
             }
             read.push(delivery);
         }
-        // Even a single message is replaced: coming back again and again would count as deliveries.
+        // Even a single message is replaced. Otherwise each read would add to its count of deliveries.
         if !read.is_empty() {
             let mut snapshot = self.message(&all());
             snapshot.headers.set_flag(H_SNAPSHOT, true);

@@ -1,4 +1,5 @@
-//! The names of a journal, as last read.
+//! The names in a journal, as they were last read, for the journals of workers and of tenants with a queue of their
+//! own.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -9,12 +10,12 @@ use crate::context::Context;
 use crate::error::Trouble;
 use crate::journal::{AGAIN, Journal};
 
-/// The names of a journal, as last read. Cheap to clone.
+/// The names in a journal, as they were last read. Cheap to clone.
 pub(crate) struct Known<T>(Arc<Mutex<Names<T>>>);
 
 struct Names<T> {
     here: HashSet<T>,
-    /// Those that went since: a snapshot that still names them is older than that.
+    /// Names that were removed. A journal snapshot that still has one of them is outdated.
     gone: HashSet<T>,
 }
 
@@ -37,19 +38,19 @@ impl<T: Clone + Eq + Hash + Display> Known<T> {
 
     fn take(&self, name: T, fresh: bool) -> bool {
         let mut names = self.lock();
-        // What came back after it went was written down again.
+        // A new entry for a removed name means that the name is in use again.
         if fresh {
             names.gone.remove(&name);
         }
         !names.gone.contains(&name) && names.here.insert(name)
     }
 
-    /// Adds a name. Whether it was not known.
+    /// Adds a name. Returns whether it is new.
     pub(crate) fn add(&self, name: T) -> bool {
         self.take(name, true)
     }
 
-    /// Forgets a name.
+    /// Removes a name.
     pub(crate) fn remove(&self, name: &T) {
         let mut names = self.lock();
         names.here.remove(name);
@@ -61,7 +62,7 @@ impl<T: Clone + Eq + Hash + Display> Known<T> {
         self.lock().here.iter().cloned().collect()
     }
 
-    /// Reads the journal, and writes a snapshot in its place. The names that were not known.
+    /// Reads the journal, and replaces it by one snapshot. Returns the new names.
     pub(crate) async fn read<E>(
         &self,
         ctx: &Context,
@@ -80,7 +81,7 @@ impl<T: Clone + Eq + Hash + Display> Known<T> {
         Ok(new.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Reads the journal again now and then, and hands on the names that were not known, until this scheduler leads no more.
+    /// Reads the journal again at intervals and passes new names to `found`, until this scheduler no longer leads.
     pub(crate) async fn watch<E>(
         &self,
         ctx: &Context,

@@ -1,10 +1,10 @@
-//! A lane: one submit queue, of a tenant, a class and a pool.
+//! Lanes. A lane is the submit queue of one tenant, class and pool.
 
 use std::fmt;
 
 use thermae_schemas::{Class, PoolName, TenantName, names};
 
-/// One submit queue.
+/// A lane, named by its parts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Lane {
     pub(crate) tenant: TenantName,
@@ -13,7 +13,7 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// Reads a routing key of the exchange for jobs; `None` for keys that name no lane.
+    /// Reads a routing key of the exchange `submit`. `None` if the key names no lane.
     pub(crate) fn parse(key: &str) -> Option<Self> {
         let mut words = key.split('.');
         let tenant = TenantName::new(words.next()?).ok()?;
@@ -24,7 +24,7 @@ impl Lane {
     }
 }
 
-/// The lane's routing key.
+/// Writes the lane's routing key.
 impl fmt::Display for Lane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&names::submit_key(&self.tenant, self.class, &self.pool))

@@ -1,4 +1,5 @@
-//! Leadership: one scheduler at a time consumes, so that fairness is decided in one place. Correctness never depends on it.
+//! Leadership: one scheduler at a time consumes, so that fairness is decided in one place. Correctness never depends on
+//! it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,20 +15,20 @@ use crate::error::{Error, Trouble};
 use crate::fleet::FleetView;
 use crate::reign;
 
-/// What a scheduler leads.
+/// Name of the lead in the registry. There is only one.
 const SHARD: &str = "main";
 
 impl Context {
-    /// Asks the registry for the lead, or to keep it, for so long.
+    /// Asks the registry for the lead for `ttl`, or to keep it.
     async fn claim(&self, ttl: Duration) -> Result<bool, Trouble> {
         Ok(self.registry.lead(SHARD, &self.who, ttl).await?)
     }
 
-    /// Makes sure that this scheduler leads, and will for a while. To be asked before a queue is unbound or deleted: a
-    /// process that was paused may lead no more, and another one may use the queue by now.
+    /// Makes sure that this scheduler leads, and will for a while. It must be called before a queue is unbound or
+    /// deleted: if this process was paused, another scheduler may lead by now and use the queue.
     ///
     /// # Errors
-    /// It leads no more.
+    /// This scheduler no longer leads.
     pub(crate) async fn still_leads(&self) -> Result<(), Trouble> {
         let ttl = self.options.lead_ttl.duration();
         loop {
@@ -37,7 +38,7 @@ impl Context {
                 return Err(Trouble::Stopped);
             }
             if !leads {
-                // What was begun is left as it is, so this reign must not go on.
+                // The caller leaves its work half done, so this reign must end.
                 self.failed.cancel();
                 return Err(Trouble::Stopped);
             }
@@ -71,8 +72,9 @@ impl Leadership {
                     if whole {
                         continue;
                     }
-                    // Time for another scheduler to take over; and what panics at once shall not do so all the time.
-                    self.condition.not_ready("a part of the scheduler failed; it begins anew");
+                    // The pause below lets another scheduler take over, and keeps a part that panics at once from
+                    // panicking all the time.
+                    self.condition.not_ready("a part of the scheduler failed; the scheduler starts over");
                 }
                 Ok(false) => {
                     self.ctx.outages.over();
@@ -95,7 +97,8 @@ impl Leadership {
         Ok(())
     }
 
-    /// Leads until leadership is lost, or the process stops; `false`: until a part of it failed.
+    /// Leads until the lead is lost or the process stops (`true`), or until a part of the scheduler has failed
+    /// (`false`).
     async fn reign(&self, stop: &CancellationToken) -> Result<bool, Error> {
         tracing::info!(who = %self.ctx.who, "leading");
         self.ctx.metrics.leads(true);
@@ -122,18 +125,18 @@ impl Leadership {
         self.ctx.metrics.leads(false);
         let whole = !failed.is_cancelled();
         if stop.is_cancelled() || !whole {
-            // Nobody has to wait for the lease to pass.
+            // Gives the lead up, so that other schedulers need not wait until it expires.
             if let Err(error) = self.ctx.claim(Duration::from_millis(1)).await {
-                tracing::debug!(%error, "leadership was not given up; it will pass");
+                tracing::debug!(%error, "leadership could not be given up; it will expire");
             }
         }
         if !stop.is_cancelled() && ended.is_ok() {
-            tracing::warn!(who = %self.ctx.who, whole, "leads no more");
+            tracing::warn!(who = %self.ctx.who, whole, "this scheduler no longer leads");
         }
         ended.map(|()| whole)
     }
 
-    /// Returns when leadership is lost: somebody else has it, or nobody has answered for as long as it lasts.
+    /// Returns when the lead is lost: another scheduler has it, or the registry has not answered until it expired.
     async fn renew(&self) {
         let ttl = self.ctx.options.lead_ttl.duration();
         let mut until = Instant::now() + ttl;

@@ -1,17 +1,19 @@
-//! The scheduler: takes jobs from the tenants' queues by weighted fair queueing, checks them, writes their records, and hands each
-//! to a pool, or to the worker that holds its session, while there is credit. So order is decided late, the backlog waits in RabbitMQ
-//! and not in memory, and a submit message is acknowledged only after its work message is confirmed.
+//! The scheduler takes jobs from the tenants' queues by weighted fair queueing, checks them and writes their records.
+//! It hands a job to its pool, or to the worker that holds its session, only while the pool has credit. So the order is
+//! decided late, and the backlog waits in RabbitMQ and not in memory. A submit message is acknowledged only after the
+//! work message is confirmed.
 //!
 //! ```text
 //!  Service ─▶ lead ─▶ reign ─┬─ intake ─┬─ submit queues ─▶ validate ─▶ dispatch ─▶ admit ─▶ exchange work
-//!                            │          ├─ cancel     jobs that are not wanted any more
-//!                            │          └─ query      questions about a tenant's own
+//!                            │          ├─ cancel     jobs that their clients cancel
+//!                            │          └─ query      clients' questions about their tenant's sessions
 //!                            ├─ resolve    copies of unknown fate
-//!                            ├─ deadworkers  what dead workers left
-//!                            └─ stranded   what was handed to pools that nobody serves any more
+//!                            ├─ deadworkers  messages in the queues of dead workers
+//!                            └─ stranded   jobs that were handed to pools without a worker
 //! ```
 //!
-//! It knows no container and no code: a job is bytes, a pool, a tenant and perhaps a session. Several may run; one leads.
+//! A job is opaque here: bytes, a pool, a tenant and perhaps a session. Several schedulers may run, and one of them
+//! leads.
 
 #![forbid(unsafe_code)]
 

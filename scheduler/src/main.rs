@@ -1,4 +1,4 @@
-//! `thermae-scheduler`: takes jobs from RabbitMQ and hands them to workers. Several may run; one leads.
+//! The program `thermae-scheduler`: connects to RabbitMQ and Redis, and runs a [`Service`] until a signal ends it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,27 +14,30 @@ use thermae_service::http::Health;
 use thermae_service::{config, http, secret, signals, telemetry};
 use tokio_util::sync::CancellationToken;
 
-/// The scheduler of a Thermae fleet. Configuration comes from the file, then from THERMAE_… in the environment, then from flags.
+/// Schedule a fleet's jobs: take them from RabbitMQ, and hand them to workers.
+///
+/// Several schedulers can run; one of them leads. The configuration comes from the defaults, the file, the environment
+/// (variables that begin with `THERMAE_`) and the options. Later ones win.
 #[derive(Debug, Parser)]
 #[command(name = "thermae-scheduler", version)]
 struct Args {
-    /// Configuration file (TOML).
+    /// Configuration file (TOML); by default, none is read.
     #[arg(long, value_name = "FILE", env = "THERMAE_CONFIG")]
     config: Option<OsString>,
-    /// RabbitMQ's URL; one with a password belongs into THERMAE_AMQP or into a file that THERMAE_AMQP_FILE names.
+    /// URL of RabbitMQ. Pass a URL with a password in THERMAE_AMQP, or in a file that THERMAE_AMQP_FILE names.
     #[arg(long, value_name = "URL")]
     amqp: Option<String>,
-    /// Redis's URL; one with a password belongs into THERMAE_REDIS or into a file that THERMAE_REDIS_FILE names.
+    /// URL of Redis. Pass a URL with a password in THERMAE_REDIS, or in a file that THERMAE_REDIS_FILE names.
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
-    /// Address for health and metrics.
+    /// Address for /healthz, /readyz and /metrics; by default 127.0.0.1:9464.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
 }
 
 /// Exit status for wrong usage or configuration.
 const USAGE: u8 = 2;
-/// Exit status for servers that refuse for good.
+/// Exit status if a server refuses for good, or if anything else fails.
 const REFUSED: u8 = 3;
 
 fn main() -> ExitCode {
@@ -44,7 +47,7 @@ fn main() -> ExitCode {
         ("redis".to_owned(), args.redis.into()),
         ("listen".to_owned(), args.listen.into()),
     ];
-    // A variable that is set to nothing counts as absent.
+    // An empty variable counts as not set.
     let file = args.config.filter(|path| !path.is_empty()).map(PathBuf::from);
     let config = config::load::<Config>(file.as_deref(), config::ENV_PREFIX, flags);
     let config = match config.and_then(|config| config.scheduler.check().map(|()| config)) {
@@ -87,11 +90,11 @@ async fn serve(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
     for name in ["bus", "registry", "leader"] {
         health.condition(name).not_ready("not connected yet");
     }
-    // The endpoint outlives the token: while the scheduler stops, it can still be asked.
+    // The endpoint has its own token, because it should still answer while the scheduler stops.
     let endpoint = CancellationToken::new();
     let server = http::serve(config.listen, health.clone(), metrics.clone(), endpoint.clone()).await?;
     let connected = async {
-        // Both wait for servers that are away, and say so.
+        // Each of the two waits while its server is away, and logs that.
         tokio::try_join!(
             async { Rabbit::connect(config.rabbit("thermae-scheduler")).await.context("RabbitMQ") },
             async { Redis::connect(config.registry()).await.context("Redis") },
@@ -122,7 +125,7 @@ mod tests {
         let command = Args::command();
         let config = command.get_arguments().find(|argument| argument.get_id() == "config");
         assert_eq!(config.and_then(|config| config.get_env()), Some("THERMAE_CONFIG".as_ref()));
-        // Set to nothing it is no error.
+        // An empty value is not an error.
         assert_eq!(Args::parse_from(["thermae-scheduler", "--config", ""]).config, Some(OsString::new()));
     }
 }

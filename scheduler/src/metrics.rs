@@ -11,7 +11,8 @@ use thermae_schemas::{Class, ErrorCode, Heartbeat, WorkerState};
 
 use crate::fleet::FleetView;
 
-/// Seconds; fine below 5 ms, where the work is, and up to an hour, where queues are.
+/// Buckets in seconds: fine below 5 ms, where handing out takes place, and up to an hour, which jobs may wait in
+/// queues.
 const WAITS: &[f64] = &[
     0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
     1800.0, 3600.0,
@@ -21,9 +22,9 @@ const ROUND_TRIPS: &[f64] =
 
 /// Why a hand-out had to wait.
 const REASONS: [&str; 4] = ["no_credit", "tenant_busy", "no_session_worker", "registry_full"];
-/// What a cancel met.
+/// What a cancel met: the state of its job, or `malformed` if the cancel can't be read.
 const MET: [&str; 4] = ["waiting", "running", "ended", "malformed"];
-/// What was decided about a copy of unknown fate.
+/// Decisions about messages on the queue `resolve`.
 const DECISIONS: [&str; 13] = [
     "cancelled",
     "expired",
@@ -149,7 +150,8 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// A counter that appears with its first event shows no increase to Prometheus: the first lost job would raise no alert.
+    /// Creates each counter with 0. If a counter appeared with its first event, Prometheus would see no increase, and
+    /// the first lost job would raise no alert.
     fn begin_at_zero(&self) {
         let begin = |counter: &IntCounterVec, values: &[&str]| {
             values.iter().for_each(|value| drop(counter.with_label_values(&[*value])));

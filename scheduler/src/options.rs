@@ -1,4 +1,4 @@
-//! How the scheduler behaves.
+//! The options of the scheduler.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,85 +10,98 @@ use thermae_schemas::{Language, PoolName, TenantName};
 use thermae_service::config;
 use thermae_service::units::{ByteSize, Millis};
 
-/// How much longer a record lives than any message: clocks of the fleet's machines differ, and a copy may wait to be resolved.
+/// How much longer a record must live than any message. The clocks of the fleet's machines differ, and a copy of a
+/// message may wait in the queue `resolve`.
 const CLOCKS: Duration = Duration::from_secs(3600);
 
-/// How the scheduler behaves. Every scheduler of a fleet should have the same.
+/// The options of the scheduler. All schedulers of a fleet should have the same ones.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Pools that jobs may name although no worker serves them at the moment. Pools that a living worker announces are known
-    /// anyway.
+    /// Pools that jobs may name even while no worker serves them. Pools that a living worker announces need not be
+    /// listed.
     pub pools: BTreeMap<PoolName, PoolOptions>,
-    /// Tenants with a share or a bound of their own.
+    /// Tenants with a weight or a bound of their own.
     pub tenants: BTreeMap<TenantName, TenantOptions>,
-    /// Share and bound of tenants that are not listed.
+    /// Weight and bound of tenants that are not listed.
     pub other_tenants: TenantOptions,
-    /// Whether tenants that are not listed may submit. Who may connect at all is for RabbitMQ to say.
+    /// Whether tenants without an entry in `scheduler.tenants` may submit jobs. If `false`, their jobs are rejected
+    /// (`unknown_tenant`). RabbitMQ decides who may connect at all.
     pub admit_unknown_tenants: bool,
-    /// RabbitMQ users beside the scheduler's own that speak for every tenant: those that other schedulers of this fleet connect
-    /// as, or connected as before.
+    /// RabbitMQ users that may speak for every tenant, in addition to the scheduler's own user: those that other
+    /// schedulers of this fleet connect as, or connected as before.
     pub fleet_users: Vec<String>,
-    /// Jobs handed out per slot of a pool's workers. Above 1, so that a worker finds its next job in its queue.
+    /// Jobs that may be handed out at once for each slot of a pool's workers, from 1 to 100. Above 1, a worker finds
+    /// its next job in its queue already.
     pub credit_factor: f64,
-    /// Part of a pool's slots, and at least one of them, that each tenant leaves to the others while others use the pool: had their
-    /// last job there within five minutes. 0 leaves nothing.
+    /// Part of a pool's slots, from 0 to 1, that each tenant leaves to the others while others use the pool. It is at
+    /// least one slot, unless the part is 0. A tenant counts as a user of the pool until five minutes after its last
+    /// job came.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub reserve: f64,
-    /// Jobs taken from each submit queue ahead of their turn. Everything else waits in RabbitMQ.
+    /// Number of jobs that are taken from each submit queue ahead of their turn, at least 1. All others wait in
+    /// RabbitMQ.
     pub window: u16,
-    /// Bytes of refused messages, cancels and questions that are taken from one tenant a second, after 16 seconds' worth
-    /// at once. Each counts as 4 KiB at least. Beyond that the tenant's queue by which they came waits, and RabbitMQ
-    /// refuses what is published to it once it is full.
+    /// Bytes per second of refused messages, cancels, questions (requests for the list of sessions) and repeated
+    /// outcomes that the scheduler accepts from one tenant, after a burst of 16 seconds' worth. Each counts as at least
+    /// 4 KiB. Beyond that, the tenant's queue that they came through waits, and RabbitMQ refuses further messages once
+    /// it is full.
     pub refused_bytes: ByteSize,
-    /// Bytes of jobs that may be held ahead of their turn, over all submit queues. With many queues each one's window shrinks so that
-    /// jobs of `max_job_bytes` fit; it never falls below one job.
+    /// Bytes of jobs that may be held ahead of their turn, for all submit queues together. If there are many queues,
+    /// the `window` of each shrinks so that jobs of `max_job_bytes` fit. It never falls below one job.
     pub lane_memory: ByteSize,
-    /// A submit queue that got no job for so long is deleted. The next job makes it anew.
+    /// A submit queue (lane) that got no job for this long is deleted. The next job creates it again.
     pub lane_idle: Millis,
-    /// Jobs being handed out at once.
+    /// Number of hand-outs that may be in progress at the same time, at least 1.
     pub concurrency: usize,
-    /// Largest job message.
+    /// Largest size of a job's message. A job with a larger one is rejected (`job_too_large`).
     pub max_job_bytes: ByteSize,
-    /// How long a job that was handed out and never started counts against its pool's credit.
+    /// How long a job that was handed out but never started counts against its pool's credit (the number of jobs that
+    /// may be handed out at once).
     pub credit_ttl: Millis,
-    /// How long a message may be under way, from its submission to the start of its code. A job that comes later is refused.
+    /// How old a job's message may be when the scheduler takes it, counted from its submission. An older job is
+    /// rejected (`submission_expired`), and so is a job that does not start within this time after it was handed out.
     pub message_max_age: Millis,
-    /// How long a job's record is kept after its last change. At least an hour longer than `message_max_age`, so that no record is
-    /// forgotten before the last copy of its message; at most 8 days.
+    /// How long Redis keeps a job's record after its last change. At least an hour longer than `message_max_age`, so
+    /// that the record outlives the last copy of the job's message. At most 8 days.
     pub record_ttl: Millis,
-    /// How long the outcomes that the scheduler itself records (rejected, cancelled, lost) stay readable.
+    /// How long the outcomes that the scheduler itself records (`rejected`, `cancelled`, `lost`) stay readable.
     pub outcome_ttl: Millis,
-    /// Bytes of outcomes that are kept readable at once, of all tenants; what is more is told once and not kept.
+    /// Largest total size of the outcomes that Redis keeps, for all tenants together. An outcome that does not fit is
+    /// sent once, and Redis does not keep it.
     pub outcome_bytes: ByteSize,
-    /// The same of one tenant.
+    /// Largest total size of the outcomes that Redis keeps for one tenant. An outcome that does not fit is sent once,
+    /// and Redis does not keep it.
     pub tenant_outcome_bytes: ByteSize,
-    /// After the registry was emptied, how long a missing record may yet be announced by its worker.
+    /// How long the scheduler waits, after Redis was emptied, for workers to announce themselves and the jobs whose
+    /// records are missing.
     pub record_grace: Millis,
-    /// A job that could not be handed out for so long goes back to its queue, well before RabbitMQ's acknowledgement time-out.
+    /// How long the scheduler holds a job that it can't hand out. After that, the job goes back to its queue. Make this
+    /// much shorter than RabbitMQ's acknowledgement timeout (`consumer_timeout`).
     pub hold_max: Millis,
-    /// How long a pool may be without a worker that can run its jobs before those that wait for it are rejected. Long enough for workers
-    /// to be drained and started anew.
+    /// How long a pool may be without a worker that can run its jobs. After that, the jobs that wait for it are
+    /// rejected. Make this long enough to drain workers and start new ones.
     pub no_worker_after: Millis,
-    /// How long the queue of a dead worker is watched for messages that come back late, before it is deleted. Longer than RabbitMQ
-    /// takes to notice a dead connection.
+    /// How long the queue of a dead worker is watched for messages that come back late. After that, it is deleted. Make
+    /// this longer than RabbitMQ takes to notice a dead connection.
     pub worker_grace: Millis,
-    /// How often the fleet's state is read again where no news came.
+    /// How often the scheduler reads the fleet's state again if it gets no news.
     pub tick: Millis,
-    /// How long leadership lasts without being renewed.
+    /// How long the leading scheduler keeps its lead without renewing it.
     pub lead_ttl: Millis,
-    /// How often leadership is renewed.
+    /// How often the leading scheduler renews its lead, and how often the others try to get it. At most half of
+    /// `lead_ttl`.
     pub lead_renew: Millis,
 }
 
-/// What is known of a pool in advance.
+/// What the scheduler knows of a pool before a worker announces it.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PoolOptions {
-    /// Languages that it runs, until a worker announces its own.
+    /// Languages that the pool runs, until a worker announces its own.
     pub languages: Vec<Language>,
-    /// How long the outcomes that the scheduler itself records for it stay readable; the scheduler's `outcome_ttl`
-    /// where it is missing.
+    /// How long the outcomes that the scheduler itself records for this pool stay readable. By default,
+    /// `scheduler.outcome_ttl`.
     pub outcome_ttl: Option<Millis>,
 }
 
@@ -98,14 +111,14 @@ impl Default for PoolOptions {
     }
 }
 
-/// A tenant's share.
+/// A tenant's weight and bound.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TenantOptions {
-    /// Its share of a busy pool, in proportion to the others'.
+    /// A tenant's share of a busy pool, in proportion to the weights of the other tenants. From 1 to 1000000.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub weight: u32,
-    /// Jobs it may have handed out at once, over all pools; no bound where it is missing.
+    /// Number of jobs that a tenant may have handed out at once, over all pools. By default, there is no bound.
     pub max_in_flight: Option<u32>,
 }
 
@@ -149,10 +162,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What the types alone can't say.
+    /// Checks what the types alone can't express.
     ///
     /// # Errors
-    /// [`config::Error`], naming the key.
+    /// [`config::Error`], which names the key.
     pub fn check(&self) -> Result<(), config::Error> {
         let refuse = |key: &str, why: &str| Err(config::Error::invalid(key, why));
         if !(self.credit_factor.is_finite() && (1.0..=100.0).contains(&self.credit_factor)) {
@@ -190,19 +203,20 @@ impl Options {
         Ok(())
     }
 
-    /// What is kept of a job that ends, of this pool where it is known.
+    /// How long, and within which budget, Redis keeps what a job leaves when the scheduler ends it. `pool` is the job's
+    /// pool, if it is known.
     pub(crate) fn keep(&self, pool: Option<&PoolName>) -> Keep {
         let outcome = pool.and_then(|pool| self.pools.get(pool)?.outcome_ttl).unwrap_or(self.outcome_ttl);
         let budget = Budget { tenant: self.tenant_outcome_bytes.as_u64(), all: self.outcome_bytes.as_u64() };
         Keep { outcome: outcome.duration(), record: self.record_ttl.duration(), budget }
     }
 
-    /// A tenant's weight; 1 for one that may not submit.
+    /// A tenant's weight. It is 1 for a tenant that may not submit jobs.
     pub(crate) fn weight(&self, tenant: &TenantName) -> u32 {
         self.tenant(tenant).map_or(1, |options| options.weight.max(1))
     }
 
-    /// A tenant's share; `None` for one that may not submit.
+    /// A tenant's weight and bound. `None` for a tenant that may not submit jobs.
     pub fn tenant(&self, tenant: &TenantName) -> Option<&TenantOptions> {
         match self.tenants.get(tenant) {
             Some(options) => Some(options),

@@ -1,4 +1,4 @@
-//! Outages of the broker and the registry: logged once, waited out with growing pauses.
+//! Outages of the broker and the registry: they are logged once, and waited out with growing pauses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use crate::error::Trouble;
 
-/// Whether an outage is under way, so that it is logged once and not by every message.
+/// Whether there is an outage, so that it is logged once and not for every message.
 #[derive(Clone, Default)]
 pub(crate) struct Outages(Arc<AtomicBool>);
 
 impl Outages {
-    /// Something failed that will be tried again.
+    /// Notes an error after which the step is tried again.
     pub(crate) fn note(&self, error: &Trouble) {
         if matches!(error, Trouble::Stopped) {
             return;
@@ -19,14 +19,14 @@ impl Outages {
         if self.0.swap(true, Ordering::Relaxed) {
             tracing::debug!(%error, "still failing");
         } else {
-            tracing::warn!(%error, "intake pauses until this works again");
+            tracing::warn!(%error, "intake is paused until this works again");
         }
     }
 
-    /// Something worked.
+    /// Notes that a step has succeeded.
     pub(crate) fn over(&self) {
         if self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed) {
-            tracing::info!("works again");
+            tracing::info!("it works again; intake continues");
         }
     }
 }
@@ -34,7 +34,7 @@ impl Outages {
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// Pauses that double.
+/// A pause that doubles each time, up to a limit.
 pub(crate) struct Backoff(Duration);
 
 impl Default for Backoff {
@@ -44,7 +44,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The next pause.
+    /// The length of the next pause.
     pub(crate) fn next(&mut self) -> Duration {
         let pause = self.0;
         self.0 = (self.0 * 2).min(LONGEST);

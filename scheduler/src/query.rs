@@ -1,4 +1,4 @@
-//! Questions of clients about what is their tenant's own, answered from the workers' last words.
+//! Clients' questions about their own tenant. The answers come from the workers' last heartbeats.
 
 use thermae_backplane::bus::{self, Message};
 use thermae_schemas::{Asked, Event, EventBody, Query, SessionInfo, TenantName, names};
@@ -7,18 +7,18 @@ use crate::answer::Address;
 use crate::context::Context;
 use crate::error::Trouble;
 
-/// Answers a tenant's question.
+/// Answers one question of a tenant.
 pub(crate) async fn answer(ctx: &Context, tenant: &TenantName, message: &Message) -> Result<(), Trouble> {
     let Ok(query) = serde_json::from_slice::<Query>(&message.body) else {
         tracing::warn!(key = message.key, "a question that can't be read is dropped");
         return Ok(());
     };
     let Address { reply_key: Some(key), correlation_id } = Address::of(tenant, message) else {
-        tracing::debug!(%tenant, "a question that names nobody to answer is dropped");
+        tracing::debug!(%tenant, "a question without a usable reply key is dropped");
         return Ok(());
     };
     if !thermae_schemas::reads(query.protocol) {
-        tracing::warn!(protocol = query.protocol, "a question of another protocol is dropped");
+        tracing::warn!(protocol = query.protocol, "a question of an unsupported protocol is dropped");
         return Ok(());
     }
     let body = match query.what {
@@ -34,7 +34,7 @@ pub(crate) async fn answer(ctx: &Context, tenant: &TenantName, message: &Message
         ..Message::default()
     };
     match ctx.publish(reply).await {
-        // Who asked is gone, or has no room for an answer.
+        // The client that asked is gone, or its queue is full.
         Err(Trouble::Bus(bus::Error::Unroutable { .. } | bus::Error::Refused { .. })) => Ok(()),
         sent => sent,
     }

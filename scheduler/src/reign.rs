@@ -1,5 +1,5 @@
-//! Everything that runs while this scheduler leads. A task of it that panics, or ends too early, ends the whole reign: a
-//! scheduler that leads with a part missing would hold all jobs up.
+//! A reign: everything that runs while this scheduler leads. If one of its tasks panics or ends too early, the whole
+//! reign ends, because a scheduler that leads without one of its parts would hold up all jobs.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::fleet::FleetView;
 use crate::intake::Lanes;
 use crate::{deadworkers, resolve, stranded, usage};
 
-/// Arrivals between the lanes and the dispatcher; the lanes' windows bound the rest.
+/// Most jobs between the lanes and the dispatcher. Beyond that, the lanes wait.
 const ARRIVALS: usize = 256;
 
-/// Runs until `ctx.stop` or `ctx.failed` is cancelled. The caller cancels it and waits for `ctx.tasks`.
+/// Runs until `ctx.stop` or `ctx.failed` is cancelled. The caller then cancels `ctx.stop` and waits for `ctx.tasks`.
 ///
 /// # Errors
 /// The broker refuses for good.
@@ -24,7 +24,7 @@ pub(crate) async fn run(ctx: Context, fleet: watch::Sender<Arc<FleetView>>) -> R
     let declared = ctx
         .persist(|| async {
             match thermae_backplane::declare_fleet(ctx.bus.as_ref()).await {
-                // No repetition mends these; the message says what to do.
+                // A retry doesn't help here. The message says what to do.
                 Err(error @ (bus::Error::Denied(_) | bus::Error::Topology(_))) => Ok(Err(error)),
                 Err(error) => Err(Trouble::from(error)),
                 Ok(()) => Ok(Ok(())),

@@ -1,9 +1,10 @@
-//! Copies of unknown fate: jobs that started elsewhere, deliveries that nobody acknowledged, dead letters, what was left in a dead
-//! worker's queue. Each is held until its record is terminal or its lease has passed; then it is committed as lost, or assigned
-//! anew. Holding one holds no other.
+//! The queue `resolve`: copies of jobs whose fate is unknown. These are jobs that started elsewhere, deliveries that
+//! nobody acknowledged, dead letters, and messages from a dead worker's queue. Each copy is held until the job's record
+//! is terminal or its lease has passed. Then the job is recorded as lost, or handed out again. Holding one copy holds
+//! up no other.
 //!
-//! Two more kinds of message wait here: submit messages that were dead-lettered before they were admitted (they go back to their
-//! lane), and followers, which want another job's outcome.
+//! Two more kinds of messages are here: submit messages that were dead-lettered before they were admitted, which go
+//! back to their lane, and followers, which wait for the outcome of another job.
 
 mod copy;
 mod follow;
@@ -22,15 +23,15 @@ use crate::serve::{acknowledged, serve};
 use crate::validate::Refusal;
 use quota::FollowerQuota;
 
-/// Messages held at once. Holding is cheap; what does not fit waits in RabbitMQ.
+/// Messages held at once. Holding one is cheap. The rest waits in RabbitMQ.
 const PREFETCH: u16 = 1024;
-/// Deaths of a message that was never handed out before it is given up.
+/// How often a submit message may be dead-lettered before its job is refused.
 const SUBMIT_DEATHS: i64 = 20;
-/// A message is held for no longer than this, and then goes to the end of the queue: RabbitMQ closes channels whose deliveries
-/// stay unacknowledged for half an hour.
+/// How long a message is held before it goes to the end of the queue. RabbitMQ closes channels whose deliveries stay
+/// unacknowledged for half an hour.
 const HOLD: Duration = Duration::from_secs(600);
 
-/// Runs until this scheduler leads no more.
+/// Runs until this scheduler no longer leads.
 pub(crate) async fn run(ctx: Context) {
     let quota = FollowerQuota::default();
     let handle = |delivery: Delivery| async {
@@ -42,20 +43,20 @@ pub(crate) async fn run(ctx: Context) {
     serve(&ctx, &QueueSpec::resolve(), PREFETCH, handle).await;
 }
 
-/// What a message on the queue is.
+/// The kinds of messages on this queue.
 enum Kind {
-    /// It waits for that job's outcome.
+    /// It waits for the outcome of this job.
     Follower(Lane, JobId),
     /// It was dead-lettered before it was admitted.
     Unadmitted(Lane),
     /// A copy of an assigned job.
     Copy(copy::Copy),
-    /// None of these.
+    /// It is none of these, for this reason.
     Foreign(&'static str),
 }
 
-/// Clients can't write to this queue, but what they write elsewhere may be dead-lettered to it. So what a header says counts only
-/// where the key (or the queue that it died in, by the broker's own list) shows that the fleet wrote it.
+/// Clients can't write to this queue, but a message of theirs may be dead-lettered to it. So headers count only if the
+/// key, or the queue in the broker's own list of deaths, shows that the fleet wrote them.
 fn kind(message: &Message) -> Kind {
     let from_submit = message.died_in("submit.")
         || message.headers.text(names::H_DEAD_QUEUE).is_some_and(|queue| queue.starts_with("submit."));
@@ -75,13 +76,13 @@ fn kind(message: &Message) -> Kind {
     }
 }
 
-/// Reads a message as [`decide`] does, and no more.
+/// Reads a message like [`decide`], and does nothing else.
 #[cfg(test)]
 pub(crate) fn look(message: &Message) {
     let _ = (kind(message), key_of(message), pool_of(message));
 }
 
-/// Decides about one message; when this returns, it may be acknowledged.
+/// Decides about one message. When this returns, the message may be acknowledged.
 async fn decide(ctx: &Context, quota: &FollowerQuota, delivery: &Delivery) -> Result<&'static str, Trouble> {
     let message = &delivery.message;
     let kind = kind(message);
@@ -105,7 +106,7 @@ async fn decide(ctx: &Context, quota: &FollowerQuota, delivery: &Delivery) -> Re
     }
 }
 
-/// Ends a job that was handed out and has not started. What may have started comes to the queue, like every copy of unknown fate.
+/// Ends a job that was handed out and has not started. If it may have started, its message goes to the queue `resolve`.
 pub(crate) async fn end_unstarted(ctx: &Context, message: &Message, why: ErrorInfo) -> Result<(), Trouble> {
     if let Some(copy) = copy::Copy::read(message)
         && copy.end_unstarted(ctx, why).await?
@@ -115,7 +116,7 @@ pub(crate) async fn end_unstarted(ctx: &Context, message: &Message, why: ErrorIn
     ctx.publish(Message { exchange: names::RESOLVE.to_owned(), key: String::new(), ..message.clone() }).await
 }
 
-/// Sends a message that was never admitted back to its lane, with a fresh count of deliveries.
+/// Sends a message that was never admitted back to its lane, as a new message whose count of deliveries is 0.
 async fn again(ctx: &Context, delivery: &Delivery, lane: Lane) -> Result<&'static str, Trouble> {
     let message = &delivery.message;
     let deaths = message.headers.int(names::H_DEATHS).unwrap_or(0).saturating_add(1);
@@ -135,7 +136,7 @@ async fn again(ctx: &Context, delivery: &Delivery, lane: Lane) -> Result<&'stati
     Ok("submitted_again")
 }
 
-/// Takes off what the broker noted when it dead-lettered the message.
+/// Removes the headers that the broker added when it dead-lettered the message.
 fn forget_death(message: &mut Message) {
     message.headers.0.retain(|name, _| !name.starts_with("x-first-death-") && !name.starts_with("x-last-death-"));
     message.headers.0.remove("x-death");
@@ -151,7 +152,7 @@ async fn rotate(ctx: &Context, message: &Message) -> Result<&'static str, Troubl
     Ok("held")
 }
 
-/// Sleeps; the scheduler's end cuts it short.
+/// Sleeps. Ends early when this scheduler no longer leads.
 async fn pause(ctx: &Context, time: Duration) -> Result<(), Trouble> {
     tokio::select! {
         () = tokio::time::sleep(time) => Ok(()),
@@ -159,14 +160,14 @@ async fn pause(ctx: &Context, time: Duration) -> Result<(), Trouble> {
     }
 }
 
-/// A job's name, from headers that the fleet wrote.
+/// A job's key, from headers that the fleet wrote.
 fn key_of(message: &Message) -> Option<JobKey> {
     let tenant = TenantName::new(message.headers.text(names::H_TENANT)?).ok()?;
     let job = JobId::new(message.message_id.clone()?).ok()?;
     Some(JobKey::new(tenant, job))
 }
 
-/// The pool that a job names in its body: keys of one worker's queue name none.
+/// The pool that a job names in its body. The routing key of a worker's own queue names none.
 fn pool_of(message: &Message) -> Option<PoolName> {
     #[derive(serde::Deserialize)]
     struct Pooled {

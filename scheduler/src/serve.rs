@@ -1,4 +1,4 @@
-//! Consuming one of the fleet's shared queues, many messages at once.
+//! Consumes one of the fleet's shared queues and handles many messages at once.
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::Trouble;
 use crate::outage::Backoff;
 
-/// What a handler gives that has dealt with a message, or could not: acknowledged, or handed back for [`serve`].
+/// The end of a handler: acknowledges the delivery if it was dealt with, or returns it to [`serve`] with the error.
 pub(crate) async fn acknowledged(delivery: Delivery, dealt: Result<(), Trouble>) -> Result<(), (Delivery, Trouble)> {
     match dealt {
         Ok(()) => {
@@ -20,8 +20,8 @@ pub(crate) async fn acknowledged(delivery: Delivery, dealt: Result<(), Trouble>)
     }
 }
 
-/// Hands every message to `handle`, at most `prefetch` at once, until this scheduler leads no more. The handler acknowledges;
-/// what it fails on goes back after a pause.
+/// Passes each message to `handle`, at most `prefetch` at once, until this scheduler no longer leads. The handler
+/// acknowledges. A message that it failed on goes back to the queue after a pause.
 pub(crate) async fn serve<F>(ctx: &Context, spec: &QueueSpec, prefetch: u16, handle: impl Fn(Delivery) -> F)
 where
     F: Future<Output = Result<(), (Delivery, Trouble)>>,
@@ -44,7 +44,7 @@ where
                             Err((_, Trouble::Stopped)) => {}
                             Err((delivery, error)) => {
                                 ctx.outages.note(&error);
-                                // One's trouble holds only its own message.
+                                // The pause holds up only this message.
                                 Backoff::default().wait().await;
                                 give_back(&delivery).await;
                             }

@@ -1,4 +1,4 @@
-//! The scheduler as a whole.
+//! The scheduler as a whole: its state from start to end, whether it leads or not.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::outage::Outages;
 
-/// A scheduler: it leads, or stands by. Several may run.
+/// A scheduler. It leads, or stands by while another one leads.
 pub struct Service {
     options: Arc<Options>,
     bus: SharedBus,
@@ -30,7 +30,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Checks the options and registers metrics and the conditions `bus`, `registry` and `leader`.
+    /// Checks the options, and registers the metrics and the health conditions `bus`, `registry` and `leader`.
     ///
     /// # Errors
     /// [`Error::Options`], or [`Error::Metrics`] for a second scheduler on one metrics registry.
@@ -53,14 +53,14 @@ impl Service {
         })
     }
 
-    /// Runs until the token is cancelled. Servers that are away are waited for. What it holds unacknowledged when it ends goes
-    /// back to its queues.
+    /// Runs until the token is cancelled. While a server is away, it waits. At the end, all unacknowledged messages go
+    /// back to their queues.
     ///
     /// # Errors
-    /// The broker refuses for good: wrong credentials, or queues of other properties. The registry holds what can't be read. A task
-    /// panicked that all else hangs on.
+    /// The broker refuses for good: wrong credentials, or queues with other properties. The registry holds data that
+    /// can't be read. An essential task panicked.
     pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
-        // Whatever ends this, by whichever way, ends its tasks too.
+        // However this function ends, its tasks end, too.
         let stop = stop.child_token();
         let _guard = stop.clone().drop_guard();
         let (fleet, seen) = watch::channel(Arc::new(FleetView::default()));
@@ -88,7 +88,7 @@ impl Service {
             failed: CancellationToken::new(),
             stop: stop.clone(),
         };
-        // Before the first job is checked, the pools that workers serve must be known.
+        // Without this, the first jobs would be refused for naming pools that no worker seems to serve.
         match ctx.persist(|| watcher.refresh()).await {
             Ok(()) => {}
             Err(Trouble::Stopped) => return Ok(()),
@@ -115,7 +115,7 @@ impl Service {
     }
 }
 
-/// Runs a task that the whole scheduler hangs on: its panic ends the scheduler, so that whoever started it starts it anew.
+/// Runs an essential task. If it panics, the whole scheduler ends, so that its supervisor can start it again.
 async fn watched(
     task: &'static str,
     future: impl Future<Output = ()>,
@@ -128,7 +128,7 @@ async fn watched(
     }
 }
 
-/// Keeps two conditions true to life.
+/// Updates the health conditions of the bus and the registry.
 async fn readiness(ctx: Context, bus: Condition, registry: Condition, stop: CancellationToken) {
     loop {
         if ctx.bus.is_connected() {

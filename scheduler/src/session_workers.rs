@@ -1,19 +1,19 @@
-//! Where a new session goes: to the ready worker of its pool that holds the smallest part of the sessions it may.
+//! Chooses the worker for a new session: the one that has the smallest part of its sessions in use.
 
 use std::collections::{BTreeSet, HashMap};
 
 use thermae_schemas::{PoolCapacity, WorkerId};
 
-/// How full a worker is. The order of the fields is the order of what matters.
+/// How full a worker is. The order of the fields is the order of their importance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Load {
-    /// Sessions held, in millionths of those it may hold.
+    /// Sessions held, in millionths of those that it may hold.
     sessions: u64,
-    /// Slots busy, in millionths.
+    /// Busy slots, in millionths of its slots.
     busy: u64,
 }
 
-/// The workers that can hold sessions of one pool, the emptiest first. Finding it and charging it is O(log n).
+/// The workers that can hold one more session of one pool, the emptiest first. All operations are O(log n).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SessionWorkers {
     order: BTreeSet<(Load, WorkerId)>,
@@ -39,7 +39,7 @@ impl Occupancy {
 }
 
 impl SessionWorkers {
-    /// Adds a worker, from its heartbeat.
+    /// Adds a worker from its heartbeat, if it can hold one more session.
     pub(crate) fn add(&mut self, worker: WorkerId, held: usize, capacity: &PoolCapacity) {
         let (held, max) = (held as u64, u64::from(capacity.max_sessions));
         if held >= max {
@@ -55,14 +55,14 @@ impl SessionWorkers {
         self.order.first().map(|(_, worker)| worker)
     }
 
-    /// Leaves a worker out.
+    /// Removes a worker.
     pub(crate) fn leave_out(&mut self, worker: &WorkerId) {
         if let Some(occupancy) = self.workers.remove(worker) {
             self.order.remove(&(occupancy.load(), worker.clone()));
         }
     }
 
-    /// A session was placed there: until its next heartbeat the worker counts as that much fuller.
+    /// Notes that a session was placed on this worker, which counts as fuller until its next heartbeat.
     pub(crate) fn charge(&mut self, worker: &WorkerId) {
         let Some(occupancy) = self.workers.get_mut(worker) else { return };
         self.order.remove(&(occupancy.load(), worker.clone()));

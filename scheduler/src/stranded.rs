@@ -1,5 +1,5 @@
-//! Jobs that were handed to a pool whose last worker has gone since. They stand in the pool's work queue, where nobody takes them.
-//! When jobs of that pool are rejected because no worker serves it, these are, too.
+//! Jobs that were handed to a pool whose last worker has gone. They wait in the pool's work queue, where no worker
+//! takes them. When new jobs of that pool are rejected because no worker serves it, these jobs are rejected, too.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::resolve;
 
 /// Messages taken at once.
 const PREFETCH: u16 = 16;
-/// An empty queue is left after so long without a message.
+/// A queue counts as empty after this time without a message.
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// Runs until this scheduler leads no more.
+/// Runs until this scheduler no longer leads.
 pub(crate) async fn run(ctx: Context) {
     while ctx.stop.run_until_cancelled(tokio::time::sleep(ctx.options.tick.duration())).await.is_some() {
         let pools: Vec<PoolName> = ctx.fleet.borrow().pools.keys().cloned().collect();
@@ -31,13 +31,13 @@ pub(crate) async fn run(ctx: Context) {
     }
 }
 
-/// Why jobs of a pool are to be rejected, if nobody has served it for long.
+/// Why to reject jobs of a pool. `None` unless no worker has served it for a long time.
 fn unserved(ctx: &Context, pool: &PoolName) -> Option<ErrorInfo> {
     let (since, why) = ctx.fleet.borrow().pools.get(pool)?.unserved?;
     (since.elapsed() >= ctx.options.no_worker_after.duration()).then(|| admit::unserved(pool, why, since.elapsed()))
 }
 
-/// Answers what stands in the work queue of a pool, while nobody serves it.
+/// Rejects the jobs in the work queue of a pool, while no worker serves it.
 async fn drain(ctx: &Context, pool: &PoolName) -> Result<(), Trouble> {
     let queue = names::pool_queue(pool);
     if unserved(ctx, pool).is_none() || ctx.bus.queue_depth(&queue).await?.unwrap_or(0) == 0 {
@@ -48,7 +48,7 @@ async fn drain(ctx: &Context, pool: &PoolName) -> Result<(), Trouble> {
     while let Ok(Some(delivery)) = tokio::time::timeout(SILENCE, consumer.next()).await {
         match unserved(ctx, pool) {
             Some(why) => end(ctx, &delivery, why).await?,
-            // A worker came: the job is its.
+            // A worker has come, and the job is for it.
             None => {
                 give_back(&delivery).await;
                 break;
@@ -58,7 +58,7 @@ async fn drain(ctx: &Context, pool: &PoolName) -> Result<(), Trouble> {
     }
     let _ = consumer.stop().await;
     if ended > 0 {
-        tracing::warn!(%pool, ended, "jobs that were handed out wait for no worker any more");
+        tracing::warn!(%pool, ended, "ended jobs that had been handed out to this pool, because no worker serves it");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! From a message's bytes to a job that may be handed out, or to the error that its client gets.
+//! Checks a message: makes a job that may be handed out from it, or the error for its client.
 
 mod schema;
 
@@ -12,10 +12,10 @@ use crate::fleet::FleetView;
 use crate::lane::Lane;
 use crate::options::Options;
 
-/// A job that is refused before it was admitted.
+/// The refusal of a message that was not admitted.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    /// Which; `None` where the message names none.
+    /// The job's id. `None` if the message has none.
     pub(crate) job: Option<JobId>,
     pub(crate) error: ErrorInfo,
 }
@@ -24,7 +24,7 @@ fn refuse<T>(job: Option<JobId>, code: ErrorCode, message: impl Into<String>) ->
     Err(Refusal { job, error: ErrorInfo::new(code, message) })
 }
 
-/// Everything that can be said about a message without asking anybody.
+/// Checks everything that can be checked without asking a server.
 pub(crate) fn check(options: &Options, fleet: &FleetView, lane: &Lane, message: &Message) -> Result<Job, Refusal> {
     let body = &message.body;
     let limit = options.max_job_bytes.as_u64();
@@ -68,7 +68,7 @@ pub(crate) fn check(options: &Options, fleet: &FleetView, lane: &Lane, message: 
     }
     let Some(languages) = fleet.languages(options, &job.pool) else {
         let known = fleet.pool_names(options).join(", ");
-        let why = format!("there is no pool {:?}; there are: {known}", job.pool.as_str());
+        let why = format!("there is no pool {:?}; the pools are: {known}", job.pool.as_str());
         return refuse(id, ErrorCode::UnknownPool, why);
     };
     if !languages.contains(&job.language) {
@@ -79,19 +79,22 @@ pub(crate) fn check(options: &Options, fleet: &FleetView, lane: &Lane, message: 
     Ok(job)
 }
 
-/// Says to a client what its messages lack. All else about this one is right, but nothing proves who sent it.
+/// The refusal of a message that has no `user_id`. Everything else about it is right, but nothing proves who sent it.
 pub(crate) fn unsigned(options: &Options, message: &Message) -> Refusal {
     let why = "the message has no AMQP property user_id: set it to the name of the RabbitMQ user that you connect as";
     let job = id_of(message, options.max_job_bytes.as_u64());
     Refusal { job, error: ErrorInfo::new(ErrorCode::UserIdMissing, why) }
 }
 
-/// Names that would make a tenant's routing keys look like the fleet's own.
+/// Whether a tenant's name would make its routing keys look like the fleet's own.
 pub(crate) fn is_reserved(tenant: &str) -> bool {
-    ["pool", "worker", "control", names::LANES_KEY, names::WORKERS_KEY, names::EPOCHS_KEY].contains(&tenant)
+    const KEYS: [&str; 5] =
+        [names::LANES_KEY, names::RESTS_KEY, names::WORKERS_KEY, names::EPOCHS_KEY, names::OUTCOMES_KEY];
+    ["pool", "worker", "control"].contains(&tenant) || KEYS.contains(&tenant)
 }
 
-/// Reads a job. The first look is serde's; only what fails it, or a rule of values, is held against the JSON Schema to say why.
+/// Reads a job. serde reads it first. Only if that fails, or a value is out of range, the JSON Schema is used to
+/// explain why.
 fn read(body: &[u8]) -> Result<Job, ErrorInfo> {
     match Job::from_json(body) {
         Ok(job) if !thermae_schemas::reads(job.protocol) => Err(schema::unsupported(u64::from(job.protocol))),
@@ -105,7 +108,7 @@ fn read(body: &[u8]) -> Result<Job, ErrorInfo> {
     }
 }
 
-/// The schema's ranges and lengths, which serde does not check. A test holds them against the schema.
+/// Checks the ranges and lengths of the schema, which serde doesn't check. A test compares this with the schema.
 fn values_hold(job: &Job) -> bool {
     let limits = &job.limits;
     let at_least_one = |n: Option<u64>| n != Some(0);
@@ -121,30 +124,30 @@ fn values_hold(job: &Job) -> bool {
         && at_least_one(job.session.as_ref().and_then(|session| session.idle_ms))
 }
 
-/// Two tools that would have one name in the code.
+/// Two tools that would have the same name in the code.
 fn clash(job: &Job) -> Option<String> {
     let clash = thermae_schemas::alias_clash(job.tools.iter().map(|tool| tool.name.as_str()))?;
     let thermae_schemas::AliasClash { at, first, second, alias } = clash;
-    Some(format!("/tools/{at}/name: {second:?} and {first:?} are one name in the code, {alias}"))
+    Some(format!("/tools/{at}/name: {second:?} and {first:?} are both called {alias} in the code"))
 }
 
-/// A file whose path can't be used, or is another one's.
+/// A file whose path can't be used, or is used by another file of the job.
 fn bad_path(job: &Job) -> Option<String> {
     let mut seen = std::collections::HashSet::new();
     job.files.iter().enumerate().find_map(|(at, file)| match file.check_path() {
         Err(why) => Some(format!("/files/{at}/path: {:?} {why}", short(&file.path))),
-        Ok(()) if !seen.insert(&*file.path) => Some(format!("/files/{at}/path: {:?} stands twice", short(&file.path))),
+        Ok(()) if !seen.insert(&*file.path) => Some(format!("/files/{at}/path: {:?} is used twice", short(&file.path))),
         Ok(()) => None,
     })
 }
 
-/// The beginning of a text that may be long.
+/// The beginning of a text, which may be long.
 fn short(text: &str) -> String {
     text.chars().take(100).collect()
 }
 
-/// The job's id where the rest of it is of no use: as its body says, else as the message's property says. A body above so many bytes is
-/// not read: it would hold other tenants' jobs up.
+/// The id of a refused job: from its body, or else from the message's property. A body of more than `most` bytes is not
+/// read, because reading it would delay other tenants' jobs.
 pub(crate) fn id_of(message: &Message, most: u64) -> Option<JobId> {
     #[derive(Deserialize)]
     struct Named {

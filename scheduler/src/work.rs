@@ -1,4 +1,4 @@
-//! The work message: a job on its way to a worker.
+//! The work message, which brings a job to a worker.
 
 use thermae_backplane::bus::Message;
 use thermae_backplane::registry::{Epoch, JobKey, Target};
@@ -8,7 +8,7 @@ use thermae_service::trace::TraceContext;
 use crate::answer::Address;
 use crate::context;
 
-/// What a work message says beside the job itself.
+/// What a work message says in addition to the job.
 pub(crate) struct Assignment<'a> {
     pub(crate) key: &'a JobKey,
     pub(crate) pool: &'a PoolName,
@@ -17,7 +17,8 @@ pub(crate) struct Assignment<'a> {
     pub(crate) epoch: &'a Epoch,
     pub(crate) max_attempts: u32,
     pub(crate) deadline: Option<u64>,
-    /// The moment after which nothing is started from it: then its record may be forgotten.
+    /// The time after which no worker starts the job from this message, in milliseconds since 1970. Its record may be
+    /// forgotten then.
     pub(crate) expires: u64,
     pub(crate) maybe_duplicate: bool,
     pub(crate) deaths: i64,
@@ -26,7 +27,7 @@ pub(crate) struct Assignment<'a> {
 }
 
 impl Assignment<'_> {
-    /// The message, with the submitted job's bytes as they are.
+    /// The message. Its body is the submitted job's, unchanged.
     pub(crate) fn message(self, body: bytes::Bytes) -> Message {
         let key = match self.to {
             Target::Pool => names::pool_key(self.pool),

@@ -1,16 +1,18 @@
-//! The name by which code calls a tool. One rule, for the command line, the scheduler and the worker.
+//! How the name of a tool becomes the name by which the code calls it. The command line, the scheduler and the worker
+//! all use this one rule.
 
 use std::collections::HashMap;
 
-/// Python's reserved words: a tool of such a name gets a `_` behind it.
+/// Python's keywords. A tool with such a name gets a `_` after it.
 const RESERVED: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
     "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
     "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
 
-/// A tool's name in the code: every character that is neither a letter, a digit nor `_` becomes `_`; a digit in front, or an empty
-/// name, gets a `_` before it; a reserved word of Python gets a `_` behind it.
+/// The name by which the code calls the tool `name`. Every character that is not a letter, a digit or `_` becomes `_`.
+/// If the result is empty or begins with a digit, a `_` is put before it. If the result is a keyword of Python, a `_`
+/// is put after it.
 pub fn alias(name: &str) -> String {
     let mut alias: String = name.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '_' }).collect();
     if alias.starts_with(|c: char| c.is_numeric()) || alias.is_empty() {
@@ -22,20 +24,20 @@ pub fn alias(name: &str) -> String {
     alias
 }
 
-/// Two tools that have one name in the code.
+/// Two tools that have the same name in the code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AliasClash {
-    /// Position of the second among the names.
+    /// Position of the second tool in the list, from 0.
     pub at: usize,
-    /// Name of the tool that came first.
+    /// Name of the first tool.
     pub first: String,
-    /// Name of the second.
+    /// Name of the second tool.
     pub second: String,
-    /// What both are called in the code.
+    /// The name that both have in the code.
     pub alias: String,
 }
 
-/// The first two of these names that are one in the code, if any are.
+/// The first two tools of the list that have the same name in the code. `None` if all names differ.
 pub fn alias_clash<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<AliasClash> {
     let mut seen = HashMap::new();
     names.into_iter().enumerate().find_map(|(at, second)| {
@@ -45,7 +47,7 @@ pub fn alias_clash<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<Alias
     })
 }
 
-/// Cases of the rule: a name, and what the code calls it. Tests of all who use it go through them.
+/// Examples of the rule: a tool's name, and its name in the code. Every crate that uses the rule tests them.
 pub const ALIAS_CASES: &[(&str, &str)] = &[
     ("get_sales", "get_sales"),
     ("a-b.c/d", "a_b_c_d"),

@@ -1,24 +1,24 @@
-//! A batch: many jobs submitted and followed as one.
+//! A batch: many jobs that are submitted and followed together, and the lines of its results.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Job, Outcome};
 
-/// Many jobs that are submitted and followed as one. Their ids are unique in the batch.
+/// Many jobs that are submitted and followed together. Their ids are unique in the batch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Batch {
-    /// The jobs, in order. A file of them holds one a line (JSON Lines).
+    /// The jobs, in order. A file of jobs has one job on each line (JSON Lines).
     pub jobs: Vec<Job>,
 }
 
-/// One line of a batch's results.
+/// The id of a job and its outcome: one line of a batch's results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BatchLine {
-    /// Id of the job's line.
+    /// Id of the job, as in the file of jobs.
     pub id: String,
-    /// What became of it.
+    /// Outcome of the job. Its fields are part of this object.
     #[serde(flatten)]
     pub outcome: Outcome,
 }

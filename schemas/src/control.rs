@@ -1,24 +1,24 @@
-//! What a client may say about a job that it has submitted.
+//! The message with which a client cancels a job.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::JobId;
 
-/// Stop a job: before it starts it never runs, and while it runs its sandbox is killed. The outcome is `cancelled`,
-/// unless the job ended first.
+/// Cancels a job. If the job has not started, it never runs. If it is running, its sandbox is killed. The outcome is
+/// `cancelled`, unless the job ended first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cancel {
-    /// Version of the wire.
+    /// Version of the protocol; 1 if the field is missing.
     #[serde(default = "crate::first_protocol")]
     pub protocol: u32,
-    /// Which job.
+    /// Id of the job to cancel.
     pub job: JobId,
 }
 
 impl Cancel {
-    /// A cancel of this job.
+    /// A message that cancels this job.
     pub fn new(job: JobId) -> Self {
         Self { protocol: crate::PROTOCOL, job }
     }

@@ -1,26 +1,26 @@
-//! Errors as answers: each has a stable code that programs match on, and text for people and models.
+//! The errors that outcomes report. Each has a stable code for programs, and a message for people and models.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal, $retry:literal;)+) => {
-        /// Stable code of an error. New ones may come; existing ones never change their meaning.
+        /// Stable code of an error. New codes may be added. Existing codes never change their meaning.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "snake_case")]
         pub enum ErrorCode {
             $($(#[doc = $doc])+ $name,)+
-            /// A code newer than this reader.
+            /// A code that the reader does not know, because a newer release wrote it.
             #[serde(other)]
             Unknown,
         }
 
         impl ErrorCode {
-            /// Every code, with what it means and whether submitting the same job again is safe and may help.
+            /// Every code except `Unknown`, with its name on the wire, its meaning, and whether it is safe to retry.
             pub const ALL: &'static [(ErrorCode, &'static str, &'static str, bool)] =
                 &[$((ErrorCode::$name, $text, concat!($($doc, " "),+), $retry)),+];
 
-            /// The code as it stands on the wire.
+            /// The code's name on the wire, for example `wall_timeout`.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(ErrorCode::$name => $text,)+
@@ -28,7 +28,8 @@ macro_rules! codes {
                 }
             }
 
-            /// Whether submitting the same job again is safe and may help: nothing of it ran, and the cause can pass.
+            /// Whether it is safe to submit the job again under a new id, and whether that can help. This is true only
+            /// if nothing of the job ran and the cause can pass.
             pub fn safe_to_retry(self) -> bool {
                 match self {
                     $(ErrorCode::$name => $retry,)+
@@ -46,51 +47,51 @@ codes! {
     UnknownField = "unknown_field", false;
     /// A field has a value that the schema does not allow.
     SchemaViolation = "schema_violation", false;
-    /// The message's protocol version is not read here.
+    /// The fleet does not support the message's protocol version.
     UnsupportedProtocol = "unsupported_protocol", false;
     /// The job is larger than the fleet accepts.
     JobTooLarge = "job_too_large", false;
-    /// A file's path is absolute, leads out of `/workspace`, or stands twice.
+    /// A file's path is invalid (for example, absolute or outside `/workspace`), or two files have the same path.
     BadPath = "bad_path", false;
-    /// The job's files are together larger than a sandbox's storage.
+    /// Together, the job's files are larger than a sandbox's storage.
     FilesTooLarge = "files_too_large", false;
     /// A file's `ref` names nothing in the tenant's part of the fleet's store.
     UnknownRef = "unknown_ref", false;
     /// The fleet's store could not be read.
     StoreUnavailable = "store_unavailable", true;
-    /// A file could not be written where the job wants it: something else is in its way, or the storage is full.
+    /// A file could not be written to its path: something else is in the way, or the storage is full.
     FileNotPlaced = "file_not_placed", false;
     /// No pool of that name is configured.
     UnknownPool = "unknown_pool", false;
     /// The pool does not run that language.
     UnsupportedLanguage = "unsupported_language", false;
-    /// A limit above what the pool allows.
+    /// The job asks for a higher limit than the pool allows.
     LimitTooHigh = "limit_too_high", false;
     /// The message names no sender: its AMQP property `user_id` is missing.
     UserIdMissing = "user_id_missing", false;
-    /// The reply key does not belong to the tenant that submitted.
+    /// The reply key does not belong to the tenant that submitted the job.
     ForbiddenReplyKey = "forbidden_reply_key", false;
-    /// The tenant is not configured, and tenants are not admitted on sight.
+    /// The tenant is not configured, and unknown tenants are not admitted (`admit_unknown_tenants`).
     UnknownTenant = "unknown_tenant", false;
-    /// The tenant has as many jobs waiting or running as it may.
+    /// Too many jobs of the tenant wait for another job's outcome, or too many bytes of jobs wait for a session.
     QuotaExceeded = "quota_exceeded", true;
     /// The idempotency key was used before, for a different job.
     IdempotencyConflict = "idempotency_conflict", false;
     /// The id was used before, for a different job.
     IdConflict = "id_conflict", false;
-    /// The message is older than the fleet takes; the job was not started from it.
+    /// The message is older than the fleet accepts. The job was not started from it.
     SubmissionExpired = "submission_expired", false;
-    /// The job ended so long ago, or under so many other outcomes, that its outcome is no longer kept.
+    /// The job has ended, but its outcome is not kept any more: it is too old, or there was no room for it.
     OutcomeExpired = "outcome_expired", false;
     /// Redis, which holds the jobs' records, is full.
     RegistryFull = "registry_full", true;
     /// The deadline passed before the code started.
     DeadlineExceeded = "deadline_exceeded", true;
-    /// The session was lost with its worker or sandbox; its variables are gone.
+    /// The session was lost with its worker or sandbox. Its variables are gone.
     SessionLost = "session_lost", true;
-    /// The session was idle for longer than its time-out, and was closed.
+    /// The session was idle for longer than its timeout and was closed.
     SessionExpired = "session_expired", true;
-    /// The tenant holds as many sessions as it may, all of them busy.
+    /// On the worker, the pool or the tenant has as many sessions as allowed, and none of the tenant's is idle.
     SessionLimit = "session_limit", true;
     /// No worker serves the pool.
     NoWorker = "no_worker", true;
@@ -110,56 +111,57 @@ codes! {
     CpuTimeout = "cpu_timeout", false;
     /// The memory limit was reached.
     OutOfMemory = "out_of_memory", false;
-    /// More output than allowed.
+    /// The code wrote more output than allowed.
     OutputLimit = "output_limit", false;
     /// The client cancelled the job.
     Cancelled = "cancelled", false;
-    /// The worker that ran the code died or could not be reached; the code may have run, wholly or in part.
+    /// The worker that ran the code died or could not be reached. The code may have run, in whole or in part.
     WorkerLost = "worker_lost", false;
-    /// The sandbox or its container died under the code, which ran in part.
+    /// The sandbox or its container died during the run. The code may have run in part.
     SandboxLost = "sandbox_lost", false;
-    /// The worker stopped before the code had ended.
+    /// The worker stopped before the code ended.
     WorkerStopped = "worker_stopped", false;
-    /// The records were lost while the job was under way; the code may have run.
+    /// The fleet's records were lost while the job was under way. The code may have run.
     RecordLost = "record_lost", false;
-    /// The job was handed out too often without ever ending; the code may have run.
+    /// The job was handed out too many times without ending. The code may have run.
     DeliveryLimit = "delivery_limit", false;
-    /// The tool is not among the job's tools.
+    /// The job declares no tool with this name.
     UnknownTool = "unknown_tool", false;
     /// The tool was called more often than allowed.
     ToolCallLimit = "tool_call_limit", false;
-    /// The tool's arguments break its input schema.
+    /// The arguments of a tool call do not match the tool's input schema, or can't be sent.
     ToolArguments = "tool_arguments", false;
     /// The client did not answer the tool call in time.
     ToolTimeout = "tool_timeout", false;
     /// The client's answer to the tool call can't be read, or is too large.
     ToolAnswer = "tool_answer", false;
-    /// Nobody is bound to the reply key any more.
+    /// No queue is bound to the reply key any more.
     ClientGone = "client_gone", false;
-    /// A fault of the fleet's own; its log says more.
+    /// The fleet itself failed. Its log says more.
     Internal = "internal", false;
 }
 
-/// What went wrong, for programs (`code`) and for people and models (the rest).
+/// What went wrong. `code` and `safe_to_retry` are for programs. The other fields are for people and models.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorInfo {
-    /// Stable code.
+    /// Stable code of the error.
     pub code: ErrorCode,
-    /// One or two sentences: what happened and what to do.
+    /// One or two sentences: what happened, and what to do.
     pub message: String,
-    /// Type of the exception that the code raised, `ValueError` say.
+    /// Type of the exception that the code raised, for example `ValueError`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exception: Option<String>,
-    /// Traceback of that exception, with the job's own lines.
+    /// Traceback of that exception, with the job's own lines of code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceback: Option<String>,
-    /// Whether submitting the job again, under a new id, is safe and may help: nothing of it ran, and the cause can pass.
+    /// Whether it is safe to submit the job again under a new id, and whether that can help. True only if nothing of
+    /// the job ran and the cause can pass.
     #[serde(default)]
     pub safe_to_retry: bool,
 }
 
 impl ErrorInfo {
-    /// An error with this code, retriable as the code says.
+    /// An error with this code. The code decides whether it is safe to retry.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), exception: None, traceback: None, safe_to_retry: code.safe_to_retry() }
     }

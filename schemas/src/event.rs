@@ -1,87 +1,90 @@
-//! What a client hears about its job. Unknown fields and unknown events are tolerated.
+//! Events: the messages that the fleet sends to clients. A reader ignores unknown fields, and reads an unknown event as
+//! [`EventBody::Unknown`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{JobId, MimeBundle, Outcome, SessionInfo, ToolCall, WorkerId};
 
-/// One message about a job, to its reply key.
+/// A message from the fleet to a client, sent to the reply key of the client's job or question. Ignore fields and
+/// events that you do not know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// Version of the wire.
+    /// Version of the protocol.
     #[serde(default = "crate::this_protocol")]
     pub protocol: u32,
-    /// Which job.
+    /// Id of the job. In the event `sessions`, id of the question.
     pub job: JobId,
-    /// Which attempt at it; 0 where none was made.
+    /// Number of the attempt, from 1; 0 if there was no attempt.
     #[serde(default)]
     pub attempt: u32,
-    /// What happened.
+    /// The kind of the event (`event`) and its own fields.
     #[serde(flatten)]
     pub body: EventBody,
 }
 
 impl Event {
-    /// An event of this version.
+    /// An event in this release's version of the protocol.
     pub fn new(job: JobId, attempt: u32, body: EventBody) -> Self {
         Self { protocol: crate::PROTOCOL, job, attempt, body }
     }
 }
 
-/// What happened to a job.
+/// The kinds of events, and the fields of each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[allow(clippy::large_enum_variant, reason = "results are the commonest of them")]
 pub enum EventBody {
-    /// The scheduler took it. Streamed on wish.
+    /// The scheduler accepted the job. Sent only if the job's `stream` has `lifecycle`.
     Accepted {},
-    /// The code starts. Streamed on wish.
+    /// The code starts. Sent only if the job's `stream` has `lifecycle`.
     Started {
-        /// Where.
+        /// Id of the worker that runs the job.
         worker: WorkerId,
     },
-    /// Standard output. Streamed on wish.
+    /// Standard output of the code. Sent only if the job's `stream` has `output`.
     Stdout {
-        /// Counts the job's stdout and stderr events from 0, so that a gap or a repeat shows.
+        /// Number of this event among the attempt's `stdout` and `stderr` events, which are counted together from 0, so
+        /// that you notice a gap or a repeat.
         seq: u64,
-        /// Text; bytes that are not UTF-8 are replaced here and exact in the result.
+        /// The output as text. Bytes that are not UTF-8 are replaced here; the result has the exact bytes.
         text: String,
     },
-    /// Standard error. Streamed on wish.
+    /// Standard error of the code. Sent only if the job's `stream` has `output`.
     Stderr {
         /// As in `stdout`.
         seq: u64,
         /// As in `stdout`.
         text: String,
     },
-    /// The code displayed something. Streamed on wish; it stands in the result too.
+    /// The code displayed something. Sent only if the job's `stream` has `display`. The result contains it, too.
     Display {
-        /// The thing, by MIME type.
+        /// What was displayed, in one or more forms by MIME type.
         data: MimeBundle,
     },
-    /// The code calls a tool: answer it.
+    /// The code calls a tool of the client. The client must answer the call.
     ToolCall(ToolCall),
-    /// The end. May come twice, then byte for byte the same.
+    /// The job has ended, with this outcome. The event can arrive twice; both copies are then the same, byte for byte.
     Result(Outcome),
-    /// The answer to a [`crate::Query`]; `job` is the question's id.
+    /// The answer to a question about sessions.
     Sessions {
-        /// The tenant's sessions that live, by name.
+        /// The live sessions of the tenant, sorted by name.
         sessions: Vec<SessionInfo>,
     },
-    /// An event newer than this reader.
+    /// An event that the reader does not know, because a newer release sent it.
     #[serde(other)]
     Unknown,
 }
 
-/// Events that come only when the job asks for them.
+/// Kinds of events that are sent only if the job asks for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stream {
-    /// `accepted` and `started`.
+    /// The events `accepted` and `started`.
     Lifecycle,
-    /// `stdout` and `stderr`.
+    /// The events `stdout` and `stderr`.
     Output,
-    /// `display`.
+    /// The event `display`.
     Display,
 }
 

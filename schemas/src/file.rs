@@ -1,4 +1,4 @@
-//! Files: those that a job brings, and those that its code leaves.
+//! Files of jobs: the input files that a job brings, and the artifacts that its code leaves.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,162 +6,169 @@ use serde::{Deserialize, Serialize};
 /// Longest path of a file, in bytes.
 const MAX_PATH: usize = 1024;
 
-/// A file that the code finds below `/workspace`. Its content is one of `text`, `base64` and `ref`.
+/// A file that is written below `/workspace` before the code starts. Exactly one of `text`, `base64` and `ref` gives
+/// its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{ "required": ["text"] }, { "required": ["base64"] }, { "required": ["ref"] }]))]
 pub struct InputFile {
-    /// Where, relative to `/workspace`, of plain components: no `..`. Directories on the way are made.
+    /// Path of the file, relative to `/workspace`: 1 to 1024 bytes, with plain components only (no `..`). Missing
+    /// directories are made.
     pub path: String,
-    /// Its content, as text.
+    /// The content as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub text: Option<String>,
-    /// Its content, as base64 (the standard alphabet, with padding).
+    /// The content in base64 (the standard alphabet, with padding).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub base64: Option<String>,
-    /// Its content, as something in the tenant's own part of the fleet's store: an artifact's `id`, or the key of an object there.
+    /// The content as a reference into the tenant's own part of the fleet's store: the `id` of an artifact, or the key
+    /// of an object.
     #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub reference: Option<String>,
-    /// Mode 0755 in place of 0644.
+    /// Whether the file gets mode 0755 instead of 0644.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub executable: bool,
 }
 
 impl InputFile {
-    /// A file with this text.
+    /// A file with this text as its content.
     pub fn text(path: impl Into<String>, text: impl Into<String>) -> Self {
         Self { path: path.into(), text: Some(text.into()), base64: None, reference: None, executable: false }
     }
 
-    /// Whether it has exactly one content.
+    /// Whether exactly one of the three kinds of content is set.
     pub fn has_one_content(&self) -> bool {
         [&self.text, &self.base64, &self.reference].into_iter().flatten().count() == 1
     }
 
-    /// Whether its path can be used.
+    /// Checks that the path can be used; see [`check_path`].
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// What is wrong with the path, in words for the client.
     pub fn check_path(&self) -> Result<(), &'static str> {
         check_path(&self.path)
     }
 }
 
-/// Whether a path is relative, of plain components, and of a sane length.
+/// Checks that a path is relative, has plain components only, and is not too long.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// What is wrong with the path, in words for the client.
 pub fn check_path(path: &str) -> Result<(), &'static str> {
     if path.is_empty() || path.len() > MAX_PATH {
         return Err("must have 1 to 1024 bytes");
     }
     if path.contains('\0') {
-        return Err("must not hold a NUL");
+        return Err("must not contain a NUL");
     }
     if path.starts_with('/') {
         return Err("must be relative");
     }
     match path.split('/').find(|part| matches!(*part, "" | "." | "..") || part.len() > 255) {
-        Some("..") => Err("must not hold \"..\""),
-        Some("." | "") => Err("must not hold \".\", \"//\" or a slash at its end"),
-        Some(_) => Err("must not hold a name of more than 255 bytes"),
+        Some("..") => Err("must not contain \"..\""),
+        Some("." | "") => Err("must not contain \".\" or \"//\", or end with a slash"),
+        Some(_) => Err("must not contain a name of more than 255 bytes"),
         None => Ok(()),
     }
 }
 
-/// What a job wants of its artifacts.
+/// How the client wants the job's artifacts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArtifactRequest {
-    /// Put small ones into the outcome itself, too (`base64`), up to what the fleet allows for one outcome.
+    /// Whether the outcome itself also has the content of small artifacts (`base64`), as many as the fleet allows for
+    /// one outcome (1 MiB together by default).
     #[serde(default)]
     pub inline: bool,
 }
 
 impl ArtifactRequest {
-    /// Whether it asks for nothing.
+    /// Whether every field has its default, so that the whole object can be left out.
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A file that the code has left or changed in an artifacts directory.
+/// A new or changed file that the code left in an artifacts directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Artifact {
-    /// Its key in the tenant's part of the fleet's store: what `files[].ref` of a later job takes. Files of one content share it.
+    /// Key of the file in the tenant's part of the fleet's store. A later job can name it as `files[].ref`. Files with
+    /// the same content have the same id.
     pub id: String,
-    /// Its path as the code knows it; bytes that are not UTF-8 are written `\xff` here and exact in `path_base64`.
+    /// Path of the file, as the code sees it. Bytes that are not UTF-8 are written as `\xff` here; `path_base64` has
+    /// the exact path.
     pub path: String,
-    /// The exact bytes of the path, only where they are not UTF-8.
+    /// The exact path in base64, only if the path is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
     /// The last component of `path`.
     pub name: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// SHA-256 of the content, in hexadecimal digits.
     pub sha256: String,
-    /// Guessed from the name alone.
+    /// Media type, guessed from the name alone.
     pub media_type: String,
-    /// When it was collected (RFC 3339).
+    /// When the file was collected (RFC 3339).
     pub created_at: String,
-    /// Somebody wrote it while it was read, which only a session's processes can: it may be a mixture.
+    /// Whether something wrote to the file while it was read, so that the content may be a mixture. This can happen
+    /// only in a session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub changed: bool,
-    /// Where it can be fetched with a GET, until `expires_at`.
+    /// URL from which anybody can fetch the file with a GET, until `expires_at`. Missing if nothing serves the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// When `url` expires (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
-    /// Its content, where the job asked for it and it is small.
+    /// The content in base64, if the job asked for it (`artifacts.inline`) and it is small enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
 }
 
-/// Something in an artifacts directory that was left out, and why.
+/// Something in an artifacts directory that is not among the artifacts, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOut {
-    /// Its path, as in [`Artifact::path`].
+    /// Path, as in an artifact's `path`.
     pub path: String,
-    /// As in [`Artifact::path_base64`].
+    /// The exact path in base64, only if the path is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
-    /// Its size in bytes, where it is a file.
+    /// Size in bytes, if it is a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Why.
+    /// The reason, for programs.
     pub why: LeftOutWhy,
-    /// The same for people and models.
+    /// The reason, for people and models.
     pub message: String,
 }
 
-/// Why something was left out.
+/// Why something is not among the artifacts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LeftOutWhy {
-    /// A symbolic link.
+    /// It is a symbolic link, or lies behind one. Links are never followed.
     Link,
-    /// A fifo, a socket or a device.
+    /// It is a fifo, a socket or a device.
     Special,
-    /// The pool's bound on files was reached.
+    /// There are more files than the pool allows (`artifacts.max_files`).
     TooMany,
-    /// Larger than what was left of the pool's bound on bytes.
+    /// With this file, the artifacts would have more bytes than the pool allows (`artifacts.max_bytes`).
     TooLarge,
-    /// Its directory is too deep.
+    /// Its directory is nested too deeply.
     TooDeep,
-    /// The directory has more names than are looked at.
+    /// There are too many names. The rest was not looked at.
     TooManyEntries,
     /// It could not be read.
     Unreadable,
-    /// The job was cancelled while its files were collected.
+    /// The job was cancelled while its files were collected. Nothing after this file was collected.
     CutShort,
-    /// The fleet's store did not take it.
+    /// The fleet's store did not accept it.
     NotStored,
-    /// A reason newer than this reader.
+    /// A reason that the reader does not know, because a newer release sent it.
     #[serde(other)]
     Unknown,
 }

@@ -1,11 +1,12 @@
-//! The contract for those who don't read Rust: JSON Schema files and an AsyncAPI document, made from the types.
+//! JSON Schema files and an AsyncAPI document, generated from the types, for authors of clients who do not read Rust.
+//! The test `tests/generated.rs` writes and checks the files.
 
 use schemars::{Schema, schema_for};
 use serde_json::{Value, json};
 
 use crate::{Batch, BatchLine, Cancel, Event, Heartbeat, Job, PROTOCOL, Query, ToolResult, names};
 
-/// Every message, as its file's name and its JSON Schema.
+/// The JSON Schema of every message, with the name of its file (without `.json`).
 pub fn schemas() -> Vec<(&'static str, Schema)> {
     vec![
         ("job", schema_for!(Job)),
@@ -19,7 +20,7 @@ pub fn schemas() -> Vec<(&'static str, Schema)> {
     ]
 }
 
-/// The AsyncAPI 3.0 document of a client's view: what it sends, what it hears, and on which exchanges.
+/// The AsyncAPI 3.0 document of the protocol as a client sees it: what it sends and receives, and on which exchanges.
 pub fn asyncapi() -> Value {
     let channel = |exchange: &str, key: &str, what: &str, message: &str| {
         json!({
@@ -36,27 +37,27 @@ pub fn asyncapi() -> Value {
         "info": {
             "title": "Thermae",
             "version": PROTOCOL.to_string(),
-            "description": "A job-queue worker fleet that runs the code AI agents write. docs/protocol.md says how the messages play together.",
+            "description": "A job-queue worker fleet that runs the code AI agents write. docs/protocol.md explains how the messages belong together.",
         },
         "defaultContentType": "application/json",
         "channels": {
-            "submit": channel(names::SUBMIT, "{tenant}.{class}.{pool}", "Jobs. user_id is the sender's RabbitMQ user, message_id the job's id, reply_to the reply key; mandatory and persistent.", "job"),
-            "cancel": channel(names::SUBMIT, "{tenant}.cancel", "Cancels of jobs.", "cancel"),
-            "query": channel(names::SUBMIT, "{tenant}.query", "Questions about what is the tenant's own; user_id is the sender's RabbitMQ user, reply_to the reply key.", "query"),
-            "replies": channel(names::REPLIES, "{tenant}.{client}", "Everything the fleet says about a client's jobs.", "event"),
-            "calls": channel(names::CALLS, "{tenant}.{worker}", "Answers to tool calls, to the call's reply_to; user_id is the sender's RabbitMQ user.", "tool_result"),
+            "submit": channel(names::SUBMIT, "{tenant}.{class}.{pool}", "Jobs. Set user_id to the sender's RabbitMQ user, message_id to the job's id, and reply_to to the reply key. Publish as mandatory and persistent.", "job"),
+            "cancel": channel(names::SUBMIT, "{tenant}.cancel", "Requests to cancel a job.", "cancel"),
+            "query": channel(names::SUBMIT, "{tenant}.query", "Questions about the tenant's own sessions. Set user_id to the sender's RabbitMQ user, and reply_to to the reply key.", "query"),
+            "replies": channel(names::REPLIES, "{tenant}.{client}", "Events of a client's jobs, and answers to its questions.", "event"),
+            "calls": channel(names::CALLS, "{tenant}.{worker}", "Answers to tool calls. The routing key is the call's reply_to. Set user_id to the sender's RabbitMQ user.", "tool_result"),
         },
         "operations": {
             "submitJob": operation("send", "submit", "Submit a job."),
             "cancelJob": operation("send", "cancel", "Cancel a job."),
             "ask": operation("send", "query", "Ask for the tenant's sessions."),
-            "hearEvents": operation("receive", "replies", "Hear a job's events."),
+            "hearEvents": operation("receive", "replies", "Receive the events of jobs."),
             "answerToolCall": operation("send", "calls", "Answer a tool call."),
         },
         "components": { "messages": {
-            "job": message("job", "One request to run one program."),
-            "cancel": message("cancel", "Stop a job."),
-            "query": message("query", "A question about what is the tenant's own."),
+            "job": message("job", "A request to run one program."),
+            "cancel": message("cancel", "Cancel a job."),
+            "query": message("query", "A question about the tenant's own sessions."),
             "event": message("event", "What happened to a job."),
             "tool_result": message("tool_result", "The answer to a tool call."),
         } },

@@ -1,4 +1,4 @@
-//! Any bytes for every message of the wire, and any words for its names.
+//! Property tests of the reader: arbitrary bytes for every message, and arbitrary words for names.
 
 use proptest::prelude::*;
 use serde::{Serialize, de::DeserializeOwned};
@@ -6,7 +6,7 @@ use thermae_hostile as hostile;
 
 use crate::*;
 
-/// Reads it; what can be read can be written, and read again as the same.
+/// Reads a message. If that succeeds, writing it and reading it again must give the same message.
 fn read<T: DeserializeOwned + Serialize>(bytes: &[u8]) {
     if let Ok(value) = serde_json::from_slice::<T>(bytes) {
         let text = serde_json::to_vec(&value).unwrap();
@@ -66,7 +66,7 @@ fn kept_inputs_are_read_or_refused() {
     hostile::corpus().iter().for_each(|input| read_all(input));
 }
 
-/// Whether AMQP's topic exchange would take it for more than one word, or for a pattern.
+/// Whether a topic exchange takes this for exactly one word, and not for a pattern.
 fn is_plain(word: &str) -> bool {
     !word.is_empty() && !word.contains(['.', '*', '#'])
 }

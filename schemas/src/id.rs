@@ -1,4 +1,5 @@
-//! Names that become part of queue names, routing keys and registry keys: checked once, where they enter.
+//! Types for names that become part of queue names, routing keys and Redis keys. A name is checked when it is made or
+//! read, so that all other code can rely on it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,7 +8,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A name that breaks its rule.
+/// A name that does not follow the rule of its type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {name:?} is not valid: {rule}")]
 pub struct NameError {
@@ -21,12 +22,12 @@ const WORD_PATTERN: &str = "^[A-Za-z0-9_-]{1,64}$";
 const TEXT_RULE: &str = "1 to 128 printable ASCII characters without spaces";
 const TEXT_PATTERN: &str = "^[!-~]{1,128}$";
 
-/// One word of a routing key: no dots, no wildcards.
+/// Whether this can be one word of a routing key: no dots and no wildcards.
 fn is_word(s: &str) -> bool {
     (1..=64).contains(&s.len()) && s.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
-/// Never part of a routing key.
+/// Whether this can be a name that never becomes part of a routing key.
 fn is_text(s: &str) -> bool {
     (1..=128).contains(&s.len()) && s.bytes().all(|b| b.is_ascii_graphic())
 }
@@ -92,46 +93,49 @@ macro_rules! name {
 }
 
 name!(
-    /// A job's name, unique in its tenant; also its idempotency key: a second submit of it gets the first one's outcome.
+    /// Id of a job, unique in its tenant. It is also an idempotency key: the second submit of an id gets the outcome of
+    /// the first.
     JobId, "job id", is_text, TEXT_RULE, TEXT_PATTERN
 );
 name!(
-    /// Who is accounted, limited and isolated from all others. Given by the authenticated connection, never by a job.
+    /// Name of a tenant, the owner of jobs. Usage is counted and limited for each tenant, and tenants are isolated from
+    /// each other. The name comes from the RabbitMQ user that sent a message, never from the job.
     TenantName, "tenant", is_word, WORD_RULE, WORD_PATTERN
 );
 name!(
-    /// The containers of one spec.
+    /// Name of a pool: the containers of one specification.
     PoolName, "pool", is_word, WORD_RULE, WORD_PATTERN
 );
 name!(
-    /// An interpreter that stays alive between jobs; unique in its tenant.
+    /// Name of a session (an interpreter that stays alive between jobs), unique in its tenant.
     SessionName, "session", is_text, TEXT_RULE, TEXT_PATTERN
 );
 name!(
-    /// One connection of an orchestrator's: where its replies go.
+    /// Name of a client, unique in its tenant. The client's reply queue is named after it.
     ClientId, "client", is_word, WORD_RULE, WORD_PATTERN
 );
 name!(
-    /// One worker process: its name and the id of this boot of it, as `<name>-<boot>`.
+    /// Id of a worker process, `<name>-<boot>`: the worker's name, and a random id that is new at every start.
     WorkerId, "worker", is_word, WORD_RULE, WORD_PATTERN
 );
 
 impl JobId {
-    /// A new one, ordered by time (UUID version 7).
+    /// A new id. Ids are ordered by time (UUID version 7).
     pub fn random() -> Self {
         Self(uuid::Uuid::now_v7().to_string())
     }
 }
 
 impl ClientId {
-    /// A new one.
+    /// A new random name.
     pub fn random() -> Self {
         Self(uuid::Uuid::new_v4().simple().to_string())
     }
 }
 
 impl WorkerId {
-    /// A new boot of the worker with this name (cut to fit).
+    /// The id of a worker process with this name. Characters that an id can't contain become `-`, and a name of more
+    /// than 40 characters is cut.
     pub fn boot(name: &str) -> Self {
         let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect();
         Self(format!("{name}-{}", &uuid::Uuid::new_v4().simple().to_string()[..12]))

@@ -16,60 +16,63 @@ use crate::{ArtifactRequest, InputFile, JobId, PoolName, SessionName, Stream};
     {"required": ["session"], "properties": {"session": {"required": ["close"], "properties": {"close": {"const": true}}}}},
 ]))]
 pub struct Job {
-    /// Version of the wire; 1 where it is missing.
+    /// Version of the protocol; 1 if the field is missing.
     #[serde(default = "crate::first_protocol")]
     pub protocol: u32,
-    /// The job's name, unique in its tenant. Submitting it again, unchanged, never runs it twice.
+    /// Id of the job, unique in its tenant. If you submit the same job again under its id, it does not run twice: you
+    /// get its recorded outcome.
     pub id: JobId,
-    /// What the code is written in.
+    /// Language of the code.
     #[serde(default)]
     pub language: Language,
-    /// The program. Only a job that closes its session may come without one.
+    /// The program. Only a job that closes its session can omit it.
     #[serde(default)]
     pub code: String,
-    /// Where it runs; `default` where it is missing.
+    /// Pool that the job runs in; `default` if the field is missing.
     #[serde(default = "default_pool")]
     pub pool: PoolName,
-    /// How urgent it is among its tenant's own jobs.
+    /// How urgent the job is among its tenant's own jobs.
     #[serde(default)]
     pub class: Class,
-    /// The session it runs in; none means a fresh sandbox.
+    /// Session that the job runs in. Without one, the job runs in a fresh sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionRequest>,
-    /// Limits below the pool's own.
+    /// Limits of the job, at most the pool's own.
     #[serde(default)]
     pub limits: LimitRequest,
-    /// Functions of the client's that the code may call.
+    /// Functions of the client that the code can call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSpec>,
-    /// Events wanted while it runs; the result always comes.
+    /// Kinds of events that are sent while the job runs. The result is always sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stream: Vec<Stream>,
-    /// How often the code may be *started*. Above 1 only for code that may safely run twice.
+    /// How many times the code can be started. Set it above 1 only if the code can safely run twice.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 100))]
     pub max_attempts: u32,
-    /// Given up (`rejected`) when it has not started this many milliseconds after it was submitted.
+    /// Time within which the code must start, in milliseconds after the job was submitted. After that, the job is
+    /// `rejected` (`deadline_exceeded`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86_400_000))]
     pub start_within_ms: Option<u64>,
-    /// Fed to standard input.
+    /// Standard input of the code. Without it, standard input is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
-    /// Files that the code finds below `/workspace`. In a session they are written over what is there.
+    /// Files that are written below `/workspace` before the code starts. In a session, they overwrite what is there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<InputFile>,
-    /// What is wanted of the files that the code leaves in `/workspace/artifacts`.
+    /// How the client wants the files that the code leaves in `/workspace/artifacts`.
     #[serde(default, skip_serializing_if = "ArtifactRequest::is_default")]
     pub artifacts: ArtifactRequest,
-    /// Environment variables for the code.
+    /// Environment variables of the code, values by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// Jobs with the same key are one job: later ones get the first one's outcome.
+    /// Jobs of a tenant with the same key are one job: only the first runs, and the others get its outcome. A different
+    /// job with the same key is refused (`idempotency_conflict`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub idempotency_key: Option<String>,
-    /// The client's own marks; carried along, never read.
+    /// The client's own labels, values by name. The fleet does not read them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
 }
@@ -82,8 +85,8 @@ fn default_pool() -> PoolName {
     PoolName::new("default").unwrap_or_else(|_| unreachable!("'default' is a valid name"))
 }
 
-/// Whether a text that was read as this job lacks the code that it must have. Serde can't tell a job without code from one
-/// whose code is empty, which is sound.
+/// Whether a job lacks the code that it must have. `text` is the JSON that the job was read from: in a [`Job`], missing
+/// code looks like empty code, which is allowed.
 pub fn lacks_code(job: &Job, text: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Named {
@@ -95,7 +98,7 @@ pub fn lacks_code(job: &Job, text: &[u8]) -> bool {
 }
 
 impl Job {
-    /// A Python job with a new id and every default.
+    /// A Python job with a new id. All other fields have their defaults.
     pub fn python(code: impl Into<String>) -> Self {
         Self {
             protocol: crate::PROTOCOL,
@@ -120,21 +123,21 @@ impl Job {
     }
 }
 
-/// What the code is written in.
+/// Language of a job's code. A pool refuses the languages that it does not run (`unsupported_language`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Language {
     /// Python 3.
     #[default]
     Python,
-    /// JavaScript; no pool runs it yet (`unsupported_language`).
+    /// JavaScript. No pool runs it yet (`unsupported_language`).
     Javascript,
-    /// Shell; no pool runs it yet (`unsupported_language`).
+    /// Shell. No pool runs it yet (`unsupported_language`).
     Shell,
 }
 
 impl Language {
-    /// The name as it stands on the wire.
+    /// The language's name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Python => "python",
@@ -144,24 +147,24 @@ impl Language {
     }
 }
 
-/// How urgent a job is among its tenant's own; it takes nothing from other tenants.
+/// How urgent a job is among its tenant's own jobs. It has no effect on the jobs of other tenants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// Somebody waits for it.
+    /// For jobs that somebody waits for.
     High,
     /// The default.
     #[default]
     Normal,
-    /// Nobody waits for it.
+    /// For jobs that nobody waits for.
     Low,
 }
 
 impl Class {
-    /// All, the most urgent first.
+    /// All classes, the most urgent first.
     pub const ALL: [Class; 3] = [Class::High, Class::Normal, Class::Low];
 
-    /// The name as it stands in queue names.
+    /// The class's name on the wire and in queue names.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::High => "high",
@@ -171,56 +174,58 @@ impl Class {
     }
 }
 
-/// The session that a job runs in. The first job of a session makes it.
+/// The session that a job runs in. The first job of a session makes the session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SessionRequest {
-    /// Its name, unique in the tenant.
+    /// Name of the session, unique in the tenant.
     pub id: SessionName,
-    /// What to do when it existed and is gone (lost with its worker, or expired).
+    /// What to do if the session existed and is gone (lost with its worker or its sandbox, or expired).
     #[serde(default)]
     pub if_gone: IfGone,
-    /// Begin anew under this name: whatever the session held, if it lives, is given up when this job starts.
+    /// Whether to begin a new session under this name when the job starts. A session that exists is then given up, with
+    /// all that it holds.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reset: bool,
-    /// Close the session when this job has ended, however it ended. Its name is free from then on.
+    /// Whether to close the session when this job has ended, however it ended. After that, the name is free.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub close: bool,
-    /// From this job on the session is closed when it has idled for so many milliseconds; the pool's `session_idle`, which is
-    /// also the most, where no job of the session has said.
+    /// How long the session can be idle before it is closed, in milliseconds, from this job on. At most the pool's
+    /// `session_idle`, which is also the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub idle_ms: Option<u64>,
 }
 
 impl SessionRequest {
-    /// A request for the session of that name; when it is gone the job fails.
+    /// A request for the session with this name. If the session is gone, the job is rejected.
     pub fn new(id: SessionName) -> Self {
         Self { id, if_gone: IfGone::Fail, reset: false, close: false, idle_ms: None }
     }
 
-    /// What to do when it is gone, a wish to begin anew included.
+    /// What to do if the session is gone. A job that resets its session always gets a new one.
     pub fn if_gone(&self) -> IfGone {
         if self.reset { IfGone::New } else { self.if_gone }
     }
 }
 
-/// What to do when a session existed and is gone.
+/// What to do if a session existed and is gone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IfGone {
-    /// Reject the job with `session_lost` or `session_expired`. Never silently a new one.
+    /// Reject the job with `session_lost` or `session_expired`. A job never silently gets a new session.
     #[default]
     Fail,
-    /// Make a new, empty one under the same name; the outcome says so.
+    /// Make a new session under the same name. `session.fresh` in the outcome says so.
     New,
 }
 
-/// Limits that a job asks for, each below its pool's own.
+/// Limits that a job asks for. Each is at most the pool's own (`limit_too_high`). A missing limit means the pool's
+/// default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitRequest {
-    /// Wall clock, in milliseconds.
+    /// Time by the wall clock, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub wall_ms: Option<u64>,
@@ -232,37 +237,38 @@ pub struct LimitRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub memory_bytes: Option<u64>,
-    /// Processes and threads.
+    /// Number of processes and threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub pids: Option<u32>,
-    /// Standard output and standard error together, in bytes.
+    /// Size of standard output and standard error together, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub output_bytes: Option<u64>,
-    /// How long a tool call may wait for its answer, in milliseconds.
+    /// How long a tool call can wait for its answer, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub tool_ms: Option<u64>,
 }
 
-/// One function of the client's that the code may call.
+/// A function of the client that the code can call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolSpec {
-    /// Its name. In the code, characters that an identifier can't hold become `_`; two names must not become one.
+    /// Name of the tool. In the code, characters that an identifier can't contain become `_`. Two tools of a job must
+    /// not have the same name in the code.
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
-    /// What it does, for the model that writes the code.
+    /// What the tool does, for the model that writes the code.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// JSON Schema of its arguments; calls that break it never leave the worker.
+    /// JSON Schema of the arguments. A call with other arguments raises an error in the code and is not sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<Value>,
-    /// How often the job may call it; no bound where it is missing.
+    /// How many times the job can call the tool. Without it, the tool has no limit of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_calls: Option<u32>,
-    /// Hand results to the code as strings, unparsed (the official form).
+    /// Whether the code gets the tool's results as text: strings unchanged, and everything else as JSON.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub raw: bool,
 }

@@ -1,7 +1,7 @@
-//! How much a JSON text holds, found by reading it once and making nothing of it.
+//! Measures how much a JSON text contains, without building a tree of it in memory.
 //!
-//! `{"":0}` is seven bytes on the wire and hundreds as a tree in memory. Whoever reads JSON that a job or a client wrote
-//! counts first, and makes a tree only of what is small.
+//! `{"":0},` is seven bytes on the wire and hundreds of bytes as a tree in memory. Code that reads JSON from a job or a
+//! client must measure it first, and make a tree only of what is small.
 
 use std::fmt;
 
@@ -9,27 +9,27 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 
 use crate::Job;
 
-/// Deepest nesting of arrays and objects. Readers commonly stop at 128 levels, and what is counted here stands within a message
-/// that has levels of its own.
+/// Deepest allowed nesting of arrays and objects. JSON readers commonly stop at 128 levels, and a text that is measured
+/// here becomes part of a message that has levels of its own.
 pub const DEEPEST: usize = 100;
 
-/// Most values in a job. It becomes a tree in part: a tool's input schema is one.
+/// Most values in a job. A part of the job becomes a tree in memory, for example the input schema of a tool.
 pub const MOST_IN_A_JOB: usize = 100_000;
 
-/// What a JSON text holds.
+/// What [`measure`] found out about a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measure {
-    /// Its values: scalars, arrays and objects; keys are not counted.
+    /// Number of values: scalars, arrays and objects. Keys do not count.
     pub values: usize,
-    /// Whether it is an object.
+    /// Whether the whole text is an object.
     pub is_object: bool,
 }
 
-/// Counts what a JSON text holds, in memory that does not grow with it. What passes is read by every common reader: strings are whole,
-/// numbers are finite.
+/// Measures a JSON text. The memory for this does not grow with the text. Every common JSON reader can read a text that
+/// passes: its strings are valid Unicode, and its numbers are finite.
 ///
 /// # Errors
-/// It is no JSON, holds more than `most` values, or is nested deeper than [`DEEPEST`].
+/// The text is not JSON, has more than `most` values, or is nested deeper than [`DEEPEST`].
 pub fn measure(text: &[u8], most: usize) -> Result<Measure, serde_json::Error> {
     let mut values = 0;
     let mut reader = serde_json::Deserializer::from_slice(text);
@@ -39,17 +39,17 @@ pub fn measure(text: &[u8], most: usize) -> Result<Measure, serde_json::Error> {
 }
 
 impl Job {
-    /// Reads a job of at most [`MOST_IN_A_JOB`] values.
+    /// Reads a job that has at most [`MOST_IN_A_JOB`] values.
     ///
     /// # Errors
-    /// It is no JSON, no job, or too large in what it holds.
+    /// The text is not JSON, is not a job, has too many values, or is nested too deeply.
     pub fn from_json(text: &[u8]) -> Result<Self, serde_json::Error> {
         measure(text, MOST_IN_A_JOB)?;
         serde_json::from_slice(text)
     }
 }
 
-/// Counts one value and all below it; says whether it is an object.
+/// Counts a value and everything below it. The result says whether the value is an object.
 struct Count<'a> {
     values: &'a mut usize,
     most: usize,

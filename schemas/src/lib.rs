@@ -1,8 +1,12 @@
-//! The wire contract: what travels between clients, schedulers and workers, and under which names.
+//! The wire contract: the messages that clients, schedulers and workers exchange, and the names of exchanges, queues,
+//! routing keys and headers. All other crates build on it. It does no I/O.
 //!
-//! Jobs refuse unknown fields, so that a typing error is an answer and not a silence; events tolerate them, so that an
-//! older client can follow a newer fleet. [`PROTOCOL`] is in every message; a reader of version N reads N-1 too.
-//! `cargo test -p thermae-schemas` keeps the generated files in `schemas/json` and `schemas/asyncapi.json` in step.
+//! A job with an unknown field is refused, so that a typing error is noticed. Unknown fields of events are ignored, so
+//! that an older client works with a newer fleet. Every message carries the version of the protocol ([`PROTOCOL`]), and
+//! a fleet of version N also reads N-1.
+//!
+//! `schemas/json` and `schemas/asyncapi.json` are generated from these types. `cargo test -p thermae-schemas` checks
+//! that they are current.
 
 #![forbid(unsafe_code)]
 
@@ -37,20 +41,20 @@ pub use query::{Asked, Query, SessionInfo};
 pub use tool::{ToolCall, ToolReply, ToolResult};
 pub use worker::{Heartbeat, PoolCapacity, RunningJob, SessionHeld, WorkerState};
 
-/// Version of the wire. Messages carry it; a fleet of version N reads N-1 and refuses all others.
+/// Version of the protocol, which every message carries. A fleet of version N also reads N-1, and refuses all others.
 pub const PROTOCOL: u32 = 1;
 
-/// Whether a message of this version is read here.
+/// Whether this release reads messages of this version.
 pub fn reads(protocol: u32) -> bool {
     protocol == PROTOCOL || (PROTOCOL > 1 && protocol == PROTOCOL - 1)
 }
 
-/// Version that a message has when it names none: the first.
+/// Version of a message that names none: the first.
 pub(crate) fn first_protocol() -> u32 {
     1
 }
 
-/// Version of the messages written here.
+/// Version of the messages that this release writes.
 pub(crate) fn this_protocol() -> u32 {
     PROTOCOL
 }

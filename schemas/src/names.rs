@@ -1,8 +1,9 @@
-//! Names of exchanges, queues, routing keys and headers. Nobody else spells them.
+//! Names of exchanges, queues, routing keys and headers. All other code takes them from here.
 //!
 //! ```text
 //! submit   <tenant>.<class>.<pool>     ─▶ submit.<tenant>.<class>.<pool>
-//!          no such queue, <tenant>.cancel, <tenant>.query ─▶ submit.<tenant>.rest, where the tenant has one, or submit.unrouted
+//!          <tenant>.cancel, <tenant>.query, and keys that no queue is bound for
+//!                                      ─▶ submit.<tenant>.rest if the tenant has one, else submit.unrouted
 //! work     pool.<pool>                 ─▶ work.pool.<pool>
 //!          worker.<worker>             ─▶ work.worker.<worker>
 //!          control.<worker>            ─▶ work.control.<worker>
@@ -13,59 +14,62 @@
 //!          outcomes                    ─▶ work.outcomes
 //! resolve  (fan-out)                   ─▶ resolve
 //! replies  <tenant>.<client>           ─▶ replies.<tenant>.<client>
-//! calls    <tenant>.<worker>           ─▶ calls.<worker>.<tenant>, where the tenant has one, or calls.<worker> (bound with *.<worker>)
+//! calls    <tenant>.<worker>           ─▶ calls.<worker>.<tenant> if the tenant has one,
+//!                                         else calls.<worker> (bound with *.<worker>)
 //! ```
 
 use crate::{Class, ClientId, PoolName, TenantName, WorkerId};
 
-/// Exchange for jobs, cancels and questions; clients write it under their tenant's key.
+/// Exchange to which clients publish jobs, cancels and questions, under their tenant's keys.
 pub const SUBMIT: &str = "submit";
-/// Exchange behind [`SUBMIT`] for keys that no queue is bound to (its alternate exchange; fan-out). Leads to [`TENANTS`].
+/// Alternate exchange of [`SUBMIT`], for keys that no queue is bound for (fan-out). Leads to [`TENANTS`].
 pub const UNROUTED: &str = "submit.unrouted";
-/// Exchange behind [`SUBMIT`] and [`UNROUTED`]: tenants that send much beside jobs have queues of their own for it.
+/// Exchange for all that is not for a submit queue. It is behind [`UNROUTED`], and behind [`SUBMIT`] for cancels and
+/// questions. A tenant that sends too much of it has its own queue here ([`rest_queue`]).
 pub const TENANTS: &str = "submit.tenants";
-/// Exchange behind [`TENANTS`], for all other tenants (its alternate exchange; fan-out).
+/// Alternate exchange of [`TENANTS`], for all other tenants (fan-out). Leads to [`UNROUTED_QUEUE`].
 pub const OTHERS: &str = "submit.others";
-/// Exchange for assigned jobs; the fleet's own.
+/// Exchange for assigned jobs. Only the fleet publishes to it.
 pub const WORK: &str = "work";
-/// Exchange for jobs whose fate must be decided; the fleet's own (fan-out).
+/// Exchange for jobs whose fate must be decided (fan-out). Only the fleet publishes to it.
 pub const RESOLVE: &str = "resolve";
-/// Exchange for events to clients; clients bind their own keys.
+/// Exchange for events to clients. Each client binds its queue with its own key.
 pub const REPLIES: &str = "replies";
-/// Exchange for answers to tool calls; clients write it under their tenant's key. Leads to [`CALLS_TENANTS`].
+/// Exchange to which clients publish answers to tool calls, under their tenant's keys. Leads to [`CALLS_TENANTS`].
 pub const CALLS: &str = "calls";
-/// Exchange behind [`CALLS`]: tenants that send many answers that no call waits for have queues of their own.
+/// Exchange behind [`CALLS`]. A tenant that sends too many answers that no call waits for has its own queues here.
 pub const CALLS_TENANTS: &str = "calls.tenants";
-/// Exchange behind [`CALLS_TENANTS`], for all other tenants (its alternate exchange).
+/// Alternate exchange of [`CALLS_TENANTS`], for all other tenants.
 pub const CALLS_OTHERS: &str = "calls.others";
 
-/// Queue of all that no submit queue takes: cancels, questions, and jobs of new tenants or for unknown pools.
+/// Queue of all that no submit queue takes: cancels, questions, and jobs of new tenants or for unknown pools. Tenants
+/// that have a [`rest_queue`] do not use it.
 pub const UNROUTED_QUEUE: &str = "submit.unrouted";
-/// Queue of cancels up to release 0.1.0; nothing is routed to it any more.
+/// Queue of cancels up to release 0.1.0. Nothing is routed to it any more.
 pub const OLD_CANCEL_QUEUE: &str = "submit.cancel";
-/// Key of all cancels on [`SUBMIT`]; leads to [`TENANTS`].
+/// Binding key of all cancels on [`SUBMIT`]. The binding leads to [`TENANTS`].
 pub const CANCEL_BINDING: &str = "*.cancel";
-/// Queue of questions up to release 0.1.0; nothing is routed to it any more.
+/// Queue of questions up to release 0.1.0. Nothing is routed to it any more.
 pub const OLD_QUERY_QUEUE: &str = "submit.query";
-/// Key of all questions on [`SUBMIT`]; leads to [`TENANTS`].
+/// Binding key of all questions on [`SUBMIT`]. The binding leads to [`TENANTS`].
 pub const QUERY_BINDING: &str = "*.query";
-/// Queue that remembers which tenants have a queue for all that no submit queue takes, for the next scheduler.
+/// Journal of the tenants that have a [`rest_queue`], for the next scheduler.
 pub const RESTS_QUEUE: &str = "submit.rests";
 /// Binding key of [`RESTS_QUEUE`], on [`WORK`].
 pub const RESTS_KEY: &str = "rests";
-/// Queue that remembers which submit queues exist, for the next scheduler.
+/// Journal of the submit queues that exist, for the next scheduler.
 pub const LANES_QUEUE: &str = "submit.lanes";
 /// Binding key of [`LANES_QUEUE`], on [`WORK`].
 pub const LANES_KEY: &str = "lanes";
-/// Queue that remembers which workers have queues of their own, for the scheduler that finds them dead.
+/// Journal of the workers that have queues of their own, for the scheduler that finds them dead.
 pub const WORKERS_QUEUE: &str = "work.workers";
 /// Binding key of [`WORKERS_QUEUE`], on [`WORK`].
 pub const WORKERS_KEY: &str = "workers";
-/// Queue that remembers the first epoch of the registry that this RabbitMQ has seen.
+/// Queue that keeps the first epoch of the registry that this RabbitMQ has seen.
 pub const EPOCHS_QUEUE: &str = "work.epochs";
 /// Binding key of [`EPOCHS_QUEUE`], on [`WORK`].
 pub const EPOCHS_KEY: &str = "epochs";
-/// Queue of requests for outcomes that the fleet's store keeps; workers that have the store answer them.
+/// Queue of requests for outcomes that are in the fleet's store. The workers that have the store answer them.
 pub const OUTCOMES_QUEUE: &str = "work.outcomes";
 /// Binding key of [`OUTCOMES_QUEUE`], on [`WORK`].
 pub const OUTCOMES_KEY: &str = "outcomes";
@@ -74,33 +78,35 @@ pub const RESOLVE_QUEUE: &str = "resolve";
 
 /// Header: number of the attempt, from 1.
 pub const H_ATTEMPT: &str = "x-attempt";
-/// Header: epoch of the registry in which the job was assigned.
+/// Header: the registry's epoch in which the job was assigned.
 pub const H_EPOCH: &str = "x-epoch";
 /// Header: the job's `max_attempts`.
 pub const H_MAX_ATTEMPTS: &str = "x-max-attempts";
-/// Header: the tenant. It counts only in messages of the fleet's own user; a client's is ignored.
+/// Header: the tenant. It counts only in messages of the fleet's own users, and is ignored in a client's message.
 pub const H_TENANT: &str = "x-tenant";
-/// Header: the moment before which the code must start, in milliseconds since 1970.
+/// Header: the time before which the code must start, in milliseconds since 1970.
 pub const H_DEADLINE: &str = "x-deadline";
-/// Header: set unless no earlier copy of the message can exist.
+/// Header: set if an earlier copy of the message may exist.
 pub const H_MAYBE_DUPLICATE: &str = "x-maybe-duplicate";
-/// Header: whether a session's job may make its session on the worker.
+/// Header: whether the worker may make the session of this job.
 pub const H_SESSION_CREATE: &str = "x-session-create";
-/// Header: set by a client that sends a job again after an unconfirmed publish.
+/// Header: set by a client that publishes a job again because the confirm did not arrive.
 pub const H_RESEND: &str = "x-resend";
-/// Header: when the client submitted, in milliseconds since 1970 by its clock; `start_within_ms` counts from there.
+/// Header: when the client submitted the job, in milliseconds since 1970 by the client's clock. `start_within_ms`
+/// counts from this time.
 pub const H_SUBMITTED: &str = "x-submitted";
-/// Header: when the message reached the broker, in milliseconds since 1970; RabbitMQ's interceptor `set_header_timestamp` sets it.
+/// Header: when the message reached the broker, in milliseconds since 1970. RabbitMQ's interceptor
+/// `set_header_timestamp` sets it.
 pub const H_RECEIVED: &str = "timestamp_in_ms";
-/// Header: of a work message, the moment after which nothing is started from it, in milliseconds since 1970.
+/// Header of a work message: the time after which no job is started from it, in milliseconds since 1970.
 pub const H_EXPIRES: &str = "x-expires";
 /// Header: how often the message was dead-lettered and handed out again.
 pub const H_DEATHS: &str = "x-deaths";
-/// Header: on the queue [`RESOLVE_QUEUE`], the job whose outcome this message waits for.
+/// Header of a message on [`RESOLVE_QUEUE`]: the job whose outcome the message waits for.
 pub const H_FOLLOWS: &str = "x-follows";
-/// Header: why RabbitMQ dead-lettered the message first; absent where it never did.
+/// Header: why RabbitMQ dead-lettered the message first. Missing if it never did.
 pub const H_DEAD_REASON: &str = "x-first-death-reason";
-/// Header: from which queue RabbitMQ dead-lettered the message first.
+/// Header: the queue from which RabbitMQ dead-lettered the message first.
 pub const H_DEAD_QUEUE: &str = "x-first-death-queue";
 /// Header: W3C trace context.
 pub const H_TRACEPARENT: &str = "traceparent";
@@ -112,12 +118,12 @@ pub fn submit_key(tenant: &TenantName, class: Class, pool: &PoolName) -> String 
     format!("{tenant}.{}.{pool}", class.as_str())
 }
 
-/// Queue of a tenant's jobs of one class for one pool.
+/// Submit queue (lane): a tenant's jobs of one class for one pool.
 pub fn submit_queue(tenant: &TenantName, class: Class, pool: &PoolName) -> String {
     format!("submit.{tenant}.{}.{pool}", class.as_str())
 }
 
-/// Queue of all that a tenant sends and no submit queue takes.
+/// Queue of all that a tenant sends and no submit queue takes. Only a tenant that sends too much of it has this queue.
 pub fn rest_queue(tenant: &TenantName) -> String {
     format!("submit.{tenant}.rest")
 }
@@ -137,7 +143,8 @@ pub fn query_key(tenant: &TenantName) -> String {
     format!("{tenant}.query")
 }
 
-/// The tenant that a routing key on [`SUBMIT`] or [`CALLS`], a reply key, or the name of a tenant's RabbitMQ user begins with.
+/// The tenant that is named by the first word of `key`: a routing key on [`SUBMIT`] or [`CALLS`], a reply key, or the
+/// name of a RabbitMQ user.
 pub fn tenant_of(key: &str) -> Option<TenantName> {
     TenantName::new(key.split('.').next().unwrap_or_default()).ok()
 }
@@ -172,7 +179,7 @@ pub fn control_queue(worker: &WorkerId) -> String {
     format!("work.control.{worker}")
 }
 
-/// Routing key on [`REPLIES`], and a job's `reply_to`.
+/// Routing key of a client's events on [`REPLIES`], and `reply_to` of its jobs.
 pub fn reply_key(tenant: &TenantName, client: &ClientId) -> String {
     format!("{tenant}.{client}")
 }
@@ -202,7 +209,8 @@ pub fn calls_queue(worker: &WorkerId) -> String {
     format!("calls.{worker}")
 }
 
-/// Queue of answers to one worker's tool calls, of a tenant that sends many that no call waits for.
+/// Queue of one tenant's answers to one worker's tool calls. Only a tenant that sends too many answers that no call
+/// waits for has this queue.
 pub fn calls_apart_queue(tenant: &TenantName, worker: &WorkerId) -> String {
     format!("calls.{worker}.{tenant}")
 }

@@ -1,4 +1,4 @@
-//! The outcome: what a job record ends with, and what the result message carries.
+//! The outcome of a job: what its record ends with, and what the result message carries.
 
 use std::collections::BTreeMap;
 
@@ -8,33 +8,33 @@ use serde_json::Value;
 
 use crate::{Artifact, ErrorCode, ErrorInfo, LeftOut, SessionName, WorkerId};
 
-/// A value in several forms, by MIME type; binary forms are base64.
+/// A value in one or more forms, by MIME type. Binary forms are in base64.
 pub type MimeBundle = BTreeMap<String, Value>;
 
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// The code ran to its end, or exited with 0.
+    /// The code ran to its end, or exited with status 0.
     Succeeded,
-    /// The code raised, exited with another status, or was ended by a signal.
+    /// The code raised an exception, exited with another status, or was ended by a signal.
     Failed,
-    /// Wall clock or CPU time ran out.
+    /// The code reached its limit of wall-clock time or CPU time.
     TimedOut,
-    /// Memory ran out.
+    /// The code reached its memory limit.
     OutOfMemory,
-    /// More output than allowed.
+    /// The code wrote more output than allowed.
     OutputLimit,
-    /// The client cancelled it.
+    /// The client cancelled the job.
     Cancelled,
-    /// It never ran; the error says why.
+    /// The job never ran. The error says why.
     Rejected,
-    /// It may have run, wholly or in part; the error says why that is not known.
+    /// The job may have run, in whole or in part. The error says why this is unknown.
     Lost,
 }
 
 impl Status {
-    /// All of them.
+    /// All statuses.
     pub const ALL: [Status; 8] = [
         Status::Succeeded,
         Status::Failed,
@@ -46,7 +46,7 @@ impl Status {
         Status::Lost,
     ];
 
-    /// The name as it stands on the wire and in metrics.
+    /// The status's name on the wire and in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
@@ -61,64 +61,64 @@ impl Status {
     }
 }
 
-/// What became of a job.
+/// The outcome of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
-    /// How it ended.
+    /// How the job ended.
     pub status: Status,
-    /// Standard output; bytes that are not UTF-8 are replaced here and exact in `stdout_base64`.
+    /// Standard output as text. Bytes that are not UTF-8 are replaced here; `stdout_base64` has the exact bytes.
     #[serde(default)]
     pub stdout: String,
-    /// Standard error, likewise.
+    /// Standard error as text. Bytes that are not UTF-8 are replaced here; `stderr_base64` has the exact bytes.
     #[serde(default)]
     pub stderr: String,
-    /// The exact bytes of standard output, only where they are not UTF-8.
+    /// The exact bytes of standard output in base64, only if they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout_base64: Option<String>,
-    /// The exact bytes of standard error, only where they are not UTF-8.
+    /// The exact bytes of standard error in base64, only if they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr_base64: Option<String>,
-    /// Exit status of the code, where it ended by one.
+    /// Exit status of the code, if it ended with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// Signal that ended the code.
+    /// Number of the signal that ended the code, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// Value of the code's last expression.
+    /// Value of the code's last expression, in one or more forms by MIME type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<MimeBundle>,
-    /// What the code displayed, in order.
+    /// What the code displayed, in order. Each element is in one or more forms by MIME type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub displays: Vec<MimeBundle>,
-    /// Files that the code left in `/workspace/artifacts` (in a session, in `/session/artifacts` too): those that are new or changed,
-    /// in the order of their paths.
+    /// The new and changed files that the code left in `/workspace/artifacts` (in a session, also in
+    /// `/session/artifacts`), in the order of their paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
-    /// Their ids by their paths.
+    /// The `path` of each artifact and its `id`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub artifact_map: BTreeMap<String, String>,
-    /// What was left out of them: the first ones.
+    /// What is not among the artifacts, and why: the first 64, and all files that the store did not accept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts_left_out: Vec<LeftOut>,
     /// How many more were left out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub artifacts_left_out_more: u64,
-    /// What went wrong, for every status but `succeeded`.
+    /// What went wrong. Every outcome except `succeeded` has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorInfo>,
-    /// What it used.
+    /// What the job used.
     #[serde(default)]
     pub usage: Usage,
-    /// The limits that held.
+    /// The limits that applied to the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsUsed>,
-    /// The session it ran in.
+    /// The session that the job ran in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionState>,
-    /// Where it ran.
+    /// Id of the worker that ran the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<WorkerId>,
-    /// Set where another job with the same idempotency key was run in its place.
+    /// Id of the job with the same idempotency key that ran instead of this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<String>,
 }
@@ -129,7 +129,7 @@ fn is_zero(n: &u64) -> bool {
 }
 
 impl Outcome {
-    /// An outcome with this status and nothing else.
+    /// An outcome with this status. All other fields have their defaults.
     pub fn new(status: Status) -> Self {
         Self {
             status,
@@ -154,17 +154,17 @@ impl Outcome {
         }
     }
 
-    /// An outcome of a job that ended in this error.
+    /// The outcome of a job that ended with this error.
     pub fn with_error(status: Status, error: ErrorInfo) -> Self {
         Self { error: Some(error), ..Self::new(status) }
     }
 
-    /// The job never ran.
+    /// The outcome of a job that never ran.
     pub fn rejected(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::with_error(Status::Rejected, ErrorInfo::new(code, message))
     }
 
-    /// The job may have run.
+    /// The outcome of a job that may have run.
     pub fn lost(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::with_error(Status::Lost, ErrorInfo::new(code, message))
     }
@@ -173,43 +173,44 @@ impl Outcome {
 /// What a job used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// From the code's start to its end, in milliseconds.
+    /// Time from the code's start to its end by the wall clock, in milliseconds.
     pub wall_ms: f64,
     /// CPU time, in milliseconds.
     pub cpu_ms: f64,
     /// Peak memory, in bytes.
     pub memory_bytes: u64,
-    /// Standard output and standard error together, in bytes.
+    /// Size of standard output and standard error together, in bytes.
     pub output_bytes: u64,
-    /// Tool calls made.
+    /// Number of tool calls that passed the worker's check.
     pub tool_calls: u32,
 }
 
-/// The limits that held for a job.
+/// The limits that applied to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitsUsed {
-    /// Wall clock, in milliseconds.
+    /// Time by the wall clock, in milliseconds.
     pub wall_ms: u64,
     /// CPU time, in milliseconds.
     pub cpu_ms: u64,
     /// Memory, in bytes.
     pub memory_bytes: u64,
-    /// Processes and threads.
+    /// Number of processes and threads.
     pub pids: u32,
-    /// Output, in bytes.
+    /// Size of standard output and standard error together, in bytes.
     pub output_bytes: u64,
 }
 
-/// The session that a job ran in.
+/// The session that a job ran in, after the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionState {
-    /// Its name.
+    /// Name of the session.
     pub id: SessionName,
-    /// Whether this job made it.
+    /// Whether this job made the session.
     pub fresh: bool,
-    /// Whether it still lives.
+    /// Whether the session still exists.
     pub alive: bool,
-    /// Files of an earlier session of this name, kept when its worker drained, that this job found in `/session`.
+    /// Number of files that this job found in `/session` from an earlier session of this name. They were kept when the
+    /// worker of the earlier session drained.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub restored_files: u64,
 }

@@ -1,47 +1,47 @@
-//! What a client may ask about what is its tenant's own.
+//! Questions that a client can ask about its own tenant.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{JobId, PoolName, SessionName, WorkerId};
 
-/// Asks for the tenant's sessions; the event `sessions` answers, to the message's reply key.
+/// A question about the tenant. The event `sessions` answers it, to the `reply_to` of this message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Query {
-    /// Version of the wire.
+    /// Version of the protocol; 1 if the field is missing.
     #[serde(default = "crate::first_protocol")]
     pub protocol: u32,
-    /// A name for the question, which the answer carries as its `job`.
+    /// Id of the question. The answer carries it as `job`.
     pub id: JobId,
-    /// What is asked for.
+    /// What the client asks for.
     pub what: Asked,
 }
 
 impl Query {
-    /// A question for this tenant's sessions.
+    /// A question about the tenant's live sessions.
     pub fn sessions(id: JobId) -> Self {
         Self { protocol: crate::PROTOCOL, id, what: Asked::Sessions }
     }
 }
 
-/// What can be asked for.
+/// What a client can ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Asked {
-    /// The tenant's sessions that live.
+    /// The live sessions of the tenant.
     Sessions,
 }
 
-/// A session that lives, as its worker last said: a heartbeat ago at most.
+/// A live session, as its worker reported it in its last heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionInfo {
-    /// Its name.
+    /// Name of the session.
     pub id: SessionName,
-    /// Its pool.
+    /// Pool of the session.
     pub pool: PoolName,
-    /// Who holds it.
+    /// Id of the worker that holds the session.
     pub worker: WorkerId,
-    /// Milliseconds until it is closed, if no job of it comes.
+    /// Milliseconds until the session is closed if it gets no job.
     pub expires_in_ms: u64,
 }

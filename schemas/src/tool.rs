@@ -4,36 +4,36 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The code calls a tool of the client's.
+/// A call of one of the client's tools by the code.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCall {
-    /// Name of this call: 128 random bits. The answer carries it.
+    /// Id of the call: a random UUID, as 32 hexadecimal digits. The answer carries it.
     pub call: String,
-    /// The tool.
+    /// Name of the tool, as the job declares it.
     pub tool: String,
-    /// Its arguments: a JSON object.
+    /// Arguments of the call: a JSON object.
     pub arguments: Value,
-    /// Where the answer goes: routing key on the exchange `calls`.
+    /// Routing key of the answer, on the exchange `calls`.
     pub reply_to: String,
-    /// How long the code waits for it, in milliseconds.
+    /// How long the code waits for the answer, in milliseconds.
     pub within_ms: u64,
 }
 
-/// The client's answer to a tool call.
+/// The client's answer to a tool call. It has either `ok` or `error`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolResult {
-    /// Version of the wire.
+    /// Version of the protocol; 1 if the field is missing.
     #[serde(default = "crate::first_protocol")]
     pub protocol: u32,
-    /// Which call.
+    /// Id of the call, from its field `call`.
     pub call: String,
-    /// The answer.
+    /// What the tool answered: `ok` or `error`.
     #[serde(flatten)]
     pub reply: ToolReply,
 }
 
 impl ToolResult {
-    /// An answer of this version.
+    /// An answer in this release's version of the protocol.
     pub fn new(call: impl Into<String>, reply: ToolReply) -> Self {
         Self { protocol: crate::PROTOCOL, call: call.into(), reply }
     }
@@ -43,9 +43,9 @@ impl ToolResult {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolReply {
-    /// Any JSON.
+    /// The tool's result: any JSON.
     Ok(Value),
-    /// Why not; raised in the code as `ToolError`.
+    /// Why the tool failed. The code gets it as a `ToolError`.
     Error(String),
 }
 

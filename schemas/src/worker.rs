@@ -1,4 +1,4 @@
-//! What a worker says of itself, with every heartbeat.
+//! Heartbeats: what each worker regularly reports about itself.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::{JobId, Language, PoolName, SessionName, TenantName, WorkerId};
 
-/// A worker's word about itself. It says everything each time, so that an emptied registry is whole after one of them.
+/// A worker's report about itself. Each heartbeat reports everything, so that an emptied registry is complete again
+/// after one heartbeat of every worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Heartbeat {
-    /// Version of the wire.
+    /// Version of the protocol.
     #[serde(default = "crate::this_protocol")]
     pub protocol: u32,
-    /// Who.
+    /// Id of the worker.
     pub worker: WorkerId,
-    /// Whether it takes jobs.
+    /// Whether the worker takes jobs.
     pub state: WorkerState,
-    /// What it serves.
+    /// The pools that the worker serves, and what it offers in each.
     pub pools: BTreeMap<PoolName, PoolCapacity>,
-    /// What runs on it.
+    /// The jobs that run on the worker.
     pub running: Vec<RunningJob>,
-    /// The sessions it holds.
+    /// The sessions that the worker holds.
     pub sessions: Vec<SessionHeld>,
-    /// Its release.
+    /// Release of the worker.
     pub version: String,
 }
 
@@ -31,15 +32,16 @@ pub struct Heartbeat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkerState {
-    /// It makes its first containers.
+    /// The worker makes its first containers.
     Starting,
-    /// It takes jobs.
+    /// The worker takes jobs.
     Ready,
-    /// It finishes what it has and takes nothing new.
+    /// The worker finishes the jobs that it has, and takes no new ones.
     Draining,
-    /// Its container engine does not answer.
+    /// None of the worker's pools is ready, and at least one can't make containers.
     Unhealthy,
-    /// A word of a newer release. Nothing is handed to a worker in a state that the reader does not know.
+    /// A state that the reader does not know, because a newer release sent it. Nothing is handed to a worker in such a
+    /// state.
     #[serde(other)]
     #[schemars(skip)]
     Unknown,
@@ -48,13 +50,14 @@ pub enum WorkerState {
 /// What a worker offers in one pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolCapacity {
-    /// Jobs it runs at once.
+    /// Number of jobs that can run at the same time; 0 while the pool is not ready.
     pub slots: u32,
-    /// Of those, busy.
+    /// Number of slots that are in use.
     pub busy: u32,
-    /// Sessions it may hold.
+    /// Number of sessions that the worker may hold in this pool.
     pub max_sessions: u32,
-    /// Languages it runs. A reader leaves out those that it does not know: workers are upgraded before schedulers.
+    /// Languages that the pool runs. A reader leaves out the languages that it does not know, because workers are
+    /// upgraded before schedulers.
     #[serde(deserialize_with = "known_languages")]
     pub languages: Vec<Language>,
 }
@@ -66,30 +69,30 @@ fn known_languages<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Lang
     Ok(names.iter().filter_map(read).collect())
 }
 
-/// A job under way on a worker.
+/// A job that runs on a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunningJob {
-    /// Whose.
+    /// Tenant of the job.
     pub tenant: TenantName,
-    /// Which.
+    /// Id of the job.
     pub job: JobId,
-    /// Which attempt.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// The claim that started it.
+    /// Nonce of the claim with which the worker started the attempt.
     pub nonce: String,
-    /// Its pool, whose credit it holds.
+    /// Pool of the job. The job counts against the pool's credit.
     pub pool: PoolName,
 }
 
 /// A session that a worker holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionHeld {
-    /// Whose.
+    /// Tenant of the session.
     pub tenant: TenantName,
-    /// Which.
+    /// Name of the session.
     pub session: SessionName,
-    /// Its pool.
+    /// Pool of the session.
     pub pool: PoolName,
-    /// Milliseconds until it expires if nothing runs in it.
+    /// Milliseconds until the session is closed if nothing runs in it.
     pub expires_in_ms: u64,
 }

@@ -1,4 +1,4 @@
-//! The generated files are those of the types. `THERMAE_BLESS=1 cargo test -p thermae-schemas` writes them anew.
+//! The generated files match the types. `THERMAE_BLESS=1 cargo test -p thermae-schemas` writes them again.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! What a process needs before it is of use, as named conditions that its components set.
+//! What a process needs before it is ready, as named conditions. Its components set them, and [`crate::http`] serves
+//! them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +11,12 @@ use tokio::sync::watch;
 #[derive(Debug, Clone)]
 pub struct Health(Arc<watch::Sender<BTreeMap<String, State>>>);
 
-/// How one condition stands.
+/// The state of one condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct State {
-    /// Whether it is met.
+    /// Whether the condition is met.
     pub ready: bool,
-    /// Why not, or what is known.
+    /// Why it is not met, or what else is known. It may be empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
 }
@@ -32,7 +33,7 @@ impl Health {
         Self::default()
     }
 
-    /// Adds a condition, not met until it is set (or finds it, if it is there).
+    /// The condition with this name. If it doesn't exist, it is added, and is not met until it is set.
     pub fn condition(&self, name: &str) -> Condition {
         self.0.send_if_modified(|states| {
             let missing = !states.contains_key(name);
@@ -44,24 +45,24 @@ impl Health {
         Condition { health: self.clone(), name: name.into() }
     }
 
-    /// Whether every condition is met.
+    /// Whether all conditions are met.
     pub fn is_ready(&self) -> bool {
         all(&self.0.borrow())
     }
 
-    /// Every condition, by name.
+    /// All conditions, by name.
     pub fn states(&self) -> BTreeMap<String, State> {
         self.0.borrow().clone()
     }
 
-    /// News of the conditions, for whoever waits for one of them.
+    /// Follows the conditions, for a task that waits for one of them.
     pub fn subscribe(&self) -> watch::Receiver<BTreeMap<String, State>> {
         self.0.subscribe()
     }
 
-    /// Waits until every condition is met.
+    /// Waits until all conditions are met.
     pub async fn wait_ready(&self) {
-        // The sender lives in `self`, so the channel can't close under the waiter.
+        // `self` has the sender, so the channel can't close meanwhile.
         let _ = self.0.subscribe().wait_for(all).await;
     }
 }
@@ -70,7 +71,7 @@ fn all(states: &BTreeMap<String, State>) -> bool {
     states.values().all(|state| state.ready)
 }
 
-/// One condition, to be set by the component that it is about. Cheap to clone.
+/// One condition, which the component that it is about sets. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Condition {
     health: Health,
@@ -78,17 +79,17 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// It is met.
+    /// Notes that the condition is met.
     pub fn ready(&self) {
         self.set(true, String::new());
     }
 
-    /// It is met, and this is to be known of it.
+    /// Notes that the condition is met, with a detail for `/readyz`.
     pub fn ready_with(&self, detail: impl Into<String>) {
         self.set(true, detail.into());
     }
 
-    /// It is not met, and this is why.
+    /// Notes that the condition is not met, and why.
     pub fn not_ready(&self, why: impl Into<String>) {
         self.set(false, why.into());
     }

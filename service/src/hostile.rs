@@ -1,4 +1,4 @@
-//! Any text for the quantities of configuration files and command lines.
+//! Arbitrary text in place of the quantities of configuration files and command lines.
 
 use proptest::prelude::*;
 use thermae_hostile as hostile;

@@ -1,4 +1,5 @@
-//! The small HTTP server of every process: `/healthz` (it runs), `/readyz` (it is of use), `/metrics` (Prometheus's text).
+//! The HTTP server of every process: `/healthz` (the process runs), `/readyz` (all conditions are met) and `/metrics`
+//! (in Prometheus's text format).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,18 +19,18 @@ pub use crate::health::{Condition, Health};
 /// Why the server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address is taken or not ours.
+    /// The address is in use, or doesn't belong to this machine.
     #[error("can't listen on {addr} for health and metrics")]
     Bind {
-        /// Which.
+        /// The address.
         addr: SocketAddr,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// A server that runs; dropped, it stops at once.
+/// A running server. Dropping it stops it at once.
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
@@ -37,12 +38,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Where it listens: the port in use where the address asked for port 0.
+    /// The address of the server, with the real port if port 0 was asked for.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Waits for it to end after its token was cancelled.
+    /// Waits until the server has ended. Its token must be cancelled first.
     pub async fn stopped(self) {
         let _ = self.task.await;
     }
@@ -53,14 +54,14 @@ struct Shared {
     metrics: prometheus::Registry,
 }
 
-/// A port that is taken, and not served yet.
+/// A port that is bound and not served yet.
 #[derive(Debug)]
 pub struct Listening {
     listener: TcpListener,
     addr: SocketAddr,
 }
 
-/// Takes a port.
+/// Binds a port.
 ///
 /// # Errors
 /// [`Error::Bind`].
@@ -71,12 +72,12 @@ pub async fn listen(addr: SocketAddr) -> Result<Listening, Error> {
 }
 
 impl Listening {
-    /// As for [`Server::addr`].
+    /// The bound address, with the real port if port 0 was asked for.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Serves, with routes of the process's own beside, until the token is cancelled.
+    /// Serves health and metrics, and the process's own `routes`, until the token is cancelled.
     pub fn serve(
         self,
         health: Health,
@@ -97,12 +98,12 @@ impl Listening {
                 tracing::error!(%error, "the health and metrics server ended");
             }
         });
-        tracing::info!(%addr, "health and metrics are served");
+        tracing::info!(%addr, "serving health and metrics");
         Server { addr, task: AbortOnDropHandle::new(task) }
     }
 }
 
-/// Takes a port and serves health and metrics there until the token is cancelled.
+/// Binds a port, and serves health and metrics there until the token is cancelled.
 ///
 /// # Errors
 /// [`Error::Bind`].

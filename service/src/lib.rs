@@ -1,7 +1,8 @@
-//! What every long-running process of the fleet has: configuration, logs, traces, a health and metrics endpoint, signals.
+//! What every long-running process of the fleet needs: configuration, logs, traces, an HTTP endpoint for health and
+//! metrics, and signal handling.
 //!
-//! The binaries of the scheduler, the worker and the command line are a few lines on top of this and of their own library.
-//! Nothing here knows what a job is.
+//! The programs of the scheduler, the worker and the command line consist of this crate, their own library and a few
+//! more lines. This crate doesn't know what a job is.
 
 #![forbid(unsafe_code)]
 

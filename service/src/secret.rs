@@ -1,8 +1,8 @@
-//! Passwords, keys and URLs that may hold one.
+//! Passwords, keys, and URLs that may contain one.
 //!
-//! A [`Secret`] shows itself to nobody who does not ask for it by [`Secret::expose`]: not in logs, errors or debug output.
-//! In a configuration, each key of this type can be given as a file: `amqp_file = "/run/secrets/amqp"` stands for
-//! `amqp = "…"` (see [`crate::config`]).
+//! A [`Secret`] is shown only through [`Secret::expose`], never in logs, errors or debug output. In a configuration,
+//! each key of this type can also be given as a file: `amqp_file = "/run/secrets/amqp"` replaces `amqp = "…"` (see
+//! [`crate::config`]).
 
 use std::fmt;
 use std::path::Path;
@@ -10,32 +10,32 @@ use std::path::Path;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// The word in a JSON Schema by which the loader of configurations knows a secret.
+/// The `format` in a JSON Schema that tells the loader of configurations that a key is a secret.
 pub const FORMAT: &str = "password";
 
-/// A file that is longer is no secret.
+/// Largest size of a file with a secret, in bytes.
 const LONGEST: u64 = 64 * 1024;
 
-/// A text that is never shown.
+/// A text that must not be shown.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The text itself. Whoever asks for it shows it to nobody.
+    /// The text itself. The caller must not show it to anybody.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Reads one from a file. A line break at its end is not part of it.
+    /// Reads a secret from a file. A line break at the end is not part of the secret.
     ///
     /// # Errors
-    /// A sentence that names the file: it can't be read, is empty or too long, or is no text.
+    /// A sentence that names the file: it can't be read, is empty or too long, or is not UTF-8.
     pub fn read(path: &Path) -> Result<Self, String> {
         let refuse = |why: String| format!("the file {} {why}", path.display());
         let length = std::fs::metadata(path).map_err(|error| refuse(format!("can't be read: {error}")))?.len();
         if length > LONGEST {
-            return Err(refuse(format!("has {length} bytes: that is no password or key")));
+            return Err(refuse(format!("has {length} bytes, which is too long for a password or key")));
         }
         let bytes = std::fs::read(path).map_err(|error| refuse(format!("can't be read: {error}")))?;
         let text = String::from_utf8(bytes).map_err(|_| refuse("is not UTF-8 text".to_owned()))?;
@@ -80,14 +80,15 @@ impl JsonSchema for Secret {
     }
 }
 
-/// Whether a URL holds a password: `amqp://user:password@host`.
+/// Whether a URL contains a password, like `amqp://user:password@host`.
 pub fn has_password(url: &str) -> bool {
     let authority = url.split_once("://").map(|(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
     let user = authority.and_then(|authority| authority.rsplit_once('@')).map(|(user, _)| user);
     user.is_some_and(|user| user.split_once(':').is_some_and(|(_, password)| !password.is_empty()))
 }
 
-/// Whether this URL holds a password and stands among this process's arguments, where every user of the machine can read it.
+/// Whether this URL contains a password and is one of this process's arguments, which every user of the machine can
+/// read.
 pub fn is_shown_in_arguments(url: &str) -> bool {
     has_password(url) && holds(std::env::args_os().filter_map(|argument| argument.into_string().ok()), url)
 }
@@ -96,7 +97,7 @@ fn holds(mut arguments: impl Iterator<Item = String>, url: &str) -> bool {
     arguments.any(|argument| argument == url || argument.split_once('=').is_some_and(|(_, value)| value == url))
 }
 
-/// The warning for such an argument: what is wrong, and what to do instead.
+/// The warning about such an argument, with what to do instead.
 pub fn argument_warning(option: &str) -> String {
     let name = option.to_ascii_uppercase().replace('-', "_");
     format!(

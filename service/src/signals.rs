@@ -1,10 +1,10 @@
-//! SIGTERM and SIGINT: the first asks the process to end in order, the second ends it.
+//! SIGTERM and SIGINT: the first signal asks the process to stop in order, and the second ends it.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// A token that the first SIGTERM or SIGINT cancels. The second ends the process at once, with the status that shells give it
-/// (143 or 130). The listening task lives as long as the process.
+/// Returns a token that the first SIGTERM or SIGINT cancels. The second signal ends the process at once, with the
+/// status that shells use for it (143 or 130). The task that listens for signals lives as long as the process.
 ///
 /// # Errors
 /// The handlers can't be installed.

@@ -1,7 +1,7 @@
-//! Tasks whose panic somebody hears of.
+//! Catches the panics of tasks.
 //!
-//! Tokio swallows the panic of a task that nobody joins: what the task was for is then left undone in silence. Whoever starts
-//! a task that must not end unnoticed runs it through [`caught`], and says what its panic means.
+//! If a task panics and nothing joins it, tokio drops the panic, and the task's work is silently left undone. So a task
+//! that must not end unnoticed is run through [`caught`], and its caller decides what the panic means.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,17 +11,17 @@ use std::task::Poll;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the task {task} panicked: {why}")]
 pub struct Panicked {
-    /// Which task.
+    /// The task's name.
     pub task: &'static str,
-    /// What the panic said.
+    /// The panic's message.
     pub why: String,
 }
 
-/// Runs a future to its end, or to its panic. Everything that it held is dropped when this returns; what it shared with others
-/// must bear that it stopped half-way.
+/// Runs a future to its end, or until it panics. When this returns, everything that the future held is dropped. State
+/// that the future shares with others must still be valid if the future stops half-way.
 ///
 /// # Errors
-/// [`Panicked`]. It is logged here.
+/// [`Panicked`]. It has been logged.
 pub async fn caught<F: Future>(task: &'static str, future: F) -> Result<F::Output, Panicked> {
     let mut future = Box::pin(future);
     let ended =

@@ -1,6 +1,6 @@
-//! Logs to standard error and, where an endpoint is configured, traces over OTLP.
+//! Logs to standard error and, if an endpoint is configured, traces over OTLP.
 //!
-//! Code of the users' and secrets are never logged, by anybody.
+//! Users' code and secrets must never be logged, by any part of the program.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -20,23 +20,28 @@ use tracing_subscriber::{Layer, Registry};
 
 use crate::tls::{self, Tls, Wire};
 
-/// How long [`Guard::shutdown`] waits for the last spans to leave.
+/// How long [`Guard::shutdown`] waits until the last spans are sent.
 const FLUSH: Duration = Duration::from_secs(3);
-/// How long a batch of spans may take over TLS; the exporter's own default for a plain connection.
+/// How long sending a batch of spans over TLS may take. For a plain connection, the exporter has the same limit by
+/// default.
 const EXPORT: Duration = Duration::from_secs(10);
 
-/// Logs and traces. The environment's `THERMAE_LOG`, `THERMAE_LOG_FORMAT` and `THERMAE_OTLP_ENDPOINT` win over these,
-/// wherever these stand in a program's configuration.
+/// Options for logs and traces. The environment variables `THERMAE_LOG`, `THERMAE_LOG_FORMAT` and
+/// `THERMAE_OTLP_ENDPOINT` override them, wherever a program's configuration has them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
-    /// What is logged: `error`, `warn`, `info`, `debug`, `trace`, or directives such as `info,thermae_worker=debug`.
+    /// What is logged: a level (`error`, `warn`, `info`, `debug`, `trace`), or directives such as
+    /// `info,thermae_worker=debug`.
     pub log: String,
-    /// How it is written.
+    /// Format of the logs. `auto` is text, in colour if standard error is a terminal and `NO_COLOR` is not set. `text`
+    /// is text without colour. `json` is one JSON object per line.
     pub log_format: LogFormat,
-    /// Where traces go, as OTLP over gRPC: `http://collector:4317`, or `https://…` by TLS. None means no traces.
+    /// Where traces are sent, as OTLP over gRPC: `http://collector:4317`, or `https://…` for TLS. By default, no traces
+    /// are sent.
     pub otlp_endpoint: Option<String>,
-    /// Share of the traces begun here that are kept, from 0 to 1. A trace that a client began is kept as the client says.
+    /// Share of the traces begun by this process that are kept, from 0 to 1. For a trace that a client began, the
+    /// client decides.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub trace_ratio: f64,
 }
@@ -47,50 +52,50 @@ impl Default for Options {
     }
 }
 
-/// How logs are written.
+/// Format of the logs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
-    /// Text; in colour where standard error is a terminal and `NO_COLOR` is not set.
+    /// Text, in colour if standard error is a terminal and `NO_COLOR` is not set.
     #[default]
     Auto,
     /// Text without colour.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Why logs and traces could not be set up.
+/// Why logs and traces can't be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The filter's directives are malformed.
+    /// The directives of the log filter are malformed.
     #[error("the log filter {filter:?} is not valid")]
     Filter {
-        /// What was given.
+        /// The filter.
         filter: String,
-        /// What the parser said.
+        /// The parser's error.
         #[source]
         source: tracing_subscriber::filter::ParseError,
     },
-    /// The format is none of those known.
-    #[error("the log format {0:?} is none of auto, text, json")]
+    /// The log format is unknown.
+    #[error("the log format {0:?} is not one of auto, text, json")]
     Format(String),
     /// The endpoint is malformed.
     #[error("traces can't be sent to {endpoint:?}")]
     Exporter {
-        /// What was given.
+        /// The endpoint.
         endpoint: String,
-        /// What the exporter said.
+        /// The exporter's error.
         #[source]
         source: opentelemetry_otlp::ExporterBuildError,
     },
-    /// The endpoint is no URL of a host.
+    /// The endpoint is not a URL with a host.
     #[error("the endpoint for traces, {0:?}, is not of the form https://host:port")]
     Endpoint(String),
-    /// The endpoint is reached by TLS, and that can't be set up.
-    #[error("traces can't be sent by TLS")]
+    /// The endpoint requires TLS, and TLS can't be set up.
+    #[error("traces can't be sent over TLS")]
     Tls(#[from] tls::Error),
-    /// Something set up logs before.
+    /// Logs were set up before.
     #[error("logs are set up already")]
     Twice(#[source] tracing_subscriber::util::TryInitError),
 }
@@ -101,7 +106,7 @@ pub enum Error {
 pub struct Guard(Option<SdkTracerProvider>);
 
 impl Guard {
-    /// Sends what is left, for up to three seconds.
+    /// Sends the remaining spans. This takes at most three seconds.
     pub async fn shutdown(self) {
         let Some(provider) = self.0 else { return };
         // The exporter's last call needs this runtime, so it must not be waited for on one of its threads.
@@ -112,12 +117,12 @@ impl Guard {
     }
 }
 
-/// Sets up logs and, where there is an endpoint, traces under this service name. With an endpoint it must run inside a
-/// multi-threaded tokio runtime. `tls` matters to an endpoint of `https://`.
+/// Sets up logs and, if there is an endpoint, traces under this service name. With an endpoint, call it inside a
+/// multi-threaded tokio runtime. `tls` is used for an `https://` endpoint only.
 ///
 /// # Errors
-/// A malformed filter, format or endpoint; logs that were set up before. An endpoint that nobody listens on is no error:
-/// traces are then dropped, and that is logged.
+/// The filter, the format or the endpoint is malformed, or logs were set up before. An endpoint that nobody listens on
+/// is no error: traces are then dropped, and the log says so.
 pub fn init(service: &str, options: &Options, tls: &Tls) -> Result<Guard, Error> {
     let options = with_environment(options.clone(), |name| std::env::var(name).ok())?;
     let malformed = |source| Error::Filter { filter: options.log.clone(), source };
@@ -141,13 +146,14 @@ pub fn init(service: &str, options: &Options, tls: &Tls) -> Result<Guard, Error>
     Ok(Guard(provider))
 }
 
-/// The AMQP library logs as errors what the backplane handles and logs itself; it is heard only where it is asked for.
+/// The filter, with the AMQP library silenced unless the filter asks for it. The library logs as errors what the
+/// backplane handles and logs itself.
 fn quieted(filter: &str) -> String {
     let asked = ["lapin", "debug", "trace"].iter().any(|word| filter.contains(word));
     if asked || filter.trim().is_empty() { filter.to_owned() } else { format!("{filter},lapin=off") }
 }
 
-/// The shortcuts that hold in every process.
+/// Applies the environment variables that work in every process.
 fn with_environment(mut options: Options, get: impl Fn(&str) -> Option<String>) -> Result<Options, Error> {
     let get = |name: &str| get(name).filter(|value| !value.is_empty());
     if let Some(log) = get("THERMAE_LOG") {
@@ -198,7 +204,7 @@ fn exporter(service: &str, endpoint: &str, options: &Options, tls: &Tls) -> Resu
         .build())
 }
 
-/// A channel by TLS, made when the first spans leave and whenever it was lost.
+/// A channel over TLS. It connects when the first spans are sent, and again whenever the connection was lost.
 fn encrypted(endpoint: &str, tls: &Tls) -> Result<Channel, Error> {
     tls.check()?;
     let malformed = || Error::Endpoint(shown(endpoint));
@@ -216,7 +222,7 @@ fn encrypted(endpoint: &str, tls: &Tls) -> Result<Channel, Error> {
     Ok(target.connect_with_connector_lazy(tower::service_fn(connect)))
 }
 
-/// A URL without a user and a password.
+/// A URL without its user and password, for messages.
 fn shown(url: &str) -> String {
     match url.split_once("://") {
         Some((scheme, rest)) => format!("{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, rest)| rest)),

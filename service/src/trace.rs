@@ -1,4 +1,4 @@
-//! The way of a trace from process to process, in W3C's form: `traceparent` and `tracestate`.
+//! Passes traces from process to process in the form of the W3C: `traceparent` and `tracestate`.
 
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator};
 use opentelemetry::trace::TraceContextExt;
@@ -6,23 +6,24 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-/// A span's place in its trace, as it travels in headers.
+/// A span's position in its trace, as it travels in message headers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TraceContext {
-    /// Trace, span and flags.
+    /// Ids of trace and span, and flags. `None` if there is no trace.
     pub traceparent: Option<String>,
-    /// What vendors add.
+    /// Data that tracing vendors add.
     pub tracestate: Option<String>,
 }
 
 impl TraceContext {
-    /// Whether there is nothing to pass on.
+    /// Whether there is no trace to pass on.
     pub fn is_empty(&self) -> bool {
         self.traceparent.is_none()
     }
 }
 
-/// The span's place, for the next process. Empty in a process that exports no traces, and for a span of no trace.
+/// The span's trace context, for the next process. Empty if this process exports no traces, or if the span has no
+/// trace.
 pub fn inject(span: &Span) -> TraceContext {
     let mut carrier = TraceContext::default();
     TraceContextPropagator::new().inject_context(&span.context(), &mut carrier);
@@ -30,21 +31,22 @@ pub fn inject(span: &Span) -> TraceContext {
     carrier
 }
 
-/// As [`inject`], but a process that exports no traces passes on what it was given, so that a trace survives it.
+/// Like [`inject`], but a process that exports no traces passes on what it received, so that the trace isn't
+/// interrupted.
 pub fn forward(span: &Span, received: &TraceContext) -> TraceContext {
     let own = inject(span);
     if own.is_empty() { received.clone() } else { own }
 }
 
-/// Makes the span a child of what was received. Call it before the span is entered for the first time; nothing
-/// happens where nothing valid was received or no traces are exported.
+/// Makes the span a child of the received one. This must be called before the span is entered for the first time. It
+/// does nothing if the received context is invalid, or if this process exports no traces.
 pub fn adopt(span: &Span, received: &TraceContext) {
     if received.is_empty() {
         return;
     }
     let context = TraceContextPropagator::new().extract(received);
     if context.span().span_context().is_valid() {
-        // It fails where no traces are exported, and where the span was entered before; neither matters to the job.
+        // This fails if no traces are exported, or if the span was entered before. Neither matters to the job.
         let _ = span.set_parent(context);
     }
 }

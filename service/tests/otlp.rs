@@ -1,4 +1,4 @@
-//! Spans really reach an OTLP receiver, with the parent that came in headers.
+//! Spans reach an OTLP receiver, as children of the span in the received headers.
 
 use thermae_collector::Collector;
 use thermae_service::{telemetry, trace};

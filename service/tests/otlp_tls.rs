@@ -1,4 +1,4 @@
-//! Spans reach a receiver behind TLS, whose certificate is from an authority of its own.
+//! Spans reach a receiver with TLS, whose certificate is from a private authority.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! `cargo xtask attack`: every attack of `attacks/`, with its control, wherever it can be tried on this machine. Ends with
-//! `N tried, N held`.
+//! `cargo xtask attack`: tries every attack of `attacks/` that this machine allows, each with its control. Its last
+//! line is `N tried, N held`.
 
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -12,30 +12,31 @@ use crate::{
     paths, supervise,
 };
 
-/// Name of the set of servers.
+/// Name of the set of servers; another run with the same name would stop them.
 const SET: &str = "attack";
 
-/// The program.
 const PROGRAM: &str = "thermae-attacks";
 
-/// Longer than all of it takes on a busy machine.
+/// Longer than all attacks take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(1800);
 
 /// What is tried, and where.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Options {
-    /// `native`, `rootless`, `docker`, `docker:RUNTIME`, `fleet`, `client`; all but `docker:RUNTIME` by default, where this is root.
+    /// Where to try the attacks (comma-separated): native, rootless, docker, docker:RUNTIME, fleet, client.
+    ///
+    /// By default, root tries all but `docker:RUNTIME`, and other users try `native`, `fleet` and `client`.
     #[arg(long, value_delimiter = ',')]
     backend: Vec<String>,
-    /// Only these: a group, or `GROUP/NAME`.
+    /// Try only these attacks (comma-separated): groups, or GROUP/NAME.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Lists the attacks and runs none.
+    /// List the attacks, and try none.
     #[arg(long)]
     list: bool,
 }
 
-/// Builds what is needed, starts an engine if one is asked for, runs it all, stops the engine.
+/// Builds the programs, starts the servers that the backends need, tries the attacks, and stops the servers.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     supervise::begin()?;
     crate::fleet::build()?;
@@ -63,7 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         command.arg("--list");
     } else if !wanted.is_empty() {
         let mut set = Set::open(SET)?;
-        // What an earlier run left, if it was killed before it could stop its servers.
+        // An earlier run leaves its servers behind if it is killed.
         set.stop()?;
         let ran = with_servers(&mut set, &wanted, command);
         set.stop()?;

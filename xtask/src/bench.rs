@@ -1,8 +1,14 @@
-//! `cargo xtask bench`: the fleets and what people use without one, side by side, in one run.
+//! `cargo xtask bench`: measures the fleets, and what people use without a fleet, side by side in one run.
 //!
-//! Method (docs/performance.md): every server on this machine; percentiles with one job in flight, from submit to result,
-//! at least 500 jobs after a warm-up; rates with four in flight for ten seconds; shipped defaults; canaries between the timed
-//! jobs prove that each sandbox was fresh; open-loop rows with jobs that arrive at their own pace. Beside the fleets stands the floor, which no fleet can pass. The loads come from `thermae-loadtests`; here the processes are started and the rows gathered.
+//! The method, which docs/performance.md describes:
+//! - Every server runs on this machine, with the shipped defaults.
+//! - Percentiles are measured with one job in flight, from submit to result, over at least 500 jobs after a warm-up.
+//! - Rates are measured with four jobs in flight, for ten seconds.
+//! - Canaries between the timed jobs prove that each sandbox was fresh.
+//! - Open-loop rows have jobs that arrive at their own pace.
+//! - The floor, which no fleet can pass, is measured beside the fleets.
+//!
+//! `thermae-loadtests` makes the loads. This module starts the processes and gathers the rows.
 
 mod open;
 mod ready;
@@ -25,12 +31,14 @@ use crate::{
 /// How much is measured.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Options {
-    /// A tenth of the jobs and of the seconds: shows that everything works, not how fast it is.
+    /// Run a tenth of the jobs, and measure rates for a tenth of the time. This shows that everything works, not how
+    /// fast it is.
     #[arg(long)]
     quick: bool,
 }
 
-/// Runs it all and writes `target/bench/latest.json`; what a run that fails has measured, to `target/bench/partial.json`.
+/// Measures everything and writes `target/bench/latest.json`. If it fails on the way, it writes what it has measured to
+/// `target/bench/partial.json` instead.
 pub(crate) fn run(options: Options) -> Result<()> {
     supervise::begin()?;
     fleet::build()?;
@@ -38,7 +46,7 @@ pub(crate) fn run(options: Options) -> Result<()> {
     fs::create_dir_all(&dir)?;
     let python = venv(&dir)?;
     let mut set = Set::open("bench")?;
-    // What an earlier run left, if it was killed before it could stop its servers.
+    // An earlier run leaves its servers behind if it is killed.
     set.stop()?;
     let weights = weigh(&python)?;
     let (mut rows, mut redis) = (Vec::new(), Value::Null);
@@ -63,8 +71,8 @@ pub(crate) fn run(options: Options) -> Result<()> {
     measured.and(stopped)
 }
 
-/// Writes the report. That of a run that failed on the way has the rows until then and why there are no more, and does not
-/// replace the last whole one.
+/// Writes the report. The report of a failed run has the rows that were measured and the error, and it doesn't replace
+/// the last complete report.
 fn keep(dir: &Path, mut report: Value, failed: Option<&anyhow::Error>) -> Result<PathBuf> {
     let file = dir.join(if failed.is_some() { "partial.json" } else { "latest.json" });
     if let Some(error) = failed {
@@ -74,13 +82,14 @@ fn keep(dir: &Path, mut report: Value, failed: Option<&anyhow::Error>) -> Result
     Ok(file)
 }
 
-/// Before any server runs: what is weighed are processes' shares of the memory that they map, of their interpreter's file, too.
+/// Weighs idle containers. Run this before any server runs: the memory counted is each process's share of what it maps,
+/// and a server that maps the same interpreter's file would take a part of that share.
 fn weigh(python: &Path) -> Result<Vec<Value>> {
     step("idle containers");
     load(&["--python", &python.display().to_string(), "weight"])
 }
 
-/// Adds the rows, as they are measured, and what a job weighs in Redis.
+/// Adds rows as they are measured, so that a failed run keeps them, and sets `redis` to a job's size in Redis.
 fn measure(
     set: &Set,
     dir: &Path,
@@ -155,20 +164,20 @@ fn load(args: &[&str]) -> Result<Vec<Value>> {
     load_from(&paths::release(), args)
 }
 
-/// The same, with the load generator in that folder.
+/// Runs the load generator in the folder `release` and gives its rows.
 pub(crate) fn load_from(release: &Path, args: &[&str]) -> Result<Vec<Value>> {
     serde_json::from_slice(&loadtests(release, args)?).context("read the rows")
 }
 
-/// The rows of the floor, by the load generator in that folder: of so many programs and so many forks, and rates of so
-/// many seconds.
+/// The rows of the floor, measured by the load generator in the folder `release`: `jobs` programs, `quick` forks and
+/// session programs, and rates over `seconds`.
 pub(crate) fn floor(release: &Path, python: &str, [jobs, quick]: [&str; 2], seconds: &str) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for (jobs, cases) in [
         (quick, &["--case", "fork"][..]),
         (jobs, &["--case", "print", "--case", "pandas"]),
-        // A session's program takes a quarter of a millisecond: without a warm-up of its own all would run while the
-        // container still makes its first sandboxes.
+        // A session's program takes a quarter of a millisecond. Without a longer warm-up, all of them would run while
+        // the container still makes its first sandboxes.
         (quick, &["--case", "session", "--warm-up", "1000"]),
     ] {
         let size = ["--python", python, "floor", "--jobs", jobs, "--seconds", seconds];
@@ -177,7 +186,7 @@ pub(crate) fn floor(release: &Path, python: &str, [jobs, quick]: [&str; 2], seco
     Ok(rows)
 }
 
-/// Runs the load generator in that folder and gives what it printed.
+/// Runs the load generator in the folder `release` and gives what it printed.
 fn loadtests(release: &Path, args: &[&str]) -> Result<Vec<u8>> {
     let program = release.join("thermae-loadtests");
     let output = supervise::output(Command::new(&program).arg("--json").args(args))?;
@@ -185,7 +194,7 @@ fn loadtests(release: &Path, args: &[&str]) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// A container that stands, for `docker exec`.
+/// An idle container for `docker exec`. It is removed on drop.
 struct Parked {
     docker: String,
     id: String,
@@ -207,7 +216,7 @@ impl Drop for Parked {
     }
 }
 
-/// A Python with pandas, made once, for the embedded fleet and the subprocess.
+/// A virtualenv with pandas, for the embedded fleet and the subprocess. It is made once and kept.
 pub(crate) fn venv(dir: &Path) -> Result<PathBuf> {
     let venv = dir.join("venv");
     let python = venv.join("bin/python3");
@@ -261,7 +270,7 @@ fn print_table(rows: &[Value]) {
     }
 }
 
-/// Processor time per job, by part, where it was measured.
+/// Prints the processor time per job, by part, of the rows that have it.
 fn print_cpu(rows: &[Value]) {
     for row in rows {
         let (Some(all), Some(parts)) = (number(row, "cpu_ms_per_job"), row["cpu_ms_by_part"].as_object()) else {
@@ -273,7 +282,7 @@ fn print_cpu(rows: &[Value]) {
     }
 }
 
-/// What the figures mean: each fleet against what people use without one, and the embedded one against its floor.
+/// Prints ratios: each fleet to what people use without one, and the embedded fleet to its floor.
 fn print_ratios(rows: &[Value]) {
     let p50 = |case: &str, on: &str| {
         let row = rows.iter().find(|row| row["case"] == case && row["on"] == on)?;

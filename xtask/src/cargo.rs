@@ -1,4 +1,4 @@
-//! Running cargo from inside `cargo run`.
+//! Running cargo from a program that `cargo run` started.
 
 use std::process::Command;
 
@@ -9,8 +9,9 @@ const OF_RUN: [&str; 5] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO
 
 /// A cargo command in the workspace's root.
 ///
-/// It sees no variable that `cargo run` has set for this program. Build scripts that watch such variables (`ring` has one) would
-/// run again for every change between cargo in a shell and cargo from here, and all that depends on them would be built again.
+/// It doesn't inherit the variables that `cargo run` set for this program. Build scripts that watch such variables
+/// (`ring` has one) would run again whenever builds from a shell and from here alternate, and their dependents would be
+/// rebuilt.
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(paths::root());

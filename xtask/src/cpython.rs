@@ -1,5 +1,6 @@
-//! `cargo xtask cpython`: CPython's own tests in sandboxes and outside, compared case by case. The work is done by
-//! `thermae-conformance`; here its interpreter gets its tests.
+//! `cargo xtask cpython`: runs CPython's own tests in sandboxes and outside, and compares them case by case.
+//!
+//! `thermae-conformance` does the work. This module only installs the interpreter's tests if they are missing.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -9,27 +10,27 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{cargo, services::packages, supervise};
 
-/// The distribution's interpreter, which has its tests in a package.
+/// The distribution's interpreter. Its tests are in a package of their own.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// Longer than all of them take, inside and outside, on a busy machine.
+/// Longer than all tests take on a busy machine, inside and outside.
 const LIMIT: Duration = Duration::from_secs(7200);
 
 /// What to run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The interpreter; for the distribution's own, its tests are installed where they are missing.
+    /// Python interpreter to test. If the distribution's own one lacks its tests, they are installed.
     #[arg(long, default_value = PYTHON)]
     python: PathBuf,
-    /// Only these modules.
+    /// Run only these modules (comma-separated).
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Only the few fast ones.
+    /// Run only a dozen fast modules.
     #[arg(long)]
     quick: bool,
 }
 
-/// Builds the program and runs it; exit status 1 where a case went otherwise.
+/// Builds `thermae-conformance` and runs it. The exit status is 1 if a case differs without an explanation.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     supervise::begin()?;
     ensure_tests(&options.python)?;
@@ -45,7 +46,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(if finished.failure.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Sees to it that the distribution's interpreter has its tests.
+/// Installs the tests of the distribution's interpreter if they are missing.
 pub(crate) fn ensure_distribution_tests() -> Result<()> {
     ensure_tests(Path::new(PYTHON))
 }
@@ -65,7 +66,7 @@ fn ensure_tests(python: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Distributions leave most of the package `test` out, but not all of it.
+/// Distributions leave out most of the package `test`, but not all of it, so two of its modules are looked up.
 fn has_tests(python: &Path) -> Result<bool> {
     let found =
         ask(python, "import importlib.util as i; print(all(map(i.find_spec, ('test.test_dict', 'test.test_json'))))")?;

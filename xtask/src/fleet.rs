@@ -1,4 +1,5 @@
-//! A real fleet for measurements: release programs on a private set of servers.
+//! A real fleet for measurements: release builds of the scheduler and the worker, on servers that the caller has
+//! started.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -11,12 +12,12 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::process::{ProcId, in_own_session};
 use crate::{cargo, http, paths};
 
-/// Builds all programs, optimised.
+/// Builds all programs of this checkout, optimised.
 pub(crate) fn build() -> Result<()> {
     build_in(&paths::root())
 }
 
-/// Builds all programs of a checkout, optimised.
+/// Builds all programs of the checkout at `root`, optimised.
 pub(crate) fn build_in(root: &Path) -> Result<()> {
     let mut command = cargo::command(&["build", "--release", "--workspace", "--bins"]);
     let status = command.current_dir(root).status().context("start cargo")?;
@@ -24,10 +25,10 @@ pub(crate) fn build_in(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What the worker's containers are made by.
+/// What makes the worker's containers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Containers<'a> {
-    /// The engine at this socket, from this image.
+    /// The Docker engine at this socket, from this image.
     Docker { socket: &'a str, image: &'a str },
     /// The worker itself, as root.
     Native,
@@ -44,24 +45,24 @@ impl Containers<'_> {
     }
 }
 
-/// A scheduler and a worker with shipped defaults.
+/// A scheduler and a worker with the shipped defaults. Both are stopped on drop.
 pub(crate) struct Fleet {
     processes: Vec<(&'static str, Child)>,
-    /// Where the program that was started last, the worker, tells its health and its metrics.
+    /// Address of the worker's health checks and metrics.
     listen: String,
 }
 
-/// A worker that has made no container for so long makes none, if no jobs come. It puts off those that nobody waits for
-/// by a second at most.
+/// A worker that has made no container for this long will make none until jobs come. It delays containers that no job
+/// waits for by at most a second.
 const CALM: Duration = Duration::from_secs(3);
 
 impl Fleet {
-    /// Starts both and waits until they are ready; their configuration and logs are in `dir`.
+    /// Starts both and waits until they are ready. Their configuration and logs are written to `dir`.
     pub(crate) fn start(dir: &Path, amqp: &str, redis: &str, containers: Containers<'_>) -> Result<Self> {
         Self::start_with(dir, amqp, redis, containers, "")
     }
 
-    /// The same; `worker` are lines of the worker's configuration.
+    /// As [`Self::start`]; `worker` has more lines for the worker's configuration.
     pub(crate) fn start_with(
         dir: &Path,
         amqp: &str,
@@ -72,7 +73,7 @@ impl Fleet {
         Self::start_from(&paths::release(), dir, amqp, redis, containers, worker)
     }
 
-    /// The same, with the programs in that folder.
+    /// As [`Self::start_with`], with the programs in the folder `release`.
     pub(crate) fn start_from(
         release: &Path,
         dir: &Path,
@@ -97,8 +98,8 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Waits until the worker makes no containers any more. A tenant's first jobs take those that stood ready for
-    /// anybody, and others are made in their place.
+    /// Waits until the worker makes no more containers. The first jobs of a tenant take unbound containers, and the
+    /// worker makes others in their place.
     pub(crate) fn settle(&self) -> Result<()> {
         let (begun, mut calm, mut last) = (Instant::now(), Instant::now(), 0);
         while calm.elapsed() < CALM {
@@ -112,7 +113,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Its processes, by name.
+    /// Name and process id of each program.
     pub(crate) fn pids(&self) -> impl Iterator<Item = (&'static str, u32)> {
         self.processes.iter().map(|(name, child)| (*name, child.id()))
     }
@@ -144,7 +145,7 @@ fn await_ready(program: &str, listen: &str, child: Option<&mut Child>) -> Result
     Ok(())
 }
 
-/// How many containers a worker has, by its metrics, and how many of those it is still making.
+/// How many containers a worker has, by its metrics, and how many of these it is still making.
 fn containers(metrics: &str) -> Result<(u64, u64)> {
     let (mut all, mut creating) = (None, 0);
     for line in metrics.lines().filter(|line| line.starts_with("thermae_worker_containers{")) {

@@ -1,4 +1,5 @@
-//! `cargo xtask fuzz`: the tests called `hostile`, with many more cases each, until the time is over.
+//! `cargo xtask fuzz`: runs the tests called `hostile` in rounds, with many more cases than usual, until the time is
+//! over.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use anyhow::{Result, ensure};
 
 use crate::{cargo, paths, supervise, supervise::Finished, test};
 
-/// Crates that read what a job or a client controls.
+/// Crates that parse input from jobs or clients.
 const CRATES: [&str; 7] = [
     "thermae-schemas",
     "thermae-service",
@@ -18,22 +19,22 @@ const CRATES: [&str; 7] = [
     "thermae",
 ];
 
-/// Longest that one round may take.
+/// Longer than a round takes.
 const ROUND: Duration = Duration::from_secs(3600);
 
 /// How long.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Options {
-    /// No round begins later than this many seconds after the start.
+    /// Time after which no new round begins, in seconds.
     #[arg(long, default_value_t = 300)]
     seconds: u64,
-    /// Cases of each property in a round.
+    /// Number of cases of each property in a round.
     #[arg(long, default_value_t = 2048)]
     cases: u32,
 }
 
-/// Runs rounds over all crates; exit status 1 where a test failed. `proptest` keeps the input that did it in
-/// `proptest-regressions`: it belongs into the tree.
+/// Runs rounds over all crates. The exit status is 1 if a test failed. `proptest` then writes the input that failed to
+/// `proptest-regressions`; commit that file.
 pub(crate) fn run(options: Options) -> Result<ExitCode> {
     supervise::begin()?;
     let begun = Instant::now();

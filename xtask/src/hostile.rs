@@ -1,7 +1,8 @@
-//! `cargo xtask hostile`: one hostile tenant against another one, on fleets of its own. No job of the victim's may be lost, and its 95th
-//! percentile is compared with the one beside a benign tenant that keeps as many slots busy.
+//! `cargo xtask hostile`: measures how much a hostile tenant slows down another one, the victim.
 //!
-//! Each round has a RabbitMQ, a Redis, a scheduler and a worker of its own: what the hostile tenant leaves in queues burdens no other.
+//! No job of the victim may be lost. The 95th percentile of its jobs beside the hostile tenant is compared with the one
+//! beside a benign tenant that keeps as many slots busy. Each round has a RabbitMQ, a Redis, a scheduler and a worker
+//! of its own, so that what the hostile tenant leaves in queues can't burden the next round.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,25 +19,29 @@ use crate::stats::median;
 use crate::test::watchdog::Watchdog;
 use crate::{paths, supervise};
 
-/// The 95th percentile beside the hostile tenant is at most so many times the one beside a benign tenant.
+/// Highest allowed ratio of the 95th percentile beside the hostile tenant to the one beside a benign tenant.
 const BAR: f64 = 3.0;
 
 /// How much, and on what.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Options {
-    /// Rounds on each backend; their medians count.
+    /// Number of rounds on each backend. Their medians count.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// How long each phase of a round is measured, in seconds.
+    /// Time to measure each phase of a round, in seconds.
     #[arg(long, default_value_t = 25)]
     seconds: u32,
-    /// Only these backends.
+    /// Backends to measure (comma-separated); by default, both.
     #[arg(long, value_delimiter = ',', default_values_t = [Backend::Docker, Backend::Native], hide_default_value = true)]
     only: Vec<Backend>,
-    /// Groups of means that the hostile tenant leaves out, to find what harms (see `thermae-loadtests hostile --help`).
+    /// Let the hostile tenant leave out these means or kinds of jobs (comma-separated), to find out which does harm.
+    ///
+    /// `thermae-loadtests hostile --help` lists the groups of means.
     #[arg(long, value_delimiter = ',', value_name = "MEANS")]
     without: Vec<String>,
-    /// One short round with native containers, as a test: no job may be lost, and times are printed only. What it needs is built.
+    /// Run one short round with native containers, as a test.
+    ///
+    /// No job may be lost. The times are only printed. The binaries must already be built.
     #[arg(long)]
     quick: bool,
 }
@@ -44,8 +49,9 @@ pub(crate) struct Options {
 /// What makes the containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Backend {
+    /// Docker containers.
     Docker,
-    /// The worker, as root.
+    /// Native containers, as root.
     Native,
 }
 
@@ -58,7 +64,7 @@ impl std::fmt::Display for Backend {
     }
 }
 
-/// Runs it. A lost job, or a median ratio above the bar, is an error.
+/// Measures, and writes the report to `latest.json`. Fails if a job is lost, or if a median ratio is above `BAR`.
 pub(crate) fn run(options: &Options) -> Result<()> {
     supervise::begin()?;
     let mut options = options.clone();
@@ -71,12 +77,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let dir = paths::root().join("target").join(name);
     fs::create_dir_all(&dir)?;
     let mut engine = Set::open(&format!("{name}-engine"))?;
-    // What an earlier run left, if it was killed before it could stop its servers.
+    // An earlier run leaves its servers behind if it is killed.
     engine.stop()?;
     let before = Watchdog::before();
     let measured = measure(&options, name, &dir, &mut engine);
     engine.stop()?;
-    // A test run looks by itself, and runs others at the same time.
+    // A test run has a watchdog of its own, and runs other steps at the same time.
     let left = if options.quick { Vec::new() } else { before.after()? };
     let verdicts = measured?;
     ensure!(left.is_empty(), "left behind: {}", left.join("; "));
@@ -119,14 +125,14 @@ fn measure(options: &Options, name: &str, dir: &Path, engine: &mut Set) -> Resul
     Ok(verdicts)
 }
 
-/// Has the disk write what builds, images and earlier rounds left in memory. RabbitMQ's log would wait for it in the phase in which the
-/// kernel happens to write it.
+/// Makes the kernel write to disk what builds, images and earlier rounds left in memory. Otherwise RabbitMQ's log would
+/// wait for these writes in whichever phase the kernel does them.
 fn settle_disk() -> Result<()> {
     ensure!(Command::new("sync").status().context("start sync")?.success(), "sync failed");
     Ok(())
 }
 
-/// One round, on servers that are new. Prints what it gave.
+/// Runs one round on new servers, prints its figures and gives them.
 fn round(options: &Options, backend: Backend, set: &Set, engine: &Set, dir: &Path) -> Result<Value> {
     let facts: BTreeMap<_, _> = set.environment()?.into_iter().collect();
     let fact = |name: &str| facts.get(name).map(String::as_str).with_context(|| format!("the services gave no {name}"));
@@ -150,7 +156,7 @@ fn round(options: &Options, backend: Backend, set: &Set, engine: &Set, dir: &Pat
     drop(fleet);
     let report: Value = serde_json::from_slice(&output.stdout).context("the load gave no report")?;
     print_round(&report);
-    // A short round does not fill queues.
+    // A short round doesn't fill queues, so some means stay unused.
     let unused = report["unused"].as_array().is_some_and(|unused| !unused.is_empty());
     ensure!(
         options.quick || !options.without.is_empty() || !unused,
@@ -182,7 +188,7 @@ fn print_round(report: &Value) {
     }
 }
 
-/// The medians over all rounds, and what they say. Prints them.
+/// Prints the medians over all rounds, and gives them with the rounds.
 fn verdict(backend: Backend, rounds: &[Value]) -> Value {
     let of = |phase: &str, key: &str| median(rounds.iter().map(|round| number(&round[phase][key])).collect());
     let lost: usize = rounds.iter().map(|round| round["lost"].as_array().map_or(0, Vec::len)).sum();

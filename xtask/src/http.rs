@@ -1,4 +1,4 @@
-//! Plain requests to servers on this machine.
+//! Plain HTTP requests to servers on this machine.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// Longer than a server takes to answer that is not stuck.
+/// Longer than a healthy server takes to answer.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Status and body.

@@ -1,4 +1,5 @@
-//! `cargo xtask lanes`: many tenants on a real RabbitMQ; prints how long it takes to serve them all, and the memory of scheduler and broker.
+//! `cargo xtask lanes`: serves many tenants on a real RabbitMQ. Prints the time until all are served, and the memory of
+//! the scheduler and the broker.
 
 use anyhow::{Context, Result, ensure};
 
@@ -7,14 +8,14 @@ use crate::cargo;
 /// How many.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Options {
-    /// Tenants; each has a submit queue of every class.
+    /// Number of tenants. Each has three lanes, one for each class.
     #[arg(long, default_value_t = 1000)]
     tenants: usize,
 }
 
-/// Runs the scheduler's own test with that many.
+/// Runs the scheduler's own test of lanes with that many tenants.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    // The whole workspace, so that dependencies have the same features and are not built again.
+    // Build the whole workspace, so that dependencies get the same features and aren't built again.
     let mut command = cargo::command(&["test", "--release", "--workspace", "--test", "real"]);
     command
         .args(["--", "--exact", "lanes::every_lane_of_many_tenants_is_served", "--nocapture"])

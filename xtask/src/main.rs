@@ -1,4 +1,4 @@
-//! What people who develop Thermae run: services, images, tests, attacks, benches.
+//! `cargo xtask`: services, images, tests, attacks and benches for the developers of Thermae.
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +31,7 @@ use crate::images::engine::Engine;
 use crate::services::{Service, set::Set};
 use crate::test::Step;
 
-/// Tasks of the people who develop Thermae.
+/// Run a development task of Thermae.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", version)]
 struct Cli {
@@ -41,67 +41,82 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// RabbitMQ, Redis and Docker: for people, and private sets for tests.
+    /// Start and stop RabbitMQ, Redis and Docker, for your own use or for tests.
     #[command(subcommand)]
     Services(ServicesTask),
-    /// Builds, sets everything up, and runs every test; ends with `N passed, N failed`.
+    /// Build everything, start servers, and run every test.
+    ///
+    /// The last line is `N passed, N failed`. The exit status is 1 if anything failed.
     Test {
-        /// Only these steps.
+        /// Run only these steps (comma-separated).
         #[arg(long, value_delimiter = ',')]
         only: Vec<Step>,
-        /// For the test programs, after `--`.
+        /// Arguments for the test programs, such as a part of the names of the tests to run.
         #[arg(last = true)]
         filter: Vec<String>,
     },
-    /// Tries every attack on the sandbox, on every backend; ends with `N tried, N held`.
+    /// Try attacks on sandboxes, on a fleet and on the command line.
+    ///
+    /// The last line is `N tried, N held`. The exit status is 1 if an attack did not hold.
     Attack {
         #[command(flatten)]
         options: attack::Options,
     },
-    /// Measures the fleets beside what people use without one; writes target/bench/latest.json.
+    /// Measure the fleets beside what people use without one.
+    ///
+    /// The rows are written to `target/bench/latest.json`.
     Bench {
         #[command(flatten)]
         options: bench::Options,
     },
-    /// The bench's rows with the binaries of another checkout and of this one, in turns; an error if a row got slower.
+    /// Find out whether this checkout is slower than another one.
+    ///
+    /// Measures the rows of the bench with the binaries of both checkouts, in turns. It is an error if a row got
+    /// slower.
     Pairs {
         #[command(flatten)]
         options: pairs::Options,
     },
-    /// Honest and hostile jobs, mixed: every honest one right, every hostile one ended, nothing left.
+    /// Run honest and hostile jobs in a mix, and check every answer.
+    ///
+    /// Every honest job must be answered correctly, every hostile job must end as it should, and nothing may be left
+    /// afterwards.
     Soak {
         #[command(flatten)]
         options: soak::Options,
     },
-    /// One hostile tenant, by every means at once, against another one: loses it no job, and bounded in what it is slowed.
+    /// Measure how much a hostile tenant slows down another tenant, the victim.
+    ///
+    /// The hostile tenant uses every means at once. It is an error if a job of the victim is lost, or if the victim's
+    /// 95th percentile is more than three times that beside a benign tenant.
     Hostile {
         #[command(flatten)]
         options: hostile::Options,
     },
-    /// CPython's own tests in sandboxes and outside, compared case by case.
+    /// Run CPython's own tests in sandboxes and outside, and compare how each test case went.
     Cpython {
         #[command(flatten)]
         options: cpython::Options,
     },
-    /// Hostile input for every reader of it, more than the tests try.
+    /// Try more hostile input on all code that reads it than the tests do.
     Fuzz {
         #[command(flatten)]
         options: fuzz::Options,
     },
-    /// Serves many tenants on a real RabbitMQ, and prints time and memory.
+    /// Serve many tenants on a real RabbitMQ, and print the time and memory that this takes.
     Lanes {
         #[command(flatten)]
         options: lanes::Options,
     },
-    /// Makes the Python sandbox image, with no image registry.
+    /// Make the Python sandbox image, without an image registry.
     Image {
-        /// Into the engine of this private set instead of the machine's own.
+        /// Put the image into the Docker engine of this private set, instead of the machine's own engine.
         #[arg(long)]
         set: Option<String>,
-        /// Also stand-ins for the images of `compose.yaml`, from packages and release binaries.
+        /// Also make stand-ins for the images of `compose.yaml`, from packages and release binaries.
         #[arg(long)]
         compose: bool,
-        /// A runner that was built already (static).
+        /// Static runner to use; by default, one is built.
         #[arg(long)]
         runner: Option<PathBuf>,
     },
@@ -109,44 +124,44 @@ enum Task {
 
 #[derive(Debug, Subcommand)]
 enum ServicesTask {
-    /// Starts RabbitMQ, Redis and Docker on the usual ports, unless they are there.
+    /// Start RabbitMQ, Redis and Docker on the usual ports, unless they are running.
     Up,
-    /// Stops what `up` has started.
+    /// Stop what `up` started.
     Down,
-    /// Says what runs, where, and who started it.
+    /// Show what runs, where, and who started it.
     Status,
-    /// Starts a private set of test services and leaves it running.
+    /// Start a private set of servers for tests, and leave it running.
     TestUp {
-        /// The set's name: a folder below target/services.
+        /// Name of the set, which is a folder below target/services.
         #[arg(long, default_value = "shared")]
         set: String,
-        /// Which servers.
+        /// Servers to start (comma-separated); by default, all.
         #[arg(long, value_delimiter = ',', default_values_t = Service::ALL, hide_default_value = true)]
         only: Vec<Service>,
-        /// Prints `export NAME='value'` lines.
+        /// Print the set's environment as lines of the form `export NAME='value'`.
         #[arg(long)]
         print_env: bool,
     },
-    /// Stops a private set and everything it started.
+    /// Stop a private set, and everything that it started.
     TestDown {
-        /// The set's name.
+        /// Name of the set.
         #[arg(long, default_value = "shared")]
         set: String,
     },
-    /// Prints the environment of a private set that runs.
+    /// Print the environment of a running private set.
     TestEnv {
-        /// The set's name.
+        /// Name of the set.
         #[arg(long, default_value = "shared")]
         set: String,
     },
-    /// Stops, kills or starts one server of a private set; it keeps its ports and its data.
+    /// Stop, kill or start one server of a private set. The server keeps its ports and its data.
     TestCtl {
-        /// The set's name.
+        /// Name of the set.
         #[arg(long, default_value = "shared")]
         set: String,
-        /// Which server.
+        /// Server to act on.
         service: Service,
-        /// What to do with it.
+        /// What to do with the server.
         action: Action,
     },
 }
@@ -154,15 +169,15 @@ enum ServicesTask {
 /// What can be done to one server of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Action {
-    /// In order (SIGTERM).
+    /// Stop it in order (SIGTERM).
     Stop,
-    /// As a crash would (SIGKILL).
+    /// Kill it, as a crash would (SIGKILL).
     Kill,
-    /// Again, on the same ports.
+    /// Start it again, on the same ports.
     Start,
-    /// RabbitMQ alone: raises its memory alarm, so that it takes no messages.
+    /// Raise the memory alarm, so that it takes no messages (RabbitMQ only).
     Alarm,
-    /// RabbitMQ alone: lowers the alarm.
+    /// Lower the memory alarm (RabbitMQ only).
     Calm,
 }
 

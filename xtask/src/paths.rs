@@ -1,11 +1,12 @@
-//! Where things are: the workspace, what it builds, and what the tests keep.
+//! Where things are: the workspace, its builds, and the files that tests keep.
 
 use std::path::{Path, PathBuf};
 
-/// The root of the workspace, whatever folder the command was given in.
+/// The root of the workspace, whatever the current folder is.
 ///
-/// It is found at run time: a clone that was moved, or copied with its `target`, is the one that is meant, and not the one that this
-/// program was compiled in. `cargo run` says where the package is; without cargo this program's own file does, or the current folder.
+/// It is found at run time, because a clone can be moved, or copied with its `target`: the folder in which this program
+/// was compiled may be another one. `cargo run` tells where the package is. Without cargo, this program's own file
+/// tells, or the current folder.
 pub(crate) fn root() -> PathBuf {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let starts = [package, this_program(), std::env::current_dir().ok()];
@@ -13,7 +14,7 @@ pub(crate) fn root() -> PathBuf {
     found.unwrap_or_else(|| PathBuf::from("."))
 }
 
-/// The nearest folder at or above `start` that is a workspace with this program in it.
+/// The nearest workspace at or above `start` that has this program in it.
 fn workspace(start: &Path) -> Option<PathBuf> {
     let ours = |dir: &&Path| dir.join("Cargo.lock").is_file() && dir.join("xtask/Cargo.toml").is_file();
     start.ancestors().find(ours).map(Path::to_path_buf)
@@ -24,7 +25,7 @@ pub(crate) fn target() -> PathBuf {
     target_in(&root())
 }
 
-/// The same of a checkout.
+/// The target directory of the checkout at `root`.
 pub(crate) fn target_in(root: &Path) -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(dir) if !dir.is_empty() => root.join(dir),
@@ -37,25 +38,25 @@ pub(crate) fn release() -> PathBuf {
     target().join("release")
 }
 
-/// This program's file. A build of the whole workspace may have put a new one in its place while this one runs, which the
-/// kernel then calls deleted.
+/// This program's file. A build of the whole workspace may replace the file while this program runs. The kernel then
+/// adds " (deleted)" to its name.
 pub(crate) fn this_program() -> Option<PathBuf> {
     let file = std::env::current_exe().ok()?;
     let text = file.to_str()?;
     Some(PathBuf::from(text.strip_suffix(" (deleted)").unwrap_or(text))).filter(|file| file.is_file())
 }
 
-/// The folder of one named set of test services. It is the workspace's own, so that all who work in one tree find it.
+/// The folder of a set of test services. It is in the workspace, so that everyone who works in the same tree finds it.
 pub(crate) fn services(set: &str) -> PathBuf {
     root().join("target/services").join(set)
 }
 
-/// The folder where images and what they are made of are cached.
+/// The folder where images, and the files that they are made from, are cached.
 pub(crate) fn images() -> PathBuf {
     root().join("target/images")
 }
 
-/// Finds a program in `PATH` and in the places where distributions keep servers.
+/// Finds a program in `PATH`, or in a folder where distributions keep servers.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/sbin", "/usr/lib/rabbitmq/bin", "/usr/local/bin"].map(PathBuf::from);

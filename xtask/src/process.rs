@@ -1,7 +1,7 @@
 //! Processes that are started, watched and ended by id.
 //!
-//! A process is known by its pid *and* its start time, so that a state file that outlived its processes can never
-//! make anyone end a stranger that was given the same pid.
+//! A process is known by its pid *and* its start time. A state file can outlive its processes, and must never make
+//! xtask end another process that was given the same pid.
 
 use std::{
     ffi::OsStr,
@@ -22,7 +22,7 @@ pub(crate) struct ProcId {
     pub(crate) start: u64,
 }
 
-/// What `/proc/<pid>/stat` says that matters here.
+/// The parts of `/proc/<pid>/stat` that are used here.
 #[derive(Debug, Clone)]
 pub(crate) struct Stat {
     /// One letter; `Z` is a zombie.
@@ -33,10 +33,10 @@ pub(crate) struct Stat {
     pub(crate) start: u64,
 }
 
-/// Reads a process's state; `None` where there is no such process.
+/// Reads a process's state; `None` if there is no such process.
 pub(crate) fn stat(pid: i32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the name in brackets, and may itself hold spaces and brackets.
+    // The second field is the name in brackets. The name may contain spaces and brackets.
     let (_, rest) = text.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split(' ').collect();
     Some(Stat {
@@ -46,10 +46,11 @@ pub(crate) fn stat(pid: i32) -> Option<Stat> {
     })
 }
 
-/// A program in a session of its own, under the id of the process that is started. A terminal's signals don't reach it; and where the
-/// kernel shares the processors out by session (`sched_autogroup_enabled`), it has a share of its own, as a service has.
+/// A command that runs a program in a session of its own, under the pid of the spawned process. A terminal's signals
+/// don't reach the program. If the kernel shares out processor time by session (`sched_autogroup_enabled`), the program
+/// has a share of its own, as a service has.
 pub(crate) fn in_own_session(program: impl AsRef<OsStr>) -> Command {
-    // It forks only if it leads a process group, which the child of a spawn does not.
+    // `setsid` forks only if it leads a process group. A spawned child doesn't, so the pid stays the same.
     let mut command = Command::new("setsid");
     command.arg(program);
     command
@@ -68,32 +69,32 @@ pub(crate) fn command_line(pid: i32) -> String {
 }
 
 impl ProcId {
-    /// The identity of a process that runs now.
+    /// The identity of a running process; `None` if there is none with this pid.
     pub(crate) fn of(pid: i32) -> Option<Self> {
         Some(Self { pid, start: stat(pid)?.start })
     }
 
-    /// Whether it still runs. A zombie doesn't.
+    /// Whether the process still runs. A zombie doesn't.
     pub(crate) fn alive(self) -> bool {
         stat(self.pid).is_some_and(|stat| stat.start == self.start && stat.state != 'Z')
     }
 
-    /// Sends a signal, if it still runs.
+    /// Sends a signal, if the process still runs.
     pub(crate) fn signal(self, signal: Signal) {
         if self.alive()
             && let Some(pid) = Pid::from_raw(self.pid)
         {
-            // It may end between the check and the signal; then there is nothing left to do.
+            // The process may end between the check and the signal. Then there is nothing left to do.
             let _ = kill_process(pid, signal);
         }
     }
 
-    /// Waits until it has ended; says whether it did in time.
+    /// Waits until the process has ended. Gives false if it is still alive after `limit`.
     pub(crate) fn wait(self, limit: Duration) -> bool {
         wait_until(limit, || !self.alive())
     }
 
-    /// Asks it to end, and ends it when it doesn't within the grace.
+    /// Sends SIGTERM, and SIGKILL if the process hasn't ended within `grace`.
     pub(crate) fn stop(self, grace: Duration) {
         self.signal(Signal::TERM);
         if !self.wait(grace) {
@@ -101,14 +102,14 @@ impl ProcId {
         }
     }
 
-    /// Ends it at once.
+    /// Sends SIGKILL, and waits up to five seconds for the end.
     pub(crate) fn kill(self) {
         self.signal(Signal::KILL);
         self.wait(Duration::from_secs(5));
     }
 }
 
-/// Asks again and again, every 20 ms, until the answer is yes or the limit has passed; says which.
+/// Calls `yes` every 20 ms until it gives true, or until `limit` has passed. Gives the last answer.
 pub(crate) fn wait_until(limit: Duration, mut yes: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
     loop {
@@ -122,7 +123,7 @@ pub(crate) fn wait_until(limit: Duration, mut yes: impl FnMut() -> bool) -> bool
     }
 }
 
-/// Every living descendant of a process, children before grandchildren.
+/// Every living descendant of a process. Each one comes before its own children.
 pub(crate) fn descendants(of: i32) -> Vec<ProcId> {
     let all: Vec<(i32, Stat)> = pids().into_iter().filter_map(|pid| Some((pid, stat(pid)?))).collect();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: honest and hostile jobs mixed, on a fleet of its own; afterwards nothing may be left.
+//! `cargo xtask soak`: mixes honest and hostile jobs on a fleet of its own. Nothing may be left afterwards.
 
 use std::fs;
 use std::path::Path;
@@ -19,15 +19,15 @@ const LIMIT: Duration = Duration::from_secs(7200);
 /// How much, and on what.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Options {
-    /// Jobs in all.
+    /// Number of jobs.
     #[arg(long, default_value_t = 10_000)]
     jobs: u64,
-    /// The embedded fleet with native sandboxes, in place of a real one on RabbitMQ, Redis and Docker.
+    /// Use the embedded fleet with native sandboxes, instead of a real fleet on RabbitMQ, Redis and Docker.
     #[arg(long)]
     embedded: bool,
 }
 
-/// Runs it. What is left of it afterwards is an error.
+/// Runs the soak. Fails if anything of it is left afterwards.
 pub(crate) fn run(options: &Options) -> Result<()> {
     supervise::begin()?;
     fleet::build()?;
@@ -44,7 +44,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 fn on_docker(options: &Options, dir: &Path) -> Result<()> {
     let mut set = Set::open("soak")?;
-    // What an earlier run left, if it was killed before it could stop its servers.
+    // An earlier run leaves its servers behind if it is killed.
     set.stop()?;
     let soaked = set.start(&Service::ALL).and_then(|()| on_set(options, &set, dir));
     set.stop()?;

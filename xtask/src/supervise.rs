@@ -1,4 +1,5 @@
-//! What keeps a run of tests tidy: it adopts orphans, listens for Ctrl-C, and runs each step under a limit.
+//! Supervises steps and their processes: it adopts orphans, turns signals into a flag, and ends steps that take too
+//! long. Tasks that use it call [`begin`] first.
 
 use std::{
     fs::File,
@@ -21,14 +22,15 @@ use crate::process;
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 
-/// After a step's own process has ended, how long its output is still read: something it left may hold the pipe.
+/// How long a step's output is still read after its own process has ended. A process that it left may hold the pipe
+/// open.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// How often adopted processes that have ended are reaped while a step runs.
+/// How often dead adopted processes are reaped while a step runs.
 const REAP_EVERY: Duration = Duration::from_millis(100);
 
-/// Makes this process the parent of every orphan among its descendants, so that whatever a test leaves behind is found,
-/// and turns SIGINT, SIGTERM and SIGHUP into a flag, so that everything is stopped in order.
+/// Makes this process adopt every orphan among its descendants, so that whatever a test leaves behind is found. Also
+/// turns SIGINT, SIGTERM and SIGHUP into a flag, so that everything is stopped in order.
 pub(crate) fn begin() -> Result<()> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).context("become a subreaper")?;
     ADOPTS.store(true, Ordering::SeqCst);
@@ -59,7 +61,7 @@ pub(crate) fn begin() -> Result<()> {
     Ok(())
 }
 
-/// Whether the person (or the CI) has asked to stop.
+/// Whether SIGINT, SIGTERM or SIGHUP has arrived.
 pub(crate) fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
@@ -67,14 +69,14 @@ pub(crate) fn interrupted() -> bool {
 /// How a step ended.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// Why it did not succeed; `None` if it did.
+    /// Why the step failed; `None` if it succeeded.
     pub(crate) failure: Option<String>,
-    /// Everything it printed.
+    /// The file with everything that the step printed.
     pub(crate) log: PathBuf,
 }
 
-/// Runs one step: its output goes to a log and, line by line, to `on_line`; past the limit, or when the run is
-/// interrupted, it is ended with all its descendants.
+/// Runs one step. Its output goes to a log, and line by line to `on_line`. After `limit`, or when the run is
+/// interrupted, the step is ended with all its descendants.
 pub(crate) fn run(
     mut command: Command,
     log: &Path,
@@ -90,7 +92,7 @@ pub(crate) fn run(
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
     let mut child = command.spawn().with_context(|| format!("start {name}"))?;
-    // It holds the pipe's other end, and would keep it open.
+    // The command holds the write end of the pipe, and would keep it open.
     drop(command);
 
     let (sender, lines) = mpsc::channel::<String>();
@@ -152,8 +154,8 @@ pub(crate) fn run(
     Ok(Finished { failure, log: log.to_path_buf() })
 }
 
-/// Runs a command to its end and gives what it printed; its errors go where this program's go. When the run is
-/// interrupted, the command is ended with all its descendants, and that is an error.
+/// Runs a command to its end and gives its output. Its stderr is this program's. When the run is interrupted, the
+/// command is ended with all its descendants, and this function fails.
 pub(crate) fn output(command: &mut Command) -> Result<Output> {
     output_until(command, interrupted)
 }
@@ -178,9 +180,11 @@ fn output_until(command: &mut Command, stop: impl Fn() -> bool) -> Result<Output
     })
 }
 
-/// Whoever adopts orphans must bury them: tests wait for processes to be gone, and a zombie is not.
+/// Reaps the dead processes that this process has adopted. Tests wait until processes are gone, and a zombie is not
+/// gone.
 ///
-/// Only the step's own process is waited for elsewhere. (Servers are children as well, and are watched by their state alone.)
+/// The step's own process is left out, because [`run`] waits for it. Servers are reaped here, too: nobody waits for
+/// them.
 fn reap_adopted(step: u32) {
     if !ADOPTS.load(Ordering::SeqCst) {
         return;
@@ -195,7 +199,7 @@ fn reap_adopted(step: u32) {
     }
 }
 
-/// Ends a step's process group, and after a grace every descendant of it.
+/// Sends SIGTERM to a step's process group, and SIGKILL to all its descendants that are still alive five seconds later.
 fn end_all(leader: u32) {
     let Some(group) = i32::try_from(leader).ok().and_then(Pid::from_raw) else { return };
     let family = process::descendants(group.as_raw_nonzero().get());
@@ -257,7 +261,7 @@ mod tests {
         let error = output_until(&mut shell("sleep 300 & sleep 300"), stop).unwrap_err();
         assert_eq!(error.to_string(), "interrupted");
         assert!(begun.elapsed() < Duration::from_secs(60));
-        // Nothing more is started then.
+        // After an interrupt, nothing more is started.
         output_until(&mut shell("exit 0"), || true).unwrap_err();
     }
 

@@ -1,7 +1,7 @@
 """
-tries = "gives every advice on memory from 0 to 127, poisoned pages (which would take them from the machine) among them"
-wins = "an advice that nobody thought of"
-guard = "seccomp: a list of advices"
+tries = "calls `madvise` with every advice value from 0 to 127, including the one that poisons pages and so takes them from the machine"
+wins = "an advice value that the filter overlooks"
+guard = "the seccomp filter allows only a list of advice values"
 uncontrolled = "it would poison the machine's memory"
 held.passed = [0, 1, 2, 3, 4, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 22, 23, 24, 102, 103]
 """

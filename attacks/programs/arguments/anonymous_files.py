@@ -1,7 +1,7 @@
 """
-tries = "makes anonymous files with flags that programs do not need: of huge pages, of each size, and unknown ones"
-wins = "the machine's huge pages, which no container's memory counts"
-guard = "seccomp: memfd_create only with the flags that programs need"
+tries = "makes anonymous files with flags that programs don't need: huge pages, huge pages of each size, and unknown flags"
+wins = "the machine's huge pages, which the container's memory limit does not count"
+guard = "the seccomp filter allows `memfd_create` only with the flags that programs need"
 control = {}
 held."*" = "EPERM"
 held.plain = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "takes each scheduling class: real-time, by deadline, with and without the flag that children fall back"
-wins = "the processor before everybody else, where the machine lets its users"
-guard = "seccomp: sched_setscheduler only with the classes that share"
+tries = "takes each privileged scheduling class (real-time, deadline, extended), also with the flag that makes children fall back to the normal class"
+wins = "the processor ahead of everybody else, where the machine allows that to its users"
+guard = "the seccomp filter allows `sched_setscheduler` only with the classes that share the processor"
 control = {}
 held."*" = "EPERM"
 held.batch = "worked"

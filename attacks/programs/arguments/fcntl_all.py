@@ -1,7 +1,7 @@
 """
-tries = "asks a file of its own by fcntl for every command from 0 to 2047"
-wins = "a command that nobody thought of"
-guard = "seccomp: a list of commands; no other one reaches the kernel, a later kernel's neither"
+tries = "sends every `fcntl` command from 0 to 2047 to a file of its own"
+wins = "a command that the filter overlooks"
+guard = "the seccomp filter allows only a list of commands; no other command reaches the kernel, not even a later kernel's"
 control = {}
 held.passed = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 36, 37, 38, 1030, 1031, 1032, 1033, 1034]
 open.passed = { none = [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 36, 37, 38, 1030, 1031, 1032, 1033, 1034]] }

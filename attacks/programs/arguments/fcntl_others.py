@@ -1,7 +1,7 @@
 """
-tries = "asks fcntl for what programs seldom need: who owns a descriptor, signals of its choice, hints to disks, whether it made a file"
-wins = "kernel code that nobody looks after; signals to others; an order among everybody's writes"
-guard = "seccomp: fcntl only with the commands that programs need"
+tries = "sends `fcntl` commands that programs seldom need: a descriptor's owner, a signal of its choice, hints to disks, whether it created a file"
+wins = "rarely reviewed kernel code; signals to others; an order among everybody's writes"
+guard = "the seccomp filter allows `fcntl` only with the commands that programs need"
 control = {}
 held."*" = "EPERM"
 open.set_signal = "worked"

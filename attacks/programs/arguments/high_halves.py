@@ -1,7 +1,7 @@
 """
-tries = "asks for refused commands with bits set above those that the kernel looks at"
-wins = "a filter that compares more than the kernel does lets them through"
-guard = "seccomp: the low half is compared, as in the kernel"
+tries = "makes refused requests with extra bits set above those that the kernel looks at"
+wins = "calls that pass a filter which compares more bits than the kernel"
+guard = "the seccomp filter compares only the low half of such an argument, as the kernel does"
 control = {}
 held."*" = "EPERM"
 open.lease = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "asks file systems by ioctl: flags, extents, identity, label, projects; to clone, compare and trim"
-wins = "which disk this is, where files lie on it, whether another's file has the same content (FIDEDUPERANGE), work for the machine's disk"
-guard = "seccomp: ioctl only with the requests that programs need"
+tries = "sends `ioctl` requests to files: flags, extents, the file system's identity and label, projects; clone, compare and trim"
+wins = "which disk this is, where files are on it, whether another's file has the same content (`FIDEDUPERANGE`), load on the machine's disk"
+guard = "the seccomp filter allows `ioctl` only with the requests that programs need"
 control = {}
 held."*" = "EPERM"
 open.block_size = "worked"

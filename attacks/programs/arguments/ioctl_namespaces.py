@@ -1,7 +1,7 @@
 """
-tries = "asks namespaces by ioctl for their owner, their parent, their kind and others of their kind"
-wins = "a descriptor of a namespace that it is not in"
-guard = "seccomp: ioctl only with the requests that programs need"
+tries = "asks namespaces through `ioctl` for their owner, their parent, their kind, and other namespaces of their kind"
+wins = "a descriptor of a namespace that the job is not in"
+guard = "the seccomp filter allows `ioctl` only with the requests that programs need"
 control = {}
 held."*" = "EPERM"
 open.kind = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "asks a socket by ioctl for what drivers, bridges, tunnels and routes are asked for"
-wins = "kernel code of devices that a job never has"
-guard = "seccomp: ioctl only with the requests that programs need"
+tries = "sends a socket the `ioctl` requests that are meant for drivers, bridges, tunnels and routes"
+wins = "kernel code of devices that no job has"
+guard = "the seccomp filter allows `ioctl` only with the requests that programs need"
 control = { within = ["unshare", "--net"] }
 held."*" = "EPERM"
 open.queue = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "asks a process's descriptor by ioctl for its namespaces, one by one, and for all that is known of it"
-wins = "namespaces of pid 1 without a file of /proc"
-guard = "seccomp: ioctl only with the requests that programs need"
+tries = "asks a pidfd through `ioctl` for each namespace of its process, and for everything known about that process"
+wins = "pid 1's namespaces, without a file in `/proc`"
+guard = "the seccomp filter allows `ioctl` only with the requests that programs need"
 control = {}
 held."*" = "EPERM"
 open.network = { any = ["worked", "ENOTTY", "EINVAL"] }

@@ -1,7 +1,7 @@
 """
-tries = "asks the machine's random numbers by ioctl how much they hold, adds to them, empties and reseeds them"
-wins = "a say in everybody's keys; a counter that all containers see"
-guard = "seccomp: ioctl only with the requests that programs need"
+tries = "asks the machine's random number generator through `ioctl` how much entropy it holds, adds to it, empties it and reseeds it"
+wins = "influence on everybody's keys; a counter that all containers see"
+guard = "the seccomp filter allows `ioctl` only with the requests that programs need"
 control = {}
 held."*" = "EPERM"
 open.count = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "sets options of IPv4 that programs seldom need: raw options, IPsec policies, sources of multicast, netfilter and multicast routing"
-wins = "kernel code that has had its share of holes; kernel memory by the filter's list"
-guard = "seccomp: setsockopt only with the options that programs need"
+tries = "sets IPv4 options that programs seldom need: raw options, IPsec policies, multicast sources, netfilter and multicast routing"
+wins = "kernel code with a history of vulnerabilities; kernel memory for long lists of multicast sources"
+guard = "the seccomp filter allows `setsockopt` only with the options that programs need"
 control = { within = ["unshare", "--net"] }
 held."*" = "EPERM"
 open.raw_options = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "sets options of IPv6 that programs seldom need: routing and other headers, flow labels, another family, IPsec, netfilter"
-wins = "kernel code that has had its share of holes (CVE-2016-3841); labels that outlive the job"
-guard = "seccomp: setsockopt only with the options that programs need"
+tries = "sets IPv6 options that programs seldom need: routing and other headers, flow labels, another address family, IPsec, netfilter"
+wins = "kernel code with a history of vulnerabilities (CVE-2016-3841); flow labels that outlive the job"
+guard = "the seccomp filter allows `setsockopt` only with the options that programs need"
 control = { within = ["unshare", "--net"] }
 held."*" = "EPERM"
 open.flow_info = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "takes leases (F_SETLEASE) on a file of its own and on the interpreter's"
-wins = "a signal when somebody opens the file, who then waits for seconds: the machine's own programs"
-guard = "seccomp: fcntl only with the commands that programs need"
+tries = "takes leases (`F_SETLEASE`) on a file of its own and on the interpreter's file"
+wins = "a signal when somebody opens the file; that program, which may be one of the machine's own, then waits for seconds"
+guard = "the seccomp filter allows `fcntl` only with the commands that programs need"
 control = {}
 held."*" = "EPERM"
 open.own = "worked"

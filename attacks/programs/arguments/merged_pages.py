@@ -1,7 +1,7 @@
 """
-tries = "asks the kernel to merge its pages with equal ones: by madvise and by prctl, for its children too"
-wins = "whether another container has a page with the same content, by the time that a write takes"
-guard = "seccomp: neither advice nor option is in the table"
+tries = "asks the kernel to merge its pages with equal ones, through `madvise` and through `prctl` (also for its children)"
+wins = "whether another container has a page with the same content, from the time that a write takes"
+guard = "the seccomp filter refuses the advice and the option"
 control = {}
 held."*" = "EPERM"
 open.merge = { any = ["worked", "EINVAL"] }

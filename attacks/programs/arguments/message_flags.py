@@ -1,7 +1,7 @@
 """
-tries = "sends with flags that programs seldom need: without a copy, ahead of the connection, pages of its own, those of the kernel alone"
-wins = "pages that the kernel still reads when they are freed; code for the kernel's own use"
-guard = "seccomp: messages only with the flags that programs need"
+tries = "sends messages with flags that programs seldom need: without a copy, before the connection is made, with pages of its own, and flags for the kernel's own use"
+wins = "pages that the kernel still reads after they are freed; code for the kernel's own use"
+guard = "the seccomp filter allows messages only with the flags that programs need"
 control = {}
 held."*" = "EPERM"
 open.no_copy = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "sets and asks options of other layers: UDP's segments and tunnels, raw, packet, netlink, TLS, MPTCP, XDP, crypto"
-wins = "kernel code that nobody looks after"
-guard = "seccomp: options of sockets, TCP, IPv4 and IPv6 only"
+tries = "sets and reads socket options of other layers: UDP segments and tunnels, raw, packet, netlink, TLS, MPTCP, XDP, crypto"
+wins = "rarely reviewed kernel code"
+guard = "the seccomp filter allows only the options of sockets, TCP, IPv4 and IPv6"
 control = {}
 held."*" = "EPERM"
 open.segments = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "asks prctl for every option from 0 to 255"
-wins = "an option that nobody thought of"
-guard = "seccomp: a list of options; what joining a sandbox needed is sealed"
+tries = "calls `prctl` with every option from 0 to 255"
+wins = "an option that the filter overlooks"
+guard = "the seccomp filter allows only a list of options; it takes back those for entering a sandbox once the job is inside"
 control = {}
 held.passed = [1, 2, 3, 15, 16, 23, 29, 30, 36, 37, 38, 39, 41, 42]
 open.passed = { none = [[1, 2, 3, 15, 16, 23, 29, 30, 36, 37, 38, 39, 41, 42]] }

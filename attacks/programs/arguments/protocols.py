@@ -1,7 +1,7 @@
 """
 tries = "makes Internet sockets of other protocols: MPTCP, SCTP, DCCP, SMC, ping"
-wins = "kernel code that nobody looks after; modules that the kernel loads for whoever asks"
-guard = "seccomp: only TCP and UDP"
+wins = "rarely reviewed kernel code; modules that the kernel loads on request"
+guard = "the seccomp filter allows only TCP, UDP and UDP-Lite"
 control = {}
 held."*" = "EPERM"
 open.ping = { any = ["worked", "EACCES"] }

@@ -1,7 +1,7 @@
 """
-tries = "makes Internet sockets of every kind and every protocol from 0 to 300, with all flags of a socket"
-wins = "a protocol that nobody thought of"
-guard = "seccomp: five pairs of kind and protocol"
+tries = "makes IPv4 sockets of every kind with every protocol from 0 to 300"
+wins = "a protocol that the filter overlooks"
+guard = "the seccomp filter allows only five pairs of kind and protocol"
 control = {}
 held.made = [[1, 0], [1, 6], [2, 0], [2, 17], [2, 136]]
 held.otherwise = ["EPERM"]

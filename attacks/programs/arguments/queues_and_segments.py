@@ -1,7 +1,7 @@
 """
 tries = "makes as many System V message queues and shared memory segments as it can"
-wins = "half a gigabyte of messages that no limit on a process sees"
-guard = "the sandbox's ipc namespace has 64 queues and 256 segments (since Linux 6.9)"
+wins = "half a gigabyte of messages, which no limit on a process counts"
+guard = "the sandbox's ipc namespace allows 64 queues and 256 segments (since Linux 6.9)"
 control = { within = ["unshare", "--ipc"] }
 held.queues = { min = 1, max = 64 }
 held.segments = { min = 1, max = 256 }

@@ -1,7 +1,7 @@
 """
-tries = "makes sets of 32,000 semaphores, and as many sets as it can"
-wins = "hundreds of megabytes of kernel memory that no limit on a process sees"
-guard = "seccomp: small sets only; the sandbox's ipc namespace has 4,096 semaphores in all (since Linux 6.9)"
+tries = "makes a set of 32,000 semaphores, and as many smaller sets as it can"
+wins = "hundreds of megabytes of kernel memory, which no limit on a process counts"
+guard = "the seccomp filter allows only small sets; the sandbox's ipc namespace allows 4,096 semaphores in all (since Linux 6.9)"
 control = { within = ["unshare", "--ipc"] }
 held.large = "EPERM"
 held.made = { min = 1, max = 4096 }

@@ -1,7 +1,7 @@
 """
-tries = "sets options of sockets that change how the kernel works on packets: busy polling, no copies, sending times, pacing, reserved memory"
-wins = "processor time of the kernel's that nobody counts as the job's; pages that the kernel still reads when they are freed"
-guard = "seccomp: setsockopt only with the options that programs need"
+tries = "sets socket options that change how the kernel handles packets: busy polling, zero copy, sending times, pacing, reserved memory"
+wins = "CPU time of the kernel that is not counted as the job's; pages that the kernel still reads after they are freed"
+guard = "the seccomp filter allows `setsockopt` only with the options that programs need"
 control = {}
 held."*" = "EPERM"
 open.no_copies = "worked"

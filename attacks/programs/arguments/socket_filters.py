@@ -1,7 +1,7 @@
 """
-tries = "hangs programs of its own (classic BPF) on sockets: filters, choices among listeners; locks them, and takes them away"
-wins = "the kernel's compiler of such programs, with code of one's choice in kernel memory"
-guard = "seccomp: setsockopt only with the options that programs need"
+tries = "attaches its own programs (classic BPF) to sockets, as filters and to choose among listeners, locks them and detaches them"
+wins = "the kernel's compiler for such programs, and so code of its choice in kernel memory"
+guard = "the seccomp filter allows `setsockopt` only with the options that programs need"
 control = {}
 held."*" = "EPERM"
 open.attach = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "asks sockets for numbers that are the machine's or the namespace's: cookies, memory, queues, labels, a peer's pidfd and groups"
-wins = "marks by which two jobs know that they are on one machine, in one container; handles on processes"
-guard = "seccomp: getsockopt only with the options that programs need"
+tries = "reads numbers from sockets that belong to the machine or the namespace: cookies, memory, queues, labels, a peer's pidfd and groups"
+wins = "marks by which two jobs learn that they share a machine or a container; handles on processes"
+guard = "the seccomp filter allows `getsockopt` only with the options that programs need"
 control = {}
 held."*" = "EPERM"
 open.cookie = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "sets options of TCP that programs seldom need: another layer on top (kernel TLS), repair, signatures, fast open, kept packets"
-wins = "kernel code that has had its share of holes; a connection with forged state"
-guard = "seccomp: setsockopt only with the options that programs need"
+tries = "sets TCP options that programs seldom need: another layer on top (kernel TLS), repair, signatures, fast open, saved packets"
+wins = "kernel code with a history of vulnerabilities; a connection with forged state"
+guard = "the seccomp filter allows `setsockopt` only with the options that programs need"
 control = {}
 held."*" = "EPERM"
 open.fast_open = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "asks arch_prctl for more than a thread's own segments: faults at cpuid, other mappings of the kernel's page, shadow stacks"
-wins = "kernel code that nobody looks after"
-guard = "seccomp: arch_prctl only with what libc asks for"
+tries = "asks `arch_prctl` for more than a thread's own segments: faults at `cpuid`, another mapping of the vDSO, shadow stacks"
+wins = "rarely reviewed kernel code"
+guard = "the seccomp filter allows `arch_prctl` only with what libc asks for"
 control = {}
 held."*" = { any = ["EPERM", "no such call here"] }
 open.cpuid = { any = ["worked", "ENODEV", "no such call here"] }

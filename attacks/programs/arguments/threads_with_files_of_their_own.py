@@ -1,7 +1,7 @@
 """
-tries = "takes a table of descriptors of its own for one thread (CLOSE_RANGE_UNSHARE)"
-wins = "memory files that its process does not show"
-guard = "seccomp: a process's threads share their descriptors (`clone` without CLONE_FILES is refused for them, too)"
+tries = "gives one thread its own table of descriptors (`CLOSE_RANGE_UNSHARE`)"
+wins = "memory files that don't show among the descriptors of its process"
+guard = "the seccomp filter makes the threads of a process share their descriptors (it also refuses `clone` of a thread without `CLONE_FILES`)"
 control = {}
 held.unshared = "EPERM"
 held.closed = "worked"

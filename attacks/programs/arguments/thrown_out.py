@@ -1,7 +1,7 @@
 """
-tries = "throws the interpreter's pages out of the cache: by fadvise, by madvise (cold, page out), by readers that do not keep"
-wins = "everybody's programs start slowly; and what is back after a while was read by somebody"
-guard = "seccomp: none of these advices and flags is in the table"
+tries = "drops pages from the page cache: with `fadvise` on a shown file, with `madvise` (cold, page out), with reads that keep nothing in the cache"
+wins = "slow starts of everybody's programs; knowledge of what others read, because those pages come back"
+guard = "the seccomp filter refuses these advice values and flags"
 control = {}
 held."*" = "EPERM"
 open.advised = "worked"

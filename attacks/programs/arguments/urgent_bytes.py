@@ -1,7 +1,7 @@
 """
-tries = "sends and receives urgent bytes (MSG_OOB) on Unix sockets and on TCP, by every call that takes flags"
-wins = "freed kernel memory: a Unix socket's urgent byte was a way out of browsers' sandboxes (CVE-2025-38236)"
-guard = "seccomp: messages only with the flags that programs need"
+tries = "sends and receives urgent bytes (`MSG_OOB`) on Unix and TCP sockets, with every call that takes flags"
+wins = "freed kernel memory: a Unix socket's urgent byte was a way out of browser sandboxes (CVE-2025-38236)"
+guard = "the seccomp filter allows messages only with the flags that programs need"
 control = {}
 held."*" = "EPERM"
 open.unix = { any = ["worked", "EOPNOTSUPP"] }

@@ -1,7 +1,7 @@
 """
-tries = "asks which pages of a shown file are in the cache: by mincore, cachestat, and reads that do not wait (RWF_NOWAIT)"
+tries = "asks which pages of a shown file are in the page cache: with `mincore`, with `cachestat`, with reads that do not wait (`RWF_NOWAIT`)"
 wins = "what others on the machine run and read, as it happens"
-guard = "seccomp: neither call is in the table, and preadv2 takes no such flag"
+guard = "the seccomp filter refuses `mincore` and `cachestat`, and `preadv2` with this flag"
 control = {}
 held."*" = "EPERM"
 open.mapped = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "reads and writes with flags that programs seldom need: unbroken, not kept, not waiting, not at the end"
-wins = "kernel code that nobody looks after"
-guard = "seccomp: preadv2 and pwritev2 only with the flags that programs need"
+tries = "writes with flags that programs seldom need: atomic, not cached, not waiting, not at the end"
+wins = "rarely reviewed kernel code"
+guard = "the seccomp filter allows `preadv2` and `pwritev2` only with the flags that programs need"
 control = {}
 held."*" = "EPERM"
 held.plain = "worked"

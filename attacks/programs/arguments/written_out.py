@@ -1,7 +1,7 @@
 """
-tries = "has the kernel write everything to disk: sync, and syncfs on the machine's file system"
-wins = "everybody who writes waits"
-guard = "seccomp: neither is in the table (libc's `sync` can't fail, so that programs do not notice)"
+tries = "makes the kernel write everything to disk, with `sync` and with `syncfs` on the machine's file system"
+wins = "delays for everybody who writes"
+guard = "the seccomp filter refuses both calls (programs do not notice: libc's `sync` reports no errors)"
 control = {}
 held."*" = "EPERM"
 open.all = "worked"

@@ -1,8 +1,8 @@
 """
-tries = "leaves links among its artifacts: to files of the container and the machine, to directories, to /proc, to descriptors, in circles, and hard ones"
-wins = "a file of the container's or the machine's, handed to the client as an artifact"
-guard = "artifacts are opened one name at a time below a directory's descriptor, and never through a link"
-uncontrolled = "outside of a sandbox nobody collects artifacts"
+tries = "leaves links among its artifacts: symbolic links to files of the container and the machine, to directories, to `/proc`, to descriptors and in a circle, and hard links"
+wins = "a file of the container or the machine, handed to the client as an artifact"
+guard = "the runner opens artifacts one name at a time below a directory's descriptor, and never through a link"
+uncontrolled = "outside a sandbox, nothing collects artifacts"
 held.made = 7
 [outcome.artifacts]
 "/workspace/artifacts/hard" = "plain"
@@ -15,7 +15,7 @@ held.made = 7
 "/workspace/artifacts/file" = "link"
 "/workspace/artifacts/up" = "link"
 [runsc]
-skip = "without an inner wall no files go in or out"
+skip = "without an inner wall, no files go in or out"
 """
 here = "/workspace/artifacts/"
 with open(here + "plain", "w") as file:

@@ -1,14 +1,14 @@
 """
 tries = "leaves thousands of empty files, and directories nested hundreds deep"
-wins = "a runner and a worker that are busy with them, and an outcome of any size"
-guard = "names, files and depth are bounded; what is left out is told one by one only for a while"
-uncontrolled = "outside of a sandbox nobody collects artifacts"
+wins = "a runner and a worker kept busy, and an outcome of unlimited size"
+guard = "the number of names and files and the depth are bounded; the outcome lists only some of the omitted files one by one"
+uncontrolled = "outside a sandbox, nothing collects artifacts"
 aftermath = true
 held.made = "all"
 [outcome]
 bytes = 400000
 [runsc]
-skip = "without an inner wall no files go in or out"
+skip = "without an inner wall, no files go in or out"
 """
 here = "/workspace/artifacts/"
 for n in range(3000):

@@ -1,8 +1,8 @@
 """
-tries = "leaves a fifo that nobody writes, and a socket that nobody answers, among its artifacts"
-wins = "a runner that waits for ever, and a container that no other job gets"
-guard = "what is no regular file is never opened for reading, and nothing is opened blocking"
-uncontrolled = "outside of a sandbox nobody collects artifacts"
+tries = "leaves among its artifacts a FIFO that nobody writes to, and a socket that nobody answers"
+wins = "a runner that waits forever, and a container that no other job gets"
+guard = "the runner opens only regular files for reading, and never in a way that blocks"
+uncontrolled = "outside a sandbox, nothing collects artifacts"
 aftermath = true
 held.made = 2
 [outcome.artifacts]
@@ -10,7 +10,7 @@ held.made = 2
 "/workspace/artifacts/fifo" = "special"
 "/workspace/artifacts/socket" = "special"
 [runsc]
-skip = "without an inner wall no files go in or out"
+skip = "without an inner wall, no files go in or out"
 """
 import socket
 here = "/workspace/artifacts/"

@@ -1,8 +1,8 @@
 """
-tries = "hands its channel to a child that speaks on it at the same time and after the parent's end"
-wins = "a voice after the job's end; frames of two that mix"
+tries = "hands its channel to a child, which sends on it after the parent's end"
+wins = "messages after the job's end; mixed frames of two senders"
 guard = "the child dies with the sandbox; mixed frames end the job"
-uncontrolled = "outside of a sandbox there is no channel"
+uncontrolled = "outside a sandbox, there is no channel"
 aftermath = true
 held.before = true
 outcome = { calls = 0 }

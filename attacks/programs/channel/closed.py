@@ -1,8 +1,8 @@
 """
-tries = "shuts its channel and runs on, prints, and ends by itself"
-wins = "a job whose end nobody sees"
-guard = "the end is the kernel's word: exit status and usage come from the process itself"
-uncontrolled = "outside of a sandbox there is no channel"
+tries = "shuts its channel, goes on running, prints, and exits on its own"
+wins = "a job whose end nobody notices"
+guard = "the kernel reports the end: exit status and usage come from the process itself"
+uncontrolled = "outside a sandbox, there is no channel"
 aftermath = true
 held.before = true
 outcome = { status = "failed", error = "code_exited", stdout = "still here\n" }

@@ -1,15 +1,16 @@
 """
-tries = "calls a tool with, shows, and returns JSON that is nested two million levels deep"
-wins = "a stack that overflows: in the runner, the worker, the scheduler or the client"
-guard = "parsers with a depth limit; what they refuse is refused to this job alone"
+tries = "calls a tool with JSON that is nested two million levels deep, displays such JSON and returns it"
+wins = "a stack overflow in the runner, the worker, the scheduler or the client"
+guard = "the parsers have a depth limit; what they refuse is refused to this job alone"
 slow = true
-uncontrolled = "outside of a sandbox there is no channel"
+uncontrolled = "outside a sandbox, there is no channel"
 aftermath = true
 held.answered = true
 outcome = { calls = 0 }
 [[tools]]
 name = "echo"
-# Without an inner wall a job is not killed when it says that it is done: the harness says it again at its end, which breaks the rules.
+# Without an inner wall, the runner does not kill a job that says that it is done.
+# The harness then says so a second time at the job's end, which breaks the protocol.
 [runsc]
 outcome = { status = "failed", error = "code_raised", calls = 0 }
 """

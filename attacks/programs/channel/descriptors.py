@@ -1,8 +1,8 @@
 """
 tries = "passes thousands of descriptors along with its messages"
-wins = "a runner that has no descriptor left"
-guard = "the runner reads without taking descriptors; the kernel drops them"
-uncontrolled = "outside of a sandbox there is no channel"
+wins = "a runner that has no descriptors left"
+guard = "the runner reads without accepting descriptors, and the kernel drops them"
+uncontrolled = "outside a sandbox, there is no channel"
 aftermath = true
 held.passed = 5060
 """

@@ -3,7 +3,7 @@ tries = "sends 300 MB of messages, in frames of 15 MB"
 wins = "a runner or a worker without memory"
 guard = "a run may send 256 MiB in all; what the runner holds for the worker is bounded, too"
 slow = true
-uncontrolled = "outside of a sandbox there is no channel"
+uncontrolled = "outside a sandbox, there is no channel"
 aftermath = true
 held.before = true
 outcome = { status = "failed", error = "code_raised", message = "bytes on the job's channel" }

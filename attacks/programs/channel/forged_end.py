@@ -1,14 +1,15 @@
 """
-tries = "says that it is done, with a value of its choice, and runs on: calls a tool, prints, shows"
+tries = "says that it is done, with a value of its choice, and goes on: calls a tool and prints"
 wins = "work that is counted for nobody, after its result is out"
-guard = "the sandbox is killed as soon as its program says that it is done; a job's value is its own anyway"
-uncontrolled = "outside of a sandbox there is no channel"
+guard = "the runner kills the sandbox as soon as its program says that it is done; a job may choose its value anyway"
+uncontrolled = "outside a sandbox, there is no channel"
 aftermath = true
 held.before = true
 outcome = { calls = 0, stdout = "" }
 [[tools]]
 name = "echo"
-# Without an inner wall a job is not killed when it says that it is done: the harness says it again at its end, which breaks the rules.
+# Without an inner wall, the runner does not kill a job that says that it is done.
+# The harness then says so a second time at the job's end, which breaks the protocol.
 [runsc]
 outcome = { status = "failed", error = "code_raised" }
 """

@@ -1,8 +1,8 @@
 """
-tries = "says that it is ready and started a second time, and speaks words of the runner's own"
+tries = "sends `ready` a second time, a message that belongs before the start of a job"
 wins = "a runner that takes the job for a new one"
-guard = "the runner knows what state a job is in; what does not belong there ends it"
-uncontrolled = "outside of a sandbox there is no channel"
+guard = "the runner knows each job's state; a message that does not belong to that state ends the job"
+uncontrolled = "outside a sandbox, there is no channel"
 aftermath = true
 held.before = true
 outcome = { status = "failed", error = "code_raised", message = 'unexpected "ready"' }

@@ -1,8 +1,8 @@
 """
-tries = "sends bytes that are no JSON, JSON that is no message, and text that is no UTF-8"
-wins = "a runner that falls over"
-guard = "what does not parse ends the job, and it alone"
-uncontrolled = "outside of a sandbox there is no channel"
+tries = "sends bytes that are not JSON, JSON that is not a message, and text that is not UTF-8"
+wins = "a runner that crashes"
+guard = "a message that does not parse ends the job, and only this job"
+uncontrolled = "outside a sandbox, there is no channel"
 aftermath = true
 held.before = true
 outcome = { status = "failed", error = "code_raised", message = "malformed message" }

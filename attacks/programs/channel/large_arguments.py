@@ -1,8 +1,8 @@
 """
 tries = "calls a tool with arguments of just under 16 MiB"
-wins = "a call that the broker refuses, and a worker that tries for ever"
+wins = "a call that the broker refuses, and a worker that tries forever"
 guard = "the worker refuses arguments above 15 MiB"
-uncontrolled = "outside of a sandbox there is no channel"
+uncontrolled = "outside a sandbox, there is no channel"
 aftermath = true
 slow = true
 held.refused = true

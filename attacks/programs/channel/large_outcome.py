@@ -1,13 +1,14 @@
 """
-tries = "makes an outcome that is larger than any message may be: shows and returns 15 MB each past the harness, and prints what JSON writes sixfold"
-wins = "a result that the broker refuses, and a client that waits for ever"
-guard = "the worker cuts an outcome to 15 MiB before it is recorded; RabbitMQ takes 16"
-uncontrolled = "outside of a sandbox there is no channel"
+tries = "makes an outcome that is larger than any message may be: displays and returns 15 MB each, bypassing the harness, and prints bytes that take six times as much space in JSON"
+wins = "a result that the broker refuses, and a client that waits forever"
+guard = "the worker cuts an outcome to 15 MiB before it is recorded; RabbitMQ accepts 16 MiB"
+uncontrolled = "outside a sandbox, there is no channel"
 aftermath = true
 slow = true
 held.before = true
 outcome = { bytes = 16000000 }
-# Without an inner wall a job is not killed when it says that it is done: the harness says it again at its end, which breaks the rules.
+# Without an inner wall, the runner does not kill a job that says that it is done.
+# The harness then says so a second time at the job's end, which breaks the protocol.
 [runsc]
 outcome = { status = "failed", error = "code_raised", bytes = 16000000 }
 """

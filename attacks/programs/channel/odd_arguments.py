@@ -1,8 +1,8 @@
 """
-tries = "calls a tool with JSON that one parser takes and the next may not: lone surrogates, numbers beyond all bounds"
-wins = "a call that nobody can answer; a client that falls over"
-guard = "the worker reads the arguments before they leave the machine, and answers by itself what it can't read"
-uncontrolled = "outside of a sandbox there is no channel"
+tries = "calls a tool with JSON that some parsers accept and others refuse: lone surrogates, numbers beyond every range"
+wins = "a call that nobody can answer; a client that crashes"
+guard = "the worker parses arguments before they leave the machine, and itself answers a call that it can't parse"
+uncontrolled = "outside a sandbox, there is no channel"
 aftermath = true
 held.answers = 3
 outcome = { calls = 0 }

@@ -1,11 +1,12 @@
 """
-tries = "shows and returns JSON that one parser takes and the next may not: lone surrogates, numbers beyond all bounds, the same key twice"
-wins = "an outcome that nobody can read, and a client that waits for ever"
-guard = "the worker reads what it hands on; in place of what can't be read by others it shows a note"
-uncontrolled = "outside of a sandbox there is no channel"
+tries = "displays and returns JSON that some parsers accept and others refuse: lone surrogates, numbers beyond every range, the same key twice"
+wins = "an outcome that nobody can read, and a client that waits forever"
+guard = "the worker parses what it passes on, and puts a note in place of what others can't read"
+uncontrolled = "outside a sandbox, there is no channel"
 aftermath = true
 held.before = true
-# Without an inner wall a job is not killed when it says that it is done: the harness says it again at its end, which breaks the rules.
+# Without an inner wall, the runner does not kill a job that says that it is done.
+# The harness then says so a second time at the job's end, which breaks the protocol.
 [runsc]
 outcome = { status = "failed", error = "code_raised" }
 """

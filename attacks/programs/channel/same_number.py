@@ -1,8 +1,8 @@
 """
-tries = "makes three calls under one number, and calls under the highest and a missing one"
+tries = "makes three calls under one number, one under the highest number, and one without a number"
 wins = "an answer that was meant for another call; a runner that loses count"
-guard = "the runner counts by itself; the job's number is only an echo"
-uncontrolled = "outside of a sandbox there is no channel"
+guard = "the runner numbers the calls itself, and only echoes the job's number"
+uncontrolled = "outside a sandbox, there is no channel"
 aftermath = true
 held.answers = 4
 held.values = [1, 2, 3, 4]

@@ -1,8 +1,8 @@
 """
-tries = "calls tools that the job was not given, by frames of its own, and by names that look like paths and patterns"
-wins = "a tool of the client's beyond those lent"
-guard = "the runner and the worker check each call against the job's list, and answer by themselves"
-uncontrolled = "outside of a sandbox there is no channel"
+tries = "calls tools that the job was not given, in frames of its own and by names that look like paths and patterns"
+wins = "a tool of the client beyond those that the job was given"
+guard = "the runner and the worker check each call against the job's list, and answer a refused call themselves"
+uncontrolled = "outside a sandbox, there is no channel"
 held.errors = 5
 outcome = { calls = 0 }
 [[tools]]

@@ -1,9 +1,9 @@
 """
-tries = "makes eighty-five calls that are answered by a megabyte each, and reads none"
-wins = "a runner that holds them all"
-guard = "what waits for a job that does not read is bounded (64 MiB); then it ends"
+tries = "makes eighty-five calls that are each answered with a megabyte, and reads no answer"
+wins = "a runner that holds all the answers"
+guard = "answers that wait for a job that does not read are bounded (64 MiB); beyond that, the job is ended"
 slow = true
-uncontrolled = "outside of a sandbox there is no channel"
+uncontrolled = "outside a sandbox, there is no channel"
 aftermath = true
 held.before = true
 outcome = { status = "failed", error = "code_raised", message = "does not read" }

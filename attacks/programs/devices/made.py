@@ -1,7 +1,7 @@
 """
-tries = "makes device nodes of its own in every writable place, and opens them"
+tries = "makes device nodes in writable places, and opens them"
 wins = "the machine's memory and disks"
-guard = "the kernel: no capability to make one; the places are mounted nodev besides"
+guard = "making a node requires a capability, which the job lacks; the places are also mounted `nodev`"
 control = {}
 held.block = "EPERM"
 held.character = "EPERM"
@@ -9,7 +9,7 @@ held.shm = "EPERM"
 held.nodev = true
 held.opened = "ENOENT"
 open.character = "worked"
-# Anybody may make a node there, and gVisor has no such device behind it.
+# On gVisor, anybody may make a node there, but no such device is behind it.
 [runsc]
 held = { block = "EROFS", character = "EROFS", shm = "worked", nodev = false, opened = "ENXIO" }
 """

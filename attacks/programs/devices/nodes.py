@@ -1,13 +1,13 @@
 """
 tries = "opens devices: memory, disks, consoles, terminals, KVM, tunnels, FUSE, loop, framebuffer, input"
 wins = "the machine"
-guard = "/dev has null, zero, full, random, urandom and the links to its own descriptors"
+guard = "`/dev` has only `null`, `zero`, `full`, `random`, `urandom` and the links to the job's own descriptors"
 control = {}
 held.listed = ["fd", "full", "null", "random", "shm", "stderr", "stdin", "stdout", "urandom", "zero"]
 held."*" = "ENOENT"
 open.kmsg = "worked"
 open.ptmx = "worked"
-# Devices of gVisor's own kernel, not of the machine.
+# These are devices of gVisor's own kernel, not of the machine.
 [runsc.held]
 fuse = "worked"
 "net/tun" = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "types into a terminal (TIOCSTI), pastes by TIOCLINUX, takes the console over, changes line disciplines"
-wins = "commands in the shell of whoever started the worker (CVE-2017-5226)"
-guard = "seccomp: ioctl only with the requests that programs need; and a session without a terminal"
+tries = "types into a terminal (`TIOCSTI`), pastes with `TIOCLINUX`, takes over the console, and changes the line discipline"
+wins = "commands in the shell of the user who started the worker (CVE-2017-5226)"
+guard = "the seccomp filter allows `ioctl` only with the requests that programs need; the job's process session has no terminal"
 control = {}
 held."*" = "EPERM"
 held.terminal = "ENOENT"

@@ -1,7 +1,7 @@
 """
-tries = "looks through all that it sees for sockets and pipes, which are alive behind a read-only mount"
-wins = "a word with whoever is behind them: an engine, a data base, an agent with keys"
-guard = "what is shown holds files and folders only; the rest is the sandbox's own"
+tries = "searches everything that it sees for sockets and pipes, which work even behind a read-only mount"
+wins = "contact with what is behind them: an engine, a database, an agent with keys"
+guard = "of the machine, the sandbox shows only files and folders; everything else in it is its own"
 slow = true
 control = {}
 held.found = []

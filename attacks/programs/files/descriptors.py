@@ -1,7 +1,7 @@
 """
 tries = "looks for descriptors that the runner or the zygote left open, and for what they lead to"
-wins = "a socket of the runner's, a folder behind the wall"
-guard = "everything is closed but the standard three and the job's own channel, at 200"
+wins = "a socket of the runner, a folder outside the sandbox"
+guard = "all descriptors are closed except the standard three and the job's own channel, at 200"
 control = { within = ["sh", "-c", 'exec 7</etc/hostname 8</ 9</proc; exec "$@"', "sh"] }
 held.open = [[0, "/dev/null"], [1, "pipe"], [2, "pipe"], [200, "socket"]]
 held.folders = 0

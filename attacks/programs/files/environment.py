@@ -1,12 +1,12 @@
 """
-tries = "looks for secrets in the environment, its own and of the processes that it sees"
-wins = "credentials of the worker's"
-guard = "the runner starts with an empty environment; a job's is made of what the job itself asked for"
+tries = "looks for secrets in its own environment and in that of pid 1"
+wins = "the worker's credentials"
+guard = "the runner starts with an empty environment; a job's environment holds only what the job itself asked for"
 control = { within = ["env", "THERMAE_AMQP=amqp://fleet:secret@127.0.0.1"] }
 held.names = []
 held.init = "EACCES"
 open.names = { none = [[]] }
-# Of the runner, which has the image's.
+# On gVisor, pid 1 is the runner, which has the image's environment.
 [runsc]
 held.init = "worked"
 """

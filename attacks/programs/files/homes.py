@@ -1,12 +1,12 @@
 """
-tries = "lists people's homes, and looks for keys, tokens and histories in them"
-wins = "keys to other machines, passwords of clouds, what people typed"
-guard = "the view has an interpreter's own folder and the links on the way to it, and of a home nothing else"
+tries = "lists home directories, and looks for keys, tokens and histories in them"
+wins = "keys to other machines, cloud passwords, what people typed"
+guard = "the view has the interpreter's own folder and the links on the way to it, and nothing else of a home"
 control = {}
 held.found = []
 open.found = { none = [[]] }
 """
-# What leads to the interpreter is there.
+# The folders and links on the way to the interpreter are shown.
 way = [sys.executable, os.path.realpath(sys.executable), sys.prefix, sys.base_prefix, os.path.realpath(sys.base_prefix)]
 homes = ["/root"]
 if os.path.isdir("/home"):
@@ -18,7 +18,7 @@ for home in homes:
             names = os.listdir(folder)
         except OSError:
             continue
-        # The interpreter's own folder.
+        # This is the interpreter's own folder, or is in it.
         if any((folder + "/").startswith(own + "/") for own in way[2:]):
             continue
         found += [folder + "/" + name for name in names if not any((own + "/").startswith(folder + "/" + name + "/") for own in way)]

@@ -1,14 +1,14 @@
 """
-tries = "links to what it may not read, softly and hard, and by a descriptor without a name (O_TMPFILE, O_PATH)"
-wins = "a way past the file's own rights, or past whoever follows a link for it"
-guard = "soft links end in the sandbox's own tree; hard links don't leave a file system"
+tries = "makes symbolic and hard links to files that it may not read, and a hard link from an `O_PATH` descriptor"
+wins = "a way past the file's own permissions, or past a program that follows a link for the job"
+guard = "symbolic links end in the sandbox's own tree; hard links can't leave a file system"
 control = {}
 held.soft = "ENOENT"
 held.hard = "EXDEV"
 held.path_descriptor = { any = ["EXDEV", "ENOENT", "EPERM"] }
 held.shadow = "ENOENT"
 open.soft = "worked"
-# An image has a file of that name, its own; and the job is not its root.
+# The image has an /etc/shadow of its own, and the job is not root there.
 [docker]
 held.shadow = "EACCES"
 [runsc]

@@ -1,13 +1,13 @@
 """
-tries = "writes to every part of the file tree: /, /etc, /usr, /dev, /sys, /proc, and the caches of compiled Python"
-wins = "code of one's own in the next job's interpreter"
-guard = "all but /tmp, /workspace, /session and /dev/shm is mounted read-only"
+tries = "writes to every part of the file tree: `/`, `/etc`, `/usr`, `/dev`, `/sys`, `/proc`, and the caches of compiled Python"
+wins = "its own code in the next job's interpreter"
+guard = "everything except `/tmp`, `/workspace`, `/session` and `/dev/shm` is mounted read-only"
 control = {}
 held."*" = { any = ["EROFS", "EACCES"] }
 held.proc = { any = ["ENOENT", "EROFS", "EACCES"] }
 held.writable = ["/dev/shm", "/session", "/tmp", "/workspace"]
 open.cache = "worked"
-# By their flags alone: all but /dev/shm and /tmp refuses, as above.
+# These places are writable by their flags alone: all but /dev/shm and /tmp refuse writes, as above.
 [runsc]
 held.writable = ["/", "/dev", "/dev/pts", "/dev/shm", "/proc", "/run/thermae", "/sys", "/tmp"]
 """
@@ -22,7 +22,7 @@ else:
         attempt(name, open, place + "/thermae", "w")
     attempt("cache", os.mkdir, cache + "/thermae")
     attempt("packages", os.mkdir, sysconfig.get_paths()["purelib"] + "/thermae")
-# By what is seen at each place: one mount may cover another.
+# The flags are asked for by path, because one mount may cover another.
 mounts = [line.split() for line in open("/proc/self/mounts")]
 places = {mount[1] for mount in mounts if os.path.isdir(mount[1])}
 observe("writable", sorted(place for place in places if not os.statvfs(place).f_flag & os.ST_RDONLY))

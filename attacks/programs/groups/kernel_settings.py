@@ -1,12 +1,12 @@
 """
-tries = "opens kernel settings for writing: core_pattern, modprobe, the hotplug helper, limits that hold for all"
-wins = "a program run by the machine's root; everybody's limits"
-guard = "/proc is read-only"
+tries = "opens kernel settings for writing: `core_pattern`, `modprobe`, `binfmt_misc`, limits that hold for the whole machine"
+wins = "a program that the machine's root runs; everybody's limits"
+guard = "`/proc` is read-only"
 control = {}
 held."*" = "EROFS"
 open.core_pattern = "worked"
 open.pid_max = "worked"
-# Whose setting it is the kernel looks at first, but for those of the sandbox's own ipc namespace.
+# The kernel checks first who owns a setting, except for those of the sandbox's own ipc namespace.
 held.core_pattern = { any = ["EROFS", "EACCES"] }
 held.modprobe = { any = ["EROFS", "EACCES", "ENOENT"] }
 held.pid_max = { any = ["EROFS", "EACCES"] }
@@ -17,7 +17,7 @@ held.watches = { any = ["EROFS", "EACCES"] }
 held.shmmax = { any = ["EROFS", "EACCES"] }
 held.binfmt = { any = ["ENOENT", "EACCES"] }
 held.read_only = true
-# Settings that gVisor's kernel does not have.
+# gVisor's kernel does not have these settings.
 [runsc]
 held = { core_pattern = "ENOENT", drop_caches = "ENOENT", pid_max = "ENOENT", watches = "ENOENT", read_only = false }
 """

@@ -1,7 +1,7 @@
 """
-tries = "makes itself the last one that the kernel kills for memory, and pid 1 the first"
-wins = "others killed in its place"
-guard = "/proc is read-only; jobs are the first by what the runner sets"
+tries = "opens `oom_score_adj` of itself and of pid 1 for writing, so that the kernel would kill it last for lack of memory, and pid 1 first"
+wins = "others that are killed in its place"
+guard = "`/proc` is read-only; the runner has set the job to be killed first"
 control = {}
 held.own = "EROFS"
 held.own_adj = "EROFS"

@@ -1,12 +1,12 @@
 """
-tries = "raises the memory and process limits of its own control group, moves itself to another"
+tries = "looks for the files of its control group, to raise its memory and process limits or to move itself to another group"
 wins = "as much of the machine as there is"
-guard = "/sys is covered; a cgroup namespace hides the paths"
+guard = "`/sys` is covered; a cgroup namespace hides the paths"
 control = {}
 held.limits = []
 held.own_path = "/"
 open.limits = { none = [[]] }
-# gVisor's own groups, one for each controller.
+# gVisor has groups of its own, one for each controller.
 [runsc]
 held.own_path = "several"
 """

@@ -1,11 +1,11 @@
 """
-tries = "sets triggers on the kernel's pressure files, and asks sysrq for a crash"
-wins = "kernel threads that work for it; the machine's end"
-guard = "/proc/pressure is an empty folder, /proc/sysrq-trigger is /dev/null"
+tries = "opens the kernel's pressure files to set triggers, and looks for `/proc/sysrq-trigger`, which can crash the machine"
+wins = "kernel threads that work for the job; the end of the machine"
+guard = "`/proc/pressure` is an empty folder, and `/proc/sysrq-trigger` is `/dev/null`"
 control = {}
 held.memory = "ENOENT"
 held.cpu = "ENOENT"
-# Where the kernel has it at all.
+# Not every kernel has the file.
 held.sysrq = { any = [[1, 3], []] }
 open.memory = "worked"
 """

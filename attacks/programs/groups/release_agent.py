@@ -1,7 +1,7 @@
 """
-tries = "mounts a cgroup hierarchy to set its release_agent (CVE-2022-0492)"
-wins = "a program run by the machine's root"
-guard = "seccomp: no mount, no new namespace; /sys shows nothing"
+tries = "mounts a cgroup hierarchy to set its `release_agent` (CVE-2022-0492)"
+wins = "a program that the machine's root runs"
+guard = "the seccomp filter refuses mounts and new namespaces; `/sys` is empty"
 control = { within = ["unshare", "--mount"] }
 held.mount_v1 = "EPERM"
 held.mount_v2 = "EPERM"

@@ -1,7 +1,7 @@
 """
-tries = "reads the number of the machine's boot, by which systemd and others name it"
-wins = "a mark by which two jobs, of two tenants, know that they are on one machine"
-guard = "the file is covered"
+tries = "reads the id of the machine's boot, by which systemd and others name that boot"
+wins = "a mark by which two jobs of two tenants learn that they share a machine"
+guard = "the file is covered by `/dev/null`"
 control = {}
 held.boot = ""
 held.fresh = { none = [""] }
@@ -19,5 +19,5 @@ def head(path):
 
 
 observe("boot", head("/proc/sys/kernel/random/boot_id"))
-# New at every read: programs may have it.
+# This number is new at every read, so programs may have it.
 observe("fresh", head("/proc/sys/kernel/random/uuid"))

@@ -1,7 +1,7 @@
 """
 tries = "reads the kernel's command line"
-wins = "the root disk's identity, settings of the machine's, now and then a password"
-guard = "the file is covered"
+wins = "the root disk's identity, settings of the machine, sometimes a password"
+guard = "the file is covered by `/dev/null`"
 control = {}
 held.line = ""
 open.line = { none = [""] }

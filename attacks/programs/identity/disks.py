@@ -1,7 +1,7 @@
 """
-tries = "reads which disks and partitions the machine has and what is done on them, arrays and swap included"
-wins = "what everybody reads and writes, as it happens; sizes that name a machine"
-guard = "the files are covered"
+tries = "reads which disks and partitions the machine has, and how much is read from and written to them"
+wins = "what everybody reads and writes, as it happens; sizes that identify a machine"
+guard = "the files are covered by `/dev/null`"
 control = {}
 held."*" = ""
 open.partitions = { none = [""] }

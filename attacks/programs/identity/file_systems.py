@@ -1,7 +1,7 @@
 """
-tries = "lists what file systems tell about themselves in /proc/fs and /sys/fs"
-wins = "names of disks, errors, options; journals at work"
-guard = "/proc/fs is covered, /sys is empty"
+tries = "lists what file systems show about themselves in `/proc/fs`, `/sys/fs` and `/sys/block`"
+wins = "names of disks, errors, options; the work of journals"
+guard = "`/proc/fs` is covered, and `/sys` is empty"
 control = {}
 held.proc = []
 held.sys = []

@@ -1,7 +1,7 @@
 """
-tries = "reads what names a machine: its id, its hardware's numbers, its network cards, its name"
-wins = "a mark by which two jobs, of two tenants, know that they are on one machine"
-guard = "neither /etc/machine-id nor /sys is there; the network namespace has loopback only; the uts namespace is the sandbox's own"
+tries = "reads what identifies a machine: its id, its hardware's serial numbers, its network cards, its host name"
+wins = "a mark by which two jobs of two tenants learn that they share a machine"
+guard = "`/etc/machine-id` is not shown, and `/sys` is empty; the network namespace has loopback only; the uts namespace is the sandbox's own"
 control = {}
 held.id = ""
 held.bus_id = ""

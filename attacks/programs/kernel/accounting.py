@@ -1,8 +1,8 @@
 """
-tries = "turns process accounting on, to a file of its own"
+tries = "turns on process accounting, to a file of its own"
 wins = "a list of everybody's processes; a write by the kernel"
-guard = "seccomp: acct is not in the table; no capability besides"
-uncontrolled = "it would turn the machine's accounting off"
+guard = "the seccomp filter refuses `acct`; the job has no capability either"
+uncontrolled = "it would turn off the machine's accounting"
 held.acct = "EPERM"
 """
 call("acct", b"/workspace/acct")

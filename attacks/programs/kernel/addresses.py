@@ -1,7 +1,7 @@
 """
-tries = "reads kernel and physical addresses from /proc: kallsyms, kcore, modules, its own pagemap"
-wins = "where the kernel is, and which physical pages are its own (rowhammer)"
-guard = "the files are covered; the kernel shows page frame numbers to nobody without a capability"
+tries = "reads kernel and physical addresses from `/proc`: `kallsyms`, `kcore`, `modules`, `timer_list`, its own `pagemap`"
+wins = "where the kernel is, and which physical pages are the job's own (rowhammer)"
+guard = "the files are covered; the kernel shows page frame numbers only to a process with a capability"
 control = {}
 held.kallsyms = ""
 held.kcore = 0

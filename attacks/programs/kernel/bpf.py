@@ -1,7 +1,7 @@
 """
 tries = "loads a BPF program and makes a BPF map"
-wins = "code of one's own in the kernel, and its verifier to be fooled"
-guard = "seccomp: bpf is not in the table"
+wins = "its own code in the kernel, past a verifier that it deceives"
+guard = "the seccomp filter refuses `bpf`"
 control = {}
 held.map = "EPERM"
 held.program = "EPERM"

@@ -1,7 +1,7 @@
 """
-tries = "sets the machine's time by four calls"
-wins = "everybody's time; certificates that are valid again"
-guard = "seccomp: none of them is in the table (the calls are with arguments that would change nothing)"
+tries = "sets the machine's time with four calls, with arguments that would change nothing"
+wins = "everybody's time; expired certificates that are valid again"
+guard = "the seccomp filter refuses all four calls"
 control = {}
 held."*" = "EPERM"
 open.clock_settime = "EINVAL"

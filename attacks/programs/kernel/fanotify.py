@@ -1,7 +1,7 @@
 """
-tries = "watches the file system by fanotify"
-wins = "to see and to hold up other processes' opens"
-guard = "seccomp: neither call is in the table"
+tries = "watches the file system with `fanotify`"
+wins = "a view of other processes' opens, and a way to delay them"
+guard = "the seccomp filter refuses both calls"
 control = {}
 held."*" = "EPERM"
 open.fanotify_init = "worked"

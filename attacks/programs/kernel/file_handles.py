@@ -1,7 +1,7 @@
 """
-tries = "opens files by handle, past every path: the way out of the first Docker containers (\"shocker\")"
-wins = "any file of the file system that the image is on"
-guard = "seccomp: neither call is in the table; the kernel asks for a capability besides"
+tries = "opens files by handle, past every path: the escape from the first Docker containers (\"shocker\")"
+wins = "any file of the file system that holds the image"
+guard = "the seccomp filter refuses both calls; the kernel also requires a capability"
 control = {}
 held."*" = "EPERM"
 open.open_by_handle_at = { none = ["EPERM", "ENOSYS"] }

@@ -1,7 +1,7 @@
 """
 tries = "loads a seccomp filter and a Landlock rule set of its own"
 wins = "a supervisor that answers in the kernel's place; kernel code that no program here needs"
-guard = "seccomp: seccomp, and Landlock's calls, are not in the table"
+guard = "the seccomp filter refuses `seccomp` and Landlock's calls"
 control = {}
 held."*" = "EPERM"
 open.seccomp = { none = ["EPERM"] }

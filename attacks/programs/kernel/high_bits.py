@@ -1,7 +1,7 @@
 """
-tries = "hides what it asks for in arguments whose upper 32 bits are set, which the kernel drops and a filter may not"
-wins = "calls that the filter took for others (CVE-2019-7303)"
-guard = "seccomp: arguments are compared by the bits that the kernel looks at"
+tries = "hides requests in arguments whose upper 32 bits are set, which the kernel ignores and a filter may not"
+wins = "calls that the filter takes for other calls (CVE-2019-7303)"
+guard = "the seccomp filter compares only the bits that the kernel looks at"
 control = {}
 held.tiocsti = "EPERM"
 held.netlink = "EPERM"

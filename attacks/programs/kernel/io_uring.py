@@ -1,7 +1,7 @@
 """
-tries = "sets an io_uring up, and enters and registers one"
-wins = "system calls that no filter sees, and the kernel code with the most holes of its day"
-guard = "seccomp: none of the three is in the table"
+tries = "calls `io_uring_setup`, `io_uring_enter` and `io_uring_register`"
+wins = "system calls that no filter sees, and the kernel code with the most vulnerabilities of its day"
+guard = "the seccomp filter refuses all three calls"
 control = {}
 held."*" = "EPERM"
 open.io_uring_setup = "worked"

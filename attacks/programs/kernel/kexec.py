@@ -1,7 +1,7 @@
 """
 tries = "loads another kernel"
 wins = "the machine"
-guard = "seccomp: neither call is in the table; no capability besides"
+guard = "the seccomp filter refuses both calls; the job has no capability either"
 uncontrolled = "it would replace the machine's kernel"
 held."*" = "EPERM"
 """

@@ -1,7 +1,7 @@
 """
-tries = "adds, requests and reads keys, joins a keyring"
-wins = "keys of others (they are not the sandbox's own), a channel to the next job, the user's quota"
-guard = "seccomp: none of the three is in the table"
+tries = "adds, requests and reads keys, and joins a keyring"
+wins = "keys of others (no namespace separates them), a channel to the next job, the user's quota"
+guard = "the seccomp filter refuses all three calls"
 control = {}
 held."*" = "EPERM"
 open.add_key = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "reads what /proc tells of others: keys, scheduler, interrupts' timers, ACPI, SCSI, pressure"
-wins = "other people's doings"
-guard = "the files are covered by /dev/null, the folders by an empty one"
+tries = "reads what `/proc` shows of others: `keys` and `key-users`, and the folders of ACPI, SCSI, sound and pressure"
+wins = "what others do"
+guard = "the files are covered by `/dev/null`, and the folders by an empty one"
 control = {}
 held.keys = ""
 held.key_users = ""

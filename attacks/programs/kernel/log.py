@@ -1,7 +1,7 @@
 """
-tries = "reads, clears and silences the kernel's log by syslog, /proc/kmsg and /dev/kmsg"
-wins = "addresses, other people's doings"
-guard = "seccomp: syslog is not in the table; /proc/kmsg is covered, /dev/kmsg is not there"
+tries = "reads the kernel's log with `syslog`, `/proc/kmsg` and `/dev/kmsg`"
+wins = "addresses, and what others do"
+guard = "the seccomp filter refuses `syslog`; `/proc/kmsg` is covered, and `/dev/kmsg` is missing"
 control = {}
 held.syslog = "EPERM"
 held.kmsg = ""

@@ -1,7 +1,7 @@
 """
 tries = "binds, moves and migrates pages between memory nodes, and asks for secret and shadow-stack memory"
-wins = "to learn or to change where other processes' pages are; memory that is counted nowhere"
-guard = "seccomp: none of them is in the table"
+wins = "where other processes' pages are, and a way to move them; memory that nothing counts"
+guard = "the seccomp filter refuses all of these calls"
 control = {}
 held."*" = "EPERM"
 open.set_mempolicy = "worked"

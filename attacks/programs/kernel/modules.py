@@ -1,7 +1,7 @@
 """
 tries = "loads and unloads kernel modules"
 wins = "the kernel"
-guard = "seccomp: none of the three is in the table; no capability besides"
+guard = "the seccomp filter refuses all three calls; the job has no capability either"
 control = {}
 held."*" = "EPERM"
 open.init_module = { none = ["worked", "EPERM"] }

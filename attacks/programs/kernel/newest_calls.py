@@ -1,10 +1,11 @@
 """
-tries = "calls every system call numbered 424 to 500, with arguments that do nothing"
-wins = "what came into the kernel after the filter was written"
-guard = "seccomp: the default is to deny; the table names what is allowed"
+tries = "makes every system call with a number from 424 to 500, with arguments that do nothing"
+wins = "a call that the kernel got after the filter was written"
+guard = "the seccomp filter denies by default, and lists what is allowed"
 control = {}
-# By number: pidfd_send_signal, pidfd_open, clone3 (absent), openat2, faccessat2, epoll_pwait2, futex_waitv. close_range is refused
-# with these flags (CLOSE_RANGE_UNSHARE is among them); process_madvise is sealed.
+# In the order of their numbers: pidfd_send_signal, pidfd_open, clone3 (absent), openat2, faccessat2, epoll_pwait2,
+# futex_waitv. The seal refuses process_madvise, and close_range with these flags, which include
+# CLOSE_RANGE_UNSHARE.
 held.reached = [424, 434, 437, 439, 441, 449]
 held.absent = [435]
 held.refused = 70

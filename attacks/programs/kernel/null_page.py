@@ -1,7 +1,7 @@
 """
 tries = "maps the page at address 0, where the kernel's own null pointers lead"
 wins = "data of its choice where a faulty kernel follows a null pointer"
-guard = "the kernel: no capability below vm.mmap_min_addr"
+guard = "mapping an address below `vm.mmap_min_addr` requires a capability, which the job lacks"
 control = {}
 held.null = { any = ["EPERM", "EACCES"] }
 held.above = "worked"

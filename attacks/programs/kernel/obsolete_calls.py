@@ -1,7 +1,7 @@
 """
-tries = "calls what nobody has needed for years: uselib, sysfs, ustat, vhangup, lookup_dcookie, nfsservctl"
-wins = "code that nobody looks after"
-guard = "seccomp: the default is to deny"
+tries = "makes calls that no program has needed for years: `uselib`, `sysfs`, `ustat`, `vhangup`, `lookup_dcookie`, `nfsservctl`"
+wins = "rarely reviewed kernel code"
+guard = "the seccomp filter denies by default"
 control = {}
 held."*" = "EPERM"
 open.sysfs = { none = ["EPERM"] }

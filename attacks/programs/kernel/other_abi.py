@@ -1,13 +1,13 @@
 """
-tries = "calls the kernel as a 32-bit program would (int 0x80), where every call has another number"
-wins = "every call past a filter that only knows this architecture's numbers"
-guard = "seccomp: the filters look at the architecture first, and end a process that calls by another's"
+tries = "calls the kernel as a 32-bit program does (`int 0x80`), where every call has another number"
+wins = "every call, past a filter that knows only this architecture's numbers"
+guard = "the seccomp filters check the architecture first, and end a process that calls through another one"
 control = {}
 held.int_0x80 = "SIGSYS"
 held.x32 = { any = ["exit 0", "SIGSYS"] }
 open.int_0x80 = "exit 0"
 open.x32 = "exit 1"
-# No call at all.
+# On gVisor, this instruction makes no system call at all.
 [runsc]
 held.int_0x80 = "exit 1"
 """
@@ -24,7 +24,7 @@ def by_int_0x80():
 
 if MACHINE == 0:
     observe("int_0x80", child(by_int_0x80))
-    # Refused here; Docker's profile ends the process for it.
+    # The filter refuses this call; Docker's profile ends the process instead.
     observe("x32", child(lambda: 0 if answer(syscall, 0x40000000 + 39) == "EPERM" else 1))
 else:
     observe("int_0x80", "no such call here")

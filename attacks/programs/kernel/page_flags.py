@@ -1,7 +1,7 @@
 """
-tries = "reads what the kernel keeps of each page of the machine's memory, and of what its own allocators and tasks do"
-wins = "which pages are shared with whom; where the kernel's objects lie"
-guard = "the files belong to the machine's root; what is in them belongs to no namespace, and no capability is there"
+tries = "opens the kernel's files about each page of the machine's memory, about its allocators, and about what pid 1 does in the kernel"
+wins = "which pages are shared with whom; where the kernel's objects are"
+guard = "the files belong to the machine's root, their content belongs to no namespace, and the job has no capability"
 control = {}
 held."*" = { any = ["EACCES", "EPERM", "ENOENT"] }
 open.flags = "worked"

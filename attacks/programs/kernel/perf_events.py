@@ -1,7 +1,7 @@
 """
-tries = "counts its own instructions and a software event by perf_event_open"
-wins = "timing of others, and kernel code with a bad history"
-guard = "seccomp: perf_event_open is not in the table"
+tries = "opens a software event on itself with `perf_event_open`"
+wins = "the timing of others; kernel code with a history of vulnerabilities"
+guard = "the seccomp filter refuses `perf_event_open`"
 control = {}
 held.software = "EPERM"
 open.software = "worked"

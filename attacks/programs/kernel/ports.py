@@ -1,7 +1,7 @@
 """
-tries = "asks for the processor's I/O ports, and changes its segment table"
-wins = "the devices past the kernel"
-guard = "seccomp: none of the three is in the table; no capability besides"
+tries = "asks for the processor's I/O ports and for its own segment table"
+wins = "devices, past the kernel"
+guard = "the seccomp filter refuses all three calls; the job has no capability either"
 control = {}
 held."*" = "EPERM"
 open.iopl = "worked"

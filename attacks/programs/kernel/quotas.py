@@ -1,7 +1,7 @@
 """
-tries = "asks for and changes disk quotas"
+tries = "asks for disk quotas with `quotactl` and `quotactl_fd`"
 wins = "the machine's quotas"
-guard = "seccomp: neither call is in the table"
+guard = "the seccomp filter refuses both calls"
 control = {}
 held."*" = "EPERM"
 open.quotactl = { none = ["EPERM"] }

@@ -1,7 +1,7 @@
 """
-tries = "turns swapping on a file on and off"
+tries = "turns swapping to a file on and off"
 wins = "other processes' pages in a file of its own"
-guard = "seccomp: neither call is in the table; no capability besides"
+guard = "the seccomp filter refuses both calls; the job has no capability either"
 control = {}
 held."*" = "EPERM"
 open."*" = "ENOENT"

@@ -1,7 +1,7 @@
 """
-tries = "leaves a process that listens on an abstract socket and on a loopback port: sandboxes of a container share its network namespace"
+tries = "leaves a process that listens on an abstract socket and on a loopback port, because a container's sandboxes share its network namespace"
 wins = "a channel to the next job, and its connections"
-guard = "the process dies with its sandbox, and its sockets with it; the next job starts when every process is dead"
+guard = "the process and its sockets die with the sandbox; the next job starts only when every process is dead"
 control = {}
 held.listens = "worked"
 held.abstract = "ECONNREFUSED"

@@ -1,7 +1,7 @@
 """
-tries = "leaves a process: forked twice, in a session of its own, deaf to every signal"
-wins = "to watch and to disturb the next job"
-guard = "the sandbox's pid 1 is killed with the job, and the kernel ends all of its namespace"
+tries = "leaves a process that has forked twice, has a session of its own, and ignores every signal"
+wins = "a way to watch and to disturb the next job"
+guard = "the sandbox's pid 1 is killed with the job, and the kernel ends every process of its namespace"
 control = {}
 held.daemon = "started"
 held.found = []

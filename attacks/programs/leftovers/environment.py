@@ -1,7 +1,7 @@
 """
-tries = "leaves environment variables, another umask and working folder, signal handlers, timers, a nice value, few descriptors"
-wins = "another behaviour of the next job's programs (LD_PRELOAD, PYTHONSTARTUP)"
-guard = "each job's process is forked from a zygote that no job's byte went through"
+tries = "leaves environment variables, another umask and working directory, a signal handler, a timer, a nice value, a low limit on descriptors"
+wins = "different behaviour of the next job's programs (`LD_PRELOAD`, `PYTHONSTARTUP`)"
+guard = "each job's process is forked from a zygote that no job's bytes pass through"
 control = { mode = "same" }
 held.left = "all"
 held.variable = "missing"

@@ -1,7 +1,7 @@
 """
-tries = "leaves files, a fifo, a socket and a set-user-id program in every writable place, for the next job in the container"
-wins = "code of one's own in the next job; its data for the one after"
-guard = "each sandbox has storage of its own, which goes with it"
+tries = "leaves files, a FIFO, a socket and a set-user-id program in every writable place, for the container's next job"
+wins = "its own code in the next job; the next job's data for the one after it"
+guard = "each sandbox has its own storage, which disappears with it"
 control = {}
 held.left = { min = 15 }
 held.found = []
@@ -23,5 +23,5 @@ for place in PLACES:
 observe("left", left)
 # --- the next job
 PLACES = [TARGET["folder"]] if CONTROL else ["/tmp", "/workspace", "/workspace/artifacts", "/session", "/dev/shm"]
-# Each sandbox has a folder for artifacts of its own.
+# Each sandbox has its own artifacts folder.
 observe("found", sorted({name for place in PLACES for name in os.listdir(place)} - {"artifacts"}))

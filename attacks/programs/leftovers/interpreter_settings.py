@@ -1,7 +1,7 @@
 """
-tries = "changes the interpreter for whoever comes after: hooks, limits, number formats, import paths, tracing, a builtin"
+tries = "changes the interpreter for later jobs: import hooks and paths, the recursion limit, decimal precision, an audit hook, a builtin"
 wins = "code of its own that runs in the next job"
-guard = "each job is a fork of an interpreter that no job has touched"
+guard = "each job is a fork of an interpreter in which no job has run"
 control = { mode = "same" }
 held.changed = true
 held.path = false

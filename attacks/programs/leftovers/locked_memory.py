@@ -1,8 +1,8 @@
 """
-tries = "holds locked memory and timers when it ends"
-wins = "less for the next job: what the kernel counts for the user"
-guard = "all of it is a process's, and goes with the sandbox before the next job's is used up"
-uncontrolled = "what is held is given back by the kernel at a process's end anywhere"
+tries = "ends while it holds locked memory and timers"
+wins = "less of them for the next job, because the kernel counts them for the user"
+guard = "locked memory and timers belong to a process, and the kernel frees them with the sandbox, before the next job needs them"
+uncontrolled = "the kernel frees locked memory and timers when a process ends, with or without a sandbox"
 held.locked = "worked"
 held.timers = { min = 100 }
 held.again = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "holds a secret in a megabyte of strings; the next job searches all of its own memory for it"
-wins = "an earlier job's data, out of a heap that both were forked from"
-guard = "a job's bytes never pass through a zygote: the runner owns the channels, the child receives code and data after the fork"
+tries = "keeps a secret in a megabyte of strings; the next job searches all of its own memory for it"
+wins = "an earlier job's data, from a heap that both jobs were forked from"
+guard = "a job's bytes never pass through a zygote: the runner owns the channels, and the child receives code and data after the fork"
 control = { mode = "same" }
 held.held = 20000
 held.searched_mib = { min = 5 }
@@ -27,7 +27,7 @@ with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
             except (OSError, OverflowError, ValueError):
                 continue
             searched += len(text)
-            # Not what this search itself has made.
+            # Two digits more than the needle has, so that the search does not find the needle itself.
             found += text.count(needle + b"77")
 observe("searched_mib", searched >> 20)
 observe("found", found)

@@ -1,7 +1,7 @@
 """
 tries = "leaves a POSIX message queue and named shared memory"
 wins = "a channel to the next job"
-guard = "each sandbox has an ipc namespace and a /dev/shm of its own"
+guard = "each sandbox has its own ipc namespace and its own `/dev/shm`"
 control = { within = ["unshare", "--ipc"] }
 held.made = "worked"
 held.shm = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "poisons the interpreter: builtins, json, sys.modules, import hooks, trace functions, codecs, atexit"
-wins = "code of one's own in the next job"
-guard = "each job's process is forked from a zygote that no job's byte went through"
+tries = "poisons the interpreter: `builtins`, `json`, `sys.modules`, import hooks and paths, codecs, `atexit`"
+wins = "its own code in the next job"
+guard = "each job's process is forked from a zygote that no job's bytes pass through"
 control = { mode = "same" }
 held.poisoned = 6
 held.found = []

@@ -1,7 +1,7 @@
 """
-tries = "changes what the kernel keeps of a process: niceness, processors, umask, slack of timers, folder, huge pages, session"
-wins = "a next job that is slow, or writes files that others may read"
-guard = "each job is a fork of an interpreter that no job has touched"
+tries = "changes what the kernel keeps for a process: nice value, processors, umask, timer slack, working directory, huge pages"
+wins = "a next job that is slow, or that writes files which others may read"
+guard = "each job is a fork of an interpreter in which no job has run"
 control = { mode = "same" }
 held.changed = true
 held.niceness = 10

@@ -1,7 +1,7 @@
 """
-tries = "leaves handlers, blocked and pending signals, an alarm and another stack for signals"
-wins = "a next job that is interrupted, or can't be"
-guard = "each job is a fork of an interpreter that no job has touched"
+tries = "sets a signal handler, blocks signals, leaves one of them pending, and sets an alarm"
+wins = "a next job that is interrupted, or that can't be"
+guard = "each job is a fork of an interpreter in which no job has run"
 control = { mode = "same" }
 held.left = true
 held.blocked = []

@@ -1,7 +1,7 @@
 """
-tries = "leaves System V shared memory, semaphores and messages under a known key"
+tries = "leaves System V shared memory, semaphores and a message queue under a known key"
 wins = "a channel to the next job"
-guard = "each sandbox has an ipc namespace of its own"
+guard = "each sandbox has its own ipc namespace"
 control = { within = ["unshare", "--ipc"] }
 held.made = ["worked", "worked", "worked"]
 held.found = ["ENOENT", "ENOENT", "ENOENT"]

@@ -1,8 +1,8 @@
 """
-tries = "gives its files attributes (xattrs) of 64 KiB each, as many as it can"
-wins = "kernel memory beyond its disk"
-guard = "tmpfs counts them as its inodes' room; before Linux 6.6 it has none for users"
-uncontrolled = "the machine's own file systems bound them otherwise"
+tries = "gives its files extended attributes of 64 KiB each, as many as it can"
+wins = "kernel memory beyond its disk limit"
+guard = "tmpfs counts attributes against its space for inodes; before Linux 6.6, tmpfs has no user attributes"
+uncontrolled = "the machine's own file systems bound attributes in other ways"
 aftermath = true
 held.refused = { any = ["ENOSPC", "EOPNOTSUPP", "ENOMEM"] }
 held.megabytes = { max = 300 }

@@ -1,8 +1,8 @@
 """
-tries = "ignores and blocks every signal, and waits for ever"
-wins = "a container, for ever"
-guard = "after the wall clock's interrupt and a grace the sandbox's pid 1 is killed, and that nobody can ignore"
-uncontrolled = "a kill ends any process"
+tries = "ignores and blocks every signal, and waits forever"
+wins = "a container, forever"
+guard = "after the interrupt at the wall-clock limit and a grace period, the runner kills the sandbox's pid 1, which nothing can ignore"
+uncontrolled = "a kill ends any process, with or without a sandbox"
 aftermath = true
 limits = { wall_ms = 300 }
 held.ignored = { min = 50 }

@@ -1,8 +1,8 @@
 """
-tries = "makes ten thousand folders, each in the one before, and names as long as they may be"
-wins = "a clean-up that takes for ever or falls over"
+tries = "makes ten thousand folders, each inside the one before, with names of 250 characters"
+wins = "a clean-up that takes forever or crashes"
 guard = "nothing is cleaned up: the kernel drops the storage with its namespace"
-uncontrolled = "somebody would have to clean it up"
+uncontrolled = "somebody would have to clean up the folders"
 aftermath = true
 held.depth = { min = 1000 }
 """

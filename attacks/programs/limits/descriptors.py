@@ -1,14 +1,14 @@
 """
-tries = "opens descriptors until it can't, and lets children do the same"
+tries = "opens descriptors until the kernel refuses, and makes children do the same"
 wins = "a machine without descriptors"
-guard = "rlimit on descriptors for each process, and on processes"
-uncontrolled = "it would take the machine's descriptors"
+guard = "an rlimit on the descriptors of each process, and one on processes"
+uncontrolled = "it would use up the machine's descriptors"
 aftermath = true
 held.started = true
 held.refused = "EMFILE"
 held.open = { max = 1024 }
 held.children = 20
-# What takes gVisor's kernel beyond the container's bounds ends it, and the job with it.
+# A job that takes gVisor's kernel beyond the container's bounds ends that kernel, and itself.
 [runsc]
 instead = { started = true }
 outcome = { status = "lost", error = "sandbox_lost" }

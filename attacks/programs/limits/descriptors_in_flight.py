@@ -1,12 +1,12 @@
 """
-tries = "sends descriptors to itself and leaves them in the socket: the kernel counts them for the user, who is the runner's, too"
+tries = "sends descriptors to itself and leaves them in the socket, where the kernel counts them for the user, who is also the runner's"
 wins = "a runner that can't hand descriptors to its zygotes, and so can't make sandboxes"
-guard = "the kernel bounds what is in flight by the sender's own rlimit; it is given back with the sandbox"
-uncontrolled = "it would take the user's share of the machine"
+guard = "the kernel bounds descriptors in flight by the sender's own rlimit, and frees them with the sandbox"
+uncontrolled = "it would use up the user's share of the machine"
 aftermath = true
 held.refused = "ETOOMANYREFS"
 held.in_flight = { min = 500, max = 5000 }
-# Bounded by the container's memory, of which gVisor's kernel is a part.
+# On gVisor, the container's memory is the bound, and gVisor's kernel counts as a part of it.
 [runsc]
 instead = { in_flight = { min = 500 } }
 """

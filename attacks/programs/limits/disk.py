@@ -1,7 +1,7 @@
 """
 tries = "fills all writable places, one after the other, with as much as they take"
 wins = "the machine's disk or memory"
-guard = "one storage of a fixed size is behind all of them"
+guard = "all writable places share one storage of a fixed size"
 uncontrolled = "it would fill the machine's disk"
 aftermath = true
 held.tmp = { any = ["ENOSPC", "EFBIG"] }
@@ -9,7 +9,7 @@ held.workspace = "ENOSPC"
 held.shm = "ENOSPC"
 held.mib = { min = 32, max = 64 }
 [runsc]
-skip = "gVisor's tmpfs has no size of its own: what it holds counts as the container's memory (limits/memory)"
+skip = "gVisor's tmpfs has no size of its own: what it holds counts as the container's memory (`limits/memory`)"
 """
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 chunk, written = b"x" * (1 << 20), 0

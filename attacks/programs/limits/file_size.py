@@ -1,8 +1,8 @@
 """
-tries = "makes a file of a terabyte with nothing in it, and one by fallocate"
-wins = "whoever reads it whole is out of memory"
-guard = "rlimit on a file's size"
-uncontrolled = "it shows nothing: such files are allowed elsewhere"
+tries = "makes a file of a terabyte: with `truncate`, with `fallocate`, and with a write beyond the end"
+wins = "a program that reads the whole file and runs out of memory"
+guard = "an rlimit on the size of a file"
+uncontrolled = "it would show nothing: such files are allowed elsewhere"
 aftermath = true
 held.truncate = "EFBIG"
 held.fallocate = "EFBIG"

@@ -1,7 +1,7 @@
 """
-tries = "forks until it can't, and each child does the same"
-wins = "a machine with no process left for others"
-guard = "rlimit on processes, per user namespace, and so per sandbox; the container's control group behind it"
+tries = "forks until the kernel refuses, and makes each child do the same"
+wins = "a machine that has no process left for others"
+guard = "an rlimit on processes, counted per user namespace and so per sandbox; behind it, the container's control group"
 slow = true
 uncontrolled = "it would take the machine down"
 aftermath = true
@@ -10,7 +10,7 @@ held.started = true
 held.refused = "EAGAIN"
 held.children = { min = 10, max = 64 }
 outcome = { status = "timed_out", error = "wall_timeout" }
-# What takes gVisor's kernel beyond the container's bounds ends it, and the job with it.
+# A job that takes gVisor's kernel beyond the container's bounds ends that kernel, and itself.
 [runsc]
 instead = { started = true }
 outcome = { status = "lost", error = "sandbox_lost" }

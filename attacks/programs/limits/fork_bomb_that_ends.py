@@ -1,11 +1,11 @@
 """
-tries = "leaves children that fork on, and ends at once: nobody is left to be waited for"
-wins = "processes that live on, faster than they can be killed"
-guard = "the kernel ends a pid namespace with its first process: no fork can escape it"
+tries = "leaves children that go on forking, and ends at once, so that nobody is left to wait for"
+wins = "processes that live on, and fork faster than they can be killed"
+guard = "the kernel ends a pid namespace with its first process, and no fork can escape that"
 uncontrolled = "it would take the machine down"
 aftermath = true
 held.started = true
-# What takes gVisor's kernel beyond the container's bounds ends it, and the job with it.
+# A job that takes gVisor's kernel beyond the container's bounds ends that kernel, and itself.
 [runsc]
 outcome = { status = "lost", error = "sandbox_lost" }
 """

@@ -1,9 +1,9 @@
 """
-tries = "waits where no signal comes: a vfork whose child sleeps for ever"
-wins = "a container, for ever"
+tries = "waits for a child that never starts its program, because it hangs in the open of a FIFO"
+wins = "a container, forever"
 guard = "the kill of the pid namespace ends the child, and with it the wait"
 slow = true
-uncontrolled = "a kill ends any process"
+uncontrolled = "a kill ends any process, with or without a sandbox"
 aftermath = true
 limits = { wall_ms = 300 }
 held.started = true
@@ -13,6 +13,6 @@ import subprocess
 
 observe("started", True)
 tell()
-# The child executes a fifo's reader: the parent waits in vfork until the open ends, which is never.
+# The child hangs in the open of the FIFO, and the parent waits until the child executes its program.
 os.mkfifo("/tmp/fifo")
 subprocess.Popen(["/bin/true"], preexec_fn=lambda: open("/tmp/fifo").read())

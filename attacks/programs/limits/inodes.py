@@ -1,13 +1,13 @@
 """
-tries = "makes empty files until it can't, half a million at most"
-wins = "kernel memory, a file for a file"
+tries = "makes empty files until the kernel refuses, half a million at most"
+wins = "kernel memory for each file"
 guard = "the storage has a fixed number of files"
 uncontrolled = "it would fill the machine's disk"
 aftermath = true
 held.started = true
 held.refused = "ENOSPC"
 held.files = { min = 1000, max = 20000 }
-# What takes gVisor's kernel beyond the container's bounds ends it, and the job with it.
+# A job that takes gVisor's kernel beyond the container's bounds ends that kernel, and itself.
 [runsc]
 instead = { started = true }
 outcome = { status = "lost", error = "sandbox_lost" }

@@ -1,7 +1,7 @@
 """
 tries = "locks 64 MiB of memory, so that the machine can't page it out"
 wins = "memory that nobody else can have"
-guard = "rlimit on locked memory, per user namespace"
+guard = "an rlimit on locked memory, counted per user namespace"
 control = {}
 held.large = "ENOMEM"
 held.all = "ENOMEM"

@@ -1,12 +1,12 @@
 """
-tries = "takes memory until it can't, and writes to all of it"
+tries = "takes memory until the kernel refuses more, and writes to all of it"
 wins = "a machine without memory"
-guard = "rlimit on data; the container's control group behind it"
-uncontrolled = "it would take the machine's memory"
+guard = "an rlimit on data; behind it, the container's control group"
+uncontrolled = "it would use up the machine's memory"
 aftermath = true
 held.started = true
 outcome = { status = "out_of_memory", error = "out_of_memory" }
-# What takes gVisor's kernel beyond the container's bounds ends it, and the job with it.
+# A job that takes gVisor's kernel beyond the container's bounds ends that kernel, and itself.
 [runsc]
 outcome = { status = "lost", error = "sandbox_lost" }
 """

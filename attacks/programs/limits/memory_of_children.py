@@ -1,13 +1,13 @@
 """
-tries = "lets thirty children take 100 MiB each: each within its own limit"
+tries = "starts thirty children that take 100 MiB each, every one within its own limit"
 wins = "thirty times its memory"
-guard = "the runner's watch over the sandbox's sum ends all; where the kernel kills one for the container's control group first, that ends all, too"
+guard = "the runner's watch on the memory of the whole sandbox ends the job; if the kernel first kills a process for the container's control group, the runner ends the job, too"
 slow = true
-uncontrolled = "it would take the machine's memory"
+uncontrolled = "it would use up the machine's memory"
 aftermath = true
 held.children = 30
 outcome = { status = "out_of_memory", error = "out_of_memory" }
-# What takes gVisor's kernel beyond the container's bounds ends it, and the job with it.
+# A job that takes gVisor's kernel beyond the container's bounds ends that kernel, and itself.
 [runsc]
 outcome = { status = "lost", error = "sandbox_lost" }
 """

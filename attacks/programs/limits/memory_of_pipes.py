@@ -1,8 +1,8 @@
 """
-tries = "fills a thousand pipes and socket pairs with data that nobody reads"
+tries = "fills pipes and socket pairs with data that nobody reads, until it has no descriptor left"
 wins = "kernel memory, past every limit on a process"
-guard = "a limit on descriptors; the kernel's limit on a user's pipes; the container's control group counts the rest"
-uncontrolled = "it would take the machine's memory"
+guard = "a limit on descriptors; the kernel's limit on a user's pipes; the container's control group, which counts the rest"
+uncontrolled = "it would use up the machine's memory"
 aftermath = true
 limits = { wall_ms = 8000 }
 held.descriptors = { max = 1024 }

@@ -1,13 +1,13 @@
 """
-tries = "takes memory that counts as nobody's: anonymous files (memfd), 16 of 60 MiB each"
-wins = "a machine without memory, past the limit on a process's own"
-guard = "the runner's watch counts it: by the container's control group, or by the descriptors that hold it"
-uncontrolled = "it would take the machine's memory"
+tries = "takes memory that counts for no process: 16 anonymous files (`memfd_create`) of 60 MiB each"
+wins = "a machine without memory, past the limit on a process's own memory"
+guard = "the runner's watch on memory counts these files, by the container's control group or by the descriptors that hold them"
+uncontrolled = "it would use up the machine's memory"
 aftermath = true
 limits = { wall_ms = 8000 }
 held.started = true
 outcome = { status = "out_of_memory", error = "out_of_memory" }
-# What takes gVisor's kernel beyond the container's bounds ends it, and the job with it.
+# A job that takes gVisor's kernel beyond the container's bounds ends that kernel, and itself.
 [runsc]
 outcome = { status = "lost", error = "sandbox_lost" }
 """

@@ -1,9 +1,9 @@
 """
-tries = "lets three children end their first threads, while another thread of each takes 120 MiB"
-wins = "memory that /proc/PID/status does not tell"
-guard = "the runner asks another thread; its watch over the sandbox's sum ends all"
+tries = "starts three children whose first thread ends while another thread takes 120 MiB"
+wins = "memory that `/proc/PID/status` does not show"
+guard = "the runner asks another thread, and its watch on the memory of the whole sandbox ends the job"
 slow = true
-uncontrolled = "it would take the machine's memory"
+uncontrolled = "it would use up the machine's memory"
 aftermath = true
 held.children = 3
 outcome = { status = "out_of_memory", error = "out_of_memory" }

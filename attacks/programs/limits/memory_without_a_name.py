@@ -1,9 +1,9 @@
 """
-tries = "lets three children whose names are no text take 120 MiB each"
-wins = "memory that a reader of /proc/PID/status does not see"
-guard = "the runner reads names as bytes; its watch over the sandbox's sum ends all"
+tries = "starts three children that take 120 MiB each and whose names are not UTF-8"
+wins = "memory that a reader of `/proc/PID/status` does not see"
+guard = "the runner reads names as bytes, and its watch on the memory of the whole sandbox ends the job"
 slow = true
-uncontrolled = "it would take the machine's memory"
+uncontrolled = "it would use up the machine's memory"
 aftermath = true
 held.children = 3
 outcome = { status = "out_of_memory", error = "out_of_memory" }

@@ -1,8 +1,8 @@
 """
-tries = "makes message queues and shared memory segments until it can't"
+tries = "makes message queues and shared memory segments until the kernel refuses"
 wins = "kernel memory that outlives its maker"
-guard = "rlimit on queues' bytes; the ipc namespace goes with the sandbox; the control group counts the segments"
-uncontrolled = "it would fill the machine's"
+guard = "an rlimit on the bytes of queues; the ipc namespace, which ends with the sandbox; the control group, which counts the segments"
+uncontrolled = "it would fill the machine's kernel memory"
 aftermath = true
 held.queues = { any = ["EMFILE", "ENOSPC"] }
 held.made = { min = 1, max = 1000 }

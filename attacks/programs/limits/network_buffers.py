@@ -1,8 +1,8 @@
 """
 tries = "connects to itself over loopback a few hundred times, and sends without reading"
 wins = "kernel memory, past every limit on a process"
-guard = "a limit on descriptors; the kernel bounds a connection's buffers; the control group counts them"
-uncontrolled = "it would take the machine's memory"
+guard = "a limit on descriptors; the kernel's bound on a connection's buffers; the control group, which counts them"
+uncontrolled = "it would use up the machine's memory"
 aftermath = true
 limits = { wall_ms = 8000 }
 held.refused = "EMFILE"

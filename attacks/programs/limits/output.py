@@ -1,8 +1,8 @@
 """
 tries = "prints without end, on both streams"
-wins = "a worker without memory, a client without end"
-guard = "a limit on a run's output; the job is killed at it"
-uncontrolled = "outside of a sandbox nothing reads the output"
+wins = "a worker without memory, a client that never finishes"
+guard = "a limit on a run's output, at which the job is killed"
+uncontrolled = "outside a sandbox, nothing reads the output"
 aftermath = true
 limits = { output_bytes = 100000 }
 held.started = true

@@ -1,8 +1,8 @@
 """
-tries = "lets children print without end after it has ended itself"
+tries = "leaves children that print without end after its own end"
 wins = "output that counts for nobody"
-guard = "the sandbox is killed with its program; what was written till then is bounded"
-uncontrolled = "outside of a sandbox nothing reads the output"
+guard = "the sandbox is killed with its program; the output until then is bounded"
+uncontrolled = "outside a sandbox, nothing reads the output"
 aftermath = true
 held.started = true
 """

@@ -1,8 +1,8 @@
 """
-tries = "queues real-time signals to itself that it never takes, as many as it can"
-wins = "kernel memory that is counted per user: others' signals get lost"
-guard = "the kernel counts per user namespace, and each sandbox has one of its own"
-uncontrolled = "root's share is not the same"
+tries = "queues as many real-time signals to itself as it can, and never takes them"
+wins = "kernel memory that is counted per user, so that others' signals get lost"
+guard = "the kernel counts signals per user namespace, and each sandbox has its own"
+uncontrolled = "root's share is a different one"
 aftermath = true
 held.refused = "EAGAIN"
 held.queued = { min = 1, max = 1000000 }

@@ -1,8 +1,8 @@
 """
-tries = "shows and returns values of 30 MB together"
-wins = "an outcome that no queue takes"
-guard = "what a run may show is bounded; the rest gives way to a note"
-uncontrolled = "outside of a sandbox nothing is shown"
+tries = "displays values of 30 MB in all"
+wins = "an outcome that no queue accepts"
+guard = "what a run may display is bounded; a note replaces the rest"
+uncontrolled = "outside a sandbox, nothing is displayed"
 aftermath = true
 held.shown = 6
 """

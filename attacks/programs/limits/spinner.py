@@ -1,8 +1,8 @@
 """
 tries = "computes without end"
-wins = "a processor, for ever"
-guard = "a limit on CPU time, watched by the runner; an rlimit behind it"
-uncontrolled = "it would take a processor for ever"
+wins = "a processor, forever"
+guard = "a limit on CPU time, which the runner watches; behind it, an rlimit"
+uncontrolled = "it would occupy a processor forever"
 aftermath = true
 limits = { cpu_ms = 500, wall_ms = 20000 }
 held.started = true

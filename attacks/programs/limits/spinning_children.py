@@ -1,8 +1,8 @@
 """
-tries = "lets children compute without end, in sessions of their own, and sleeps"
-wins = "processors, for ever, on nobody's account"
-guard = "the limit on CPU time is on the sandbox's sum"
-uncontrolled = "it would take the processors for ever"
+tries = "starts children that compute without end in sessions of their own, and sleeps"
+wins = "processors, forever, at nobody's expense"
+guard = "the limit on CPU time applies to the sum over the sandbox"
+uncontrolled = "it would occupy the processors forever"
 aftermath = true
 limits = { cpu_ms = 500, wall_ms = 20000 }
 held.children = 4

@@ -1,15 +1,15 @@
 """
-tries = "computes in children that live for a few hundredths of a second each and are waited for by nobody, so that their time is added to nobody's"
-wins = "processors until the wall clock's end, past the limit on CPU time"
-guard = "the container's control group counts all: from when the limit could first be reached, as much again and a second ends the job"
+tries = "computes in children that live for a few hundredths of a second each and that nobody waits for, so that their CPU time is added to nobody's"
+wins = "processors until the wall-clock limit, past the limit on CPU time"
+guard = "the container's control group counts all CPU time: once the limit could have been reached, the container may use that much again plus one second, and then the job is ended"
 slow = true
-uncontrolled = "it would take the processors for ever"
+uncontrolled = "it would occupy the processors forever"
 aftermath = true
 limits = { cpu_ms = 1000, wall_ms = 8000 }
 held.started = true
 outcome = { status = "timed_out", error = "cpu_timeout" }
 [rootless]
-skip = "without a control group nobody counts the time of a process that nobody waits for (docs/security.md)"
+skip = "without a control group, nothing counts the CPU time of a process that nobody waits for (docs/security.md)"
 """
 observe("started", True)
 tell()

@@ -1,8 +1,8 @@
 """
-tries = "stops itself (SIGSTOP) and all that it has started"
-wins = "a container, for ever: what is stopped sees no interrupt"
-guard = "after a grace comes the kill, which ends the stopped, too"
-uncontrolled = "a kill ends any process"
+tries = "stops itself (`SIGSTOP`) and everything that it has started"
+wins = "a container, forever, because a stopped process sees no interrupt"
+guard = "the kill that follows the interrupt after a grace period, which ends stopped processes, too"
+uncontrolled = "a kill ends any process, with or without a sandbox"
 aftermath = true
 limits = { wall_ms = 300 }
 held.started = true

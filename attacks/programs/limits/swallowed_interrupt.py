@@ -1,8 +1,8 @@
 """
-tries = "catches the wall clock's interrupt, again and again"
-wins = "a container, for ever"
-guard = "after a grace comes the kill"
-uncontrolled = "a kill ends any process"
+tries = "catches the interrupt at the wall-clock limit, again and again"
+wins = "a container, forever"
+guard = "the kill that follows the interrupt after a grace period"
+uncontrolled = "a kill ends any process, with or without a sandbox"
 aftermath = true
 limits = { wall_ms = 300 }
 held.started = true

@@ -1,12 +1,12 @@
 """
-tries = "starts threads until it can't"
-wins = "a machine with no process left for others"
-guard = "rlimit on processes and threads, per sandbox"
+tries = "starts threads until the kernel refuses"
+wins = "a machine that has no process left for others"
+guard = "an rlimit on processes and threads, per sandbox"
 uncontrolled = "it would take the machine down"
 aftermath = true
 held.threads = { min = 10, max = 64 }
 held.refused = "RuntimeError"
-# Bounded by the container's group.
+# On gVisor, the container's control group is the bound.
 [runsc]
 held.threads = { min = 10 }
 """

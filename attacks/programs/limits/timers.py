@@ -1,14 +1,14 @@
 """
-tries = "sets timers and queues signals to itself until it can't"
+tries = "makes timers, each of which counts as a queued signal, until the kernel refuses"
 wins = "kernel memory, interrupts without end"
-guard = "rlimit on queued signals; all of it goes with the process"
+guard = "an rlimit on queued signals; the timers end with the process"
 slow = true
-uncontrolled = "it would fill the machine's"
+uncontrolled = "it would fill the machine's kernel memory"
 aftermath = true
 held.started = true
 held.refused = "EAGAIN"
 held.timers = { min = 1, max = 200000 }
-# What takes gVisor's kernel beyond the container's bounds ends it, and the job with it.
+# A job that takes gVisor's kernel beyond the container's bounds ends that kernel, and itself.
 [runsc]
 instead = { started = true }
 outcome = { status = "lost", error = "sandbox_lost" }

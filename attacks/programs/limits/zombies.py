@@ -1,15 +1,15 @@
 """
-tries = "makes children that end and are never waited for, and orphans by the hundred"
-wins = "a full table of processes"
-guard = "the dead count as processes; orphans are reaped by the kernel in pid 1's name"
+tries = "leaves children that have ended and that it never waits for, and orphans by the hundred"
+wins = "a full process table"
+guard = "ended processes count against the limit on processes; the kernel reaps orphans on behalf of pid 1"
 slow = true
-uncontrolled = "it would fill the machine's table"
+uncontrolled = "it would fill the machine's process table"
 aftermath = true
 held.refused = "EAGAIN"
 held.zombies = { max = 64 }
 held.orphans = 300
 [runsc]
-skip = "gVisor has no limit on processes but the container's, and its dead are none of the machine's"
+skip = "gVisor has no limit on processes except the container's, and its ended processes do not count on the machine"
 """
 for orphan in range(300):
     if os.fork() == 0:

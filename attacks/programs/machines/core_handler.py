@@ -1,7 +1,7 @@
 """
-tries = "crashes in every way, on a machine that starts a program of root's for each crash (a piped core_pattern)"
-wins = "a program outside of both walls, as root, fed with the job's memory and with arguments of its choice"
-guard = "rlimit: at 1, and only at 1, the kernel starts no handler"
+tries = "crashes in every way, on a machine that starts a program as root for each crash (a piped `core_pattern`)"
+wins = "a program that runs as root outside both walls, with the job's memory as its input and with arguments of the job's choice"
+guard = "an rlimit of 1 on core dumps: at 1, and only at 1, the kernel starts no handler"
 machine = "piped_cores"
 control = {}
 held.limit = [1, 1]

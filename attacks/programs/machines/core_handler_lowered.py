@@ -1,7 +1,7 @@
 """
-tries = "lowers its limit on core dumps to 0, by every call, starts a program anew and crashes it, where the machine's crash handler is a program"
-wins = "at 0 the kernel starts the handler all the same"
-guard = "seccomp: no call sets that limit"
+tries = "lowers its limit on core dumps to 0 with every call that can, then starts a program and crashes it, on a machine whose crash handler is a program"
+wins = "the crash handler, which the kernel starts at 0 as well"
+guard = "the seccomp filter refuses every call that would set this limit"
 machine = "piped_cores"
 control = {}
 held.python = "EPERM"
@@ -32,7 +32,7 @@ attempt("python", lowered)
 call("setrlimit", 4, NONE, told="set")
 call("prlimit64", 0, 4, NONE, None, told="set_for")
 call("prlimit64", 0, 1 << 32 | 4, NONE, None, told="high_half")
-# A pointer whose low half is null: who compares only that takes it for a question.
+# A pointer whose low half is null. A filter that compares only the low half takes this call for a query.
 libc.mmap.restype = ctypes.c_void_p
 far = libc.mmap(ctypes.c_void_p(0x7E << 32), ctypes.c_size_t(4096), 3, 0x32, -1, ctypes.c_long(0))
 ctypes.memmove(far, NONE, 16)

@@ -1,7 +1,7 @@
 """
-tries = "crashes in a thread, in a grandchild in a session of its own, and in a program that it wrote, where the crash handler is a program"
-wins = "a program outside of both walls, as root"
-guard = "the limit is inherited by all that it starts, and nobody in the container may set it"
+tries = "crashes in a thread, in a child with a session of its own, and in a program that it wrote, on a machine whose crash handler is a program"
+wins = "a program that runs as root outside both walls"
+guard = "everything that the job starts inherits the limit on core dumps, and nothing in the container may change it"
 machine = "piped_cores"
 control = {}
 held."*" = false

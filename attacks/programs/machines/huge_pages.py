@@ -1,7 +1,7 @@
 """
-tries = "takes the machine's huge pages, where it has some: by mmap, by anonymous files, by shared memory"
-wins = "memory that no limit of the container's counts, from whoever the pages were set aside for"
-guard = "seccomp: no such flag of mmap, memfd_create and shmget"
+tries = "takes the machine's huge pages, where it has some: with `mmap`, with anonymous files, with shared memory"
+wins = "memory that no limit of the container counts, and that was set aside for others"
+guard = "the seccomp filter refuses the flags for huge pages of `mmap`, `memfd_create` and `shmget`"
 machine = "huge_pages"
 control = {}
 held."*" = "EPERM"

@@ -1,7 +1,7 @@
 """
-tries = "leases and locks the interpreter's files for writing, its own user's where that user installed it, while a job in another container opens them"
-wins = "a neighbour that waits for seconds at every import, and which files it opens"
-guard = "seccomp: no leases; a lock that needs the right to write needs a file that is open for it"
+tries = "leases the interpreter's files and locks them for writing while a job in another container opens them (the files belong to its own user, if that user installed the interpreter)"
+wins = "a neighbour that waits for seconds at every import, and knowledge of the files that it opens"
+guard = "the seccomp filter refuses leases; a write lock requires a file that is open for writing"
 control = {}
 held.write_lease = "EPERM"
 held.read_lease = "EPERM"

@@ -1,11 +1,11 @@
 """
-tries = "changes the interpreter's files, its own user's where that user installed it: writes, times, modes, names, attributes, new files"
-wins = "the next job's interpreter, and every program of that user's"
-guard = "the file tree is read-only, whoever owns it"
+tries = "changes the interpreter's files (its own user's, if that user installed the interpreter): content, times, modes, names, attributes, new files"
+wins = "the next job's interpreter, and every program of that user"
+guard = "the file tree is read-only, also for the owner of its files"
 control = { within = ["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /usr/local && exec \"$@\"", "sh"] }
 held."*" = "EROFS"
 open.made = "worked"
-# Root's there: the kernel looks at that first.
+# Where root owns the files, the kernel checks that first.
 held.time = { any = ["EROFS", "EPERM", "EACCES"] }
 held.mode = { any = ["EROFS", "EPERM"] }
 held.attribute = { any = ["EROFS", "EPERM", "EACCES", "EOPNOTSUPP"] }

@@ -1,7 +1,7 @@
 """
-tries = "takes a real-time class and a negative nice value, where the worker's user may (RLIMIT_RTPRIO, RLIMIT_NICE)"
-wins = "the processor before everybody else, from a limit that was meant for the worker's user"
-guard = "the runner sets both limits to 0 for all that it starts; seccomp: no real-time class"
+tries = "takes a real-time class and a negative nice value, where the worker's user may do so (`RLIMIT_RTPRIO`, `RLIMIT_NICE`)"
+wins = "the processor ahead of everybody else, by a limit that was meant for the worker's user"
+guard = "the runner sets both limits to 0 for everything that it starts; the seccomp filter refuses real-time classes"
 control = {}
 held.real_time_limit = [0, 0]
 held.nice_limit = [0, 0]

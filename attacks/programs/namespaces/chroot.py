@@ -1,7 +1,7 @@
 """
-tries = "changes its root by chroot and pivot_root, the beginning of the classic ways out of a jail"
+tries = "changes its root with `chroot` and `pivot_root`, the first step of the classic escapes from a jail"
 wins = "a root above its own"
-guard = "seccomp: neither is in the table"
+guard = "the seccomp filter refuses both calls"
 control = { within = ["unshare", "--mount"] }
 held.chroot = "EPERM"
 held.pivot_root = "EPERM"

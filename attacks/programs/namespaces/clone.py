@@ -1,7 +1,7 @@
 """
-tries = "forks a child into new namespaces by the old `clone`, each flag by itself and all at once"
+tries = "forks a child into new namespaces with the old `clone`, with each flag alone and with all at once"
 wins = "the power over a namespace of its own: mounts, and the kernel code behind them"
-guard = "seccomp: clone only without the namespaces' flags"
+guard = "the seccomp filter allows `clone` only without the flags for namespaces"
 control = {}
 held."*" = "EPERM"
 open."*" = "worked"

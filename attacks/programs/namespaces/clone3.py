@@ -1,7 +1,7 @@
 """
-tries = "forks a child into a new user namespace by `clone3`, whose flags are in memory and out of a filter's sight"
+tries = "forks a child into a new user namespace with `clone3`, whose flags are in memory, where a filter can't see them"
 wins = "the power over a namespace of its own"
-guard = "seccomp: clone3 looks unknown (ENOSYS), so that libc falls back to clone"
+guard = "the seccomp filter makes `clone3` look unknown (`ENOSYS`), so that libc falls back to `clone`"
 control = {}
 held.clone3 = "ENOSYS"
 open.clone3 = "worked"

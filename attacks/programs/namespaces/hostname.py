@@ -1,7 +1,7 @@
 """
 tries = "renames the machine and its domain"
-wins = "to be taken for another machine"
-guard = "seccomp: neither is in the table; and the uts namespace is the sandbox's own"
+wins = "the identity of another machine"
+guard = "the seccomp filter refuses both calls; the uts namespace is the sandbox's own"
 control = { within = ["unshare", "--uts"] }
 held."*" = "EPERM"
 open."*" = "worked"

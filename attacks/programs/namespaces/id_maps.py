@@ -1,7 +1,7 @@
 """
 tries = "writes its own user and group maps, to be root of its namespace"
 wins = "ids that it should not have"
-guard = "/proc is read-only; the maps are written, and can be written once only"
+guard = "`/proc` is read-only; the maps are already written, and can be written only once"
 control = {}
 held.uid_map = "EROFS"
 held.gid_map = "EROFS"

@@ -1,11 +1,11 @@
 """
-tries = "asks for the mounts of other namespaces by listmount and statmount"
-wins = "the machine's paths, in more detail than /proc tells"
-guard = "seccomp: neither is in the table"
+tries = "asks for the mounts of other namespaces with `listmount` and `statmount`"
+wins = "the machine's paths, in more detail than `/proc` shows"
+guard = "the seccomp filter refuses both calls"
 control = {}
 held."*" = "EPERM"
 open.listmount = "worked"
-# LSMT_ROOT needs a larger request than this one: the kernel gets as far as to look at it.
+# LSMT_ROOT needs a larger request than this one, so the kernel looks at it and then rejects it.
 open.statmount = { none = ["EPERM"] }
 """
 request = struct.pack("IIQQ", 24, 0, 0xFFFFFFFFFFFFFFFF, 0)

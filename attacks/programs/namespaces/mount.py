@@ -1,7 +1,7 @@
 """
-tries = "mounts a fresh tmpfs and a fresh proc, makes /proc writable again, and shows one place at another"
-wins = "a /proc that can be written, or files over those that programs trust"
-guard = "seccomp: mount is not in the table; no capability besides"
+tries = "mounts a fresh tmpfs and a fresh proc, makes `/proc` writable again, and mounts one folder over another"
+wins = "a `/proc` that can be written, or its own files over those that programs trust"
+guard = "the seccomp filter refuses `mount`; the job has no capability either"
 control = { within = ["unshare", "--mount", "--pid", "--fork"] }
 held."*" = "EPERM"
 open."*" = "worked"

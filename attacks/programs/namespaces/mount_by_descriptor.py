@@ -1,10 +1,10 @@
 """
-tries = "mounts by the newer calls: fsopen, fspick, open_tree, move_mount, mount_setattr"
-wins = "a mount past a filter that only knows the old call"
-guard = "seccomp: none of them is in the table"
+tries = "mounts with the newer calls: `fsopen`, `fspick`, `open_tree`, `move_mount`, `mount_setattr`"
+wins = "a mount past a filter that knows only the old call"
+guard = "the seccomp filter refuses all of these calls"
 control = { within = ["unshare", "--mount"] }
 held."*" = "EPERM"
-# With the arguments given, the kernel gets as far as to look at them.
+# Without the filter, the kernel gets as far as checking these arguments.
 open.fsopen = "worked"
 open.open_tree = "worked"
 open.mount_setattr = "worked"

@@ -1,7 +1,7 @@
 """
 tries = "looks for what the container was made from: the old root, the runner's socket, the machine's folders"
 wins = "files of the machine"
-guard = "the view has only what an interpreter needs; the old root is unmounted, /run and the socket's folder are covered"
+guard = "the view has only what an interpreter needs; the old root is unmounted; `/run` and the socket's folder are covered"
 control = {}
 held.secret = "ENOENT"
 held.target_folder = "ENOENT"
@@ -11,8 +11,8 @@ held.knock = "ENOENT"
 held.home = []
 open.secret = "worked"
 open.target_folder = "worked"
-# Debian's image has an empty home of its own, and nothing in it.
-# The image's own folders: the socket is removed once the runner has connected.
+# Debian's image has an empty /home of its own.
+# The image has these entries itself. The runner's socket is removed once the runner has connected.
 [runsc]
 held.sockets = 4
 """

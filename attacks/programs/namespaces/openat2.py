@@ -1,14 +1,14 @@
 """
-tries = "walks out by `..`, by magic links of /proc and by openat2 without RESOLVE flags"
+tries = "walks out of its root: through `..`, through magic links in `/proc`, and with `openat2` without `RESOLVE` flags"
 wins = "files above the root"
-guard = "the mount namespace has no more than it shows: every way ends at the sandbox's own root"
+guard = "the mount namespace has nothing beyond what it shows: every way ends at the sandbox's own root"
 uncontrolled = "the machine's root is its own parent, too"
 held.dots = true
 held.magic_cwd = true
 held.magic_root = true
 held.openat2 = true
 [runsc]
-skip = "gVisor has no openat2"
+skip = "gVisor has no `openat2`"
 """
 root = os.stat("/")
 

@@ -1,7 +1,7 @@
 """
-tries = "joins the namespaces of pid 1, and its own ones anew"
+tries = "joins the namespaces of pid 1, and joins its own ones again"
 wins = "the way back to the namespaces that the sandbox was made from"
-guard = "pid 1 is not dumpable, so that its namespaces can't be opened; seccomp: setns is sealed once a child stands in its sandbox"
+guard = "pid 1 is not dumpable, so its namespaces can't be opened; the seccomp filter refuses `setns` once the job is in its sandbox"
 control = { within = ["unshare", "--pid", "--fork", "--mount-proc", "--uts", "sh", "-c", '"$@"; exit $?', "sh"] }
 held.init_mnt = "EACCES"
 held.init_user = "EACCES"

@@ -1,7 +1,7 @@
 """
-tries = "unmounts what covers other things: /proc, its masks, /tmp, /dev, /sys"
-wins = "what is below: the container's own /proc, devices, sockets"
-guard = "seccomp: umount2 is not in the table"
+tries = "unmounts what covers other things: `/proc`, one of its masks, `/tmp`, `/workspace`, `/dev`, `/sys`"
+wins = "what is below: the container's own `/proc`, devices, sockets"
+guard = "the seccomp filter refuses `umount2`"
 control = { within = ["unshare", "--mount"] }
 held."*" = "EPERM"
 open.proc = "worked"

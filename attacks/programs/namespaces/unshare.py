@@ -1,7 +1,7 @@
 """
-tries = "enters new user, mount, pid, network, ipc, uts and cgroup namespaces by `unshare`"
+tries = "enters new user, mount, pid, network, ipc, uts and cgroup namespaces with `unshare`"
 wins = "the power over a namespace of its own: mounts, and the kernel code behind them"
-guard = "seccomp: unshare is not in the table"
+guard = "the seccomp filter refuses `unshare`"
 control = {}
 held."*" = "EPERM"
 open."*" = "worked"

@@ -1,8 +1,8 @@
 """
-tries = "forges answers to a tool call that a job in another container is waiting for, under every likely number"
+tries = "forges answers to a tool call that a job in another container waits for, under every likely number"
 wins = "another job's tool results"
-guard = "the runner takes no answers from a job; calls are numbered by runner and worker, 128 random bits on the wire"
-uncontrolled = "outside of a sandbox there is no channel"
+guard = "the runner accepts no answers from a job; the runner and the worker number the calls, with 128 random bits on the wire"
+uncontrolled = "outside a sandbox, there is no channel"
 held.sent = 64
 held.answer = { mine = true }
 outcome = { status = "failed", error = "code_raised", message = 'unexpected "result"' }

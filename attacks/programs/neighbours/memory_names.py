@@ -1,7 +1,7 @@
 """
-tries = "opens shared memory, a message queue and files that a job in another container has under known names"
+tries = "opens shared memory, a message queue and a file that a job in another container has under known names"
 wins = "another job's data"
-guard = "ipc and mount namespaces of its own"
+guard = "each sandbox has its own ipc and mount namespaces"
 control = { within = ["unshare", "--ipc"] }
 held.system_v = "ENOENT"
 held.queue = "ENOENT"

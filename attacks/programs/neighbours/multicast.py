@@ -1,7 +1,7 @@
 """
-tries = "sends datagrams to a group that a job in another container listens to, over loopback"
+tries = "sends datagrams over loopback to a multicast group that a job in another container listens to"
 wins = "a channel between containers, and so between tenants"
-guard = "each container has a network namespace of its own"
+guard = "each container has its own network namespace"
 control = {}
 held.sent = { any = ["worked", "ENETUNREACH"] }
 held.heard = false

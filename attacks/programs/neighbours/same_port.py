@@ -1,7 +1,7 @@
 """
-tries = "binds a loopback port and an abstract name that a job in another container has"
-wins = "a neighbour that can't start its server, and that one runs there"
-guard = "each container has a network namespace of its own"
+tries = "binds a loopback port and an abstract name that a job in another container uses"
+wins = "a neighbour that can't start its server, and the knowledge that it has one"
+guard = "each container has its own network namespace"
 control = {}
 held.port = "worked"
 held.abstract = "worked"

@@ -1,7 +1,7 @@
 """
 tries = "connects to an abstract socket and a loopback port that a job in another container listens on"
-wins = "another job's data, another tenant's at that"
-guard = "each container has a network namespace of its own"
+wins = "another job's data, which may be another tenant's"
+guard = "each container has its own network namespace"
 control = {}
 held.abstract = "ECONNREFUSED"
 held.port = "ECONNREFUSED"

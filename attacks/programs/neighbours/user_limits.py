@@ -1,7 +1,7 @@
 """
-tries = "uses up what the kernel counts per user while a job in another container needs some: message queues' bytes, locked memory, pipes"
+tries = "uses up what the kernel counts per user (bytes of message queues, locked memory, pipes) while a job in another container needs some of it"
 wins = "others that can't work"
-guard = "each container is a user of its own (where the worker is root); locked memory and queues are counted per user namespace"
+guard = "each container has a user of its own (if the worker is root); locked memory and queues are counted per user namespace"
 uncontrolled = "root's share is not counted"
 held.queues = { any = ["EMFILE", "ENOSPC"] }
 held.locked = { any = ["ENOMEM", "EAGAIN", "EPERM"] }
@@ -10,7 +10,7 @@ held.neighbours_queue = "worked"
 held.neighbours_lock = "worked"
 held.neighbours_pipe = 65536
 [rootless]
-skip = "an ordinary user's containers are all that one user, and share what is counted per user (docs/security.md)"
+skip = "an ordinary user's containers all run as that one user, and share what is counted per user (docs/security.md)"
 [runsc]
 skip = "each container has a kernel of its own, which counts for nobody else"
 """
@@ -31,7 +31,7 @@ try:
 except OSError:
     pass
 observe("pipes", pipes)
-# What the neighbour needs it asks for while all this is held.
+# Hold all this while the neighbour asks for what it needs.
 time.sleep(0.7)
 # --- the neighbour
 import fcntl

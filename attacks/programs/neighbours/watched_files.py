@@ -1,7 +1,7 @@
 """
-tries = "watches the system's folders (inotify, dnotify) while a job in another container runs programs of them"
-wins = "what everybody on the machine runs and imports, by name and as it happens: the files are the machine's own"
-guard = "seccomp: no watches, neither by inotify nor by fcntl's F_NOTIFY (leases: `arguments/leases`)"
+tries = "watches the system's folders (inotify, dnotify) while a job in another container runs programs from them"
+wins = "what everybody on the machine runs and imports, by name and as it happens, because the files are the machine's own"
+guard = "the seccomp filter refuses watches, both inotify and `fcntl`'s `F_NOTIFY` (leases: `arguments/leases`)"
 control = {}
 held.instance = "EPERM"
 held.watch = "EPERM"

@@ -1,7 +1,7 @@
 """
-tries = "sends datagrams to a port that nobody has yet, from a process that stays; the next job binds it"
-wins = "bytes of the last job's in the next one's server"
-guard = "the process dies with its sandbox; the kernel keeps no datagram for nobody"
+tries = "leaves a process that sends datagrams to a port that nobody has yet; the next job binds that port"
+wins = "bytes of the last job in the next job's server"
+guard = "the process dies with its sandbox; the kernel keeps no datagrams for a port that nobody has"
 control = {}
 held.sending = "worked"
 held.received = "EAGAIN"

@@ -1,7 +1,7 @@
 """
-tries = "takes flow labels of IPv6 for itself alone, for hours: the kernel keeps them after the socket is closed"
-wins = "labels that the next job can't have; marks that tell of the last one"
-guard = "seccomp: no such option"
+tries = "takes IPv6 flow labels for itself alone, for hours; the kernel keeps them after the socket is closed"
+wins = "labels that the next job can't have; marks that tell about the last job"
+guard = "the seccomp filter refuses this option"
 control = { within = ["unshare", "--net"] }
 held.taken = "EPERM"
 held.rows = 0

@@ -1,7 +1,7 @@
 """
-tries = "leaves a process that has joined groups (multicast); the next job looks for them"
+tries = "leaves a process that has joined a multicast group; the next job looks for it"
 wins = "a channel to the next job, and its datagrams"
-guard = "the process dies with its sandbox, and its memberships with it"
+guard = "the process and its memberships die with the sandbox"
 control = { within = ["unshare", "--net"] }
 held.joined = "worked"
 held.left = 0

@@ -1,13 +1,13 @@
 """
-tries = "makes and closes fifty connections, and ends; the next job looks for their ports in /proc/net"
-wins = "what the last job served and asked"
-guard = "the container's network namespace keeps no closed connections; what was open died with its process"
+tries = "makes and closes fifty connections, and ends; the next job looks for their ports in `/proc/net`"
+wins = "what the last job served and requested"
+guard = "the container's network namespace keeps no closed connections; open connections died with their process"
 control = { within = ["unshare", "--net"] }
 held.made = 50
 held.rows = 0
 held.waiting = 0
 open.rows = { min = 1 }
-# The runner's own connection, which it makes inside: its other end bears the name of the worker's socket.
+# The row is the runner's own connection, which it makes inside the container to the worker's named socket.
 [docker]
 held.rows = 1
 """
@@ -27,7 +27,7 @@ observe("made", made)
 rows = 0
 for name in ("tcp", "tcp6", "udp", "udp6", "raw", "unix"):
     with open("/proc/net/" + name) as file:
-        # A Unix socket without a name tells nothing.
+        # Rows with no more than 7 columns are Unix sockets without a name, which reveal nothing.
         rows += sum(len(line.split()) > 7 for line in file.readlines()[1:])
 with open("/proc/net/sockstat") as file:
     words = [line.split() for line in file if line.startswith("TCP:")][0]

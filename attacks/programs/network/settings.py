@@ -1,7 +1,7 @@
 """
 tries = "changes settings of the network namespace that it shares with the next job: ports, buffers, closed connections, forwarding"
 wins = "a next job without ports, or one whose packets go elsewhere"
-guard = "/proc is read-only; no capability in the network namespace"
+guard = "`/proc` is read-only; the job has no capability in the network namespace"
 control = { within = ["unshare", "--net"] }
 held."*" = { any = ["EROFS", "EACCES", "EPERM"] }
 open.ports = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "leaves a process that listens with SO_REUSEPORT; the next job listens on the same port in the same way"
+tries = "leaves a process that listens with `SO_REUSEPORT`; the next job listens on the same port in the same way"
 wins = "half of the next job's connections"
-guard = "the process dies with its sandbox; the next job starts when every process is dead"
+guard = "the process dies with its sandbox; the next job starts only when every process is dead"
 control = {}
 held.listens = "worked"
 held.stolen = 0

@@ -1,7 +1,7 @@
 """
-tries = "dies with data unread on both ends of connections, and with connections that nobody accepted; the next job takes the port"
-wins = "the next server gets what was meant for the last one"
-guard = "sockets die with their process; what is unread is thrown away"
+tries = "leaves connections that nobody accepted, with data that nobody read; the next job takes their port"
+wins = "data that was meant for the last server, in the next one"
+guard = "sockets die with their process, and the kernel throws unread data away"
 control = {}
 held.sent = "worked"
 held.bound = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "becomes root by every call that sets a user or group"
-wins = "root in the sandbox's namespace, and files of root's"
-guard = "the kernel: nothing is mapped but the job's own user, and there is no capability"
+tries = "becomes root with every call that sets a user or group"
+wins = "root in the sandbox's namespace, and root's files"
+guard = "the kernel maps only the job's own user, and the job has no capability"
 control = {}
 held."*" = { any = ["EPERM", "EINVAL"] }
 held.setgroups = "EPERM"
@@ -9,7 +9,7 @@ held.ids = [1000, 1000, 1000, 1000, 1000, 1000]
 open.setresuid = "worked"
 open.setuid = "worked"
 open.setgroups = "worked"
-# The container's user.
+# On gVisor, these are the ids of the container's user.
 [runsc]
 held.ids = { none = [[0, 0, 0, 0, 0, 0]] }
 """

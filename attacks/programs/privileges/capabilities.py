@@ -1,7 +1,7 @@
 """
-tries = "looks for a capability in any of its sets, gives itself all, and keeps its own over an exec"
+tries = "looks for a capability in each of its sets, gives itself all of them, and keeps its own over an `exec`"
 wins = "any of root's powers"
-guard = "all sets are empty, bounding set included; seccomp: capset is sealed"
+guard = "all sets are empty, including the bounding set; the seccomp filter refuses `capset` once the job is in its sandbox"
 control = {}
 held.sets = "0000000000000000"
 held.no_new_privs = "1"

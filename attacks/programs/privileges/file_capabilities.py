@@ -1,7 +1,7 @@
 """
-tries = "gives a program of its own file capabilities, and trusted and security attributes"
-wins = "a capability at the next exec"
-guard = "the kernel: no capability to set them; and no_new_privs"
+tries = "gives a program of its own file capabilities and a `trusted` attribute"
+wins = "a capability at the next `exec`"
+guard = "the kernel requires a capability to set them, which the job lacks; `no_new_privs` is set"
 control = {}
 held.capability = "EPERM"
 held.trusted = "EPERM"

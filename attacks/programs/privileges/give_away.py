@@ -1,7 +1,7 @@
 """
-tries = "gives files to root and to others, makes them immutable"
-wins = "files that nobody can remove; a set-user-id file of another's"
-guard = "the kernel: only the job's own user is mapped; no capability"
+tries = "gives files to root and to others, and makes them immutable"
+wins = "files that nobody can remove; a set-user-id file of another user"
+guard = "the kernel maps only the job's own user, and the job has no capability"
 control = {}
 held.root = "EINVAL"
 held.group = "EINVAL"

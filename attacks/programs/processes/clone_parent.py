@@ -1,7 +1,7 @@
 """
-tries = "forks a child that is the runner's child and not its own (CLONE_PARENT), as zygotes do"
-wins = "to confuse who is reaped by whom, and to outlive the job"
-guard = "seccomp: CLONE_PARENT is sealed once a child stands in its sandbox"
+tries = "forks a child that is the runner's instead of its own (`CLONE_PARENT`), as zygotes do"
+wins = "confusion about which process reaps which; a process that outlives the job"
+guard = "the seccomp filter refuses `CLONE_PARENT` once the job is in its sandbox"
 control = { within = ["sh", "-c", '"$@"; exit $?', "sh"] }
 held.clone_parent = "EPERM"
 open.clone_parent = "worked"

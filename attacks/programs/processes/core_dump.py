@@ -1,8 +1,8 @@
 """
-tries = "dies with a core dump of a large memory"
-wins = "a file of its memory outside, written by the machine's root by way of core_pattern"
-guard = "rlimit: no core file at 1, nor a handler; the pattern can't be changed"
-uncontrolled = "a core file of the machine's is nobody's to make"
+tries = "aborts in a child, so that the kernel would dump its memory"
+wins = "a file of its memory outside the sandbox, written by the machine's root because of `core_pattern`"
+guard = "an rlimit of 1 on core dumps, at which there is no core file and no handler; the pattern can't be changed"
+uncontrolled = "a control would leave a core file on the machine"
 held.end = "SIGABRT"
 held.dumped = false
 held.limit = [1, 1]

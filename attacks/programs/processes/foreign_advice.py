@@ -1,7 +1,7 @@
 """
-tries = "advises on another process's memory by process_madvise, which the way into a sandbox needs, and compares descriptors by kcmp"
-wins = "to page a neighbour out; kernel pointers, in an order"
-guard = "seccomp: process_madvise is sealed once a child stands in its sandbox; kcmp and process_mrelease are not in the table"
+tries = "advises the kernel about a process's memory with `process_madvise`, a call that entering a sandbox needs, and compares descriptors with `kcmp`"
+wins = "a neighbour's memory paged out; the order of kernel pointers"
+guard = "the seccomp filter refuses `process_madvise` once the job is in its sandbox, and `kcmp` and `process_mrelease` always"
 control = {}
 held."*" = "EPERM"
 open.process_madvise = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "reads and writes another process's memory by process_vm_readv and process_vm_writev: pid 1's and its own child's"
-wins = "bytes of a process behind the wall"
-guard = "seccomp: neither is in the table"
+tries = "reads and writes the memory of pid 1 and of its own child with `process_vm_readv` and `process_vm_writev`"
+wins = "bytes of a process outside the sandbox"
+guard = "the seccomp filter refuses both calls"
 control = {}
 held."*" = "EPERM"
 open.read_child = "worked"

@@ -1,6 +1,6 @@
 """
-tries = "reads all that /proc tells of pid 1 beyond its status: root, cwd, exe, descriptors, maps, environment"
-wins = "a way past the walls by pid 1's root and descriptors; addresses; secrets of its environment"
+tries = "reads everything that `/proc` shows of pid 1 beyond its status: root, cwd, exe, descriptors, maps, environment"
+wins = "a way past the walls by pid 1's root and descriptors; addresses; secrets in its environment"
 guard = "pid 1 is not dumpable"
 control = { within = ["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", '"$@"; exit $?', "sh"] }
 held."*" = "EACCES"
@@ -11,7 +11,7 @@ open.fd = "worked"
 open.maps = "worked"
 open.environ = "worked"
 [runsc]
-skip = "without an inner wall pid 1 is the runner, of the same user; gVisor lets its user read it. It has no secret but this job's"
+skip = "without an inner wall, pid 1 is the runner, which has the same user, and gVisor lets that user read it; it has no secret except this job's"
 """
 
 

@@ -1,7 +1,7 @@
 """
-tries = "opens the memory of pid 1, to read it and to write to it"
-wins = "code of one's own in a process that was never sandboxed"
-guard = "pid 1 is not dumpable, and belongs to the namespace above for all that matters"
+tries = "opens the memory of pid 1 for reading and for writing"
+wins = "its own code in a process that was never sandboxed"
+guard = "pid 1 is not dumpable, and for access checks it belongs to the namespace above"
 control = { within = ["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", '"$@"; exit $?', "sh"] }
 held."*" = "EACCES"
 open."*" = "worked"

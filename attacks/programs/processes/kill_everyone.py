@@ -1,8 +1,8 @@
 """
-tries = "kills every process that it may, by pid -1 and by process group"
-wins = "the end of the runner, a zygote or another job"
-guard = "a pid namespace of its own: everyone is the sandbox's own child"
-uncontrolled = "outside it would end the machine's processes"
+tries = "kills every process that it may, by pid -1"
+wins = "the end of the runner, of a zygote or of another job"
+guard = "each sandbox has its own pid namespace, so the job reaches only its own children"
+uncontrolled = "outside a sandbox, it would end the machine's processes"
 held.child = "SIGKILL"
 held.all = "worked"
 held.own_parent = 0
@@ -18,7 +18,7 @@ time.sleep(0.05)
 attempt("all", os.kill, -1, signal.SIGKILL)
 status = os.waitpid(pid, 0)[1]
 observe("child", signal.Signals(os.WTERMSIG(status)).name)
-# The runner is in no namespace that the job can see.
+# The parent shows as 0, because the runner is outside the job's pid namespace.
 observe("own_parent", os.getppid())
 # --- the neighbour
 at_gate()

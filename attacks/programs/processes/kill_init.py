@@ -1,13 +1,13 @@
 """
-tries = "kills, stops and interrupts pid 1 by every signal, by kill, tgkill and pidfd"
+tries = "sends pid 1 every signal with `kill`, and kills it with `tgkill` and through a pidfd"
 wins = "the end of the process that holds the sandbox together, at a time of the job's choice"
-guard = "the kernel: signals from inside do not reach the first process of a pid namespace that has no handler for them"
-uncontrolled = "it is a property of pid 1; elsewhere the signals would do harm"
+guard = "the kernel does not deliver a signal from inside a pid namespace to its first process if that has no handler for the signal"
+uncontrolled = "this is a property of pid 1; elsewhere, the signals would do harm"
 held.sent = { min = 60 }
 held.state = "S"
 held.children = "exit 0"
 [runsc]
-skip = "without an inner wall pid 1 is the runner: a job that kills it ends its container, and is lost (sandbox_lost)"
+skip = "without an inner wall, pid 1 is the runner: a job that kills it ends its container, and is lost (`sandbox_lost`)"
 """
 sent = 0
 for number in range(1, 65):

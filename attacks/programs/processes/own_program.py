@@ -1,14 +1,14 @@
 """
-tries = "writes to the interpreter that it runs from, by /proc/self/exe, and to the runner's, by /proc/1/exe"
-wins = "code of one's own in the next process of that program (CVE-2019-5736)"
+tries = "writes to its interpreter's program through `/proc/self/exe`, and to the runner's through `/proc/1/exe`"
+wins = "its own code in the next process of that program (CVE-2019-5736)"
 guard = "the file tree is read-only; pid 1 is not dumpable"
 control = { within = ["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", '"$@"; exit $?', "sh"] }
 held.self = { any = ["EROFS", "ETXTBSY", "EACCES"] }
 held.init = "EACCES"
-# Whose file it is the kernel looks at first.
+# The kernel checks first who owns the file.
 held.library = { any = ["EROFS", "EACCES"] }
 held.read_only = true
-# The program is running; its libraries could be written.
+# Without a sandbox, the kernel protects only the running program, and its libraries can be written.
 open.library = "worked"
 open.read_only = false
 [runsc]

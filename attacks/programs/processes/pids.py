@@ -1,7 +1,7 @@
 """
-tries = "looks for other processes: by /proc, and by signal 0 to every pid up to 40,000"
+tries = "looks for other processes in `/proc`, and by signal 0 to every pid up to 40,000"
 wins = "processes of the runner, the zygotes, other sandboxes or the machine"
-guard = "a pid namespace of its own: pid 1 is its init, 2 is the job"
+guard = "each sandbox has its own pid namespace: pid 1 is its init, pid 2 is the job"
 slow = true
 control = {}
 held.listed = ["1", "2"]
@@ -12,7 +12,7 @@ open.listed = { none = [["1", "2"]] }
 open.outside = "worked"
 open.pidfd_outside = "worked"
 [runsc]
-skip = "without an inner wall the runner and its zygotes can be seen; the container has no other job's processes"
+skip = "without an inner wall, the runner and its zygotes can be seen; the container has no other job's processes"
 """
 
 

@@ -1,10 +1,10 @@
 """
-tries = "changes what it is by prctl: securebits, kept and ambient capabilities, who may trace it, its own memory map, a filter of its own"
-wins = "capabilities after an exec; a tracer; a filter that answers in the kernel's place"
-guard = "seccomp: prctl only with the options that programs need"
+tries = "changes its own attributes with `prctl`: securebits, kept and ambient capabilities, who may trace it, its memory map, a filter of its own"
+wins = "capabilities after an `exec`; a tracer; a filter that answers in the kernel's place"
+guard = "the seccomp filter allows `prctl` only with the options that programs need"
 control = {}
 held."*" = "EPERM"
-# The kernel itself refuses to take it back.
+# The kernel itself never turns no_new_privs off.
 held.no_new_privs_off = "EINVAL"
 open.keepcaps = "worked"
 open.securebits = "worked"

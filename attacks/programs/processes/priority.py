@@ -1,7 +1,7 @@
 """
-tries = "takes a real-time class, a negative nice value, an I/O class, another's priority"
-wins = "the processor before everybody else"
-guard = "the kernel: no capability; seccomp: no real-time class; ioprio_set and sched_setattr are not in the table"
+tries = "takes a real-time class, a negative nice value and an I/O class, and sets its scheduling attributes"
+wins = "the processor ahead of everybody else"
+guard = "the kernel requires a capability, which the job lacks; the seccomp filter refuses real-time classes, `ioprio_set` and `sched_setattr`"
 control = {}
 held.fifo = "EPERM"
 held.nice = "EACCES"
@@ -11,7 +11,7 @@ open.fifo = "worked"
 open.nice = "worked"
 open.ioprio = "worked"
 open.sched_setattr = "worked"
-# Of gVisor's own scheduler, which hands all of it to the machine's.
+# On gVisor, this is a value of gVisor's own, which leaves all scheduling to the machine.
 [runsc]
 held = { nice = "worked" }
 """

@@ -1,7 +1,7 @@
 """
 tries = "traces pid 1 and its own child, and asks to be traced"
-wins = "the memory and registers of a process behind the wall; and of its own, kernel code with a bad history"
-guard = "seccomp: ptrace is not in the table"
+wins = "the memory and registers of a process outside the sandbox; kernel code with a history of vulnerabilities"
+guard = "the seccomp filter refuses `ptrace`"
 control = {}
 held."*" = "EPERM"
 open.seize_child = "worked"

@@ -1,12 +1,12 @@
 """
 tries = "raises each of its resource limits above what it was given"
 wins = "more processes, memory, descriptors or file size than it may have"
-guard = "the kernel: hard limits are raised by a capability only"
+guard = "raising a hard limit requires a capability, which the job lacks"
 control = {}
 held."*" = "EPERM"
 open.nofile = "worked"
 open.core = "worked"
-# It bounds nothing there: the container's group does.
+# On gVisor, this limit bounds nothing: the container's control group does.
 [runsc]
 held.nproc = "worked"
 """

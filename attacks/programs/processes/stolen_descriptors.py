@@ -1,7 +1,7 @@
 """
-tries = "takes descriptors out of another process by pidfd_getfd: pid 1's and its own child's"
-wins = "an open file or socket from behind the wall"
-guard = "seccomp: pidfd_getfd is not in the table"
+tries = "takes descriptors out of pid 1 and out of its own child with `pidfd_getfd`"
+wins = "an open file or socket from outside the sandbox"
+guard = "the seccomp filter refuses `pidfd_getfd`"
 control = {}
 held."*" = "EPERM"
 open.child = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "compares the hash seed and the memory layout with those of a job in another container"
+tries = "compares its hash seed and memory layout with those of a job in another container"
 wins = "hash collisions and addresses that hold for everybody's jobs"
-guard = "each container's interpreter starts by itself (the jobs of one container do share both)"
+guard = "each container starts an interpreter of its own (the jobs of one container share both)"
 control = { mode = "fork" }
 held.hash = { unlike = true }
 held.layout = { unlike = true }

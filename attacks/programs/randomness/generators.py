@@ -1,7 +1,7 @@
 """
-tries = "draws random numbers in two jobs that were forked from one interpreter: random, uuid, secrets, urandom, ssl, tempfile"
+tries = "draws random numbers in two jobs that were forked from one interpreter: `random`, `uuid`, `secrets`, `urandom`, `ssl`, `tempfile`"
 wins = "the next job's tokens, keys and file names"
-guard = "a forked child seeds every generator anew; the others ask the kernel"
+guard = "a forked child seeds anew the generators that keep a state; the others ask the kernel"
 control = { mode = "fork" }
 held."*" = { unlike = true }
 open.random = { alike = true }

@@ -1,7 +1,7 @@
 """
-tries = "asks two jobs for the number by which version 1 UUIDs name a machine"
-wins = "a mark by which two jobs know that they are on one machine, and UUIDs that collide"
-guard = "the network namespace has no card with a number; a forked child draws one of its own"
+tries = "asks in two jobs for the number by which version 1 UUIDs name a machine"
+wins = "a mark by which two jobs learn that they share a machine, and UUIDs that collide"
+guard = "the network namespace has no card with an address; a forked child draws a number of its own"
 control = {}
 held.node = { unlike = true }
 held.card = false

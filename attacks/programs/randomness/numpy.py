@@ -1,8 +1,8 @@
 """
 tries = "draws numpy's random numbers in two jobs that were forked from an interpreter with numpy loaded"
 wins = "the next job's numbers"
-guard = "a forked child seeds numpy's generator anew (where the interpreter has numpy; the standard library's otherwise)"
-uncontrolled = "the machine's interpreter need not have numpy; `randomness/generators` has the control"
+guard = "a forked child seeds numpy's generator anew (or the standard library's, if the interpreter has no numpy)"
+uncontrolled = "the machine's interpreter may lack numpy; `randomness/generators` has the control"
 held."*" = { unlike = true }
 """
 try:

@@ -1,7 +1,7 @@
 """
 tries = "connects to an abstract Unix socket that a process of the machine listens on"
-wins = "the machine's services that have no file: containerd once had one (CVE-2020-15257)"
-guard = "a network namespace of its own: abstract names are looked up in it"
+wins = "services of the machine that have no file; containerd once was one (CVE-2020-15257)"
+guard = "each container has its own network namespace, in which the kernel looks up abstract names"
 control = {}
 held.connect = "ECONNREFUSED"
 open.connect = "worked"

@@ -1,7 +1,7 @@
 """
 tries = "makes a socket of every family from 1 to 46"
-wins = "kernel code that nobody looks after, and ways past the network namespace: vsock, netlink, Bluetooth, AF_ALG"
-guard = "seccomp: socket and socketpair only of the families Unix, IPv4 and IPv6"
+wins = "rarely reviewed kernel code, and ways past the network namespace: vsock, netlink, Bluetooth, AF_ALG"
+guard = "the seccomp filter allows `socket` and `socketpair` only with the families Unix, IPv4 and IPv6"
 control = {}
 held.made = [1, 2, 10]
 held.otherwise = ["EPERM"]

@@ -1,7 +1,7 @@
 """
-tries = "sends credentials that are not its own over a Unix socket: root's, pid 1's, another group's"
-wins = "who trusts a peer's credentials takes it for somebody else"
-guard = "the kernel: no capability; nobody but the job's own user is mapped"
+tries = "sends credentials that are not its own over a Unix socket: root's, pid 1's, another user's, another group's"
+wins = "the trust of programs that believe a peer's credentials"
+guard = "the kernel requires a capability, which the job lacks; only the job's own user is mapped"
 control = {}
 held.own = "worked"
 held."*" = { any = ["EPERM", "EINVAL", "ESRCH"] }

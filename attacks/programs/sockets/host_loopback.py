@@ -1,7 +1,7 @@
 """
-tries = "connects to a port that a process of the machine listens on at 127.0.0.1"
+tries = "connects to a port at `127.0.0.1` that a process of the machine listens on"
 wins = "the machine's local services: databases, agents, the fleet's own"
-guard = "a network namespace of its own: its loopback is another one"
+guard = "each container has its own network namespace, with a loopback of its own"
 control = {}
 held.tcp = "ECONNREFUSED"
 open.tcp = "worked"

@@ -1,7 +1,7 @@
 """
-tries = "lists network interfaces, changes loopback's address, takes it down, adds a route"
+tries = "lists network interfaces, changes loopback's address, takes loopback down, and adds a route"
 wins = "another network than it was given"
-guard = "seccomp: ioctl only with the requests that programs need; the kernel: no capability in the network namespace"
+guard = "the seccomp filter allows `ioctl` only with the requests that programs need; the job has no capability in the network namespace"
 control = { within = ["unshare", "--net"] }
 held.interfaces = ["lo"]
 held.address = "EPERM"

@@ -1,7 +1,7 @@
 """
-tries = "asks for addresses, routes and rules by netlink, and for the kernel's audit"
-wins = "what the network looks like, and the kernel's most spoken interface"
-guard = "seccomp: no socket of that family"
+tries = "opens netlink sockets for routes, audit, netfilter, device events and IPsec"
+wins = "what the network looks like; the kernel's most talkative interface"
+guard = "the seccomp filter refuses sockets of this family"
 control = {}
 held."*" = "EPERM"
 open.route = "worked"

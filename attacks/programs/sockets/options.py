@@ -1,7 +1,7 @@
 """
-tries = "sets socket options that need a capability: marks, forced buffers, transparency; and asks netfilter"
+tries = "sets socket options that need a capability (marks, forced buffers, transparency), and asks netfilter for its rules"
 wins = "kernel memory beyond its share; firewall rules"
-guard = "seccomp: setsockopt only with the options that programs need; the kernel: no capability in the network namespace"
+guard = "the seccomp filter allows `setsockopt` only with the options that programs need; the job has no capability in the network namespace"
 control = {}
 held.mark = "EPERM"
 held.force_receive = "EPERM"

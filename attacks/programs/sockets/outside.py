@@ -1,8 +1,8 @@
 """
-tries = "connects to addresses outside: a documentation address, the clouds' metadata service, a name server"
+tries = "connects to addresses outside: a documentation address, the clouds' metadata service, a name server, Docker's gateway"
 wins = "data out, commands in; the machine's cloud credentials"
-guard = "a network namespace with loopback only: there is no route"
-uncontrolled = "what the machine reaches is the machine's business"
+guard = "the network namespace has loopback only, and so no route"
+uncontrolled = "what the machine can reach is up to the machine"
 held."*" = "ENETUNREACH"
 held.udp = "ENETUNREACH"
 held.name_servers = 0

@@ -1,7 +1,7 @@
 """
-tries = "opens raw and packet sockets: to forge and to listen"
-wins = "other people's packets"
-guard = "seccomp: no packet sockets; the kernel: no raw ones without a capability"
+tries = "opens raw and packet sockets, to forge packets and to listen"
+wins = "others' packets"
+guard = "the seccomp filter refuses raw and packet sockets; the kernel also requires a capability, which the job lacks"
 control = {}
 held."*" = "EPERM"
 open.raw = "worked"

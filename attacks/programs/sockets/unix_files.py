@@ -1,7 +1,7 @@
 """
-tries = "connects to Unix sockets by path: one of this suite's, Docker's, containerd's, the system bus"
+tries = "connects to Unix sockets by path: one of this suite, Docker's, containerd's, the system bus's, the runner's"
 wins = "root on the machine"
-guard = "a mount namespace of its own: the files are not there"
+guard = "each sandbox has its own mount namespace, in which these files do not exist"
 control = {}
 held."*" = "ENOENT"
 open.own = "worked"

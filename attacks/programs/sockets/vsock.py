@@ -1,7 +1,7 @@
 """
-tries = "speaks to the hypervisor and to the machine by vsock, which knows no network namespace"
+tries = "connects to the hypervisor and to the machine by vsock, which ignores network namespaces"
 wins = "the hypervisor's agent"
-guard = "seccomp: no socket of that family"
+guard = "the seccomp filter refuses sockets of this family"
 control = {}
 held."*" = "EPERM"
 open.stream = { any = ["worked", "EAFNOSUPPORT"] }

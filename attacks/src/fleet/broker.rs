@@ -1,4 +1,4 @@
-//! A bare connection to RabbitMQ: the attacker's, and the witness's who sees what the broker did.
+//! A plain AMQP connection to RabbitMQ: for the attacker, and for a witness that sees what the broker did.
 
 use anyhow::{Context, Result, ensure};
 use futures::StreamExt;
@@ -10,11 +10,11 @@ use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
 use serde_json::{Value, json};
 
-/// What RabbitMQ answers to what it refuses.
+/// Codes of RabbitMQ's refusals, as they appear in its error messages.
 const REFUSALS: [&str; 6] =
     ["ACCESS_REFUSED", "PRECONDITION_FAILED", "NOT_ALLOWED", "NOT_FOUND", "RESOURCE_LOCKED", "COMMAND_INVALID"];
 
-/// Somebody who speaks AMQP.
+/// A connection of any user. With the user of the fleet it is a witness, or an attacker without guards.
 pub struct Attacker {
     /// The connection.
     pub connection: Connection,
@@ -22,12 +22,12 @@ pub struct Attacker {
     pub user: String,
 }
 
-/// A text in a table.
+/// A string as a value of an AMQP table.
 pub fn text(value: &str) -> AMQPValue {
     AMQPValue::LongString(value.as_bytes().into())
 }
 
-/// A table of texts.
+/// An AMQP table of strings.
 pub fn table(pairs: &[(&str, &str)]) -> FieldTable {
     let mut table = FieldTable::default();
     for (key, value) in pairs {
@@ -36,12 +36,12 @@ pub fn table(pairs: &[(&str, &str)]) -> FieldTable {
     table
 }
 
-/// A name that nobody else has.
+/// A name that nobody else uses.
 pub fn unique(what: &str) -> String {
     format!("{what}-{}", &uuid::Uuid::new_v4().simple().to_string()[..12])
 }
 
-/// `worked`, or the name of the refusal.
+/// `worked`, or the code of RabbitMQ's refusal, or else the error's message.
 pub fn answer<T>(result: lapin::Result<T>) -> Value {
     match result {
         Ok(_) => json!("worked"),
@@ -64,7 +64,8 @@ impl Attacker {
         Ok(Self { connection, user: user.to_owned() })
     }
 
-    /// A new channel with confirms: a refusal ends the one that it happened on.
+    /// Opens a channel with publisher confirms. A refusal closes the channel that it happened on, so most attempts need
+    /// a new one.
     ///
     /// # Errors
     /// RabbitMQ refuses.
@@ -74,16 +75,17 @@ impl Attacker {
         Ok(channel)
     }
 
-    /// What this user may truly say of itself; without the guards it speaks for the victim.
+    /// Properties that name this connection's user. If that is not the tenant `tenant` (the guards are off), a header
+    /// says that the message is the tenant's.
     pub fn signed(&self, tenant: &str) -> BasicProperties {
         let properties = BasicProperties::default().with_delivery_mode(2).with_user_id(self.user.as_str().into());
         if self.user == tenant { properties } else { properties.with_headers(table(&[("x-tenant", tenant)])) }
     }
 
-    /// Publishes on a channel of its own.
+    /// Publishes a message on a new channel. Gives `worked` or the refusal.
     ///
     /// # Errors
-    /// There is no channel to be had.
+    /// No channel can be opened.
     pub async fn publish(&self, exchange: &str, key: &str, body: &[u8], properties: BasicProperties) -> Result<Value> {
         let channel = self.channel().await?;
         let (exchange, key): (ShortString, ShortString) = (exchange.into(), key.into());
@@ -97,7 +99,7 @@ impl Attacker {
         Ok(answer)
     }
 
-    /// Declares an exchange of the attacker's own.
+    /// Declares an exchange of the attacker's own. Gives its name.
     ///
     /// # Errors
     /// RabbitMQ refuses.
@@ -108,7 +110,7 @@ impl Attacker {
         Ok(name)
     }
 
-    /// Declares a queue that only this connection uses, bound to an exchange.
+    /// Declares an exclusive queue and binds it to an exchange.
     ///
     /// # Errors
     /// RabbitMQ refuses.
@@ -121,10 +123,10 @@ impl Attacker {
         Ok(Tap { channel, queue })
     }
 
-    /// Opens a consumer and takes one message, if one comes soon.
+    /// Starts a consumer and waits 200 ms for a message. Gives `worked` or the refusal.
     ///
     /// # Errors
-    /// There is no channel to be had.
+    /// No channel can be opened.
     pub async fn consume(&self, queue: &str) -> Result<Value> {
         let options = BasicConsumeOptions::default();
         let consumer =
@@ -139,18 +141,18 @@ impl Attacker {
     }
 }
 
-/// A queue that sees what an exchange gets.
+/// A queue that gets a copy of what an exchange routes under the bound key.
 pub struct Tap {
     channel: Channel,
-    /// Its name.
+    /// Name of the queue.
     pub queue: String,
 }
 
 impl Tap {
-    /// What has come since, as key and body.
+    /// Takes all messages that have come since the last call, as routing key and body.
     ///
     /// # Errors
-    /// RabbitMQ is gone.
+    /// The connection to RabbitMQ is lost.
     pub async fn take(&self) -> Result<Vec<(String, String)>> {
         let mut all = Vec::new();
         let options = BasicGetOptions { no_ack: true };
@@ -160,29 +162,29 @@ impl Tap {
         Ok(all)
     }
 
-    /// How many of these have come under a key that begins so, with these words in them.
+    /// Takes all messages that have come, and counts those whose key begins with `key` and whose body contains `words`.
     ///
     /// # Errors
-    /// RabbitMQ is gone.
+    /// The connection to RabbitMQ is lost.
     pub async fn count(&self, key: &str, words: &str) -> Result<usize> {
         Ok(self.take().await?.iter().filter(|(k, body)| k.starts_with(key) && body.contains(words)).count())
     }
 }
 
-/// Makes sure of what the attack needs: not what is attacked.
+/// Checks a step that the attack needs, but that is not what it attacks.
 ///
 /// # Errors
-/// It did not work.
+/// The step did not work.
 pub fn must(answer: &Value) -> Result<()> {
     ensure!(answer == "worked", "what the attack needs did not work: {answer}");
     Ok(())
 }
 
 impl Attacker {
-    /// Whether a queue of that name is there.
+    /// Whether a queue with this name exists.
     ///
     /// # Errors
-    /// There is no channel to be had.
+    /// No channel can be opened.
     pub async fn exists(&self, queue: &str) -> Result<bool> {
         let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
         Ok(self.channel().await?.queue_declare(queue.into(), options, FieldTable::default()).await.is_ok())

@@ -1,4 +1,4 @@
-//! Messages under another tenant's key, by any way, and what becomes of them.
+//! Sends messages under other tenants' keys in several ways, and counts what becomes of them.
 
 use anyhow::Result;
 use lapin::BasicProperties;
@@ -9,7 +9,7 @@ use super::broker::{Attacker, table, text, unique};
 use super::{Site, until};
 use crate::evidence::Evidence;
 
-/// Where forged messages are to go: a job, a cancel, a question, a job of a tenant that nobody has heard of.
+/// Routing keys of the victims: for a job, a cancel, a question, and a job of a tenant that doesn't exist.
 pub const KEYS: [&str; 4] = ["globex.normal.default", "globex.cancel", "globex.query", "initech.normal.default"];
 
 fn body(key: &str, nonce: &str) -> String {
@@ -20,19 +20,22 @@ fn body(key: &str, nonce: &str) -> String {
     }
 }
 
-/// What the attacker says of itself: nothing, the truth, that it speaks for the victim.
+/// Three claims about the sender: none, the true one, and one that it speaks for the victim.
 fn claims(attacker: &Attacker) -> [BasicProperties; 3] {
     let plain = || BasicProperties::default().with_delivery_mode(2).with_reply_to("globex.victim".into());
     let signed = || plain().with_user_id(attacker.user.as_str().into());
     [plain(), signed(), signed().with_headers(table(&[("x-tenant", "globex")]))]
 }
 
-/// Sends one for each key and claim to the exchange beside the key, which passes it on to the fleet's in some way; or, with a header's
-/// name, under a key of the attacker's own and the victim's in that header. Tells how many RabbitMQ carried under the victims' keys,
-/// how many of them the scheduler dropped, and what was sent to a victim because of them.
+/// Sends one message for each key in `ways` and each claim, to the exchange beside the key. That exchange passes
+/// messages on to the fleet's. With `header`, messages have a key of the attacker's own, and the victim's key in that
+/// header.
+///
+/// Notes how many messages RabbitMQ took, how many it carried under the victims' keys, how many of them the scheduler
+/// dropped, and how many messages a victim got because of them.
 ///
 /// # Errors
-/// The attack could not be made.
+/// The attack could not be tried.
 pub async fn by_way_of(
     site: &Site,
     attacker: &Attacker,
@@ -40,7 +43,8 @@ pub async fn by_way_of(
     header: Option<&str>,
 ) -> Result<Evidence> {
     let (witness, nonce) = (site.witness().await?, unique("forged"));
-    // By then the victim has a queue. What a tap is bound for is never unrouted, so there is none for who has no queue.
+    // After this job, the victim has a lane. There is no tap for the tenant without a lane: RabbitMQ treats a message
+    // that reaches a tap as routed.
     site.honest().await?;
     let carried = witness.tap("submit", "globex.#").await?;
     let told = [witness.tap("replies", "globex.#").await?, witness.tap("replies", "initech.#").await?];

@@ -1,4 +1,4 @@
-//! Jobs of the attacker's all at once, and what they cost the others.
+//! Runs many jobs of the attacker at once, and measures what they cost other tenants.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use thermae_schemas::{Job, Outcome};
 use super::{Site, soon, within};
 use crate::evidence::Evidence;
 
-/// Longer than such jobs take.
+/// Longer than these jobs take.
 const JOB_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Runs them, and another tenant's jobs all the while. Tells by how many MiB the worker has grown at its largest (`memory`) and how
-/// many seconds the slowest of the other tenant's jobs took (`slowest`).
+/// Runs `jobs`, and jobs of another tenant until they have ended. Notes how many MiB the worker has grown at its peak
+/// (`memory`), and how many seconds the slowest of the other tenant's jobs took (`slowest`).
 ///
 /// # Errors
-/// One of the other tenant's jobs did not end as it should, or one of these never.
+/// A job of the other tenant did not end as it should, or one of `jobs` did not end.
 pub async fn under(
     site: &Site,
     jobs: Vec<Job>,

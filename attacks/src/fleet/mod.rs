@@ -1,4 +1,5 @@
-//! A fleet of real processes on RabbitMQ and Redis, for attacks by a tenant: one with its guards, and one without them for the controls.
+//! A fleet of real processes on RabbitMQ and Redis, for attacks by a tenant. One fleet has its guards; another one, for
+//! the controls, has them off.
 
 pub mod broker;
 pub mod forging;
@@ -17,14 +18,14 @@ use thermae_schemas::{Job, Outcome, TenantName};
 use broker::Attacker;
 use process::Process;
 
-/// Longer than anything takes that happens.
+/// Longer than anything takes that happens at all.
 const SOON: Duration = Duration::from_secs(30);
 
-/// An honest job of another tenant's takes no longer, whatever goes on: time enough for a busy machine, and too little for one that is
-/// held up.
+/// How long an honest job of another tenant may take during an attack: long enough for a busy machine, and too short
+/// for a fleet that the attack holds up.
 const HONEST: Duration = Duration::from_secs(15);
 
-/// Where the servers are, by the variables that `cargo xtask` sets.
+/// URLs of the servers, from variables that `cargo xtask` sets.
 #[derive(Debug, Clone)]
 pub struct Servers {
     fleet: String,
@@ -34,7 +35,7 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Those of the environment.
+    /// Reads the URLs from the environment.
     ///
     /// # Errors
     /// A variable is missing.
@@ -55,24 +56,24 @@ impl Servers {
 /// A running fleet. The tenant `acme` attacks, `globex` is the victim.
 pub struct Site {
     servers: Servers,
-    /// Whether the guards are off: bounds are lifted, and the attacker's RabbitMQ user may do everything.
+    /// Whether the guards are off: limits are lifted, and the attacker's RabbitMQ user may do everything.
     pub lifted: bool,
-    /// The scheduler.
+    /// The fleet's only scheduler.
     pub scheduler: Process,
-    /// The worker.
+    /// The fleet's only worker.
     pub worker: Process,
-    /// The attacker's honest client.
+    /// A client of the attacker's tenant, `acme`.
     pub acme: Client,
-    /// The victim's.
+    /// A client of the victim's tenant, `globex`.
     pub globex: Client,
     _dir: TempDir,
 }
 
 impl Site {
-    /// Starts it.
+    /// Starts the scheduler, the worker and the clients.
     ///
     /// # Errors
-    /// A server is not there, a program is not built, or a process is not ready in time.
+    /// A server is missing, a program is not built, or a process is not ready in time.
     pub async fn open(lifted: bool) -> Result<Self> {
         let servers = Servers::of_environment()?;
         let dir = tempfile::Builder::new().prefix("attacks-").tempdir()?;
@@ -87,36 +88,36 @@ impl Site {
         Ok(Self { servers, lifted, scheduler, worker, acme, globex, _dir: dir })
     }
 
-    /// The attacker's own connection to RabbitMQ: as `acme`, or, without the guards, as a user that may do everything.
+    /// The attacker's connection to RabbitMQ: as `acme`, or, with the guards off, as a user that may do everything.
     ///
     /// # Errors
-    /// RabbitMQ does not take it.
+    /// RabbitMQ refuses the connection.
     pub async fn attacker(&self) -> Result<Attacker> {
         Attacker::connect(if self.lifted { &self.servers.fleet } else { &self.servers.acme }).await
     }
 
-    /// A connection that may do everything: to see what the broker did.
+    /// A connection that may do everything, to see what the broker did.
     ///
     /// # Errors
-    /// RabbitMQ does not take it.
+    /// RabbitMQ refuses the connection.
     pub async fn witness(&self) -> Result<Attacker> {
         Attacker::connect(&self.servers.fleet).await
     }
 
-    /// The attacker's URL.
+    /// The RabbitMQ URL that [`Self::attacker`] uses.
     pub fn attackers_url(&self) -> &str {
         if self.lifted { &self.servers.fleet } else { &self.servers.acme }
     }
 
-    /// Redis's URL.
+    /// URL of the Redis that the fleet keeps its records in.
     pub fn redis(&self) -> &str {
         &self.servers.redis
     }
 
-    /// A job of the victim's: it must end as it should, and in time. How long it took.
+    /// Runs a job of the victim, which must give the right output in time. Gives how long it took.
     ///
     /// # Errors
-    /// It did not.
+    /// The job was too slow, or its output was wrong.
     pub async fn honest(&self) -> Result<Duration> {
         let begun = Instant::now();
         let outcome = within(HONEST, "another tenant's job", run(&self.globex, Job::python("print(6 * 7)"))).await??;
@@ -124,17 +125,17 @@ impl Site {
         Ok(begun.elapsed())
     }
 
-    /// What must be true after every attack: both processes live, and another tenant is served.
+    /// Checks what must hold after every attack: both processes live, and another tenant is served.
     ///
     /// # Errors
-    /// What is not.
+    /// One of these does not hold.
     pub async fn aftermath(&self) -> Result<()> {
         self.honest().await?;
         self.scheduler.alive()?;
         self.worker.alive()
     }
 
-    /// Ends it.
+    /// Closes the clients, then stops the worker and the scheduler.
     pub async fn close(self) {
         self.acme.close().await;
         self.globex.close().await;
@@ -143,7 +144,8 @@ impl Site {
     }
 }
 
-/// Attacks that send a lot that is refused must not make the next ones wait: hence `refused_bytes`.
+/// The scheduler's configuration. `refused_bytes` is high, because attacks that send a lot of refused messages must not
+/// make the next attacks wait.
 fn scheduler(lifted: bool) -> &'static str {
     if lifted {
         "[telemetry]\nlog = \"error\"\n[scheduler]\nrefused_bytes = \"16MiB\"\nreserve = 0.0\n"
@@ -160,22 +162,22 @@ fn worker(lifted: bool) -> &'static str {
     }
 }
 
-/// A client of a tenant's.
+/// A client that speaks for `tenant`.
 async fn client(url: &str, tenant: &str) -> Result<Client> {
     let bus: SharedBus = std::sync::Arc::new(Rabbit::connect(RabbitOptions::new(url, "attacks")).await?);
     Ok(Client::connect(bus, TenantName::new(tenant)?, thermae_client::Options::default()).await?)
 }
 
-/// Submits a job and waits for its end.
+/// Submits a job and waits for its outcome.
 ///
 /// # Errors
-/// The client's.
+/// The client's error.
 pub async fn run(client: &Client, job: Job) -> Result<Outcome> {
     let handle: JobHandle = client.submit(job, None).await?;
     Ok(handle.result().await?)
 }
 
-/// Waits no longer than so.
+/// Waits for `future` for `time` at most.
 ///
 /// # Errors
 /// It took longer.
@@ -183,18 +185,18 @@ pub async fn within<T>(time: Duration, what: &str, future: impl Future<Output = 
     tokio::time::timeout(time, future).await.with_context(|| format!("{what}: not within {time:?}"))
 }
 
-/// Waits for what must happen.
+/// Waits for something that must happen, for `SOON` at most.
 ///
 /// # Errors
-/// It did not.
+/// It did not happen.
 pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> Result<T> {
     within(SOON, what, future).await
 }
 
-/// Asks until the answer is yes.
+/// Asks every 10 ms until the answer is yes.
 ///
 /// # Errors
-/// It never was.
+/// It never was, or asking failed.
 pub async fn until(what: &str, mut ask: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
     soon(what, async {
         while !ask().await? {

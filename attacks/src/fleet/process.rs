@@ -1,4 +1,4 @@
-//! One process of the fleet.
+//! One process of a fleet.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long a process may take to be ready.
+/// How long a process may take until it is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a process that was told to end may take.
+/// How long a process may take to end after SIGTERM.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A process that serves its health.
+/// A process that serves health checks and metrics. It is killed on drop.
 #[derive(Debug)]
 pub struct Process {
     name: &'static str,
@@ -27,10 +27,10 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program of this build, with the configuration that its address makes.
+    /// Starts a program of this build. `config` makes its configuration from the address that it must serve on.
     ///
     /// # Errors
-    /// It is not built.
+    /// The program is not built.
     pub fn start(name: &'static str, dir: &Path, config: impl FnOnce(&str) -> String) -> Result<Self> {
         let http = format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
         let (file, log) = (dir.join(name).with_extension("toml"), dir.join(name).with_extension("log"));
@@ -45,10 +45,10 @@ impl Process {
         Ok(Self { name, child, http, log })
     }
 
-    /// Waits until it says that it is ready.
+    /// Waits until the process is ready.
     ///
     /// # Errors
-    /// It ended, or was not ready in time.
+    /// The process ended, or was not ready in time.
     pub async fn await_ready(&self) -> Result<()> {
         let begun = Instant::now();
         while !self.get("/readyz").is_ok_and(|answer| answer.split(' ').nth(1) == Some("200")) {
@@ -64,10 +64,10 @@ impl Process {
         Ok(())
     }
 
-    /// Whether it lives.
+    /// Checks that the process lives.
     ///
     /// # Errors
-    /// How it ended.
+    /// The process has ended. The message has its status and the end of its log.
     pub fn alive(&self) -> Result<()> {
         match self.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait()? {
             Some(status) => bail!("{} ended with {status}:\n{}", self.name, self.logged()),
@@ -75,10 +75,10 @@ impl Process {
         }
     }
 
-    /// A metric's value, over all labels.
+    /// A metric's value, summed over all labels.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The process does not answer.
     pub fn metric(&self, name: &str) -> Result<f64> {
         let text = self.get("/metrics")?;
         let values = text.lines().filter_map(|line| {
@@ -88,19 +88,19 @@ impl Process {
         Ok(values.sum())
     }
 
-    /// Forgets the largest size so far; gives the present one, in MiB.
+    /// Resets the peak of the process's memory. Gives its present resident memory, in MiB.
     ///
     /// # Errors
-    /// It is gone.
+    /// The process is gone.
     pub fn begin_memory(&self) -> Result<u64> {
         std::fs::write(format!("/proc/{}/clear_refs", self.pid()), "5").context("forget the largest size")?;
         self.field("VmRSS")
     }
 
-    /// The largest size since, in MiB.
+    /// The peak of the resident memory since [`Self::begin_memory`], in MiB.
     ///
     /// # Errors
-    /// It is gone.
+    /// The process is gone.
     pub fn largest_memory(&self) -> Result<u64> {
         self.field("VmHWM")
     }
@@ -130,7 +130,7 @@ impl Process {
         lines[lines.len().saturating_sub(10)..].join("\n")
     }
 
-    /// Asks it to end, and waits.
+    /// Sends SIGTERM, and waits for the end.
     pub async fn stop(&self) {
         let begun = Instant::now();
         self.signal(Signal::TERM);
@@ -159,10 +159,10 @@ impl Drop for Process {
     }
 }
 
-/// A program of this build: where `THERMAE_TEST_BIN` says, else beside this one.
+/// The path of a program of this build: below `THERMAE_TEST_BIN`, else beside this program.
 ///
 /// # Errors
-/// It is not there.
+/// The program is not there.
 pub fn program(name: &str) -> Result<PathBuf> {
     let said = std::env::var_os("THERMAE_TEST_BIN").map(PathBuf::from);
     let own = std::env::current_exe().ok().and_then(|file| Some(file.parent()?.to_path_buf()));

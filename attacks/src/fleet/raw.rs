@@ -1,4 +1,4 @@
-//! AMQP byte by byte: what no library would send.
+//! AMQP frames, written byte by byte, for messages that no library would send.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,34 +6,34 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-/// A connection with one channel, which confirms.
+/// A connection with one channel that has publisher confirms.
 #[derive(Debug)]
 pub struct Raw {
     stream: TcpStream,
     user: String,
 }
 
-/// What one message says.
+/// The fields of one message, as bytes that need not be valid.
 #[derive(Debug, Default, Clone)]
 pub struct Said {
-    /// Its headers, as they are on the wire.
+    /// Headers, as they are on the wire.
     pub headers: Vec<u8>,
-    /// Its routing key.
+    /// Routing key.
     pub key: Vec<u8>,
-    /// Its `message_id`.
+    /// `message_id`.
     pub id: Vec<u8>,
-    /// Its `reply_to`.
+    /// `reply_to`.
     pub reply_to: Vec<u8>,
-    /// Its `content_type`.
+    /// `content_type`.
     pub content: Vec<u8>,
 }
 
-/// A short string.
+/// An AMQP short string, cut to 255 bytes.
 pub fn short(text: &[u8]) -> Vec<u8> {
     [&[u8::try_from(text.len()).unwrap_or(u8::MAX)], &text[..text.len().min(255)]].concat()
 }
 
-/// Bytes behind their length.
+/// Bytes with their length in front, as an AMQP long string.
 pub fn sized(bytes: &[u8]) -> Vec<u8> {
     [&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes(), bytes].concat()
 }
@@ -64,14 +64,15 @@ impl Raw {
         Ok(this)
     }
 
-    /// Publishes, and waits until RabbitMQ has taken it.
+    /// Publishes a message, and waits for RabbitMQ's confirm.
     ///
     /// # Errors
-    /// It has not.
+    /// RabbitMQ answered anything else.
     pub fn publish(&mut self, exchange: &str, said: &Said, body: &[u8]) -> Result<()> {
         let route = [&[0, 0][..], &short(exchange.as_bytes()), &short(&said.key), &[0]].concat();
         self.method(1, [0, 60, 0, 40], &route)?;
-        // Content type, headers, delivery mode, reply key, message id, user id.
+        // The flags of the properties below, in this order: content type, headers, delivery mode, reply key, message
+        // id, user id.
         let flags: u16 = 1 << 15 | 1 << 13 | 1 << 12 | 1 << 9 | 1 << 7 | 1 << 4;
         let properties = [
             &[0, 60, 0, 0][..],

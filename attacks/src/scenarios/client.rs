@@ -1,4 +1,4 @@
-//! Files that the command line reads and writes, and what it shows.
+//! Attacks on the command line: files that it reads and writes, and text that it shows.
 
 mod batch_folders;
 mod executed_names;

@@ -1,4 +1,4 @@
-//! A tenant that takes all there is: another one is still served.
+//! Attacks by a tenant that takes all of something. Another tenant must still be served.
 
 mod backlog;
 mod control_floods;

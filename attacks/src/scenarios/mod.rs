@@ -1,8 +1,8 @@
-//! Attacks whose attacker is no job, or not one job alone: a tenant that speaks AMQP itself, jobs against the worker that all tenants
-//! share, tenants against each other's share, files against the command line.
+//! Attacks whose attacker is more than one job: a tenant that speaks AMQP itself, jobs against the worker that all
+//! tenants share, tenants that take the share of others, and files against the command line.
 //!
-//! Each is a file `<group>/<name>.rs` with a sheet like that of a program, and a function that tries it and tells what it found. The
-//! same function is its control, where it has one: then it is run with the guards off.
+//! Each attack is a file `<group>/<name>.rs`. It has a sheet like that of a program, and a function that tries the
+//! attack and gives what it found. If the attack has a control, the same function is run with the guards off.
 
 mod client;
 mod exhaustion;
@@ -19,39 +19,39 @@ use crate::evidence::Evidence;
 use crate::fleet::Site;
 use crate::sheet::Sheet;
 
-/// An attack of this kind.
+/// An attack that is a function.
 #[derive(Clone)]
 pub struct Scenario {
     /// `<group>/<name>`.
     pub name: &'static str,
-    /// What it says about itself.
+    /// What the attack says about itself.
     pub sheet: Sheet,
-    /// How it is tried.
+    /// The function that tries it.
     pub attempt: Attempt,
 }
 
-/// How it is tried, and on what.
+/// The function that tries an attack, by what it attacks.
 #[derive(Clone, Copy)]
 pub enum Attempt {
-    /// On a fleet of real processes.
+    /// A fleet of real processes.
     Fleet(for<'a> fn(&'a Site) -> LocalBoxFuture<'a, Result<Evidence>>),
-    /// On the command line; the flag is whether the guard is off.
+    /// The command line. The flag is true if the guard must be off.
     Client(fn(bool) -> Result<Evidence>),
 }
 
 impl Scenario {
-    /// The group.
+    /// The attack's group.
     pub fn group(&self) -> &str {
         self.name.split('/').next().unwrap_or_default()
     }
 
-    /// Its file, below the folder of this package.
+    /// The attack's file, relative to the folder of this package.
     pub fn file(&self) -> String {
         format!("src/scenarios/{}.rs", self.name)
     }
 }
 
-/// One scenario as the table of its group says.
+/// Makes a scenario from an entry in its group's table.
 fn scenario(name: &'static str, sheet: &str, attempt: Attempt) -> Result<Scenario> {
     let sheet: Sheet = toml::from_str(sheet).with_context(|| format!("the sheet of {name}"))?;
     ensure!(sheet.control.is_some() != sheet.uncontrolled.is_some(), "{name}: say either `control` or `uncontrolled`");
@@ -59,10 +59,10 @@ fn scenario(name: &'static str, sheet: &str, attempt: Attempt) -> Result<Scenari
     Ok(Scenario { name, sheet, attempt })
 }
 
-/// The table of a group on the fleet.
+/// Makes the function `all` of a group whose attacks run on a fleet.
 macro_rules! on_fleet {
     ($group:literal: $($name:ident),+ $(,)?) => {
-        /// All of the group.
+        /// All attacks of the group.
         pub(super) fn all() -> anyhow::Result<Vec<super::Scenario>> {
             [$(super::scenario(
                 concat!($group, "/", stringify!($name)),
@@ -73,10 +73,10 @@ macro_rules! on_fleet {
     };
 }
 
-/// The table of a group on the command line.
+/// Makes the function `all` of a group whose attacks run on the command line.
 macro_rules! on_client {
     ($group:literal: $($name:ident),+ $(,)?) => {
-        /// All of the group.
+        /// All attacks of the group.
         pub(super) fn all() -> anyhow::Result<Vec<super::Scenario>> {
             [$(super::scenario(concat!($group, "/", stringify!($name)), $name::SHEET, super::Attempt::Client($name::attempt))),+]
                 .into_iter()
@@ -87,10 +87,10 @@ macro_rules! on_client {
 
 use {on_client, on_fleet};
 
-/// All of them, in the order of their names.
+/// All scenarios, in the order of their names.
 ///
 /// # Errors
-/// A sheet breaks the form.
+/// A sheet has a wrong form.
 pub fn load() -> Result<Vec<Scenario>> {
     let mut all = [client::all()?, exhaustion::all()?, tenant::all()?, worker::all()?].concat();
     all.sort_by_key(|scenario| scenario.name);

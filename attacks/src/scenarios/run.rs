@@ -1,4 +1,4 @@
-//! Tries scenarios, then their controls.
+//! Runs scenarios, then their controls.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use crate::evidence::{Evidence, compare};
 use crate::fleet::{Site, within};
 use crate::report::{Report, Verdict};
 
-/// Longer than any of them takes.
+/// Longer than an attack takes.
 const ATTACK_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What was found, and how long it took.
+/// What speaks against an attack having held, and how long the attack took.
 struct Tried {
     problems: Vec<String>,
     seconds: f64,
@@ -27,7 +27,7 @@ fn judged(scenario: &Scenario, begun: Instant, found: Result<Evidence>, aftermat
     Tried { problems, seconds: begun.elapsed().as_secs_f64() }
 }
 
-/// What a control showed: in words, and a problem where it failed.
+/// What a control showed, in words, and the problem if it failed.
 fn shown(scenario: &Scenario, found: Result<Evidence>) -> (String, Option<String>) {
     let problems = match found {
         Ok(evidence) => compare(&[evidence], &scenario.sheet.open, false),
@@ -54,7 +54,7 @@ fn report(scenario: &Scenario, backend: &str, tried: Tried, control: Option<(Str
     Report { attack: scenario.name.to_owned(), backend: backend.to_owned(), verdict, control, seconds }
 }
 
-/// Tries those that are on a fleet: all with its guards, then the controls without them.
+/// Tries the attacks that run on a fleet: all with the guards on, then the controls with the guards off.
 ///
 /// # Errors
 /// A fleet does not start.
@@ -79,7 +79,7 @@ pub async fn fleet(
         let broken = aftermath.is_err();
         tried.push(judged(scenario, begun, found, aftermath));
         if broken {
-            // The next one finds a fleet nevertheless.
+            // The next attack needs a fleet that works.
             site.close().await;
             site = Site::open(false).await.context("another fleet")?;
         }
@@ -103,7 +103,7 @@ pub async fn fleet(
     Ok(reports)
 }
 
-/// Tries those on the command line, each with its control.
+/// Tries the attacks that run on the command line, each with its control.
 ///
 /// # Errors
 /// A report can't be shown.

@@ -1,4 +1,4 @@
-//! A tenant that speaks AMQP itself.
+//! Attacks by a tenant that speaks AMQP itself.
 
 mod alternate_exchange;
 mod connections;

@@ -1,4 +1,5 @@
-//! Jobs against the worker that all tenants share: what is judged is its memory, and how long another tenant's jobs take meanwhile.
+//! Attacks by jobs on the worker that all tenants share. They are judged by the worker's memory, and by how long
+//! another tenant's jobs take meanwhile.
 
 mod displays;
 mod json_displays;

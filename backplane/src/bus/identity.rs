@@ -1,76 +1,78 @@
-//! Whose a message is. This is the one place that decides it, for jobs, cancels, questions and answers to tool calls.
+//! Decides which tenant a message belongs to. This is the only place that does, for jobs, cancels, questions and
+//! answers to tool calls.
 //!
 //! A routing key begins with a tenant's name, and topic permissions bind a tenant to its own keys. That alone proves
-//! nothing: RabbitMQ checks no topic permission when it moves a message by an alternate exchange, by a binding between
-//! exchanges, by a CC header, or as a dead letter, and a tenant can arrange each of these. So a message counts only if
+//! nothing: RabbitMQ checks no topic permission when it moves a message through an alternate exchange, through a
+//! binding between exchanges, through a CC header, or as a dead letter. A tenant can arrange each of these. So a
+//! message counts only if
 //!
-//! - it was published to the exchange that such messages are published to: what another exchange passed on keeps the
-//!   name of the first;
-//! - it is under a key that belongs there: a copy by CC keeps the first key;
-//! - it did not come as a dead letter: that one carries the name of the exchange that it was sent to;
-//! - its `user_id`, which RabbitMQ holds against the connection that publishes, is a user of the key's tenant.
+//! - it was published to the exchange that such messages are published to (a message that another exchange passes on
+//!   keeps the name of the first exchange);
+//! - its key belongs on this queue (a copy by CC keeps the first key);
+//! - it did not come as a dead letter (a dead letter carries the name of the exchange that it was sent to);
+//! - its `user_id`, which RabbitMQ compares with the user of the publishing connection, is a user of the key's tenant.
 //!
-//! A user of a tenant is called like the tenant, or like it with a dot and more behind it (`acme`, `acme.ci`): a tenant's
-//! name holds no dot. The fleet's own users speak for a tenant by naming it in the header `x-tenant`; from anybody else
-//! that header means nothing.
+//! The users of a tenant have the tenant's name, or that name followed by a dot and more (`acme`, `acme.ci`). A
+//! tenant's name holds no dot. The fleet's own users speak for a tenant by naming it in the header `x-tenant`. In
+//! messages of other users, that header means nothing.
 
 use thermae_schemas::{TenantName, names};
 
 use super::{Bus, Message};
 
-/// Why a message is not its tenant's own.
+/// Why a message doesn't count as its tenant's own.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Forged {
-    /// It reached the queue by way of another exchange.
-    #[error("it was published to the exchange {0:?}")]
+    /// It was published to another exchange, which passed it on to this queue.
+    #[error("it was published to another exchange, {0:?}")]
     Exchange(String),
-    /// Its key does not belong on this queue.
-    #[error("it was published under the key {0:?}")]
+    /// Its routing key does not belong on this queue.
+    #[error("its routing key {0:?} does not belong on this queue")]
     Key(String),
-    /// RabbitMQ moved it here from a queue that it died in.
+    /// RabbitMQ moved it here from another queue, as a dead letter.
     #[error("it came as a dead letter")]
     DeadLetter,
-    /// It names no sender. All else about it is right, so that it may come from a client that knows no better.
+    /// It has no `user_id`, and everything else about it is right. An honest client may have forgotten the `user_id`.
     #[error("it has no user_id, so nothing proves who sent it")]
     Unsigned(TenantName),
-    /// Another user sent it.
-    #[error("the user {user:?} sent it, who is no user of the tenant {tenant}")]
+    /// Its `user_id` names a user that may not speak for the key's tenant.
+    #[error("its user_id is {user:?}, which is not a user of the tenant {tenant}")]
     User {
-        /// Who sent it.
+        /// The user that sent it.
         user: String,
-        /// Whose key it is under.
+        /// The tenant of its routing key.
         tenant: TenantName,
     },
 }
 
 impl Forged {
-    /// The tenant that is proven to have sent such a message, of what [`Identity::sender`] refuses. It is not that of the
-    /// key where RabbitMQ may have moved the message there; its `user_id` stays right on the way.
+    /// The tenant that is proven to have sent a message that [`Identity::sender`] refused. It need not be the tenant of
+    /// the key, because RabbitMQ may have moved the message under that key. The `user_id` stays right on the way.
     pub fn culprit(&self, message: &Message) -> Option<TenantName> {
         match self {
-            // It was published under this key, so topic permissions held.
+            // The message was published under this key, so topic permissions held.
             Self::Unsigned(tenant) => Some(tenant.clone()),
             _ => message.user_id.as_deref().and_then(names::tenant_of),
         }
     }
 }
 
-/// Decides whose a message is.
+/// Decides which tenant a message belongs to.
 #[derive(Debug, Clone)]
 pub struct Identity {
     fleet: Vec<String>,
 }
 
 impl Identity {
-    /// The fleet's own users are that of this connection, and these.
+    /// The fleet's own users are the user of this connection and `others`.
     pub fn new(bus: &dyn Bus, others: &[String]) -> Self {
         Self { fleet: std::iter::once(bus.user().to_owned()).chain(others.iter().cloned()).collect() }
     }
 
-    /// The tenant that sent this to an exchange, under the key that `key` makes of the tenant's name.
+    /// The tenant that sent this message to `exchange`. `key` makes the only valid routing key from the tenant's name.
     ///
     /// # Errors
-    /// Why it is not its tenant's own. Then it is to be dropped, and nobody is to be answered.
+    /// Why the message doesn't count as its tenant's own. The caller drops such a message and answers nobody.
     pub fn sender(
         &self,
         message: &Message,
@@ -91,11 +93,11 @@ impl Identity {
         self.signer(message)
     }
 
-    /// The tenant of the key, if a user of it signed the message, or the fleet did in its name: all that can still be proven
-    /// of a message which the fleet itself has moved.
+    /// The tenant of the key, if one of its users signed the message, or if the fleet signed it in the tenant's name.
+    /// For messages that the fleet itself has moved: nothing more can be proven about them.
     ///
     /// # Errors
-    /// As for [`Identity::sender`].
+    /// The same as for [`Identity::sender`].
     pub fn signer(&self, message: &Message) -> Result<TenantName, Forged> {
         let tenant = names::tenant_of(&message.key).ok_or_else(|| Forged::Key(message.key.clone()))?;
         let Some(user) = &message.user_id else { return Err(Forged::Unsigned(tenant)) };
@@ -108,8 +110,8 @@ impl Identity {
 }
 
 impl Message {
-    /// Signs it as this connection's user, who publishes it in a tenant's name. Only a user of the tenant's, or the fleet's
-    /// own, is believed.
+    /// Signs the message as this connection's user, in a tenant's name. [`Identity`] believes this only of the tenant's
+    /// users and of the fleet's own.
     pub fn sign(&mut self, bus: &dyn Bus, tenant: &TenantName) {
         self.user_id = Some(bus.user().to_owned());
         if names::tenant_of(bus.user()).as_ref() == Some(tenant) {

@@ -1,4 +1,4 @@
-//! A message, and a delivery of one.
+//! Messages, as they are published and as they are delivered.
 
 use std::collections::BTreeMap;
 
@@ -7,27 +7,27 @@ use bytes::Bytes;
 
 use super::Error;
 
-/// Header in which the broker lists a message's deaths. Read, it is the names of the queues, with spaces between them; it is
-/// never written.
+/// Header in which the broker lists the queues that a message died in. On a message that was read, its value is the
+/// queues' names, separated by spaces. It is never written to the broker.
 pub(crate) const DEATHS: &str = "x-death";
 
-/// Value of a message's header.
+/// Value of a header. Headers of other types are not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderValue {
-    /// Text.
+    /// A string.
     Text(String),
-    /// A number.
+    /// An integer.
     Int(i64),
-    /// A flag.
+    /// A boolean.
     Bool(bool),
 }
 
-/// A message's headers.
+/// Headers of a message, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Headers(pub BTreeMap<String, HeaderValue>);
 
 impl Headers {
-    /// Text of a header.
+    /// Value of a header, if it is a string.
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.0.get(name)? {
             HeaderValue::Text(text) => Some(text),
@@ -35,7 +35,7 @@ impl Headers {
         }
     }
 
-    /// Number in a header.
+    /// Value of a header, if it is an integer.
     pub fn int(&self, name: &str) -> Option<i64> {
         match self.0.get(name)? {
             HeaderValue::Int(n) => Some(*n),
@@ -43,81 +43,81 @@ impl Headers {
         }
     }
 
-    /// Whether a flag is there and set.
+    /// Whether a header exists and is `true`.
     pub fn flag(&self, name: &str) -> bool {
         matches!(self.0.get(name), Some(HeaderValue::Bool(true)))
     }
 
-    /// Sets text.
+    /// Sets a header to a string.
     pub fn set_text(&mut self, name: &str, text: impl Into<String>) {
         self.0.insert(name.to_owned(), HeaderValue::Text(text.into()));
     }
 
-    /// Sets a number.
+    /// Sets a header to an integer.
     pub fn set_int(&mut self, name: &str, n: i64) {
         self.0.insert(name.to_owned(), HeaderValue::Int(n));
     }
 
-    /// Sets a flag.
+    /// Sets a header to a flag.
     pub fn set_flag(&mut self, name: &str, on: bool) {
         self.0.insert(name.to_owned(), HeaderValue::Bool(on));
     }
 }
 
-/// A message to an exchange.
+/// A message: one to publish to an exchange, or one that was delivered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Message {
-    /// Exchange.
+    /// Exchange that the message is published to.
     pub exchange: String,
-    /// Routing key.
+    /// Routing key of the message.
     pub key: String,
     /// Body; JSON everywhere in Thermae.
     pub body: Bytes,
-    /// Property `message_id`.
+    /// Property `message_id`: normally the id of the job that the message is about.
     pub message_id: Option<String>,
-    /// Property `correlation_id`.
+    /// Property `correlation_id`: the client's own mark, which answers repeat.
     pub correlation_id: Option<String>,
-    /// Property `reply_to`: a key on the exchange `replies`.
+    /// Property `reply_to`: a routing key on the exchange `replies`.
     pub reply_to: Option<String>,
-    /// Property `user_id`: the broker refuses a message whose `user_id` is not the name of the user that publishes it.
+    /// Property `user_id`. The broker refuses a message if this is not the name of the user that publishes it.
     pub user_id: Option<String>,
-    /// Headers.
+    /// Headers of the message.
     pub headers: Headers,
-    /// Fail the confirm with [`Error::Unroutable`] when no queue is bound.
+    /// The confirm fails with [`Error::Unroutable`] if no queue is bound to the routing key.
     pub mandatory: bool,
-    /// Survive a restart of the broker.
+    /// The message survives a restart of the broker.
     pub persistent: bool,
 }
 
 impl Message {
-    /// Whether RabbitMQ moved it here as a dead letter. A tenant can make it do so, under any routing key, from a queue of its
-    /// own; what clients send never comes that way honestly.
+    /// Whether RabbitMQ moved the message here as a dead letter. A tenant can cause this with a queue of its own, and
+    /// under any routing key. No honest client's message arrives this way.
     pub fn came_as_dead_letter(&self) -> bool {
         let marks = ["x-first-death-", "x-last-death-"];
         self.headers.0.keys().any(|name| name == DEATHS || marks.iter().any(|mark| name.starts_with(mark)))
     }
 
-    /// Whether it died in a queue whose name begins so. This is the broker's own word: it adds to its list of deaths whatever
-    /// a client wrote there before.
+    /// Whether the message died in a queue whose name begins with `prefix`. A client can't hide that: the broker adds
+    /// the queue to any list of deaths that the client wrote.
     pub fn died_in(&self, prefix: &str) -> bool {
         self.headers.text(DEATHS).is_some_and(|queues| queues.split(' ').any(|queue| queue.starts_with(prefix)))
     }
 }
 
-/// How a delivery is settled; made by the bus.
+/// How a delivery is settled. Each bus implements this.
 #[async_trait]
 pub trait Settle: Send + Sync {
-    /// Done: the broker forgets the message.
+    /// Acknowledges the delivery: the broker forgets the message.
     async fn ack(&self) -> Result<(), Error>;
-    /// The same of this delivery and of all that its consumer was handed before it and has not settled.
+    /// Acknowledges this delivery, and all earlier ones of the same consumer that are not settled.
     async fn ack_multiple(&self) -> Result<(), Error>;
-    /// Not done: back to the queue (`requeue`) or to the dead-letter exchange.
+    /// Rejects the delivery. It goes back to the queue (`requeue`) or to the dead-letter exchange.
     async fn nack(&self, requeue: bool) -> Result<(), Error>;
-    /// Whether it can still be settled, as far as is known here.
+    /// Whether the delivery can still be settled, as far as this process knows.
     fn is_current(&self) -> bool;
 }
 
-/// Settles nothing.
+/// For deliveries without a broker: does nothing.
 struct Detached;
 
 #[async_trait]
@@ -139,60 +139,61 @@ impl Settle for Detached {
     }
 }
 
-/// A delivery. It must be settled; dropped unsettled, it comes back only when the consumer or the connection ends.
+/// A delivery, which must be settled. If it is dropped unsettled, the broker delivers it again only when the consumer
+/// or the connection ends.
 pub struct Delivery {
     /// The message.
     pub message: Message,
-    /// Whether the broker has delivered it before.
+    /// Whether the broker has delivered the message before.
     pub redelivered: bool,
     pub(crate) settle: Box<dyn Settle>,
 }
 
 impl Delivery {
-    /// A delivery that is settled by this.
+    /// A delivery that `settle` settles.
     pub fn new(message: Message, redelivered: bool, settle: Box<dyn Settle>) -> Self {
         Self { message, redelivered, settle }
     }
 
-    /// A delivery that no broker waits for: settling it does nothing. For tests of what reads messages.
+    /// A delivery without a broker: settling it does nothing. For tests of code that reads messages.
     pub fn detached(message: Message) -> Self {
         Self::new(message, false, Box::new(Detached))
     }
 
-    /// Whether the consumer and the connection that it came on still stand, as far as is known here. Where not, the broker has taken it
-    /// back, and may have handed it to another by now.
+    /// Whether the consumer and the connection of this delivery are still up, as far as this process knows. If not, the
+    /// broker has taken the delivery back, and may already have delivered it to another consumer.
     pub fn is_current(&self) -> bool {
         self.settle.is_current()
     }
 
-    /// Done: the broker forgets the message.
+    /// Acknowledges the delivery: the broker forgets the message.
     ///
     /// # Errors
-    /// The connection it came on is gone: the broker will deliver it again.
+    /// The delivery's connection is gone. The broker will deliver the message again.
     pub async fn ack(&self) -> Result<(), Error> {
         self.settle.ack().await
     }
 
-    /// Done, as are all deliveries that the same consumer was handed before and has not settled.
+    /// Acknowledges this delivery, and all earlier ones of the same consumer that are not settled.
     ///
     /// # Errors
-    /// As for [`Delivery::ack`].
+    /// The same as for [`Delivery::ack`].
     pub async fn ack_multiple(&self) -> Result<(), Error> {
         self.settle.ack_multiple().await
     }
 
-    /// Back to the queue, at its old place where possible.
+    /// Puts the message back into the queue, at its old place if possible.
     ///
     /// # Errors
-    /// As for [`Delivery::ack`].
+    /// The same as for [`Delivery::ack`].
     pub async fn requeue(&self) -> Result<(), Error> {
         self.settle.nack(true).await
     }
 
-    /// To the queue's dead-letter exchange; gone where it has none.
+    /// Sends the message to the queue's dead-letter exchange. If the queue has none, the message is dropped.
     ///
     /// # Errors
-    /// As for [`Delivery::ack`].
+    /// The same as for [`Delivery::ack`].
     pub async fn dead_letter(&self) -> Result<(), Error> {
         self.settle.nack(false).await
     }

@@ -1,4 +1,5 @@
-//! The fleet's exchanges and queues, as data: who declares what, with which properties.
+//! The fleet's exchanges and queues, as data: their names, properties and bindings. Schedulers, workers and clients
+//! declare them through [`super::Bus`].
 
 use std::time::Duration;
 
@@ -7,58 +8,59 @@ use thermae_schemas::{Class, ClientId, PoolName, TenantName, WorkerId, names};
 /// How an exchange routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExchangeKind {
-    /// By patterns of dotted words.
+    /// By patterns of words that are separated by dots.
     Topic,
     /// To every bound queue.
     Fanout,
 }
 
-/// An exchange; all are durable.
+/// An exchange. All exchanges are durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExchangeSpec {
-    /// Name.
+    /// Name of the exchange.
     pub name: String,
-    /// How it routes.
+    /// How the exchange routes.
     pub kind: ExchangeKind,
-    /// Where messages go that no queue is bound for.
+    /// The exchange that gets the messages whose key no queue is bound to.
     pub alternate: Option<String>,
-    /// Exchange and key of each binding by which another exchange passes messages on to this one.
+    /// Bindings to other exchanges, which pass messages on to this one: the source exchange and the key of each.
     pub bindings: Vec<(String, String)>,
 }
 
-/// What a queue is made of.
+/// RabbitMQ's type of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueKind {
-    /// Replicated and durable: jobs.
+    /// Replicated and durable. For jobs and everything else that must not be lost.
     Quorum,
-    /// Durable on one node, cheap: replies and tool results.
+    /// On one node, and cheap. For replies, cancels for one worker, and answers to tool calls.
     Classic,
 }
 
-/// A queue and its bindings; all are durable and none is auto-delete.
+/// A queue and its bindings. All queues are durable, and none is auto-delete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueSpec {
-    /// Name.
+    /// Name of the queue.
     pub name: String,
-    /// What it is made of.
+    /// RabbitMQ's type of the queue.
     pub kind: QueueKind,
     /// Exchange and key of each binding.
     pub bindings: Vec<(String, String)>,
-    /// Deliveries of one message before it is dead-lettered; quorum queues only. A high backstop: dropped connections count.
+    /// How often one message is delivered before it is dead-lettered. `None` means without a limit. Only quorum queues
+    /// have one. It is a high backstop, because deliveries on connections that were lost count, too.
     pub delivery_limit: Option<u32>,
-    /// Exchange that dead letters go to, at least once.
+    /// The exchange that gets dead letters. A quorum queue passes them on at least once.
     pub dead_letter: Option<String>,
-    /// Deleted after so long without a consumer.
+    /// The queue is deleted after this time without a consumer. `None` means never.
     pub expires: Option<Duration>,
 }
 
-/// Deliveries before a message counts as poisonous.
+/// How often a message is delivered before it counts as poisonous.
 const DELIVERY_LIMIT: u32 = 50;
 
-/// How long a client may stay away before its reply queue is deleted.
+/// How long a client may be away before its reply queue is deleted.
 pub const REPLIES_EXPIRE: Duration = Duration::from_secs(15 * 60);
 
-/// How long a worker's queue of tool answers outlives it.
+/// How long a worker's queues for cancels and for answers to tool calls outlive the worker.
 const CALLS_EXPIRE: Duration = Duration::from_secs(5 * 60);
 
 fn topic(name: &str, alternate: Option<&str>) -> ExchangeSpec {
@@ -75,7 +77,8 @@ impl ExchangeSpec {
             alternate: None,
             bindings: Vec::new(),
         };
-        // Cancels and questions have bindings of their own: a queue that somebody binds to see what passes must not keep them.
+        // Cancels and questions have bindings to the tenants' exchange. So if somebody binds a queue to `submit` to see
+        // what passes, that queue doesn't keep them from getting there.
         let bindings =
             [(names::UNROUTED, ""), (names::SUBMIT, names::CANCEL_BINDING), (names::SUBMIT, names::QUERY_BINDING)];
         let bindings = bindings.map(|(exchange, key)| (exchange.to_owned(), key.to_owned())).to_vec();
@@ -120,22 +123,22 @@ impl QueueSpec {
         }
     }
 
-    /// Jobs of a tenant, of one class, for one pool.
+    /// A lane: jobs of one tenant and class for one pool.
     pub fn submit(tenant: &TenantName, class: Class, pool: &PoolName) -> Self {
         Self::quorum(names::submit_queue(tenant, class, pool), names::SUBMIT, names::submit_key(tenant, class, pool))
     }
 
-    /// All that no submit queue takes, of tenants that have no queue of their own for it.
+    /// Everything that no submit queue takes, of the tenants that have no [`Self::rest`].
     pub fn unrouted() -> Self {
         Self::quorum(names::UNROUTED_QUEUE.to_owned(), names::OTHERS, String::new())
     }
 
-    /// All that a tenant sends and no submit queue takes.
+    /// Everything of one tenant that no submit queue takes: for a tenant that sends too much of it.
     pub fn rest(tenant: &TenantName) -> Self {
         Self::quorum(names::rest_queue(tenant), names::TENANTS, names::rest_binding(tenant))
     }
 
-    /// Which tenants have a queue of their own for that. Nothing is ever discarded from it.
+    /// The journal of the tenants that have a [`Self::rest`]. Nothing is ever discarded from it.
     pub fn rests() -> Self {
         Self {
             delivery_limit: None,
@@ -144,7 +147,8 @@ impl QueueSpec {
         }
     }
 
-    /// Queues by other bindings, or altogether, of release 0.1.0: what those bindings lead to them comes by [`Self::unrouted`] now.
+    /// Queues that release 0.1.0 declared, with the bindings that nothing uses any more. The messages that these
+    /// bindings led to them reach [`Self::unrouted`] now.
     pub fn of_0_1_0() -> Vec<Self> {
         let asked = |queue: &str, key: &str| Self {
             dead_letter: None,
@@ -157,7 +161,7 @@ impl QueueSpec {
         ]
     }
 
-    /// Jobs whose fate must be decided. Nothing is ever discarded from it.
+    /// Copies of jobs whose fate must be decided. Nothing is ever discarded from it.
     pub fn resolve() -> Self {
         Self {
             delivery_limit: None,
@@ -166,7 +170,7 @@ impl QueueSpec {
         }
     }
 
-    /// Which submit queues exist. Nothing is ever discarded from it.
+    /// The journal of the lanes, the submit queues that exist. Nothing is ever discarded from it.
     pub fn lanes() -> Self {
         Self {
             delivery_limit: None,
@@ -175,7 +179,7 @@ impl QueueSpec {
         }
     }
 
-    /// Which workers have queues of their own. Nothing is ever discarded from it.
+    /// The journal of the workers that have queues of their own. Nothing is ever discarded from it.
     pub fn workers() -> Self {
         Self {
             delivery_limit: None,
@@ -184,7 +188,7 @@ impl QueueSpec {
         }
     }
 
-    /// The first epoch of the registry. Nothing is ever discarded from it.
+    /// The journal that holds the first epoch of the registry. Nothing is ever discarded from it.
     pub fn epochs() -> Self {
         Self {
             delivery_limit: None,
@@ -193,7 +197,7 @@ impl QueueSpec {
         }
     }
 
-    /// Requests for outcomes that the store keeps.
+    /// Requests to send outcomes that the store keeps. Workers that have the store answer them.
     pub fn outcomes() -> Self {
         Self {
             dead_letter: None,
@@ -201,12 +205,12 @@ impl QueueSpec {
         }
     }
 
-    /// A pool's jobs.
+    /// Jobs for any worker of one pool.
     pub fn pool(pool: &PoolName) -> Self {
         Self::quorum(names::pool_queue(pool), names::WORK, names::pool_key(pool))
     }
 
-    /// Jobs for one worker only. Drained by the scheduler when the worker is dead, never deleted with anything in it.
+    /// Jobs for one worker only. When the worker is dead, the scheduler drains the queue before it deletes it.
     pub fn worker(worker: &WorkerId) -> Self {
         Self::quorum(names::worker_queue(worker), names::WORK, names::worker_key(worker))
     }
@@ -221,13 +225,13 @@ impl QueueSpec {
         Self::classic(names::calls_queue(worker), names::CALLS_OTHERS, names::calls_binding(worker), CALLS_EXPIRE)
     }
 
-    /// The same of one tenant, which sends many that no call waits for.
+    /// Answers of one tenant to one worker's tool calls: for a tenant that sends many that no call waits for.
     pub fn calls_apart(tenant: &TenantName, worker: &WorkerId) -> Self {
         let (queue, key) = (names::calls_apart_queue(tenant, worker), names::calls_key(tenant, worker));
         Self::classic(queue, names::CALLS_TENANTS, key, CALLS_EXPIRE)
     }
 
-    /// A client's events.
+    /// Events for one client.
     pub fn replies(tenant: &TenantName, client: &ClientId) -> Self {
         Self::classic(
             names::reply_queue(tenant, client),

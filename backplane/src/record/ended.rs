@@ -1,4 +1,4 @@
-//! How a job ends, and what is left of it.
+//! How a job ends, and what is left of it afterwards.
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -6,20 +6,21 @@ use thermae_schemas::{ErrorCode, Event, EventBody, JobId, Outcome, Status};
 
 use super::Millis;
 
-/// Hexadecimal digits of a digest that a record keeps.
+/// Number of hexadecimal digits of a digest that a record keeps.
 pub(crate) const DIGITS: usize = 16;
 
-/// An outcome that is to be recorded.
+/// An outcome to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
     /// The result message.
     pub outcome: Bytes,
-    /// The status that it says.
+    /// The status in the result message.
     pub status: Status,
 }
 
 impl End {
-    /// Digest of the result message. It tells a repeated call from another outcome after the message itself is forgotten.
+    /// Digest of the result message. It tells whether a later call repeats this outcome, even when the message itself
+    /// is forgotten.
     pub fn mark(&self) -> String {
         let mut digest = digest(&self.outcome);
         digest.truncate(DIGITS);
@@ -27,33 +28,33 @@ impl End {
     }
 }
 
-/// Digest of a result message, whose beginning is its [`End::mark`]: SHA-256 in hexadecimal digits.
+/// SHA-256 of a result message, in hexadecimal digits. It begins with the [`End::mark`].
 pub fn digest(outcome: &[u8]) -> String {
     hex::encode(Sha256::digest(outcome))
 }
 
-/// A whole outcome, for as long as it is kept.
+/// A whole outcome, while it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whole {
-    /// The result message, byte for byte as it was and will be published.
+    /// The result message, byte for byte as it is published.
     Here(Bytes),
-    /// It is in the fleet's store, under this digest (SHA-256 in hexadecimal digits).
+    /// It is in the fleet's store under this digest (SHA-256 in hexadecimal digits).
     Stored(String),
 }
 
-/// What is left of a job that ended.
+/// What is left of a job that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
     /// The result message, byte for byte.
     Outcome(Bytes),
-    /// The result message is in the fleet's store, which workers read.
+    /// The result message is in the fleet's store, which only workers read.
     Stored {
-        /// Its digest, and its name there: SHA-256 in hexadecimal digits.
+        /// Digest of the result message, and its name in the store: SHA-256 in hexadecimal digits.
         digest: String,
-        /// What is told where the store does not have it.
+        /// What the answer says if the store doesn't have the outcome.
         tombstone: Tombstone,
     },
-    /// Only how it ended.
+    /// Only how and when the job ended.
     Tombstone(Tombstone),
 }
 
@@ -62,7 +63,7 @@ pub enum Ended {
 pub struct Tombstone {
     /// How it ended.
     pub status: Status,
-    /// When, in milliseconds since 1970.
+    /// When it ended, in milliseconds since 1970.
     pub at: Millis,
 }
 
@@ -73,7 +74,8 @@ impl From<Bytes> for Ended {
 }
 
 impl Ended {
-    /// The result message to publish by who has no store: the recorded one, or one that says `outcome_expired`.
+    /// The result message that a process without the store publishes: the recorded one, or one that says
+    /// `outcome_expired`.
     pub fn result(self, job: &JobId) -> Bytes {
         match self {
             Self::Outcome(outcome) => outcome,
@@ -83,14 +85,14 @@ impl Ended {
 }
 
 impl Tombstone {
-    /// The result message that is published in place of the one that is no longer kept.
+    /// The result message that replaces the one that is no longer kept.
     pub fn result(&self, job: &JobId) -> Bytes {
         let event = Event::new(job.clone(), 0, EventBody::Result(self.outcome()));
         // Writing plain structures to memory can't fail.
         serde_json::to_vec(&event).unwrap_or_default().into()
     }
 
-    /// The outcome that is told in place of the one that is no longer kept.
+    /// The outcome that replaces the one that is no longer kept.
     pub fn outcome(&self) -> Outcome {
         let text = format!(
             "the job ended as {}, {} ms after the beginning of 1970 (UTC); its outcome is no longer kept, and the job is \

@@ -1,4 +1,5 @@
-//! The steps. Each takes the record's place (`None`: there is no record), changes it, and says what to do.
+//! The steps of the state machine. Each gets the slot of a record (`None`: there is no record), changes it, and returns
+//! what the caller must do.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ impl Record {
         Self { state, attempt, max_attempts, reply_key, correlation_id, digest, cancelled: false, doubtful: false }
     }
 
-    /// What is left of the job; `None` while it has not ended.
+    /// What is left of the job. `None` while it has not ended.
     pub fn ended(&self) -> Option<Ended> {
         match &self.state {
             State::Terminal { status, at, outcome, .. } => {
@@ -35,12 +36,12 @@ impl Record {
         matches!(&self.state, State::Terminal { mark, .. } if *mark == end.mark())
     }
 
-    /// Whether it is known to be another job than the one with this digest.
+    /// Whether both digests are known and differ, so that this record belongs to another job.
     fn is_another(&self, digest: Option<&str>) -> bool {
         matches!((&self.digest, digest), (Some(mine), Some(other)) if mine != other)
     }
 
-    /// Ends it. From then on nobody asks where its events go.
+    /// Ends the job. From then on, nobody needs its reply key.
     fn end(&mut self, end: &End, at: Millis) {
         let (mark, outcome) = (end.mark(), Some(Whole::Here(end.outcome.clone())));
         self.state = State::Terminal { status: end.status, at, mark, outcome };
@@ -48,7 +49,7 @@ impl Record {
         (self.cancelled, self.doubtful) = (false, false);
     }
 
-    /// Whether this claim is the one that started it.
+    /// Whether this claim started the job.
     fn is_held_by(&self, claim: &Claim) -> bool {
         match &self.state {
             State::Started { owner, nonce, .. } => {
@@ -69,7 +70,7 @@ fn started(claim: &Claim, lease_until: Millis) -> State {
     State::Started { owner: claim.owner.clone(), nonce: claim.nonce.clone(), lease_until }
 }
 
-/// What [`admit`] would answer; changes nothing. `digest`: of the job that is submitted.
+/// The answer that [`admit`] would give, without any change. `digest` is the digest of the submitted job.
 pub fn admission(slot: Option<&Record>, digest: Option<&str>, now: Millis) -> Admission {
     let Some(record) = slot else { return Admission::Fresh };
     if record.is_another(digest) {
@@ -83,7 +84,8 @@ pub fn admission(slot: Option<&Record>, digest: Option<&str>, now: Millis) -> Ad
     }
 }
 
-/// A scheduler takes the job on. `doubtful`: an earlier copy may have been admitted before the registry was emptied.
+/// A scheduler admits a job. `doubtful` means that an earlier copy may have been admitted before the registry was
+/// emptied.
 pub fn admit(slot: &mut Option<Record>, terms: Terms, doubtful: bool, now: Millis) -> Admission {
     let answer = admission(slot.as_ref(), terms.digest.as_deref(), now);
     if answer == Admission::Fresh {
@@ -92,8 +94,8 @@ pub fn admit(slot: &mut Option<Record>, terms: Terms, doubtful: bool, now: Milli
     answer
 }
 
-/// The fence before the first instruction of the code. `this_epoch`: the copy was assigned in the current epoch.
-/// `only_copy`: no other copy of it can exist.
+/// The fence: a worker asks whether it may start the code. `this_epoch` means that the copy was assigned in the current
+/// epoch, `only_copy` that no other copy can exist.
 pub fn start(
     slot: &mut Option<Record>,
     claim: &Claim,
@@ -103,7 +105,7 @@ pub fn start(
     lease_until: Millis,
 ) -> Start {
     let Some(record) = slot else {
-        // Nobody can have started it when this is its only copy; its record was lost while it waited.
+        // The record was lost while the copy waited. If this is the only copy, nobody can have started the job.
         if !only_copy {
             return Start::Resolve;
         }
@@ -121,7 +123,8 @@ pub fn start(
         _ if claim.attempt < record.attempt => Start::Stale,
         State::Started { .. } | State::Terminal { .. } => Start::Resolve,
         State::Assigned => {
-            // A record younger than the copy (assigned in an earlier epoch, or ahead of it) knows nothing of its past.
+            // This record may be younger than the copy (which comes from an earlier epoch, or has a higher attempt).
+            // Then it doesn't know the past.
             let knows = this_epoch && claim.attempt == record.attempt && !record.doubtful;
             if !(knows || only_copy) {
                 return Start::Resolve;
@@ -132,7 +135,7 @@ pub fn start(
     }
 }
 
-/// A claimant's outcome. Its lease may have passed: while nobody has moved the record on, it still counts.
+/// Records the outcome of a claim. It counts even if the lease has passed, as long as the record has not moved on.
 pub fn finish(slot: &mut Option<Record>, claim: &Claim, end: &End, now: Millis) -> Finish {
     let terms = Terms { max_attempts: claim.attempt, ..Terms::default() };
     let record = slot.get_or_insert_with(|| Record::new(State::Assigned, claim.attempt, terms));
@@ -140,7 +143,7 @@ pub fn finish(slot: &mut Option<Record>, claim: &Claim, end: &End, now: Millis) 
         return if record.ended_as(end) { Finish::Won } else { Finish::Terminal(ended) };
     }
     match &record.state {
-        // Assigned, and yet claimed: the claim is older than the record, which was lost and made anew.
+        // The claim is older than the record, which was lost and made again.
         State::Assigned if claim.attempt >= record.attempt => {
             record.attempt = claim.attempt;
             record.end(end, now);
@@ -154,8 +157,8 @@ pub fn finish(slot: &mut Option<Record>, claim: &Claim, end: &End, now: Millis) 
     }
 }
 
-/// Decides about a copy of this attempt and of unknown fate. `grace`: a missing record may yet be announced by its worker
-/// until the epoch is that old. `lost` and `cancelled` are the outcomes for a job that ends here.
+/// Decides about a copy of this attempt, whose fate is unknown. If the record is missing, the worker may still announce
+/// it until the epoch is `grace` old. `lost` and `cancelled` are the outcomes for a job that ends here.
 pub fn resolve(
     slot: &mut Option<Record>,
     attempt: u32,
@@ -183,7 +186,7 @@ pub fn resolve(
     } else if at.epoch_age < grace {
         return hold(grace - at.epoch_age);
     }
-    // From here on the attempt counts as started, and as ended without a word.
+    // From here on, the attempt counts as started and as ended without an outcome.
     let terms = Terms { max_attempts, ..Terms::default() };
     let record = slot.get_or_insert_with(|| Record::new(State::Assigned, attempt, terms));
     record.attempt = record.attempt.max(attempt);
@@ -202,8 +205,8 @@ pub fn resolve(
     }
 }
 
-/// Ends a job that has not started. `digest`: of the job that the caller means. `cancel`: its client wants it ended, so a job
-/// that runs gets no further attempt.
+/// Ends a job that has not started. `digest` is the digest of the job that the caller means. `cancel` means that the
+/// client wants the job to end: if it runs, it gets no further attempt.
 pub fn settle(slot: &mut Option<Record>, end: &End, digest: Option<&str>, cancel: bool, now: Millis) -> Settle {
     let terms = Terms { max_attempts: 1, digest: digest.map(str::to_owned), ..Terms::default() };
     let record = slot.get_or_insert_with(|| Record::new(State::Assigned, 1, terms));
@@ -221,7 +224,7 @@ pub fn settle(slot: &mut Option<Record>, end: &End, digest: Option<&str>, cancel
     Settle::Won
 }
 
-/// A claimant gives up: its lease ends now. `false` where the claim does not stand.
+/// A worker gives its claim up: the lease ends now. `false` if the claim no longer stands.
 pub fn abandon(slot: &mut Option<Record>, claim: &Claim, now: Millis) -> bool {
     match slot {
         Some(record) if record.is_held_by(claim) => {
@@ -232,7 +235,8 @@ pub fn abandon(slot: &mut Option<Record>, claim: &Claim, now: Millis) -> bool {
     }
 }
 
-/// A worker says that it runs this: its lease is renewed, or its record written anew. `false`: the claim no longer stands.
+/// A worker announces that it runs the job. Renews the lease, or makes the record again. `false` if the claim no longer
+/// stands.
 pub fn announce(slot: &mut Option<Record>, claim: &Claim, lease_until: Millis) -> bool {
     let Some(record) = slot else {
         let terms = Terms { max_attempts: claim.attempt, ..Terms::default() };
@@ -250,9 +254,8 @@ pub fn announce(slot: &mut Option<Record>, claim: &Claim, lease_until: Millis) -
     stands
 }
 
-/// Who runs it.
 impl Record {
-    /// The worker whose claim stands.
+    /// The worker that runs the job. `None` if it isn't started.
     pub fn owner(&self) -> Option<&WorkerId> {
         match &self.state {
             State::Started { owner, .. } => Some(owner),
@@ -261,7 +264,7 @@ impl Record {
     }
 }
 
-/// The store has the outcome with this digest whole. `false` where another one was recorded, or none.
+/// The store has the whole outcome with this digest. `false` if another outcome was recorded, or none.
 pub fn shelve(slot: &mut Option<Record>, digest: &str) -> bool {
     match slot.as_mut().map(|record| &mut record.state) {
         Some(State::Terminal { mark, outcome, .. }) if digest.starts_with(mark.as_str()) => {

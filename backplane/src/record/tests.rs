@@ -1,4 +1,5 @@
-//! One job through random interleavings of crash, redelivery, delay, duplicate, lost reply, pause and emptied registry.
+//! One job through random sequences of crashes, redeliveries, delays, duplicates, lost replies, pauses and emptied
+//! registries.
 
 mod happenings;
 mod world;

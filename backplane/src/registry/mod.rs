@@ -1,7 +1,7 @@
-//! Shared memory of the fleet: job records, workers, credit and sessions. Small, fenced and disposable: an emptied registry is
-//! whole again after one heartbeat of every worker.
+//! The registry: the fleet's shared memory of job records, workers, credit and sessions. Schedulers and workers use it,
+//! clients never do. It is disposable: after one heartbeat of each worker, an emptied registry knows again what runs.
 //!
-//! Every compare-and-set is one script in Redis. A job costs three of them: [`Registry::admit`], [`Registry::start`] and
+//! Each call is one script in Redis. A job needs three calls: [`Registry::admit`], [`Registry::start`] and
 //! [`Registry::finish`].
 
 mod local;
@@ -23,87 +23,88 @@ pub use types::{
     ResolveRequest, SESSION_TTL, SessionAdmit, SettleRequest, ShelveRequest, StartRequest, Target, Usage,
 };
 
-/// Shared handle of a registry.
+/// A registry that several tasks share.
 pub type SharedRegistry = Arc<dyn Registry>;
 
-/// What can go wrong with the registry.
+/// Errors of the registry.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The connection is down. Whether the last command was carried out is not known; every command may be repeated.
+    /// The connection is lost. The last command may or may not have been carried out. Every command may be repeated.
     #[error("the connection to the registry is down: {0}")]
     Disconnected(String),
-    /// Redis is set up in a way that would lose records (`maxmemory-policy` other than `noeviction`), is read-only, or denies access.
+    /// Redis is read-only, denies access, or would lose records (a `maxmemory-policy` other than `noeviction`).
     #[error("the registry can't be used: {0}")]
     Unfit(String),
-    /// Redis has used the memory that it may use: it takes no new jobs. Those under way go on.
-    #[error("the registry is full: Redis has used its maxmemory")]
+    /// Redis has used all memory that it may use. It takes no new jobs, and those under way go on.
+    #[error("the registry is full: Redis has reached its maxmemory")]
     Full,
-    /// A record that this release can't read.
-    #[error("the registry holds what this release can't read: {0}")]
+    /// The registry holds data that this release can't read.
+    #[error("the registry holds data that this release can't read: {0}")]
     Corrupt(String),
 }
 
-/// Shared memory of the fleet. Every call is idempotent: after an error it may be made again, unchanged.
+/// The fleet's shared memory. All calls are idempotent: after an error, a call may be repeated unchanged.
 #[async_trait]
 pub trait Registry: Send + Sync + 'static {
-    /// The current epoch. It changes when the registry was emptied or replaced (its key is absent, or Redis's run id changed).
+    /// The current epoch. It changes when the registry was emptied or replaced, or when Redis was restarted (its key is
+    /// missing, or Redis has another run id).
     async fn epoch(&self) -> Result<Epoch, Error>;
 
-    /// Whether it can be used: reachable, writable, `noeviction`.
+    /// Whether the registry can be used: it is reachable and writable, and its policy is `noeviction`.
     async fn check(&self) -> Result<(), Error>;
 
-    /// Takes a submitted job on: makes its record, takes credit, places its session.
+    /// Admits a submitted job: makes its record, takes credit, and chooses the worker for its session.
     async fn admit(&self, admit: &Admit) -> Result<Admitted, Error>;
 
-    /// The fence before the first instruction of the code.
+    /// The fence: asks whether the code of this attempt may start.
     async fn start(&self, start: &StartRequest) -> Result<Start, Error>;
 
     /// Records the outcome of a started attempt, and gives its credit back.
     async fn finish(&self, finish: &FinishRequest) -> Result<Finish, Error>;
 
-    /// Decides about a copy of unknown fate.
+    /// Decides about a copy of a message whose fate is unknown.
     async fn resolve(&self, resolve: &ResolveRequest) -> Result<Resolve, Error>;
 
-    /// Ends a job that has not started: rejected, cancelled, past its deadline. Gives its credit back.
+    /// Ends a job that has not started: rejected, cancelled or past its deadline. Gives its credit back.
     async fn settle(&self, settle: &SettleRequest) -> Result<Settle, Error>;
 
-    /// Gives a started attempt up: its lease ends now, so that `resolve` decides at once. `false` where the claim no longer stands.
+    /// Gives a started attempt up. Its lease ends now, so that [`Registry::resolve`] decides at once. `false` if the
+    /// claim no longer stands.
     async fn abandon(&self, job: &JobKey, claim: &Claim) -> Result<bool, Error>;
 
-    /// The store has a recorded outcome whole: the registry keeps only its digest, for as long as it would have kept
-    /// the outcome. `false` where another outcome was recorded, or its time is over.
+    /// The store has a recorded outcome whole. The registry keeps only the digest, for as long as it would have kept
+    /// the outcome. `false` if another outcome was recorded, or if this one is no longer kept.
     async fn shelve(&self, shelve: &ShelveRequest) -> Result<bool, Error>;
 
-    /// How full it is.
+    /// How much memory Redis uses, and how much of it is outcomes.
     async fn usage(&self) -> Result<Usage, Error>;
 
-    /// A job's record.
+    /// A job's record. `None` if there is none.
     async fn lookup(&self, job: &JobKey) -> Result<Option<Record>, Error>;
 
-    /// A worker's word about itself: keeps it alive for `ttl`, renews the leases of its running jobs, and writes anew what an
-    /// emptied registry lacks (records as started, credit, sessions).
+    /// A worker's heartbeat. Keeps the worker alive for `ttl`, renews the leases of its running jobs, and restores what
+    /// an emptied registry lacks (records of started jobs, credit, sessions).
     async fn heartbeat(&self, beat: &Heartbeat, ttl: Duration) -> Result<Beat, Error>;
 
-    /// A worker that ends by itself: no longer alive from now on; the sessions it still holds are lost. Its queues may
-    /// yet hold what was assigned at the last moment, so it is among the dead ones until it is buried.
+    /// A worker ends on purpose. It is no longer alive, and the sessions that it still holds are lost. Its queues may
+    /// still hold messages that were assigned at the last moment, so it counts as dead until it is buried.
     async fn leave(&self, worker: &WorkerId) -> Result<(), Error>;
 
-    /// The workers that are alive, by their last heartbeats.
-    /// Those whose words this release can't read are left out.
+    /// The last heartbeats of all living workers. Heartbeats that this release can't read are left out.
     async fn workers(&self) -> Result<Vec<Heartbeat>, Error>;
 
-    /// The living workers that the last look at [`Registry::workers`] left out.
+    /// The living workers that the last call of [`Registry::workers`] left out.
     fn unreadable_workers(&self) -> Vec<WorkerId> {
         Vec::new()
     }
 
-    /// Workers that were alive once, are not (dead, or left), and whose queues nobody has drained yet.
+    /// Workers that are dead or have left, and whose queues nobody has drained yet.
     async fn dead_workers(&self) -> Result<Vec<WorkerId>, Error>;
 
-    /// A dead worker's queues are drained: forget it.
+    /// Forgets a dead worker, whose queues are drained.
     async fn bury(&self, worker: &WorkerId) -> Result<(), Error>;
 
-    /// A worker says that a session of its ended; what is remembered of it decides what later jobs of it are told.
+    /// A worker reports that one of its sessions has ended. `gone` decides the answer to later jobs of that session.
     async fn end_session(
         &self,
         tenant: &TenantName,
@@ -112,17 +113,18 @@ pub trait Registry: Send + Sync + 'static {
         gone: Gone,
     ) -> Result<(), Error>;
 
-    /// Tries to lead (or to go on leading) for `ttl`. Correctness never depends on it.
+    /// Tries to lead, or to go on leading, for `ttl`. Correctness never depends on this.
     async fn lead(&self, shard: &str, who: &str, ttl: Duration) -> Result<bool, Error>;
 
-    /// Jobs in a pool's credit set, expired ones left out.
+    /// How many jobs hold credit of a pool.
     async fn credit_used(&self, pool: &thermae_schemas::PoolName) -> Result<u32, Error>;
 
-    /// News, as a hint: they may be late, doubled or lost, so whoever waits for one also looks by itself now and then.
+    /// Hints that something changed. They may be late, doubled or lost, so a task that waits for one must also look at
+    /// intervals.
     fn notices(&self) -> broadcast::Receiver<Notice>;
 }
 
-/// A record's whole outcome, while the registry keeps it itself.
+/// A record's whole outcome, if the registry itself still has it.
 pub fn outcome_of(record: &Record) -> Option<&bytes::Bytes> {
     match &record.state {
         State::Terminal { outcome: Some(Whole::Here(outcome)), .. } => Some(outcome),
@@ -130,9 +132,8 @@ pub fn outcome_of(record: &Record) -> Option<&bytes::Bytes> {
     }
 }
 
-/// The name that a job's record has.
 impl JobKey {
-    /// Of this tenant, this job.
+    /// The key of this tenant's job.
     pub fn new(tenant: TenantName, job: JobId) -> Self {
         Self { tenant, job }
     }

@@ -1,4 +1,4 @@
-//! What the registry is asked and what it answers.
+//! Requests to the registry, and its answers.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use thermae_schemas::{Heartbeat, IfGone, JobId, PoolName, SessionName, Status, T
 
 use crate::record::Ended;
 
-/// One life of the registry's memory.
+/// Id of an epoch: one life of the registry's data.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Epoch(pub String);
 
@@ -18,12 +18,12 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// A job's full name.
+/// Key of a job's record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JobKey {
-    /// Whose.
+    /// The job's tenant.
     pub tenant: TenantName,
-    /// Which.
+    /// The job's id, which is unique for its tenant.
     pub job: JobId,
 }
 
@@ -33,108 +33,112 @@ impl fmt::Display for JobKey {
     }
 }
 
-/// A worker's hold on an attempt.
+/// A worker's claim on an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// Which attempt.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// Who.
+    /// The worker.
     pub owner: WorkerId,
-    /// Name of the claim, random.
+    /// The claim's name, drawn at random by the worker.
     pub nonce: String,
 }
 
-/// What is kept of a job that ends.
+/// How long a job that has ended is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keep {
-    /// For how long its whole outcome.
+    /// How long its whole outcome is kept.
     pub outcome: Duration,
-    /// For how long its tombstone, and so for how long it is known at all: longer than any copy of its message can live.
+    /// How long its tombstone is kept. This must be longer than any copy of its message can exist.
     pub record: Duration,
-    /// Within which budget outcomes are kept whole. One that does not fit is only a tombstone from the beginning.
+    /// Limits the bytes of whole outcomes. An outcome that doesn't fit shrinks to a tombstone at once.
     pub budget: Budget,
 }
 
-/// Bytes of whole outcomes that are kept at once, at most.
+/// Limit on the bytes of whole outcomes that are kept at once.
 ///
-/// It is counted in windows of an hour, of which half the budget each may be filled: what is kept for an hour or less is then
-/// never more than the budget. What is kept for longer counts as often as there are hours in its time.
+/// Bytes are counted in windows of an hour, and each window may use half of the budget. So outcomes that are kept for
+/// an hour or less never exceed the budget. An outcome that is kept for longer counts once for each hour that it is
+/// kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Of one tenant.
+    /// Bytes for one tenant.
     pub tenant: u64,
-    /// Of all tenants together.
+    /// Bytes for all tenants together.
     pub all: u64,
 }
 
-/// A window of a [`Budget`].
+/// Length of a window of a [`Budget`].
 pub(crate) const WINDOW: Duration = Duration::from_secs(60 * 60);
 
-/// What an outcome costs beyond its own bytes: its key.
+/// Bytes that an outcome costs in addition to its own, for its key.
 pub(crate) const OUTCOME_OVERHEAD: u64 = 200;
 
 impl Keep {
-    /// What an outcome of that many bytes takes of the budget.
+    /// What an outcome of `bytes` bytes costs of the budget.
     pub(crate) fn cost(&self, bytes: usize) -> u64 {
         let windows = self.outcome().as_millis().div_ceil(WINDOW.as_millis()).max(1);
         (bytes as u64 + OUTCOME_OVERHEAD).saturating_mul(u64::try_from(windows).unwrap_or(u64::MAX))
     }
 
-    /// For how long an outcome is kept: no longer than its record.
+    /// How long an outcome is kept: at most as long as its record.
     pub(crate) fn outcome(&self) -> Duration {
         self.outcome.min(self.record)
     }
 }
 
-/// A job that a scheduler wants to hand out.
+/// A scheduler's request to admit a job.
 #[derive(Debug, Clone)]
 pub struct Admit {
-    /// Which.
+    /// The job's key.
     pub job: JobKey,
-    /// Its pool, whose credit it takes.
+    /// Its pool. The job takes a part of that pool's credit.
     pub pool: PoolName,
-    /// Jobs that the pool may have handed out at once.
+    /// The pool's credit: how many of its jobs may be handed out at once.
     pub credit: u32,
-    /// Jobs that the tenant may have handed out at once, over all pools.
+    /// How many jobs of the tenant may be handed out at once, in all pools together. `None` means without a limit.
     pub tenant_limit: Option<u32>,
-    /// Jobs that the tenant may have handed out at once in this pool.
+    /// How many jobs of the tenant may be handed out at once in this pool. `None` means without a limit.
     pub tenant_share: Option<u32>,
-    /// How often it may be started.
+    /// How often the code may be started.
     pub max_attempts: u32,
-    /// Where its events go.
+    /// Routing key for the job's events.
     pub reply_key: Option<String>,
-    /// The client's mark.
+    /// The client's own mark, which the result repeats.
     pub correlation_id: Option<String>,
-    /// Digest of the job without its id: tells a repeat from another job under the same id or idempotency key. Empty where it is
-    /// not known: then it is held against nothing.
+    /// Digest of the job without its id. It tells a repeat from another job with the same id or idempotency key. If it
+    /// is empty, it isn't known, and a job with the same id counts as a repeat.
     pub digest: String,
-    /// Its idempotency key.
+    /// The job's idempotency key.
     pub idempotency_key: Option<String>,
-    /// Its session.
+    /// The job's session.
     pub session: Option<SessionAdmit>,
-    /// What is known of the age of a submit message that may be a repeat (redelivered, or resent by its client). If it may be
-    /// older than the epoch, a missing record does not prove that the job never ran. `None`: it can't be a repeat.
+    /// The age of the submit message, if it may be a repeat (redelivered, or sent again by its client). If the message
+    /// may be older than the epoch, a missing record doesn't prove that the job never ran. `None` if it can't be a
+    /// repeat.
     pub repeat: Option<Repeat>,
-    /// How long a job that was handed out holds its credit without having started.
+    /// How long a job that was handed out holds its credit without starting.
     pub credit_ttl: Duration,
     /// How long the record is kept after its last change.
     pub ttl: Duration,
 }
 
-/// The age of a message that may be a repeat. Times are in milliseconds since 1970.
+/// The age of a message that may be a repeat. All times are in milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repeat {
-    /// When it was submitted first, at the earliest: clocks differ, and a message that says no time may be old.
+    /// The earliest time at which the job can have been submitted first. Clocks differ, and a message without a time
+    /// may be old.
     pub earliest: u64,
-    /// When it was submitted first, as the message says.
+    /// The time of the first submit, if the message says one.
     pub said: Option<u64>,
-    /// The first epoch that this fleet ever had, where that is known. While it lasts, no record was lost before, and only what
-    /// says that it is older than the epoch itself is doubted: it was submitted to a fleet that lost everything.
+    /// The first epoch that this fleet ever had, if it is known. While it lasts, no record has been lost. Then a
+    /// message is doubted only if it says itself that it is older than the epoch: it was submitted to a fleet that lost
+    /// everything.
     pub first_epoch: Option<Epoch>,
 }
 
 impl Repeat {
-    /// Whether the message may be older than this epoch, which began at that time.
+    /// Whether the message may be older than this epoch, which began at `began`.
     pub fn may_precede(&self, epoch: &Epoch, began: u64) -> bool {
         match self.first_epoch.as_ref() == Some(epoch) {
             true => self.said.is_some_and(|said| said <= began),
@@ -143,27 +147,27 @@ impl Repeat {
     }
 }
 
-/// A session's side of an [`Admit`].
+/// The session of an [`Admit`].
 #[derive(Debug, Clone)]
 pub struct SessionAdmit {
-    /// Which.
+    /// The session's name.
     pub session: SessionName,
-    /// What to do when it existed and is gone.
+    /// What to do if the session existed and is gone.
     pub if_gone: IfGone,
-    /// The worker to place it on when it has none; `None` where no worker can take one.
+    /// The worker to place the session on if it has none. `None` if no worker can take it.
     pub candidate: Option<WorkerId>,
 }
 
-/// Where a job was assigned to.
+/// Where a job is assigned to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// Any worker of the pool.
     Pool,
     /// The worker that holds its session.
     Worker {
-        /// Who.
+        /// The worker that holds the session.
         worker: WorkerId,
-        /// Whether the session may be made there (it was placed just now).
+        /// Whether the worker may create the session, because it was placed there just now.
         create: bool,
     },
 }
@@ -171,162 +175,162 @@ pub enum Target {
 /// Answer to [`Admit`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admitted {
-    /// Publish it as this attempt.
+    /// Publish the job as this attempt.
     Assigned {
-        /// Attempt.
+        /// Number of the attempt.
         attempt: u32,
-        /// Current epoch.
+        /// The current epoch.
         epoch: Epoch,
-        /// Where to.
+        /// Where to publish it.
         to: Target,
-        /// Whether the record stood already, so that an earlier copy may exist.
+        /// Whether the record existed already, so that an earlier copy may exist.
         repeat: bool,
     },
-    /// It has started: whoever runs it will answer. Acknowledge the submit message.
+    /// The job has started, and its worker will answer. Acknowledge the submit message.
     UnderWay,
-    /// It has started, as this attempt, and its worker was not heard of in time: hand a copy to the resolve queue.
+    /// The job has started, as this attempt, and its lease has passed. Hand a copy to the queue `resolve`.
     Lapsed(u32),
-    /// It has ended: publish this to the reply key of *this* submit message.
+    /// The job has ended. Publish this to the reply key of *this* submit message.
     Terminal(Ended),
-    /// Another job was submitted under this id.
+    /// Another job has this id.
     IdConflict,
-    /// The pool's credit is used up; nothing was changed.
+    /// The pool's credit is used up. Nothing was changed.
     NoCredit,
-    /// The tenant has as much handed out as it may; nothing was changed.
+    /// The tenant's limit is reached. Nothing was changed.
     TenantBusy,
-    /// An equal job with the same idempotency key came first: follow that one.
+    /// An equal job with the same idempotency key came first. Its outcome is the answer for this one, too.
     DuplicateOf(JobId),
-    /// Another job used the idempotency key.
+    /// Another job has used the idempotency key.
     IdempotencyConflict(JobId),
     /// The session existed and is gone.
     SessionGone(Gone),
-    /// The session has no worker yet and none can take it.
+    /// The session has no worker yet, and none can take it.
     NoSessionWorker,
 }
 
-/// Why a session is no more.
+/// Why a session is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Gone {
-    /// Idle for too long.
+    /// It was idle for too long.
     Expired,
     /// Its worker or its sandbox died.
     Lost,
-    /// Its tenant closed it; the name is free again.
+    /// Its tenant closed it. The name is free again.
     Closed,
 }
 
-/// A worker wants to start an attempt.
+/// A worker's request to start an attempt.
 #[derive(Debug, Clone)]
 pub struct StartRequest {
-    /// Which job.
+    /// The job's key.
     pub job: JobKey,
-    /// Its pool, whose credit it holds.
+    /// Its pool, whose credit the job holds.
     pub pool: PoolName,
-    /// The claim.
+    /// The worker's claim.
     pub claim: Claim,
-    /// Epoch in which it was assigned (from the work message).
+    /// Epoch in which the job was assigned, from the work message.
     pub epoch: Epoch,
-    /// Whether no other copy of the work message can exist: neither redelivered nor marked `maybe_duplicate`.
+    /// No other copy of the work message can exist: it is neither redelivered nor marked `maybe_duplicate`.
     pub only_copy: bool,
-    /// `max_attempts` and reply key of the work message, for a record that is missing.
+    /// From the work message, for a record that is missing: how often the code may be started.
     pub max_attempts: u32,
-    /// As above.
+    /// From the work message, for a record that is missing: the routing key for the job's events.
     pub reply_key: Option<String>,
-    /// As above.
+    /// From the work message, for a record that is missing: the client's own mark.
     pub correlation_id: Option<String>,
-    /// How long the worker may run it without renewing.
+    /// How long the worker may run the job without renewing the lease.
     pub lease: Duration,
     /// How long the record is kept after its last change.
     pub ttl: Duration,
 }
 
-/// A worker has an outcome.
+/// A worker's request to record an outcome.
 #[derive(Debug, Clone)]
 pub struct FinishRequest {
-    /// Which job.
+    /// The job's key.
     pub job: JobKey,
-    /// Its pool, whose credit it gives back.
+    /// Its pool, whose credit the job gives back.
     pub pool: PoolName,
-    /// The claim.
+    /// The worker's claim.
     pub claim: Claim,
     /// The result message.
     pub outcome: Bytes,
-    /// The status that it says.
+    /// The status in the result message.
     pub status: Status,
-    /// How long it is kept.
+    /// How long the outcome and the record are kept.
     pub keep: Keep,
 }
 
-/// The store has an outcome whole that was recorded.
+/// A worker's report that the store has a recorded outcome whole.
 #[derive(Debug, Clone)]
 pub struct ShelveRequest {
-    /// Which job's.
+    /// Key of the job that has this outcome.
     pub job: JobKey,
-    /// Its digest: see [`crate::record::digest`].
+    /// Digest of the outcome (see [`crate::record::digest`]).
     pub digest: String,
-    /// Its bytes, which the budget gets back.
+    /// Size of the outcome in bytes, which the budget gets back.
     pub bytes: usize,
-    /// How it was kept when it was recorded.
+    /// How long the outcome was to be kept when it was recorded.
     pub keep: Keep,
 }
 
-/// How full the registry is.
+/// How much memory the registry uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes that Redis uses.
+    /// Bytes that Redis uses. 0 for the in-process registry.
     pub memory: u64,
-    /// Bytes that it may use; 0: as many as there are.
+    /// Bytes that Redis may use (`maxmemory`). 0 means without a limit.
     pub memory_max: u64,
-    /// Bytes of the budget that outcomes took which were recorded in this hour and in the one before.
+    /// Budgeted bytes of the outcomes that were recorded in this window and in the one before.
     pub outcomes: u64,
 }
 
-/// A scheduler holds a copy of unknown fate.
+/// A scheduler's request to decide about a copy of unknown fate.
 #[derive(Debug, Clone)]
 pub struct ResolveRequest {
-    /// Which job.
+    /// The job's key.
     pub job: JobKey,
-    /// Its pool.
+    /// The job's pool.
     pub pool: PoolName,
-    /// Attempt of the copy.
+    /// Number of the copy's attempt.
     pub attempt: u32,
     /// `max_attempts` of the copy, for a record that is missing.
     pub max_attempts: u32,
-    /// The result message that is recorded if the job turns out lost.
+    /// The result message to record if the job is lost.
     pub lost: Bytes,
-    /// The result message that is recorded if the job was cancelled while it ran and can't go on.
+    /// The result message to record if the job was cancelled while it ran and can't go on.
     pub cancelled: Bytes,
-    /// A missing record may yet be announced by its worker: hold this long after the epoch began.
+    /// If the record is missing, its worker may still announce it. The copy is held until the epoch is this old.
     pub grace: Duration,
-    /// How long what is recorded is kept.
+    /// How long the outcome and the record are kept.
     pub keep: Keep,
 }
 
-/// Somebody wants to end a job that has not started.
+/// A scheduler's request to end a job that has not started.
 #[derive(Debug, Clone)]
 pub struct SettleRequest {
-    /// Which job.
+    /// The job's key.
     pub job: JobKey,
-    /// Its pool, where it is known.
+    /// The job's pool, if the caller knows it.
     pub pool: Option<PoolName>,
     /// The result message.
     pub outcome: Bytes,
-    /// The status that it says.
+    /// The status in the result message.
     pub status: Status,
-    /// Digest of the job that is meant, where the caller has it: see [`Admit::digest`].
+    /// Digest of the job that is meant, if the caller knows it (see [`Admit::digest`]).
     pub digest: Option<String>,
-    /// Its client wants it ended: a job that runs gets no further attempt.
+    /// The client wants the job to end: if it runs, it gets no further attempt.
     pub cancel: bool,
-    /// How long it is kept.
+    /// How long the outcome and the record are kept.
     pub keep: Keep,
 }
 
 /// Answer to a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Beat {
-    /// Current epoch.
+    /// The current epoch.
     pub epoch: Epoch,
-    /// Running jobs whose claim no longer stands: kill their sandboxes, their outcomes do not count.
+    /// Running jobs whose claim no longer stands. The worker must kill their sandboxes, and their outcomes don't count.
     pub revoked: Vec<JobKey>,
 }
 
@@ -335,19 +339,20 @@ pub struct Beat {
 pub enum Notice {
     /// Credit of this pool was given back.
     Credit(PoolName),
-    /// A worker came, left, or changed its capacity.
+    /// A worker came, left or changed its capacity.
     Workers,
-    /// The registry was emptied or replaced.
+    /// A new epoch has begun.
     Epoch,
 }
 
-/// How long a session is remembered after it was last heard of.
+/// How long a session is remembered after it was last used or announced.
 pub const SESSION_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long the record of a running job is kept after its worker's last word, and so the longest that any record may be kept.
+/// How long the record of a running job is kept after its worker's last heartbeat. No record may be kept longer than
+/// this.
 pub const RUNNING_TTL: Duration = Duration::from_secs(8 * 24 * 60 * 60);
 
-/// What a scheduler decides by, of a heartbeat: when it changes, that is news.
+/// The parts of a heartbeat that a scheduler's decisions depend on. When they change, the registry sends a notice.
 pub(crate) fn capacity_of(beat: &Heartbeat) -> String {
     let mut to = format!("{:?}", beat.state);
     for (name, pool) in &beat.pools {

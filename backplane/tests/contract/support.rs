@@ -1,4 +1,4 @@
-//! Servers, proxies and waiting.
+//! Servers, proxies, and functions that wait.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,34 +11,34 @@ use tokio::task::JoinHandle;
 
 /// Longer than anything that succeeds takes.
 pub const LONG: Duration = Duration::from_secs(20);
-/// Long enough for something that must not happen to have happened.
+/// Long enough to notice something that must not happen.
 pub const SHORT: Duration = Duration::from_millis(300);
 
-/// A variable that names a server.
+/// The value of an environment variable that names a server.
 pub fn server(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
         panic!("{variable} is not set: this test needs a real server; `cargo xtask test` starts one and sets it")
     })
 }
 
-/// A name that nobody else has.
+/// A name that no other test uses.
 pub fn unique(what: &str) -> String {
     format!("{what}-{}", &uuid::Uuid::new_v4().simple().to_string()[..12])
 }
 
-/// Waits for something that must happen.
+/// Waits for something that must happen, and fails after [`LONG`].
 pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(LONG, future).await.unwrap_or_else(|_| panic!("{what}: not within {LONG:?}"))
 }
 
-/// Makes sure that something does not happen.
+/// Fails if something happens within [`SHORT`].
 pub async fn never<T: std::fmt::Debug>(what: &str, future: impl Future<Output = T>) {
     if let Ok(happened) = tokio::time::timeout(SHORT, future).await {
         panic!("{what} happened: {happened:?}");
     }
 }
 
-/// Asks again until the answer is yes.
+/// Asks again until the answer is yes, and fails after [`LONG`].
 pub async fn until<F: Future<Output = bool>>(what: &str, mut ask: impl FnMut() -> F) {
     soon(what, async {
         while !ask().await {
@@ -48,18 +48,18 @@ pub async fn until<F: Future<Output = bool>>(what: &str, mut ask: impl FnMut() -
     .await;
 }
 
-/// The set's authority and a certificate of a client.
+/// The test servers' authority, and a client's certificate.
 pub fn identity() -> Tls {
     let file = |variable| Some(server(variable).into());
     Tls { cert: file("THERMAE_TEST_CLIENT_CERT"), key: file("THERMAE_TEST_CLIENT_KEY"), ..authority() }
 }
 
-/// The set's authority alone.
+/// The test servers' authority, without a certificate.
 pub fn authority() -> Tls {
     Tls { ca: Some(server("THERMAE_TEST_CA").into()), ..Tls::default() }
 }
 
-/// A server that answers nothing, and tells what the first who comes has said within a moment.
+/// A server that never answers. The task returns what the first client sends within [`SHORT`].
 pub async fn eavesdropper() -> (u16, JoinHandle<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -83,7 +83,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// To the server of a URL like `amqp://user:password@host:port/...`.
+    /// A proxy for the server of a URL like `amqp://user:password@host:port/...`.
     pub async fn to(url: &str) -> Self {
         let (target, now) = watch::channel(Self::target(url));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -122,7 +122,7 @@ impl Proxy {
         host.split('/').next().unwrap().to_owned()
     }
 
-    /// Leads new connections elsewhere; those that stand stay where they are.
+    /// Leads new connections to another server. Open connections stay where they are.
     pub fn lead_to(&self, url: &str) {
         self.target.send_replace(Self::target(url));
     }
@@ -136,12 +136,12 @@ impl Proxy {
         format!("{scheme}://{user}{at}{}/{path}", self.address)
     }
 
-    /// Ends every connection at once.
+    /// Cuts all connections at once.
     pub fn cut(&self) {
         self.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Ends one connection, counted from 0 in the order in which they were made.
+    /// Cuts one connection. They are counted from 0, in the order in which they were opened.
     pub fn cut_one(&self, number: u64) {
         self.one.send_replace(Some(number));
     }
@@ -159,7 +159,7 @@ impl Drop for Proxy {
     }
 }
 
-/// A set of servers of a test's own, which it may stop and kill. Gone when dropped.
+/// A set of servers for one test, which may stop and kill them. They are removed when this is dropped.
 pub struct Set {
     name: String,
     environment: String,

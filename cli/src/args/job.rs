@@ -9,43 +9,46 @@ use thermae_service::units::Millis;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Job")]
 pub(crate) struct JobArgs {
-    /// What the program is written in: python (javascript and shell have no pool yet); by the file's name where missing
+    /// Language of the program: python (javascript and shell have no pool yet); by default, derived from the file's
+    /// name
     #[arg(long, value_name = "NAME")]
     pub(crate) language: Option<String>,
-    /// File for the code's standard input; - for ours
+    /// File for the program's standard input; - passes on this command's own
     #[arg(long, value_name = "FILE")]
     pub(crate) stdin: Option<PathBuf>,
-    /// File that the code finds in /workspace: under its own name, or as DEST, relative to /workspace. May be repeated
+    /// Copy a file into /workspace, under its own name or as DEST (relative to /workspace). Can be repeated
     #[arg(long = "file", value_name = "SRC[:DEST]")]
     pub(crate) files: Vec<String>,
-    /// Environment variable for the code; NAME alone passes ours on. May be repeated
+    /// Set an environment variable for the program. NAME alone copies it from this command's environment. Can be
+    /// repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
-    /// Run in this session: variables stay for its next job. Sessions of the embedded fleet end with this command
+    /// Run in this session, which keeps its variables for its next job. On the embedded fleet, a session ends with this
+    /// command
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,
-    /// When the session existed and is gone: fail, or begin a new one (new)
+    /// What to do if the session existed and is gone: fail, or start a new one (new)
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = IfGone::Fail, hide_possible_values = true, requires = "session")]
     pub(crate) if_gone: IfGone,
-    /// Begin the session anew: what it held is given up
+    /// Start a new session of this name, and discard what the old one held
     #[arg(long, requires = "session")]
     pub(crate) reset_session: bool,
     /// Close the session after this job
     #[arg(long, requires = "session")]
     pub(crate) close_session: bool,
-    /// Pool to run in
+    /// Pool to run in; by default, the pool `default`
     #[arg(long, value_name = "NAME")]
     pub(crate) pool: Option<String>,
-    /// How urgent it is among the tenant's own jobs: high, normal, low
+    /// Urgency among the tenant's own jobs: high, normal or low
     #[arg(long, value_enum, default_value_t = Class::Normal, value_name = "CLASS", hide_possible_values = true)]
     pub(crate) class: Class,
-    /// How often the code may be started; above 1 only for code that may safely run twice
+    /// Number of times that the code may be started. Use more than 1 only for code that can safely run twice
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) max_attempts: u32,
-    /// Give up when it has not started within this time
+    /// Give up if the program hasn't started within this time, for example 1m
     #[arg(long, value_name = "TIME")]
     pub(crate) start_within: Option<Millis>,
-    /// Jobs with the same key are one job: later ones get the first one's outcome
+    /// Treat jobs with the same key as one job: later ones get the outcome of the first
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
 }
@@ -53,19 +56,19 @@ pub(crate) struct JobArgs {
 /// What to do when a session is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum IfGone {
-    /// Fail.
+    /// Fail
     Fail,
-    /// Begin a new one.
+    /// Start a new session
     New,
 }
 
 /// How urgent a job is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Class {
-    /// Somebody waits.
+    /// Before the tenant's other jobs
     High,
-    /// The default.
+    /// The default
     Normal,
-    /// Nobody waits.
+    /// After the tenant's other jobs
     Low,
 }

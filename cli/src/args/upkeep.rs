@@ -8,25 +8,25 @@ use super::{FleetArgs, any_path};
 
 const TRUST_EXAMPLES: &str = "\
 Examples:
-  thermae trust                      the thermae.toml of this folder
+  thermae trust                      trust the thermae.toml in this folder
   thermae trust reports/thermae.toml
   thermae trust --forget reports/thermae.toml
 
-A tools file names commands that run on this machine, outside every sandbox. Read it before you trust it. What is recorded is its
-path and its content: a file that changes has to be trusted again. Without that, `thermae run` and `thermae batch` use a tools file
-only where --tools-file names it.
+A tools file names commands that run on this machine, outside every sandbox. Read it before you trust it. Thermae \
+records the file's path and content: if the file changes, you have to trust it again. `thermae run` and \
+`thermae batch` use an untrusted tools file only if --tools-file names it.
 
-Exit status: 0 success; 1 it was not trusted (--forget); 2 usage.
+Exit status: 0 success; 1 the file was not trusted (--forget); 2 usage.
 ";
 
 /// `thermae trust`.
 #[derive(Debug, Args)]
 #[command(after_help = TRUST_EXAMPLES)]
 pub(crate) struct TrustArgs {
-    /// The file; thermae.toml in the current folder by default
+    /// Tools file; by default, thermae.toml in the current folder
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// Trust it no longer
+    /// Stop trusting the file
     #[arg(long)]
     pub(crate) forget: bool,
 }
@@ -37,7 +37,8 @@ Examples:
   thermae sessions close s1 s2 --amqp-file fleet.url
   thermae sessions close --all --amqp-file fleet.url
 
-A session is made by its first job (thermae run --session NAME), and begun anew by one with --reset-session.
+The first job of a session creates it (thermae run --session NAME). A job with --reset-session replaces it with a \
+new one.
 
 Exit status: 0 success; 1 there was no such session; 2 usage; 3 the fleet failed; 130 interrupted.
 ";
@@ -54,24 +55,24 @@ pub(crate) struct SessionsArgs {
 /// What to do with sessions.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsVerb {
-    /// List the sessions that live, as their workers last said
+    /// List the live sessions, as their workers last reported them
     List {
         /// Which fleet.
         #[command(flatten)]
         fleet: FleetArgs,
-        /// Print a JSON array
+        /// Print the sessions as a JSON array
         #[arg(long, help_heading = "Output")]
         json: bool,
     },
-    /// Close sessions, each after the jobs that it still has
+    /// Close sessions, each after the jobs already submitted to it
     Close {
-        /// Their names
+        /// Names of the sessions to close
         #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
         names: Vec<String>,
-        /// All that `list` shows
+        /// Close all sessions that `list` shows
         #[arg(long)]
         all: bool,
-        /// Pool of the sessions that are named
+        /// Pool of the named sessions; by default, the pool `default`
         #[arg(long, value_name = "NAME", conflicts_with = "all")]
         pool: Option<String>,
         /// Which fleet.
@@ -81,23 +82,24 @@ pub(crate) enum SessionsVerb {
 }
 
 const DOCTOR_EXAMPLES: &str = "\
-Exit status: 0 programs can run here (there may be warnings); 1 they can't: a check marked \"fail\" says why.
+Exit status: 0 programs can run here (there may be warnings); 1 they can't, and the checks marked \"fail\" say why; \
+2 usage, or --fix could not make a change.
 ";
 
 /// `thermae doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = DOCTOR_EXAMPLES)]
 pub(crate) struct DoctorArgs {
-    /// Change settings of this machine so that programs can run: kernel settings and the AppArmor profile; needs root
+    /// Apply the fixes that change kernel settings or load the AppArmor profile. Needs root
     #[arg(long)]
     pub(crate) fix: bool,
     /// Print the checks as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Python to look at; that of the active virtualenv, else of PATH, by default
+    /// Python interpreter to check; by default, the active virtualenv's, otherwise python3 on PATH
     #[arg(long, env = "THERMAE_PYTHON", hide_env_values = true, value_name = "PATH", value_parser = any_path())]
     pub(crate) python: Option<PathBuf>,
-    /// Socket of the container engine
+    /// Socket of the container engine (Docker)
     #[arg(long, default_value = "/var/run/docker.sock", value_name = "PATH")]
     pub(crate) docker: PathBuf,
 }

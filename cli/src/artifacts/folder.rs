@@ -1,4 +1,4 @@
-//! Writes below one folder and nowhere else, whatever the paths say and whoever has put links there.
+//! Writes files below one folder and nowhere else, whatever their paths are and whatever links are in the folder.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, fstat, linkat, mkdirat, openat, renameat_with, unlinkat};
 use rustix::io::Errno;
 
-/// The folder.
+/// The folder that artifacts are written to.
 pub(super) struct Folder {
     root: OwnedFd,
     /// Device and inode of folders that programs are run from.
@@ -17,17 +17,17 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Opens it; makes it, and its parents, where it is missing.
+    /// Opens the folder, and creates it with its parents if it is missing.
     pub(super) fn open(path: &Path, run_from: &[PathBuf]) -> io::Result<Self> {
         std::fs::create_dir_all(path)?;
-        // It is the user's own word: this one may be a link.
+        // The user named this path, so it may be a link.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let known = run_from.iter().filter_map(|dir| std::fs::metadata(dir).ok());
         let run_from = known.map(|meta| (meta.dev(), meta.ino())).collect();
         Ok(Self { root: openat(CWD, path, flags, Mode::empty())?, run_from })
     }
 
-    /// Whether a file would lie in a folder that programs are run from, or below one.
+    /// Whether a file with this path would be in a folder that programs are run from, or below one.
     pub(super) fn runs(&self, path: &[u8]) -> bool {
         let is = |dir: &OwnedFd| fstat(dir).is_ok_and(|stat| self.run_from.contains(&(stat.st_dev, stat.st_ino)));
         let Ok(mut dir) = self.root.try_clone() else { return true };
@@ -44,13 +44,13 @@ impl Folder {
         }
     }
 
-    /// Writes a file whole, where nothing has its name yet (but the same content). Directories on the way are made; none of them may
-    /// be a link.
+    /// Writes a whole file under a name that doesn't exist yet. Succeeds, too, if a file with that name has the same
+    /// content. Creates the folders on the way, of which none may be a link.
     pub(super) fn write(&self, path: &[u8], bytes: &[u8]) -> io::Result<()> {
         let mut parts: Vec<&[u8]> = path.split(|b| *b == b'/').collect();
         let plain = |part: &&[u8]| !matches!(*part, b"" | b"." | b"..") && !part.contains(&0);
         let Some(name) = parts.iter().all(plain).then(|| parts.pop()).flatten() else {
-            return Err(io::Error::other("the fleet gave a path that leads elsewhere"));
+            return Err(io::Error::other("the fleet gave a path that leads out of the folder"));
         };
         let mut dir = self.root.try_clone()?;
         for part in parts {
@@ -66,7 +66,7 @@ impl Folder {
         let mut file = File::from(openat(&dir, &aside, flags, Mode::from_raw_mode(0o666))?);
         let named =
             file.write_all(bytes).map(|()| match renameat_with(&dir, &aside, &dir, name, RenameFlags::NOREPLACE) {
-                // Not every file system can: a link of the same file replaces nothing either.
+                // Not every file system supports this flag. A hard link doesn't replace anything, either.
                 Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                     linkat(&dir, &aside, &dir, name, AtFlags::empty())
                 }
@@ -76,14 +76,14 @@ impl Folder {
         match named? {
             Err(Errno::EXIST) if same(&dir, name, bytes) => Ok(()),
             Err(Errno::EXIST) => {
-                Err(io::Error::other("there is something of this name already, and it is not replaced"))
+                Err(io::Error::other("something with this name is there already, and it is not replaced"))
             }
             named => Ok(named?),
         }
     }
 }
 
-/// Whether a file of that name has just this content.
+/// Whether there is a regular file with this name and exactly this content.
 fn same(dir: &OwnedFd, name: &[u8], bytes: &[u8]) -> bool {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let Ok(file) = openat(dir, name, flags, Mode::empty()).map(File::from) else { return false };
@@ -131,7 +131,7 @@ mod tests {
         assert!(at("made/for/us/file").is_symlink());
         folder.write(b"odd\n\xff", b"").unwrap();
         assert_eq!(std::fs::read_dir(at("elsewhere")).unwrap().count(), 0);
-        // Nothing of what failed is left.
+        // The failed writes have left no temporary file.
         folder.write(b"a", b"a directory stands there").unwrap_err();
         let names = std::fs::read_dir(at("made/for/us")).unwrap().map(|e| e.unwrap().file_name());
         assert!(names.into_iter().all(|name| !name.to_string_lossy().starts_with(".thermae-")));

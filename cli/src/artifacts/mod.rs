@@ -1,4 +1,4 @@
-//! What jobs leave, into a folder of ours: fetched from wherever the fleet has it, checked, and written below the folder only.
+//! Artifacts of jobs: fetches them from the fleet, checks them, and writes them below a folder of the user's.
 
 mod folder;
 mod names;
@@ -16,22 +16,24 @@ use crate::fleet::Fleet;
 use crate::style;
 use folder::Folder;
 
-/// How long one artifact may take to come.
+/// How long fetching one artifact may take.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Asks for what [`save`] can have without another request.
+/// Makes a real fleet put small artifacts into the outcome, which saves [`save`] a request for each.
 pub(crate) fn ask(fleet: &Fleet, job: &mut Job) {
     job.artifacts.inline |= !fleet.is_embedded();
 }
 
-/// Writes an outcome's artifacts below `into`, which is made where it is missing, and takes their content out of the outcome. Paths are
-/// kept: `/workspace/artifacts/a/b` becomes `a/b`, `/session/artifacts/a` becomes `session/a`. How many were written.
+/// Writes an outcome's artifacts below `into`, which is created if needed, and removes their content from the outcome.
+/// Gives the number of files written. `/workspace/artifacts/a/b` becomes `a/b`, and `/session/artifacts/a` becomes
+/// `session/a`.
 ///
-/// What is there stays as it is. A name that programs of this machine would execute by themselves ([`names`]) is left out, and listed
-/// among what the outcome left out; `run_from` are folders that such programs run from.
+/// Existing files are never replaced. Artifacts whose names other programs execute automatically ([`names`]) are not
+/// written, and are added to the artifacts that the outcome left out. `run_from` lists folders that such programs run
+/// from.
 ///
 /// # Errors
-/// One can't be had, or can't be written, or has the name of a file that is there and differs. All others are there.
+/// An artifact can't be fetched or written, or a different file has its name. All other artifacts are written.
 pub(crate) async fn save(
     fleet: &Fleet,
     outcome: &mut Outcome,
@@ -43,7 +45,7 @@ pub(crate) async fn save(
     }
     let unwritten = |what: &Path, error: &dyn std::fmt::Display| {
         Failure::usage("artifacts_not_written", format!("can't write {}: {error}", what.display()))
-            .help("--artifacts needs a folder that can be written, without files of these names, and with room")
+            .help("--artifacts needs a writable folder with enough space and without files of these names")
     };
     let folder = Folder::open(into, run_from).map_err(|error| unwritten(into, &error))?;
     let (mut written, mut failed) = (0, None);
@@ -78,10 +80,11 @@ pub(crate) async fn save(
     failed.map_or(Ok(written), Err)
 }
 
-/// A new folder for one job of many, made now. Where there is one of its name already, of an earlier run say, it gets a number.
+/// Creates a new folder for one job of a batch. If an earlier run has left a folder with this name, a number is
+/// appended.
 ///
 /// # Errors
-/// It can't be made.
+/// The folder can't be created.
 pub(crate) fn new_folder_of(into: &Path, id: &str) -> Result<PathBuf, Failure> {
     let failed = |path: &Path, error: std::io::Error| {
         Failure::usage("artifacts_not_written", format!("can't make the folder {}: {error}", path.display()))
@@ -101,12 +104,12 @@ pub(crate) fn new_folder_of(into: &Path, id: &str) -> Result<PathBuf, Failure> {
         }
     }
     if path != first {
-        style::note(&format!("{} is there already: the files of this run are in {}", first.display(), path.display()));
+        style::note(&format!("{} already exists: the files of this run are in {}", first.display(), path.display()));
     }
     Ok(path)
 }
 
-/// The folder for one job of many: its id, with every character that a name should not hold replaced.
+/// Path of the folder for a job: its id, with unsafe characters as `%XX`. Long ids are cut, and end with a hash.
 fn folder_of(into: &Path, id: &str) -> PathBuf {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let encode = |(at, byte): (usize, u8)| match byte {
@@ -122,7 +125,7 @@ fn folder_of(into: &Path, id: &str) -> PathBuf {
     into.join(name)
 }
 
-/// Its place below the folder, byte for byte.
+/// The artifact's path below the folder, byte for byte.
 fn place(artifact: &Artifact) -> Vec<u8> {
     let exact = artifact.path_base64.as_ref().and_then(|text| STANDARD.decode(text).ok());
     let path = exact.unwrap_or_else(|| artifact.path.clone().into_bytes());
@@ -139,7 +142,7 @@ fn os(path: &[u8]) -> &std::ffi::OsStr {
     std::os::unix::ffi::OsStrExt::from_bytes(path)
 }
 
-/// Its content: in the outcome, in the embedded fleet's store, or behind its URL.
+/// An artifact's content: from the outcome, from the embedded fleet's store, or from its URL.
 async fn fetch(fleet: &Fleet, artifact: &Artifact) -> Result<Vec<u8>, Failure> {
     let failed = |why: String| {
         Failure::fleet("artifact_not_fetched", format!("can't fetch {}: {why}", artifact.path)).help(
@@ -157,13 +160,13 @@ async fn fetch(fleet: &Fleet, artifact: &Artifact) -> Result<Vec<u8>, Failure> {
         }
     };
     if hex::encode(Sha256::digest(&bytes)) != artifact.sha256 {
-        return Err(failed("what came is something else".to_owned()));
+        return Err(failed("what came does not match the outcome's SHA-256".to_owned()));
     }
     Ok(bytes)
 }
 
 async fn download(url: &str) -> Result<Vec<u8>, reqwest::Error> {
-    // Whoever was first has chosen.
+    // This fails if a provider is already installed, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().timeout(FETCH_TIMEOUT).build()?;
     Ok(client.get(url).send().await?.error_for_status()?.bytes().await?.into())

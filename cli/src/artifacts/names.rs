@@ -1,12 +1,12 @@
-//! Names under which a file is executed, or tells a program what to execute, without anybody asking for it.
+//! Names of files that programs execute, or take commands from, without being asked.
 //!
-//! What a job leaves is the work of code that nobody has read. Written to a folder of the user's, a file of the right name would run at
-//! the next `make`, `git`, `pytest`, `npm`, at a change of directory, at the next run of `thermae` itself, or be obeyed by an agent that
-//! looks for instructions there. There is no whole list
-//! of such names. So: every name with a dot in front, the well-known others, and in a folder that programs are run from all that an
-//! interpreter would load from there.
+//! An artifact is the work of code that nobody has read. In a folder of the user's, a file with such a name would run
+//! at the next `make`, `git`, `pytest` or `npm`, at a change of directory or at the next run of `thermae` itself, or an
+//! agent would follow it as instructions. A list of such names can't be complete. So these names are left out: all that
+//! begin with a dot, the well-known ones, and, in folders that programs are run from, everything that an interpreter
+//! would load.
 
-/// Well-known names, in small letters.
+/// Well-known names, in lower case.
 const NAMES: &[&str] = &[
     "thermae.toml",
     "agents.md",
@@ -134,10 +134,10 @@ const NAMES: &[&str] = &[
     "wscript",
 ];
 
-/// Folders that interpreters load code from.
+/// Names of folders that interpreters load code from.
 const FOLDERS: &[&str] = &["__pycache__", "node_modules", "site-packages"];
 
-/// Ends of names that mean the same wherever they are.
+/// Suffixes of names that programs execute or obey in any folder.
 const ENDS: &[&str] = &[
     ".code-workspace",
     ".config.cjs",
@@ -161,32 +161,31 @@ const ENDS: &[&str] = &[
     ".vcxproj",
 ];
 
-/// Ends of names of what an interpreter or a shell finds in the folder that it runs in, or that its program lies in.
+/// Suffixes of files that an interpreter or a shell finds in its working folder, or beside its program.
 const CODE: &[&str] = &[
     ".bash", ".bat", ".cjs", ".cmd", ".com", ".dll", ".dylib", ".exe", ".fish", ".js", ".jsx", ".ksh", ".lua", ".mjs",
     ".node", ".php", ".pl", ".pm", ".ps1", ".psm1", ".py", ".pyc", ".pyd", ".pyo", ".pyw", ".pyz", ".rb", ".sh", ".so",
     ".ts", ".tsx", ".wasm", ".zsh",
 ];
 
-/// Why an artifact is left out, if its path has such a name. `runs`: it would lie in, or below, a folder that programs are run from.
+/// Why an artifact with this path is left out; `None` if it isn't. `runs` says whether it would be in or below a folder
+/// that programs are run from.
 pub(super) fn executed(path: &[u8], runs: bool) -> Option<&'static str> {
     let parts: Vec<String> =
         path.split(|b| *b == b'/').map(|part| String::from_utf8_lossy(part).to_lowercase()).collect();
     let (name, folders) = parts.split_last()?;
-    // Some file systems drop what is behind these.
+    // Some file systems drop these characters at the end of a name.
     let name = name.trim_end_matches(['.', ' ']);
     let code = CODE.iter().any(|end| name.ends_with(end)) || name.contains(".so.");
     if parts.iter().any(|part| part.starts_with('.')) {
-        Some(
-            "names with a dot in front are left out: shells, editors and other programs read or execute them by themselves",
-        )
+        Some("names that begin with a dot are left out: shells, editors and other programs read or execute such files")
     } else if NAMES.contains(&name) || ENDS.iter().any(|end| name.ends_with(end)) {
-        Some("programs execute a file of this name, or what it says, by themselves")
+        Some("programs automatically execute a file with this name, or what it says")
     } else if folders.iter().any(|folder| FOLDERS.contains(&folder.as_str())) {
-        Some("interpreters load what is in a folder of this name by themselves")
+        Some("interpreters automatically load what is in a folder with this name")
     } else if runs && code {
         Some(
-            "programs are run from this folder, and it could be one, or a part of one; give --artifacts a folder of its own",
+            "programs are run from this folder, and this could be one, or a part of one; give --artifacts another folder",
         )
     } else {
         None

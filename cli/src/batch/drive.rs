@@ -1,4 +1,4 @@
-//! Keeps so many jobs under way until all are done or somebody says stop.
+//! Keeps a number of jobs under way until all have ended, or until the batch is stopped.
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -7,9 +7,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::failure::Failure;
 
-/// Runs the jobs that `next` gives, at most `at_once` at a time, and hands each outcome to `done`. `run` gives `None` for a job
-/// that was given up because of `stop`. The first failure stops everything: nothing new is begun, what is under way is given up,
-/// and its error is returned.
+/// Runs the jobs that `next` gives, at most `at_once` at a time, and passes each outcome to `done`. `run` must give
+/// `None` for a job that it gave up because of `stop`. The first failure cancels `stop`, so that no further job begins
+/// and running jobs are given up, and is returned.
 pub(crate) async fn drive<F>(
     at_once: usize,
     stop: &CancellationToken,

@@ -1,5 +1,5 @@
-//! The file of jobs: every line is checked before the first job runs, and read again when its turn comes, so that a file of any
-//! size costs no more memory than its ids.
+//! The file of jobs. Every line is checked before the first job runs, and is read again when its job begins. So a file
+//! of any size takes no more memory than its ids.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::Value;
 use thermae_schemas::{Job, JobId, LimitRequest, ToolSpec, lacks_code, reads};
 
-/// What job lines get that do not say it themselves.
+/// Values from the command line for jobs that don't set their own.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Defaults {
     pub(crate) max_attempts: Option<u32>,
@@ -17,31 +17,31 @@ pub(crate) struct Defaults {
     pub(crate) tools: Vec<ToolSpec>,
 }
 
-/// Where a job stands in the file.
+/// A job's id and its place in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) id: String,
-    /// Line, from 1.
+    /// Number of the line, from 1.
     pub(crate) line: usize,
     offset: u64,
     length: usize,
 }
 
-/// A line that is no job.
+/// A line that is not a job, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) line: usize,
     pub(crate) message: String,
 }
 
-/// The file, read once.
+/// The result of reading the whole file once.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     pub(crate) entries: Vec<Entry>,
     pub(crate) problems: Vec<Problem>,
 }
 
-/// Checks the whole file.
+/// Reads and checks the whole file.
 pub(crate) fn scan(file: &mut File, defaults: &Defaults) -> std::io::Result<Index> {
     file.seek(SeekFrom::Start(0))?;
     let mut reader = BufReader::with_capacity(1 << 20, file);
@@ -59,7 +59,7 @@ pub(crate) fn scan(file: &mut File, defaults: &Defaults) -> std::io::Result<Inde
                 Err(message) => index.problems.push(Problem { line, message }),
                 Ok((id, _)) => match first_line.get(&id) {
                     Some(first) => {
-                        let message = format!("the id {id:?} stands on line {first} already");
+                        let message = format!("the id {id:?} is already on line {first}");
                         index.problems.push(Problem { line, message });
                     }
                     None => {
@@ -74,7 +74,7 @@ pub(crate) fn scan(file: &mut File, defaults: &Defaults) -> std::io::Result<Inde
     Ok(index)
 }
 
-/// Reads one job again, with a new wire id.
+/// Reads one job again. It gets a new id for the fleet.
 pub(crate) fn read(file: &mut File, entry: &Entry, defaults: &Defaults) -> Result<Job, String> {
     let mut text = vec![0; entry.length];
     file.seek(SeekFrom::Start(entry.offset))
@@ -82,17 +82,17 @@ pub(crate) fn read(file: &mut File, entry: &Entry, defaults: &Defaults) -> Resul
         .map_err(|error| error.to_string())?;
     match parse(&text, defaults)? {
         (id, job) if id == entry.id => Ok(job),
-        (id, _) => Err(format!("the file changed: {:?} became {id:?}", entry.id)),
+        (id, _) => Err(format!("the file changed during the batch: the id {:?} became {id:?}", entry.id)),
     }
 }
 
-/// A line's own id and its job, whose wire id is new: a rerun is a new job.
+/// A line's own id, and its job. The job gets a new id for the fleet, because a rerun is a new job.
 fn parse(text: &[u8], defaults: &Defaults) -> Result<(String, Job), String> {
     let mut line: Value = serde_json::from_slice(text).map_err(|error| format!("not JSON: {}", place(&error)))?;
     let fields = line.as_object_mut().ok_or("not a JSON object")?;
     let id = match fields.get("id") {
         Some(Value::String(id)) if !id.is_empty() => id.clone(),
-        Some(_) => return Err("the field `id` is not a text of one character or more".to_owned()),
+        Some(_) => return Err("the field `id` must be a string of at least one character".to_owned()),
         None => return Err("the field `id` is missing".to_owned()),
     };
     fields.insert("id".to_owned(), Value::String(JobId::random().to_string()));
@@ -106,7 +106,7 @@ fn parse(text: &[u8], defaults: &Defaults) -> Result<(String, Job), String> {
         return Err("missing field `code`".to_owned());
     }
     if !reads(job.protocol) {
-        return Err(format!("protocol {} is not read by this release", job.protocol));
+        return Err(format!("this release does not support protocol {}", job.protocol));
     }
     if let (Some(n), false) = (defaults.max_attempts, says_attempts) {
         job.max_attempts = n;
@@ -115,7 +115,7 @@ fn parse(text: &[u8], defaults: &Defaults) -> Result<(String, Job), String> {
         job.tools.clone_from(&defaults.tools);
     } else if let Some(tool) = job.tools.iter().find(|tool| !defaults.tools.iter().any(|known| known.name == tool.name))
     {
-        return Err(format!("no command is given for the tool {:?} (--tool {}=COMMAND)", tool.name, tool.name));
+        return Err(format!("the tool {:?} has no command: give it one with --tool {}=COMMAND", tool.name, tool.name));
     }
     let (asked, default) = (&mut job.limits, &defaults.limits);
     asked.wall_ms = asked.wall_ms.or(default.wall_ms);
@@ -124,22 +124,22 @@ fn parse(text: &[u8], defaults: &Defaults) -> Result<(String, Job), String> {
     asked.pids = asked.pids.or(default.pids);
     asked.output_bytes = asked.output_bytes.or(default.output_bytes);
     asked.tool_ms = asked.tool_ms.or(default.tool_ms);
-    // Only the result goes into the file.
+    // The file of results has no place for events.
     job.stream.clear();
     Ok((id, job))
 }
 
-/// The parser counts lines within the line.
+/// An error's text with its column only: serde counts lines within the one line.
 fn place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());
     format!("{} at column {}", &text[..end], error.column())
 }
 
-/// Opens a file of jobs for [`scan`].
+/// Opens a file of jobs. It must be a regular file, because it is read more than once.
 pub(crate) fn open(path: &Path) -> std::io::Result<File> {
     use std::io::{Error, ErrorKind};
-    // Looked at first: to open a pipe is to wait for who writes to it.
+    // Check the kind first: opening a pipe waits for a writer.
     let kind = std::fs::metadata(path)?;
     if kind.is_dir() {
         return Err(Error::from(ErrorKind::IsADirectory));
@@ -147,7 +147,7 @@ pub(crate) fn open(path: &Path) -> std::io::Result<File> {
     if !kind.is_file() {
         return Err(Error::new(
             ErrorKind::InvalidInput,
-            "it is no regular file, and a batch reads its jobs more than once",
+            "it is not a regular file, and a batch reads its jobs more than once",
         ));
     }
     File::open(path)
@@ -198,12 +198,12 @@ mod tests {
             "not JSON: key must be a string at column 2",
             "not a JSON object",
             "`id` is missing",
-            "`id` is not",
+            "`id` must be",
             "unknown field `codee`",
-            "stands on line 1 already",
+            "already on line 1",
             "unknown field `wall`",
             "protocol 9",
-            "no command is given for the tool \"t\"",
+            "the tool \"t\" has no command",
             "`limits.wall_ms`: invalid type",
         ]) {
             assert!(message.contains(part), "{message:?} lacks {part:?}");

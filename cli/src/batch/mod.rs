@@ -1,7 +1,8 @@
-//! `thermae batch`: a file of jobs in, a file of results out.
+//! `thermae batch`: reads a file of jobs, and writes a file of results.
 //!
-//! Each line's `id` belongs to the file; on the wire every run of it is a new job. A result that is in the file is never made
-//! again, and one that is not there was never counted: whoever is killed, the same command goes on where it was.
+//! The `id` of each line is for the files only: on the fleet, every run of a line is a new job with a new id. A job
+//! with a result in the file is never run again, and a job counts as done only when its result is in the file. So the
+//! same command can be run again after a kill, and goes on where the killed one was.
 
 mod drive;
 pub(crate) mod jobs;
@@ -28,17 +29,17 @@ use progress::Progress;
 use results::{Ended, Results};
 use summary::Summary;
 
-/// Jobs under way at once on a real fleet.
+/// Number of jobs in flight on a real fleet, by default.
 const ON_A_FLEET: usize = 32;
-/// Bad lines that are shown before the rest is only counted.
+/// Number of bad lines that are shown. The others are only counted.
 const SHOWN: usize = 20;
-/// How long a cancel may take to leave when we are asked to stop.
+/// How long sending a cancel may take after the batch is told to stop.
 const CANCEL_WITHIN: Duration = Duration::from_secs(2);
 
-/// Runs the command.
+/// Runs the batch.
 ///
 /// # Errors
-/// A file that can't be used, a fleet that can't be reached.
+/// A file can't be used, or the fleet can't be reached, or the fleet fails during the batch.
 pub(crate) async fn batch(args: &BatchArgs, interrupt: &CancellationToken) -> Result<Exit, Failure> {
     let beside = args.jobs.parent();
     let tools =
@@ -104,14 +105,15 @@ pub(crate) async fn batch(args: &BatchArgs, interrupt: &CancellationToken) -> Re
     driven?;
     if interrupt.is_cancelled() {
         if !args.json {
-            style::note("interrupted; the same command goes on from here");
+            style::note("interrupted; run the same command again to continue");
         }
         return Ok(Exit::Interrupted);
     }
     Ok(exit)
 }
 
-/// Submits one job, waits for its outcome and keeps the files that it left; cancels it, without one, when we are asked to stop.
+/// Submits one job, waits for its outcome, and saves its artifacts. When `stop` is cancelled, cancels the job and gives
+/// `None`.
 async fn run(
     fleet: &Fleet,
     id: String,
@@ -135,7 +137,7 @@ async fn run(
             return Ok(None);
         }
     };
-    // Before its line is written: whoever is killed in between does it again.
+    // Save artifacts before the result is written: if the batch is killed in between, the job runs again.
     if let Some((into, run_from)) = into.filter(|_| !outcome.artifacts.is_empty()) {
         let folder = artifacts::new_folder_of(into, &id)?;
         artifacts::save(fleet, &mut outcome, &folder, run_from).await?;
@@ -151,7 +153,8 @@ fn statuses(names: &[String]) -> Result<Vec<Status>, Failure> {
     let known = || Status::ALL.map(Status::as_str).join(", ");
     let find = |name: &String| {
         Status::ALL.into_iter().find(|status| status.as_str() == name.trim()).ok_or_else(|| {
-            Failure::usage("usage", format!("--retry {name:?} is no status")).help(format!("one of {}", known()))
+            Failure::usage("usage", format!("--retry {name:?} is not a status"))
+                .help(format!("use one or more of: {}", known()))
         })
     };
     names.iter().map(find).collect()
@@ -161,7 +164,7 @@ fn refuse_problems(index: &Index, args: &BatchArgs) -> Result<(), Failure> {
     if index.problems.is_empty() {
         return Ok(());
     }
-    let mut text = format!("{} has lines that are no jobs; nothing was run", args.jobs.display());
+    let mut text = format!("{} has lines that are not jobs; nothing was run", args.jobs.display());
     for problem in index.problems.iter().take(SHOWN) {
         text.push_str(&format!("\n  {}:{}: {}", args.jobs.display(), problem.line, problem.message));
     }

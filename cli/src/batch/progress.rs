@@ -1,4 +1,4 @@
-//! How far a batch is: a bar on a terminal, a line now and then elsewhere, nothing for machines.
+//! Shows how far a batch is: a bar on a terminal, otherwise a line now and then, and nothing with `--json`.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::style;
 
-/// Time between lines where there is no terminal.
+/// Time between two lines if standard error is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// The report. Times and rates are those of this run, without what an earlier one did.
+/// The progress of one batch. Times and rates are those of this run only.
 pub(crate) struct Progress {
     how: How,
     begun: Instant,
@@ -26,7 +26,7 @@ enum How {
 }
 
 impl Progress {
-    /// A report of so many jobs.
+    /// Starts to show the progress of `total` jobs.
     pub(crate) fn new(total: u64, quiet: bool) -> Self {
         let begun = Instant::now();
         let how = if quiet {
@@ -48,7 +48,7 @@ impl Progress {
         Self { how, begun, total, done: 0, failed: 0 }
     }
 
-    /// One more job ended.
+    /// Counts one more job that has ended.
     pub(crate) fn ended(&mut self, succeeded: bool) {
         self.done += 1;
         self.failed += u64::from(!succeeded);
@@ -68,7 +68,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar. Gives the time since the start.
     pub(crate) fn finish(self) -> Duration {
         if let How::Bar(bar) = &self.how {
             bar.finish_and_clear();

@@ -1,5 +1,5 @@
-//! The file of results: one line for each job that ended, written at once and whole, so that whatever ends us leaves a file that the
-//! next run goes on from.
+//! The file of results. Each result is one line, written with one write when its job ends. So whatever ends the batch,
+//! the next run can go on with the file.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -12,14 +12,14 @@ use thermae_schemas::{BatchLine, ErrorCode, Status};
 
 use crate::failure::Failure;
 
-/// How a job ended, as far as the summary and the exit status need it.
+/// How a job ended, as far as the summary and the exit status depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) status: Status,
     pub(crate) code: Option<ErrorCode>,
 }
 
-/// The open file. Only one batch may have it open.
+/// The open file of results. A lock keeps other batches from opening it.
 #[derive(Debug)]
 pub(crate) struct Results {
     file: File,
@@ -39,11 +39,12 @@ struct LineError {
 }
 
 impl Results {
-    /// Opens or makes the file, cuts off a torn last line, drops results with one of the statuses to be retried, and says which jobs
-    /// it has.
+    /// Opens or creates the file, cuts off an incomplete last line, and drops the results whose statuses are in
+    /// `retry`. Gives the results that it keeps, by the ids of their jobs.
     ///
     /// # Errors
-    /// It can't be opened, another batch writes it, or it holds something that is no result: then it is left as it was.
+    /// The file can't be opened, another batch has it open, or it has a line that is not a result. Then it stays as it
+    /// was.
     pub(crate) fn open(path: &Path, retry: &[Status]) -> Result<(Self, HashMap<String, Ended>), Failure> {
         let failed = |error: &dyn std::fmt::Display| {
             Failure::usage("bad_results_file", format!("can't use the results file {}: {error}", path.display()))
@@ -53,9 +54,9 @@ impl Results {
             .append(true)
             .create(true)
             .open(path)
-            .map_err(|error| failed(&error).help("--out needs a file that can be written"))?;
+            .map_err(|error| failed(&error).help("--out needs a writable file"))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-            Failure::usage("results_in_use", format!("another batch is writing {}", path.display()))
+            Failure::usage("results_in_use", format!("another batch is writing to {}", path.display()))
                 .help("wait for it, or give another --out")
         })?;
         let (mut had, mut kept, mut whole) = (HashMap::new(), Vec::new(), 0u64);
@@ -66,7 +67,7 @@ impl Results {
             text.clear();
             let length = reader.read_until(b'\n', &mut text).map_err(|error| failed(&error))?;
             if length == 0 || text.last() != Some(&b'\n') {
-                // The end, or a line that was being written when somebody was killed.
+                // The end of the file, or a line whose write was interrupted by a kill.
                 break;
             }
             whole += length as u64;
@@ -74,7 +75,8 @@ impl Results {
                 continue;
             }
             let line: Line = serde_json::from_slice(&text).map_err(|error| {
-                failed(&format!("line {number} is no result ({error})")).help("give another --out, or repair the file")
+                failed(&format!("line {number} is not a result ({error})"))
+                    .help("give another --out, or repair the file")
             })?;
             if retry.contains(&line.status) {
                 dropped = true;
@@ -94,7 +96,7 @@ impl Results {
         Ok((results, had))
     }
 
-    /// Puts other content in place at once, so that nothing is lost when we are killed meanwhile.
+    /// Replaces the file atomically, so that a kill loses nothing.
     fn replace(&mut self, content: &[u8]) -> std::io::Result<()> {
         let dir = self.path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut new = tempfile::NamedTempFile::new_in(dir)?;
@@ -107,18 +109,18 @@ impl Results {
         Ok(())
     }
 
-    /// Adds a result: one write of one whole line.
+    /// Appends a result, with one write of a whole line.
     pub(crate) fn add(&mut self, line: &BatchLine) -> Result<(), Failure> {
         let mut text = serde_json::to_vec(line)
             .map_err(|error| Failure::fleet("internal", format!("a result can't be written as JSON: {error}")))?;
         text.push(b'\n');
         self.file.write_all(&text).map_err(|error| {
             Failure::usage("bad_results_file", format!("can't write {}: {error}", self.path.display()))
-                .help("make room, then run the same command again: it does what is missing")
+                .help("free some space, then run the same command again: it skips the jobs that already have results")
         })
     }
 
-    /// Makes sure that it is on the disk.
+    /// Flushes the file to the disk. Errors are ignored: every line has already been written.
     pub(crate) fn sync(&self) {
         let _ = self.file.sync_data();
     }
@@ -194,7 +196,7 @@ mod tests {
         let path = dir.path().join("notes.txt");
         std::fs::write(&path, "dear diary\nand so on").unwrap();
         let failure = Results::open(&path, &[]).unwrap_err();
-        assert!(failure.message.contains("line 1 is no result"), "{}", failure.message);
+        assert!(failure.message.contains("line 1 is not a result"), "{}", failure.message);
         assert_eq!(text(&path), "dear diary\nand so on");
         assert!(Results::open(dir.path(), &[]).is_err(), "a directory");
     }

@@ -1,4 +1,4 @@
-//! What became of a batch, in a table or as JSON.
+//! The summary of a batch, as a table or as JSON.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,24 +10,24 @@ use super::results::Ended;
 use crate::failure::Exit;
 use crate::style::{BOLD, DIM, ERROR, GOOD, WARNING, paint};
 
-/// Counts of how the jobs of a file ended, those of earlier runs included.
+/// Counts how the jobs of a file ended. Results of earlier runs count, too.
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
-    /// Jobs in the file.
+    /// Number of jobs in the file.
     pub(crate) jobs: usize,
-    /// Results that were there before.
+    /// Number of results that earlier runs left.
     pub(crate) before: usize,
-    /// Results of this run.
+    /// Number of results of this run.
     pub(crate) done: usize,
     pub(crate) counts: BTreeMap<Status, usize>,
     pub(crate) worst: Option<Exit>,
 }
 
 impl Summary {
-    /// Counts one.
+    /// Counts one result.
     pub(crate) fn count(&mut self, ended: Ended) {
         *self.counts.entry(ended.status).or_default() += 1;
-        // A job that no fleet would take is its own fault, and one of many.
+        // A rejected job is only one of many in a batch, so it counts like a failure of its code.
         let exit = match Exit::of(ended.status, ended.code) {
             Exit::Usage => Exit::Code,
             exit => exit,
@@ -35,17 +35,17 @@ impl Summary {
         self.worst = self.worst.max(Some(exit));
     }
 
-    /// Jobs without a result.
+    /// Number of jobs without a result.
     pub(crate) fn missing(&self) -> usize {
         self.jobs - self.before - self.done
     }
 
-    /// Success, the code's failure, or the fleet's: the last where there is any.
+    /// The worst result decides: a failure of the fleet, then a failure of code, then success.
     pub(crate) fn exit(&self) -> Exit {
         self.worst.unwrap_or(Exit::Success)
     }
 
-    /// For people.
+    /// The summary for people, as a table.
     pub(crate) fn table(&self, elapsed: Duration) -> String {
         let mut text = String::new();
         for (status, count) in &self.counts {
@@ -65,13 +65,13 @@ impl Summary {
             tail.push_str(&format!(", {:.1} jobs/s", self.done as f64 / seconds.max(0.001)));
         }
         if self.before > 0 {
-            tail.push_str(&format!("; {} were there before", self.before));
+            tail.push_str(&format!("; {} had results before", self.before));
         }
         text.push_str(&format!("{} {:>8}   {}\n", paint(BOLD, format!("{:<14}", "jobs")), self.jobs, paint(DIM, tail)));
         text
     }
 
-    /// For machines.
+    /// The summary for programs.
     pub(crate) fn json(&self, elapsed: Duration) -> Value {
         let statuses: BTreeMap<_, _> = self.counts.iter().map(|(status, count)| (status.as_str(), count)).collect();
         json!({
@@ -111,7 +111,7 @@ mod tests {
         rejected              1
         lost                  1
         not run               1
-        jobs                  6   4 in 2.5 s, 1.6 jobs/s; 1 were there before
+        jobs                  6   4 in 2.5 s, 1.6 jobs/s; 1 had results before
         ");
         assert_eq!(
             summary.json(Duration::from_millis(2500)).to_string(),

@@ -1,11 +1,11 @@
-//! Whether this process may make control groups below its own, found out by making one.
+//! Checks whether this process may create control groups below its own, by creating one.
 
 use std::path::{Path, PathBuf};
 
 use super::Check;
 
 const NAME: &str = "control groups";
-const MEANS: &str = "Memory and process limits are kept by resource limits and a watch instead, which reacts later.";
+const MEANS: &str = "Instead, resource limits and a monitor bound memory and processes. The monitor reacts later.";
 
 pub(super) fn check() -> Check {
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -20,15 +20,15 @@ pub(super) fn check() -> Check {
         }
     }
     match found.len() {
-        2 => Check::ok(NAME, "version 1; groups can be made for memory and pids"),
+        2 => Check::ok(NAME, "version 1; groups can be created for memory and pids"),
         _ => Check::warn(
             NAME,
             format!(
-                "version 1; groups can be made for: {}",
+                "version 1; of memory and pids, groups can be created for: {}",
                 if found.is_empty() { "none".to_owned() } else { found.join(", ") }
             ),
             MEANS,
-            "run as root, or have your system's manager delegate a group to you",
+            "run as root, or let the system manager delegate a control group to you",
         ),
     }
 }
@@ -38,29 +38,29 @@ fn unified(root: &Path, own: &str) -> Check {
     let dir = root.join(path.trim_start_matches('/'));
     let controllers = std::fs::read_to_string(dir.join("cgroup.controllers")).unwrap_or_default();
     let has = |name: &str| controllers.split_whitespace().any(|controller| controller == name);
-    let fix = "run as root, or: systemd-run --user --scope -p Delegate=yes thermae …";
+    let fix = "run as root, or run: systemd-run --user --scope -p Delegate=yes thermae …";
     match try_group(&dir) {
-        Ok(()) if has("memory") && has("pids") => Check::ok(NAME, "version 2; groups can be made below our own"),
+        Ok(()) if has("memory") && has("pids") => Check::ok(NAME, "version 2; groups can be created"),
         Ok(()) => Check::warn(
             NAME,
-            format!("version 2; our own group has only these controllers: {}", controllers.trim()),
+            format!("version 2; the group of this process has only these controllers: {}", controllers.trim()),
             MEANS,
             fix,
         ),
         Err(error) => {
-            Check::warn(NAME, format!("version 2; no group can be made in {}: {error}", dir.display()), MEANS, fix)
+            Check::warn(NAME, format!("version 2; can't create a group in {}: {error}", dir.display()), MEANS, fix)
         }
     }
 }
 
-/// Our own group in a hierarchy of version 1.
+/// This process's group in a hierarchy of version 1; `None` if the controller isn't mounted.
 fn hierarchy(root: &Path, own: &str, controller: &str) -> Option<PathBuf> {
     let path = own.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
         let controllers = parts.next()?;
         controllers.split(',').any(|c| c == controller).then(|| parts.next()).flatten()
     })?;
-    // In a container the path is the host's, and our own group is the root of what is mounted.
+    // In a container, this path is the host's, and the process's own group is the root of the mounted hierarchy.
     let full = root.join(controller).join(path.trim_start_matches('/'));
     Some(if full.is_dir() { full } else { root.join(controller) })
 }

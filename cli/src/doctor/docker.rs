@@ -1,4 +1,4 @@
-//! The container engine: asked over its socket, as a worker would.
+//! Checks the container engine, by asking it over its socket as a worker would.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,18 +10,20 @@ use serde_json::Value;
 use super::Check;
 
 const NAME: &str = "docker";
-const MEANS: &str = "Only workers with Docker pools need it; `thermae run` and `thermae batch` do not.";
+const MEANS: &str = "Only workers with Docker pools need Docker. `thermae run` and `thermae batch` don't.";
 
 pub(super) fn check(socket: &Path) -> Check {
     let version = match get(socket, "/version") {
         Ok(version) => version,
         Err(error) => {
             let fix = match error.kind() {
-                std::io::ErrorKind::NotFound => "install it (apt install docker.io), or name its socket: --docker PATH",
+                std::io::ErrorKind::NotFound => {
+                    "install Docker (apt install docker.io), or name its socket: --docker PATH"
+                }
                 std::io::ErrorKind::PermissionDenied => {
                     "join the group docker (sudo usermod -aG docker $USER), or run as root"
                 }
-                _ => "start it: sudo systemctl start docker",
+                _ => "start Docker: sudo systemctl start docker",
             };
             return Check::warn(NAME, format!("no answer at {}: {error}", socket.display()), MEANS, fix);
         }
@@ -43,16 +45,26 @@ pub(super) fn check(socket: &Path) -> Check {
         runtimes.join(", ")
     );
     if !info.is_null() && !has("seccomp") {
-        let fix = "use an engine that is built with seccomp";
-        return Check::warn(NAME, found, "Containers have no system call filter of their own; jobs keep theirs.", fix);
+        let fix = "use an engine that was built with seccomp";
+        return Check::warn(
+            NAME,
+            found,
+            "Containers run without a system call filter. Jobs still have their own.",
+            fix,
+        );
     }
     if api.split('.').filter_map(|n| n.parse::<u32>().ok()).collect::<Vec<_>>() < vec![1, 41] {
-        return Check::warn(NAME, found, "Older than what is tested (20.10, API 1.41).", "update the engine");
+        return Check::warn(
+            NAME,
+            found,
+            "Older than the oldest tested version (20.10, API 1.41).",
+            "update the engine",
+        );
     }
     Check::ok(NAME, found)
 }
 
-/// One GET over the socket. HTTP/1.0, so that the answer ends with the connection.
+/// Sends a GET over the socket. With HTTP/1.0, the connection's end is the end of the answer.
 fn get(socket: &Path, path: &str) -> std::io::Result<Value> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -61,7 +73,7 @@ fn get(socket: &Path, path: &str) -> std::io::Result<Value> {
     let mut answer = Vec::new();
     stream.take(4 << 20).read_to_end(&mut answer)?;
     let answer = String::from_utf8_lossy(&answer);
-    let strange = || std::io::Error::other("what listens there is no container engine");
+    let strange = || std::io::Error::other("the program that listens there is no container engine");
     let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(strange)?;
     if head.split(' ').nth(1) != Some("200") {
         return Err(strange());

@@ -1,14 +1,14 @@
-//! The kernel, its security module, memory and limits, read from where the kernel tells them.
+//! Checks the kernel, its security module, memory and limits, by what the kernel reports.
 
 use super::Check;
 use super::remedy::Remedy;
 
-/// `/proc/sys` and `/sys` files, trimmed.
+/// Reads a file of `/proc` or `/sys`, without white space around it; `None` if it can't be read.
 pub(super) fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// The release, as its first two numbers.
+/// The first two numbers of a kernel release.
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
@@ -23,12 +23,15 @@ pub(super) fn kernel() -> Check {
         Some(version) if version >= (5, 11) => Check::warn(
             "kernel",
             found,
-            "Sandboxes work; pages can't be touched ahead (MADV_POPULATE), so that each start is slower.",
+            "Sandboxes work, but start more slowly: memory can't be populated ahead of time (MADV_POPULATE).",
             fix,
         ),
-        _ => {
-            Check::fail("kernel", found, "Sandboxes need close_range, pidfds and tmpfs in user namespaces (5.11).", fix)
-        }
+        _ => Check::fail(
+            "kernel",
+            found,
+            "Sandboxes need close_range, pidfds and tmpfs in user namespaces (Linux 5.11).",
+            fix,
+        ),
     }
 }
 
@@ -44,22 +47,23 @@ pub(super) fn apparmor() -> Check {
         (true, _) => Check::warn(
             "apparmor",
             "active, and restricts user namespaces of ordinary users",
-            "Programs of an ordinary user get no namespaces, and native sandboxes fail.",
-            "run as root, or: sudo thermae doctor --fix\n(sysctl kernel.apparmor_restrict_unprivileged_userns=0)",
+            "Programs of ordinary users can't create namespaces, so their native sandboxes fail.",
+            "run as root, or run: sudo thermae doctor --fix\n(sysctl kernel.apparmor_restrict_unprivileged_userns=0)",
         )
         .remedied_by(Some(Remedy::Sysctl("kernel.apparmor_restrict_unprivileged_userns", 0))),
-        (false, true) => Check::ok("apparmor", "active, profile thermae is loaded"),
+        (false, true) => Check::ok("apparmor", "active, the profile thermae is loaded"),
         (false, false) => Check::warn(
             "apparmor",
-            "active, profile thermae is not loaded",
-            "Docker pools need it: docker-default forbids the mounts that sandboxes are made of. Native ones do not.",
-            "sudo thermae doctor --fix (apparmor_parser -r images/apparmor/thermae); workers then use it by themselves",
+            "active, the profile thermae is not loaded",
+            "Docker pools need it: docker-default forbids the mounts of sandboxes. Native pools don't need it.",
+            "sudo thermae doctor --fix (apparmor_parser -r images/apparmor/thermae); workers then use it automatically",
         )
         .remedied_by(Some(Remedy::LoadProfile)),
     }
 }
 
-/// Container engines mount things over parts of /proc; then the kernel refuses a fresh /proc to nested sandboxes.
+/// Checks that nothing is mounted over parts of /proc, as container engines do. If something is, the kernel refuses a
+/// fresh /proc to nested sandboxes.
 pub(super) fn proc_masks() -> Check {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let masked: Vec<&str> = mounts
@@ -73,8 +77,8 @@ pub(super) fn proc_masks() -> Check {
     Check::warn(
         "/proc",
         format!("{} parts are masked ({}, …)", masked.len(), masked[0]),
-        "This is a container that hides parts of /proc: the kernel then refuses a fresh /proc inside sandboxes.",
-        "start this container with --security-opt systempaths=unconfined and a seccomp profile that allows namespaces\n(images/seccomp.json)",
+        "This container hides parts of /proc, so the kernel refuses a fresh /proc inside sandboxes.",
+        "start the container with --security-opt systempaths=unconfined and a seccomp profile that allows namespaces\n(images/seccomp.json)",
     )
 }
 
@@ -92,19 +96,19 @@ pub(super) fn memory() -> Check {
     Check::warn(
         "memory",
         found,
-        "Each warm container holds interpreters: some 50 MiB, 150 MiB with numpy and pandas, and the job's own.",
-        "free some memory, or run fewer at once (slots in the worker's configuration)",
+        "Each warm container takes about 50 MiB, or 150 MiB with numpy and pandas, and the memory of its job.",
+        "free some memory, or run fewer jobs at once (slots in the worker's configuration)",
     )
 }
 
 pub(super) fn processors() -> Check {
     match std::thread::available_parallelism() {
-        Ok(n) => Check::ok("processors", format!("{n}, so that the default is {} jobs at once", 2 * n.get())),
+        Ok(n) => Check::ok("processors", format!("{n}; by default, {} jobs run at once", 2 * n.get())),
         Err(error) => Check::warn(
             "processors",
-            format!("not known: {error}"),
-            "One is assumed.",
-            "set slots in the configuration",
+            format!("unknown: {error}"),
+            "Thermae assumes one processor.",
+            "set slots in the worker's configuration",
         ),
     }
 }
@@ -112,11 +116,11 @@ pub(super) fn processors() -> Check {
 pub(super) fn open_files() -> Check {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let soft = limit.current.unwrap_or(u64::MAX);
-    let found = if soft == u64::MAX { "no limit".to_owned() } else { format!("{soft} at once") };
+    let found = if soft == u64::MAX { "no limit".to_owned() } else { format!("at most {soft}") };
     if soft >= 1024 {
         return Check::ok("open files", found);
     }
-    Check::warn("open files", found, "Each container and each job needs several.", "ulimit -n 4096")
+    Check::warn("open files", found, "Each container and each job needs several open files.", "ulimit -n 4096")
 }
 
 #[cfg(test)]

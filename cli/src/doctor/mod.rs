@@ -1,4 +1,4 @@
-//! `thermae doctor`: what this machine allows, found out by trying, and what to do about the rest.
+//! `thermae doctor`: checks what this machine allows, by trying it, and says how to fix the rest.
 
 mod cgroups;
 mod docker;
@@ -17,11 +17,11 @@ use crate::style::{self, BOLD, DIM, ERROR, GOOD, HELP, WARNING, paint};
 pub(crate) use namespaces::{PROBE, probe};
 use remedy::Remedy;
 
-/// How a check ended.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum State {
-    /// As it should be.
+    /// Nothing is wrong.
     Ok,
     /// Something is missing that not everyone needs.
     Warn,
@@ -29,22 +29,22 @@ pub(crate) enum State {
     Fail,
 }
 
-/// One check.
+/// One check with its result. `--json` prints it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
-    /// What was looked at.
+    /// What was checked.
     pub(crate) name: &'static str,
     /// How it ended.
     pub(crate) state: State,
     /// What was found.
     pub(crate) found: String,
-    /// What that means; empty where all is well.
+    /// What the finding means; empty if nothing is wrong.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) means: &'static str,
-    /// What to do about it; empty where there is nothing to do.
+    /// How to fix it; empty if there is nothing to fix.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) fix: String,
-    /// What `--fix` does about it.
+    /// What `--fix` does about it; `None` if it does nothing.
     #[serde(skip)]
     pub(crate) remedy: Option<Remedy>,
 }
@@ -72,16 +72,16 @@ impl Check {
         Self { name, state: State::Fail, found: found.into(), means, fix: fix.into(), remedy: None }
     }
 
-    /// With what `--fix` does about it.
+    /// Adds what `--fix` does about the finding.
     fn remedied_by(self, remedy: Option<Remedy>) -> Self {
         Self { remedy, ..self }
     }
 }
 
-/// Runs the command.
+/// Runs all checks and prints them. With `--fix`, makes the changes first.
 ///
 /// # Errors
-/// `--fix` without root, or a change that could not be made. What else is wrong is a check.
+/// `--fix` was used without root, or a change failed. Everything else that is wrong is a failed check.
 pub(crate) async fn doctor(args: &DoctorArgs, interrupt: &CancellationToken) -> Result<Exit, Failure> {
     let mut checks = look(args, interrupt).await;
     if args.fix && mend(&checks)? {
@@ -97,11 +97,11 @@ pub(crate) async fn doctor(args: &DoctorArgs, interrupt: &CancellationToken) -> 
     Ok(if failed { Exit::Code } else { Exit::Success })
 }
 
-/// Does what `--fix` can do, and says so on standard error; `false`: there was nothing to do.
+/// Makes the changes that `--fix` can make, and prints them to standard error. Gives false if there were none.
 fn mend(checks: &[Check]) -> Result<bool, Failure> {
     let remedies: Vec<Remedy> = checks.iter().filter_map(|check| check.remedy).collect();
     if remedies.is_empty() {
-        style::eprint("nothing found that --fix can mend\n\n");
+        style::eprint("--fix found nothing to change\n\n");
         return Ok(false);
     }
     if !rustix::process::geteuid().is_root() {
@@ -114,7 +114,7 @@ fn mend(checks: &[Check]) -> Result<bool, Failure> {
             Failure::usage("fix_failed", format!("`{}` failed: {why}", remedy.command()))
                 .help("run the command by hand, or ask whoever runs this machine")
         })?;
-        style::eprint(&format!("     it holds until the next boot; to keep it, {}\n", remedy.keep()));
+        style::eprint(&format!("     this lasts until the next boot; to keep it, {}\n", remedy.keep()));
     }
     style::eprint("\n");
     Ok(true)
@@ -152,16 +152,18 @@ fn render(checks: &[Check]) -> String {
             text.push_str(&format!("{indent}{}\n", paint(DIM, check.means)));
         }
         for (n, line) in check.fix.lines().enumerate() {
-            let head = if n == 0 { paint(HELP, "do:") } else { "   ".to_owned() };
+            let head = if n == 0 { paint(HELP, "fix:") } else { "    ".to_owned() };
             text.push_str(&format!("{indent}{head} {line}\n"));
         }
     }
     let count = |state| checks.iter().filter(|check| check.state == state).count();
     let (warnings, failures) = (count(State::Warn), count(State::Fail));
     let verdict = match (failures, warnings) {
-        (0, 0) => paint(GOOD, "programs run here"),
-        (0, n) => format!("{}, with {n} warning{}", paint(GOOD, "programs run here"), if n == 1 { "" } else { "s" }),
-        _ => paint(ERROR, "programs can't run here: see what is marked fail"),
+        (0, 0) => paint(GOOD, "programs can run here"),
+        (0, n) => {
+            format!("{}, with {n} warning{}", paint(GOOD, "programs can run here"), if n == 1 { "" } else { "s" })
+        }
+        _ => paint(ERROR, "programs can't run here: see the checks marked fail"),
     };
     text.push_str(&format!("\n{verdict}\n"));
     text
@@ -182,10 +184,10 @@ mod tests {
         ok    kernel  Linux 6.1
         warn  docker  no engine
                       Only Docker pools need it.
-                      do: apt install docker.io
-                          or another
+                      fix: apt install docker.io
+                           or another
 
-        programs run here, with 1 warning
+        programs can run here, with 1 warning
         ");
         let failed = Check::fail("python", "none", "Nothing can run.", "install it");
         assert!(render(&[failed]).contains("can't run here"));

@@ -1,5 +1,5 @@
-//! Whether namespaces can be made, found out by making them: `thermae __probe` does what a sandbox does, step by step, and says
-//! how far it came.
+//! Checks whether namespaces can be created, by creating them. `thermae __probe` does what a sandbox does, step by
+//! step, and prints how far it came.
 
 use std::process::{Command, ExitCode, Stdio};
 
@@ -7,13 +7,13 @@ use super::Check;
 use super::host::read;
 use super::remedy::Remedy;
 
-/// Name of the hidden command.
+/// Name of the hidden command that tries the steps.
 pub(crate) const PROBE: &str = "__probe";
 
-/// What is tried, in order.
+/// The steps, in order.
 const STEPS: [&str; 5] = [
-    "make a user namespace",
-    "make mount, pid, ipc, uts and network namespaces in it",
+    "create a user namespace",
+    "create mount, pid, ipc, uts and network namespaces in it",
     "mount a tmpfs",
     "start a process in the new pid namespace",
     "mount a fresh /proc in it",
@@ -27,23 +27,24 @@ pub(super) fn check() -> Check {
         Ok(output) => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
         Err(error) => format!("0 {error}"),
     };
-    let (done, why) = text.split_once(' ').unwrap_or((&text, "the trial ended without a word"));
+    let (done, why) = text.split_once(' ').unwrap_or((&text, "the check ended without an answer"));
     let done: usize = done.parse().unwrap_or(0);
     if done >= STEPS.len() {
-        return Check::ok(name, "user, mount, pid, ipc, uts and network namespaces were made");
+        return Check::ok(name, "user, mount, pid, ipc, uts and network namespaces can be created");
     }
     let found = format!("could not {}: {why}", STEPS[done]);
     let (fix, remedy) = advice(done);
-    Check::fail(name, found, "Sandboxes are made of these; without them no program runs.", fix).remedied_by(remedy)
+    Check::fail(name, found, "Sandboxes need namespaces. Without them, no program can run.", fix).remedied_by(remedy)
 }
 
-/// What to do, by the step that failed and by what the kernel says about itself.
+/// How to fix it, by the number of steps that worked and by the kernel's settings.
 fn advice(done: usize) -> (String, Option<Remedy>) {
     if done == 4 {
-        let fix = "this is a container whose /proc is masked: start it with --security-opt systempaths=unconfined";
+        let fix = "this container hides parts of /proc: start it with --security-opt systempaths=unconfined";
         return (fix.to_owned(), None);
     }
-    // The setting that forbids it, and its value that allows it; whether root is free of it.
+    // For each setting: its name, the value that forbids namespaces, a value that allows them, and whether root is
+    // exempt.
     let settings = [
         ("user.max_user_namespaces", "0", 15_000, false),
         ("kernel.unprivileged_userns_clone", "0", 1, true),
@@ -61,8 +62,7 @@ fn advice(done: usize) -> (String, Option<Remedy>) {
     (fix.to_owned(), None)
 }
 
-/// The hidden command: prints the number of steps that went well, and why the next one did not. The process must be
-/// single-threaded.
+/// The hidden command: prints how many steps worked, and why the next one failed. The process must be single-threaded.
 pub(crate) fn probe(inner: bool) -> ExitCode {
     match if inner { fresh_proc() } else { outer() } {
         Ok(()) => println!("{}", STEPS.len()),
@@ -86,7 +86,7 @@ fn outer() -> Result<(), (usize, String)> {
     unshare(New::NEWNS | New::NEWPID | New::NEWIPC | New::NEWUTS | New::NEWNET).map_err(at(1))?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).map_err(at(2))?;
     mount("tmpfs", "/tmp", "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, None).map_err(at(2))?;
-    // The next process is the first of the new pid namespace.
+    // The next child process is the first one in the new pid namespace.
     let output =
         Command::new("/proc/self/exe").args([PROBE, "inner"]).output().map_err(|error| (3, error.to_string()))?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -105,7 +105,7 @@ fn fresh_proc() -> Result<(), (usize, String)> {
 
 #[allow(unsafe_code)]
 fn unshare(flags: rustix::thread::UnshareFlags) -> rustix::io::Result<()> {
-    // SAFETY: it is unsafe for threads that go on using what they shared with this one (file descriptors with FILES). This process
-    // has one thread, and FILES is never asked for.
+    // SAFETY: `unshare` is unsafe if other threads go on using what they shared with this one, such as file descriptors
+    // with FILES. This process has one thread, and FILES is never passed.
     unsafe { rustix::thread::unshare_unsafe(flags) }
 }

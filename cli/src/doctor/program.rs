@@ -1,4 +1,4 @@
-//! The proof: a program really runs on the embedded fleet.
+//! Checks that a program really runs on the embedded fleet.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,24 +10,24 @@ use super::Check;
 use crate::fleet::{EmbeddedOptions, Fleet};
 
 const NAME: &str = "a program";
-const MEANS: &str = "Nothing can run on the embedded fleet of this machine, nor in native pools.";
+const MEANS: &str = "No program can run on the embedded fleet or in native pools of this machine.";
 const RUN_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) async fn check(python: Option<PathBuf>, interrupt: &CancellationToken) -> Check {
     let begun = Instant::now();
     let ran = tokio::select! {
         ran = tokio::time::timeout(RUN_TIMEOUT, run(python)) => ran,
-        () = interrupt.cancelled() => return Check::fail(NAME, "interrupted", "It was not tried to the end.", ""),
+        () = interrupt.cancelled() => return Check::fail(NAME, "interrupted", "The check didn't end.", ""),
     };
-    let fix = "see the failed checks above; with -vv the log says more";
+    let fix = "see the failed checks above; -vv logs more details";
     match ran {
         Ok(Ok(outcome)) if outcome.status == Status::Succeeded && outcome.stdout == "42\n" => {
             let ms = begun.elapsed().as_millis();
-            Check::ok(NAME, format!("ran in a fresh sandbox; {ms} ms with the start of the fleet"))
+            Check::ok(NAME, format!("ran in a fresh sandbox in {ms} ms, including the start of the fleet"))
         }
         Ok(Ok(outcome)) => {
             let why = outcome.error.map_or_else(|| format!("printed {:?}", outcome.stdout), |error| error.message);
-            Check::fail(NAME, format!("ended as {}: {why}", outcome.status.as_str()), MEANS, fix)
+            Check::fail(NAME, format!("ended with the status {}: {why}", outcome.status.as_str()), MEANS, fix)
         }
         Ok(Err(why)) => Check::fail(NAME, why, MEANS, fix),
         Err(_) => Check::fail(NAME, format!("did not end within {} s", RUN_TIMEOUT.as_secs()), MEANS, fix),

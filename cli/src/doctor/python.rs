@@ -1,4 +1,4 @@
-//! The interpreter that native sandboxes would use, and the packages that it has.
+//! Checks the interpreter that native sandboxes would use, and its packages.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use thermae_runner::outer::Spec;
 
 use super::Check;
 
-/// Asks without importing anything.
+/// Finds versions without importing the packages.
 const ASK: &str = "
 import importlib.metadata, importlib.util, json, sys
 packages = {}
@@ -26,8 +26,8 @@ pub(super) fn checks(asked: Option<&Path>) -> Vec<Check> {
             return vec![Check::fail(
                 "python",
                 error.to_string(),
-                "Programs are Python; native sandboxes use the one of this machine.",
-                "install it (apt install python3), or name one: --python PATH",
+                "Programs are in Python, and native sandboxes use this machine's interpreter.",
+                "install Python (apt install python3), or name an interpreter: --python PATH",
             )];
         }
     };
@@ -37,8 +37,8 @@ pub(super) fn checks(asked: Option<&Path>) -> Vec<Check> {
         return vec![Check::fail(
             "python",
             format!("{} does not run", spec.python),
-            "Programs are Python; native sandboxes use the one of this machine.",
-            "name another: --python PATH",
+            "Programs are in Python, and native sandboxes use this machine's interpreter.",
+            "name another interpreter: --python PATH",
         )];
     };
     let version: Vec<u64> = answer["version"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
@@ -47,7 +47,7 @@ pub(super) fn checks(asked: Option<&Path>) -> Vec<Check> {
     let python = if version >= vec![3, 9] {
         Check::ok("python", found)
     } else {
-        Check::fail("python", found, "Sandboxes need Python 3.9 or newer.", "name a newer one: --python PATH")
+        Check::fail("python", found, "Sandboxes need Python 3.9 or newer.", "name a newer interpreter: --python PATH")
     };
     vec![python, packages(&answer["packages"])]
 }
@@ -66,10 +66,10 @@ fn packages(packages: &Value) -> Check {
         return Check::ok(name, found);
     }
     let fix = format!(
-        "make a virtualenv, and activate it or name its Python with --python:\npython3 -m venv .venv && .venv/bin/pip install {}",
+        "create a virtualenv, and activate it or name its Python with --python:\npython3 -m venv .venv && .venv/bin/pip install {}",
         missing.join(" ")
     );
-    Check::warn(name, found, "Programs that import what is missing fail; all others run.", fix)
+    Check::warn(name, found, "Programs that import a missing package fail. All others run.", fix)
 }
 
 #[cfg(test)]

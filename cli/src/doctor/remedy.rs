@@ -1,22 +1,22 @@
-//! What `thermae doctor --fix` can do by itself: settings of the kernel, and the AppArmor profile of Docker's containers.
+//! What `thermae doctor --fix` can change: kernel settings, and the AppArmor profile of Docker's containers.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// The profile that this program was built with.
+/// The AppArmor profile, as this program was built with it.
 const PROFILE: &str = include_str!("../../../images/apparmor/thermae");
 
-/// A change of the machine's settings that mends what a check has found. It needs root.
+/// A change of the machine's settings that fixes what a check has found. It needs root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// A setting of the kernel, by its name below `/proc/sys` with dots. It holds until the next boot.
+    /// Sets a kernel setting, by its name below `/proc/sys` with dots. It lasts until the next boot.
     Sysctl(&'static str, u32),
-    /// Loads the AppArmor profile `thermae`. It holds until the next boot.
+    /// Loads the AppArmor profile `thermae`. It lasts until the next boot.
     LoadProfile,
 }
 
 impl Remedy {
-    /// The command that does the same.
+    /// The shell command that makes the same change.
     pub(crate) fn command(self) -> String {
         match self {
             Self::Sysctl(name, value) => format!("sysctl {name}={value}"),
@@ -24,7 +24,7 @@ impl Remedy {
         }
     }
 
-    /// What keeps it through a boot.
+    /// What to do to make the change permanent.
     pub(super) fn keep(self) -> String {
         match self {
             Self::Sysctl(name, value) => format!("write `{name} = {value}` to /etc/sysctl.d/60-thermae.conf"),
@@ -32,7 +32,7 @@ impl Remedy {
         }
     }
 
-    /// Makes the change; the error says what went wrong.
+    /// Makes the change. The error says what went wrong.
     pub(super) fn apply(self) -> Result<(), String> {
         match self {
             Self::Sysctl(name, value) => {
@@ -44,7 +44,7 @@ impl Remedy {
     }
 }
 
-/// Gives a profile to AppArmor's parser, which reads it from its standard input.
+/// Loads a profile with AppArmor's parser, which reads it from its standard input.
 fn load(profile: &str) -> Result<(), String> {
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => "apparmor_parser is not installed (apt install apparmor)".to_owned(),
@@ -58,7 +58,7 @@ fn load(profile: &str) -> Result<(), String> {
         .spawn()
         .map_err(failed)?;
     if let Some(mut stdin) = parser.stdin.take() {
-        // It may refuse before it has read everything; then its own words count.
+        // The parser may refuse the profile before it has read all of it. Then its own message is reported.
         let _ = stdin.write_all(profile.as_bytes());
     }
     let output = parser.wait_with_output().map_err(failed)?;

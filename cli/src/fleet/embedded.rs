@@ -1,5 +1,5 @@
-//! The embedded fleet: the real scheduler and the real worker in this process, between them the in-process backplane, and native
-//! sandboxes. Its promise ends with its process.
+//! The embedded fleet: the real scheduler and the real worker in this process, with the in-process backplane and native
+//! sandboxes. It promises nothing beyond the end of the process.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,33 +20,33 @@ use tokio_util::task::TaskTracker;
 
 use super::{Error, Fleet};
 
-/// How long the end of the fleet may take before it is left to the process's own end.
+/// How long the fleet may take to end. After that, the end of the process ends it.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
 
-/// How long outcomes are kept: in this process's memory, so not for the day that a worker's are.
+/// How long outcomes are kept. They are in this process's memory, so this is shorter than a worker's default of a day.
 const RECORD_TTL: Millis = Millis::from_secs(600);
 
-/// How the embedded fleet is made.
+/// Options of the embedded fleet.
 #[derive(Debug, Clone, Default)]
 pub struct EmbeddedOptions {
-    /// Interpreter of its sandboxes; that of the active virtualenv, else of `PATH`, where it is missing.
+    /// Python interpreter for the sandboxes; by default, the active virtualenv's, otherwise `python3` on `PATH`.
     pub python: Option<PathBuf>,
-    /// Jobs that run at once; twice the number of processors where it is missing.
+    /// Number of jobs that run at once; by default, twice the number of processors.
     pub slots: Option<u32>,
-    /// Import the pool's preload list (numpy, pandas) at once, and not when the first job asks for it.
+    /// Whether to import the pool's preload list (numpy, pandas) at once, instead of when the first job needs it.
     pub preload_eager: bool,
-    /// Limits of its jobs; their memory makes the containers' size.
+    /// Limits of jobs. The containers' size follows from the memory limits.
     pub limits: thermae_worker::LimitOptions,
-    /// Size of a sandbox's writable file systems together; the pool's default where it is missing.
+    /// Size of all writable file systems of a sandbox together; by default, the pool's default.
     pub disk: Option<ByteSize>,
-    /// Files and folders that its jobs find at `/data/<name>`, read-only.
+    /// Files and folders that jobs find at `/data/<name>`, read-only.
     pub datasets: BTreeMap<String, PathBuf>,
-    /// How long the outcome of a job that ended is kept, for a second submit of its id; ten minutes where it is missing.
+    /// How long the outcome of a job is kept for a second submit with its id; by default, ten minutes.
     pub record_ttl: Option<Millis>,
 }
 
 impl EmbeddedOptions {
-    /// The pool that its sandboxes come from.
+    /// Options of the pool that the sandboxes come from.
     pub fn pool(&self) -> thermae_worker::PoolOptions {
         let default = thermae_worker::PoolOptions::default();
         thermae_worker::PoolOptions {
@@ -55,9 +55,9 @@ impl EmbeddedOptions {
             slots: self.slots,
             preload_eager: self.preload_eager,
             limits: self.limits.clone(),
-            // There is one tenant.
+            // The fleet has only one tenant.
             max_sessions_per_tenant: Some(default.max_sessions),
-            // Nothing is shared with anybody.
+            // Nothing is shared with other tenants.
             tenant_traffic: Some(ByteSize(u64::MAX >> 1)),
             disk: self.disk.unwrap_or(default.disk),
             datasets: self.datasets.clone(),
@@ -66,21 +66,21 @@ impl EmbeddedOptions {
     }
 }
 
-/// The parts of a fleet that runs.
+/// The parts of a running embedded fleet.
 pub(super) struct Running {
     worker: CancellationToken,
     scheduler: CancellationToken,
     tasks: TaskTracker,
     health: Health,
     registry: SharedRegistry,
-    /// Where files of its jobs are, in a folder that goes with it.
+    /// The store for files of jobs. Its folder is removed with it.
     pub(super) artifacts: Artifacts,
     metrics: prometheus::Registry,
 }
 
 pub(super) async fn start(options: EmbeddedOptions) -> Result<Fleet, Error> {
     open_files().map_err(Error::Embedded)?;
-    // Found out here, because a worker would go on trying.
+    // Check the interpreter here: a worker without one would keep trying.
     thermae_runner::outer::Spec::detect(options.python.as_deref())
         .map_err(|error| Error::Embedded(error.to_string()))?;
     let failed = |part: &str, error: &dyn std::error::Error| {
@@ -99,7 +99,7 @@ pub(super) async fn start(options: EmbeddedOptions) -> Result<Fleet, Error> {
         registry.clone(),
         &metrics,
         health.clone(),
-        // The first job needs one sandbox, and nobody else could run it.
+        // The worker takes jobs as soon as one sandbox is ready: no other worker could run them.
         Parts { artifacts: Some(artifacts.clone()), early: true, ..Parts::default() },
     )
     .map_err(|error| failed("the worker", &error))?;
@@ -143,10 +143,10 @@ pub(super) async fn start(options: EmbeddedOptions) -> Result<Fleet, Error> {
     Ok(Fleet { client, bus: shared, embedded: Some(running) })
 }
 
-/// Files that this process must be able to have open: sockets, pipes and handles of containers and their sandboxes.
+/// Number of files that this process must be able to open: sockets, pipes and handles of containers and sandboxes.
 const OPEN_FILES: u64 = 256;
 
-/// Sees to it that enough files can be open; else a runner would end without a word of why.
+/// Raises the limit of open files if it is too low. With too few, a runner would end without saying why.
 fn open_files() -> Result<(), String> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -159,13 +159,13 @@ fn open_files() -> Result<(), String> {
         return Ok(());
     }
     let had = limit.maximum.or(limit.current).unwrap_or_default();
-    Err(format!("this process may have no more than {had} files open, and needs {OPEN_FILES} (ulimit -n {OPEN_FILES})"))
+    Err(format!("this process may have at most {had} files open, but needs {OPEN_FILES} (ulimit -n {OPEN_FILES})"))
 }
 
 fn worker_options(options: &EmbeddedOptions) -> thermae_worker::Options {
     let mut worker = thermae_worker::Options {
         name: Some("embedded".to_owned()),
-        // When the command ends, what still runs has nobody to tell.
+        // When the command ends, nobody waits for running jobs.
         drain_grace: Millis::from_millis(0),
         ..thermae_worker::Options::default()
     };
@@ -186,8 +186,8 @@ impl Running {
         self.health.wait_ready().await;
     }
 
-    /// Ends, with the reason, when the first sandbox can't be made. Waits for ever once one was made: from then on the worker mends
-    /// itself.
+    /// Waits until the first sandbox turns out to be impossible, and gives the reason. Never returns once a sandbox was
+    /// made: from then on, the worker recovers without help.
     pub(super) async fn unfit(&self) -> String {
         let mut notices = self.registry.notices();
         loop {
@@ -200,14 +200,14 @@ impl Running {
                 Some(WorkerState::Ready | WorkerState::Draining) => std::future::pending::<()>().await,
                 Some(WorkerState::Starting | WorkerState::Unknown) | None => {}
             }
-            // A lost notice is as good as one.
+            // After lost notices, look again, as after a notice.
             if let Err(RecvError::Closed) = notices.recv().await {
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// Kills what still runs, removes every sandbox, ends.
+    /// Kills what still runs, removes all sandboxes, and stops the tasks.
     pub(super) async fn stop(self) {
         self.worker.cancel();
         self.scheduler.cancel();

@@ -1,4 +1,4 @@
-//! The fleet that a command talks to: the embedded one of this process, or a real one over AMQP.
+//! The fleet that a command uses: the embedded one in this process, or a real one over AMQP.
 
 mod embedded;
 mod remote;
@@ -20,46 +20,46 @@ pub use embedded::EmbeddedOptions;
 pub use remote::RemoteOptions;
 pub(crate) use size::embedded;
 
-/// How long a broker may take to answer before that is said.
+/// How long to wait for a broker before telling the user that the command waits.
 const SAY_SO_AFTER: Duration = Duration::from_millis(500);
 
-/// How long a fleet whose exchanges are there may take until somebody takes jobs.
+/// How long to wait for a scheduler that takes jobs, once the fleet's exchanges exist.
 const COMING_UP: Duration = Duration::from_secs(5);
-/// Pause between looks for a scheduler that has not come up yet.
+/// Pause between two tries while no scheduler takes jobs.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// A fleet, and a client of it.
+/// A fleet, and a client that is connected to it.
 pub struct Fleet {
     client: Client,
     bus: SharedBus,
     embedded: Option<embedded::Running>,
 }
 
-/// Why there is no fleet.
+/// Why a fleet can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The URL is no AMQP URL.
+    /// The URL is not an AMQP URL.
     #[error("{0}")]
     Url(String),
-    /// The tenant's name breaks its rule.
+    /// The tenant's name is invalid.
     #[error("the tenant can't be used")]
     Tenant(#[source] NameError),
-    /// Nobody answered in time.
+    /// RabbitMQ did not answer in time.
     #[error("RabbitMQ at {host} did not answer within {within:?}: {why}")]
     Unreachable {
-        /// Host and port.
+        /// Host and port of RabbitMQ.
         host: String,
-        /// How long it was waited for.
+        /// How long the client has waited.
         within: Duration,
-        /// What happened last.
+        /// The last error.
         why: String,
     },
-    /// Wrong credentials, or no permission.
-    #[error("RabbitMQ at {host} refused us: {why}")]
+    /// The credentials are wrong, or the user lacks a permission.
+    #[error("RabbitMQ at {host} refused this client: {why}")]
     Denied {
-        /// Host and port.
+        /// Host and port of RabbitMQ.
         host: String,
-        /// In its words.
+        /// RabbitMQ's own message.
         why: String,
     },
     /// The client could not be set up.
@@ -71,40 +71,43 @@ pub enum Error {
 }
 
 impl Fleet {
-    /// Starts scheduler and worker in this process, with the in-process backplane and native sandboxes. It returns at once: the first
-    /// job waits until the first sandbox is there.
+    /// Starts a scheduler and a worker in this process, with the in-process backplane and native sandboxes. Returns at
+    /// once: the first job waits until the first sandbox is ready.
     ///
-    /// The program must call [`crate::runner_entry`] first thing in its `main`: sandboxes are made by starting it again.
+    /// The program must call [`crate::runner_entry`] first in its `main`, because sandboxes are made by starting the
+    /// program again.
     ///
     /// # Errors
-    /// [`Error::Embedded`] where no Python is found or an option can't be used.
+    /// [`Error::Embedded`] if there is no Python, or if an option can't be used.
     pub async fn embedded(options: EmbeddedOptions) -> Result<Self, Error> {
         embedded::start(options).await
     }
 
-    /// Connects to a fleet's RabbitMQ as a tenant (by default, the URL's user).
+    /// Connects to a fleet's RabbitMQ as a tenant; by default, as the user in the URL.
     ///
     /// # Errors
-    /// The URL or the tenant is malformed; RabbitMQ does not answer within the time, or refuses; no scheduler has ever run there.
+    /// The URL or the tenant's name is malformed, RabbitMQ does not answer in time or refuses, or no scheduler has ever
+    /// run there.
     pub async fn connect(amqp_url: &str, tenant: Option<&str>, timeout: Duration) -> Result<Self, Error> {
         let tenant = tenant.map(str::to_owned);
         Self::connect_with(&RemoteOptions { tenant, timeout, ..RemoteOptions::new(amqp_url) }).await
     }
 
-    /// As [`Fleet::connect`], with what TLS and a password of its own need.
+    /// As [`Fleet::connect`], with options for TLS and for a separate password.
     ///
     /// # Errors
-    /// As for [`Fleet::connect`]; and a server that is not to be trusted.
+    /// As [`Fleet::connect`]. Also if the server's certificate is not trusted.
     pub async fn connect_with(options: &RemoteOptions) -> Result<Self, Error> {
         remote::connect(options).await
     }
 
-    /// The client.
+    /// The client that jobs are submitted with.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Submits a job, as [`Client::submit`] does; a fleet that is just coming up, so that nobody takes jobs yet, gets a few seconds.
+    /// As [`Client::submit`]. If no scheduler takes jobs yet, waits a few seconds for one, because the fleet may just
+    /// be starting.
     ///
     /// # Errors
     /// As [`Client::submit`].
@@ -124,28 +127,29 @@ impl Fleet {
         }
     }
 
-    /// Waits until the embedded fleet's warm containers stand (its first job need not wait so long). A real fleet tells its readiness at its
-    /// workers' `/readyz`.
+    /// Waits until the embedded fleet's containers are warm. (The first job doesn't have to wait that long.) Returns at
+    /// once for a real fleet, whose workers tell their readiness at `/readyz`.
     pub async fn ready(&self) {
         if let Some(running) = &self.embedded {
             running.ready().await;
         }
     }
 
-    /// A client of another tenant, over the same connection. On a real fleet the connection's user must be one of `fleet_users`.
+    /// A client of another tenant over the same connection. On a real fleet, the connection's user must be in
+    /// `fleet_users`.
     ///
     /// # Errors
-    /// The client can't be set up, for want of permissions, say.
+    /// The client can't be set up, for example because the user lacks permissions.
     pub async fn client_of(&self, tenant: TenantName) -> Result<Client, Error> {
         Client::connect(self.bus.clone(), tenant, thermae_client::Options::default()).await.map_err(Error::Client)
     }
 
-    /// Where the embedded fleet keeps files of jobs; a real one's store is reached by URLs alone.
+    /// The embedded fleet's store for files of jobs; `None` for a real fleet, whose store is reached by URLs only.
     pub(crate) fn store(&self) -> Option<&Artifacts> {
         self.embedded.as_ref().map(|running| &running.artifacts)
     }
 
-    /// Metrics of the embedded fleet's scheduler and worker.
+    /// Metrics of the embedded fleet's scheduler and worker; `None` for a real fleet.
     pub fn metrics(&self) -> Option<&prometheus::Registry> {
         self.embedded.as_ref().map(embedded::Running::metrics)
     }
@@ -155,8 +159,8 @@ impl Fleet {
         self.embedded.is_some()
     }
 
-    /// Ends, with the reason, when the embedded fleet turns out to be unable to run anything on this machine; waits for ever where
-    /// that is not so.
+    /// Waits until the embedded fleet turns out to be unable to run anything on this machine, and gives the reason.
+    /// Never returns if the fleet can run jobs, or if it is a real one.
     pub async fn unfit(&self) -> String {
         match &self.embedded {
             Some(running) => running.unfit().await,
@@ -164,7 +168,7 @@ impl Fleet {
         }
     }
 
-    /// Ends the client and, if it is the embedded one, the fleet with whatever runs on it.
+    /// Disconnects from a real fleet, or ends the embedded one with all that runs on it.
     pub async fn close(self) {
         match self.embedded {
             Some(running) => running.stop().await,
@@ -180,8 +184,8 @@ impl std::fmt::Debug for Fleet {
     }
 }
 
-/// The fleet that the options name: the embedded one, made like this, where they name none. Says so when it has to wait; gives up
-/// when interrupted.
+/// Opens the fleet that the options name; if they name none, an embedded one with the options `embedded`. Prints a note
+/// when it has to wait. Gives up when interrupted.
 pub(crate) async fn open(
     args: &FleetArgs,
     embedded: EmbeddedOptions,
@@ -216,31 +220,34 @@ pub(crate) async fn open(
 fn explain(error: Error) -> Failure {
     let message = chain(&error);
     match error {
-        Error::Url(_) | Error::Tenant(_) => {
-            Failure::usage("bad_url", message)
-                .help("the URL is amqp://USER:PASSWORD@HOST:5672, or amqps://USER:PASSWORD@HOST:5671 by TLS; [--tenant NAME]")
-        }
+        Error::Url(_) | Error::Tenant(_) => Failure::usage("bad_url", message).help(
+            "the URL is amqp://USER:PASSWORD@HOST:5672, or amqps://USER:PASSWORD@HOST:5671 for TLS; --tenant NAME \
+             names the tenant",
+        ),
         Error::Unreachable { .. } => Failure::fleet("broker_unreachable", message)
             .help("start the fleet, wait longer with --connect-timeout, or leave --amqp out to use the embedded fleet"),
-        Error::Denied { .. } => Failure::fleet("broker_denied", message)
-            .help("check user and password, and that the user has the tenant's topic permissions (docs/protocol.md); behind amqps://, check --tls-ca, --tls-cert and --tls-key"),
+        Error::Denied { .. } => Failure::fleet("broker_denied", message).help(
+            "check the user and the password, and that the user has the tenant's topic permissions (docs/protocol.md); \
+             with amqps://, also check --tls-ca, --tls-cert and --tls-key",
+        ),
         Error::Client(error) => failed(error),
         Error::Embedded(_) => {
-            Failure::fleet("embedded_fleet", message).help("`thermae doctor` says what this machine lacks")
+            Failure::fleet("embedded_fleet", message).help("run `thermae doctor`: it says what this machine lacks")
         }
     }
 }
 
-/// The embedded fleet can't run anything here. An interpreter that is none is named as the cause: the sandbox only saw it end.
+/// The failure of an embedded fleet that can't run anything here. If the interpreter doesn't work, it is named as the
+/// cause: the sandbox only saw it end.
 pub(crate) fn unfit(why: String, args: &FleetArgs) -> Failure {
     let python = thermae_runner::outer::Spec::detect(args.python().as_deref()).ok();
     match python.filter(|spec| !is_python(&spec.python)) {
-        Some(spec) => explain(Error::Embedded(format!("{} is no Python interpreter that runs ({why})", spec.python))),
+        Some(spec) => explain(Error::Embedded(format!("{} is not a working Python interpreter ({why})", spec.python))),
         None => explain(Error::Embedded(why)),
     }
 }
 
-/// Whether a program answers as Python does, at once.
+/// Whether a program behaves as a Python interpreter, within ten seconds.
 fn is_python(program: &str) -> bool {
     use std::process::{Command, Stdio};
     let mut asked = Command::new("timeout");
@@ -248,7 +255,7 @@ fn is_python(program: &str) -> bool {
     asked.output().is_ok_and(|output| output.stdout == b"42\n")
 }
 
-/// What a client's error means for a command.
+/// The failure of a command after an error of the client.
 pub(crate) fn failed(error: thermae_client::Error) -> Failure {
     let message = chain(&error);
     match error {
@@ -264,8 +271,8 @@ pub(crate) fn failed(error: thermae_client::Error) -> Failure {
             Failure::fleet("queue_full", message).help("wait until some of the tenant's jobs have ended")
         }
         thermae_client::Error::Bus(error) if matches!(*error, bus::Error::TooLarge(_)) => {
-            Failure::usage("job_too_large", message).help("bring files by reference, or ask the operator for a dataset")
+            Failure::usage("job_too_large", message).help("send files by reference, or ask the operator for a dataset")
         }
-        _ => Failure::fleet("fleet_failed", message).help("try again; with -v the log says more"),
+        _ => Failure::fleet("fleet_failed", message).help("try again, with -v for more in the log"),
     }
 }

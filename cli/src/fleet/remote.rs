@@ -1,4 +1,4 @@
-//! A real fleet, over AMQP, as one of its tenants.
+//! A real fleet, over AMQP, for one of its tenants.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,35 +16,36 @@ use crate::args::FleetArgs;
 use crate::failure::Failure;
 use crate::style;
 
-/// What the last step may take beyond the time: so its own reason, if it has one, is the one that is told.
+/// How much longer than the timeout the last step may take, so that its own error, if it has one, is reported.
 const MARGIN: Duration = Duration::from_millis(200);
 
-/// The password itself, for those who keep it in the environment.
+/// Variable that holds the password itself.
 const PASSWORD: &str = "THERMAE_AMQP_PASSWORD";
 
-/// Which fleet, and as whom.
+/// Which fleet to connect to, and as whom.
 #[derive(Debug, Clone)]
 pub struct RemoteOptions {
-    /// `amqp://user:password@host:port/vhost`, or `amqps://…` by TLS; several hosts have commas between them.
+    /// `amqp://user:password@host:port/vhost`, or `amqps://…` for TLS. Several hosts are separated by commas.
     pub url: Secret,
-    /// In place of the URL's password.
+    /// Password that replaces the one in the URL.
     pub password: Option<Secret>,
-    /// Whom to trust behind `amqps://`.
+    /// The authorities to trust for `amqps://`, and the client certificate.
     pub tls: Tls,
-    /// The tenant; the URL's user where it is missing.
+    /// Tenant to act as; by default, the user in the URL.
     pub tenant: Option<String>,
-    /// How long a fleet that does not answer is waited for.
+    /// How long to wait for a fleet that doesn't answer.
     pub timeout: Duration,
 }
 
 impl RemoteOptions {
-    /// That fleet: its URL's user and password, the system's roots, half a minute.
+    /// Options for the fleet with this URL, with the user and password in it, the system's authorities and a timeout of
+    /// 30 s.
     pub fn new(url: impl Into<Secret>) -> Self {
         Self { url: url.into(), password: None, tls: Tls::default(), tenant: None, timeout: Duration::from_secs(30) }
     }
 }
 
-/// The fleet that the command line and the environment name, if any.
+/// The fleet that the command line or the environment names; `None` if they name none.
 pub(super) fn options(args: &FleetArgs) -> Result<Option<RemoteOptions>, Failure> {
     let file = |path: &PathBuf| Secret::read(path).map_err(|why| Failure::usage("bad_url", why));
     let url = match (args.amqp(), args.amqp_file()) {
@@ -69,8 +70,9 @@ pub(super) fn options(args: &FleetArgs) -> Result<Option<RemoteOptions>, Failure
 
 pub(super) async fn connect(options: &RemoteOptions) -> Result<Fleet, Error> {
     let (host, timeout) = (Endpoint::of(options.url.expose())?.host, options.timeout);
-    let why = "it takes connections, and says nothing".to_owned();
-    // A port that is open and silent: the library has a time of its own for its greeting, and may not be asked to hurry.
+    let why = "it accepts connections, but does not answer".to_owned();
+    // If a port is open and silent, the AMQP library waits for the greeting for a time of its own, which can't be
+    // changed.
     let within = tokio::time::timeout(timeout + MARGIN, connected(options)).await;
     within.unwrap_or(Err(Error::Unreachable { host, within: timeout, why }))
 }
@@ -80,7 +82,7 @@ async fn connected(options: &RemoteOptions) -> Result<Fleet, Error> {
     let endpoint = Endpoint::of(url.expose())?;
     let name = tenant.unwrap_or_else(|| endpoint.user.clone());
     if name.is_empty() {
-        return Err(Error::Url("the AMQP URL names no user, so the tenant must be named".to_owned()));
+        return Err(Error::Url("the AMQP URL names no user: name the tenant with --tenant".to_owned()));
     }
     let tenant = TenantName::new(name).map_err(Error::Tenant)?;
     let deadline = Instant::now() + timeout;
@@ -98,7 +100,7 @@ async fn connected(options: &RemoteOptions) -> Result<Fleet, Error> {
     loop {
         match Client::connect(bus.clone(), tenant.clone(), thermae_client::Options::default()).await {
             Ok(client) => return Ok(Fleet { client, bus, embedded: None }),
-            // A fleet that is just coming up.
+            // The fleet may just be starting.
             Err(thermae_client::Error::NoScheduler) if Instant::now() + LOOK_AGAIN < deadline => {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
@@ -110,7 +112,7 @@ async fn connected(options: &RemoteOptions) -> Result<Fleet, Error> {
     }
 }
 
-/// Host and port of a URL, for words to people; never its password.
+/// Host and port in a URL, for messages to people. Never contains the password.
 pub(super) fn host(url: &str) -> String {
     Endpoint::of(url).map_or_else(|_| "?".to_owned(), |endpoint| endpoint.host)
 }
@@ -122,7 +124,7 @@ struct Endpoint {
 
 impl Endpoint {
     fn of(url: &str) -> Result<Self, Error> {
-        // The URL itself is not repeated: it holds a password.
+        // Don't repeat the URL in the message: it contains a password.
         let malformed =
             || Error::Url("the AMQP URL is not of the form amqp://USER:PASSWORD@HOST:PORT (or amqps://…)".to_owned());
         let (scheme, rest) = url.split_once("://").ok_or_else(malformed)?;
@@ -144,7 +146,7 @@ impl Endpoint {
     }
 }
 
-/// Undoes `%41`.
+/// Decodes `%XX`; `None` if the text is malformed.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
@@ -195,7 +197,7 @@ mod tests {
         let url = format!("amqp://acme:x@{}", listener.local_addr().unwrap());
         let begun = std::time::Instant::now();
         let error = connect(&within(&url, 300)).await.unwrap_err();
-        assert!(matches!(&error, Error::Unreachable { why, .. } if why.contains("says nothing")), "{error:?}");
+        assert!(matches!(&error, Error::Unreachable { why, .. } if why.contains("does not answer")), "{error:?}");
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     }
 

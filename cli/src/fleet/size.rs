@@ -1,4 +1,4 @@
-//! How large the embedded fleet is, by the command line: what a job may ask for there is what the machine has.
+//! The size of the embedded fleet for a command line: jobs may ask for everything that the machine has.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,11 @@ use super::EmbeddedOptions;
 use crate::args::{EmbeddedArgs, FleetArgs};
 use crate::failure::Failure;
 
-/// The embedded fleet for jobs with these limits, so many at once (`None`: its default).
+/// Options for an embedded fleet whose jobs may ask for the limits `asked`. `slots` is the number of jobs at once;
+/// `None` is the fleet's default.
 ///
 /// # Errors
-/// A dataset that can't be shown.
+/// An option for the embedded fleet is used with a real one, or a dataset can't be used.
 pub(crate) fn embedded(
     fleet: &FleetArgs,
     args: &EmbeddedArgs,
@@ -21,8 +22,9 @@ pub(crate) fn embedded(
     slots: Option<u32>,
 ) -> Result<EmbeddedOptions, Failure> {
     if fleet.is_remote() && (!args.data.is_empty() || args.disk.is_some()) {
-        return Err(Failure::usage("usage", "--data and --disk are the embedded fleet's, and --amqp names another")
-            .help("a fleet's datasets and disk are its pools' (pools.<name>.datasets and pools.<name>.disk of its workers)"));
+        let why = "--data and --disk are the embedded fleet's options, but --amqp names another fleet";
+        return Err(Failure::usage("usage", why)
+            .help("set pools.<name>.datasets and pools.<name>.disk in the configuration of that fleet's workers"));
     }
     Ok(EmbeddedOptions {
         python: fleet.python(),
@@ -34,7 +36,7 @@ pub(crate) fn embedded(
     })
 }
 
-/// Ceilings that let these limits be had, memory only as far as the machine has it.
+/// Limits whose ceilings are at least `asked`. Memory is limited to what the machine has.
 fn limits(asked: &LimitRequest, machine: u64) -> LimitOptions {
     let mut limits = LimitOptions::default();
     let ceiling = &mut limits.ceiling;
@@ -47,26 +49,26 @@ fn limits(asked: &LimitRequest, machine: u64) -> LimitOptions {
     limits
 }
 
-/// More processes than this no job of one machine needs.
+/// Highest ceiling of processes. No job on one machine needs more.
 const MOST_PIDS: u32 = 4096;
 
-/// Memory of this machine in bytes.
+/// Memory of this machine, in bytes.
 fn memory_of_machine() -> u64 {
     let info = rustix::system::sysinfo();
     u64::from(info.mem_unit) * info.totalram
 }
 
-/// `NAME=PATH`.
+/// Parses a `--data` option of the form `NAME=PATH`. The path must exist.
 fn dataset(option: &str) -> Result<(String, PathBuf), Failure> {
     let bad = |why: String| {
         Failure::usage("usage", format!("--data {option}: {why}"))
-            .help("for example --data sales=./sales, read at /data/sales")
+            .help("for example --data sales=./sales, which the code reads at /data/sales")
     };
     let (name, path) = option.split_once('=').ok_or_else(|| bad("it is not NAME=PATH".to_owned()))?;
     let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
     if !plain || name.starts_with('.') || !(1..=64).contains(&name.len()) {
         return Err(bad(
-            "a name is 1 to 64 letters, digits, \"-\", \"_\" or \".\", and begins with no \".\"".to_owned()
+            "a name has 1 to 64 letters, digits, \"-\", \"_\" or \".\", and does not begin with \".\"".to_owned()
         ));
     }
     let path = std::fs::canonicalize(path).map_err(|error| bad(format!("can't read {path}: {error}")))?;

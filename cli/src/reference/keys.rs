@@ -1,23 +1,23 @@
-//! The keys of an options structure, read from its JSON Schema.
+//! Reads the keys of a structure of options from its JSON Schema.
 
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
 use thermae_service::secret;
 
-/// One key.
+/// One key, as a row of the generated page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Key {
-    /// Its path, dotted; `<name>` stands for a name of the user's.
+    /// Its dotted path. `<name>` stands for a name that the user chooses.
     pub(super) path: String,
-    /// What it holds.
+    /// The type of its value, in words.
     pub(super) kind: String,
-    /// Its default, as TOML would have it; empty where it has none.
+    /// Its default, as TOML. Empty if there is none.
     pub(super) default: String,
-    /// What it is for.
+    /// What it means: the doc comment.
     pub(super) meaning: String,
 }
 
-/// Every key of a structure, tables unfolded.
+/// All keys of a structure. The keys of its tables are listed one by one.
 pub(super) fn of<T: JsonSchema>() -> Vec<Key> {
     let schema = schemars::SchemaGenerator::default().into_root_schema_for::<T>();
     let mut keys = Vec::new();
@@ -29,7 +29,7 @@ pub(super) fn of<T: JsonSchema>() -> Vec<Key> {
 fn walk(root: &Value, table: &Value, prefix: &str, defaults: &Value, keys: &mut Vec<Key>) {
     for (name, property) in table["properties"].as_object().into_iter().flatten() {
         let path = format!("{prefix}{name}");
-        // A table's default may differ from that of its type.
+        // The default of a table's field may differ from the default of the field's type.
         let default = defaults.get(name).or_else(|| property.get("default")).unwrap_or(&Value::Null);
         let schema = resolve(root, property);
         let meaning = property["description"].as_str().or_else(|| schema["description"].as_str()).unwrap_or_default();
@@ -37,7 +37,7 @@ fn walk(root: &Value, table: &Value, prefix: &str, defaults: &Value, keys: &mut 
             walk(root, schema, &format!("{path}."), default, keys);
             continue;
         }
-        // Names that have a rule of their own are patterns.
+        // A map has patternProperties if its names must follow a rule, otherwise additionalProperties.
         let named = schema["patternProperties"].as_object().and_then(|patterns| patterns.values().next());
         let item = resolve(root, named.unwrap_or(&schema["additionalProperties"]));
         if item["properties"].is_object() {
@@ -53,7 +53,7 @@ fn walk(root: &Value, table: &Value, prefix: &str, defaults: &Value, keys: &mut 
     }
 }
 
-/// Follows a reference, and looks through what only makes a value optional.
+/// Follows references, and unwraps a schema that only makes another one optional.
 fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     if let Some(target) = schema["$ref"].as_str() {
         let pointer = target.trim_start_matches('#');
@@ -114,7 +114,7 @@ fn kind(root: &Value, property: &Value) -> String {
     }
 }
 
-/// A value as TOML; nothing for what is absent.
+/// A value as TOML. Empty if there is no value.
 fn show(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -1,5 +1,5 @@
-//! Pages of the documentation that are made from the program itself, so that they can't say anything else than it does.
-//! `thermae reference PAGE` prints one; a test compares it with the file in `docs/`.
+//! Pages of the documentation that are generated from the program, so that they always match it.
+//! `thermae reference PAGE` prints a page. A test compares the output with the file in `docs/`.
 
 mod keys;
 
@@ -14,7 +14,7 @@ use crate::args::Page;
 use crate::failure::{CODES, Exit, blames_the_job};
 use crate::tools::ToolsFile;
 
-/// One page.
+/// The Markdown text of a generated page.
 pub(crate) fn page(page: Page) -> String {
     match page {
         Page::Configuration => configuration(),
@@ -27,30 +27,45 @@ const CONFIGURATION: &str = "\
 
 <!-- Made by `thermae reference configuration`; a test keeps it current. -->
 
-`thermae-scheduler` and `thermae-worker` read, in this order, later ones winning: their defaults, the TOML file that
-`--config FILE` names, the environment, and flags. A key that does not exist is an error that names its path and where it
-stands.
+`thermae-scheduler` and `thermae-worker` read each setting from these sources, and a later source overrides an earlier
+one:
 
-- In the environment, `THERMAE_` and the key's path, in capitals, `__` between its words: `THERMAE_POOLS__DEFAULT__SLOTS=4` sets
-  `pools.default.slots`. Lists and tables are written as TOML: `THERMAE_POOLS__DEFAULT__LANGUAGES='[\"python\"]'`. Empty variables
-  count as absent.
-- A key of type *secret* can be given as a file: `K_file` names the file that holds `K`, in the TOML file (`amqp_file = \"/run/secrets/amqp\"`) as in the
-  environment (`THERMAE_AMQP_FILE`, `THERMAE_ARTIFACTS__SIGNING_KEY_FILE`). A line break at the file's end is not part of the secret. In one place only one of the
-  two may stand; between places the later one wins. No log and no error shows a secret.
-- Times are written `500ms`, `30s`, `5m`, `1h` or `1d`; sizes `64KiB`, `256MiB` or `1GiB`, `10MB`, or as plain numbers of bytes.
-- `THERMAE_LOG` (a filter such as `debug`, or `info,thermae_worker=debug`), `THERMAE_LOG_FORMAT` (`auto`, `text`, `json`) and
-  `THERMAE_OTLP_ENDPOINT` (traces over gRPC) hold in every program, wherever these keys stand in its file.
-- A tools file (`thermae.toml`) is named by `--tools-file`, or lies beside the program and is trusted (`thermae trust`). What is
-  trusted is recorded below `XDG_STATE_HOME`, else `~/.local/state`, by path and content.
-- The command line reads `THERMAE_AMQP`, `THERMAE_AMQP_FILE`, `THERMAE_AMQP_PASSWORD_FILE`, `THERMAE_TLS_CA`, `THERMAE_TLS_CERT`, `THERMAE_TLS_KEY`, `THERMAE_TENANT` and
-  `THERMAE_PYTHON` in place of the options of these names, and `THERMAE_AMQP_PASSWORD`, which has no option.
+1. the default
+2. the TOML file that `--config FILE` or `THERMAE_CONFIG` names
+3. the environment
+4. flags
+
+An unknown key is an error. The message names the key's path and its source. [architecture.md](architecture.md#words)
+explains the terms on this page.
+
+- **Environment.** The variable of a key is `THERMAE_` and the key's path in capitals, with `__` between its words:
+  `THERMAE_POOLS__DEFAULT__SLOTS=4` sets `pools.default.slots`. Write lists and tables as TOML:
+  `THERMAE_POOLS__DEFAULT__LANGUAGES='[\"python\"]'`. An empty variable counts as absent. A variable whose first word
+  (up to `__`) is unknown is ignored, because several programs can share one environment.
+- **Secrets.** You can give a key `K` of type *secret* as a file: `K_file` names the file that contains the value. This
+  works in the TOML file (`amqp_file = \"/run/secrets/amqp\"`) and in the environment (`THERMAE_AMQP_FILE`,
+  `THERMAE_ARTIFACTS__SIGNING_KEY_FILE`). A line break at the end of the file is ignored. One source may set only one of
+  the two. If one source sets `K` and another `K_file`, the later source wins. Logs and errors never show a secret.
+- **Times and sizes.** Write times as `500ms`, `30s`, `5m`, `1h` or `1d`, and sizes as `64KiB`, `256MiB`, `1GiB` or
+  `10MB`. A plain number means milliseconds or bytes.
+- **Logs and traces.** `THERMAE_LOG` (a filter such as `debug`, or `info,thermae_worker=debug`), `THERMAE_LOG_FORMAT`
+  (`auto`, `text`, `json`) and `THERMAE_OTLP_ENDPOINT` (traces over gRPC) work in every program. They override the keys
+  in its `telemetry` table.
+- **Limits.** In `pools.<name>.limits`, `default` is for jobs that ask for no limit of their own, and `ceiling` is the
+  most that a job may ask for.
+- **Tools file.** `--tools-file` names a tools file (`thermae.toml`). Without this option, `thermae` uses the one beside
+  the program if you have trusted it (`thermae trust`). Trust applies to the file's path and content. It is recorded
+  below `XDG_STATE_HOME`, or else below `~/.local/state`.
+- **Command line.** If an option is not given, `thermae` reads the variable of the same name: `THERMAE_AMQP`,
+  `THERMAE_AMQP_FILE`, `THERMAE_AMQP_PASSWORD_FILE`, `THERMAE_TLS_CA`, `THERMAE_TLS_CERT`, `THERMAE_TLS_KEY`,
+  `THERMAE_TENANT` or `THERMAE_PYTHON`. It also reads `THERMAE_AMQP_PASSWORD`, which has no option.
 ";
 
 fn configuration() -> String {
     let mut text = CONFIGURATION.to_owned();
     section::<thermae_scheduler::Config>(&mut text, "thermae-scheduler");
     section::<thermae_worker::Config>(&mut text, "thermae-worker");
-    section::<telemetry::Options>(&mut text, "Logs and traces, in each of them");
+    section::<telemetry::Options>(&mut text, "The table `telemetry` of both programs");
     section::<ToolsFile>(&mut text, "thermae.toml, a tools file");
     text
 }
@@ -74,32 +89,37 @@ const ERRORS: &str = "\
 
 <!-- Made by `thermae reference errors`; a test keeps it current. -->
 
-An outcome that is not `succeeded` carries an error: a stable `code`, a `message` for people and models, and `safe_to_retry`, which
-is true only where nothing of the job ran and the cause can pass. To submit a job again means to submit it under a new id: under the
-old one its outcome comes again.
+If an outcome is not `succeeded`, it has an error with these fields:
+
+- `code` never changes its meaning, so programs can rely on it.
+- `message` is for people and models.
+- `safe_to_retry` is true only if no part of the job ran and the cause can pass.
+
+To run a job again, submit it under a new id. If you submit it under its old id, you get its recorded outcome again.
 
 ## Statuses
 
 | status | meaning | exit status of `thermae run` |
 | --- | --- | --- |
-| `succeeded` | The code ran to its end, or exited with 0. | 0 |
-| `failed` | The code raised, exited with another status, or was ended by a signal. | 1 |
-| `timed_out` | Wall clock or CPU time ran out. | 1 |
-| `out_of_memory` | Memory ran out. | 1 |
-| `output_limit` | More output than allowed. | 1 |
-| `cancelled` | The client cancelled it. | 1 (130 after Ctrl-C) |
-| `rejected` | It never ran; the error says why. | 2 where the job is to blame, else 3 |
-| `lost` | It may have run, wholly or in part; the error says why that is not known. | 3 |
+| `succeeded` | The code ran to its end, or exited with status 0. | 0 |
+| `failed` | The code raised an exception, exited with another status, or was ended by a signal. | 1 |
+| `timed_out` | The code reached its limit of wall-clock time or CPU time. | 1 |
+| `out_of_memory` | The code reached its memory limit. | 1 |
+| `output_limit` | The code wrote more output than allowed. | 1 |
+| `cancelled` | The client cancelled the job. | 1 (130 after Ctrl-C) |
+| `rejected` | The job never ran. The error says why. | 2 if the job is to blame, otherwise 3 |
+| `lost` | The job may have run, in whole or in part. The error says why this is unknown. | 3 |
 
-`thermae batch` exits with 3 where the fleet failed or any job is `lost` or `rejected` for the fleet's reasons, with 1 where any other
-job did not succeed, with 0 where all did.
+The exit status of `thermae batch` is 3 if the fleet failed, if a job is `lost`, or if a job is `rejected` for a reason
+other than the job itself. Otherwise it is 1 if a job did not succeed, and 0 if all jobs succeeded. The command's own
+errors, [at the end of this page](#codes-of-the-command-line), have their own exit statuses.
 
 ## Codes of outcomes
 ";
 
 fn errors() -> String {
     let mut text = ERRORS.to_owned();
-    text.push_str("\n| code | meaning | safe to retry | blames | what to do |\n| --- | --- | --- | --- | --- |\n");
+    text.push_str("\n| code | meaning | safe to retry | to blame | what to do |\n| --- | --- | --- | --- | --- |\n");
     for (code, name, meaning, retry) in ErrorCode::ALL {
         let retry = if *retry { "yes" } else { "no" };
         let _ = writeln!(text, "| `{name}` | {} | {retry} | {} | {} |", meaning.trim(), blames(*code), advice(*code));
@@ -111,7 +131,7 @@ fn errors() -> String {
     text
 }
 
-/// Whose fault a code is, as the exit status has it.
+/// Who is to blame for an error code. The exit status of `thermae` follows the same rule.
 fn blames(code: ErrorCode) -> &'static str {
     use ErrorCode::*;
     match code {
@@ -123,5 +143,5 @@ fn blames(code: ErrorCode) -> &'static str {
     }
 }
 
-// The page's own words must not drift from the numbers.
+// The texts above name these numbers.
 const _: () = assert!(Exit::Code as u8 == 1 && Exit::Usage as u8 == 2 && Exit::Fleet as u8 == 3);

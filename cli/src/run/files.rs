@@ -1,4 +1,4 @@
-//! Files that a program is to find: read from this machine, brought to the fleet.
+//! The files of `--file`: reads them from this machine, and makes them inputs of the job.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -11,10 +11,10 @@ use thermae_schemas::{InputFile, check_path};
 use crate::failure::Failure;
 use crate::fleet::Fleet;
 
-/// Files of this size and more go by way of the embedded fleet's store: a job's message has a bound.
+/// Size from which files go through the embedded fleet's store, in bytes, because a job's message is limited in size.
 const LARGE: usize = 64 << 10;
 
-/// A file that was read.
+/// A file that was read, and its path in `/workspace`.
 #[derive(Debug)]
 pub(super) struct Given {
     path: String,
@@ -22,13 +22,13 @@ pub(super) struct Given {
     executable: bool,
 }
 
-/// Reads what `--file` names.
+/// Reads the files that `--file` options name.
 pub(super) fn read(options: &[String]) -> Result<Vec<Given>, Failure> {
     options.iter().map(|option| one(option)).collect()
 }
 
 fn one(option: &str) -> Result<Given, Failure> {
-    // A file that has a colon in its name is named by it.
+    // If a file with the whole name exists, the colon is part of the name.
     let (source, to) = match option.rsplit_once(':') {
         Some((source, to)) if !Path::new(option).exists() => (source, Some(to)),
         _ => (option, None),
@@ -40,20 +40,20 @@ fn one(option: &str) -> Result<Given, Failure> {
     };
     check_path(&path).map_err(|why| {
         Failure::usage("usage", format!("--file {option}: the path in /workspace {why}"))
-            .help("--file SRC:DEST, with DEST relative to /workspace")
+            .help("use --file SRC:DEST, with DEST relative to /workspace")
     })?;
     let unread = |why: &dyn std::fmt::Display| {
         Failure::usage("file_not_read", format!("can't read the file {}: {why}", source.display()))
     };
     let meta = std::fs::metadata(source).map_err(|error| unread(&error))?;
     if meta.is_dir() {
-        return Err(unread(&"it is a directory").help("give each of its files, or one archive of them"));
+        return Err(unread(&"it is a directory").help("give each of its files, or one archive with all of them"));
     }
     let bytes = std::fs::read(source).map_err(|error| unread(&error))?.into();
     Ok(Given { path, bytes, executable: meta.permissions().mode() & 0o111 != 0 })
 }
 
-/// The files as the job names them.
+/// Turns the files into inputs of the job. Large ones are put into the embedded fleet's store.
 pub(super) async fn bring(fleet: &Fleet, given: Vec<Given>) -> Result<Vec<InputFile>, Failure> {
     let mut files = Vec::with_capacity(given.len());
     for Given { path, bytes, executable } in given {

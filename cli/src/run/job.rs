@@ -1,4 +1,4 @@
-//! From the command line to a job.
+//! Makes a job from the command line.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -13,13 +13,14 @@ use crate::args::{Class, IfGone, LimitArgs, RunArgs};
 use crate::failure::Failure;
 use crate::tools::Tools;
 
-/// The job that the command line describes.
+/// Makes the job that the command line describes. Reads the program and its standard input.
 pub(super) fn job(args: &RunArgs, tools: &Tools) -> Result<Job, Failure> {
     let options = &args.job;
     let bad = |error: schemas::NameError| Failure::usage("usage", error);
     let ours = |path: &Path| path.as_os_str() == "-";
     if ours(&args.file) && options.stdin.as_deref().is_some_and(ours) {
-        return Err(Failure::usage("usage", "the program and its standard input can't both be our standard input"));
+        let why = "the program and its standard input can't both come from the command's own standard input";
+        return Err(Failure::usage("usage", why));
     }
     let mut job = Job::python(text(&args.file, "program")?);
     job.language = language(options.language.as_deref(), &args.file)?;
@@ -54,13 +55,13 @@ pub(super) fn job(args: &RunArgs, tools: &Tools) -> Result<Job, Failure> {
     Ok(job)
 }
 
-/// The least memory that a limit of the command line may leave a program: with less none begins.
+/// Least memory that `--memory` accepts. With less, no program starts.
 const LEAST_MEMORY: ByteSize = ByteSize::mib(8);
 
-/// The limits of a command line, as a job asks for them.
+/// The limits on the command line, as a job asks for them.
 ///
 /// # Errors
-/// One that no program could run with.
+/// A limit is too low for any program.
 pub(crate) fn limits(args: &LimitArgs) -> Result<LimitRequest, Failure> {
     if let Some(memory) = args.memory.filter(|memory| *memory < LEAST_MEMORY) {
         return Err(Failure::usage(
@@ -79,7 +80,7 @@ pub(crate) fn limits(args: &LimitArgs) -> Result<LimitRequest, Failure> {
     })
 }
 
-/// A file's text; `-` is our standard input.
+/// A file's text. `-` is this command's own standard input.
 fn text(path: &Path, what: &str) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let read = if path.as_os_str() == "-" {
@@ -105,7 +106,7 @@ fn language(name: Option<&str>, file: &Path) -> Result<Language, Failure> {
     };
     match name {
         Some(name) => by_name(name).ok_or_else(|| {
-            Failure::usage("unsupported_language", format!("no pool runs {name:?}")).help("python is what pools run")
+            Failure::usage("unsupported_language", format!("no pool runs {name:?}")).help("pools run only python")
         }),
         None => Ok(file.extension().and_then(|e| e.to_str()).and_then(by_name).unwrap_or_default()),
     }
@@ -119,7 +120,7 @@ fn environment(options: &[String]) -> Result<BTreeMap<String, String>, Failure> 
             None => match std::env::var(option) {
                 Ok(value) => (option.as_str(), value),
                 Err(_) => {
-                    return Err(Failure::usage("usage", format!("--env {option}: there is no such variable here"))
+                    return Err(Failure::usage("usage", format!("--env {option}: this variable is not set here"))
                         .help("give its value: --env NAME=VALUE"));
                 }
             },

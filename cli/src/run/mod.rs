@@ -1,4 +1,4 @@
-//! `thermae run`: one program, its output as it comes, its outcome as the exit status.
+//! `thermae run`: runs one program, prints its output, and ends with an exit status for its outcome.
 
 mod files;
 mod job;
@@ -20,10 +20,10 @@ use files::Given;
 pub(crate) use job::limits;
 use output::Printer;
 
-/// How long an interrupted job's outcome is waited for.
+/// How long to wait for the outcome of an interrupted job.
 const CANCEL_WITHIN: Duration = Duration::from_secs(2);
 
-/// What the command line and the files that it names amount to.
+/// The job, its tools and its files, read from the command line and from the files that it names.
 struct Prepared {
     tools: Arc<Tools>,
     job: Job,
@@ -36,17 +36,18 @@ fn prepare(args: &RunArgs) -> Result<Prepared, Failure> {
     Ok(Prepared { job: job::job(args, &tools)?, given: files::read(&args.job.files)?, tools })
 }
 
-/// The folder of the program, where it is a file.
+/// The folder of the program; `None` if the program comes from standard input.
 fn beside(args: &RunArgs) -> Option<&Path> {
     (args.file.as_os_str() != "-").then(|| args.file.parent()).flatten()
 }
 
-/// Runs the command.
+/// Runs the program.
 ///
 /// # Errors
-/// A file or option that can't be used, a fleet that can't be reached.
+/// A file or an option can't be used, the fleet can't be reached or fails, or artifacts can't be saved.
 pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result<Exit, Failure> {
-    // On a thread of its own: who reads a pipe or a terminal may wait for ever, and an interrupt is to end that.
+    // Prepare on another thread: reading a pipe or a terminal may block forever, and an interrupt must still end the
+    // command.
     let own = args.clone();
     let prepared = tokio::select! {
         prepared = tokio::task::spawn_blocking(move || prepare(&own)) => prepared,
@@ -61,14 +62,15 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
             Stream::Never => false,
             Stream::Auto => std::io::IsTerminal::is_terminal(&std::io::stdout()),
         };
-    // Also where nobody watches: a job that streams its output is not left with lines in its buffers when it is interrupted.
+    // Stream output even if nobody watches: otherwise an interrupt would lose lines that are still in the job's
+    // buffers.
     job.stream = vec![thermae_schemas::Stream::Output];
     if live {
         job.stream.push(thermae_schemas::Stream::Display);
     }
     if job.session.is_some() && !args.fleet.is_remote() && !args.json {
         style::note(
-            "the embedded fleet ends with this command, and the session with it (--amqp names a fleet that stays)",
+            "the embedded fleet ends with this command, and so does the session (--amqp names a fleet that stays up)",
         );
     }
     let id = job.id.clone();
@@ -98,7 +100,7 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
                 fleet.close().await;
                 return Ok(Exit::Interrupted);
             };
-            // What it had printed until then is shown, like all else that is known of it.
+            // Show what is known of an interrupted job, such as its output so far.
             (outcome, true)
         }
     };

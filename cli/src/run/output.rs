@@ -1,4 +1,4 @@
-//! A job's output on our own standard output and standard error: live where it streams, and in any case whole at the end.
+//! Prints a job's output to standard output and standard error: what is streamed live, and the rest at the end.
 
 use std::path::Path;
 
@@ -8,10 +8,11 @@ use thermae_schemas::{ErrorCode, ErrorInfo, MimeBundle, Outcome, Status};
 use crate::advice::advice;
 use crate::style::{self, BOLD, DIM, ERROR, paint};
 
-/// Prints a job's output. Streamed events may be lost; the result has everything, so what was not shown live is shown at the end.
+/// Prints a job's output. Streamed events can get lost, so what was not shown live is taken from the outcome at the
+/// end.
 #[derive(Debug, Default)]
 pub(super) struct Printer {
-    /// Number that the next event must have; a gap ends the live part.
+    /// Number of the next event. After a gap, nothing more is shown live.
     next: u64,
     gap: bool,
     out: String,
@@ -50,7 +51,7 @@ impl Printer {
         !self.gap
     }
 
-    /// What was not shown yet, the last value if it is wanted, and the error.
+    /// Prints the output that was not shown yet, the last value if `value` is set, and the error.
     pub(super) fn finish(self, outcome: &Outcome, value: bool) {
         style::print(&rest(&self.out, &outcome.stdout, outcome.stdout_base64.as_deref()));
         style::eprint_output(&rest(&self.err, &outcome.stderr, outcome.stderr_base64.as_deref()));
@@ -67,13 +68,14 @@ impl Printer {
     }
 }
 
-/// What became of the files that the code left: so many are below `saved`, or nowhere where that is missing.
+/// Prints what happened to the artifacts. `saved` has the folder and the number of saved files; `None` if none were to
+/// be saved.
 pub(super) fn files(outcome: &Outcome, saved: Option<(&Path, &usize)>) {
     let count = |n: usize| if n == 1 { "1 file".to_owned() } else { format!("{n} files") };
     match (outcome.artifacts.len(), saved) {
         (0, _) | (_, Some((_, 0))) => {}
-        (_, Some((folder, n))) => style::note(&format!("{} of the code's in {}", count(*n), folder.display())),
-        (n, None) => style::note(&format!("the code left {}; --artifacts DIR keeps them", count(n))),
+        (_, Some((folder, n))) => style::note(&format!("saved {} in {}", count(*n), folder.display())),
+        (n, None) => style::note(&format!("the code left {}; use --artifacts DIR to save what it leaves", count(n))),
     }
     for left in &outcome.artifacts_left_out {
         style::note(&format!("left out: {}: {}", left.path.escape_debug(), left.message));
@@ -83,7 +85,7 @@ pub(super) fn files(outcome: &Outcome, saved: Option<(&Path, &usize)>) {
     }
 }
 
-/// The form of a value that a terminal can show.
+/// Prints a value's plain text, or the names of its types if it has none.
 fn show(data: &MimeBundle) {
     let text = match data.get("text/plain").and_then(|text| text.as_str()) {
         Some(text) => text.to_owned(),
@@ -92,18 +94,18 @@ fn show(data: &MimeBundle) {
     style::print(format!("{text}\n").as_bytes());
 }
 
-/// What follows the part that was shown: exact bytes where nothing was.
+/// The output after the part that was shown. If nothing was shown, gives the exact bytes, which may not be text.
 fn rest(shown: &str, all: &str, exact: Option<&str>) -> Vec<u8> {
     if shown.is_empty() {
         let exact = exact.and_then(|text| base64::engine::general_purpose::STANDARD.decode(text).ok());
         return exact.unwrap_or_else(|| all.as_bytes().to_vec());
     }
-    // Bytes that are no text may be replaced differently where the stream was cut.
+    // Bytes that are not text may have been replaced differently at the places where the stream was cut.
     let same = shown.bytes().zip(all.bytes()).take_while(|(a, b)| a == b).count();
     all.as_bytes()[same..].to_vec()
 }
 
-/// The error in words: a traceback as Python prints it, anything else as our own errors are.
+/// Describes the error: a traceback as Python prints it, any other error as the command's own errors.
 fn explain(outcome: &Outcome) -> String {
     let Some(error) = &outcome.error else {
         return format!("{}: the job ended as {}\n", paint(ERROR, "error"), outcome.status.as_str());
@@ -122,7 +124,7 @@ fn told(error: &ErrorInfo) -> String {
     format!("{head}: {}\n {}: {}\n", error.message, paint(style::HELP, "help"), advice(error.code))
 }
 
-/// A traceback: places dim, the code's own lines plain, the exception red.
+/// A traceback in colours: file names are dim, code lines plain, and the exception is red.
 fn coloured(traceback: &str) -> String {
     let mut text = String::new();
     for line in traceback.trim_end().lines() {

@@ -1,19 +1,19 @@
-//! Shows what a terminal would obey.
+//! Makes control sequences visible, so that a terminal doesn't obey them.
 
 use std::fmt::Write;
 
-/// What a text is.
+/// Where a text comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Somebody else's: a carriage return stays, for progress bars.
+    /// From others. Carriage returns stay, for progress bars.
     Output,
-    /// Ours, with colours; what is not ours in it has to be shown.
+    /// From this program, with its own colours. Everything else in it is made visible.
     Styled,
 }
 
-/// The text with every character that a terminal acts on written as `\x1b` or `\u{202e}`: C0 and C1 controls but line ends and tabs, DEL,
-/// bytes that are no UTF-8 (some terminals take them for C1 controls), and the characters that turn the direction of writing around.
-/// Colours stay where the text is ours.
+/// Escapes every character that a terminal acts on, as in `\x1b` or `\u{202e}`: C0 and C1 controls except line ends and
+/// tabs, DEL, bytes that are not UTF-8 (some terminals take them for C1 controls), and characters that change the
+/// direction of writing. Colours stay in styled text.
 pub(super) fn clean(bytes: &[u8], kind: Kind) -> Vec<u8> {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -49,7 +49,7 @@ fn harmless(c: char, kind: Kind) -> bool {
     }
 }
 
-/// Length of a colour or a weight that stands here, as [`super::paint`] writes them.
+/// Length of a colour or weight at the start of the text, as [`super::paint`] writes them; `None` if there is none.
 fn colour(text: &str) -> Option<usize> {
     let (codes, _) = text.strip_prefix("\u{1b}[")?.split_once('m')?;
     let ours = ["", "0", "1", "2", "31", "32", "33", "36"].contains(&codes);

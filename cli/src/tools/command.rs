@@ -1,4 +1,4 @@
-//! One command, run for one tool call.
+//! Runs a command for one tool call.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,29 +10,29 @@ use serde_json::Value;
 use thermae_schemas::JobId;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
-/// Largest result.
+/// Largest result, in bytes.
 const MAX_RESULT: usize = 16 << 20;
-/// So much of the end of standard error goes into the `ToolError`.
+/// Bytes of the end of standard error that go into the `ToolError`.
 const MAX_STDERR: usize = 4 << 10;
 
-/// A command that answers calls.
+/// A command that answers calls of a tool.
 #[derive(Debug, Clone)]
 pub(crate) struct Command {
-    /// Program and arguments.
+    /// The program and its arguments.
     pub(crate) words: Vec<String>,
-    /// Where it runs.
+    /// The folder in which the command runs.
     pub(crate) dir: PathBuf,
-    /// Variables beside our own.
+    /// Environment variables, in addition to this program's own.
     pub(crate) env: BTreeMap<String, String>,
-    /// How long a call may take.
+    /// How long one call may take. After that, the command is killed.
     pub(crate) timeout: Duration,
 }
 
 impl Command {
-    /// Runs it once. Dropped before it ends, the command and everything it started is killed.
+    /// Runs the command once. If the future is dropped, the command and everything that it started is killed.
     ///
     /// # Errors
-    /// Whatever the code should hear as its `ToolError`.
+    /// The message of the `ToolError` that the code gets.
     pub(crate) async fn call(&self, job: &JobId, tool: &str, arguments: &Value) -> Result<Value, String> {
         match tokio::time::timeout(self.timeout, self.run(job, tool, arguments)).await {
             Ok(answer) => answer,
@@ -59,14 +59,14 @@ impl Command {
         let (mut stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let feed = async {
             if let Some(stdin) = &mut stdin {
-                // A tool may well not read its arguments.
+                // A tool may not read its arguments. This is no error.
                 let _ = stdin.write_all(input.as_bytes()).await;
             }
             drop(stdin.take());
         };
         let ended = async {
             let status = child.wait().await;
-            // What it left behind would hold the pipes open.
+            // Kill what the command left behind, which would hold the pipes open.
             drop(group);
             status
         };
@@ -87,12 +87,12 @@ impl Command {
         }
         serde_json::from_slice(&stdout).map_err(|error| {
             let start: String = String::from_utf8_lossy(&stdout).chars().take(100).collect();
-            format!("the tool {tool} printed no JSON ({error}): {start:?}")
+            format!("the tool {tool} did not print JSON ({error}): {start:?}")
         })
     }
 }
 
-/// Kills what is left of a command's process group when the command ended or is given up.
+/// Kills a command's process group on drop: when the command has ended, or is given up.
 struct Group(Pid);
 
 impl Drop for Group {
@@ -101,14 +101,14 @@ impl Drop for Group {
     }
 }
 
-/// The first bytes, one more than may be; the rest is read and dropped, so that the command never blocks.
+/// The first `MAX_RESULT + 1` bytes. The rest is read and dropped, so that the command never blocks.
 async fn first(stream: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut kept = Vec::new();
     read(stream, |chunk| kept.extend_from_slice(&chunk[..chunk.len().min(MAX_RESULT + 1 - kept.len())])).await;
     kept
 }
 
-/// The last bytes.
+/// The last `MAX_STDERR` bytes.
 async fn last(stream: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut kept: Vec<u8> = Vec::new();
     read(stream, |chunk| {

@@ -1,4 +1,4 @@
-//! `thermae.toml`: tools in a file, beside a program or elsewhere.
+//! The tools file (`thermae.toml`), which defines tools that are commands. It is beside a program or elsewhere.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,47 +14,48 @@ use thermae_service::{config, units::Millis};
 use super::Command;
 use crate::failure::{Failure, chain};
 
-/// What `thermae.toml` may hold.
+/// The content of a tools file.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ToolsFile {
-    /// Tools by name.
+    /// The tools, by name.
     pub(crate) tools: BTreeMap<String, Entry>,
 }
 
-/// One tool that is a command.
+/// A tool that is a command.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Entry {
-    /// The command: a list of words, run as they are, or one string for the shell. It runs in the file's directory.
+    /// The command: a list of words that is run as it is, or one string for the shell. It runs in the directory of the
+    /// tools file.
     pub(crate) command: CommandLine,
     /// What the tool does, for the model that writes the code.
     #[serde(default)]
     pub(crate) description: String,
-    /// JSON Schema of its arguments; calls that break it never leave the worker.
+    /// JSON Schema of the arguments. Calls that do not match it never leave the worker.
     #[serde(default)]
     pub(crate) input_schema: Option<Value>,
-    /// How often one job may call it; no bound where it is missing.
+    /// How often one job may call the tool. By default, there is no bound.
     #[serde(default)]
     pub(crate) max_calls: Option<u32>,
-    /// How long one call may take before the command is killed.
+    /// How long one call may take. After that, the command is killed.
     #[serde(default = "default_timeout")]
     pub(crate) timeout: Millis,
-    /// Environment variables for the command, beside those of `thermae` itself.
+    /// Environment variables for the command, in addition to those of `thermae` itself.
     #[serde(default)]
     pub(crate) env: BTreeMap<String, String>,
-    /// Hand results to the code as strings, unparsed.
+    /// Whether the code gets results as strings, without parsing.
     #[serde(default)]
     pub(crate) raw: bool,
 }
 
-/// A command as it is written.
+/// A command, as the file has it.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "expected a string for the shell, or a list of words")]
 pub(crate) enum CommandLine {
-    /// Words.
+    /// Words that are run as they are.
     Words(Vec<String>),
-    /// For the shell.
+    /// A string for the shell.
     Shell(String),
 }
 
@@ -72,10 +73,10 @@ fn default_timeout() -> Millis {
 }
 
 impl ToolsFile {
-    /// Reads a file's content.
+    /// Reads the content of a tools file.
     ///
     /// # Errors
-    /// It is no TOML, or has a key or value that does not belong there.
+    /// It is not valid TOML, or has an unknown key or a value that does not fit.
     pub(crate) fn parse(path: &Path, content: &[u8]) -> Result<Self, Failure> {
         let bad = |why: String| {
             Failure::usage("bad_tools_file", why).help("docs/configuration.md lists what [tools] may hold")
@@ -88,7 +89,7 @@ impl ToolsFile {
 }
 
 impl Entry {
-    /// A tool of the command line: nothing but a command for the shell.
+    /// A tool that `--tool` defines: only a shell command.
     pub(super) fn shell(command: &str) -> Self {
         Self {
             command: CommandLine::Shell(command.to_owned()),

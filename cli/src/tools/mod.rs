@@ -1,8 +1,9 @@
-//! Tools that are commands of this machine: arguments as JSON on standard input, result as JSON on standard output.
+//! Tools that are commands of this machine. A command gets arguments as JSON on standard input, and prints its result
+//! as JSON.
 //!
-//! They come from `--tool NAME=COMMAND` and from `[tools]` of a file that the user names or has trusted: all the user's own words. A
-//! program's text never names one, nor does a file that merely lies beside it: code from a model must not choose what runs outside its
-//! sandbox.
+//! Tools come only from `--tool NAME=COMMAND`, and from the `[tools]` table of a file that the user names or has
+//! trusted. Neither a program's text nor a file that only lies beside the program can define a tool: code from a model
+//! must not choose what runs outside its sandbox.
 
 mod command;
 mod file;
@@ -25,7 +26,7 @@ pub(crate) use file::{Entry, ToolsFile};
 use trust::Verdict;
 pub(crate) use trust::{Trust, command as trust};
 
-/// Python's own functions that a tool would hide from the code, of those that programs call by name.
+/// Python functions that programs often call by name. A tool with such a name would hide the function from the code.
 const BUILTINS: &[&str] = &[
     "abs",
     "all",
@@ -90,13 +91,13 @@ const BUILTINS: &[&str] = &[
     "__build_class__",
 ];
 
-/// Name of the file that is looked for beside a program.
+/// Name of the tools file that is looked for beside a program.
 pub(crate) const FILE: &str = "thermae.toml";
 
-/// Commands that run at once; further calls wait.
+/// Number of commands that run at once. Further calls wait.
 const AT_ONCE: usize = 32;
 
-/// The tools of one run.
+/// The tools of one command, by name.
 #[derive(Debug)]
 pub(crate) struct Tools {
     entries: BTreeMap<String, (ToolSpec, Command)>,
@@ -104,11 +105,12 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// The tools of the file (one that is named, or else [`FILE`] in the directory where `trust` knows it) and of the command line,
-    /// which wins. What lies in the directory and is not trusted is left alone, and that is said.
+    /// Gathers the tools of the file `file`, or else of the trusted [`FILE`] in the folder `beside`, and those of the
+    /// options `--tool`. An option replaces a tool of the file. Warns if there is a file in `beside` that isn't
+    /// trusted.
     ///
     /// # Errors
-    /// A file that can't be read or used; an option that is not `NAME=COMMAND`; two names that become one in the code.
+    /// A file can't be read or used, an option is not `NAME=COMMAND`, or two names become the same in the code.
     pub(crate) fn gather(
         options: &[String],
         file: Option<&Path>,
@@ -138,13 +140,13 @@ impl Tools {
         Ok(Self { entries, slots: Semaphore::new(AT_ONCE) })
     }
 
-    /// What jobs declare.
+    /// The tools as jobs declare them.
     pub(crate) fn specs(&self) -> Vec<ToolSpec> {
         self.entries.values().map(|(spec, _)| spec.clone()).collect()
     }
 
-    /// Folders that programs of this machine are run from: where the tools' commands run, where files lie that they name, and the
-    /// program's own, whose next run may have tools.
+    /// Folders that programs of this machine are run from: the folders where tools run, the folders of files that their
+    /// commands name, and the program's own folder, because its next run may have tools.
     pub(crate) fn folders(&self, beside: Option<&Path>) -> Vec<std::path::PathBuf> {
         let here = |dir: &Path| if dir.as_os_str().is_empty() { Path::new(".").to_owned() } else { dir.to_owned() };
         let of_tool = |command: &Command| {
@@ -156,20 +158,20 @@ impl Tools {
         self.entries.values().flat_map(|(_, command)| of_tool(command)).chain(beside.map(here)).collect()
     }
 
-    /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// As the client wants it; `None` where there are no tools.
+    /// The handler for the client; `None` if there are no tools.
     pub(crate) fn handler(self: &Arc<Self>) -> Option<Arc<dyn ToolHandler>> {
         (!self.is_empty()).then(|| self.clone() as Arc<dyn ToolHandler>)
     }
 }
 
-/// A file that lies beside a program, if the user has trusted it as it is; a note where not.
+/// The path and content of a tools file beside a program. `None` if there is no such file, or if the user hasn't
+/// trusted this content. Warns in the second case.
 fn trusted(path: &Path, trust: &Trust) -> Option<(std::path::PathBuf, Vec<u8>)> {
-    // Neither a broken link nor a folder is a tools file.
+    // A broken link or a folder is not a tools file.
     if !path.is_file() {
         return None;
     }
@@ -182,12 +184,12 @@ fn trusted(path: &Path, trust: &Trust) -> Option<(std::path::PathBuf, Vec<u8>)> 
     let path = path.display();
     style::warn(
         &format!("{path} {why}, so its tools are not used"),
-        &format!("read it; then `thermae trust {path}` for all runs, or --tools-file {path} for this one"),
+        &format!("read it, then run `thermae trust {path}` for all runs, or use --tools-file {path} for this run"),
     );
     None
 }
 
-/// Two names that become one identifier would hide each other; one that is Python's would hide Python's.
+/// Refuses two tools that have the same name in the code. Warns if a tool hides a Python function.
 fn distinct<'a>(names: impl Iterator<Item = &'a String> + Clone) -> Result<(), Failure> {
     if let Some(clash) = alias_clash(names.clone().map(String::as_str)) {
         let (first, second, alias) = (clash.first, clash.second, clash.alias);

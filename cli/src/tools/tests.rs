@@ -29,7 +29,7 @@ async fn a_failing_command_tells_what_it_said_last() {
     let error = tools.call(&job(), "bad", json!({})).await.unwrap_err();
     assert_eq!(error, "the tool bad ended with status 3: no such region");
     let error = tools.call(&job(), "text", json!({})).await.unwrap_err();
-    assert!(error.contains("printed no JSON") && error.contains("hello"), "{error}");
+    assert!(error.contains("did not print JSON") && error.contains("hello"), "{error}");
     assert!(tools.call(&job(), "gone", json!({})).await.unwrap_err().contains("status 127"));
     assert!(tools.call(&job(), "unknown", json!({})).await.is_err());
 }
@@ -52,7 +52,7 @@ async fn large_arguments_results_and_complaints_do_not_block() {
 async fn a_command_that_does_not_end_is_killed_with_its_children() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = dir.path().join("pipe");
-    // The pipe closes when the last process that holds it is gone.
+    // The pipe closes when the last process that has it open is gone.
     let mkfifo = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(mkfifo.success());
     let script = format!("sleep 600 > {p} & sleep 600 > {p}; wait", p = pipe.display());
@@ -175,5 +175,5 @@ fn a_file_that_can_not_be_read_is_not_called_bad_toml() {
     assert_eq!(failure.code, "bad_tools_file");
     assert!(failure.message.contains("can't read") && failure.message.contains("No such file"), "{}", failure.message);
     let failure = Tools::gather(&[], Some(dir.path()), None, &Trust::of_user()).unwrap_err();
-    assert!(failure.message.contains("no regular file"), "{}", failure.message);
+    assert!(failure.message.contains("not a regular file"), "{}", failure.message);
 }

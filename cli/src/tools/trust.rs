@@ -1,8 +1,8 @@
-//! Which tools files may be used because they lie beside a program: those whose place and content the user has trusted.
+//! Decides whether a tools file beside a program may be used: only if the user has trusted its path and its content.
 //!
-//! A tools file names commands that run on this machine. Whoever can put a file beside a program (an archive, a clone, a job's
-//! artifact) could choose them. So such a file is used only after `thermae trust FILE`, which records its path and the SHA-256 of its
-//! content; a file that changed afterwards is not the one that was trusted.
+//! A tools file names commands that run on this machine. Anyone who can put a file beside a program (with an archive, a
+//! clone or a job's artifact) could choose these commands. So such a file is used only after `thermae trust FILE`,
+//! which records its path and the SHA-256 of its content. If the content changes, the file is no longer trusted.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -16,33 +16,34 @@ use crate::args::TrustArgs;
 use crate::failure::{Exit, Failure};
 use crate::style;
 
-/// The largest tools file.
+/// Largest tools file, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Whether a file may be used.
+/// Whether a tools file may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is as it was trusted.
+    /// The user has trusted this content at this path.
     Trusted,
-    /// It has changed since it was trusted.
+    /// The user has trusted another content at this path.
     Changed,
-    /// It never was.
+    /// The user has never trusted this path.
     Unknown,
 }
 
-/// The records: a file for each trusted path, named by the path's hash, which holds the content's hash and the path.
+/// The records of trust: for each trusted path a file, named by the path's hash, with the content's hash and the path.
+/// `None` if this user has no place for records.
 #[derive(Debug, Clone)]
 pub(crate) struct Trust(Option<PathBuf>);
 
 impl Trust {
-    /// Those of this user: below `XDG_STATE_HOME`, else `~/.local/state`. A user without a home trusts nothing.
+    /// The records of this user, below `XDG_STATE_HOME` or else `~/.local/state`. Without a home, nothing is trusted.
     pub(crate) fn of_user() -> Self {
         let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
         Self(state.map(|state| state.join("thermae/trusted")))
     }
 
-    /// Records in that folder.
+    /// Records in this folder.
     #[cfg(test)]
     pub(crate) fn below(folder: &Path) -> Self {
         Self(Some(folder.to_owned()))
@@ -70,7 +71,7 @@ impl Trust {
         Ok(())
     }
 
-    /// Forgets a path; whether it was known.
+    /// Stops trusting a path. Gives whether it was trusted.
     fn remove(&self, path: &Path) -> io::Result<bool> {
         match std::fs::remove_file(self.record(path)?) {
             Ok(()) => Ok(true),
@@ -80,16 +81,17 @@ impl Trust {
     }
 
     fn record(&self, path: &Path) -> io::Result<PathBuf> {
-        let none = || io::Error::other("neither XDG_STATE_HOME nor HOME says where records of trust are kept");
+        let none = || io::Error::other("there is no place for records of trust: set XDG_STATE_HOME or HOME");
         let path = place(path)?;
         let path = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str());
         Ok(self.0.as_ref().ok_or_else(none)?.join(hash(path)))
     }
 }
 
-/// A file's one path: its folder without links, and its own name. The name is not followed, since commands run where the name stands.
+/// The one path of a file: its folder without links, and its own name. A link in the name is not followed, because
+/// commands run in the folder of the name.
 fn place(path: &Path) -> io::Result<PathBuf> {
-    let name = path.file_name().ok_or_else(|| io::Error::other("it is no file's name"))?;
+    let name = path.file_name().ok_or_else(|| io::Error::other("it is not the name of a file"))?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok(folder.canonicalize()?.join(name))
 }
@@ -98,32 +100,32 @@ fn hash(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }
 
-/// Reads a tools file; nothing else than a regular file of bounded size, so that nobody makes us wait.
+/// Reads a tools file. Accepts only a regular file of limited size, so that nobody can make this program wait.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let unread = |why: &dyn std::fmt::Display| {
         Failure::usage("bad_tools_file", format!("can't read the tools file {}: {why}", path.display()))
     };
-    // A FIFO would be waited for.
+    // Without this flag, opening a FIFO would wait for a writer.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path).map_err(|error| unread(&error))?;
     let meta = file.metadata().map_err(|error| unread(&error))?;
     if !meta.is_file() || meta.size() > LARGEST {
-        return Err(unread(&"it is no regular file of at most 1 MiB"));
+        return Err(unread(&"it is not a regular file of at most 1 MiB"));
     }
     let mut content = Vec::new();
     file.take(LARGEST).read_to_end(&mut content).map_err(|error| unread(&error))?;
     Ok(content)
 }
 
-/// `thermae trust`.
+/// `thermae trust`: trusts a tools file and prints its tools, or stops trusting it.
 ///
 /// # Errors
-/// A file that can't be read or used; a record that can't be written.
+/// The file can't be read or used, or the record can't be written.
 pub(crate) fn command(args: &TrustArgs) -> Result<Exit, Failure> {
     let path = args.file.clone().unwrap_or_else(|| PathBuf::from(FILE));
     let trust = Trust::of_user();
     let failed = |error: io::Error| {
-        Failure::usage("trust_not_recorded", format!("can't record the trust of {}: {error}", path.display()))
+        Failure::usage("trust_not_recorded", format!("can't change the trust in {}: {error}", path.display()))
     };
     if args.forget {
         let known = trust.remove(&path).map_err(failed)?;
@@ -161,7 +163,7 @@ mod tests {
         assert_eq!(verdict("a/../a/thermae.toml", b"x"), Verdict::Trusted);
         assert_eq!(verdict("a/thermae.toml", b"x "), Verdict::Changed);
         assert_eq!(verdict("b/thermae.toml", b"x"), Verdict::Unknown);
-        // A link to a trusted file is another place: its commands would run elsewhere.
+        // A link to a trusted file has another path, and its commands would run in another folder.
         std::os::unix::fs::symlink(at("a/thermae.toml"), at("b/thermae.toml")).unwrap();
         assert_eq!(verdict("b/thermae.toml", b"x"), Verdict::Unknown);
         trust.add(&at("a/thermae.toml"), b"y").unwrap();
@@ -185,6 +187,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let fifo = dir.path().join(FILE);
         rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
-        assert!(read(&fifo).unwrap_err().message.contains("no regular file"));
+        assert!(read(&fifo).unwrap_err().message.contains("not a regular file"));
     }
 }

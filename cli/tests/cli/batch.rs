@@ -1,4 +1,4 @@
-//! `thermae batch`.
+//! Tests of `thermae batch`.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -22,7 +22,7 @@ fn jobs(lines: &[(&str, &str)]) -> String {
     lines.iter().map(|(id, code)| format!("{}\n", serde_json::json!({ "id": id, "code": code }))).collect()
 }
 
-/// The summary without its times.
+/// The first two words of each line of the summary: names and counts, but no times.
 fn counts(text: &str) -> Vec<Vec<&str>> {
     text.lines().map(|line| line.split_whitespace().take(2).collect()).collect()
 }
@@ -87,7 +87,7 @@ fn ctrl_c_leaves_a_file_that_the_next_run_goes_on_from() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let answer = crate::thermae::Answer::from(child.wait_with_output().unwrap());
     assert_eq!(answer.status, 130, "{answer:?}");
-    assert!(answer.stderr.contains("goes on from here"), "{answer:?}");
+    assert!(answer.stderr.contains("run the same command again to continue"), "{answer:?}");
     let kept = results(&thermae);
     assert_eq!(kept.keys().filter(|id| id.starts_with("quick")).count(), 6);
     assert_eq!(kept.len(), 6, "what was cancelled has no result");
@@ -106,9 +106,9 @@ fn bad_lines_are_named_and_nothing_runs() {
     let answer = thermae.call(&["batch", "jobs.jsonl", "--out", "out.jsonl"]);
     assert_eq!((answer.status, answer.stdout.as_str()), (2, ""));
     insta::assert_snapshot!(answer.stderr.split(", expected one of").next().unwrap(), @r#"
-    error[bad_jobs_file]: jobs.jsonl has lines that are no jobs; nothing was run
+    error[bad_jobs_file]: jobs.jsonl has lines that are not jobs; nothing was run
       jobs.jsonl:2: not JSON: expected ident at column 2
-      jobs.jsonl:3: the id "a" stands on line 1 already
+      jobs.jsonl:3: the id "a" is already on line 1
       jobs.jsonl:4: unknown field `kode`
     "#);
     assert!(!thermae.path().join("out.jsonl").exists());
@@ -123,7 +123,7 @@ fn files_that_can_not_be_used_are_status_2() {
     assert!(std::process::Command::new("mkfifo").arg(thermae.path().join("pipe.jsonl")).status().unwrap().success());
     let pipe = thermae.call(&["batch", "pipe.jsonl", "--out", "out.jsonl"]);
     assert_eq!(pipe.status, 2, "{pipe:?}");
-    assert!(pipe.stderr.contains("it is no regular file"), "{pipe:?}");
+    assert!(pipe.stderr.contains("it is not a regular file"), "{pipe:?}");
     let unwritable = thermae.call(&["batch", "jobs.jsonl", "--out", "no/such/dir/out.jsonl"]);
     assert_eq!(unwritable.status, 2, "{unwritable:?}");
     thermae.file("diary.txt", "dear diary\n");

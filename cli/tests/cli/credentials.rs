@@ -1,4 +1,4 @@
-//! Passwords: where they may stand, and where they are never shown.
+//! Where a password may be given, and that it is never shown.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ fn files_of_tls_are_looked_at_before_anything_is_sent() {
     assert!(answer.status == 2 && answer.stderr.contains("missing.pem"), "{answer:?}");
 }
 
-/// Every document below a folder, and what the program prints as help.
+/// All files below a folder.
 fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         if entry.is_dir() {
@@ -81,7 +81,7 @@ fn no_document_shows_a_password_as_an_argument() {
     assert!(found.len() > 20);
     for file in found {
         let Ok(text) = std::fs::read_to_string(&file) else { continue };
-        // A variable's value (`NAME=URL`) and a form in backquotes are no arguments.
+        // A variable's value (`NAME=URL`) and a form in backquotes are not arguments.
         let shown = text.split_whitespace().find(|word| {
             has_password(word) && (word.starts_with("--") || word.starts_with(['a', 'r']) && !word.contains('='))
         });

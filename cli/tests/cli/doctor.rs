@@ -1,4 +1,4 @@
-//! `thermae doctor`.
+//! Tests of `thermae doctor`.
 
 use std::process::Command;
 
@@ -30,7 +30,7 @@ fn it_says_what_is_missing_and_fails() {
     assert!(answer.stdout.contains("can't run here"), "{}", answer.stdout);
 }
 
-/// Runs a script as root of a user namespace of its own, where a setting of namespaces is that namespace's alone.
+/// Runs a script as root of a new user namespace, in which `max_user_namespaces` belongs to that namespace only.
 fn in_a_namespace(script: &str) -> std::process::Output {
     let thermae = env!("CARGO_BIN_EXE_thermae");
     let sh = format!("echo 0 > /proc/sys/user/max_user_namespaces && {script}");
@@ -56,5 +56,5 @@ fn it_mends_what_it_can() {
 fn what_needs_no_mending_is_left_alone() {
     let answer = Thermae::new().call(&["doctor", "--fix"]);
     assert_eq!(answer.status, 0, "{answer:?}");
-    assert!(answer.stderr.contains("nothing found that --fix can mend"), "{answer:?}");
+    assert!(answer.stderr.contains("--fix found nothing to change"), "{answer:?}");
 }

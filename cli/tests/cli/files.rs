@@ -1,4 +1,4 @@
-//! Files in and out: `--file`, `--artifacts`.
+//! Tests of files that go in (`--file`) and come out (`--artifacts`).
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -26,7 +26,7 @@ os.symlink('/etc/passwd', 'artifacts/link')
     let files = ["--file", "in.csv", "--file", "large.txt:deep/large", "--file", "tool.sh"];
     let answer = thermae.call(&[&["run", "main.py", "--artifacts", "out/here"], &files[..]].concat());
     assert_eq!((answer.status, answer.stdout.as_str()), (0, "a,b 3145728\ntool\n"), "{answer:?}");
-    let note = "note: 2 files of the code's in out/here\nnote: left out: /workspace/artifacts/link: it is a link, or stands behind one: none is followed\n";
+    let note = "note: saved 2 files in out/here\nnote: left out: /workspace/artifacts/link: it is a link, or lies behind one: links are not followed\n";
     assert_eq!(answer.stderr, note);
     assert_eq!(std::fs::read(thermae.path().join("out/here/a/same")).unwrap(), b"\xff1");
     assert_eq!(thermae.read("out/here/same"), "2");
@@ -41,7 +41,7 @@ fn a_link_in_our_folder_is_never_followed() {
     symlink(thermae.path().join("victim"), thermae.path().join("out/f")).unwrap();
     let answer = thermae.call(&["run", "main.py", "--artifacts", "out"]);
     assert_eq!((answer.status, answer.stdout.as_str()), (2, "1\n"), "{answer:?}");
-    assert!(answer.stderr.contains("there is something of this name already"), "{answer:?}");
+    assert!(answer.stderr.contains("something with this name is there already"), "{answer:?}");
     assert!(thermae.read("victim") == "safe" && thermae.path().join("out/f").is_symlink());
     assert_eq!(thermae.read("out/other"), "kept");
 
@@ -59,10 +59,10 @@ fn no_file_that_is_there_is_replaced() {
     assert_eq!((answer.status, answer.stdout.as_str()), (2, "1\n"), "{answer:?}");
     assert!(answer.stderr.contains("error[artifacts_not_written]: can't write out/a"), "{answer:?}");
     assert_eq!((thermae.read("out/a"), thermae.read("out/b")), ("old".into(), "new".into()), "all others are there");
-    // The same content is no conflict: a program may be run again.
+    // A file with the same content is no conflict, so that a program can be run again.
     thermae.file("out/a", "new");
     let again = thermae.call(&["run", "main.py", "--artifacts", "out"]);
-    assert_eq!((again.status, again.stderr.as_str()), (0, "note: 2 files of the code's in out\n"), "{again:?}");
+    assert_eq!((again.status, again.stderr.as_str()), (0, "note: saved 2 files in out\n"), "{again:?}");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_batchs_second_run_of_a_job_leaves_the_files_of_the_first() {
 fn without_a_folder_the_outcome_says_what_was_left() {
     let thermae = Thermae::with("main.py", "open('artifacts/plot.png', 'w').write('x')");
     let answer = thermae.call(&["run", "main.py"]);
-    assert_eq!(answer.stderr, "note: the code left 1 file; --artifacts DIR keeps them\n");
+    assert_eq!(answer.stderr, "note: the code left 1 file; use --artifacts DIR to save what it leaves\n");
     let answer = thermae.call(&["run", "main.py", "--json", "--artifacts", "out"]);
     assert_eq!((answer.status, answer.stderr.as_str()), (0, ""), "{answer:?}");
     let line: Value = serde_json::from_str(&answer.stdout).unwrap();

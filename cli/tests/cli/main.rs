@@ -1,4 +1,4 @@
-//! The real program, as a user calls it, on the embedded fleet with real sandboxes.
+//! Tests of the real program, as a user calls it, on the embedded fleet with real sandboxes.
 
 mod batch;
 mod credentials;

@@ -1,4 +1,5 @@
-//! What the README and the pages in `docs/` say is so. Blocks that speak of a fleet are run by `cargo xtask test`, beside one.
+//! Checks what the README and the pages in `docs/` say. `cargo xtask test` runs the blocks that need a fleet, beside
+//! one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +14,7 @@ fn readme() -> String {
     std::fs::read_to_string(root().join("README.md")).unwrap()
 }
 
-/// The README's blocks of commands that need nothing but this program.
+/// The README's command blocks that need only this program.
 fn blocks(text: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut lines = text.lines();

@@ -1,4 +1,4 @@
-//! `thermae run`.
+//! Tests of `thermae run`.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -132,7 +132,7 @@ fn output_is_shown_while_the_code_runs() {
     let thermae = Thermae::with("main.py", "print('first', flush=True)\nprint(await ask())\nprint('last')");
     let fifo = thermae.path().join("go");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    // The tool answers only after the first line was seen.
+    // The tool answers only after this test has read the first line.
     let mut child = thermae
         .command(&["run", "main.py", "--stream", "--tool", "ask=cat go"])
         .stdout(Stdio::piped())
@@ -162,7 +162,7 @@ fn ctrl_c_ends_it_with_130_and_kills_the_code() {
 
 #[test]
 fn ctrl_c_shows_what_was_printed_so_far() {
-    // The tool's call tells that both lines were printed before.
+    // The tool's call shows that both lines have been printed.
     let code = "import sys\nprint('out')\nprint('err', file=sys.stderr)\nawait here()\n";
     for json in [false, true] {
         let thermae = Thermae::with("main.py", code);
@@ -194,7 +194,7 @@ fn ctrl_c_ends_the_wait_for_a_pipe() {
         let path = thermae.path().join(pipe);
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         let child = thermae.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // Opened when it is read; what is never written is waited for.
+        // Opening the pipe waits until the command reads it. Then the command waits for data that never comes.
         let held = std::fs::File::options().write(true).open(&path).unwrap();
         rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
         let answer = crate::thermae::Answer::from(child.wait_with_output().unwrap());
@@ -308,14 +308,14 @@ fn variables_that_are_set_to_nothing_are_not_set() {
     }
     let answer = crate::thermae::Answer::from(command.output().unwrap());
     assert_eq!((answer.status, answer.stdout.as_str()), (0, "1\n"), "{answer:?}");
-    // An option is not a variable: an empty one is a mistake in a script.
+    // An option with an empty value is an error, unlike a variable: it is a mistake in a script.
     assert_eq!(thermae.call(&["run", "main.py", "--amqp", ""]).status, 2);
 }
 
 #[test]
 fn an_interpreter_that_is_none_and_too_few_open_files_are_told_as_that() {
     let answer = run("print(1)", &["--python", "/bin/ls"]);
-    assert!(answer.status == 3 && answer.stderr.contains("ls is no Python interpreter"), "{answer:?}");
+    assert!(answer.status == 3 && answer.stderr.contains("ls is not a working Python interpreter"), "{answer:?}");
     let thermae = Thermae::with("main.py", "print(1)");
     let inner = thermae.command(&["run", "main.py"]);
     let mut shell = std::process::Command::new("sh");
@@ -380,7 +380,7 @@ fn the_quickstart_prints_its_answer() {
     let thermae = Thermae::new();
     let example = |name: &str| format!("{}/../examples/{name}", env!("CARGO_MANIFEST_DIR"));
     let want = "status 0\n--- stdout\nEast sold most: 71,045.00 of 193,540.00 in all.\n--- stderr\n";
-    // As a stranger types it: nothing is trusted yet.
+    // Nothing is trusted, as on a new user's machine.
     assert_eq!(thermae.call(&["run", &example("quickstart.py")]).show(), want);
     let (report, tools) = (example("sales/report.py"), example("sales/thermae.toml"));
     assert_eq!(thermae.call(&["run", &report, "--tools-file", &tools]).show(), want);

@@ -1,8 +1,8 @@
-//! What a terminal gets of what jobs chose.
+//! What a terminal gets of text that jobs chose.
 
 use crate::thermae::Thermae;
 
-/// Sets the title, asks for an answer, and writes to the clipboard, everywhere where code has a say.
+/// Sets the title, asks the terminal for an answer, and writes to the clipboard, in every place that code controls.
 const HOSTILE: &str = "
 import sys, os
 evil = '\\x1b]0;title\\x07\\x1b[6n\\x1b]52;c;aGk=\\x07\\x9b6n'
@@ -36,7 +36,7 @@ fn a_terminal_is_shown_what_it_would_obey() {
             assert!(answer.stdout.contains(&escaped), "{word}, {more:?}: {answer:?}");
         }
     }
-    // Where nobody's terminal is, every byte is as it was.
+    // Without a terminal, every byte is unchanged.
     let answer = thermae.command(&["run", "main.py"]).output().unwrap();
     assert!(answer.stdout.starts_with("out\u{1b}]0;title\u{7}\u{1b}[6n\u{1b}]52;c;aGk=\u{7}\u{9b}6n\n".as_bytes()));
     assert!(answer.stdout.windows(7).any(|bytes| bytes == b"raw\x9b6n\n"));

@@ -1,4 +1,4 @@
-//! What people read: help, completions, generated pages.
+//! Texts for people: help, completions, generated pages.
 
 use std::path::Path;
 
@@ -62,7 +62,7 @@ fn completions_are_made_for_shells() {
     }
 }
 
-/// With `THERMAE_UPDATE=1` the files are written instead.
+/// With `THERMAE_UPDATE=1`, writes the files first.
 #[test]
 fn generated_pages_are_current() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");

@@ -1,4 +1,4 @@
-//! Calling the program.
+//! Calls the program.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,20 +6,17 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-/// A call of the program in a directory of its own.
+/// A folder in which the program is called.
 pub(crate) struct Thermae {
-    /// Where it is called.
     pub(crate) dir: TempDir,
 }
 
-/// What it answered.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// Exit status.
+    /// Exit status; -1 if a signal ended the program.
     pub(crate) status: i32,
-    /// Standard output.
     pub(crate) stdout: String,
-    /// Standard error.
     pub(crate) stderr: String,
 }
 
@@ -32,7 +29,7 @@ impl Thermae {
         self.dir.path()
     }
 
-    /// A directory with one file.
+    /// A folder with one file.
     pub(crate) fn with(name: &str, text: &str) -> Self {
         let this = Self::new();
         this.file(name, text);
@@ -49,7 +46,7 @@ impl Thermae {
         std::fs::read_to_string(self.path().join(name)).unwrap()
     }
 
-    /// The command, with nothing of the developer's own environment in its way.
+    /// A call of the program, without the developer's own `THERMAE_` variables.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thermae"));
         command.args(args).current_dir(self.path()).stdin(Stdio::null());
@@ -64,7 +61,7 @@ impl Thermae {
         self.command(args).output().unwrap().into()
     }
 
-    /// What a person would see: the program's answer on a terminal, both streams in one.
+    /// Calls the program on a terminal, as a person would. Both streams are in `stdout`.
     pub(crate) fn call_on_terminal(&self, args: &[&str]) -> Answer {
         let spawn = "import pty, sys, os; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
         let inner = self.command(args);

@@ -1,8 +1,8 @@
-//! Files that lie beside a program, and files that job code leaves there.
+//! Tests of tools files beside a program, and of files that job code leaves there.
 
 use crate::thermae::Thermae;
 
-/// A tools file whose every use leaves a mark.
+/// A tools file whose commands leave a file when they are executed.
 const HOSTILE: &str = "[tools.get_sales]\ncommand = \"touch executed; echo 1\"\n";
 
 #[test]
@@ -19,7 +19,7 @@ fn a_tools_file_beside_a_program_runs_nothing_until_it_is_trusted() {
     assert!(batch.status == 1 && batch.stderr.contains("is not trusted"), "{batch:?}");
     assert!(!thermae.path().join("executed").exists());
 
-    // The control: named, or trusted, the same file works.
+    // The control: the same file works if it is named or trusted.
     let named = thermae.call(&["run", "main.py", "--tools-file", "thermae.toml"]);
     assert_eq!((named.status, named.stderr.as_str()), (0, ""), "{named:?}");
     std::fs::remove_file(thermae.path().join("executed")).unwrap();
@@ -56,10 +56,10 @@ print('left')
     for name in ["thermae.toml", "Thermae.toml", ".envrc", ".git", "Makefile", "json.py", "conftest.py", "x.pth"] {
         assert!(!thermae.path().join(name).exists(), "{name}");
     }
-    assert!(answer.stderr.contains("note: 1 file of the code's in ."), "{answer:?}");
+    assert!(answer.stderr.contains("note: saved 1 file in ."), "{answer:?}");
     assert!(answer.stderr.contains("left out: /workspace/artifacts/thermae.toml: "), "{answer:?}");
 
-    // A tool's own folder is no place for modules that it would import either.
+    // A folder that a tool's program is in must not get modules that the program would import, either.
     let elsewhere = Thermae::with("programs/main.py", "open('artifacts/json.py', 'w').write('x')");
     let answer = elsewhere.call(&["run", "programs/main.py", "--tool", "t=python3 t.py", "--artifacts", "."]);
     assert!(answer.status == 0 && !elsewhere.path().join("json.py").exists(), "{answer:?}");

@@ -1,4 +1,4 @@
-//! Bad input on the wire: each gets a clear error with a stable code, and the fleet goes on.
+//! Bad input on the wire: each message must get an error with a stable code, and the fleet must keep working.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("bad_input::wrong_credentials_are_an_error_at_once", credentials),
 ];
 
-/// A tenant's bare connection: what somebody has who writes AMQP by hand.
+/// A tenant's plain AMQP connection, as used by a client without a library.
 struct Raw {
     bus: Rabbit,
     tenant: TenantName,
@@ -41,7 +41,7 @@ impl Raw {
         Ok(Self { bus, tenant, client, replies })
     }
 
-    /// Publishes a body to `submit` under this key.
+    /// Publishes a body to `submit` under this routing key.
     async fn submit(&self, key: &str, id: &str, body: &[u8], reply_to: &str) -> Result<(), bus::Error> {
         let message = Message {
             exchange: names::SUBMIT.into(),
@@ -57,7 +57,7 @@ impl Raw {
         self.bus.publish(message).await?.wait().await
     }
 
-    /// Submits this body and waits for the job's outcome.
+    /// Submits this body, and waits for the job's outcome. Fails if a reply for another job comes.
     async fn ask(&mut self, pool: &str, id: &str, body: &[u8]) -> Result<Outcome> {
         let key = format!("{}.normal.{pool}", self.tenant);
         self.submit(&key, id, body, &names::reply_key(&self.tenant, &self.client)).await?;
@@ -120,7 +120,7 @@ fn unbound(fleet: &Fleet) -> Result<()> {
         let job = Job::python("print('kept')");
         let body = serde_json::to_vec(&job)?;
         raw.submit("acme.normal.default", job.id.as_str(), &body, "acme.nobody").await?;
-        // Its outcome stays readable: whoever asks again, with a key that is bound, gets it.
+        // The outcome is kept: a second submit with a reply key that is bound gets it.
         let mut asking = Raw::connect(&fleet.servers.acme, "acme").await?;
         let outcome = asking.ask("default", job.id.as_str(), &body).await?;
         ensure!(outcome.stdout == "kept\n", "{outcome:?}");
@@ -137,7 +137,7 @@ fn other_tenant(fleet: &Fleet) -> Result<()> {
             Err(bus::Error::Denied(_)) => {}
             other => bail!("publishing to another tenant's key gave {other:?}"),
         }
-        // Under its own key, with another tenant's reply key: nothing reaches that tenant.
+        // Its own routing key, with another tenant's reply key: that tenant must get nothing.
         let globex = Raw::connect(&fleet.servers.globex, "globex").await?;
         let mut acme = Raw::connect(&fleet.servers.acme, "acme").await?;
         let theirs = names::reply_key(&acme.tenant, &acme.client);
@@ -145,14 +145,15 @@ fn other_tenant(fleet: &Fleet) -> Result<()> {
         globex.submit("globex.normal.default", job.id.as_str(), &serde_json::to_vec(&job)?, &theirs).await?;
         let mine = JobId::random();
         let code = format!("{{\"id\": \"{mine}\", \"code\": \"print('mine')\"}}");
-        // `ask` fails on a reply for any other job.
+        // `ask` fails on a reply for another job.
         let outcome = acme.ask("default", mine.as_str(), code.as_bytes()).await?;
         ensure!(outcome.stdout == "mine\n", "{outcome:?}");
         Ok(())
     })
 }
 
-/// RabbitMQ lets a tenant say what becomes of messages that die in a queue of its own: here, that they go on under another tenant's key.
+/// Declares a queue whose messages die at once and go on under another tenant's routing key. RabbitMQ lets a tenant
+/// choose this for its own queues.
 async fn trap(channel: &lapin::Channel, replies: &str, to: &str, key: &str) -> Result<()> {
     let queue = format!("replies.globex.trap-{}", uuid::Uuid::new_v4());
     let mut arguments = FieldTable::default();
@@ -192,7 +193,7 @@ fn dead_letters(fleet: &Fleet) -> Result<()> {
         trap(&channel, &mine, names::CALLS, &names::calls_key(&acme, &worker)).await?;
         let forged = ["thermae_scheduler_forged_total", "thermae_worker_forged_total"];
         let before = forged.map(|metric| fleet.metric(metric));
-        // Its result goes to the client's own queue, and to the traps.
+        // The result goes to the client's own queue and to the traps.
         let outcome = globex.ask("default", "bait", br#"{"id": "bait", "code": ""}"#).await?;
         ensure!(outcome.status == Status::Succeeded, "{outcome:?}");
         for (metric, before) in forged.into_iter().zip(before) {
@@ -215,6 +216,6 @@ fn credentials(fleet: &Fleet) -> Result<()> {
         .output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.code() == Some(3), "{}: {said}", output.status);
-    ensure!(said.contains("check user and password") && !said.contains("wrong@"), "{said}");
+    ensure!(said.contains("check the user and the password") && !said.contains("wrong@"), "{said}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `thermae batch` on the real fleet: every job's result, each once, also when a worker is killed on the way.
+//! `thermae batch` on the real fleet: every job gets one result, even if a worker is killed during the batch.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -19,7 +19,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("batch::a_killed_worker_loses_only_what_it_had_started", killed_by_default),
 ];
 
-/// The HumanEval jobs where they lie beside the project, otherwise as many programs of our own.
+/// The HumanEval jobs if they are in a folder beside the project, otherwise as many simple programs.
 fn jobs(dir: &Path) -> Result<(PathBuf, usize)> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/humaneval.jobs.jsonl");
     if beside.is_file() {
@@ -77,7 +77,7 @@ fn all_succeed(fleet: &Fleet) -> Result<()> {
     Ok(())
 }
 
-/// Runs the batch and kills a worker once 50 results are there.
+/// Runs a batch, and kills a worker once there are 50 results.
 fn killed(fleet: &Fleet, more: &[&str]) -> Result<(BTreeMap<String, Value>, usize)> {
     let dir = tempfile::tempdir()?;
     let ((jobs, count), out) = (jobs(dir.path())?, dir.path().join("results.jsonl"));
@@ -106,7 +106,7 @@ fn killed_by_default(fleet: &Fleet) -> Result<()> {
     let (results, count) = killed(fleet, &[])?;
     let counts = statuses(&results);
     let lost = counts.get("lost").copied().unwrap_or(0);
-    // A worker has as many jobs started as it has slots: two here.
+    // A worker has started as many jobs as it has slots, which are two here.
     ensure!(counts.get("succeeded") == Some(&(count - lost)) && lost <= 2, "{counts:?}");
     for line in results.values().filter(|line| line["status"] == "lost") {
         ensure!(line["error"]["code"] == "worker_lost" && line["error"]["safe_to_retry"] == false, "{line}");

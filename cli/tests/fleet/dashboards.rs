@@ -1,4 +1,4 @@
-//! Every query of the dashboard returns data from a real Prometheus, while the fleet has a bit of everything to do.
+//! Every query of the dashboard returns data from a real Prometheus, while the fleet runs a bit of everything.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,11 @@ use crate::prometheus::Prometheus;
 
 pub(crate) const TESTS: &[(&str, Test)] = &[("dashboards::every_query_returns_data_under_load", every_query)];
 
-/// How long a query may take until it has data. Rates need two scrapes; what the load does every few seconds needs more.
+/// How long a query may take until it has data. Rates need two scrapes, and some of the load comes only every few
+/// seconds.
 const DATA_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Metrics that are there and may stay 0: the good news of what did not happen, and what lasts a moment only.
+/// Metrics that exist but may stay 0: failures that don't happen here, and states that last only a moment.
 const QUIET: &[&str] = &[
     "thermae_scheduler_forged_total",
     "thermae_scheduler_drained_total",
@@ -46,21 +47,21 @@ fn dashboards() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../dashboards")
 }
 
-/// One query of the dashboard, as Grafana would send it.
+/// One query of the dashboard, as Grafana sends it.
 #[derive(Debug, Clone)]
 struct Query {
     panel: String,
     expr: String,
 }
 
-/// The dashboard's queries, its variables put in as Grafana does.
+/// The dashboard's queries, with values for its variables as Grafana inserts them.
 fn queries(dashboard: &Value) -> Result<Vec<Query>> {
     let mut queries = Vec::new();
     for panel in dashboard["panels"].as_array().context("no panels")? {
         let title = panel["title"].as_str().context("a panel without a title")?;
         for target in panel["targets"].as_array().into_iter().flatten() {
             let expr = target["expr"].as_str().with_context(|| format!("{title} has a target without a query"))?;
-            // Grafana takes four scrapes, so that a missed one leaves no hole.
+            // Grafana's interval spans four scrapes, so that a missed one leaves no hole.
             let expr = expr.replace("$__rate_interval", "4s").replace("$pool", ".*").replace("$__range", "30m");
             ensure!(!expr.contains('$'), "{title} has a variable that this test does not know: {expr}");
             queries.push(Query { panel: title.to_owned(), expr });
@@ -73,13 +74,13 @@ fn every_query(fleet: &Fleet) -> Result<()> {
     let dashboard: Value = serde_json::from_slice(&std::fs::read(dashboards().join("fleet.json"))?)?;
     let queries = queries(&dashboard)?;
     ensure!(queries.len() > 40, "only {} queries were found", queries.len());
-    // It takes the place of the one that will be killed.
+    // This worker replaces the one that will be killed.
     fleet.add_worker()?;
     let prometheus = Prometheus::start(&dashboards().join("rules.yaml"), &fleet.addresses())?;
     let load = Load::start(fleet);
     lose_a_job(fleet)?;
     let bounded = Bounded::start(fleet)?;
-    // What is not there gives nothing: an answer means something.
+    // A metric that doesn't exist gives nothing, so an answer means something.
     ensure!(prometheus.query("thermae_no_such_metric")?.is_empty(), "a metric that is not there has values");
     let moved = |expr: &str, values: &[f64]| {
         !values.is_empty() && (QUIET.iter().any(|metric| expr.contains(metric)) || values.iter().any(|v| *v != 0.0))
@@ -92,7 +93,7 @@ fn every_query(fleet: &Fleet) -> Result<()> {
     load.end(fleet)
 }
 
-/// Asks for each until it has data.
+/// Repeats each query until it has data.
 fn await_all(mut missing: Vec<Query>, has_data: impl Fn(&Query) -> Result<bool>) -> Result<()> {
     let begun = Instant::now();
     loop {
@@ -110,12 +111,12 @@ fn await_all(mut missing: Vec<Query>, has_data: impl Fn(&Query) -> Result<bool>)
             bail!("{} queries returned nothing (or only 0) within {DATA_TIMEOUT:?}:\n{list}", still.len());
         }
         missing = still;
-        // Until the next scrape.
+        // Wait for the next scrape.
         std::thread::sleep(Duration::from_millis(500));
     }
 }
 
-/// The rules are loaded, evaluate, and what they record is there.
+/// The rules are loaded and evaluate, and the series that they record have data.
 fn rules(prometheus: &Prometheus) -> Result<()> {
     let rules = prometheus.rules()?;
     ensure!(rules.len() >= 20, "{rules:?}");
@@ -131,7 +132,7 @@ fn rules(prometheus: &Prometheus) -> Result<()> {
     Ok(())
 }
 
-/// Kills the worker that runs a job, so that the job is lost and the scheduler has something to resolve.
+/// Kills the worker that runs a job. The job is lost, and the scheduler has something to resolve.
 fn lose_a_job(fleet: &Fleet) -> Result<()> {
     let client = fleet.acme.client();
     let job = Job { stream: vec![Stream::Lifecycle], ..Job::python("import time\ntime.sleep(600)") };
@@ -157,11 +158,12 @@ fn lose_a_job(fleet: &Fleet) -> Result<()> {
     Ok(())
 }
 
-/// A tenant that may have one job handed out, and has two: one runs, and the other is sent back whenever it is tried, which is each time
-/// that somebody's job ends. (That a pool's credit is gone when the scheduler asks is a race, which no load can force.)
+/// A tenant that may have one job handed out, and has submitted two. One runs. The other is sent back whenever it is
+/// tried, which happens each time that any job ends. (A pool without credit at the moment when the scheduler asks is a
+/// race that no load can force.)
 struct Bounded {
     jobs: Vec<JobHandle>,
-    /// The handles are of no use without it.
+    /// The handles need this connection.
     _globex: thermae::Fleet,
 }
 
@@ -196,7 +198,7 @@ fn limited(mut job: Job, wall_ms: u64) -> Job {
     job
 }
 
-/// A tool that answers, or raises if the code wishes it.
+/// A tool that gives its arguments back, or raises an error if `fail` is true.
 struct Echo;
 
 #[async_trait]
@@ -206,7 +208,7 @@ impl ToolHandler for Echo {
     }
 }
 
-/// Clients that keep the fleet busy with a bit of everything, until they are told to stop.
+/// Clients that keep the fleet busy with a bit of everything until [`Load::end`].
 struct Load {
     stop: DropGuard,
     tasks: Vec<JoinHandle<Result<BTreeMap<&'static str, usize>>>>,
@@ -230,7 +232,7 @@ impl Load {
         Self { stop: stop.drop_guard(), tasks }
     }
 
-    /// Stops it; each kind of outcome must have come.
+    /// Stops the clients. Checks that every kind of outcome has come.
     fn end(self, fleet: &Fleet) -> Result<()> {
         drop(self.stop);
         let mut seen: BTreeMap<&'static str, usize> = BTreeMap::new();
@@ -246,9 +248,10 @@ impl Load {
     }
 }
 
-/// One of each kind. What becomes of the single job is no matter here: a worker is killed on the way.
+/// Runs one job of each kind and counts the outcomes by status. Single outcomes don't matter, because a worker is
+/// killed meanwhile.
 async fn round(client: &Client, n: usize, seen: &mut BTreeMap<&'static str, usize>) -> Result<()> {
-    // More at once than the fleet has credit for, so that some wait.
+    // More jobs at once than the fleet has credit for, so that some wait.
     let mut burst = Vec::new();
     for _ in 0..8 {
         burst.push(client.submit(Job::python("import time\ntime.sleep(0.05)\nprint(1 + 1)"), None).await?);
@@ -259,13 +262,13 @@ async fn round(client: &Client, n: usize, seen: &mut BTreeMap<&'static str, usiz
     for job in kinds(n)? {
         note(&client.submit(job, Some(Arc::new(Echo))).await?, seen).await?;
     }
-    // Whether the cancel meets it waiting or running, it ends it.
+    // The cancel ends the job whether the job waits or runs.
     let handle = client.submit(Job::python("import time\ntime.sleep(60)"), None).await?;
     handle.cancel().await?;
     note(&handle, seen).await
 }
 
-/// Jobs of every kind, for one after the other.
+/// One job of each kind, to be run one after the other.
 fn kinds(n: usize) -> Result<Vec<Job>> {
     let name = SessionName::new(format!("load-{n}-{}", uuid::Uuid::new_v4()))?;
     let session = |code: &str| {

@@ -1,4 +1,4 @@
-//! Files on the real fleet: in, out, by URL, and from one job to another's worker.
+//! Files on the real fleet: into a job, out of it, by URL, and to a job on another worker.
 
 use std::process::Command;
 
@@ -33,7 +33,7 @@ fn by_url_and_ref(fleet: &Fleet) -> Result<()> {
     let (status, body) = get(address, &format!("/{}", target.replace("up.txt", "up.html")))?;
     ensure!(status == 403 && body.contains("bad_signature"), "{status} {body}");
 
-    // Whichever worker has them: the store is one.
+    // Any worker must find the artifact, because all of them share one store.
     for _ in 0..4 {
         let file = InputFile { text: None, reference: Some(artifact.id.clone()), ..InputFile::text("again", "") };
         let next = run(fleet, Job { files: vec![file], ..Job::python("print(open('again').read())") })?;

@@ -1,4 +1,4 @@
-//! A fleet of real processes: a scheduler, workers, and a client of each tenant.
+//! A fleet of real processes for tests: a scheduler, workers, and a client of the tenant `acme`.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -14,39 +14,39 @@ use tokio::runtime::Runtime;
 
 use crate::servers::{Servers, binary};
 
-/// How long a process may take until it is ready; a cold worker makes its first containers in that time.
+/// How long a process may take until it is ready. A cold worker makes its first containers in this time.
 const READY: Duration = Duration::from_secs(90);
 
-/// Jobs that a worker runs at once, and containers that it keeps ready beyond them.
+/// Jobs that a worker runs at once, and containers that it keeps ready in addition.
 pub(crate) const SLOTS: usize = 2;
 pub(crate) const WARM: usize = 2;
 
-/// Jobs that the tenant `globex` may have handed out at once; `acme` has no such bound.
+/// Number of jobs that the tenant `globex` may have handed out at once. `acme` has no such limit.
 const GLOBEX_MAX: usize = 1;
 
-/// A running fleet. Dropping it drains it.
+/// A running fleet. Dropping it drains all processes.
 pub(crate) struct Fleet {
-    /// The servers under it.
+    /// The servers that the fleet uses.
     pub(crate) servers: Servers,
-    /// Runs the tests' clients.
+    /// Runtime for the tests' clients.
     pub(crate) runtime: Runtime,
-    /// Client of the tenant `acme`.
+    /// A client of the tenant `acme`.
     pub(crate) acme: thermae::Fleet,
     processes: Mutex<Vec<Process>>,
-    /// Workers that were started: each has a name of its own, also when earlier ones were killed.
+    /// Number of workers that were started. Each gets a name of its own, even after earlier ones were killed.
     workers: AtomicUsize,
     prefix: String,
     dir: TempDir,
 }
 
 impl Fleet {
-    /// Starts one on the servers that the test run shares.
+    /// Starts a fleet on the servers that the test run shares.
     pub(crate) fn start(name: &str, workers: usize) -> Result<Self> {
-        // Those servers may have served such a fleet before.
+        // A unique name: these servers may have served a fleet of the same name.
         Self::start_on(Servers::shared()?, &format!("{name}-{}", uuid::Uuid::new_v4().simple()), workers)
     }
 
-    /// Starts one on these servers, and waits until it is ready. What it keeps in Redis has its name's prefix.
+    /// Starts a fleet on these servers, and waits until it is ready. `name` is the prefix of its keys in Redis.
     pub(crate) fn start_on(servers: Servers, name: &str, workers: usize) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("thermae-e2e-").tempdir()?;
         let prefix = name.to_owned();
@@ -61,7 +61,7 @@ impl Fleet {
         Ok(Self { servers, runtime, acme, processes, workers, prefix, dir })
     }
 
-    /// Starts another worker.
+    /// Starts another worker, and waits until it is ready.
     pub(crate) fn add_worker(&self) -> Result<()> {
         let number = self.workers.fetch_add(1, Ordering::Relaxed);
         let mut worker = Process::worker(&self.servers, self.dir.path(), &self.prefix, number)?;
@@ -70,7 +70,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Ends one process as a crash would; gives its name.
+    /// Kills one process, and gives its name. `kind` is a kind or a name.
     pub(crate) fn kill(&self, kind: &str) -> Result<String> {
         let mut process = self.take(kind)?;
         process.child.kill()?;
@@ -79,12 +79,12 @@ impl Fleet {
         Ok(process.name.clone())
     }
 
-    /// Asks one process to drain, and waits for its end.
+    /// Sends SIGTERM to one process, and waits until it has drained.
     pub(crate) fn drain(&self, kind: &str) -> Result<()> {
         self.take(kind)?.drain()
     }
 
-    /// What keeps this fleet's keys in Redis apart.
+    /// Prefix of this fleet's keys in Redis.
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -95,14 +95,14 @@ impl Fleet {
         Ok(processes.remove(at))
     }
 
-    /// Every process's kind (`scheduler`, `worker`) and address.
+    /// Kind (`scheduler` or `worker`) and address of each process.
     pub(crate) fn addresses(&self) -> Vec<(String, String)> {
         let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
         let kind = |name: &str| name.split('-').next().unwrap_or_default().to_owned();
         processes.iter().map(|process| (kind(&process.name), process.http.clone())).collect()
     }
 
-    /// A metric's value, all processes and labels together.
+    /// A metric's value, summed over all processes and labels.
     pub(crate) fn metric(&self, name: &str) -> Result<f64> {
         let mut sum = 0.0;
         for (_, address) in self.addresses() {
@@ -116,19 +116,19 @@ impl Fleet {
         Ok(sum)
     }
 
-    /// What the processes logged.
+    /// The ends of all processes' logs.
     pub(crate) fn logs(&self) -> String {
         let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
         processes.iter().map(|p| format!("--- {}\n{}\n", p.name, tail(&p.log))).collect()
     }
 
-    /// Whether any of the processes has logged these words.
+    /// Whether any process has logged these words.
     pub(crate) fn has_logged(&self, words: &str) -> bool {
         let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
         processes.iter().any(|process| process.logged().contains(words))
     }
 
-    /// A failed test's error, with the end of the processes' logs.
+    /// Adds the ends of the processes' logs to the error of a failed test.
     pub(crate) fn check(&self, result: Result<()>) -> Result<(), libtest_mimic::Failed> {
         result.map_err(|error| format!("{error:?}\n{}", self.logs()).into())
     }
@@ -145,18 +145,18 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Whether this is its name, or the kind that its name begins with.
+    /// Whether `kind` is the process's name, or the kind at the beginning of its name.
     fn is_a(&self, kind: &str) -> bool {
         self.name.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     }
 
-    /// A scheduler on these servers.
+    /// Starts a scheduler on these servers.
     pub(crate) fn scheduler(servers: &Servers, dir: &Path, prefix: &str) -> Result<Self> {
         let config = format!("[scheduler.tenants.globex]\nmax_in_flight = {GLOBEX_MAX}\n");
         Self::spawn("thermae-scheduler", "scheduler".to_owned(), servers, dir, prefix, &config)
     }
 
-    /// A worker with Docker containers on these servers.
+    /// Starts a worker with Docker containers on these servers.
     pub(crate) fn worker(servers: &Servers, dir: &Path, prefix: &str, n: usize) -> Result<Self> {
         let name = format!("worker-{n}");
         let config = format!(
@@ -179,7 +179,8 @@ impl Process {
         Self::with(program, name, http, dir, &(common + more), otlp)
     }
 
-    /// Any process that reads this configuration and this environment and serves its health there.
+    /// Starts any program of this build that reads this configuration and environment, and serves health checks at
+    /// `http`.
     pub(crate) fn with(
         program: &str,
         name: String,
@@ -203,7 +204,7 @@ impl Process {
         Ok(Self { name, child, killed: false, http, log })
     }
 
-    /// Waits until it says that it is ready.
+    /// Waits until the process is ready.
     pub(crate) fn await_ready(&mut self) -> Result<()> {
         let begun = Instant::now();
         while get(&self.http, "/readyz").ok().is_none_or(|(status, _)| status != 200) {
@@ -216,17 +217,17 @@ impl Process {
         Ok(())
     }
 
-    /// Whether it says that it is ready, and in which words.
+    /// Status and body of the process's `/readyz`.
     pub(crate) fn readiness(&self) -> Result<(u16, String)> {
         get(&self.http, "/readyz")
     }
 
-    /// What it logged.
+    /// Everything that the process has logged.
     pub(crate) fn logged(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Asks it to drain, and waits for its end.
+    /// Sends SIGTERM, and waits until the process has drained.
     pub(crate) fn drain(&mut self) -> Result<()> {
         if self.child.try_wait()?.is_none() {
             let pid = rustix::process::Pid::from_child(&self.child);
@@ -248,7 +249,7 @@ impl Drop for Process {
     }
 }
 
-/// One GET over HTTP/1.0: status and body.
+/// Sends a GET by HTTP/1.0. Gives status and body.
 pub(crate) fn get(address: &str, path: &str) -> Result<(u16, String)> {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(address)?;

@@ -1,4 +1,4 @@
-//! What a client does every day, on the real fleet.
+//! What clients do every day, on the real fleet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("jobs::the_same_job_twice_runs_once", same_job_twice),
 ];
 
-/// Submits a job and waits for its outcome.
+/// Submits a job, and waits for its outcome.
 pub(crate) fn run(fleet: &Fleet, job: Job) -> Result<Outcome> {
     run_with(fleet, job, None)
 }
@@ -57,7 +57,7 @@ fn raises(fleet: &Fleet) -> Result<()> {
     Ok(())
 }
 
-/// A tool that answers only when three calls wait for it: calls that come one by one would never end.
+/// A tool that answers only when three calls wait for it. Calls that come one by one would never end.
 struct Together(tokio::sync::Barrier);
 
 #[async_trait]
@@ -106,7 +106,7 @@ fn rich(fleet: &Fleet) -> Result<()> {
     let outcome = run(fleet, Job::python(code))?;
     let kinds = |bundle: &thermae_schemas::MimeBundle| bundle.keys().cloned().collect::<Vec<_>>();
     let displays: Vec<_> = outcome.displays.iter().map(kinds).collect();
-    // The second figure is open when the code has ended, and comes last.
+    // The second figure is still open when the code ends, so it comes last.
     let (figure, table) = (["image/png", "text/plain"], ["text/html", "text/plain"]);
     ensure!(displays == [figure, table, figure], "{displays:?}");
     let png = |at: usize| outcome.displays[at]["image/png"].as_str().unwrap_or_default();
@@ -118,7 +118,8 @@ fn rich(fleet: &Fleet) -> Result<()> {
 }
 
 fn streams(fleet: &Fleet) -> Result<()> {
-    // The second line is printed only after the client has answered a call that it makes when it has seen the first.
+    // The second line is printed only after this tool has answered, which it does when the client has seen the first
+    // line.
     struct Seen(tokio::sync::Notify);
     #[async_trait]
     impl ToolHandler for Seen {

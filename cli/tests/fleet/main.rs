@@ -1,7 +1,8 @@
-//! End to end: the real binaries on a real RabbitMQ, Redis and Docker, which `cargo xtask test` starts and names in the environment.
+//! End-to-end tests: the real programs on a real RabbitMQ, Redis and Docker. `cargo xtask test` starts the servers and
+//! sets the variables that name them.
 //!
-//! Tests of one fleet share it and run one after the other; those that stop or starve a server have a second set of servers.
-//! The harness is libtest's look-alike, because a fleet must be ended when the last test has, and libtest has no such place.
+//! Most tests share one fleet and run one after the other. Tests that stop or starve a server use a second set of
+//! servers. The test harness is libtest-mimic, because libtest has no place for ending a fleet after the last test.
 
 mod bad_input;
 mod batch;
@@ -28,14 +29,14 @@ use libtest_mimic::{Arguments, Trial};
 use crate::fleet::Fleet;
 use crate::servers::OwnServers;
 
-/// A test on the fleet that all share.
+/// A test on the shared fleet.
 type Test = fn(&Fleet) -> anyhow::Result<()>;
-/// A test that brings its own fleet, on servers that it may break.
+/// A test that starts its own fleet, on servers that it may break.
 type HarmTest = fn(&OwnServers) -> anyhow::Result<()>;
 
 fn main() -> ExitCode {
     let mut args = Arguments::from_args();
-    // They share two cores and one fleet, and some kill workers.
+    // The tests share the machine's processors and one fleet, and some kill workers.
     args.test_threads = Some(1);
     let fleet = Arc::new(std::sync::OnceLock::new());
     let shared: Vec<(&'static str, Test)> = [

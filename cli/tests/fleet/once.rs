@@ -1,4 +1,4 @@
-//! Servers that die while code runs that may start once only: every job has an outcome, and none starts twice.
+//! Servers die while code runs that may start only once: every job must get an outcome, and none may start twice.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ pub(crate) const TESTS: &[(&str, HarmTest)] = &[
 
 const JOBS: usize = 80;
 const SESSIONS: usize = 4;
-/// Jobs of each session, one after the other.
+/// Jobs in each session, one after the other.
 const STEPS: usize = 12;
-/// Longer than servers need to come back, and a lost job to be given up.
+/// Longer than servers need to come back, and longer than it takes to give up a lost job.
 const RESULT_TIMEOUT: Duration = Duration::from_secs(150);
 
 fn rabbitmq_restarts(own: &OwnServers) -> Result<()> {
@@ -31,14 +31,14 @@ fn rabbitmq_restarts(own: &OwnServers) -> Result<()> {
 }
 
 fn redis_dies(own: &OwnServers) -> Result<()> {
-    // It keeps nothing on disk: started again, it is empty.
+    // This Redis keeps nothing on disk, so it is empty after a restart.
     under_load(own, "once-redis", || {
         own.ctl("redis", "kill")?;
         own.ctl("redis", "start")
     })
 }
 
-/// Single jobs and sessions all the while; does something to the servers when the first few are answered.
+/// Runs single jobs and sessions, and harms the servers when the first few jobs are answered.
 fn under_load(own: &OwnServers, name: &str, harm: impl FnOnce() -> Result<()>) -> Result<()> {
     let fleet = Fleet::start_on(own.servers.clone(), FLEET, 1)?;
     let result = fleet.runtime.block_on(async {
@@ -90,7 +90,7 @@ async fn result(client: &Client, job: Job) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Whether it succeeded; else it must be `lost`.
+/// Whether a job succeeded. If it didn't, it must be `lost`.
 async fn single(client: Client, n: usize) -> Result<bool> {
     let job = Job {
         max_attempts: 1,
@@ -105,7 +105,7 @@ async fn single(client: Client, n: usize) -> Result<bool> {
     Ok(outcome.status == Status::Succeeded)
 }
 
-/// How many steps succeeded. Each adds one to a variable: a step that ran twice would show in the next ones.
+/// How many steps succeeded. Each step adds one to a variable, so a step that ran twice would show in later ones.
 async fn session(client: Client, name: SessionName) -> Result<usize> {
     let mut succeeded = 0;
     for step in 1..=STEPS {
@@ -123,7 +123,7 @@ async fn session(client: Client, name: SessionName) -> Result<usize> {
                 let n: usize = outcome.stdout.trim().parse()?;
                 ensure!((succeeded..=step).contains(&n), "step {step} of {name}, {succeeded} succeeded: {n}");
             }
-            // With its session.
+            // The session is lost, and with it the steps that are left.
             (_, Some(ErrorCode::SessionLost)) => break,
             (status, _) => ensure!(status == Status::Lost, "step {step} of {name}: {outcome:?}"),
         }

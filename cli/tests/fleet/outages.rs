@@ -1,4 +1,4 @@
-//! Servers that are absent at the start, or die on the way: everything waits, says so, and comes up when they do.
+//! Servers that are missing at the start, or die later: the fleet waits, says so, and recovers when they come back.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn late_servers(own: &OwnServers) -> Result<()> {
     processes.iter_mut().try_for_each(Process::await_ready)
 }
 
-/// Submits jobs all the while, and does something to the servers when the first few are answered.
+/// Submits jobs, and harms the servers when a quarter of the jobs are answered.
 fn under_load(fleet: &Fleet, jobs: usize, harm: impl FnOnce() -> Result<()>) -> Result<()> {
     fleet.runtime.block_on(async {
         let client = fleet.acme.client();
@@ -89,7 +89,7 @@ fn rabbitmq_restarts(own: &OwnServers) -> Result<()> {
 
 fn redis_dies(own: &OwnServers) -> Result<()> {
     let fleet = Fleet::start_on(own.servers.clone(), "emptied", 1)?;
-    // It keeps nothing on disk: started again, it is empty.
+    // This Redis keeps nothing on disk, so it is empty after a restart.
     let result = under_load(&fleet, 200, || {
         own.ctl("redis", "kill")?;
         own.ctl("redis", "start")

@@ -1,4 +1,4 @@
-//! A real Prometheus that scrapes a fleet's processes every second.
+//! A real Prometheus that scrapes the processes of a fleet every second.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::fleet::get;
 
-/// Ended when dropped.
+/// A running Prometheus. It is killed on drop.
 pub(crate) struct Prometheus {
     child: Child,
     http: String,
@@ -20,7 +20,7 @@ pub(crate) struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one with these rules and waits until it answers. The targets are `(job, address)`.
+    /// Starts a Prometheus with these rules, and waits until it answers. Each target is a job's name and an address.
     pub(crate) fn start(rules: &Path, targets: &[(String, String)]) -> Result<Self> {
         let program = std::env::var("THERMAE_TEST_PROMETHEUS")
             .context("THERMAE_TEST_PROMETHEUS is not set: run these tests with `cargo xtask test`")?;
@@ -33,7 +33,7 @@ impl Prometheus {
                 json!({ "job_name": job, "static_configs": [{ "targets": addresses }] })
             })
             .collect();
-        // JSON is YAML, too.
+        // JSON is valid YAML.
         let config = json!({
             "global": { "scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s" },
             "rule_files": [rules],
@@ -75,7 +75,7 @@ impl Prometheus {
         self.dir.path().join("log")
     }
 
-    /// The values of an instant query, one per series; NaN (a quantile of nothing) is no value.
+    /// The values of an instant query, one for each series. NaN (a quantile of no values) is left out.
     pub(crate) fn query(&self, expr: &str) -> Result<Vec<f64>> {
         let answer = self.api(&format!("/api/v1/query?query={}", escape(expr)))?;
         let series = answer["result"].as_array().with_context(|| format!("{expr}: {answer}"))?;
@@ -89,7 +89,7 @@ impl Prometheus {
         Ok(serde_json::from_value(answer)?)
     }
 
-    /// Every rule that is loaded: name, health, last error.
+    /// All loaded rules: name, health, last error.
     pub(crate) fn rules(&self) -> Result<Vec<(String, String, String)>> {
         let answer = self.api("/api/v1/rules")?;
         let groups = answer["groups"].as_array().context("no groups")?;
@@ -108,14 +108,14 @@ impl Prometheus {
 
 impl Drop for Prometheus {
     fn drop(&mut self) {
-        // It has nothing that is worth an orderly end.
+        // Prometheus has nothing that needs an orderly end.
         if let Err(error) = self.child.kill().and_then(|()| self.child.wait().map(drop)) {
             eprintln!("Prometheus could not be ended: {error}");
         }
     }
 }
 
-/// Percent-encodes everything but what needs no thought.
+/// Percent-encodes all bytes except letters, digits and `-_.~`.
 fn escape(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()

@@ -1,4 +1,4 @@
-//! The promise: one outcome per job, whoever is killed.
+//! The promise: one outcome for each job, whichever process is killed.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ pub(crate) const TESTS: &[(&str, HarmTest)] = &[
     ("promise::sigterm_drains_a_worker", drains),
 ];
 
-/// All use one part of Redis. To another one that came to the same RabbitMQ, the registry would look as if it had been emptied; then
-/// schedulers rightly take less for granted.
+/// Prefix in Redis of the fleets on these servers. All must use the same one: with a second prefix on the same
+/// RabbitMQ, the registry would look as if it had been emptied, and schedulers would rightly assume less.
 pub(crate) const FLEET: &str = "promise";
 
 fn checked(fleet: &Fleet, result: Result<()>) -> Result<()> {

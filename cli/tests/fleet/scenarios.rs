@@ -1,4 +1,4 @@
-//! The scenarios of `loadtests/scenarios`, in short: every job is answered rightly.
+//! Short runs of the scenarios in `loadtests/scenarios`: every job must be answered correctly.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,11 +1,12 @@
-//! Where the servers are, by the environment that `cargo xtask test` sets; and sets of servers that a test may break.
+//! Addresses of the shared servers, from variables that `cargo xtask test` sets, and sets of servers that a test may
+//! break.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Addresses of one set of servers.
+/// Addresses of one set of servers, and of the sandbox image.
 #[derive(Debug, Clone)]
 pub(crate) struct Servers {
     /// AMQP URL of the fleet's own user.
@@ -14,32 +15,32 @@ pub(crate) struct Servers {
     pub(crate) acme: String,
     /// AMQP URL of the tenant `globex`.
     pub(crate) globex: String,
-    /// Redis URL.
+    /// URL of Redis.
     pub(crate) redis: String,
-    /// Docker's socket.
+    /// Path of Docker's socket.
     pub(crate) docker: String,
-    /// Image of the sandboxes.
+    /// Image for the sandboxes.
     pub(crate) image: String,
-    /// The same, by TLS, where they are a test's own.
+    /// The same servers by TLS; only for [`OwnServers`].
     pub(crate) tls: Option<Encrypted>,
-    /// Where the fleet's processes send their traces, if anywhere.
+    /// OTLP endpoint that the fleet's processes send traces to; `None` for no traces.
     pub(crate) otlp: Option<String>,
 }
 
-/// One set of servers by TLS, which ask for a client's certificate.
+/// Addresses of one set of servers by TLS. The servers ask for a client certificate.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Encrypted {
     /// AMQP URL of the fleet's own user.
     pub(crate) amqps: String,
     /// AMQP URL of the tenant `acme`.
     pub(crate) acme: String,
-    /// Redis URL of the user `fleet`.
+    /// URL of Redis, for the user `fleet`.
     pub(crate) rediss: String,
-    /// File of the authority's certificate.
+    /// File with the authority's certificate.
     pub(crate) ca: String,
-    /// File of a client's certificate.
+    /// File with the client certificate.
     pub(crate) cert: String,
-    /// File of its key.
+    /// File with the key of the client certificate.
     pub(crate) key: String,
 }
 
@@ -48,7 +49,7 @@ fn var(name: &str) -> Result<String> {
 }
 
 impl Servers {
-    /// Those that the test run shares.
+    /// The servers that the test run shares.
     pub(crate) fn shared() -> Result<Self> {
         Ok(Self {
             amqp: var("THERMAE_TEST_AMQP")?,
@@ -63,15 +64,15 @@ impl Servers {
     }
 }
 
-/// RabbitMQ and Redis of one test's own, beside the shared Docker. Ended when dropped.
+/// A RabbitMQ and a Redis for tests that break servers, beside the shared Docker. They are stopped on drop.
 pub(crate) struct OwnServers {
     name: String,
-    /// Where they are.
+    /// Addresses of these servers.
     pub(crate) servers: Servers,
 }
 
 impl OwnServers {
-    /// Starts them.
+    /// Starts the servers of the set `name`.
     pub(crate) fn start(name: &str) -> Result<Self> {
         let mut own = Self { name: name.to_owned(), servers: Servers::shared()? };
         let lines = xtask(&["test-up", "--set", name, "--only", "rabbitmq,redis", "--print-env"])?;
@@ -98,7 +99,7 @@ impl OwnServers {
         Ok(own)
     }
 
-    /// Stops, kills or starts one server; `start` gives it its old port and data.
+    /// Stops, kills or starts one server. After `start`, it has its old ports and data.
     pub(crate) fn ctl(&self, server: &str, action: &str) -> Result<()> {
         xtask(&["test-ctl", "--set", &self.name, server, action]).map(drop)
     }
@@ -118,7 +119,7 @@ fn xtask(args: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Where a binary of this build is.
+/// Path of a program of this build.
 pub(crate) fn binary(name: &str) -> Result<PathBuf> {
     let file = PathBuf::from(var("THERMAE_TEST_BIN")?).join(name);
     ensure!(file.is_file(), "{} is not built: run these tests with `cargo xtask test`", file.display());

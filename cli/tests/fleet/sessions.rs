@@ -1,4 +1,4 @@
-//! Sessions seen from the command line: made, listed, begun anew, closed; each tenant its own.
+//! Sessions on the command line: created, listed, reset and closed. Each tenant has its own.
 
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::servers::binary;
 
 pub(crate) const TESTS: &[(&str, Test)] = &[("sessions::a_tenant_lists_resets_and_closes_its_own", life)];
 
-/// Longer than a heartbeat takes to tell of a session.
+/// Longer than a worker's heartbeat takes to report a session.
 const LISTED_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn thermae(amqp: &str, args: &[&str]) -> Result<Output> {
@@ -36,7 +36,7 @@ fn listed(amqp: &str) -> Result<Vec<String>> {
     Ok(sessions.iter().filter_map(|s| Some(s["id"].as_str()?.to_owned())).collect())
 }
 
-/// Waits until a session is in the list, or is not.
+/// Waits until a session is in the list (`there`), or isn't.
 fn until_listed(amqp: &str, session: &str, there: bool) -> Result<()> {
     let begun = Instant::now();
     while listed(amqp)?.iter().any(|s| s == session) != there {

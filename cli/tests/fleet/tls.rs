@@ -1,4 +1,4 @@
-//! A fleet with TLS on all its connections, and its credentials in files.
+//! A fleet with TLS on all connections, and credentials in files.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -29,14 +29,14 @@ fn file(dir: &Path, name: &str, text: &str) -> Result<String> {
     Ok(path.display().to_string())
 }
 
-/// What every program needs to trust the servers, and to be trusted.
+/// Variables that make a program trust the servers, and the servers trust the program.
 fn trust(tls: &Encrypted) -> Vec<(String, String)> {
     [("CA", &tls.ca), ("CERT", &tls.cert), ("KEY", &tls.key)]
         .map(|(name, file)| (format!("THERMAE_TLS_{name}"), file.clone()))
         .to_vec()
 }
 
-/// Passwords in files that the configuration names.
+/// A scheduler whose configuration names files with passwords.
 fn scheduler(tls: &Encrypted, dir: &Path) -> Result<Process> {
     let ((amqp, amqp_password), (redis, redis_password)) = (split(&tls.amqps)?, split(&tls.rediss)?);
     let http = address()?;
@@ -51,7 +51,7 @@ fn scheduler(tls: &Encrypted, dir: &Path) -> Result<Process> {
     Process::with("thermae-scheduler", "scheduler".to_owned(), http, dir, &config, None)
 }
 
-/// Whole URLs in files that the environment names.
+/// A worker whose environment names files with whole URLs.
 fn worker(tls: &Encrypted, dir: &Path) -> Result<Process> {
     let http = address()?;
     let config = format!(
@@ -105,7 +105,7 @@ fn runs(own: &OwnServers) -> Result<()> {
     ensure!(results.lines().count() == jobs.lines().filter(|line| !line.trim().is_empty()).count(), "{results}");
     ensure!(results.lines().all(|line| line.contains("\"succeeded\"")), "{results}");
 
-    // Without the authority nothing is sent, and what to do is said.
+    // Without the authority's certificate, the client sends nothing, and says what to do.
     let untrusted = Command::new(binary("thermae")?)
         .args(["run", "examples/quickstart.py"])
         .env("THERMAE_AMQP_FILE", &url)

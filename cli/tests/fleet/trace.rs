@@ -1,4 +1,4 @@
-//! Tracing: one trace shows a job's whole way, through four processes, as a real OTLP receiver gets it.
+//! Tracing: one trace shows a job's whole way through four processes, as a real OTLP receiver gets it.
 
 use std::process::{Command, Stdio};
 
@@ -11,7 +11,7 @@ use crate::servers::{OwnServers, Servers, binary};
 
 pub(crate) const TESTS: &[(&str, HarmTest)] = &[("trace::one_trace_shows_a_jobs_whole_way", one_trace)];
 
-/// What must be there: a span of a process, and the span that it is a child of.
+/// The spans that must be there: process and name of each span, then process and name of its parent.
 const WAY: &[(&str, &str, &str, &str)] = &[
     ("thermae-scheduler", "schedule", "thermae", "job"),
     ("thermae-scheduler", "admit", "thermae-scheduler", "schedule"),
@@ -31,7 +31,7 @@ fn one_trace(own: &OwnServers) -> Result<()> {
     let servers = Servers { otlp: Some(receiver.endpoint().to_owned()), ..own.servers.clone() };
     let fleet = Fleet::start_on(servers, "traced", 1)?;
     let printed = run(&fleet, receiver.endpoint()).with_context(|| fleet.logs())?;
-    // A process that ends has sent its last spans.
+    // A process that has ended has sent its last spans.
     fleet.drain("worker")?;
     fleet.drain("scheduler")?;
     drop(fleet);
@@ -65,7 +65,7 @@ fn check(received: &[Span], printed: &str) -> Result<()> {
         ensure!(found.next().is_none(), "more than one {service}/{name}:\n{}", tree(&spans));
         anyhow::Ok(span)
     };
-    // Rows come after those that they hang on.
+    // Each row comes after the row of its parent.
     let mut found = vec![(("thermae", "job"), roots[0])];
     for (service, name, parent_service, parent_name) in WAY {
         let above = found.iter().find(|(key, _)| *key == (*parent_service, *parent_name));
@@ -82,7 +82,7 @@ fn check(received: &[Span], printed: &str) -> Result<()> {
     Ok(())
 }
 
-/// All spans, one a line, for whoever has to find out what is missing.
+/// All spans, one in each line, to help find what is missing.
 fn tree(spans: &[Span]) -> String {
     let line = |s: &Span| {
         let [trace, id, parent] = [&s.trace, &s.id, &s.parent].map(hex::encode);

@@ -1,5 +1,5 @@
-//! The inner wall stands in Docker's containers. Where it can't, a worker refuses to start, or was told to give each job a container of
-//! its own.
+//! The inner wall works in Docker's containers. (Where it can't, a worker refuses to start, unless it is configured to
+//! give each job a container of its own.)
 
 use anyhow::{Result, ensure};
 use thermae_schemas::{Job, Status};
@@ -11,7 +11,7 @@ use crate::jobs::run;
 pub(crate) const TESTS: &[(&str, Test)] =
     &[("walls::jobs_of_one_tenant_share_containers_and_no_sandbox", share_containers)];
 
-/// Says where it is and what it finds, and leaves marks and a process behind.
+/// Prints where it runs and what it finds, then leaves marks and a process behind.
 const TRACKS: &str = "
 import os, socket, time
 places = ['/tmp/mark', '/workspace/mark', '/dev/shm/mark']
@@ -25,7 +25,7 @@ if os.fork() == 0:
 
 fn share_containers(fleet: &Fleet) -> Result<()> {
     let workers = fleet.addresses().iter().filter(|(kind, _)| kind == "worker").count();
-    // No more than the workers may have at once: with the inner wall, a job uses none of them up.
+    // The most containers that the workers may have at once. With the inner wall, jobs don't use containers up.
     let most = workers * (SLOTS + WARM);
     let made = || fleet.metric("thermae_worker_container_creation_seconds_count");
     let before = made()?;

@@ -1,4 +1,4 @@
-//! The client against a fleet that the test plays itself, on the in-process bus.
+//! The client on the in-process bus, against a fleet that the test plays.
 
 mod outages;
 mod submit;
@@ -28,12 +28,12 @@ fn quick() -> Options {
     }
 }
 
-/// Waits for something that must come soon.
+/// Waits at most 10 seconds.
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(10), future).await.expect("it did not come")
 }
 
-/// A fleet whose scheduler and worker are the test.
+/// A fleet whose scheduler and worker are played by the test.
 struct Fleet {
     bus: bus::Local,
     jobs: Box<dyn Consumer>,
@@ -54,14 +54,14 @@ impl Fleet {
         Client::connect(bus, tenant(), quick()).await.unwrap()
     }
 
-    /// The next job message, acknowledged.
+    /// Takes the next job message and acknowledges it.
     async fn take(&mut self) -> Message {
         let delivery = soon(self.jobs.next()).await.unwrap();
         delivery.ack().await.unwrap();
         delivery.message
     }
 
-    /// Sends an event to whoever submitted this.
+    /// Sends an event to the client that submitted this job.
     async fn tell(&self, job: &Message, body: EventBody) {
         let id = JobId::new(job.message_id.clone().unwrap()).unwrap();
         let message = Message {

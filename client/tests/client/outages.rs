@@ -1,4 +1,4 @@
-//! A broker that goes away, on a bus that fails as it is told.
+//! Outages of the broker, on a bus that fails when the test says so.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use super::{Fleet, job, quick, soon, tenant};
 enum Fault {
     /// Before it was sent.
     Unsent,
-    /// The message arrived, the confirm was lost.
+    /// The message arrived, but the confirm was lost.
     ConfirmLost,
     /// The queue was full.
     Refused,
@@ -105,7 +105,7 @@ async fn what_may_have_arrived_is_repeated_with_a_mark() {
     let handle = client.submit(job("j"), None).await.unwrap();
     let (first, second) = (fleet.take().await, fleet.take().await);
     assert!(!first.headers.flag(names::H_RESEND) && second.headers.flag(names::H_RESEND));
-    // Both are answered; the client hears one.
+    // The fleet answers both copies; the client reports one result.
     fleet.end(&first, "once").await;
     fleet.end(&second, "once").await;
     assert_eq!(soon(handle.result()).await.unwrap().stdout, "once");
@@ -119,7 +119,7 @@ async fn a_queue_that_stays_full_is_an_error() {
     let error = soon(client.submit(job("j"), None)).await.unwrap_err();
     assert_eq!(error.to_string(), "the queue of your tenant is full; try later");
     bus.faults.lock().unwrap().clear();
-    // The same job may be tried again.
+    // The same job can be submitted again.
     client.submit(job("j"), None).await.unwrap();
     assert!(!fleet.take().await.headers.flag(names::H_RESEND));
 }
@@ -164,7 +164,7 @@ async fn a_result_that_was_lost_with_its_queue_is_asked_for_again() {
     let (client, _) = client(&fleet, Vec::new()).await;
     let handle = client.submit(job("j"), None).await.unwrap();
     let first = fleet.take().await;
-    // Its result came to the queue that is gone.
+    // Every event in the queue is lost with it.
     fleet.bus.delete_queue(&names::reply_queue(&tenant(), client.id())).await.unwrap();
     let again = soon(fleet.take()).await;
     assert!(again.headers.flag(names::H_RESEND) && again.body == first.body);

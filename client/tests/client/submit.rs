@@ -1,4 +1,4 @@
-//! Submit, follow, cancel.
+//! Submitting, following and cancelling jobs.
 
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ async fn without_a_scheduler_there_is_an_error() {
     fleet.bus.delete_queue("submit.acme.normal.default").await.unwrap();
     fleet.bus.delete_queue(names::UNROUTED_QUEUE).await.unwrap();
     let error = client.submit(job("j"), None).await.unwrap_err();
-    assert_eq!(error.to_string(), "no scheduler serves this fleet (exchange submit leads nowhere)");
-    // The failed one is forgotten, so the same id may be tried again.
+    assert_eq!(error.to_string(), "no scheduler serves this fleet (the exchange `submit` leads to no queue)");
+    // The failed submit is forgotten, so the same id can be tried again.
     assert!(matches!(client.submit(job("j"), None).await.unwrap_err(), Error::NoScheduler));
 }
 
@@ -62,7 +62,7 @@ async fn events_come_in_order_and_end_with_the_first_result() {
     assert_eq!(outcome.stdout, "first");
     assert!(soon(events.next()).await.is_none());
     assert_eq!(soon(handle.result()).await.unwrap().stdout, "first");
-    // Events of jobs that nobody waits for hurt nobody.
+    // Events of jobs that nobody waits for do no harm.
     let next = client.submit(job("k"), None).await.unwrap();
     let message = fleet.take().await;
     fleet.end(&message, "k").await;

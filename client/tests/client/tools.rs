@@ -1,4 +1,4 @@
-//! Tool calls.
+//! Answering tool calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! One container, driven directly over its runner's frames.
+//! One container without a fleet, driven directly over its runner's frames.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use tokio::task::spawn_blocking;
 
 use crate::cases::Case;
 
-/// Longer than any answer here takes.
+/// Longer than any answer takes here.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The one session of a container.
+/// Name of the container's only session.
 const SESSION: &str = "floor";
 
-/// A container whose runner is ready.
+/// A container whose runner is ready for programs.
 pub(super) struct Container {
     peer: Peer,
     limits: Limits,
@@ -25,16 +25,16 @@ pub(super) struct Container {
     runs: u32,
 }
 
-/// One run.
+/// The measurement of one run.
 pub(super) struct Ran {
-    /// From the frame's sending to the exit's arrival.
+    /// Time from sending the frame to the arrival of the exit.
     pub(super) took: Duration,
-    /// Whether its sandbox was made ahead.
+    /// Whether the run used a spare: a sandbox that was made ahead.
     pub(super) warm: bool,
 }
 
 impl Container {
-    /// Sets a connected runner up.
+    /// Sets up the runner at the other end of `stream`.
     pub(super) async fn start(
         stream: UnixStream,
         outer: Box<dyn thermae_worker::backend::Container>,
@@ -48,7 +48,7 @@ impl Container {
         Ok(Self { peer, limits, outer, runs: 0 })
     }
 
-    /// Runs one program and checks its answer. Blocks.
+    /// Runs one program and checks its answer. Blocks the thread.
     pub(super) fn once(&mut self, case: Case) -> Result<Ran> {
         self.runs += 1;
         let run = Run {
@@ -83,7 +83,7 @@ impl Container {
         Ok(Ran { took, warm: exit.warm })
     }
 
-    /// Ends it, and waits for that.
+    /// Ends the container, and waits until it has ended.
     pub(super) async fn end(mut self) {
         self.peer.leave();
         self.outer.destroy().await;

@@ -1,4 +1,5 @@
-//! A bare fork into a sandbox's namespaces. The runner does it, in processes of its own: this one has threads.
+//! A bare fork into a sandbox's namespaces. The runner forks, in a process of its own, because this process has
+//! threads.
 
 use std::process::Stdio;
 
@@ -12,7 +13,7 @@ use super::site::Site;
 use crate::closed::Options;
 use crate::report::Row;
 
-/// Times back to back in one process, then the rate of several at once.
+/// Times the forks of one process, one after the other, then measures the rate of several processes at once.
 pub(super) async fn measure(site: &Site, options: Options) -> Result<Row> {
     let disk_bytes = site.pool().disk.0;
     let alone = Plan { disk_bytes, warm_up: options.warm_up, samples: options.jobs, rate_ms: 0 };

@@ -1,12 +1,12 @@
-//! What can't be had for less, on the machine that the fleets are measured on.
+//! The floor: what no fleet can pass on the machine that the fleets are measured on.
 //!
-//! `print`, `pandas` and `session` are the embedded fleet's containers with no fleet around them: their runners, driven over their
-//! frames. What the fleet takes beyond that is its own doing. `fork` is below even that: the namespaces of a sandbox, and
-//! nothing in them.
+//! `print`, `pandas` and `session` run in the embedded fleet's containers, which are driven directly over their
+//! runners' frames. The difference to the fleet's figures is the cost of the fleet. `fork` is below even that: it makes
+//! the namespaces of a sandbox, and runs nothing in them.
 //!
-//! Percentiles are with one in flight. Between two fresh sandboxes there is a pause, so that the next was made ahead: the floor
-//! of a job is that of one which waits for no other's remains. Rates are back to back, in as many containers (for `fork`: processes) as
-//! would be in flight.
+//! Percentiles are measured with one run in flight. A pause between two fresh sandboxes lets the container make the
+//! next one ahead, so that no run waits for the clean-up of another. Rates are measured back to back, in as many
+//! containers (for `fork`: processes) as there are runs in flight.
 
 mod container;
 mod fork;
@@ -27,19 +27,19 @@ use container::Container;
 use site::Site;
 pub use weight::weigh;
 
-/// Name in the report.
+/// Name of the floor in the report.
 pub const ON: &str = "floor";
 
-/// Longer than the next sandbox takes to make, even with a large heap on a slow machine.
+/// Pause between two runs. It is longer than making a sandbox takes, even with a large heap on a slow machine.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Untimed runs in each container before the rate is taken, so that its zygotes stand.
+/// Untimed runs in each container before the rate is measured, so that its zygotes are started.
 const RATE_WARM_UP: u32 = 3;
 
 /// What has a floor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Floor {
-    /// A bare fork into a sandbox's namespaces, its end waited for.
+    /// A bare fork into a sandbox's namespaces, until it has ended.
     Fork,
     /// `print(1+1)` in a fresh sandbox.
     Print,
@@ -53,7 +53,7 @@ impl Floor {
     const ALL: [Self; 4] = [Self::Fork, Self::Print, Self::Pandas, Self::Session];
 }
 
-/// Measures these floors, all of them where none is named, in their order.
+/// Measures these floors in the given order; all of them if none is named.
 ///
 /// # Errors
 /// A sandbox can't be made here, or gave a wrong answer.
@@ -84,7 +84,7 @@ pub async fn measure(python: Option<PathBuf>, floors: &[Floor], options: Options
     Ok(rows)
 }
 
-/// One case in containers that nobody stands between; the containers come back.
+/// Measures one case. Gives the containers back, so that the next case can use them.
 async fn sandboxes(
     site: &Site,
     mut containers: Vec<Container>,
@@ -128,7 +128,7 @@ fn one_in_flight(container: &mut Container, case: Case, options: Options) -> Res
     Ok(times)
 }
 
-/// Jobs a second, back to back in each of the containers.
+/// Runs per second, back to back in each container.
 async fn rate_of(containers: Vec<Container>, case: Case, time: Duration) -> Result<(f64, Vec<Container>)> {
     let mut warm = Vec::new();
     for mut container in containers {

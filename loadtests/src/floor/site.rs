@@ -1,4 +1,4 @@
-//! Where containers are made as the embedded fleet's worker makes them: by its backend, of its pool.
+//! Makes containers as the embedded fleet's worker does: with the same backend and the same pool.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::container::Container;
 
-/// A backend and the pool that it serves.
+/// A backend, and the options of the pool that it serves.
 pub(super) struct Site {
     native: Native,
     sockets: SocketDir,
@@ -36,12 +36,12 @@ impl Site {
         &self.pool
     }
 
-    /// Changes what the next containers are like.
+    /// Changes the options for containers that are made from now on.
     pub(super) fn change(&mut self, how: impl FnOnce(&mut PoolOptions)) {
         how(&mut self.pool);
     }
 
-    /// Makes one container and waits until it is ready.
+    /// Makes one container, and waits until it is ready.
     pub(super) async fn container(&self) -> Result<Container> {
         let identity = Identity {
             worker: self.worker.clone(),
@@ -55,7 +55,7 @@ impl Site {
         Container::start(made.stream, made.container, setup, limits).await
     }
 
-    /// The command of a process behind the outer wall, its task still to be added.
+    /// A command that starts a process behind the outer wall. The caller adds what the process must do.
     pub(super) fn command(&self) -> Result<Command> {
         Ok(self.native.command(&self.pool)?.0)
     }

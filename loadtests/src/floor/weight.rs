@@ -1,5 +1,6 @@
-//! What a container weighs while it waits for a job: the memory of its processes, what several map by each one's share (`Pss`). Several
-//! are weighed together, as a worker has them: files that they all map are there once.
+//! The memory of a container that waits for a job: that of its processes, where each process counts its share (`Pss`)
+//! of the memory that several processes map. Several containers are weighed together, as a worker has them, because
+//! files that they all map are in memory only once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,19 +15,20 @@ use crate::cases::Case;
 use crate::process;
 use crate::report::Weight;
 
-/// Containers that are weighed together.
+/// Number of containers that are weighed together.
 const CONTAINERS: u32 = 4;
 
-/// Sandboxes made ahead in the containers that tell what one of them weighs.
+/// Number of spares in the containers that show what one spare weighs.
 const SPARES: u32 = 5;
 
-/// Programs that a container has run before it is weighed: its zygotes have settled by then.
+/// Programs that each container runs before it is weighed, so that its zygotes have settled.
 const WARM_UP: u32 = 5;
 
-/// Until what the last program left is gone, and the sandboxes stand that are made ahead.
+/// Time until the last program's remains are gone and the spares are made.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Weighs containers without a preload list, what each sandbox made ahead adds to one, and those that hold numpy and pandas.
+/// Weighs containers without a preload list, what each spare adds to them, and containers that have numpy and pandas
+/// loaded.
 ///
 /// # Errors
 /// No container can be made here.
@@ -62,11 +64,11 @@ async fn idle(python: Option<PathBuf>, case: Case, spares: u32, preload: bool) -
     Ok(weight as f64 / f64::from(CONTAINERS))
 }
 
-/// Processes that come from this one, by the machine's ids.
+/// All processes below this one, by their ids in this process's pid namespace.
 fn descendants(of: u32) -> BTreeSet<u32> {
     let parent = |pid: u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // A command's name may hold anything; what follows its last bracket may not.
+        // The name in brackets may contain anything, brackets too, but the fields after it can't.
         stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse::<u32>().ok()
     };
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -84,7 +86,7 @@ fn descendants(of: u32) -> BTreeSet<u32> {
     }
 }
 
-/// A process's share of the memory that it maps, in bytes.
+/// A process's share of the memory that it maps, in bytes; `None` if the process is gone.
 fn share(pid: u32) -> Option<u64> {
     process::bytes(pid, "smaps_rollup", "Pss")
 }

@@ -1,4 +1,4 @@
-//! AMQP as the hostile tenant speaks it: everything that its user may do, and no more care than that.
+//! AMQP as the hostile tenant uses it: everything that its user may do, without regard for anyone.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use thermae_schemas::names;
 
 use super::tools::Call;
 
-/// How often each means was used.
+/// How often each means was used. Clones count together.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
@@ -26,21 +26,22 @@ impl Tally {
     }
 }
 
-/// The hostile tenant's own.
+/// The hostile tenant's identity and tally.
 #[derive(Debug, Clone)]
 pub(super) struct Enemy {
     pub(super) url: String,
-    /// Its name, and its user's.
+    /// Name of the tenant, and of its user.
     pub(super) tenant: String,
     pub(super) tally: Tally,
-    /// Groups of means and kinds of jobs that it leaves out.
+    /// Groups of means, and kinds of jobs, that this tenant leaves out.
     pub(super) without: Vec<String>,
-    /// A call of one of its own jobs, which names the worker.
+    /// A call from one of this tenant's own jobs. It names the worker that garbage is sent to; `None` if no call came
+    /// in time.
     pub(super) first_call: Option<Call>,
 }
 
 impl Enemy {
-    /// Whether it leaves this out.
+    /// Whether this tenant leaves out this group of means or this kind of jobs.
     pub(super) fn lacks(&self, means: &str) -> bool {
         self.without.iter().any(|left_out| left_out == means)
     }
@@ -49,7 +50,7 @@ impl Enemy {
         Connection::connect(&self.url, ConnectionProperties::default()).await.context("connect to RabbitMQ")
     }
 
-    /// A connection and a channel of it that waits for confirms.
+    /// A new connection, and a channel on it with publisher confirms.
     pub(super) async fn channel(&self) -> Result<(Connection, Channel)> {
         let connection = self.connect().await?;
         let channel = connection.create_channel().await?;
@@ -57,7 +58,7 @@ impl Enemy {
         Ok((connection, channel))
     }
 
-    /// Declares a reply queue of this name and binds it.
+    /// Declares and binds a reply queue for this client name. Gives the queue's name.
     pub(super) async fn queue(&self, channel: &Channel, client: &str) -> Result<String> {
         let (queue, key) = (format!("replies.{}.{client}", self.tenant), self.reply_key(client));
         let durable = QueueDeclareOptions { durable: true, ..Default::default() };
@@ -71,7 +72,7 @@ impl Enemy {
         format!("{}.{client}", self.tenant)
     }
 
-    /// Publishes under its own name, with the answers to `reply_to`.
+    /// Publishes as this tenant. Answers go to the reply queue of the client `reply_to`.
     pub(super) async fn publish(
         &self,
         channel: &Channel,

@@ -1,4 +1,4 @@
-//! The benign tenant: honest jobs that burn processor time, always more of them in flight than it gets slots.
+//! The benign tenant: honest jobs that burn processor time, always with more of them in flight than it has slots.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use anyhow::Result;
 use thermae_schemas::Job;
 use tokio::task::JoinSet;
 
-/// More than the slots of a worker with shipped defaults on the machines that this runs on.
+/// More than the slots of a worker with shipped defaults on the machines that run this test.
 const IN_FLIGHT: usize = 16;
 
 const BURN: &str = "import time\nend = time.monotonic() + 0.5\nwhile time.monotonic() < end: pass";
 
-/// Submits a job whenever one ended.
+/// Keeps [`IN_FLIGHT`] jobs in flight for `time`. Counts no means, so the result is empty.
 pub(super) async fn run(url: &str, time: Duration) -> Result<BTreeMap<&'static str, u64>> {
     let fleet = thermae::Fleet::connect(url, None, Duration::from_secs(30)).await?;
     let mut tasks = JoinSet::new();

@@ -1,4 +1,4 @@
-//! The hostile tenant: every means, each in a task of its own, until its time is over.
+//! The hostile tenant: uses every means at once, each in a task of its own, until its time is over.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use tokio::task::JoinSet;
 use super::amqp::{Enemy, Tally};
 use super::{means, tools};
 
-/// Before a means that broke is tried again: RabbitMQ ends channels and connections that go too far.
+/// Pause before a means that failed is used again. RabbitMQ closes channels and connections that go too far.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// How long it looks for a worker to send garbage to, before it begins.
+/// How long the tenant looks for a worker to send garbage to, before it uses other means.
 const FIRST_CALL: Duration = Duration::from_secs(3);
 
-/// Begins to use means.
+/// Spawns the tasks of one group of means.
 type Start = fn(&mut JoinSet<()>, Arc<Enemy>);
 
-/// Uses all means at once, but those of these groups.
+/// Uses all means at once for `time`, except the groups in `without`. Gives how often each was used.
 pub(super) async fn run(url: &str, time: Duration, without: &[String]) -> Result<BTreeMap<&'static str, u64>> {
     let tenant = url.split("://").nth(1).and_then(|rest| rest.split([':', '@']).next()).context("a URL with a user")?;
     let mut enemy = Enemy {
@@ -29,7 +29,7 @@ pub(super) async fn run(url: &str, time: Duration, without: &[String]) -> Result
         without: without.to_vec(),
         first_call: None,
     };
-    // Where its jobs' events go, so that the first of them find it.
+    // The queues that the jobs' events go to must exist before the first job.
     means::unread_queues(&enemy).await?;
     if !enemy.lacks("garbage") {
         let first_call = tokio::time::timeout(FIRST_CALL, tools::first_call(&enemy)).await;
@@ -72,7 +72,7 @@ pub(super) async fn run(url: &str, time: Duration, without: &[String]) -> Result
     Ok(enemy.tally.all())
 }
 
-/// Uses a means again and again, whatever comes of it.
+/// Uses a means again and again, whether or not it fails.
 async fn again<F: Future<Output = Result<()>>>(enemy: Arc<Enemy>, means: impl Fn(Arc<Enemy>) -> F) {
     loop {
         let _ = means(enemy.clone()).await;

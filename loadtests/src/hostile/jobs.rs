@@ -1,20 +1,20 @@
-//! The hostile tenant's jobs: each takes as much of one thing as it gets.
+//! The hostile tenant's jobs. Each takes as much of one thing as it gets.
 
 use serde_json::{Value, json};
 
-/// A kind of job.
+/// A kind of hostile job.
 struct Kind {
-    /// Its name in the report.
+    /// The kind's name in the report.
     name: &'static str,
     code: &'static str,
-    /// What else the job says.
+    /// Other fields of the job with this number.
     more: fn(u64) -> Value,
 }
 
-/// How long most of them may take: many kinds are to have their turn. A few stay for as long as they may.
+/// Time limit of most jobs, in milliseconds. It is short, so that many kinds get their turn.
 const BRIEF: u64 = 500;
 
-/// Bytes of what some of them carry along: nearly the largest job.
+/// Bytes of padding in some jobs, which nearly makes them the largest job allowed.
 const PADDING: usize = 900 << 10;
 
 const fn kind(name: &'static str, code: &'static str, more: fn(u64) -> Value) -> Kind {
@@ -128,20 +128,20 @@ static KINDS: [Kind; 27] = [
     kind("no job", "print(1)", |n| json!({ "limits": { "wall_ms": 0 }, "nonsense": n })),
 ];
 
-/// Their names.
+/// Names of all kinds, as in the report.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     std::iter::once(SLEEPER.name).chain(KINDS.iter().map(|kind| kind.name))
 }
 
-/// The job with this number of a flood: its kind, whose reply queue it names, and its message.
+/// Job `number` of a flood: the name of its kind, the client whose reply queue it names, and its message.
 pub(super) fn body(number: u64, class: &str) -> (&'static str, &'static str, Vec<u8>) {
     let kind = match number {
-        // These two stay.
+        // These two jobs keep their slots until their time limit.
         1 | 2 => &SLEEPER,
         number => &KINDS[(number % KINDS.len() as u64) as usize],
     };
     let mut job = (kind.more)(number);
-    // Whoever looks at the fleet meanwhile sees what runs.
+    // The id shows what runs to people who look at the fleet meanwhile.
     job["id"] = format!("{}-{}", kind.name.replace(' ', "-"), uuid::Uuid::new_v4().simple()).into();
     job["code"] = kind.code.into();
     job["class"] = class.into();
@@ -149,25 +149,25 @@ pub(super) fn body(number: u64, class: &str) -> (&'static str, &'static str, Vec
     (kind.name, if answered { "garbage" } else { "unread" }, job.to_string().into_bytes())
 }
 
-/// A job whose calls say which worker answers go to.
+/// A job that makes one tool call. The call says which worker the answers go to.
 pub(super) fn calling() -> Vec<u8> {
-    // Its call may have to wait, for what its tenant moved before.
+    // The call may have to wait, because the tenant has already moved many messages.
     let mut job = tool(false, 30_000);
     job["code"] = "await t()".into();
     job.to_string().into_bytes()
 }
 
-/// A job that asks for nothing.
+/// A job without any options.
 pub(super) fn plain(number: u64) -> Vec<u8> {
     format!(r#"{{"id": "plain-{number}", "code": "print(1)"}}"#).into_bytes()
 }
 
-/// A job of so many bytes.
+/// A job with at least `bytes` bytes of code.
 pub(super) fn padded(bytes: usize) -> Vec<u8> {
     format!(r#"{{"id": "{}", "code": "{}"}}"#, uuid::Uuid::new_v4(), "x".repeat(bytes)).into_bytes()
 }
 
-/// A job of so many values.
+/// A job with that many JSON objects in it.
 pub(super) fn many_values(values: usize) -> Vec<u8> {
     let values = vec![r#"{"":0}"#; values].join(",");
     format!(r#"{{"id": "{}", "code": "", "labels": [{values}]}}"#, uuid::Uuid::new_v4()).into_bytes()

@@ -1,4 +1,4 @@
-//! What the hostile tenant does over AMQP, beside what its jobs do.
+//! What the hostile tenant does over AMQP, apart from its jobs.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use thermae_schemas::names;
 use super::amqp::Enemy;
 use super::jobs;
 
-/// Means that [`super::jobs`] does not name.
+/// Names of the means that [`super::jobs`] doesn't name.
 pub(super) const NAMES: [&str; 10] = [
     "submit refused",
     "unrouted",
@@ -24,14 +24,14 @@ pub(super) const NAMES: [&str; 10] = [
     "unread reply queue",
 ];
 
-/// Publishes on their way at once, of one means.
+/// Number of unconfirmed messages per means.
 const AT_ONCE: usize = 32;
-/// After a message that RabbitMQ refused: the queue is full.
+/// Pause after RabbitMQ has refused a message because the queue is full.
 const FULL: Duration = Duration::from_millis(5);
-/// Between two messages of the means that aim at what all tenants share.
+/// Pause between two messages of the means that aim at queues shared by all tenants.
 const PACE: Duration = Duration::from_millis(1);
 
-/// Waits until no more than `most` are on their way.
+/// Waits until at most `most` messages are unconfirmed, and counts those that were refused.
 async fn settle(enemy: &Enemy, sent: &mut VecDeque<PublisherConfirm>, most: usize) -> Result<()> {
     while sent.len() > most {
         let Some(confirm) = sent.pop_front() else { break };
@@ -43,7 +43,7 @@ async fn settle(enemy: &Enemy, sent: &mut VecDeque<PublisherConfirm>, most: usiz
     Ok(())
 }
 
-/// Queues that nobody reads; messages stay in them up to their bound.
+/// Declares queues that nobody reads. Messages stay in them up to their limit.
 pub(super) async fn unread_queues(enemy: &Enemy) -> Result<()> {
     let (connection, channel) = enemy.channel().await?;
     for name in ["unread", "garbage"] {
@@ -54,7 +54,7 @@ pub(super) async fn unread_queues(enemy: &Enemy) -> Result<()> {
     Ok(())
 }
 
-/// Jobs of one class without end, as fast as RabbitMQ takes them, until its lane is full and beyond.
+/// Jobs of one class without end, as fast as RabbitMQ takes them, even when their lane is full.
 pub(super) async fn flood(enemy: &Enemy, class: &str) -> Result<()> {
     let (_connection, channel) = enemy.channel().await?;
     let (key, mut sent) = (format!("{}.{class}.default", enemy.tenant), VecDeque::new());
@@ -70,7 +70,7 @@ pub(super) async fn flood(enemy: &Enemy, class: &str) -> Result<()> {
     Ok(())
 }
 
-/// Jobs for pools that there are not, under keys that are none, small ones and a large one now and then.
+/// Jobs with routing keys of pools that don't exist, or that have a wrong form. Most are small, a few are large.
 pub(super) async fn unrouted(enemy: &Enemy) -> Result<()> {
     let (_connection, channel) = enemy.channel().await?;
     let mut sent = VecDeque::new();
@@ -90,7 +90,7 @@ pub(super) async fn unrouted(enemy: &Enemy) -> Result<()> {
     Ok(())
 }
 
-/// Messages as large as RabbitMQ takes them: no job is so large, and all of it is read to say so.
+/// Messages as large as RabbitMQ takes them. No job may be that large, but the fleet reads a message to find that out.
 pub(super) async fn too_large(enemy: &Enemy) -> Result<()> {
     const MOST: usize = (16 << 20) - (64 << 10);
     let (_connection, channel) = enemy.channel().await?;
@@ -106,7 +106,7 @@ pub(super) async fn too_large(enemy: &Enemy) -> Result<()> {
     Ok(())
 }
 
-/// Cancels of jobs that there are and that there are not.
+/// Cancels of jobs that don't exist, and large ones that are no JSON.
 pub(super) async fn cancels(enemy: &Enemy) -> Result<()> {
     let key = format!("{}.cancel", enemy.tenant);
     small(enemy, "cancel", &key, |n| {
@@ -115,7 +115,7 @@ pub(super) async fn cancels(enemy: &Enemy) -> Result<()> {
     .await
 }
 
-/// Questions for its sessions.
+/// Questions about the tenant's sessions.
 pub(super) async fn questions(enemy: &Enemy) -> Result<()> {
     let key = format!("{}.query", enemy.tenant);
     small(enemy, "question", &key, |n| format!(r#"{{"id": "q{n}", "what": "sessions"}}"#).into_bytes()).await
@@ -133,12 +133,12 @@ async fn small(enemy: &Enemy, means: &'static str, key: &str, body: impl Fn(u64)
     Ok(())
 }
 
-/// Connections, channels and queues, as many as it gets; kept.
+/// As many connections, channels and queues as RabbitMQ allows. All are kept.
 pub(super) async fn connections(enemy: &Enemy) -> Result<()> {
     let (first, declaring) = enemy.channel().await?;
     let (mut connections, mut channels, mut queues) = (vec![first], Vec::new(), 0);
     loop {
-        // At the bound it goes on knocking.
+        // Try again even at the limit.
         if let Ok(connection) = enemy.connect().await {
             enemy.tally.count("connection");
             connections.push(connection);

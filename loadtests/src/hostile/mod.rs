@@ -1,9 +1,11 @@
-//! One hostile tenant against another one. The victim submits at a light and steady rate, first alone, then beside a benign tenant that
-//! keeps as many slots busy as it gets, then beside a hostile one that uses every means at once. No job of the victim's may be lost, and
-//! its times beside the hostile tenant are compared with those beside the benign one.
+//! Measures one hostile tenant's effect on another tenant, the victim.
 //!
-//! The neighbour is a process of its own, of low priority: where the machine is short of processors, what is measured is what the fleet
-//! takes for it, and not what its own program does.
+//! The victim submits jobs at a light and steady rate: first alone, then beside a benign tenant that keeps as many
+//! slots busy as it gets, then beside a hostile tenant that uses every means at once. None of the victim's jobs may be
+//! lost. Its times beside the hostile tenant are compared with those beside the benign one.
+//!
+//! The neighbour is a process of its own with low priority. If the machine is short of processors, this measures what
+//! the fleet does for the neighbour, and not what the neighbour's own program does.
 
 mod amqp;
 mod benign;
@@ -24,29 +26,32 @@ use tokio::process::{Child, Command};
 use crate::target::Target;
 use victim::Victim;
 
-/// How long a neighbour may take to end, beyond its time.
+/// How long a neighbour may take to end after its time is over.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
-/// Nice value of a neighbour's own program.
+/// Nice value of a neighbour's process.
 const LOW_PRIORITY: &str = "10";
 
 /// How the victim and its neighbours go on.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// AMQP URL of the other tenant, which is the neighbour.
+    /// AMQP URL of the neighbour, which is the other tenant.
     #[arg(long, env = "THERMAE_AMQP_NEIGHBOUR", hide_env_values = true)]
     pub neighbour: String,
-    /// Jobs of the victim's a second.
+    /// Jobs of the victim per second.
     #[arg(long, default_value_t = 8.0)]
     pub rate: f64,
-    /// How long each phase is measured, in seconds.
+    /// Time to measure each phase, in seconds.
     #[arg(long, default_value_t = 25.0)]
     pub seconds: f64,
-    /// How long each neighbour is at work before that; the victim's jobs of this time must succeed, too.
+    /// Time that each neighbour works before the measurement, in seconds. The victim's jobs of this time must succeed,
+    /// too.
     #[arg(long, default_value_t = 5.0)]
     pub settle: f64,
-    /// What the hostile tenant leaves out, to find what harms: groups of means (flood, unrouted, too-large, cancels, questions,
-    /// connections, garbage), or kinds of the flood's jobs by the names that the report has.
+    /// Let the hostile tenant leave out these means or kinds of jobs (comma-separated), to find out which does harm.
+    ///
+    /// The groups of means are flood, unrouted, too-large, cancels, questions, connections and garbage. The kinds of
+    /// the flood's jobs have the names that are in the report.
     #[arg(long, value_delimiter = ',', value_name = "MEANS")]
     pub without: Vec<String>,
 }
@@ -54,7 +59,7 @@ pub struct Options {
 /// Who the neighbour is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Neighbour {
-    /// Honest jobs, more of them than it gets slots.
+    /// Honest jobs, more of them than it has slots.
     Benign,
     /// Every means at once.
     Hostile,
@@ -63,40 +68,40 @@ pub enum Neighbour {
 /// Times of the victim's jobs in one phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// Jobs that were measured.
+    /// Number of measured jobs.
     pub jobs: u64,
     /// Median, in milliseconds.
     pub p50_ms: f64,
-    /// 95th percentile.
+    /// 95th percentile, in milliseconds.
     pub p95_ms: f64,
-    /// The longest.
+    /// Longest time, in milliseconds.
     pub max_ms: f64,
-    /// The 95th percentile of each kind of job.
+    /// 95th percentile for each kind of job, in milliseconds.
     pub kinds: BTreeMap<String, f64>,
-    /// The 95th percentile of the time until all jobs came to each stage.
+    /// 95th percentile of the time from when a job was due until it reached each stage, in milliseconds.
     pub stages: BTreeMap<String, f64>,
-    /// The ways of the slowest jobs, in words.
+    /// What the slowest jobs spent their time on, in words.
     #[serde(default)]
     pub slowest: Vec<String>,
-    /// What the neighbour did, by means.
+    /// How often the neighbour used each means.
     #[serde(default)]
     pub neighbour: BTreeMap<String, u64>,
 }
 
-/// What a round gave.
+/// The result of one round.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
     /// The victim alone.
     pub quiet: Phase,
-    /// Beside the benign tenant.
+    /// The victim beside the benign tenant.
     pub benign: Phase,
-    /// Beside the hostile one.
+    /// The victim beside the hostile tenant.
     pub hostile: Phase,
-    /// The victim's jobs in all.
+    /// Number of the victim's jobs in all phases, unmeasured ones included.
     pub jobs: u64,
-    /// Those that did not succeed exactly once, the first few in words.
+    /// The first few jobs that did not succeed exactly once, in words.
     pub lost: Vec<String>,
-    /// Means that the hostile tenant never came to.
+    /// Means that the hostile tenant never used.
     pub unused: Vec<String>,
 }
 
@@ -132,10 +137,10 @@ impl std::fmt::Display for Report {
 /// Runs one round of the three phases.
 ///
 /// # Errors
-/// The load itself broke; what became of the victim is in the report.
+/// The load itself broke. Jobs that the victim lost are in the report instead.
 pub async fn run(target: &Target, options: &Options) -> Result<Report> {
     let mut victim = Victim::new(target.client.clone(), options.rate);
-    // Its lane is made, its first containers are bound to it.
+    // This makes the victim's lane, and binds its first containers to it.
     victim.submit_for(Duration::from_secs_f64(options.settle)).await?;
     let mut phases = Vec::new();
     for neighbour in [None, Some(Neighbour::Benign), Some(Neighbour::Hostile)] {
@@ -156,7 +161,7 @@ pub async fn run(target: &Target, options: &Options) -> Result<Report> {
     Ok(Report { quiet, benign, hostile, jobs, lost, unused })
 }
 
-/// Starts a neighbour. It ends by itself.
+/// Starts a neighbour. Its process ends when its time is over.
 fn beside(who: Neighbour, options: &Options) -> Result<Child> {
     let name = match who {
         Neighbour::Benign => "benign",
@@ -176,7 +181,7 @@ fn beside(who: Neighbour, options: &Options) -> Result<Child> {
     command.spawn().context("start the neighbour")
 }
 
-/// What a neighbour says that it has done.
+/// Waits for a neighbour's end. Gives how often it used each means, as it printed.
 async fn ended(child: Child) -> Result<BTreeMap<String, u64>> {
     let output =
         tokio::time::timeout(ENDS_WITHIN, child.wait_with_output()).await.context("the neighbour goes on")??;
@@ -184,11 +189,12 @@ async fn ended(child: Child) -> Result<BTreeMap<String, u64>> {
     serde_json::from_slice(&output.stdout).context("read what the neighbour did")
 }
 
-/// Where the kernel shares the processors out by session, a nice value counts within the session only; the session has one of its own. That
-/// of somebody else's session is left alone.
+/// Lowers the priority of this process's session. If the kernel shares out processor time by session, a nice value
+/// counts only within the session, and the session has a nice value of its own. A session that another process leads is
+/// left alone.
 fn lower_session() -> Result<()> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // Behind the name in brackets: state, parent, process group, session.
+    // The fields after the name in brackets: state, parent, process group, session.
     let session = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(3)).context("a process's session")?;
     let file = std::path::Path::new("/proc/self/autogroup");
     if session == std::process::id().to_string() && file.exists() {
@@ -197,7 +203,7 @@ fn lower_session() -> Result<()> {
     Ok(())
 }
 
-/// Is a neighbour for so long; gives what it did, by means.
+/// Acts as a neighbour for `seconds`. Gives how often it used each means.
 ///
 /// # Errors
 /// The fleet can't be reached.

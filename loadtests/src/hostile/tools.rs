@@ -1,4 +1,4 @@
-//! Tool calls of its own jobs, answered with garbage, many times each; and garbage for calls that there are not.
+//! Garbage answers: many for each tool call of the tenant's own jobs, and some for calls that don't exist.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use thermae_schemas::names;
 use super::amqp::Enemy;
 use super::jobs;
 
-/// Answers on their way at once.
+/// Number of answers that are sent before their confirms are awaited.
 const AT_ONCE: usize = 64;
 
-/// A tool call, as far as an answer needs it.
+/// The fields of a tool call that an answer needs.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Call {
     call: String,
@@ -30,7 +30,8 @@ async fn events(enemy: &Enemy, channel: &Channel) -> Result<Consumer> {
     Ok(channel.basic_consume(queue.as_str().into(), "".into(), options, FieldTable::default()).await?)
 }
 
-/// Finds out which worker runs its jobs, before its other means make its own jobs wait.
+/// Runs one job to find out which worker runs this tenant's jobs. Call it before the tenant's other means slow down its
+/// own jobs.
 pub(super) async fn first_call(enemy: &Enemy) -> Result<Call> {
     let (_connection, channel) = enemy.channel().await?;
     let mut events = events(enemy, &channel).await?;
@@ -45,7 +46,7 @@ pub(super) async fn first_call(enemy: &Enemy) -> Result<Call> {
     }
 }
 
-/// Sends its garbage to the worker that made a call last.
+/// Sends garbage to the worker that made the last call, without end.
 pub(super) async fn garbage(enemy: &Enemy) -> Result<()> {
     let (_connection, channel) = enemy.channel().await?;
     let mut events = events(enemy, &channel).await?;

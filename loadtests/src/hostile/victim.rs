@@ -1,5 +1,6 @@
-//! The victim: prints at a steady rate, now and then a job of a session, or one that calls a tool. It never waits for an answer before it
-//! submits the next job, and times each from the moment when it was due.
+//! The victim: submits prints at a steady rate, and now and then a job of a session or a job that calls a tool.
+//!
+//! It never waits for an answer before it submits the next job, and it times each job from the moment when it was due.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,34 +17,34 @@ use tokio::task::JoinSet;
 use super::Phase;
 use crate::cases::describe;
 
-/// How long an answer may take before the job counts as lost.
+/// How long an answer may take before its job counts as lost.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// One job of so many is of a session, and one calls a tool.
+/// Of this many jobs, one is in a session, and one calls a tool.
 const EVERY: u64 = 16;
 
-/// Jobs whose ways the report tells: the slowest ones.
+/// Number of slowest jobs that the report describes.
 const SLOWEST: usize = 10;
 
-/// Lost jobs that the report quotes.
+/// Number of lost jobs that the report quotes.
 const QUOTED: usize = 10;
 
-/// What is wrong with a job, or what it printed.
+/// What a job printed, or what is wrong with it.
 type Answer = Result<String, String>;
 
-/// How far a job came: the scheduler had handed it out, its code started, its outcome was there.
+/// Names of a job's stages: the scheduler has handed it out, its code has started, its outcome has arrived.
 const STAGES: [&str; 3] = ["accepted", "started", "answered"];
 
-/// When a job came to each stage.
+/// When a job reached `accepted` and `started`; `None` if the event never came.
 type Stages = [Option<Instant>; 2];
 
-/// The tenant that is measured.
+/// The tenant that is measured, with what its jobs have answered so far.
 pub(super) struct Victim {
     client: Client,
     rate: f64,
     session: SessionName,
     next: u64,
-    /// What the session's jobs printed: every number once.
+    /// The numbers that the session's jobs printed. Each must appear once.
     counted: BTreeSet<u64>,
     tool: Arc<Once>,
     lost: Vec<String>,
@@ -77,12 +78,12 @@ impl Kind {
 impl Victim {
     pub(super) fn new(client: Client, rate: f64) -> Self {
         let session = format!("victim-{}", uuid::Uuid::new_v4().simple());
-        // A name of such letters is one.
+        // Letters, digits and hyphens make a valid name.
         let session = SessionName::new(session).unwrap_or_else(|_| unreachable!("a session's name"));
         Self { client, rate, session, next: 0, counted: BTreeSet::new(), tool: Arc::default(), lost: Vec::new() }
     }
 
-    /// Submits for so long, and waits for all answers.
+    /// Submits jobs for `time`, and waits for all answers.
     pub(super) async fn submit_for(&mut self, time: Duration) -> Result<Phase> {
         let (begun, mut answers) = (Instant::now(), JoinSet::new());
         let jobs = (time.as_secs_f64() * self.rate).max(1.0) as u64;
@@ -166,7 +167,7 @@ impl Victim {
         }
     }
 
-    /// Jobs in all, and what became of those that did not succeed exactly once.
+    /// The number of all jobs, and the first few that did not succeed exactly once.
     pub(super) fn end(mut self) -> (u64, Vec<String>) {
         let of = |kind| (0..self.next).filter(move |n| Kind::of(*n) == kind).count() as u64;
         let (sessions, tools) = (of(Kind::Session), of(Kind::Tool));
@@ -208,7 +209,7 @@ fn checked(answer: Result<Result<Outcome, thermae_client::Error>, tokio::time::e
     }
 }
 
-/// The victim's tool. It remembers how often each job called it.
+/// The victim's tool. It counts the calls of each job.
 #[derive(Default)]
 struct Once(Mutex<BTreeMap<String, u32>>);
 

@@ -1,4 +1,5 @@
-//! The jobs of a soak: honest ones, each with the answer that it must give, and hostile ones, each with the ends that it may take.
+//! The jobs of a soak: honest ones with the answers that they must give, and hostile ones with the ends that they may
+//! have.
 
 use thermae_schemas::{ErrorCode, Job, LimitRequest, Outcome, SessionName, SessionRequest, Status};
 
@@ -7,29 +8,29 @@ use crate::cases::{Case, LEAVE, LOOK, describe};
 /// A kind of job.
 #[derive(Debug)]
 pub(super) struct Kind {
-    /// Its name in the report.
+    /// The kind's name in the report.
     pub(super) name: &'static str,
-    /// Whether it means no harm: its answer must be right.
+    /// Whether the jobs mean no harm, so that their answers must be right.
     pub(super) honest: bool,
-    /// How many of a hundred jobs or so are of this kind.
+    /// How many jobs of each round are of this kind.
     pub(super) share: u32,
     code: Code,
     limits: LimitRequest,
-    /// What its outcome must be.
+    /// Whether the outcome of the job with this number is right.
     right: fn(&Outcome, u64) -> bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Code {
     Text(&'static str),
-    /// The job's number stands in for `{n}`.
+    /// `{n}` is replaced by the job's number.
     Numbered(&'static str),
-    /// One of a few sessions.
+    /// Runs in one of a few sessions.
     Session(&'static str),
     Tools,
 }
 
-/// Sessions that the session jobs share.
+/// Number of sessions that the session jobs share.
 pub(super) const SESSIONS: u64 = 4;
 
 const NO_LIMITS: LimitRequest =
@@ -173,7 +174,7 @@ pub(super) static KINDS: [Kind; 24] = [
     hostile("crash", 3, NO_LIMITS, "import ctypes\nctypes.string_at(0)", |o, _| {
         ends(o, Status::Failed, ErrorCode::CodeKilled) && o.signal == Some(11)
     }),
-    // What its own process writes into its own channel harms itself at most.
+    // A job that writes into the channel of its own process harms itself at most.
     hostile(
         "forger",
         3,
@@ -184,10 +185,10 @@ pub(super) static KINDS: [Kind; 24] = [
 ];
 
 impl Kind {
-    /// The kind of a soak's job with this number: the kinds take turns by their shares.
+    /// The kind of job `number`. The kinds take turns by their shares.
     pub(super) fn of(number: u64) -> &'static Self {
         let total: u64 = KINDS.iter().map(|k| u64::from(k.share)).sum();
-        // A step that shares no factor with the total spreads each kind over all of it.
+        // A step that is coprime to the total spreads the jobs of each kind evenly over a round.
         let step = (61..).find(|step| gcd(*step, total) == 1).unwrap_or(1);
         let mut at = number * step % total;
         for kind in &KINDS {
@@ -199,7 +200,7 @@ impl Kind {
         &KINDS[0]
     }
 
-    /// The job with this number, of this kind.
+    /// Job `number`, of this kind.
     pub(super) fn job(&self, run: &str, number: u64) -> Job {
         let mut job = match self.code {
             Code::Text(code) => Job::python(code),
@@ -214,18 +215,18 @@ impl Kind {
         job
     }
 
-    /// What is wrong with an outcome.
+    /// Checks an outcome. The error says what is wrong.
     pub(super) fn check(&self, number: u64, outcome: &Outcome) -> Result<(), String> {
         if (self.right)(outcome, number) { Ok(()) } else { Err(format!("{}: {}", self.name, describe(outcome))) }
     }
 
-    /// Whether its jobs share sessions.
+    /// Whether these jobs share sessions.
     pub(super) fn in_session(&self) -> bool {
         matches!(self.code, Code::Session(_))
     }
 }
 
-/// The session that a session job with this number belongs to.
+/// Name of the session for job `number`.
 pub(super) fn session(run: &str, number: u64) -> String {
     format!("soak-{run}-{}", number % SESSIONS)
 }

@@ -1,4 +1,4 @@
-//! Memory of the processes that stay, watched over a soak.
+//! Memory of the processes that live longer than a soak, sampled during it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use crate::process;
 /// Time between two samples.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Growth that an allocator may show without anything being lost: a tenth, or this much.
+/// Growth in bytes that an allocator may show without a leak, if this is more than a tenth.
 const SLACK: u64 = 16 << 20;
 
-/// Samples of each watched process, in bytes.
+/// Samples of each watched process, in bytes, by the process's name.
 pub(super) type Samples = BTreeMap<String, Vec<u64>>;
 
-/// Watches until it is told to stop.
+/// A task that samples memory until [`Watch::end`].
 pub(super) struct Watch {
     stop: CancellationToken,
     task: JoinHandle<Samples>,
 }
 
 impl Watch {
-    /// Begins to watch processes, each under its name.
+    /// Starts to sample processes, each under its name.
     pub(super) fn begin(processes: BTreeMap<String, u32>) -> Self {
         let stop = CancellationToken::new();
         let task = tokio::spawn({
@@ -48,19 +48,20 @@ impl Watch {
         Self { stop, task }
     }
 
-    /// What was seen.
+    /// Stops, and gives the samples.
     pub(super) async fn end(self) -> Samples {
         self.stop.cancel();
         self.task.await.unwrap_or_default()
     }
 }
 
-/// Resident memory of a process that is not in files, in bytes.
+/// Anonymous resident memory of a process, in bytes; `None` if the process is gone.
 fn resident(pid: u32) -> Option<u64> {
     process::bytes(pid, "status", "RssAnon")
 }
 
-/// The median of the second and of the last quarter of the samples, and whether memory stayed as it was: the first quarter warms up.
+/// The medians of the second and of the last quarter of the samples, and whether memory stayed flat between them. The
+/// first quarter is warm-up.
 pub(super) fn flat(samples: &[u64]) -> (u64, u64, bool) {
     let quarter = samples.len() / 4;
     let median = |part: &[u64]| {

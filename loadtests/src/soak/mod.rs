@@ -1,5 +1,5 @@
-//! The soak: honest and hostile jobs mixed, many of them, on one fleet. Every honest one must be answered rightly, every hostile one
-//! must end as it should, and the fleet must be afterwards what it was before.
+//! The soak: many honest and hostile jobs, mixed, on one fleet. Every honest job must be answered correctly, every
+//! hostile job must end as it should, and afterwards the fleet must be as it was before.
 
 mod jobs;
 mod memory;
@@ -22,13 +22,13 @@ use memory::Watch;
 /// How much.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// Jobs in all.
+    /// Number of jobs.
     #[arg(long, default_value_t = 10_000)]
     pub jobs: u64,
     /// Jobs in flight.
     #[arg(long, default_value_t = 6)]
     pub in_flight: u32,
-    /// A process whose memory must stay flat, as NAME=PID; may be repeated. This one, with the embedded fleet.
+    /// Process whose memory must stay flat. Can be repeated. With the embedded fleet, this process is watched, too.
     #[arg(long = "watch", value_parser = watched, value_name = "NAME=PID")]
     pub watch: Vec<(String, u32)>,
 }
@@ -41,32 +41,32 @@ fn watched(text: &str) -> Result<(String, u32), String> {
 /// How long one answer may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Wrong answers that the report quotes.
+/// Number of wrong answers that the report quotes.
 const QUOTED: usize = 10;
 
-/// What a soak gave.
+/// The result of a soak.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Jobs sent.
+    /// Number of jobs sent.
     pub jobs: u64,
-    /// Honest ones that were answered rightly, of how many.
+    /// Number of honest jobs with the right answer, and of all honest jobs.
     pub honest: (u64, u64),
-    /// Hostile ones that ended as they should, of how many.
+    /// Number of hostile jobs that ended as they should, and of all hostile jobs.
     pub hostile: (u64, u64),
-    /// Right answers by kind.
+    /// Number of right answers, by kind of job.
     pub by_kind: BTreeMap<&'static str, u64>,
-    /// What was wrong, the first few in words.
+    /// The first few wrong answers, in words.
     pub wrong: Vec<String>,
-    /// Of each watched process: anonymous memory in bytes early and late in the run, and whether that is flat.
+    /// For each watched process: anonymous memory early and late in the run, in bytes, and whether it stayed flat.
     pub memory: BTreeMap<String, (u64, u64, bool)>,
-    /// Proofs that containers are clean, by result; only with the embedded fleet.
+    /// Proofs that containers are clean, by result; empty unless the fleet is the embedded one.
     pub proofs: BTreeMap<String, u64>,
-    /// Seconds that it took.
+    /// How long the soak took, in seconds.
     pub seconds: f64,
 }
 
 impl Report {
-    /// Whether all was as it should be.
+    /// Whether nothing was wrong: all answers, the memory and the proofs.
     pub fn is_clean(&self) -> bool {
         self.wrong.is_empty()
             && self.honest.0 == self.honest.1
@@ -103,14 +103,14 @@ struct Tally {
     right: BTreeMap<&'static str, u64>,
     sent: BTreeMap<&'static str, u64>,
     wrong: Vec<String>,
-    /// What each session's jobs printed: every number once.
+    /// The numbers that each session's jobs printed. Each must appear once.
     counted: BTreeMap<String, BTreeSet<u64>>,
 }
 
-/// Runs the soak to its end.
+/// Runs all jobs of the soak.
 ///
 /// # Errors
-/// The load itself broke; what was wrong with the fleet is in the report.
+/// The load itself broke. What was wrong with the fleet is in the report instead.
 pub async fn run(target: &Target, options: &Options) -> Result<Report> {
     let mut watch: BTreeMap<String, u32> = options.watch.iter().cloned().collect();
     if target.metrics().is_some() {

@@ -1,5 +1,5 @@
-//! Tenants that have as much handed out as they may. They are left out of the fair queues until credit comes back, and then let in
-//! one by one, each with one job to try.
+//! Tenants that have as many jobs handed out as they may. The fair queues leave them out until credit comes back. Then
+//! they are let in one by one, each with one job to try.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,11 +7,11 @@ use thermae_schemas::TenantName;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gate {
-    /// Left out.
+    /// The tenant is left out.
     Shut,
-    /// Its next job tries.
+    /// The tenant's next job may try.
     Ajar,
-    /// A job of it is trying.
+    /// A job of the tenant is trying, and its other jobs wait.
     Trying,
 }
 
@@ -19,31 +19,31 @@ enum Gate {
 #[derive(Debug, Default)]
 pub(super) struct Gates {
     gates: HashMap<TenantName, Gate>,
-    /// Those shut, the longest first.
+    /// Tenants that are left out. The first one has waited longest.
     shut: VecDeque<TenantName>,
 }
 
 impl Gates {
-    /// Whether new jobs of it are to be blocked.
+    /// Whether new jobs of this tenant must be blocked.
     pub(super) fn is_shut(&self, tenant: &TenantName) -> bool {
         matches!(self.gates.get(tenant), Some(Gate::Shut | Gate::Trying))
     }
 
-    /// The registry said that it is busy.
+    /// The registry answered that the tenant is busy.
     pub(super) fn shut(&mut self, tenant: &TenantName) {
         if self.gates.insert(tenant.clone(), Gate::Shut) != Some(Gate::Shut) {
             self.shut.push_back(tenant.clone());
         }
     }
 
-    /// Lets the tenant try that was shut out for the longest.
+    /// Lets the tenant try that has been left out longest.
     pub(super) fn open_one(&mut self) -> Option<TenantName> {
         let tenant = self.shut.pop_front()?;
         self.gates.insert(tenant.clone(), Gate::Ajar);
         Some(tenant)
     }
 
-    /// A job of it starts; `true` when it is the one that tries, so that the tenant is to be blocked behind it.
+    /// A job of the tenant starts. `true` if it is the one that tries: the caller must block the tenant's other jobs.
     pub(super) fn probe(&mut self, tenant: &TenantName) -> bool {
         match self.gates.get_mut(tenant) {
             Some(gate @ Gate::Ajar) => {
@@ -54,7 +54,7 @@ impl Gates {
         }
     }
 
-    /// A job of it ended otherwise than busy; `true` when that opens the gate.
+    /// A job of the tenant ended, and the tenant was not busy. `true` if that opens the gate.
     pub(super) fn passed(&mut self, tenant: &TenantName) -> bool {
         let tried = self.gates.get(tenant) == Some(&Gate::Trying);
         if tried {

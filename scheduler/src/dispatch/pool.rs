@@ -1,4 +1,4 @@
-//! One pool's side of the dispatcher.
+//! The dispatcher's state for one pool.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::lane::Lane;
 use crate::options::Options;
 use crate::session_workers::SessionWorkers;
 
-/// How long no new session is placed on a worker whose queue was not there.
+/// How long no new session is placed on a worker whose queue didn't exist.
 const AVOIDED_FOR: Duration = Duration::from_secs(10);
 
-/// A deadline of a waiting job. They are ordered by time.
+/// The deadline of a waiting job. Deadlines are ordered by time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Due {
     at: u64,
@@ -28,31 +28,31 @@ pub(super) struct Due {
     pub(super) class: Class,
 }
 
-/// Jobs of one pool that wait for their turn, and what is known of its credit.
+/// The jobs of one pool that wait for their turn, and an estimate of the pool's free credit.
 #[derive(Default)]
 pub(super) struct Pool {
     pub(super) fair: Fair<TenantName, Head>,
-    /// Jobs whose session no worker can take at the moment, and those that a full registry knows. They are tried again
-    /// with the next snapshot of the workers.
+    /// Jobs whose session no worker can take at the moment, and jobs that a full registry has a record of. They are
+    /// tried again with the next snapshot of the workers.
     pub(super) parked: Vec<Waiting>,
-    /// Jobs that may be handed out before asking again is likely to be in vain.
+    /// Estimate of the free credit: how many jobs can be handed out before the registry will probably refuse one.
     pub(super) allowance: i64,
-    /// Jobs that may be handed out at once.
+    /// The pool's credit: how many of its jobs may be handed out at once.
     pub(super) credit: u32,
-    /// Credits given back since this scheduler leads.
+    /// How many times credit was given back since this scheduler leads.
     pub(super) returned: u64,
     pub(super) session_workers: SessionWorkers,
-    /// What its tenants leave to each other.
+    /// The slots that the tenants leave to each other.
     pub(super) reserve: Reserve,
-    /// Workers whose queues were not there, and until when no new session is placed on them.
+    /// Workers whose queues didn't exist, and until when no new session is placed on them.
     avoided: HashMap<WorkerId, Instant>,
-    /// Since when nobody serves it, and why.
+    /// Since when no worker serves the pool, and why. `None` if one does.
     pub(super) unserved: Option<(Instant, Unserved)>,
     due: BTreeSet<Due>,
 }
 
 impl Pool {
-    /// A new snapshot of its workers.
+    /// Takes over a new snapshot of the workers.
     pub(super) fn see(&mut self, view: &PoolView) {
         self.credit = view.credit;
         self.allowance = i64::from(view.credit) - i64::from(view.used);
@@ -64,13 +64,13 @@ impl Pool {
         self.avoided.keys().for_each(|worker| self.session_workers.leave_out(worker));
     }
 
-    /// A worker's queue is not there: it would look empty, and be chosen again and again.
+    /// Leaves out a worker whose queue doesn't exist: it would look empty, and be chosen again and again.
     pub(super) fn avoid(&mut self, worker: WorkerId) {
         self.session_workers.leave_out(&worker);
         self.avoided.insert(worker, Instant::now() + AVOIDED_FOR);
     }
 
-    /// Credits may have come back unheard: the registry will say.
+    /// Notices of credit may have been lost. Assumes that all credit is free: the registry refuses what it isn't.
     pub(super) fn trust(&mut self) {
         self.allowance = self.credit.into();
     }
@@ -106,16 +106,17 @@ impl Pool {
         Some(popped)
     }
 
-    /// Jobs that a tenant may have handed out at once here. Tenants with a bound of their own leave more than their part anyway.
+    /// How many jobs of a tenant may be handed out at once in this pool. Tenants with a limit of their own leave enough
+    /// anyway.
     pub(super) fn share(&self, tenant: &TenantName, options: &Options) -> Option<u32> {
         let weight = options.weight(tenant);
-        // Without weights all are alike.
+        // Without configured weights, all tenants have the same one.
         let unbounded = |tenant: &TenantName| options.tenant(tenant).is_none_or(|own| own.max_in_flight.is_none());
         let heaviest = (!options.tenants.is_empty()).then(|| self.fair.heaviest(unbounded)).flatten();
         self.reserve.share(tenant, weight, heaviest.unwrap_or(weight), options.reserve)
     }
 
-    /// The waiting job that this delivery repeats.
+    /// The waiting job that this delivery repeats, if there is one.
     pub(super) fn replace(&mut self, head: &Head) -> Option<&mut Head> {
         if !head.delivery.redelivered {
             return None;
@@ -123,31 +124,32 @@ impl Pool {
         self.fair.find_mut(&head.key.tenant, head.lane.class, |waiting| waiting.key == head.key)
     }
 
-    /// Credit was given back.
+    /// Notes that credit was given back.
     pub(super) fn credit_returned(&mut self) {
         self.returned += 1;
         self.allowance = (self.allowance + 1).min(self.credit.into());
     }
 
-    /// A hand-out took no credit.
+    /// Notes that a hand-out took no credit.
     pub(super) fn refund(&mut self) {
         self.allowance = (self.allowance + 1).min(self.credit.into());
     }
 
-    /// The registry said that there is none; only what came back since the question was asked may be left.
+    /// Notes that the registry had no credit left. Only what was given back since the question (`returned`) may still
+    /// be free.
     pub(super) fn exhausted(&mut self, returned: u64) {
         let since = i64::try_from(self.returned - returned.min(self.returned)).unwrap_or(i64::MAX);
         self.allowance = self.allowance.min(since);
     }
 
-    /// A job was handed out to this target.
+    /// Notes that a job was handed out to this target.
     pub(super) fn placed(&mut self, to: &Target) {
         if let Target::Worker { worker, create: true } = to {
             self.session_workers.charge(worker);
         }
     }
 
-    /// Takes out jobs that wait, at most so many.
+    /// Takes out waiting jobs, at most `most`.
     pub(super) fn take(&mut self, most: usize) -> Vec<Waiting> {
         let mut taken: Vec<Waiting> = std::iter::from_fn(|| self.fair.pop()).take(most).collect();
         for waiting in &taken {

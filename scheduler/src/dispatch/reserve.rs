@@ -1,7 +1,8 @@
-//! Slots of a pool that each of its tenants leaves to the others.
+//! The reserve: slots of a pool that each of its tenants leaves to the others.
 //!
-//! Fair queueing says whose job is handed out next, and can't take back what was handed out before: a tenant whose jobs run for
-//! minutes would soon hold every slot. So a tenant gets all slots of a pool only while nobody else uses it.
+//! Fair queueing decides whose job is handed out next, but it can't take back a job that was handed out. A tenant whose
+//! jobs run for minutes would soon hold all slots. So a tenant may have all slots of a pool only while no other tenant
+//! uses it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,10 +10,10 @@ use std::time::Duration;
 use thermae_schemas::TenantName;
 use tokio::time::Instant;
 
-/// A tenant uses a pool for so long after its last job came.
+/// How long a tenant counts as a user of a pool after its last job came.
 const LATELY: Duration = Duration::from_secs(5 * 60);
 
-/// Who uses a pool.
+/// The tenants that use a pool.
 #[derive(Debug, Default)]
 pub(super) struct Reserve {
     slots: u32,
@@ -21,7 +22,7 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// A job of this tenant came.
+    /// Notes that a job of this tenant came.
     pub(super) fn used_by(&mut self, tenant: &TenantName, now: Instant) {
         match self.tenants.get_mut(tenant) {
             Some(last) => *last = now,
@@ -29,15 +30,15 @@ impl Reserve {
         }
     }
 
-    /// The pool has so many slots now. Forgets the tenants that use it no more.
+    /// Sets how many slots the pool has now, and forgets the tenants that no longer use it.
     pub(super) fn see(&mut self, slots: u32, now: Instant) {
         self.slots = slots;
         self.tenants.retain(|_, last| now.duration_since(*last) < LATELY);
     }
 
-    /// Jobs that a tenant may have handed out at once where each leaves this part of the slots to the others, and at least one;
-    /// `None` while it is the only one, or where there is nothing to leave. Beside a tenant of more weight that has jobs waiting (the
-    /// `heaviest`), it has so much less than that one as its weight says.
+    /// How many jobs of a tenant may be handed out at once, if each tenant leaves `part` of the slots, and at least
+    /// one, to the others. `None` while the tenant is alone, or if there is nothing to leave. `heaviest` is the largest
+    /// weight of a tenant with waiting jobs: a tenant with a smaller weight gets a proportionally smaller share.
     pub(super) fn share(&self, tenant: &TenantName, weight: u32, heaviest: u32, part: f64) -> Option<u32> {
         let others = self.tenants.len() - usize::from(self.tenants.contains_key(tenant));
         if others == 0 || part == 0.0 || self.slots < 2 {

@@ -72,7 +72,7 @@ fn what_is_put_back_is_next_and_costs_nothing() {
     }
     let (a, b, c) = (fair.pop().unwrap(), fair.pop().unwrap(), fair.pop().unwrap());
     assert_eq!((a.item, b.item, c.item), (0, 100, 1));
-    // In another order than they were taken.
+    // In another order than that in which they were taken.
     fair.unpop(1, c);
     fair.unpop(1, a);
     fair.unpop(1, b);
@@ -121,7 +121,7 @@ fn tenants_that_left_are_forgotten() {
 
 thread_local! { static COMPARED: Cell<u64> = const { Cell::new(0) }; }
 
-/// A key that counts how often it is compared.
+/// A key that counts how often keys are compared.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Counted(u32);
 
@@ -138,7 +138,8 @@ impl PartialOrd for Counted {
     }
 }
 
-/// Comparisons for one pop and push. All tenants have equal tags each round, so that every comparison reaches the key.
+/// Comparisons for one pop and one push. In each round, all tenants have equal tags, so every comparison reaches the
+/// key.
 fn comparisons(tenants: u32) -> u64 {
     let mut fair = Fair::default();
     for tenant in 0..tenants {
@@ -191,7 +192,8 @@ proptest! {
         let mut out: Vec<(u32, Class, u32)> = Vec::new();
         let mut held = None;
         for (what, tenant, class) in steps {
-            // What is held goes back before a later one is taken for good; else the test itself would reorder.
+            // A held item must go back before a later one is taken for good. Otherwise, the test itself would change
+            // the order.
             if what != 4 && class != 2 && let Some(p) = held.take() { fair.unpop(1, p); }
             if what == 3 && let Some(p) = held.take() { fair.unpop(1, p); }
             match what {

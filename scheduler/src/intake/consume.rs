@@ -1,7 +1,7 @@
-//! One lane's consumer, for as long as the lane is used.
+//! The consumer of one lane.
 //!
-//! A lane that got no job for long is given up. It is unbound first: what is published late finds no queue, and comes by way of the
-//! unrouted queue, which makes the lane anew. Then it is drained, and only then deleted.
+//! A lane that got no job for a long time is deleted. First it is unbound: a message that is published late finds no
+//! queue and comes through the unrouted queue, which makes the lane again. Then it is drained, and only then deleted.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,20 +18,20 @@ use crate::head::Held;
 use crate::lane::Lane;
 use crate::outage::Backoff;
 
-/// How long after it was unbound a queue must stay silent: what was routed to it before has arrived by then.
+/// How long an unbound queue must stay silent. Everything that was routed to it before has arrived by then.
 pub(super) const SILENCE: Duration = Duration::from_secs(1);
-/// How often a lane looks whether its window is still right.
+/// How often a lane checks whether its window still has the right size.
 const REVIEW: Duration = Duration::from_secs(10);
-/// A lane that must wait for so long gives back what it has taken ahead.
+/// A lane that must wait at least this long puts back the deliveries that it hasn't looked at.
 const LONG: Duration = Duration::from_secs(1);
-/// How often a consumer that takes nothing more looks whether all that it holds is settled.
+/// How often a consumer that takes no more checks whether everything that it holds is settled.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Why a lane looked up from its deliveries.
+/// What a lane has to do next.
 #[allow(clippy::large_enum_variant, reason = "made once per delivery, and nearly always the largest")]
 enum Next {
     Delivery(Box<Delivery>),
-    /// Its queue is gone.
+    /// The lane's queue doesn't exist any more.
     Gone,
     Idle,
     Review,
@@ -39,8 +39,8 @@ enum Next {
 }
 
 impl Lanes {
-    /// Jobs that a lane of this tenant may hold ahead of their turn, so that all lanes together fit into the memory for that. One, of
-    /// a tenant that is refused too much: what it sends may be larger than a job.
+    /// How many jobs a lane of this tenant may hold ahead of their turn, so that all lanes together stay within
+    /// `lane_memory`. It is one if the tenant was refused a lot, because what it sends may be larger than a job.
     fn window(&self, tenant: &TenantName) -> u16 {
         let options = &self.0.ctx.options;
         if self.0.ctx.allowance.is_low(tenant, Instant::now()) {
@@ -51,13 +51,14 @@ impl Lanes {
         u16::try_from(jobs / lanes).unwrap_or(u16::MAX).clamp(1, options.window)
     }
 
-    /// Runs a lane until it is stopped, or given up.
+    /// Runs a lane until it is stopped or deleted.
     pub(super) async fn consume(self, lane: Lane, stop: CancellationToken) {
         let ctx = &self.0.ctx;
         let spec = QueueSpec::submit(&lane.tenant, lane.class, &lane.pool);
         let mut pause = Backoff::default();
         let mut used = Instant::now();
-        // Held by what each consumer of this lane holds, the current one's included.
+        // The `Held` of each consumer of this lane has a clone, so it exists as long as the consumer or one of its
+        // jobs.
         let all = Arc::new(());
         loop {
             let window = self.window(&lane.tenant);
@@ -81,13 +82,13 @@ impl Lanes {
                             }
                             continue;
                         }
-                        tracing::warn!(%lane, ?wait, "too much of what the tenant sends brings no run: its submit queue waits");
+                        tracing::warn!(%lane, ?wait, "the tenant sends too much that never runs; its queue is paused");
                         self.retire(&lane, consumer, held, &stop).await;
                         stop.run_until_cancelled(tokio::time::sleep(wait)).await;
                         break;
                     }
                     Next::Gone => {
-                        tracing::warn!(%lane, "submit queue is gone, declaring it anew");
+                        tracing::warn!(%lane, "the submit queue is gone; declaring it again");
                         pause.wait().await;
                         break;
                     }
@@ -99,7 +100,7 @@ impl Lanes {
                             break;
                         }
                     }
-                    // With a job in hand the consumer must stay: its end would give the job back.
+                    // While a job is in hand, the consumer must stay, because its end would put the job back.
                     Next::Idle if in_hand() => used = Instant::now(),
                     Next::Idle => match self.give_up(&lane, &spec, &mut *consumer, &held, &stop).await {
                         Ok(true) => return,
@@ -115,15 +116,16 @@ impl Lanes {
         }
     }
 
-    /// What the dispatcher has half done when this scheduler ends can still be acknowledged, so long as the consumer stays.
+    /// When this scheduler stops leading, the dispatcher can still acknowledge the jobs that it has half handed out.
+    /// The consumer must stay until then.
     async fn until_drained(&self) {
         if self.0.ctx.stop.is_cancelled() {
             self.0.ctx.drained.cancelled().await;
         }
     }
 
-    /// Takes nothing more from a consumer. It stays until what it holds is settled: its end would give that back. Returns when that
-    /// is no more than the lane's next consumer may hold.
+    /// Takes no more deliveries from a consumer. A task keeps the consumer until everything that it holds is settled,
+    /// because its end would put that back. Returns when no more is left than the lane's next consumer may hold.
     async fn retire(&self, lane: &Lane, mut consumer: Box<dyn Consumer>, held: Held, stop: &CancellationToken) {
         let _ = consumer.stop().await;
         let (lanes, rest, end) = (self.clone(), held.clone(), stop.clone());
@@ -136,7 +138,7 @@ impl Lanes {
             }
             drop(consumer);
         });
-        // One is held here, one by the task.
+        // One clone is held here, and one by the task.
         while Held::strong_count(&held) > 2 + usize::from(self.window(&lane.tenant)) {
             if stop.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_none() {
                 return;
@@ -161,7 +163,7 @@ impl Lanes {
         }
     }
 
-    /// Unbinds, drains and deletes an idle lane; `false`: it is used after all, and bound again.
+    /// Unbinds, drains and deletes an idle lane. `false` if the lane is used after all, and is bound again.
     async fn give_up(
         &self,
         lane: &Lane,
@@ -193,7 +195,7 @@ impl Lanes {
             lanes.len()
         };
         ctx.metrics.lanes(left);
-        tracing::info!(%lane, "the lane was idle for long: its queue is deleted");
+        tracing::info!(%lane, "the lane was idle for a long time; its queue is deleted");
         Ok(true)
     }
 }

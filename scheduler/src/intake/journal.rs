@@ -1,4 +1,4 @@
-//! Which submit queues exist: the journal of lanes.
+//! The journal of lanes, which tells the next scheduler which submit queues exist.
 
 use super::Lanes;
 use crate::context::Context;
@@ -6,12 +6,12 @@ use crate::error::Trouble;
 use crate::journal::{AGAIN, Journal};
 use crate::lane::Lane;
 
-/// Writes a lane down.
+/// Adds a lane to the journal.
 pub(super) async fn remember(ctx: &Context, lane: &Lane) -> Result<(), Trouble> {
     Journal::lanes().remember(ctx, lane.to_string()).await
 }
 
-/// Starts a consumer for every lane written down.
+/// Adds all lanes in the journal to `lanes`.
 pub(super) async fn read(lanes: &Lanes) -> Result<(), Trouble> {
     let take = |key: &str, fresh: bool| {
         if let Some(lane) = Lane::parse(key) {
@@ -22,7 +22,7 @@ pub(super) async fn read(lanes: &Lanes) -> Result<(), Trouble> {
     Journal::lanes().read(&lanes.0.ctx, take, all).await
 }
 
-/// Reads again now and then, until this scheduler leads no more.
+/// Reads the journal again at intervals, until this scheduler no longer leads.
 pub(super) async fn watch(lanes: Lanes) {
     let ctx = &lanes.0.ctx;
     loop {

@@ -1,8 +1,9 @@
-//! Queues for tenants that send much beside jobs.
+//! Queues for tenants that send much besides jobs.
 //!
-//! Cancels, questions and messages that are no jobs come by a queue that all tenants share. RabbitMQ writes each of them to its disk
-//! before anybody can refuse it. So a tenant that sends more of them than its allowance gets a queue of its own. Only that queue waits; it
-//! fills up, and RabbitMQ then refuses what the tenant publishes without writing it.
+//! Cancels, questions and messages that are not jobs come through a queue that all tenants share. RabbitMQ writes each
+//! of them to disk before the scheduler can refuse it. So a tenant that sends more of them than its allowance gets a
+//! queue of its own. Only that queue has to wait. When it is full, RabbitMQ refuses the tenant's messages without
+//! writing them.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::journal::Journal;
 use crate::outage::Backoff;
 
 impl Lanes {
-    /// Reads which tenants have such a queue, and serves these queues.
+    /// Reads from the journal which tenants have such a queue, and serves these queues.
     pub(super) async fn restore_rests(&self) -> Result<(), Trouble> {
         let (ctx, rests) = (&self.0.ctx, &self.0.rests);
         for tenant in rests.read(ctx, &Journal::rests(), TenantName::new).await? {
@@ -32,12 +33,12 @@ impl Lanes {
         Ok(())
     }
 
-    /// Gives a tenant a queue of its own, unless it has one.
+    /// Gives a tenant its own queue, unless it has one.
     pub(super) fn set_apart(&self, tenant: &TenantName) {
         if !self.0.rests.add(tenant.clone()) {
             return;
         }
-        tracing::warn!(%tenant, "the tenant sends too much beside jobs: it gets a queue of its own for that");
+        tracing::warn!(%tenant, "the tenant sends too many messages that are not jobs; they get their own queue");
         let (lanes, tenant) = (self.clone(), tenant.clone());
         self.0.ctx.spawn("journal of rests", async move {
             let (ctx, journal) = (&lanes.0.ctx, Journal::rests());
@@ -54,7 +55,7 @@ impl Lanes {
             if let Err(error) = lanes.consume_rest(&tenant).await
                 && !matches!(error, Trouble::Stopped)
             {
-                tracing::error!(%error, %tenant, "a tenant's queue for all but jobs is not served");
+                tracing::error!(%error, %tenant, "a tenant's queue for messages that are not jobs is not served");
                 lanes.0.ctx.failed.cancel();
             }
         });
@@ -64,7 +65,7 @@ impl Lanes {
         let (ctx, spec) = (&self.0.ctx, QueueSpec::rest(tenant));
         let (idle, mut pause) = (ctx.options.lane_idle.duration(), Backoff::default());
         loop {
-            // One at a time: the next one may have to wait.
+            // One message at a time, because the next one may have to wait.
             let mut consumer = ctx.consume(&spec, 1).await?;
             let mut used = Instant::now();
             loop {
@@ -94,7 +95,7 @@ impl Lanes {
         self.deal(Stray::of(&self.0.ctx, &delivery.message), delivery).await
     }
 
-    /// Unbinds, drains and deletes an idle queue; `false`: it is used after all, and bound again.
+    /// Unbinds, drains and deletes an idle queue. `false` if the queue is used after all, and is bound again.
     async fn give_up_rest(
         &self,
         tenant: &TenantName,
@@ -115,7 +116,7 @@ impl Lanes {
         }
         ctx.persist(|| async { Ok(ctx.bus.delete_queue(&spec.name).await?) }).await?;
         self.0.rests.remove(tenant);
-        tracing::info!(%tenant, "the tenant sent nothing beside jobs for long: its queue for that is deleted");
+        tracing::info!(%tenant, "the tenant sent only jobs for a long time; its queue for other messages is deleted");
         Ok(true)
     }
 }

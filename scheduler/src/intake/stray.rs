@@ -1,4 +1,4 @@
-//! One message that no submit queue took: a cancel, a question, the first job of its lane, or what is to be refused.
+//! A message that reached no submit queue: a cancel, a question, the first job of its lane, or a message to refuse.
 
 use std::time::Duration;
 
@@ -16,21 +16,21 @@ use crate::outage::Backoff;
 use crate::query::answer;
 use crate::validate::{self, Refusal};
 
-/// What a message is.
+/// The kinds of such messages.
 pub(super) enum Stray {
-    /// A job, of a lane that is yet to be made.
+    /// A job whose lane doesn't exist yet.
     Job(TenantName, Lane),
     Cancel(TenantName),
     Question(TenantName),
-    /// To be refused.
+    /// A message to refuse.
     Refused(TenantName, Option<PoolName>, Refusal),
-    /// To be dropped: its tenant did not send it.
+    /// A message to drop, because its tenant didn't send it.
     Forged(Forged),
 }
 
 impl Stray {
     pub(super) fn of(ctx: &Context, message: &Message) -> Self {
-        // What comes by the alternate exchange still names the exchange that it was published to.
+        // A message that came through the alternate exchange still names the exchange that it was published to.
         let sender = ctx.identity.sender(message, names::SUBMIT, |_| message.key.clone());
         let asks = |tenant: &TenantName| match &message.key {
             key if *key == names::cancel_key(tenant) => Some(Self::Cancel(tenant.clone())),
@@ -63,7 +63,7 @@ fn no_key(ctx: &Context, message: &Message) -> Refusal {
 }
 
 impl Lanes {
-    /// Deals with a message and acknowledges it, through outages. How long to wait before its tenant's next one.
+    /// Handles a message and acknowledges it, through outages. Returns how long to wait before its tenant's next one.
     pub(super) async fn deal(&self, stray: Stray, delivery: &Delivery) -> Result<Duration, Trouble> {
         let (ctx, message) = (&self.0.ctx, &delivery.message);
         let done = match stray {
@@ -86,7 +86,7 @@ impl Lanes {
             Ok(wait) => wait,
             Err(Trouble::Stopped) => return Err(Trouble::Stopped),
             Err(error) => {
-                tracing::error!(%error, key = message.key, "a message could not be dealt with and is dropped");
+                tracing::error!(%error, key = message.key, "a message could not be handled and is dropped");
                 Duration::ZERO
             }
         };
@@ -94,7 +94,7 @@ impl Lanes {
         Ok(wait)
     }
 
-    /// Brings a job into its lane. What fails goes back after a pause.
+    /// Routes a job into its lane. If that fails, the job goes back to its queue after a pause.
     async fn route(&self, tenant: &TenantName, lane: &Lane, delivery: &Delivery) -> Result<(), Trouble> {
         match self.publish(tenant, lane, delivery).await {
             Err(error) if !matches!(error, Trouble::Stopped) => {
@@ -107,13 +107,13 @@ impl Lanes {
         }
     }
 
-    /// Makes the lane that a job needs and publishes it there.
+    /// Makes the lane of a job, and publishes the job there.
     async fn publish(&self, tenant: &TenantName, lane: &Lane, delivery: &Delivery) -> Result<(), Trouble> {
         let (ctx, message) = (&self.0.ctx, &delivery.message);
-        // No lane is given up between its declaration and the message's arrival in it.
+        // Keeps the lane from being deleted between its declaration and the arrival of the message.
         let _routing = self.0.routing.lock().await;
         self.ensure(lane).await?;
-        // Known or not: the message would not be here if the queue were.
+        // Even if the lane is known: its queue can't exist, or the message would not be here.
         self.declare(lane).await?;
         let mut routed =
             Message { exchange: names::SUBMIT.to_owned(), mandatory: true, persistent: true, ..message.clone() };

@@ -1,4 +1,4 @@
-//! All that no submit queue takes, of all tenants that have no queue of their own for it (`rest`).
+//! Messages that no submit queue takes, of all tenants that have no queue of their own for them (see `rest`).
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -9,11 +9,11 @@ use super::stray::Stray;
 use crate::error::Trouble;
 use crate::outage::Backoff;
 
-/// Messages held at once. Jobs are dealt with in order; nothing else holds any of them up.
+/// Messages held at once. Jobs are handled one after the other. All other messages are handled at the same time.
 const PREFETCH: u16 = 64;
 
 impl Lanes {
-    /// Takes such messages from a queue until this scheduler leads no more.
+    /// Handles these messages from one queue, until this scheduler no longer leads.
     pub(super) async fn unrouted(&self, spec: QueueSpec) -> Result<(), Trouble> {
         let ctx = &self.0.ctx;
         let mut pause = Backoff::default();
@@ -37,7 +37,8 @@ impl Lanes {
                     self.deal(stray, &delivery).await?;
                     continue;
                 }
-                // This queue is many tenants': it waits for none of them. Who sends too much gets a queue that does.
+                // Many tenants share this queue, so it never waits for one of them. A tenant that sends too much gets
+                // its own queue.
                 let sender = match &stray {
                     Stray::Cancel(tenant) | Stray::Question(tenant) | Stray::Refused(tenant, ..) => {
                         Some(tenant.clone())

@@ -1,4 +1,4 @@
-//! A copy of an assigned job: its record decides.
+//! A copy of an assigned job. The job's record decides what happens to it.
 
 use std::time::Instant;
 
@@ -14,25 +14,25 @@ use crate::context::{self, Context, Name};
 use crate::error::Trouble;
 use crate::work::Assignment;
 
-/// Deaths (by RabbitMQ's delivery limit) of an assigned job that never started, before it is given up.
+/// How often RabbitMQ's delivery limit may dead-letter a job that never starts, before the job is given up.
 const DEATHS: i64 = 3;
 
-/// A copy, read from its headers.
+/// A copy, read from its message.
 pub(super) struct Copy {
     key: JobKey,
     pool: PoolName,
     attempt: u32,
     max_attempts: u32,
     deaths: i64,
-    /// It came here by RabbitMQ's delivery limit, not by a worker's or the scheduler's hand.
+    /// RabbitMQ moved it here at the delivery limit. `false` if a worker or the scheduler sent it.
     dead_letter: bool,
     to: Address,
-    /// Nothing is started from it after this moment, in milliseconds since 1970.
+    /// No worker starts the job from this message after this time, in milliseconds since 1970.
     expires: Option<u64>,
 }
 
 impl Copy {
-    /// `None` where the headers of an assigned job are missing.
+    /// `None` if the headers of an assigned job are missing.
     pub(super) fn read(message: &Message) -> Option<Self> {
         let headers = &message.headers;
         let number = |name: &str| headers.int(name).and_then(|n| u32::try_from(n).ok());
@@ -100,46 +100,47 @@ impl Copy {
         .await
     }
 
-    /// The outcome to record if nothing better is known.
+    /// The outcome to record if the job is lost.
     fn lost(&self, record: Option<&Record>) -> (bytes::Bytes, ErrorCode) {
         let (code, text) = match record.map(|record| &record.state) {
             _ if self.dead_letter => (
                 ErrorCode::DeliveryLimit,
-                "the job was handed out too often without ever ending; it may have run".to_owned(),
+                "the job was handed out too many times without ending; it may have run".to_owned(),
             ),
             Some(State::Started { owner, .. }) => {
                 let text = format!(
-                    "worker {owner} died or could not be reached while it ran the job; it may have run, in part"
+                    "worker {owner} died or could not be reached while it ran the job; the job may have run in part"
                 );
                 (ErrorCode::WorkerLost, text)
             }
             Some(_) => (ErrorCode::WorkerLost, "the worker that had the job died; it may have run".to_owned()),
-            None => {
-                (ErrorCode::RecordLost, "the records were lost while the job was under way; it may have run".to_owned())
-            }
+            None => (
+                ErrorCode::RecordLost,
+                "the records were lost while the job was under way; the job may have run".to_owned(),
+            ),
         };
         (result(&self.key.job, self.attempt, Outcome::lost(code, text)), code)
     }
 
-    /// The outcome to record if its client has cancelled it.
+    /// The outcome to record if the client has cancelled the job.
     fn cancelled(&self) -> bytes::Bytes {
-        let why = "the job was cancelled while it ran, and its worker died or gave it up; it may have run, in part";
+        let why = "the job was cancelled while it ran, and its worker died or gave it up; the job may have run in part";
         let error = ErrorInfo::new(ErrorCode::Cancelled, why);
         result(&self.key.job, self.attempt, Outcome::with_error(Status::Cancelled, error))
     }
 
-    /// Whether it is so old that its record may be forgotten.
+    /// Whether the message is so old that the job's record may be forgotten.
     fn is_expired(&self) -> bool {
         self.expires.is_some_and(|at| at <= context::now_ms())
     }
 
-    /// Ends a job whose message is too old, unless it runs.
+    /// Ends a job whose message is too old, unless the job runs.
     async fn expire(&self, ctx: &Context) -> Result<Option<&'static str>, Trouble> {
         let why = "the job waited for longer than message_max_age; it was not started from this message";
         Ok(self.end(ctx, ErrorInfo::new(ErrorCode::SubmissionExpired, why)).await?.map(|_| "expired"))
     }
 
-    /// Hands the job out again. `None` when that must wait.
+    /// Hands the job out again. `None` if that must wait.
     async fn reassign(
         &self,
         ctx: &Context,
@@ -148,7 +149,7 @@ impl Copy {
         span: &tracing::Span,
     ) -> Result<Option<&'static str>, Trouble> {
         if self.deaths > DEATHS {
-            let why = "the job was handed out too often without ever starting";
+            let why = "the job was handed out too many times without starting";
             return self.end(ctx, ErrorInfo::new(ErrorCode::DeliveryLimit, why)).await;
         }
         let to = match self.target(ctx, message).await? {
@@ -183,7 +184,7 @@ impl Copy {
         Ok(Some("reassigned"))
     }
 
-    /// Where the job goes now. A session's job goes where its session is, which only an admission can say.
+    /// Where the job goes now. For a job with a session, only an admission can tell.
     async fn target(&self, ctx: &Context, message: &Message) -> Result<Result<Target, Option<ErrorInfo>>, Trouble> {
         let session = serde_json::from_slice::<Job>(&message.body).ok().and_then(|job| job.session);
         let Some(session) = session else { return Ok(Ok(Target::Pool)) };
@@ -210,12 +211,12 @@ impl Copy {
         Ok(match ctx.registry.admit(&admit).await? {
             Admitted::Assigned { to, .. } => Ok(to),
             Admitted::SessionGone(gone) => Err(Some(crate::admit::gone_error(gone))),
-            // The record changed under us, or nobody can take it now: ask again.
+            // The record has changed in the meantime, or no worker can take the job now: ask again.
             _ => Err(None),
         })
     }
 
-    /// Ends a job whose record shows that its last attempt has not started. `false`: it shows something else.
+    /// Ends a job whose record shows that the last attempt has not started. `false` if the record shows anything else.
     pub(super) async fn end_unstarted(&self, ctx: &Context, error: ErrorInfo) -> Result<bool, Trouble> {
         let Some(record) = ctx.registry.lookup(&self.key).await? else { return Ok(false) };
         if record.state != State::Assigned || record.doubtful {
@@ -224,14 +225,15 @@ impl Copy {
         let outcome = match record.attempt {
             1 => Outcome::with_error(Status::Rejected, error),
             _ => {
-                let why = format!("an earlier attempt may have run, and no other could be made: {}", error.message);
+                let why =
+                    format!("an earlier attempt may have run, and another one could not be made: {}", error.message);
                 Outcome::lost(ErrorCode::WorkerLost, why)
             }
         };
         Ok(self.end_with(ctx, outcome).await?.is_some())
     }
 
-    /// Ends a job that never started.
+    /// Ends a job that never started. `None` if it runs.
     async fn end(&self, ctx: &Context, error: ErrorInfo) -> Result<Option<&'static str>, Trouble> {
         self.end_with(ctx, Outcome::with_error(Status::Rejected, error)).await
     }

@@ -1,5 +1,5 @@
-//! Followers: messages that are answered with another job's outcome (the first one's under the same idempotency key), or with
-//! their own job's, submitted by two clients.
+//! Followers: messages that wait for the outcome of another job (the first one with the same idempotency key), or of
+//! their own job, which another client submitted first.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::lane::Lane;
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 const SLOWEST_LOOK: Duration = Duration::from_secs(2);
 
-/// Waits for the outcome that the message wants, and sends it.
+/// Waits for the outcome that the message needs, and sends it.
 pub(super) async fn decide(
     ctx: &Context,
     message: &Message,
@@ -67,22 +67,23 @@ pub(super) async fn decide(
     rotate(ctx, message).await
 }
 
-/// Refuses a follower for which there is no place.
+/// Refuses a follower for which there is no permit.
 pub(super) async fn refuse(ctx: &Context, message: &Message, lane: &Lane) -> Result<&'static str, Trouble> {
     let Some(job) = crate::validate::id_of(message, ctx.options.max_job_bytes.as_u64()) else {
         return Ok("dropped");
     };
     let why =
-        "the tenant has too many jobs that wait for the outcome of another one; submit again when some have ended";
+        "the tenant has too many jobs that wait for the outcome of another job; submit again when some have ended";
     let error = ErrorInfo::new(ErrorCode::QuotaExceeded, why);
     ctx.metrics.rejected(error.code);
-    // Nothing is recorded. Where it waits for its own outcome, submitted by another client, the record is that client's, too.
+    // Nothing is recorded. If the follower waits for its own job, the record also belongs to the client that submitted
+    // first.
     let body = result(&job, 0, Outcome::with_error(Status::Rejected, error));
     ctx.send_result(&job, &Address::of(&lane.tenant, message), body).await?;
     Ok("quota")
 }
 
-/// The job to follow is forgotten: this one is a first one again.
+/// The job to follow is forgotten, so this message is submitted again as a first one.
 async fn submit_again(ctx: &Context, message: &Message, lane: &Lane) -> Result<&'static str, Trouble> {
     let mut submit =
         Message { exchange: names::SUBMIT.to_owned(), mandatory: true, persistent: true, ..message.clone() };

@@ -1,28 +1,28 @@
-//! How many followers are held at once. Each is held until the job that it follows has ended. Without a bound, one tenant's
-//! followers would keep the scheduler from deciding about the copies of every tenant's jobs.
+//! Limits how many followers are held at once. Each is held until the job that it follows has ended. Without a limit,
+//! the followers of one tenant could keep the scheduler from deciding about the copies of all other jobs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thermae_schemas::TenantName;
 
-/// Followers of one tenant that are held at once.
+/// Most followers of one tenant that are held at once.
 pub(super) const OF_A_TENANT: usize = 64;
-/// Followers of all tenants; the rest of what is held at once is for copies.
+/// Most followers of all tenants. The rest of the prefetch is for copies.
 const OF_ALL: usize = 512;
 
-/// The permits of all followers.
+/// Counts the followers that are held, by tenant.
 #[derive(Clone, Default)]
 pub(super) struct FollowerQuota(Arc<Mutex<HashMap<TenantName, usize>>>);
 
-/// The right to hold one follower. Dropping it gives it back.
+/// The permission to hold one follower. Dropping it gives it back.
 pub(super) struct FollowerPermit {
     quota: FollowerQuota,
     tenant: TenantName,
 }
 
 impl FollowerQuota {
-    /// Permits one more of this tenant's followers; `None` when the tenant, or all tenants together, hold as many as they may.
+    /// Permits one more follower of this tenant. `None` if the tenant, or all tenants together, have reached the limit.
     pub(super) fn take(&self, tenant: &TenantName) -> Option<FollowerPermit> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let all: usize = held.values().sum();

@@ -1,4 +1,4 @@
-//! What clients are told: results, refusals with their codes, duplicates.
+//! What clients get: results, refusals with their codes, and answers to duplicates.
 
 use std::time::Duration;
 
@@ -28,14 +28,14 @@ async fn a_job_goes_from_client_to_worker_and_back() {
     assert_eq!(order.recv().await.unwrap(), (tenant("acme"), "j1".to_owned()));
     soon(scheduler.health.wait_ready()).await;
     assert_eq!(scheduler.metric("thermae_scheduler_assigned_total", ""), 1.0);
-    // Nothing is left behind anywhere.
+    // No queue has anything left in it.
     for queue in ["submit.acme.normal.default", names::UNROUTED_QUEUE, names::RESOLVE_QUEUE, "work.pool.default"] {
         assert_eq!(servers.bus.queue_depth(queue).await.unwrap().unwrap_or(0), 0, "{queue}");
     }
     scheduler.stop().await;
 }
 
-/// Submits bytes under a key and returns the result that comes for them.
+/// Submits a body under a key, and returns the result that comes for it.
 async fn told(servers: &Servers, key: &str, body: &str, id: Option<&str>) -> (Event, Outcome) {
     let me = ClientId::random();
     let replies = QueueSpec::replies(&tenant("acme"), &me);
@@ -74,10 +74,10 @@ async fn bad_input_gets_its_code() {
         ("acme.normal.default", r#"{"id": "a7", "code": "", "pool": "gpu"}"#, ErrorCode::SchemaViolation),
         ("acme.urgent.default", r#"{"id": "a8", "code": ""}"#, ErrorCode::SchemaViolation),
     ];
-    // Once by way of the unrouted queue, and once, when the lane exists, by way of it.
+    // Each body is sent twice: first through the unrouted queue, and then, when the lane exists, through the lane.
     for round in 0..2 {
         for (key, body, code) in cases {
-            // What a body too large would say is not read.
+            // A body that is too large is not read, so its id comes from the property.
             let property = if *code == ErrorCode::JobTooLarge { "large" } else { "named-by-property" };
             let (event, outcome) = told(&servers, key, body, Some(property)).await;
             assert_eq!(outcome.status, Status::Rejected, "{body:.60}");
@@ -95,7 +95,7 @@ async fn bad_input_gets_its_code() {
             depth(&servers, lane, |d| d.is_some()).await;
         }
     }
-    // The place of the fault is named.
+    // The error names the path of the fault.
     let deep = r#"{"id": "a9", "code": "", "limits": {"wall_ms": 0}}"#;
     let (_, outcome) = told(&servers, "acme.normal.default", deep, None).await;
     assert!(outcome.error.unwrap().message.starts_with("/limits/wall_ms: "));
@@ -165,7 +165,7 @@ async fn messages_that_their_tenant_did_not_send_are_dropped() {
     let _order = servers.worker("w1", 1).await.work("").await;
     let client = servers.client("globex").await;
     soon(client.submit(job("honest"), None).await.unwrap().result()).await.unwrap();
-    // As RabbitMQ delivers what a tenant's own queue dead-letters into the exchange for jobs.
+    // RabbitMQ delivers a message like this if a tenant's own queue dead-letters it into the exchange for jobs.
     let mut forged = thermae_backplane::bus::Message {
         exchange: names::SUBMIT.to_owned(),
         key: "globex.normal.default".to_owned(),
@@ -253,7 +253,7 @@ async fn a_job_past_its_deadline_is_rejected_and_one_of_no_worker_waits() {
     let patient = client.submit(job("patient"), None).await.unwrap();
     let outcome = soon(hurried.result()).await.unwrap();
     assert_eq!(outcome.error.unwrap().code, ErrorCode::DeadlineExceeded);
-    // Only now does a worker come.
+    // A worker comes only now.
     let _order = servers.worker("w1", 1).await.work("at last\n").await;
     assert_eq!(soon(patient.result()).await.unwrap().stdout, "at last\n");
     scheduler.stop().await;
@@ -284,13 +284,13 @@ async fn a_job_for_a_pool_that_nobody_serves_is_answered() {
     let outcome = soon(handle.result()).await.unwrap();
     let error = outcome.error.unwrap();
     assert_eq!((outcome.status, error.code, error.safe_to_retry), (Status::Rejected, ErrorCode::NoWorker, true));
-    // A worker that drains will be followed by another: its jobs wait.
+    // Another worker may follow one that drains, so its jobs wait.
     let worker = servers.worker("w1", 1).await;
     worker.beat(WorkerState::Draining, LONG).await;
     let waits = client.submit(job("waits"), None).await.unwrap();
     let sick = client.submit(job("sick"), None).await.unwrap();
     tokio::time::timeout(Duration::from_millis(600), waits.result()).await.expect_err("it was answered");
-    // One whose containers can't be made is as good as none.
+    // A worker that can't make containers counts as no worker.
     worker.beat(WorkerState::Unhealthy, LONG).await;
     let error = soon(sick.result()).await.unwrap().error.unwrap();
     assert_eq!(error.code, ErrorCode::BackendUnavailable, "{error:?}");
@@ -326,7 +326,7 @@ async fn a_job_without_an_id_of_use_is_known_by_its_message() {
     let replies = QueueSpec::replies(client.tenant(), &ClientId::new("by-hand").unwrap());
     servers.bus.declare_queue(&replies).await.unwrap();
     let mut answers = servers.bus.consume(&replies.name, 1).await.unwrap();
-    // The message's own id is none for a job either.
+    // The message's own id is not a valid job id either.
     for (correlation_id, expected) in [(None, "no. 7"), (Some("mark".to_owned()), "mark")] {
         let mut message = thermae_backplane::bus::Message {
             exchange: names::SUBMIT.to_owned(),

@@ -1,4 +1,4 @@
-//! What is full: a tenant's places for jobs that wait for another job's outcome, and the registry.
+//! Limits that are reached: a tenant's jobs that wait for another job's outcome, and the registry's memory.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,7 +33,7 @@ async fn followers_of_one_tenant_hold_nobody_else_up() {
     }
     let refused = soon(followers.join_next()).await.unwrap().unwrap();
     assert_eq!(refused.error.unwrap().code, ErrorCode::QuotaExceeded, "64 may wait");
-    // Another tenant's follower is answered meanwhile.
+    // Meanwhile, another tenant's follower is answered.
     let other = globex.submit(keyed("other".to_owned()), None).await.unwrap();
     let (leader, _) = leaders.pop().unwrap();
     worker.start(&leader).await;
@@ -66,7 +66,7 @@ async fn a_full_registry_refuses_new_jobs() {
     worker.start(&before_it).await;
     worker.finish(&before_it, "ran\n").await;
     assert_eq!(soon(before.result()).await.unwrap().stdout, "ran\n", "what was admitted goes on");
-    // A second copy of one that is on its way waits, and nobody behind it.
+    // A second copy of a job that is on its way has to wait, but no job behind it does.
     registry.full.store(false, Ordering::SeqCst);
     let waits = client.submit(job("waits"), None).await.unwrap();
     let waits_it = soon(jobs.recv()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Cancels.
+//! Cancels of jobs that wait, run or have ended.
 
 use thermae_backplane::record::Start;
 use thermae_schemas::{Cancel, Status, names};
@@ -14,7 +14,7 @@ async fn a_job_that_waits_never_runs() {
     handle.cancel().await.unwrap();
     let outcome = soon(handle.result()).await.unwrap();
     assert_eq!(outcome.status, Status::Cancelled);
-    // A worker comes: the job is not for it.
+    // A worker comes, and doesn't get the cancelled job.
     let mut order = servers.worker("w1", 1).await.work("ran\n").await;
     let next = client.submit(job("next"), None).await.unwrap();
     assert_eq!(soon(next.result()).await.unwrap().stdout, "ran\n");
@@ -54,10 +54,10 @@ async fn a_job_that_runs_is_ended_by_its_worker() {
     assert_eq!(told.message.headers.text(names::H_TENANT), Some("acme"));
     let cancel: Cancel = serde_json::from_slice(&told.message.body).unwrap();
     assert_eq!(cancel.job.as_str(), "j");
-    // This worker lets it end.
+    // This worker ignores the cancel and lets the job end.
     worker.finish(&running, "too late\n").await;
     assert_eq!(soon(handle.result()).await.unwrap().stdout, "too late\n");
-    // And a cancel of what has ended changes nothing.
+    // The cancel of a job that has ended changes nothing.
     handle.cancel().await.unwrap();
     depth(&servers, names::UNROUTED_QUEUE, |d| d == Some(0)).await;
     scheduler.stop().await;

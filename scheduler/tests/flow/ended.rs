@@ -1,4 +1,4 @@
-//! What is left of jobs that ended, and what no second copy of them may do.
+//! What is left of jobs that have ended, and what a second copy of them must not do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn now_ms() -> i64 {
     i64::try_from(now.as_millis()).unwrap()
 }
 
-/// A submit message of a client that says no more than it must.
+/// A submit message of a client that sends only what is required.
 fn submit(body: &str, reply_to: String) -> Message {
     Message {
         exchange: names::SUBMIT.to_owned(),
@@ -73,7 +73,7 @@ async fn a_job_whose_outcome_is_forgotten_does_not_run_again() {
     scheduler.stop().await;
 }
 
-/// A job that has ended, its outcome in the store.
+/// The key of a job that has ended and whose outcome is in the store.
 async fn stored(servers: &Servers, id: &str) -> JobKey {
     let key = JobKey::new(TenantName::new("acme").unwrap(), JobId::new(id).unwrap());
     let record = servers.registry.lookup(&key).await.unwrap().unwrap();
@@ -94,7 +94,7 @@ async fn an_outcome_in_the_store_is_asked_of_the_workers() {
     let first = servers.client("acme").await;
     soon(first.submit(named.clone(), None).await.unwrap().result()).await.unwrap();
     let key = stored(&servers, "j").await;
-    // No worker has a store: nobody is asked.
+    // No worker has a store, so the scheduler itself answers.
     let second = servers.client("acme").await;
     let outcome = soon(second.submit(named.clone(), None).await.unwrap().result()).await.unwrap();
     assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Lost, ErrorCode::OutcomeExpired));
@@ -108,7 +108,7 @@ async fn an_outcome_in_the_store_is_asked_of_the_workers() {
     assert_eq!((wanted.key(), wanted.status, &wanted.follower), (key.clone(), Status::Succeeded, &None));
     assert_eq!(asked.message.reply_to, Some(names::reply_key(client.tenant(), client.id())));
     assert!(asked.message.correlation_id.is_some());
-    // A second job under the same idempotency key, which is to be answered with the outcome of the first.
+    // A second job with the same idempotency key, which gets the outcome of the first.
     named.id = JobId::new("equal").unwrap();
     let _equal = client.submit(named, None).await.unwrap();
     let wanted = Wanted::read(&soon(requests.next()).await.unwrap().message).unwrap();
@@ -180,7 +180,7 @@ async fn a_cancel_is_remembered_for_longer_than_its_outcome() {
         }
     })
     .await;
-    // The job comes to the head of its queue only now.
+    // The job reaches the head of its queue only now.
     let mut order = servers.worker("w1", 1).await.work("ran\n").await;
     let outcome = soon(client.submit(job("j"), None).await.unwrap().result()).await.unwrap();
     let error = outcome.error.unwrap();
@@ -204,7 +204,7 @@ async fn an_id_names_one_job() {
     different.code = "print(3)".to_owned();
     let refused = soon(other.submit(different.clone(), None).await.unwrap().result()).await.unwrap();
     assert_eq!((refused.status, refused.error.unwrap().code), (Status::Rejected, ErrorCode::IdConflict));
-    // One that is no valid job does not end the first one, either.
+    // A body that is not a valid job doesn't end the first one either.
     different.max_attempts = 1000;
     let refused = soon(other.submit(different.clone(), None).await.unwrap().result()).await.unwrap();
     assert_eq!(refused.error.unwrap().code, ErrorCode::IdConflict);
@@ -271,7 +271,7 @@ async fn who_asks_again_for_a_job_whose_worker_is_silent_gets_an_answer() {
     let handle = client.submit(job("j"), None).await.unwrap();
     let running = soon(jobs.recv()).await.unwrap();
     assert_eq!(worker.start(&running).await, Start::Go);
-    // No copy is left that anybody would resolve, and its worker is not heard of any more.
+    // No copy is left that could be resolved, and the worker is silent.
     running.delivery.ack().await.unwrap();
     let key = running.key.clone();
     soon(async {
@@ -286,7 +286,7 @@ async fn who_asks_again_for_a_job_whose_worker_is_silent_gets_an_answer() {
     scheduler.stop().await;
 }
 
-/// Asks how the job stands.
+/// An admission that asks for the job's state. It has no credit, so it changes nothing.
 fn probe(key: &JobKey) -> Admit {
     Admit {
         job: key.clone(),
@@ -317,7 +317,7 @@ async fn a_client_that_says_no_time_starts_nothing_twice_after_the_registry_was_
         let mut jobs = worker.take().await;
         let mut message = submit(r#"{"id": "j", "code": ""}"#, names::reply_key(client.tenant(), client.id()));
         if let Some(ahead) = ahead {
-            // Its clock is ahead.
+            // The client's clock is ahead.
             message.headers.set_int(names::H_SUBMITTED, now_ms() + ahead);
         }
         publish(&servers, message.clone()).await;
@@ -325,7 +325,7 @@ async fn a_client_that_says_no_time_starts_nothing_twice_after_the_registry_was_
         assert_eq!(worker.start(&running).await, Start::Go);
         registry.empty();
         worker.beat(thermae_schemas::WorkerState::Ready, crate::fleet::LONG).await;
-        // The client sends it again. Nobody announces the first run.
+        // The client sends it again, and no worker announces the first run.
         message.headers.set_flag(names::H_RESEND, true);
         publish(&servers, message).await;
         let copy = soon(jobs.recv()).await.unwrap();
@@ -344,7 +344,8 @@ async fn as_long_as_no_record_was_ever_lost_a_repeat_without_a_record_starts() {
     let worker = servers.worker("w1", 2).await;
     let mut jobs = worker.take().await;
     let client = servers.client("acme").await;
-    // The next scheduler reads what the first one wrote down; one after the registry was emptied reads it, too.
+    // The next scheduler reads what the first one wrote down, and so does one that starts after the registry was
+    // emptied.
     for (name, goes) in [("first", Start::Go), ("later", Start::Resolve)] {
         let scheduler = servers.scheduler(options()).await;
         let mut message =

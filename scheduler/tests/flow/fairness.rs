@@ -1,4 +1,4 @@
-//! Shares, credit, bounds and backlogs.
+//! Shares of tenants, credit, limits and backlogs.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::fleet::{Servers, depth, job, options, pool, soon, tenant};
 
 #[tokio::test]
 async fn a_busy_pool_is_shared_one_to_three() {
-    // One slot can't be left to anybody; of four each tenant leaves some.
+    // A single slot can't be left to another tenant. Of four slots, each tenant leaves some.
     for slots in [1, 4] {
         let servers = Servers::new();
         let mut options = options();
@@ -68,7 +68,7 @@ async fn credit_is_never_exceeded_and_never_lost() {
     let mut jobs = worker.take().await;
     for _ in 0..60 {
         let assigned = soon(jobs.recv()).await.unwrap();
-        // Three slots, credit factor two.
+        // Three slots, with a credit factor of two.
         assert!(servers.registry.credit_used(&pool()).await.unwrap() <= 6);
         assert!(jobs.len() < 6, "{} more are in the worker's hands", jobs.len());
         assert_eq!(worker.start(&assigned).await, Start::Go);
@@ -101,7 +101,7 @@ async fn a_bounded_tenant_holds_nobody_else_up() {
         let next = soon(jobs.recv()).await.unwrap();
         assert_eq!(next.key.tenant, tenant("free"), "the bound was exceeded");
     }
-    // One ends, one follows.
+    // When one job ends, the next one follows.
     for (at, job) in held.into_iter().enumerate() {
         worker.start(&job).await;
         worker.finish(&job, "").await;
@@ -126,7 +126,7 @@ async fn a_tenant_leaves_a_slot_to_the_others_of_its_pool() {
     for n in 0..10 {
         greedy.submit(job(&format!("g{n}")), None).await.unwrap();
     }
-    // None of these ends.
+    // None of these jobs ends.
     for n in 0..3 {
         let next = soon(jobs.recv()).await.unwrap();
         assert_eq!(next.id(), format!("g{n}"));
@@ -151,7 +151,7 @@ async fn a_backlog_stays_in_its_queue() {
     for n in 0..10_000 {
         handles.push(client.submit(job(&n.to_string()), None).await.unwrap());
     }
-    // All but the window wait where they are safe.
+    // All jobs except those in the window wait in RabbitMQ.
     depth(&servers, "submit.acme.normal.default", |d| d == Some(10_000 - 32)).await;
     assert_eq!(servers.bus.queue_depth("submit.unrouted").await.unwrap(), Some(0));
     let mut order = servers.worker("w1", 64).await.work("").await;

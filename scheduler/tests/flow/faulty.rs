@@ -1,4 +1,4 @@
-//! A registry with faults on order.
+//! A registry whose faults the test controls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -13,25 +13,25 @@ use thermae_backplane::registry::{
 use thermae_schemas::{Heartbeat, PoolName, SessionName, TenantName, WorkerId};
 use tokio::sync::{Mutex, broadcast};
 
-/// A registry that panics, fails or waits when it is told to.
+/// A registry that panics, fails or waits when the test says so.
 #[derive(Default)]
 pub(crate) struct Faulty {
     pub(crate) inner: Arc<Local>,
-    /// Admissions that panic.
+    /// How many of the next admissions panic.
     pub(crate) admissions: AtomicU32,
-    /// Looks at the dead workers that panic.
+    /// How many of the next calls of `dead_workers` panic.
     pub(crate) looks: AtomicU32,
-    /// Whether no new job is taken, as by a Redis that has used its memory.
+    /// Refuses new jobs, like a Redis that has reached its `maxmemory`.
     pub(crate) full: AtomicBool,
-    /// Whether the workers can't be read.
+    /// Fails to read the workers.
     pub(crate) corrupt: AtomicBool,
-    /// Admissions, and claims of the lead, wait while somebody holds it.
+    /// While the test holds this, admissions and claims of the lead wait.
     pub(crate) gate: Mutex<()>,
-    /// Admissions that were asked for.
+    /// How many admissions there were.
     pub(crate) asked: AtomicU32,
 }
 
-/// Counts down; panics while there is something to count.
+/// Counts down, and panics unless the count was 0.
 fn trip(left: &AtomicU32) {
     let tripped = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok();
     assert!(!tripped, "injected by the test");

@@ -1,4 +1,4 @@
-//! A fleet for tests: scheduler, client, and a worker that does as it is told.
+//! A fleet for tests: a scheduler, a client, and a worker that the test controls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(crate) fn job(id: &str) -> Job {
     Job { id: JobId::new(id).unwrap(), ..Job::python("print(1 + 1)") }
 }
 
-/// Waits for something that must come soon.
+/// Waits for something that must happen, and fails after 20 seconds.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("it did not come")
 }
@@ -58,10 +58,10 @@ pub(crate) fn options() -> Options {
     }
 }
 
-/// Makes a connection of its own.
+/// Opens a new connection.
 pub(crate) type Connect = Arc<dyn Fn() -> futures::future::BoxFuture<'static, SharedBus> + Send + Sync>;
 
-/// Servers that outlive schedulers.
+/// A bus and a registry that outlive schedulers.
 #[derive(Clone)]
 pub(crate) struct Servers {
     pub(crate) bus: SharedBus,
@@ -70,7 +70,7 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// The in-process ones.
+    /// The in-process bus and registry.
     pub(crate) fn new() -> Self {
         Self::on(Arc::new(registry::Local::new()))
     }
@@ -86,7 +86,7 @@ impl Servers {
         Self { bus, registry, connect }
     }
 
-    /// Starts a scheduler, on a connection of its own.
+    /// Starts a scheduler on a connection of its own.
     pub(crate) async fn scheduler(&self, options: Options) -> Scheduler {
         let (bus, metrics, health) = ((self.connect)().await, prometheus::Registry::new(), Health::new());
         let service = Service::new(options, bus.clone(), self.registry.clone(), &metrics, health.clone())
@@ -102,7 +102,7 @@ impl Servers {
         Client::connect(bus, tenant(name), thermae_client::Options::default()).await.unwrap()
     }
 
-    /// A ready worker of the default pool. It takes no jobs by itself.
+    /// A ready worker of the default pool. It takes no jobs until the test calls [`Worker::take`] or [`Worker::work`].
     pub(crate) async fn worker(&self, name: &str, slots: u32) -> Worker {
         let worker = Worker {
             id: worker_id(name),
@@ -131,20 +131,21 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// Ends it as SIGTERM does.
+    /// Ends the scheduler as SIGTERM does.
     pub(crate) async fn stop(self) {
         self.stop.cancel();
         soon(self.task).await.unwrap().unwrap();
     }
 
-    /// Ends it as SIGKILL does: its connection breaks, and nobody gives leadership up.
+    /// Ends the scheduler as SIGKILL does: its connection breaks, and it doesn't give up its lead.
     pub(crate) async fn kill(self) {
         self.task.abort();
         let _ = self.task.await;
         self.bus.close().await;
     }
 
-    /// A counter or gauge, summed over its labels that contain `with`.
+    /// A counter or gauge, summed over the series that have a label with the value `with`. If `with` is empty, over
+    /// all.
     pub(crate) fn metric(&self, name: &str, with: &str) -> f64 {
         let families = self.metrics.gather();
         let Some(family) = families.iter().find(|family| family.name() == name) else { return 0.0 };
@@ -162,15 +163,15 @@ pub(crate) struct Worker {
     pub(crate) id: WorkerId,
     pub(crate) slots: u32,
     pub(crate) max_sessions: u32,
-    /// Those that it says it holds.
+    /// Sessions that it announces.
     pub(crate) sessions: Vec<thermae_schemas::SessionHeld>,
-    /// What is kept of jobs that end.
+    /// How long the outcomes and records of its jobs are kept.
     pub(crate) keep: Keep,
     pub(crate) bus: SharedBus,
     pub(crate) registry: SharedRegistry,
 }
 
-/// An assigned job in a worker's hands.
+/// A job that the worker has taken.
 pub(crate) struct Assigned {
     pub(crate) delivery: Delivery,
     pub(crate) key: JobKey,
@@ -185,7 +186,7 @@ impl Assigned {
 }
 
 impl Worker {
-    /// Says what it can do; counts as alive for `ttl` from now.
+    /// Sends a heartbeat. The worker counts as alive for `ttl` from now.
     pub(crate) async fn beat(&self, state: WorkerState, ttl: Duration) {
         let capacity = PoolCapacity {
             slots: self.slots,
@@ -205,7 +206,7 @@ impl Worker {
         persist(|| self.registry.heartbeat(&beat, ttl)).await;
     }
 
-    /// Takes jobs off the pool's queue and the worker's own, in order of arrival.
+    /// Takes jobs from the pool's queue and from its own, in order of arrival.
     pub(crate) async fn take(&self) -> mpsc::UnboundedReceiver<Assigned> {
         let (to, from) = mpsc::unbounded_channel();
         for queue in [names::pool_queue(&pool()), names::worker_queue(&self.id)] {
@@ -239,7 +240,7 @@ impl Worker {
         persist(|| self.registry.start(&request)).await
     }
 
-    /// Records and publishes an outcome, and acknowledges.
+    /// Records and publishes an outcome, and acknowledges the job.
     pub(crate) async fn finish(&self, job: &Assigned, stdout: &str) {
         let mut outcome = Outcome::new(Status::Succeeded);
         outcome.stdout = stdout.to_owned();
@@ -261,7 +262,7 @@ impl Worker {
         }
     }
 
-    /// Publishes a result and acknowledges.
+    /// Publishes a result, and acknowledges the job.
     pub(crate) async fn answer(&self, job: &Assigned, body: bytes::Bytes) {
         let message = &job.delivery.message;
         if let Some(key) = message.reply_to.clone() {
@@ -278,7 +279,7 @@ impl Worker {
         acknowledge(&job.delivery).await;
     }
 
-    /// Runs whatever comes, one after the other; tells the order.
+    /// Runs all jobs that come, one after the other. Returns their order.
     pub(crate) async fn work(self, stdout: &'static str) -> mpsc::UnboundedReceiver<(TenantName, String)> {
         let (to, order) = mpsc::unbounded_channel();
         let mut jobs = self.take().await;
@@ -298,7 +299,7 @@ impl Worker {
         order
     }
 
-    /// Hands a copy to the resolve queue.
+    /// Sends the job's message to the queue `resolve`.
     pub(crate) async fn hand_over(&self, job: Assigned) {
         let message = Message { exchange: names::RESOLVE.to_owned(), ..job.delivery.message.clone() };
         self.publish(message).await;
@@ -310,7 +311,7 @@ impl Worker {
     }
 }
 
-/// Repeats what outages fail.
+/// Repeats a step that an outage makes fail.
 async fn persist<T, E: std::fmt::Display, F: Future<Output = Result<T, E>>>(step: impl Fn() -> F) -> T {
     loop {
         match step().await {
@@ -323,7 +324,7 @@ async fn persist<T, E: std::fmt::Display, F: Future<Output = Result<T, E>>>(step
     }
 }
 
-/// Where the connection is gone the job comes again.
+/// If the connection is lost, the job comes again.
 async fn acknowledge(delivery: &Delivery) {
     let _ = delivery.ack().await;
 }
@@ -337,7 +338,7 @@ fn assigned(worker: &WorkerId, delivery: Delivery) -> Assigned {
     Assigned { claim: Claim { attempt, owner: worker.clone(), nonce }, key, attempt, delivery }
 }
 
-/// Publishes what no client of ours would.
+/// Publishes a message that this project's client would never send.
 pub(crate) async fn submit_raw(servers: &Servers, key: &str, body: &[u8], reply_to: &str, id: Option<&str>) {
     let mut message = Message {
         exchange: names::SUBMIT.to_owned(),
@@ -356,10 +357,10 @@ pub(crate) async fn submit_raw(servers: &Servers, key: &str, body: &[u8], reply_
     servers.bus.publish(message).await.unwrap().wait().await.unwrap();
 }
 
-/// Waits until a queue has this many messages waiting.
+/// Waits until a queue's depth is as wanted.
 pub(crate) async fn depth(servers: &Servers, queue: &str, wanted: impl Fn(Option<u64>) -> bool) {
     soon(async {
-        // The twin's queues tell nobody of their depth.
+        // The in-process bus doesn't report changes of a queue's depth, so this asks again and again.
         while !wanted(servers.bus.queue_depth(queue).await.unwrap()) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }

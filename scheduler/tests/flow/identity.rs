@@ -1,4 +1,4 @@
-//! Messages that are not their tenant's own: each is dropped and counted, and changes nothing.
+//! Messages that their tenant did not send: each is dropped and counted, and changes nothing.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use thermae_schemas::{Cancel, ErrorCode, JobId, Query, Status, names};
 
 use crate::fleet::{Scheduler, Servers, depth, job, options, soon, tenant};
 
-/// An exchange of the attacker's own; what nobody is bound for goes on to the exchange for jobs.
+/// An exchange of the attacker's own. Messages that no queue is bound for go on to the exchange for jobs.
 const OWN: &str = "replies.acme.x";
 
 struct Site {
@@ -35,14 +35,14 @@ impl Site {
         Self { broker, servers, scheduler }
     }
 
-    /// The tenant, over a connection of its own.
+    /// A client of this tenant, on a connection of its own.
     async fn client(&self, name: &str) -> Client {
         let bus: SharedBus = Arc::new(self.broker.as_user(name));
         Client::connect(bus, tenant(name), thermae_client::Options::default()).await.unwrap()
     }
 
-    /// Sends a message for the tenant `globex` in every way in which `acme` can have one arrive. The twin checks no permissions, so
-    /// the straight way is one of them.
+    /// Sends a message for the tenant `globex` in every way in which `acme` can make one arrive. The in-process bus
+    /// checks no permissions, so `acme` can also publish it directly.
     async fn forge(&self, key: &str, body: &[u8]) -> f64 {
         let acme = self.broker.as_user("acme");
         let plain = Message {
@@ -90,7 +90,7 @@ fn key(id: &str) -> JobKey {
 async fn nobody_submits_for_another_tenant() {
     let site = Site::new().await;
     let _order = site.servers.worker("w1", 1).await.work("").await;
-    // Before the tenant has a queue, and after.
+    // Once before the tenant has a queue, and once after.
     let forged = site.forge("globex.normal.default", br#"{"id": "forged", "code": ""}"#).await;
     site.until_forged(forged).await;
     assert_eq!(site.broker.queue_depth("submit.globex.normal.default").await.unwrap(), None, "no queue is made for it");
@@ -113,7 +113,7 @@ async fn nobody_cancels_another_tenants_job() {
     depth(&site.servers, names::UNROUTED_QUEUE, |d| d == Some(0)).await;
     let body = serde_json::to_vec(&Cancel::new(handle.id().clone())).unwrap();
     let forged = site.forge("globex.cancel", &body).await;
-    // One that only lacks its sender's name is no better.
+    // A message without a `user_id` is no better.
     let unsigned = Message {
         exchange: names::SUBMIT.to_owned(),
         key: "globex.cancel".to_owned(),
@@ -124,7 +124,7 @@ async fn nobody_cancels_another_tenants_job() {
     site.until_forged(forged + 1.0).await;
     let _order = site.servers.worker("w1", 1).await.work("ran\n").await;
     assert_eq!(soon(handle.result()).await.unwrap().stdout, "ran\n");
-    // Its own does.
+    // The tenant's own cancel works.
     let handle = client.submit(job("unwanted"), None).await.unwrap();
     handle.cancel().await.unwrap();
     let status = soon(handle.result()).await.unwrap().status;
@@ -154,7 +154,7 @@ async fn a_job_without_a_sender_is_rejected_in_words() {
     site.broker.declare_queue(&replies).await.unwrap();
     let mut answers = site.broker.consume(&replies.name, 10).await.unwrap();
     let globex = site.broker.as_user("globex");
-    // The first finds no queue of its tenant's; the second does.
+    // The first message finds no queue of its tenant, and the second does.
     for (id, user_id, code) in [
         ("first", None, Some(ErrorCode::UserIdMissing)),
         ("honest", Some("globex.ci"), None),
@@ -170,7 +170,7 @@ async fn a_job_without_a_sender_is_rejected_in_words() {
             persistent: true,
             ..Message::default()
         };
-        // A second user of the tenant's.
+        // A second user of the same tenant.
         let bus = if user_id.is_some() { site.broker.as_user("globex.ci") } else { globex.connect() };
         bus.publish(message).await.unwrap().wait().await.unwrap();
         if code.is_none() {
@@ -191,7 +191,7 @@ async fn a_job_without_a_sender_is_rejected_in_words() {
     site.scheduler.stop().await;
 }
 
-/// What was dead-lettered before it was judged reaches the queue `resolve`, where headers are believed.
+/// A message that was dead-lettered before it was checked reaches the queue `resolve`, where the fleet's headers count.
 #[tokio::test]
 async fn dead_letters_are_judged_as_well() {
     let site = Site::new().await;
@@ -207,12 +207,13 @@ async fn dead_letters_are_judged_as_well() {
         message.user_id = user.map(str::to_owned);
         message
     };
-    // Under no lane's key, with the headers of an assigned job of another tenant's, and a false place of its death.
+    // A copy with the headers of another tenant's assigned job, under a key that names no lane, with a forged place of
+    // death.
     let mut copy = dead("acme.zzz", Some("acme"));
     copy.headers.set_text("x-death", "submit.unrouted");
     copy.headers.set_text(names::H_DEAD_QUEUE, "work.pool.default");
     copy.headers.set_text(names::H_DEAD_REASON, "delivery_limit");
-    // Under another tenant's lane.
+    // A message under the key of another tenant's lane.
     let mut lane = dead("globex.normal.default", Some("acme"));
     lane.headers.set_text("x-death", "submit.globex.normal.default");
     let mut follower = dead("globex.normal.default", None);
@@ -226,7 +227,7 @@ async fn dead_letters_are_judged_as_well() {
         }
     })
     .await;
-    // The job is as it was.
+    // The job is unchanged.
     assert_eq!(running.start(&victim).await, thermae_backplane::record::Start::Go);
     running.finish(&victim, "mine\n").await;
     assert_eq!(soon(handle.result()).await.unwrap().stdout, "mine\n");

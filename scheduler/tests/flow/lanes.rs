@@ -1,4 +1,4 @@
-//! Lanes: how much they hold, and how they go.
+//! Lanes: how many jobs they hold, and when they are deleted.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn lanes_share_the_memory_for_what_waits() {
     }
     depth(&servers, "submit.globex.normal.default", |d| d == Some(8)).await;
     scheduler.stop().await;
-    // One that knows both from the beginning.
+    // A scheduler that knows both lanes from the beginning.
     let next = servers.scheduler(options).await;
     for queue in ["submit.acme.normal.default", "submit.globex.normal.default"] {
         depth(&servers, queue, |d| d == Some(8)).await;
@@ -34,7 +34,7 @@ async fn lanes_share_the_memory_for_what_waits() {
 #[tokio::test]
 async fn a_tenant_that_is_refused_too_much_waits_alone() {
     let servers = Servers::new();
-    // Here a refusal is paid for after more than an hour; 16 seconds' worth are free.
+    // With this option, it takes more than an hour to pay for a refusal. 16 seconds' worth are free.
     let options = Options { refused_bytes: ByteSize::bytes(1), max_job_bytes: ByteSize::kib(16), ..options() };
     let scheduler = servers.scheduler(options).await;
     let _order = servers.worker("w1", 4).await.work("").await;
@@ -50,7 +50,7 @@ async fn a_tenant_that_is_refused_too_much_waits_alone() {
     let code = soon(handles[0].result()).await.unwrap().error.unwrap().code;
     assert_eq!(code, ErrorCode::JobTooLarge);
     depth(&servers, "submit.acme.normal.default", |d| d == Some(2)).await;
-    // Another class of the same tenant, and another tenant.
+    // A job of another class of the same tenant, and one of another tenant.
     let mut urgent = job("urgent");
     urgent.class = Class::High;
     let urgent = acme.submit(urgent, None).await.unwrap();
@@ -58,7 +58,7 @@ async fn a_tenant_that_is_refused_too_much_waits_alone() {
     let other = globex.submit(job("other"), None).await.unwrap();
     soon(other.result()).await.unwrap();
     depth(&servers, "submit.acme.normal.default", |d| d == Some(2)).await;
-    // What waits is there for the next scheduler, whose account is new.
+    // The waiting jobs are there for the next scheduler, whose allowances are new.
     scheduler.stop().await;
     let options = Options { max_job_bytes: ByteSize::kib(16), ..crate::fleet::options() };
     let scheduler = servers.scheduler(options).await;
@@ -75,14 +75,14 @@ async fn a_job_in_hand_stays_in_hand_while_its_lane_waits() {
     let scheduler = servers.scheduler(options).await;
     let client = servers.client("acme").await;
     let early = client.submit(job("early"), None).await.unwrap();
-    // What finds no queue yet does not come by the lane.
+    // The first job of a lane finds no queue, and so doesn't come through the lane.
     depth(&servers, "submit.acme.normal.default", |d| d.is_some()).await;
     let mut large = job("large");
     large.code = "x".repeat(20 << 10);
     let large = client.submit(large, None).await.unwrap();
     soon(large.result()).await.unwrap();
     let _late = client.submit(job("late"), None).await.unwrap();
-    // The lane takes nothing for more than an hour; what it had taken waits for a worker.
+    // The lane takes nothing for more than an hour. The job that it had taken waits for a worker.
     let mut order = servers.worker("w1", 1).await.work("ran\n").await;
     assert_eq!(soon(early.result()).await.unwrap().stdout, "ran\n");
     assert_eq!(soon(order.recv()).await.unwrap().1, "early");
@@ -123,7 +123,7 @@ async fn three_hundred_lanes_are_served_and_given_up_when_idle() {
         }
     })
     .await;
-    // A tenant's next job makes its lane anew.
+    // The next job of a tenant makes its lane again.
     scheduler.stop().await;
     let scheduler = servers.scheduler(Options { lane_idle: Millis::from_secs(60), ..options }).await;
     let again = clients[7].submit(job("again"), None).await.unwrap();
@@ -134,7 +134,7 @@ async fn three_hundred_lanes_are_served_and_given_up_when_idle() {
 #[tokio::test]
 async fn lanes_that_come_and_go_under_publishers_lose_nothing() {
     let servers = Servers::new();
-    // So short that a lane is given up whenever it is empty.
+    // So short that a lane is deleted whenever it is empty.
     let scheduler = servers.scheduler(Options { lane_idle: Millis::from_millis(1), ..options() }).await;
     let _order = servers.worker("w1", 16).await.work("").await;
     let mut tenants = tokio::task::JoinSet::new();
@@ -144,7 +144,7 @@ async fn lanes_that_come_and_go_under_publishers_lose_nothing() {
             for round in 0..4u64 {
                 let handle = client.submit(job(&format!("{round}")), None).await.unwrap();
                 soon(handle.result()).await.unwrap();
-                // Around the moment, a second later, at which the lane that was unbound is deleted.
+                // About a second, which is when the unbound lane is deleted.
                 tokio::time::sleep(Duration::from_millis(980 + tenant * 2 + round)).await;
             }
         });
@@ -163,7 +163,7 @@ async fn outcomes_that_are_asked_for_again_and_again_are_at_the_tenants_expense(
     let (acme, globex) = (servers.client("acme").await, servers.client("globex").await);
     let first = acme.submit(job("first"), None).await.unwrap();
     assert_eq!(soon(first.result()).await.unwrap().stdout, "ran\n");
-    // It costs more than an hour. The next job is taken, and then that is waited for.
+    // This costs more than an hour's worth. The next job is still taken, and the lane waits after it.
     let again = servers.client("acme").await;
     assert_eq!(soon(again.submit(job("first"), None).await.unwrap().result()).await.unwrap().stdout, "ran\n");
     let next = acme.submit(job("next"), None).await.unwrap();

@@ -1,4 +1,4 @@
-//! Workers that die, and copies of unknown fate.
+//! Workers that die, and copies whose fate is unknown.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn started_code_of_a_dead_worker_is_lost_and_not_started_again() {
     let handle = client.submit(job("j"), None).await.unwrap();
     let running = soon(jobs.recv()).await.unwrap();
     assert_eq!(dying.start(&running).await, Start::Go);
-    // Its connection breaks; the broker gives the job to another worker, marked.
+    // Its connection breaks, and the broker gives the job to another worker, marked as redelivered.
     drop((running, jobs));
     dying.bus.close().await;
     let mut order = servers.worker("other", 1).await.work("again\n").await;
@@ -94,7 +94,7 @@ async fn a_job_that_kills_every_worker_before_it_starts_is_given_up() {
     let handle = client.submit(job("poison"), None).await.unwrap();
     let mut jobs = worker.take().await;
     let given_up = async {
-        // As the delivery limit does.
+        // Like the delivery limit.
         while let Some(job) = jobs.recv().await {
             job.delivery.dead_letter().await.unwrap();
         }
@@ -112,7 +112,7 @@ async fn a_job_that_kills_every_worker_before_it_starts_is_given_up() {
 async fn a_dead_submit_message_is_submitted_again() {
     let servers = Servers::new();
     let client = servers.client("acme").await;
-    // What RabbitMQ does with a submit message that schedulers dropped too often.
+    // RabbitMQ does this with a submit message that schedulers dropped too often.
     let mut dead = Message {
         exchange: names::RESOLVE.to_owned(),
         key: "acme.normal.default".to_owned(),
@@ -143,7 +143,7 @@ async fn an_emptied_registry_makes_nothing_run_twice() {
     let running = soon(jobs.recv()).await.unwrap();
     assert_eq!(worker.start(&running).await, Start::Go);
     registry.empty();
-    // A copy comes to light while its worker is not heard of any more.
+    // A copy appears, and its worker is silent.
     worker.hand_over(running).await;
     let outcome = soon(handle.result()).await.unwrap();
     assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Lost, ErrorCode::RecordLost));
@@ -160,7 +160,7 @@ async fn an_emptied_registry_forgets_no_dead_workers_queue() {
     let handle = client.submit(in_session("j", "s"), None).await.unwrap();
     let queue = names::worker_queue(&dying.id);
     depth(&servers, &queue, |d| d == Some(1)).await;
-    // A host that reboots: the scheduler, the worker and all that the registry knew are gone at once.
+    // Like a reboot of the host: the scheduler, the worker and all of the registry's data are gone at once.
     scheduler.kill().await;
     registry.empty();
     let next = servers.scheduler(options()).await;
@@ -186,7 +186,7 @@ async fn a_burial_under_way_survives_an_emptied_registry() {
     dying.beat(WorkerState::Ready, Duration::from_millis(20)).await;
     depth(&servers, &queue, |d| d == Some(0)).await;
     registry.empty();
-    // What the dead worker held comes back only now.
+    // The messages that the dead worker held come back only now.
     drop(held);
     dying.bus.close().await;
     soon(first.result()).await.unwrap();
@@ -207,7 +207,7 @@ async fn the_queue_of_a_worker_that_is_only_cut_off_from_the_registry_stays() {
     depth(&servers, &names::worker_queue(&dead.id), |d| d.is_none()).await;
     let queue = names::worker_queue(&cut_off.id);
     assert_eq!(servers.bus.queue_depth(&queue).await.unwrap(), Some(0), "it is consumed");
-    // It is heard of again, and its session's jobs reach it.
+    // The worker sends heartbeats again, and its session's jobs reach it.
     cut_off.beat(WorkerState::Ready, crate::fleet::LONG).await;
     servers.client("acme").await.submit(in_session("j", "s"), None).await.unwrap();
     assert_eq!(soon(jobs.recv()).await.unwrap().id(), "j");

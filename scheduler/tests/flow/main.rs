@@ -1,4 +1,4 @@
-//! The whole way of a job through the scheduler, on the in-process bus and registry, with a worker that runs no code.
+//! Jobs from the client to their end, on the in-process bus and registry, with a worker that runs no code.
 
 mod answers;
 mod bounds;

@@ -1,4 +1,5 @@
-//! Parts of a scheduler that fail: what fails is told, given up and begun anew; never does the rest go on as if nothing were.
+//! Parts of a scheduler that fail: the scheduler reports that, gives up its lead and starts over. It never goes on
+//! without one of its parts.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! A scheduler that pauses in the middle of a step, for so long that another one leads by then.
+//! A scheduler that pauses in the middle of a step, for so long that another one leads afterwards.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -16,11 +16,11 @@ use thermae_service::units::Millis;
 use crate::faulty::Faulty;
 use crate::fleet::{Servers, job, options, soon};
 
-/// As a process has it: what it consumes comes on one connection, all else goes over another.
+/// A bus with two connections, like the real one: one consumes, and the other does everything else.
 struct Two {
     consuming: SharedBus,
     rest: SharedBus,
-    /// What happens after it was asked for the depth of that queue, and before the answer arrives.
+    /// Runs once, between the question for the depth of this queue and the answer.
     meanwhile: Mutex<Option<(String, BoxFuture<'static, ()>)>>,
 }
 
@@ -98,14 +98,14 @@ async fn a_scheduler_hands_out_nothing_that_the_broker_took_back_meanwhile() {
         }
     })
     .await;
-    // Broker and registry hear nothing of it any more: another one leads.
+    // Neither broker nor registry hears from the paused scheduler any more, and another one leads.
     consuming.close().await;
     let other = servers.scheduler(options()).await;
     let mut order = worker.work("once\n").await;
     assert_eq!(soon(handle.result()).await.unwrap().stdout, "once\n");
     assert!(order.try_recv().is_ok());
     registry.empty();
-    // It goes on as if nothing were: the registry knows of nothing.
+    // The paused scheduler goes on. The registry knows nothing of the job.
     drop(gate);
     paused.stop().await;
     let _beats = servers.worker("w1", 1).await;
@@ -128,9 +128,9 @@ async fn a_scheduler_that_leads_no_more_deletes_no_lane() {
     let (name, options) = (lane.name.clone(), Options { lane_idle: Millis::from_millis(100), ..options() });
     let lead_ttl = options.lead_ttl.duration();
     let meanwhile = async move {
-        // All of this process stands still.
+        // The whole process pauses.
         std::thread::sleep(lead_ttl);
-        // Another one leads, serves the lane, and a job comes.
+        // Another scheduler leads and serves the lane, and a job comes.
         assert!(registry.lead("main", "another", lead_ttl).await.unwrap());
         bus.declare_queue(&lane).await.unwrap();
         sent.send(other.submit(job("meanwhile"), None).await.unwrap()).await.unwrap();

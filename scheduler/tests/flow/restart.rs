@@ -1,4 +1,4 @@
-//! Schedulers that end, by order or by force, and others that follow.
+//! Schedulers that stop or are killed, and the ones that follow them.
 
 use std::collections::HashSet;
 

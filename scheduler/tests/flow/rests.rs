@@ -1,4 +1,4 @@
-//! What is no job: whose it is, and who waits for it.
+//! Messages that are not jobs: who pays for them, and who waits for them.
 
 use thermae_backplane::bus::QueueSpec;
 use thermae_scheduler::Options;
@@ -9,7 +9,7 @@ use crate::fleet::{Servers, depth, job, options, soon, submit_raw};
 
 const REST: &str = "submit.acme.rest";
 
-/// Here a message costs more than an hour; 16 seconds are free.
+/// With this option, it takes more than an hour to pay for a message. 16 seconds' worth are free.
 fn dear() -> Options {
     Options { refused_bytes: ByteSize::bytes(1), ..options() }
 }
@@ -27,20 +27,20 @@ async fn a_tenant_that_sends_too_much_beside_jobs_waits_alone() {
     soon(acme.submit(job("first"), None).await.unwrap().result()).await.unwrap();
     submit_raw(&servers, "acme.cancel", &cancel_of("nobody"), "acme.c", None).await;
     depth(&servers, REST, |d| d == Some(0)).await;
-    // One is taken, and its price is waited for.
+    // One message is taken, and the others wait until it is paid for.
     for n in 0..4 {
         submit_raw(&servers, "acme.cancel", &cancel_of(&format!("nobody{n}")), "acme.c", None).await;
     }
     depth(&servers, REST, |d| d == Some(2)).await;
     assert_eq!(servers.bus.queue_depth(names::UNROUTED_QUEUE).await.unwrap(), Some(0));
-    // Its jobs go their own way, and another tenant is dealt with at once.
+    // The tenant's jobs don't wait, and another tenant is served at once.
     let next = acme.submit(job("next"), None).await.unwrap();
     assert_eq!(soon(next.result()).await.unwrap().stdout, "ran\n");
     let mut nowhere = job("nowhere");
     nowhere.pool = thermae_schemas::PoolName::new("nowhere").unwrap();
     let refused = globex.submit(nowhere, None).await.unwrap();
     assert_eq!(soon(refused.result()).await.unwrap().status, Status::Rejected);
-    // The next scheduler, whose account is new, knows of the queue.
+    // The next scheduler, whose allowances are new, finds the queue.
     scheduler.stop().await;
     let scheduler = servers.scheduler(options()).await;
     depth(&servers, REST, |d| d == Some(0)).await;
@@ -54,7 +54,7 @@ async fn a_queue_for_all_but_jobs_goes_when_it_is_idle() {
     let scheduler = servers.scheduler(options).await;
     soon(scheduler.health.wait_ready()).await;
     for round in 0..3 {
-        // 4 KiB cost 16.4 s each here, and 16 s are free.
+        // With this option, the 4 KiB of a message cost 16.4 s, and 16 s are free.
         submit_raw(&servers, "acme.cancel", &cancel_of(&format!("nobody{round}")), "acme.c", None).await;
         depth(&servers, REST, |d| d.is_some()).await;
         depth(&servers, REST, |d| d.is_none()).await;

@@ -1,4 +1,4 @@
-//! Sessions: where they are placed, and that their jobs find them in order.
+//! Sessions: where they are placed, and whether their jobs keep their order.
 
 use std::collections::HashSet;
 
@@ -99,14 +99,15 @@ async fn new_sessions_avoid_a_worker_whose_queue_is_gone() {
     let servers = Servers::new();
     let scheduler = servers.scheduler(options()).await;
     let (back, other) = (servers.worker("a-back", 8).await, servers.worker("b-other", 8).await);
-    // It was away for so long that it was taken for dead; it is heard of again, and its queue is not there yet.
+    // The worker was away for so long that its queue was deleted. It sends heartbeats again, but its queue isn't there
+    // yet.
     servers.bus.delete_queue(&names::worker_queue(&back.id)).await.unwrap();
     let client = servers.client("acme").await;
     for n in 0..8 {
         client.submit(in_session(&format!("j{n}"), &format!("s{n}")), None).await.unwrap();
     }
     depth(&servers, &names::worker_queue(&other.id), |d| d.is_some_and(|waiting| waiting >= 4)).await;
-    // The one that was placed there waits for the queue, and no other does.
+    // One session was placed on that worker and waits for its queue. No other session does.
     thermae_backplane::declare_worker(&*servers.bus, &back.id).await.unwrap();
     let mut jobs = back.take().await;
     soon(jobs.recv()).await.unwrap();

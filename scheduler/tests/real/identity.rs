@@ -1,4 +1,5 @@
-//! A tenant of a real RabbitMQ, with the permissions that clients have, acts as another one; and one holds its own answers up.
+//! On a real RabbitMQ, with the permissions of clients: a tenant that tries to act as another, and one that refuses its
+//! own answers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ async fn client(facts: &HashMap<String, String>, variable: &str, name: &str) -> 
     Client::connect(bus, tenant(name), thermae_client::Options::default()).await.unwrap()
 }
 
-/// Two exchanges of the attacker's own that pass messages on to the exchange for jobs.
+/// Two exchanges of the attacker's own, which pass messages on to the exchange for jobs.
 async fn detours(channel: &Channel) -> [String; 2] {
     let names = ["replies.acme.alternate", "replies.acme.bound"].map(str::to_owned);
     let mut arguments = FieldTable::default();
@@ -95,7 +96,7 @@ async fn a_tenant_acts_for_itself_alone_and_holds_up_nobody() {
     let key = JobKey::new(tenant("globex"), JobId::new("forged").unwrap());
     assert_eq!(servers.registry.lookup(&key).await.unwrap(), None);
 
-    // A queue of its own that takes nothing: the answers to its bad jobs are refused, again and again.
+    // A queue of its own that accepts nothing, so that RabbitMQ refuses the answers to its bad jobs again and again.
     let mut arguments = FieldTable::default();
     arguments.insert("x-max-length".into(), AMQPValue::LongInt(0));
     arguments.insert("x-overflow".into(), text("reject-publish"));
@@ -112,7 +113,7 @@ async fn a_tenant_acts_for_itself_alone_and_holds_up_nobody() {
         }
     }
 
-    // The victim's job ran, its session list comes, and a new tenant is served at once.
+    // The victim's job runs, its list of sessions comes, and a new lane is served at once.
     let _order = servers.worker("w1", 2).await.work("mine\n").await;
     assert_eq!(soon(handle.result()).await.unwrap().stdout, "mine\n");
     assert_eq!(globex.sessions(Duration::from_secs(20)).await.unwrap(), []);

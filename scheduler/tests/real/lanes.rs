@@ -1,5 +1,5 @@
-//! Many tenants on a real RabbitMQ: every lane is served, and what they cost in memory is printed. `cargo xtask lanes` runs this with more
-//! of them.
+//! Many tenants on a real RabbitMQ: every lane is served, and the memory that they cost is printed. `cargo xtask lanes`
+//! runs this with more tenants.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use thermae_schemas::{Class, ClientId, names};
 use crate::fleet::{job, options, pool, soon, tenant};
 use crate::{Set, servers};
 
-/// Publishes on their way at once.
+/// Publishes that wait for a confirm at once.
 const AT_ONCE: usize = 64;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -24,7 +24,7 @@ async fn every_lane_of_many_tenants_is_served() {
     let mut order = servers.worker("w1", 64).await.work("").await;
     let before = (resident("self"), broker(&set.name));
     let began = Instant::now();
-    // A reply key that nobody binds: what is counted is what runs.
+    // Nothing is bound to this reply key. The test counts the jobs that run.
     let nobody = ClientId::random();
     let submits = (0..tenants).flat_map(|n| Class::ALL.map(|class| (tenant(&format!("t{n}")), class)));
     let sent = submits.map(|(tenant, class)| {
@@ -65,14 +65,14 @@ async fn every_lane_of_many_tenants_is_served() {
     scheduler.stop().await;
 }
 
-/// Memory of a process, in MiB.
+/// Resident memory of a process, in MiB.
 fn resident(process: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0 kB");
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) / 1024
 }
 
-/// Memory of the broker of this set, in MiB.
+/// Resident memory of the broker of this set, in MiB.
 fn broker(set: &str) -> u64 {
     let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name());
     let pids = processes.filter_map(|name| name.into_string().ok()).filter(|name| name.parse::<u32>().is_ok());

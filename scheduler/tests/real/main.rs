@@ -1,6 +1,6 @@
-//! The same way of a job, through a RabbitMQ and a Redis of the test's own, which are killed under load.
+//! Jobs from the client to their end, through a RabbitMQ and a Redis of the test's own, which are killed under load.
 //!
-//! Needs what `cargo xtask test` sets up; without it the test fails and says so.
+//! The test needs what `cargo xtask test` sets up. Without that, it fails and says so.
 
 #[path = "../flow/fleet.rs"]
 #[allow(dead_code, reason = "the other suite uses more of it")]
@@ -19,10 +19,10 @@ use thermae_backplane::bus::{Rabbit, RabbitOptions, SharedBus};
 use thermae_backplane::registry::{Redis, RedisOptions};
 use thermae_schemas::{Status, WorkerState};
 
-/// Sets that this process has had.
+/// Number of sets that this process has started, which makes their names unique.
 static SETS: AtomicU32 = AtomicU32::new(0);
 
-/// Servers of this test's own; stopped when it ends, however it ends.
+/// Servers for one test. They are stopped when the test ends, even if it fails.
 struct Set {
     xtask: String,
     name: String,
@@ -87,7 +87,7 @@ async fn jobs_survive_the_servers_end() {
     let client = servers.client("acme").await;
     let worker = servers.worker("w1", 8).await;
     let mut order = worker.work("real\n").await;
-    // What a worker says again and again, a registry that lost it hears again.
+    // The worker's heartbeats, so that a registry that lost its data learns of the worker again.
     let announced = servers.worker("w1", 8).await;
     let beats = tokio::spawn(async move {
         loop {
@@ -112,8 +112,9 @@ async fn jobs_survive_the_servers_end() {
     for n in 0..100 {
         handles.push(client.submit(job(&n.to_string()), None).await.unwrap());
     }
-    // RabbitMQ notes where a new quorum queue's log lies only every half second (Ra's directory, `auto_save`), and tells nobody: a
-    // queue younger than that has no leader after SIGKILL, ever. No client can mend that, so the queues here must be older.
+    // Every half second, RabbitMQ writes down where the logs of new quorum queues are (Ra's directory, `auto_save`).
+    // After a SIGKILL, a queue younger than that never has a leader again. The bus prevents this when it makes a queue
+    // (`settle` in `backplane/src/bus/rabbit/declare.rs`). The pause makes sure that no queue here is that young.
     tokio::time::sleep(Duration::from_secs(3)).await;
     set.control("rabbitmq", "kill").await;
     set.control("rabbitmq", "start").await;

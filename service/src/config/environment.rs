@@ -8,16 +8,16 @@ use super::Error;
 use super::secrets::Secrets;
 use super::tree::Tree;
 
-/// The variables with one prefix.
+/// The environment variables with one prefix.
 #[derive(Debug, Clone)]
 pub(super) struct Environment {
     prefix: String,
-    /// Path of the key, and value, by the variable's full name.
+    /// The path of the key and the value, by the variable's full name.
     variables: BTreeMap<String, (Vec<String>, String)>,
 }
 
 impl Environment {
-    /// Those of this process.
+    /// The variables of this process.
     pub(super) fn of_process(prefix: &str) -> Self {
         // Variables that are not UTF-8 can't be meant for us.
         let text =
@@ -39,12 +39,12 @@ impl Environment {
         Self { prefix: prefix.to_owned(), variables }
     }
 
-    /// Names of the variables whose first word is none of these keys.
+    /// Names of the variables whose first word is not one of these keys.
     pub(super) fn others(&self, keys: &BTreeSet<String>) -> Vec<String> {
         self.variables.iter().filter(|(_, (path, _))| !keys.contains(&path[0])).map(|(name, _)| name.clone()).collect()
     }
 
-    /// The source of just the keys of a structure, with its values parsed. Secrets stay what they are.
+    /// The values for the keys of one structure. Values are parsed, except those of secrets.
     pub(super) fn only(&self, secrets: &Secrets) -> Result<Tree, Error> {
         let keys = secrets.keys();
         let mut tree = Tree::default();
@@ -59,7 +59,7 @@ impl Environment {
     }
 }
 
-/// Lists and tables as TOML; everything else stays text, which the structure's own types then read.
+/// Parses lists and tables as TOML. Everything else stays text, which the types of the structure read later.
 fn parse(text: &str) -> Result<ValueKind, String> {
     if !text.starts_with(['[', '{']) {
         return Ok(ValueKind::String(text.to_owned()));

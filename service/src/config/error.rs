@@ -1,33 +1,33 @@
-//! What can be wrong with a configuration, said with the key's path and its source.
+//! Errors in a configuration. Each message contains the key's path and its source.
 
 use std::path::PathBuf;
 
-/// A configuration that can't be used.
+/// Why a configuration can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file can't be opened.
+    /// The file can't be read.
     #[error("can't read the configuration file {}", path.display())]
     Read {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The file is no TOML.
+    /// The file is not valid TOML.
     #[error("the configuration file {} is not valid TOML: {message}", path.display())]
     Syntax {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the parser said.
+        /// The parser's message.
         message: String,
     },
-    /// A key that does not exist, or a value that does not fit.
+    /// A key does not exist, or a value does not fit.
     #[error("configuration key `{key}`{}: {message}", from(origin))]
     Value {
-        /// Path of the key, dotted.
+        /// The key's dotted path.
         key: String,
-        /// File, variable or flag that it stands in; `None` for a default or a missing value.
+        /// The file, variable or flag that contains it. `None` for a default or a missing value.
         origin: Option<String>,
         /// What is wrong.
         message: String,
@@ -39,7 +39,8 @@ fn from(origin: &Option<String>) -> String {
 }
 
 impl Error {
-    /// A value that a component refuses after it was read: `Error::invalid("pools.default.slots", "must be at least 1")`.
+    /// A value that a component refuses after it was read:
+    /// `Error::invalid("pools.default.slots", "must be at least 1")`.
     pub fn invalid(key: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Value { key: key.into(), origin: None, message: message.into() }
     }
@@ -49,7 +50,7 @@ impl Error {
     }
 }
 
-/// The library's message without its own mention of key and origin.
+/// The library's message without the key and the origin.
 fn message(error: config::ConfigError) -> String {
     use config::ConfigError;
     match error {

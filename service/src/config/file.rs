@@ -7,13 +7,14 @@ use config::{Value, ValueKind};
 use super::Error;
 use super::tree::Tree;
 
-/// Reads it. A message about its syntax says where, and does not repeat the line, which may hold a secret.
+/// Reads the file. A message about a syntax error contains the line's number, but not the line, which may contain a
+/// secret.
 pub(super) fn read(path: &Path) -> Result<Tree, Error> {
     let text = std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     parse(path, &text)
 }
 
-/// As [`read`], of a text that was read already.
+/// Like [`read`], for a text that was read before.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Tree, Error> {
     let table: toml::Table = toml::from_str(text).map_err(|error| {
         let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();

@@ -1,13 +1,15 @@
-//! Configuration: defaults, then a TOML file, then the environment, then flags, into one typed structure.
+//! Reads a program's configuration into one typed structure: from defaults, then a TOML file, then the environment,
+//! then flags.
 //!
-//! A structure says all there is to say about itself: defaults by `#[serde(default)]`, meanings by doc comments (the reference
-//! in `docs/configuration.md` is made from them), and `#[serde(deny_unknown_fields)]`, so that a typing error is refused with the
-//! key's path and where it stands. `THERMAE_POOLS__DEFAULT__SLOTS=4` sets `pools.default.slots`, `THERMAE_LOG=debug` sets `log`.
-//! A value of the environment that begins with `[` or `{` is read as TOML, so lists and tables can stand there too.
+//! The structure itself defines everything. Its defaults come from `#[serde(default)]`, and its meanings are doc
+//! comments, from which `docs/configuration.md` is generated. With `#[serde(deny_unknown_fields)]`, a mistyped key is
+//! refused, and the message contains the key's path and its source. `THERMAE_POOLS__DEFAULT__SLOTS=4` sets
+//! `pools.default.slots`, and `THERMAE_LOG=debug` sets `log`. A value in the environment that begins with `[` or `{` is
+//! read as TOML, so that variables can contain lists and tables, too.
 //!
-//! Every key `K` of the type [`crate::secret::Secret`] has a sibling `K_file`: the name of a file that holds it. Both may stand
-//! wherever a key may (`THERMAE_AMQP_FILE`, say). Within one source only one of them may; between sources the later one wins.
-//! No message repeats what a source says of a secret.
+//! Every key `K` of the type [`crate::secret::Secret`] has a sibling `K_file`, which names a file that contains the
+//! secret. Both are allowed wherever a key is allowed (for example `THERMAE_AMQP_FILE`). One source may set only one of
+//! them. If several sources set them, the later source wins. No message repeats what a source says about a secret.
 
 mod environment;
 mod error;
@@ -30,16 +32,16 @@ use tree::Tree;
 /// Prefix of the environment variables that Thermae reads.
 pub const ENV_PREFIX: &str = "THERMAE";
 
-/// Values from flags, by the key's path: `("pools.default.slots", json!(4))`. A null stands for a flag that was not given.
+/// Values from flags by the key's path: `("pools.default.slots", json!(4))`. A null means that the flag was not given.
 pub type Overrides = Vec<(String, serde_json::Value)>;
 
-/// Reads `T` from its defaults, the file, the environment and the flags; later ones win.
+/// Reads `T` from its defaults, the file, the environment and the flags. A later source overrides an earlier one.
 ///
-/// Variables whose first word is no key of `T` are left alone, since processes of several kinds share one environment;
-/// [`unread`] lists them. Empty variables count as absent.
+/// Variables whose first word is not a key of `T` are ignored, because processes of several kinds share one
+/// environment. [`unread`] lists them. An empty variable counts as absent.
 ///
 /// # Errors
-/// The file can't be read or is no TOML; a key is unknown; a value does not fit.
+/// The file can't be read or is not valid TOML, a key is unknown, or a value does not fit.
 pub fn load<T: DeserializeOwned + JsonSchema>(
     file: Option<&Path>,
     env_prefix: &str,
@@ -48,7 +50,7 @@ pub fn load<T: DeserializeOwned + JsonSchema>(
     load_from(file, Environment::of_process(env_prefix), overrides)
 }
 
-/// As [`load`], with the environment given.
+/// Like [`load`], with a given environment.
 fn load_from<T: DeserializeOwned + JsonSchema>(
     file: Option<&Path>,
     environment: Environment,
@@ -57,15 +59,16 @@ fn load_from<T: DeserializeOwned + JsonSchema>(
     merge(file.map(file::read).transpose()?.unwrap_or_default(), environment, overrides)
 }
 
-/// As [`load`] without flags, for a file whose text was read already: what was checked of it is what is used.
+/// Like [`load`] without flags, for a file whose text was read before. So the text that was checked is the text that is
+/// used.
 ///
 /// # Errors
-/// As [`load`].
+/// The same as for [`load`].
 pub fn parse<T: DeserializeOwned + JsonSchema>(path: &Path, text: &str, env_prefix: &str) -> Result<T, Error> {
     merge(file::parse(path, text)?, Environment::of_process(env_prefix), Vec::new())
 }
 
-/// Adds the environment and the flags, and makes the structure.
+/// Adds the environment and the flags to the file's values, and builds the structure.
 fn merge<T: DeserializeOwned + JsonSchema>(
     file: Tree,
     environment: Environment,
@@ -91,12 +94,12 @@ fn merge<T: DeserializeOwned + JsonSchema>(
     })
 }
 
-/// Variables with the prefix that `T` has no key for: for another process, or mistyped.
+/// Variables with the prefix that belong to no key of `T`. They are meant for another process, or mistyped.
 pub fn unread<T: JsonSchema>(env_prefix: &str) -> Vec<String> {
     Environment::of_process(env_prefix).others(&Secrets::of::<T>().keys())
 }
 
-/// Where the value at this path, or the nearest thing above it, was read.
+/// The source of the value at this path, or of the nearest value above it.
 fn origin(tree: &Map<String, Value>, path: &str) -> Option<String> {
     let mut words = path.split('.');
     let mut at = tree.get(words.next()?)?;
@@ -108,7 +111,7 @@ fn origin(tree: &Map<String, Value>, path: &str) -> Option<String> {
     first_origin(at)
 }
 
-/// A table made by merging has no origin of its own: then that of something in it.
+/// The source of a value. A table that was made by merging has none of its own, so it gets the source of a value in it.
 fn first_origin(value: &Value) -> Option<String> {
     value.origin().map(str::to_owned).or_else(|| match &value.kind {
         ValueKind::Table(table) => table.values().find_map(first_origin),

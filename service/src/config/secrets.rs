@@ -1,7 +1,7 @@
-//! Secrets in files: `K_file` names the file that holds the secret `K`.
+//! Secrets in files: `K_file` names the file that contains the secret `K`.
 //!
-//! The rule holds for every key of the type [`Secret`], wherever it stands: in the TOML file, the environment or a flag. The
-//! structure's own schema says which keys those are, so no list can fall behind.
+//! This applies to every key of the type [`Secret`], in the TOML file, in the environment and in flags. The schema of
+//! the structure says which keys these are, so there is no list that could become outdated.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::secret::{FORMAT, Secret};
 
 const SUFFIX: &str = "_file";
 
-/// Names in a table of secrets that end in `_file` by themselves, as the schema lists them.
+/// Schema attribute that lists the names in a table of secrets that end with `_file` but are options of their own.
 pub const OWN_FILES: &str = "x-own-files";
 
-/// The secrets of a structure.
+/// The secrets of a structure, found in its schema.
 pub(super) struct Secrets(Json);
 
 impl Secrets {
@@ -26,7 +26,7 @@ impl Secrets {
         Self(schemars::SchemaGenerator::default().into_root_schema_for::<T>().to_value())
     }
 
-    /// Names of the structure's own keys, and of the files that may stand for them.
+    /// Names of the structure's own keys, and of the keys for files that may replace them.
     pub(super) fn keys(&self) -> BTreeSet<String> {
         let own = self.0["properties"].as_object().into_iter().flatten();
         own.flat_map(|(name, property)| {
@@ -36,13 +36,13 @@ impl Secrets {
         .collect()
     }
 
-    /// Whether the key at this path is a secret: its text is taken as it is.
+    /// Whether the key at this path is a secret. The text of a secret is used as it is.
     pub(super) fn has(&self, path: &[String]) -> bool {
         let found = path.iter().try_fold(&self.0, |table, name| self.child(table, name));
         found.is_some_and(is_secret)
     }
 
-    /// Puts secrets in place of the files that one source names.
+    /// Replaces the files that one source names with the secrets in them.
     pub(super) fn read_files(&self, tree: &mut Map<String, Value>) -> Result<(), Error> {
         self.visit(&self.0, tree, "")
     }
@@ -58,7 +58,7 @@ impl Secrets {
                 let origin = file.origin().map(str::to_owned);
                 let refuse = |message| Error::Value { key: path.clone(), origin: origin.clone(), message };
                 if table.contains_key(secret) {
-                    return Err(refuse(format!("`{secret}` is set in the same place: set one of the two")));
+                    return Err(refuse(format!("`{secret}` is set in the same place: set only one of the two")));
                 }
                 let ValueKind::String(file) = file.kind else {
                     return Err(refuse("expected the name of a file".to_owned()));
@@ -74,14 +74,14 @@ impl Secrets {
         Ok(())
     }
 
-    /// The schema of a key in a table: one of its own, or that of all keys that have names of the user's.
+    /// The schema of a key in a table: the key's own schema, or the schema for all keys whose names the user chooses.
     fn child<'a>(&'a self, table: &'a Json, name: &str) -> Option<&'a Json> {
         let named = table["patternProperties"].as_object().and_then(|patterns| patterns.values().next());
         let any = named.or_else(|| table.get("additionalProperties").filter(|schema| schema.is_object()));
         table["properties"].get(name).or(any).map(|schema| self.resolve(schema))
     }
 
-    /// Follows a reference, and looks through what only makes a value optional.
+    /// Follows a reference, and looks inside a schema that only makes a value optional.
     fn resolve<'a>(&'a self, schema: &'a Json) -> &'a Json {
         if let Some(target) = schema["$ref"].as_str() {
             return self.0.pointer(target.trim_start_matches('#')).map_or(schema, |schema| self.resolve(schema));
@@ -98,7 +98,7 @@ fn is_secret(schema: &Json) -> bool {
     schema["format"] == FORMAT
 }
 
-/// Whether a key is one of the table's own, although it ends like the name of a file.
+/// Whether the table has a key of exactly this name, although the name ends like one for a file.
 fn has_itself(table: &Json, name: &str) -> bool {
     let listed = table[OWN_FILES].as_array().into_iter().flatten().any(|own| own == name);
     listed || table["properties"].get(name).is_some()

@@ -135,7 +135,7 @@ struct Store {
     options: BTreeMap<String, Secret>,
 }
 
-/// A folder with the file `secret`.
+/// A folder with a file named `secret` that contains this text, and the file's path.
 fn with_secret(text: &str) -> (tempfile::TempDir, String) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("secret");

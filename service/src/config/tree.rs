@@ -1,4 +1,4 @@
-//! What one source says: values at paths.
+//! The values of one source, by their paths.
 
 use config::{ConfigError, Map, Source, Value, ValueKind};
 
@@ -11,7 +11,7 @@ impl Tree {
         &mut self.0
     }
 
-    /// Puts a value at its path, merging with what stands there already.
+    /// Inserts a value at its path. Existing tables on the way are kept.
     pub(super) fn insert(&mut self, path: &[String], value: Value) {
         insert(&mut self.0, path, value);
     }
@@ -23,7 +23,7 @@ impl From<Map<String, Value>> for Tree {
     }
 }
 
-/// Dotted paths and their values.
+/// Built from dotted paths and their values.
 impl FromIterator<(String, Value)> for Tree {
     fn from_iter<I: IntoIterator<Item = (String, Value)>>(values: I) -> Self {
         let mut tree = Self::default();

@@ -1,4 +1,4 @@
-//! What went wrong, and what to do about it.
+//! TLS errors, with what to do about them.
 
 use std::error::Error as StdError;
 use std::io;
@@ -7,37 +7,37 @@ use std::sync::Arc;
 
 use rustls::{AlertDescription, CertificateError};
 
-/// Why there is no connection, or why one ended.
+/// Why a connection could not be made, or why it ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file of certificates or keys can't be used.
     #[error("the TLS file {} can't be used: {why}", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why; never what it holds.
+        /// Why it can't be used. This never contains anything from the file.
         why: String,
     },
     /// The settings contradict each other, or the system lacks something.
     #[error("{0}")]
     Setup(String),
-    /// A host that no certificate could be for.
+    /// The host's name can't be in any certificate.
     #[error("{0:?} is neither a host name nor an address, so no certificate can be for it")]
     Name(String),
-    /// The other side, or what it shows, is not what it should be.
-    #[error("no TLS with {at}: {why}")]
+    /// One side refused the other in TLS, or the server doesn't speak TLS.
+    #[error("can't speak TLS with {at}: {why}")]
     Refused {
         /// Host and port.
         at: String,
-        /// What failed, and what to do.
+        /// What failed, and what to do about it.
         why: String,
     },
-    /// Nobody there, or the connection ended.
+    /// The server doesn't answer, or the connection was lost.
     #[error("{at}: {source}")]
     Io {
         /// Host and port.
         at: String,
-        /// The system's word.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -48,7 +48,7 @@ impl Error {
         Self::File { path: path.to_owned(), why: why.to_string() }
     }
 
-    /// An error of the handshake or of the encrypted stream.
+    /// The error for a failed handshake, or for an encrypted stream that failed.
     pub(super) fn of(source: io::Error, at: &str, ca: Option<&Path>) -> Self {
         match source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
             Some(error) => Self::Refused { at: at.to_owned(), why: explain(error, ca) },
@@ -56,13 +56,13 @@ impl Error {
         }
     }
 
-    /// Whether waiting does not help: somebody has to change a setting, a file or a certificate.
+    /// Whether a retry is useless until somebody changes a setting, a file or a certificate.
     pub fn is_final(&self) -> bool {
         !matches!(self, Self::Io { .. })
     }
 }
 
-/// The refusal that is somewhere among an error's causes: libraries wrap what a [`super::Stream`] tells them.
+/// Finds a refusal among an error's causes, because libraries wrap the errors of a [`super::Stream`].
 pub fn refusal<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -75,7 +75,8 @@ pub fn refusal<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
     None
 }
 
-/// Ours, below what stands for it: an error of input and output names the cause of its custom error, and not that error.
+/// Our error inside this one, if there is one. Needed because the `source` of an `io::Error` skips the error that it
+/// wraps.
 fn unwrapped<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
     if let Some(shared) = error.downcast_ref::<Arc<dyn StdError + Send + Sync>>() {
         return unwrapped(&**shared);
@@ -97,7 +98,7 @@ fn explain(error: &rustls::Error, ca: Option<&Path>) -> String {
              5671)? For a plain connection, write amqp:// or redis://"
             .to_owned(),
         Tls::AlertReceived(AlertDescription::CertificateRequired) => {
-            "the server wants a client certificate: set tls_cert and tls_key".to_owned()
+            "the server requires a client certificate: set tls_cert and tls_key".to_owned()
         }
         Tls::AlertReceived(
             alert @ (AlertDescription::BadCertificate
@@ -112,8 +113,8 @@ fn explain(error: &rustls::Error, ca: Option<&Path>) -> String {
             "the server refuses our client certificate ({alert:?}): check tls_cert, its dates, and that the server trusts its authority"
         ),
         Tls::AlertReceived(AlertDescription::HandshakeFailure | AlertDescription::ProtocolVersion) => format!(
-            "the server and this program have no protocol or cipher in common, or it wants a client certificate \
-             (tls_cert and tls_key); TLS 1.2 and 1.3 are spoken here ({error})"
+            "the server and this program have no protocol or cipher in common, or the server requires a client \
+             certificate (tls_cert and tls_key); this program speaks TLS 1.2 and 1.3 ({error})"
         ),
         other => other.to_string(),
     }

@@ -1,10 +1,11 @@
 //! TLS for every connection that a process of the fleet makes: to RabbitMQ, to Redis and to the collector of traces.
 //!
-//! One rule for all of them. The server's certificate must lead to a root that this machine trusts, or to one of `tls_ca`
-//! where that is set; it must be for the host that was named. A client certificate is shown where one is set. The files
-//! are read anew for each connection, so that renewed certificates need no restart.
+//! The same rules apply to all of them. The server's certificate must be for the host in the URL, and signed by an
+//! authority that this machine trusts, or by one in `tls_ca` if that is set. If a client certificate is set, it is
+//! shown. The files are read again for each connection, so renewed certificates need no restart.
 //!
-//! A connection that is meant to be encrypted is so, or there is none: no library decides about that, [`Tls::connect`] does.
+//! [`Tls::connect`] alone decides whether a connection is encrypted, and no library does. A connection that should be
+//! encrypted is never made without encryption.
 
 mod error;
 mod stream;
@@ -23,47 +24,48 @@ use tokio_rustls::TlsConnector;
 pub use error::{Error, refusal};
 pub use stream::Stream;
 
-/// How long a server may take to answer in TLS: less than any attempt to connect takes, so that this is what is told.
+/// How long a server may take for the TLS handshake. This is shorter than any limit for connecting, so that the error
+/// is this one.
 const HANDSHAKE: Duration = Duration::from_secs(4);
-const SILENT: &str = "no answer to the handshake of TLS within 4 s; is this the server's port for TLS?";
+const SILENT: &str = "no answer to the TLS handshake within 4 s; is this the server's port for TLS?";
 
-/// Whom we trust, and who we are.
+/// Which authorities are trusted, and which certificate is shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// PEM file of the authorities that are trusted, in place of the system's.
+    /// PEM file of the authorities to trust. It replaces the system's.
     pub ca: Option<PathBuf>,
-    /// PEM file of the client's certificate, and of those between it and its authority.
+    /// PEM file of the client's certificate, and of the certificates between it and its authority.
     pub cert: Option<PathBuf>,
-    /// PEM file of that certificate's private key.
+    /// PEM file of the private key of `cert`.
     pub key: Option<PathBuf>,
 }
 
-/// Whether a connection is encrypted. Its URL's scheme says so, and nothing changes it later.
+/// Whether a connection is encrypted. The scheme of its URL decides this, and nothing changes it later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
-    /// No.
+    /// Without TLS.
     Plain,
-    /// By TLS.
+    /// With TLS.
     Encrypted,
 }
 
 impl Tls {
-    /// Reads the files that are named, so that a mistake is told at the start.
+    /// Reads the configured files, so that a mistake is reported at the start.
     ///
     /// # Errors
-    /// A file that can't be used; a certificate without a key, or a key without a certificate.
+    /// A file can't be used, or there is a certificate without a key, or a key without a certificate.
     pub fn check(&self) -> Result<(), Error> {
         match self.ca.is_some() || self.cert.is_some() || self.key.is_some() {
             true => self.config(&[]).map(drop),
-            // The system's roots matter only to those who connect by TLS.
+            // The system's authorities matter only if there are connections with TLS.
             false => Ok(()),
         }
     }
 
-    /// Connects, and shakes hands where the wire is encrypted. `alpn` names the protocols that are spoken on it, if that matters.
+    /// Connects, with a TLS handshake if `wire` is encrypted. `alpn` names the protocols to negotiate, if that matters.
     ///
     /// # Errors
-    /// Nobody answers there; the server's certificate is not to be trusted; the server speaks no TLS.
+    /// The server doesn't answer, its certificate is not trusted, or it doesn't speak TLS.
     pub async fn connect(
         &self,
         host: &str,
@@ -120,7 +122,7 @@ impl Tls {
             return Ok(roots);
         }
         let found = rustls_native_certs::load_native_certs();
-        // Some systems carry old certificates that no longer can be read: those that can are enough.
+        // Some systems have old certificates that can't be read any more. The others are enough.
         roots.add_parsable_certificates(found.certs);
         if roots.is_empty() {
             let why = "this system has no root certificates: install them (Debian: ca-certificates), or set tls_ca";
@@ -135,7 +137,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
         CertificateDer::pem_file_iter(path).map_err(|error| Error::file(path, error))?.collect();
     let found = found.map_err(|error| Error::file(path, error))?;
     if found.is_empty() {
-        return Err(Error::file(path, "it holds no certificate in PEM form"));
+        return Err(Error::file(path, "it holds no certificate in PEM format"));
     }
     Ok(found)
 }

@@ -1,4 +1,4 @@
-//! A connection, encrypted or not, for libraries that bring their own protocol.
+//! A connection, encrypted or not, for libraries that implement a protocol on a stream.
 
 use std::io;
 use std::pin::Pin;
@@ -11,8 +11,8 @@ use tokio_rustls::client::TlsStream;
 
 use super::Error;
 
-/// A connection. Errors of TLS that come late (a server that refuses our certificate says so after its handshake) carry the
-/// same words as those of the handshake.
+/// A connection. A TLS error may come late: some servers refuse our certificate only after the handshake. It then has
+/// the same message as an error of the handshake.
 #[derive(Debug)]
 pub struct Stream(Kind);
 
@@ -32,7 +32,7 @@ impl Stream {
     }
 }
 
-/// Puts our words in place of the library's.
+/// Replaces the library's error by ours, which says what to do.
 fn explained(error: io::Error, at: &str) -> io::Error {
     match Error::of(error, at, None) {
         Error::Io { source, .. } => source,

@@ -11,7 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::*;
 
-/// An authority of a test's own, and the folder with what it has signed.
+/// An authority for one test, and the folder with the certificates that it has signed.
 struct Authority {
     issuer: Certificate,
     key: KeyPair,
@@ -29,7 +29,7 @@ impl Authority {
         Self { issuer, key, dir }
     }
 
-    /// A certificate and its key, in memory and as `<name>.pem` and `<name>.key`.
+    /// Issues a certificate and its key. Both are returned, and written to `<name>.pem` and `<name>.key`.
     fn issue(
         &self,
         name: &str,
@@ -53,7 +53,7 @@ impl Authority {
         Tls { ca: Some(self.file("ca.pem")), ..Tls::default() }
     }
 
-    /// A server that answers each byte with the same byte; it asks for client certificates of this authority where it should.
+    /// A server that echoes each byte. With `ask`, it requires client certificates of this authority.
     async fn serve(
         &self,
         name: &str,
@@ -88,7 +88,7 @@ impl Authority {
     }
 }
 
-/// Connects and gets one byte back.
+/// Connects, sends one byte and reads it back.
 async fn echo(tls: &Tls, host: &str, port: u16) -> Result<(), Error> {
     let mut stream = tls.connect(host, port, Wire::Encrypted, &[]).await?;
     let io = |source| Error::Io { at: String::new(), source };
@@ -101,7 +101,7 @@ async fn echo(tls: &Tls, host: &str, port: u16) -> Result<(), Error> {
     Ok(())
 }
 
-/// The words of the refusal, wherever among the causes it is.
+/// The message of the refusal, found among the causes of the error.
 async fn refused(tls: &Tls, host: &str, port: u16) -> String {
     let error = echo(tls, host, port).await.unwrap_err();
     refusal(&error).unwrap_or_else(|| panic!("no refusal: {error:?}")).to_string()
@@ -160,7 +160,7 @@ async fn a_server_without_tls_hears_nothing_but_a_greeting() {
         let (mut tcp, _) = listener.accept().await.unwrap();
         let mut heard = vec![0; 5];
         tcp.read_exact(&mut heard).await.unwrap();
-        // What RabbitMQ answers to a greeting that it does not know.
+        // RabbitMQ's answer to a greeting that it doesn't know.
         tcp.write_all(b"AMQP\x00\x00\x09\x01").await.unwrap();
         let _ = tcp.read_to_end(&mut heard).await;
         heard

@@ -11,28 +11,28 @@ use super::{ParseError, scale, split};
 
 const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
-/// An amount of memory or data: `"256MiB"`, `"1.5 GiB"`, `"10MB"`, or a plain number of bytes. `K`, `M` and `G` alone are
-/// binary, as everywhere in the world of containers.
+/// An amount of memory or data: `"256MiB"`, `"1.5 GiB"`, `"10MB"`, or a plain number of bytes. `K`, `M`, `G` and `T`
+/// without more are powers of 1024, as is usual for containers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteSize(pub u64);
 
 impl ByteSize {
-    /// So many bytes.
+    /// This many bytes.
     pub const fn bytes(n: u64) -> Self {
         Self(n)
     }
 
-    /// So many KiB.
+    /// This many KiB.
     pub const fn kib(n: u64) -> Self {
         Self(n << 10)
     }
 
-    /// So many MiB.
+    /// This many MiB.
     pub const fn mib(n: u64) -> Self {
         Self(n << 20)
     }
 
-    /// So many GiB.
+    /// This many GiB.
     pub const fn gib(n: u64) -> Self {
         Self(n << 30)
     }

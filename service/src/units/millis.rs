@@ -10,28 +10,28 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::{ParseError, scale, split};
 
-/// A length of time, exact to the millisecond: `"270s"`, `"1.5m"`, `"500ms"`, `"1h"`, `"2d"`, or a plain number of
-/// milliseconds.
+/// A length of time: `"270s"`, `"1.5m"`, `"500ms"`, `"1h"`, `"2d"`, or a plain number of milliseconds. It is exact to
+/// the millisecond.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Millis(pub Duration);
 
 impl Millis {
-    /// So many milliseconds.
+    /// This many milliseconds.
     pub const fn from_millis(n: u64) -> Self {
         Self(Duration::from_millis(n))
     }
 
-    /// So many seconds.
+    /// This many seconds.
     pub const fn from_secs(n: u64) -> Self {
         Self(Duration::from_secs(n))
     }
 
-    /// As the standard library's type.
+    /// The same time as a [`Duration`].
     pub const fn duration(self) -> Duration {
         self.0
     }
 
-    /// As a number of milliseconds; the largest there is for what exceeds it.
+    /// The time in whole milliseconds, or the largest number if it doesn't fit.
     pub fn as_millis(self) -> u64 {
         u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
     }

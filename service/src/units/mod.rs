@@ -1,4 +1,4 @@
-//! Quantities in configuration files and on command lines, with their units written out.
+//! Quantities with units, in configuration files and on command lines.
 
 mod bytes;
 mod millis;
@@ -6,7 +6,7 @@ mod millis;
 pub use bytes::ByteSize;
 pub use millis::Millis;
 
-/// Text that is no quantity.
+/// The text is not a valid quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not {what}")]
 pub struct ParseError {
@@ -21,7 +21,7 @@ fn split(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim())
 }
 
-/// A decimal number times a factor, exactly; `None` where it is malformed or does not fit.
+/// A decimal number times a factor, rounded down. `None` if the number is malformed, or if the result doesn't fit.
 fn scale(number: &str, factor: u64) -> Option<u64> {
     let number = number.replace('_', "");
     let (whole, fraction) = number.split_once('.').unwrap_or((&number, "0"));

@@ -1,7 +1,8 @@
 //! Open-loop rows: prints that arrive at their own pace, whether or not earlier ones were answered.
 //!
-//! A closed loop never asks more of a fleet than it gives, so its latencies hide what a queue costs. These rows show it at a
-//! rate far from saturation, and at half of the rate that the closed loop reached in the same run (the knee).
+//! A closed loop never asks more of a fleet than the fleet gives, so its latencies hide the cost of a queue. These rows
+//! show that cost at a rate far from saturation, and at half of the rate that the closed loop reached in the same run
+//! (the knee).
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -12,10 +13,11 @@ use crate::paths;
 /// Jobs a second, far from saturation on any machine that runs the bench.
 const LIGHT: f64 = 20.0;
 
-/// Seconds of one row; a tenth of it for `--quick`.
+/// Seconds of one row; `--quick` takes a tenth.
 const SECONDS: f64 = 30.0;
 
-/// Both rows of one fleet, of which `rows` holds the closed loop's. `target` is what leads to the fleet.
+/// Measures both rows of one fleet. `target` has the arguments that lead to the fleet, and `rows` must already hold the
+/// row of its closed loop.
 pub(super) fn rows(target: &[&str], rows: &[Value], on: &str, quick: bool) -> Result<Vec<Value>> {
     let closed = rows.iter().find(|row| row["case"] == "print" && row["on"] == on);
     let knee = closed.and_then(|row| number(row, "jobs_per_s")).context("the closed loop gave no rate")?;

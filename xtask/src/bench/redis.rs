@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 use super::{load, step};
 use crate::fleet::Fleet;
 
-/// Jobs that are weighed; `--quick` takes a tenth.
+/// Number of jobs to weigh; `--quick` takes a tenth.
 const JOBS: u32 = 1000;
 
-/// For how long outcomes are kept here: longer than the jobs take, so that the first is still there when the last has
-/// ended.
+/// How long this fleet keeps outcomes. It must be longer than all the jobs take, so that the first outcome is still
+/// there when the last job ends.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// How long the forgetting may take beyond that.
+/// How much longer than `WINDOW` Redis may take to forget the outcomes.
 const FORGET_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The line for people.
+/// The line of the report that `bench` prints.
 pub(super) fn line(weight: &Value) -> String {
     let bytes = |key: &str| weight[key].as_f64().unwrap_or_default();
     format!(
@@ -31,7 +31,7 @@ pub(super) fn line(weight: &Value) -> String {
     )
 }
 
-/// Weighs prints on a fleet of its own, whose outcomes are kept for a short time.
+/// Runs prints on a fresh fleet with a short `outcome_ttl`, and gives the bytes that one job takes.
 pub(super) fn weigh(start: impl FnOnce(&str) -> Result<Fleet>, amqp: &str, port: u16, quick: bool) -> Result<Value> {
     step("bytes per job in Redis");
     let fleet = start(&format!("outcome_ttl = \"{}s\"\n", WINDOW.as_secs()))?;
@@ -40,7 +40,8 @@ pub(super) fn weigh(start: impl FnOnce(&str) -> Result<Fleet>, amqp: &str, port:
         let args = ["--amqp", amqp, "closed", "--case", "print", "--warm-up", "0", "--seconds", "0", "--jobs", jobs];
         load(&args).map(drop)
     };
-    // Scripts and connections are there before the first job that counts, and nothing is forgotten while they run.
+    // The first prints load scripts and open connections, so that these don't count. Their outcomes must be gone before
+    // the count begins.
     print("20")?;
     forgotten(port)?;
     let before = Look::at(port)?;
@@ -57,7 +58,7 @@ pub(super) fn weigh(start: impl FnOnce(&str) -> Result<Fleet>, amqp: &str, port:
     }))
 }
 
-/// Waits until no outcome is kept.
+/// Waits until Redis keeps no outcome.
 fn forgotten(port: u16) -> Result<()> {
     let begun = Instant::now();
     while Look::at(port)?.outcomes > 0 {
@@ -67,7 +68,7 @@ fn forgotten(port: u16) -> Result<()> {
     Ok(())
 }
 
-/// What Redis holds.
+/// Memory in use (bytes), and the numbers of records and outcomes in Redis.
 struct Look {
     used: i64,
     records: i64,
@@ -77,7 +78,7 @@ struct Look {
 impl Look {
     fn at(port: u16) -> Result<Self> {
         let mut redis = BufReader::new(TcpStream::connect(("127.0.0.1", port)).context("reach Redis")?);
-        // Keys first: those whose time is over go when they are looked at.
+        // Count keys first: Redis deletes expired keys when they are looked at.
         let outcomes = keys(&mut redis, "thermae:o:*")?;
         let records = keys(&mut redis, "thermae:j:*")?;
         Ok(Self { used: used_memory(&mut redis)?, records, outcomes })
@@ -103,7 +104,7 @@ fn used_memory(redis: &mut BufReader<TcpStream>) -> Result<i64> {
     used.context("INFO tells no used_memory")
 }
 
-/// Sends an inline command; the number behind that sign in the first line of the answer.
+/// Sends an inline command. Gives the number behind `sign` in the first line of the answer.
 fn ask(redis: &mut BufReader<TcpStream>, command: &str, sign: &str) -> Result<i64> {
     redis.get_mut().write_all(format!("{command}\r\n").as_bytes())?;
     let mut line = String::new();
@@ -112,7 +113,7 @@ fn ask(redis: &mut BufReader<TcpStream>, command: &str, sign: &str) -> Result<i6
     number.with_context(|| format!("Redis answers {command:?} with {line:?}"))
 }
 
-/// The processes of a fleet and its servers, as `thermae-loadtests closed --cpu` wants them.
+/// The processes of a fleet and its servers, as arguments for `thermae-loadtests closed`.
 pub(crate) fn parts(fleet: &Fleet, servers: &[(&str, i32)], docker: &Path) -> Vec<String> {
     let programs = fleet.pids().map(|(name, pid)| format!("{}={pid}", name.trim_start_matches("thermae-")));
     let servers = servers.iter().map(|(name, pid)| format!("{name}={pid}"));

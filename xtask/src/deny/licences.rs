@@ -1,8 +1,9 @@
-//! SPDX expressions, as far as packages use them: `MIT OR Apache-2.0`, brackets, `AND`, `WITH`, and the old slash.
+//! SPDX expressions, as far as packages use them: `MIT OR Apache-2.0`, brackets, `AND`, `WITH`, and the old slash for
+//! `OR`.
 
 use std::collections::BTreeSet;
 
-/// Whether an expression can be satisfied with allowed licences only. An expression that can't be read is not.
+/// Whether an expression can be satisfied with allowed licences only; false if it can't be read.
 pub(crate) fn satisfied(expression: &str, allowed: &BTreeSet<String>) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -23,7 +24,7 @@ impl Reader<'_> {
         found
     }
 
-    /// `all (OR all)*`; `None` where the expression can't be read.
+    /// `all (OR all)*`; `None` if the expression can't be read.
     fn any(&mut self) -> Option<bool> {
         let mut yes = self.all()?;
         while self.next_is("OR") {

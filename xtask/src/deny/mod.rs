@@ -1,7 +1,7 @@
-//! What the dependencies may be: bans, licences and sources, by the rules of `deny.toml`.
+//! Checks the dependencies' bans, licences and sources by the rules of `deny.toml`.
 //!
-//! Where cargo-deny is installed it does this, and better. Building it takes many minutes
-//! on two cores, so where it is not, the same rules of the same file are checked here over `cargo metadata`.
+//! cargo-deny does this better where it is installed. Building it takes many minutes on two cores, so this module
+//! checks the main rules of the same file over `cargo metadata` where cargo-deny is missing.
 
 mod licences;
 
@@ -32,14 +32,14 @@ struct Bans {
     skip: Vec<Named>,
 }
 
-/// `name` or `name@version`; why is for whoever reads the file.
+/// A crate as `name` or `name@version`. The rule's reason, which is for readers of the file, is ignored.
 #[derive(Debug, Deserialize)]
 struct Named {
     #[serde(rename = "crate")]
     name: String,
 }
 
-/// `name`, why, and who may nevertheless use it.
+/// A banned crate, why it is banned, and the crates that may use it nevertheless.
 #[derive(Debug, Deserialize)]
 struct Banned {
     #[serde(rename = "crate")]
@@ -83,11 +83,11 @@ struct Dependency {
     req: String,
     path: Option<String>,
     source: Option<String>,
-    /// The registry's address where it is not the default one.
+    /// The registry's address; `None` for the default registry.
     registry: Option<String>,
 }
 
-/// Checks the dependencies as they are locked; gives one line for each breach.
+/// Checks the locked dependencies. Gives one line for each breach.
 pub(crate) fn check() -> Result<Vec<String>> {
     let text = std::fs::read_to_string(paths::root().join("deny.toml")).context("read deny.toml")?;
     let rules: Rules = toml::from_str(&text).context("read deny.toml")?;
@@ -137,7 +137,7 @@ fn breaches(rules: &Rules, metadata: &Metadata) -> Vec<String> {
     found
 }
 
-/// The packages that use that one; itself where nobody does.
+/// Names of the packages that depend on `id`; the package's own name if no package does.
 fn users<'a>(metadata: &'a Metadata, id: &'a str) -> impl Iterator<Item = &'a str> {
     let nodes = metadata.resolve.nodes.iter().filter(move |node| node.dependencies.iter().any(|d| d == id));
     let mut users: Vec<&str> = nodes.map(|node| node.id.as_str()).collect();
@@ -153,7 +153,7 @@ fn wildcards(package: &Package) -> Vec<String> {
     open.map(|dependency| format!("{}: any version of {} would do", package.name, dependency.name)).collect()
 }
 
-/// Cargo's default registry: where members of the workspace take packages from without naming another.
+/// Cargo's default registry: the one from which the workspace's members take packages without naming a registry.
 fn default_registry(metadata: &Metadata) -> Option<&str> {
     let members = metadata.packages.iter().filter(|package| package.source.is_none());
     let mut dependencies = members.flat_map(|member| &member.dependencies);

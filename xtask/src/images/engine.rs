@@ -1,4 +1,4 @@
-//! The few things that are asked of a Docker engine to make images.
+//! The few requests to a Docker engine that making images takes.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,14 +17,14 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// The machine's engine: that of `DOCKER_HOST` if it names a socket, else the usual one.
+    /// The machine's engine: the socket in `DOCKER_HOST` if it names one, else the usual one.
     pub(crate) fn of_machine() -> Self {
         let named = std::env::var("DOCKER_HOST").ok();
         let socket = named.as_deref().and_then(|host| host.strip_prefix("unix://")).unwrap_or("/var/run/docker.sock");
         Self { socket: PathBuf::from(socket) }
     }
 
-    /// Runs a `docker` command; its output without the last line break, or its complaint as an error.
+    /// Runs a `docker` command. Gives its output without the last line break; the error has what it wrote to stderr.
     pub(crate) fn run(&self, args: &[&str]) -> Result<String> {
         let output = self.output(args)?;
         if !output.status.success() {
@@ -33,12 +33,12 @@ impl Engine {
         Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
     }
 
-    /// Runs a `docker` command, whatever it answers.
+    /// Runs a `docker` command, and gives its output even if it fails.
     pub(crate) fn output(&self, args: &[&str]) -> Result<Output> {
         docker::command(&self.socket, args)
     }
 
-    /// One label of an image; `None` where the image or the label is missing.
+    /// One label of an image; `None` if the image or the label is missing.
     pub(crate) fn label(&self, image: &str, label: &str) -> Option<String> {
         let format = format!("{{{{index .Config.Labels {label:?}}}}}");
         let output = self.output(&["image", "inspect", "--format", &format, image]).ok()?;
@@ -57,14 +57,14 @@ impl Engine {
         self.run(&args).map(drop)
     }
 
-    /// Puts files on top of an image and gives the result a name. No container is run for it.
+    /// Puts files on top of an image and names the result `image`. No container runs for this.
     pub(crate) fn add_files(&self, base: &str, files: &[(&Path, &str)], image: &str, changes: &[String]) -> Result<()> {
         let former = self.output(&["image", "inspect", "--format", "{{.Id}}", image])?;
         let container = self.run(&["create", "--network", "none", base, "/none"])?;
         let made = self.copy_and_commit(&container, files, image, changes);
         let removed = self.run(&["rm", "--force", &container]);
         if former.status.success() && made.is_ok() {
-            // Nameless now. It stays where a container still uses it.
+            // The former image has no name now. Docker keeps it if a container still uses it.
             self.output(&["image", "rm", String::from_utf8_lossy(&former.stdout).trim()])?;
         }
         made.and(removed.map(drop))

@@ -1,4 +1,4 @@
-//! Container images, made with no image registry.
+//! Container images, made without an image registry.
 
 pub(crate) mod engine;
 pub(crate) mod profiles;
@@ -8,10 +8,10 @@ pub(crate) mod standins;
 
 use sha2::{Digest, Sha256};
 
-/// The name of the Python sandbox image.
+/// Name of the Python sandbox image.
 pub(crate) const PYTHON: &str = "thermae/python:dev";
 
-/// A short name for exactly these inputs; what is made of them is cached under it.
+/// A short name for exactly these inputs. What is made from them is cached under it.
 pub(crate) fn fingerprint(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     for part in parts {

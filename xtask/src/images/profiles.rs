@@ -1,4 +1,4 @@
-//! The containers' seccomp and AppArmor profiles, checked before an engine has to.
+//! Checks the containers' seccomp and AppArmor profiles without loading them into an engine or a kernel.
 
 use std::{collections::BTreeSet, process::Command};
 
@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use crate::{paths, services::packages};
 
-/// What the sandboxes need beyond a program without privileges.
+/// System calls that sandboxes need, beyond those of a program without privileges.
 const NEEDED: [&str; 7] = ["clone", "mount", "pivot_root", "sethostname", "setns", "umount2", "unshare"];
-/// What no job may reach, whatever else changes.
+/// System calls that no job may ever reach.
 const NEVER: [&str; 14] = [
     "bpf",
     "delete_module",
@@ -27,7 +27,7 @@ const NEVER: [&str; 14] = [
     "userfaultfd",
 ];
 
-/// The seccomp profile denies by default, allows what sandboxes need, and never what would break the wall.
+/// Checks that the seccomp profile denies by default, allows `NEEDED`, and allows nothing from `NEVER`.
 pub(crate) fn seccomp() -> Result<()> {
     let file = paths::root().join("images/seccomp.json");
     let profile: Value = serde_json::from_slice(&std::fs::read(&file)?).context("read images/seccomp.json")?;
@@ -53,7 +53,7 @@ pub(crate) fn seccomp() -> Result<()> {
     Ok(())
 }
 
-/// The AppArmor profile is one that its parser can compile. It is not loaded.
+/// Checks that the AppArmor parser can compile the profile.
 pub(crate) fn apparmor() -> Result<()> {
     let parser = packages::ensure("apparmor_parser", "apparmor")?;
     let output = Command::new(parser)

@@ -1,5 +1,5 @@
-//! The Python sandbox image, made without an image registry: Debian's Python, wheels of the pinned packages, the static
-//! runner. `images/python/Dockerfile` describes the same image for those who have a registry.
+//! The Python sandbox image, made without an image registry from Debian's Python, wheels of the pinned packages and the
+//! static runner. `images/python/Dockerfile` describes the same image for people who have a registry.
 
 use std::{
     fs,
@@ -15,17 +15,17 @@ use crate::{cargo, paths, services::packages};
 
 /// The Debian release whose Python is in the image.
 const RELEASE: &str = "bookworm";
-/// Raised when the recipe below changes what comes out of it.
+/// Part of the cache's key; raise it when the recipe below makes something else.
 const RECIPE: &str = "3";
 const REQUIREMENTS: &str = "images/python/requirements.txt";
 const LABEL: &str = "thermae.made-of";
 
-/// Sees that the engine has the image, made of the present recipe and the present runner.
+/// Makes the image unless the engine already has it, made from the present recipe and runner.
 pub(crate) fn ensure(engine: &Engine, runner: &Path) -> Result<()> {
     ensure_as(PYTHON, engine, runner)
 }
 
-/// The same, under a name of its own: images of several runners share all but the runner.
+/// As [`ensure`], under another name. Images of several runners share all but the runner.
 pub(crate) fn ensure_as(image: &str, engine: &Engine, runner: &Path) -> Result<()> {
     let runner_bytes = fs::read(runner).with_context(|| format!("read {}", runner.display()))?;
     let key = fingerprint(&[base_key()?.as_bytes(), &runner_bytes]);
@@ -43,7 +43,7 @@ pub(crate) fn ensure_as(image: &str, engine: &Engine, runner: &Path) -> Result<(
     engine.add_files(&base(engine)?, &[(runner, "/usr/local/bin/thermae-runner")], image, &changes)
 }
 
-/// The name of the image below: everything but the runner. It is made if the engine lacks it.
+/// The name of the base image, which has everything but the runner. It is made if the engine lacks it.
 pub(crate) fn base(engine: &Engine) -> Result<String> {
     let key = base_key()?;
     let base = format!("thermae/python-base:{key}");
@@ -59,12 +59,12 @@ fn base_key() -> Result<String> {
     Ok(fingerprint(&[RELEASE.as_bytes(), RECIPE.as_bytes(), &requirements]))
 }
 
-/// Builds the static runner, which works in any image.
+/// Builds the static runner of this checkout, which works in any image.
 pub(crate) fn build_runner() -> Result<PathBuf> {
     build_runner_in(&paths::root())
 }
 
-/// That of a checkout.
+/// Builds the static runner of the checkout at `root`.
 pub(crate) fn build_runner_in(root: &Path) -> Result<PathBuf> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let status = cargo::command(&[])
@@ -79,7 +79,7 @@ pub(crate) fn build_runner_in(root: &Path) -> Result<PathBuf> {
     Ok(paths::target_in(root).join(target).join("release/thermae-runner"))
 }
 
-/// The packed root file system, made unless it is in the cache.
+/// The packed root file system. It is made unless the cache has it.
 fn base_tar(key: &str) -> Result<PathBuf> {
     let folder = paths::images();
     let tar = folder.join(format!("python-{key}.tar"));
@@ -94,7 +94,7 @@ fn base_tar(key: &str) -> Result<PathBuf> {
     let site = format!("usr/local/lib/python{version}/dist-packages");
     install_wheels(&version, &root.join(&site))?;
     remove_tests(&root.join(&site))?;
-    // Compiled ahead: the containers' root is read-only, so nothing could be compiled in them.
+    // Compile now: the containers' root is read-only, so Python can't do it there.
     rootfs::chroot(
         &root,
         &["python3", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", &format!("/{site}")],
@@ -107,14 +107,14 @@ fn base_tar(key: &str) -> Result<PathBuf> {
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
         std::os::unix::fs::chown(&dir, Some(1000), Some(1000))?;
     }
-    // Where a pool's datasets are shown, and another name of the workspace.
+    // The mount point of a pool's datasets, and another name for the workspace.
     fs::create_dir_all(root.join("data"))?;
     std::os::unix::fs::symlink("workspace", root.join("work"))?;
     rootfs::pack(&root, &tar)?;
     Ok(tar)
 }
 
-/// Installs the pinned wheels for the image's Python, whatever version the machine's own is.
+/// Installs the pinned wheels for the image's Python, which may have another version than the machine's.
 fn install_wheels(version: &str, site: &Path) -> Result<()> {
     fs::create_dir_all(site)?;
     let (python, arch) = (packages::python_with_pip()?, std::env::consts::ARCH);
@@ -137,7 +137,7 @@ fn install_wheels(version: &str, site: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The packages' own tests are half of their size.
+/// Removes the packages' own tests, which are half of their size.
 fn remove_tests(dir: &Path) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;

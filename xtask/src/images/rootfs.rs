@@ -1,4 +1,4 @@
-//! Root file systems of Debian, made with mmdebstrap from the package mirror that the machine itself uses.
+//! Root file systems of Debian releases, made with mmdebstrap from the package mirror that the machine itself uses.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::services::packages;
 
-/// What no container needs.
+/// Files that no container needs.
 const LEFT_OUT: [&str; 4] = ["/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*"];
 
 /// The address of the machine's own Debian mirror, as apt knows it.
@@ -28,7 +28,7 @@ pub(crate) fn mirror() -> Result<String> {
     }
 }
 
-/// Makes the root file system of a Debian release with some packages in a new folder.
+/// Makes the root file system of a Debian release, with the packages `include`, in the new folder `into`.
 pub(crate) fn debian(release: &str, include: &[&str], into: &Path) -> Result<()> {
     let mmdebstrap = packages::ensure("mmdebstrap", "mmdebstrap")?;
     if Path::new(into).exists() {
@@ -49,8 +49,8 @@ pub(crate) fn debian(release: &str, include: &[&str], into: &Path) -> Result<()>
     Ok(())
 }
 
-/// Downloads a package of a Debian release, which need not be the machine's own, and unpacks it into a new folder.
-/// The machine's own sources, lists and packages are not touched.
+/// Downloads a package of a Debian release, which may differ from the machine's, and unpacks it into the new folder
+/// `into`. The machine's own apt sources, lists and packages are not touched.
 pub(crate) fn unpack(release: &str, package: &str, into: &Path) -> Result<PathBuf> {
     let work = into.with_extension("apt");
     for dir in [into, &work] {
@@ -93,7 +93,7 @@ pub(crate) fn unpack(release: &str, package: &str, into: &Path) -> Result<PathBu
     Ok(into.to_path_buf())
 }
 
-/// Runs a program inside a root file system.
+/// Runs a program inside a root file system. Gives its output without white space around it.
 pub(crate) fn chroot(root: &Path, args: &[&str]) -> Result<String> {
     let output = Command::new("chroot")
         .arg(root)
@@ -109,7 +109,7 @@ pub(crate) fn chroot(root: &Path, args: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Packs a root file system, and removes it.
+/// Packs a root file system into `tar`, and removes its folder.
 pub(crate) fn pack(root: &Path, tar: &Path) -> Result<()> {
     let next = tar.with_extension("tar.next");
     let packed = Command::new("tar")

@@ -1,7 +1,7 @@
-//! Stand-ins for the images that `compose.yaml` would pull or build, for machines with no image registry: the same
-//! programs from Debian's packages, and the fleet's own release binaries, under the same names.
+//! Stand-ins for the images that `compose.yaml` would pull or build, for machines without an image registry.
 //!
-//! An image that is there and was not made here is never replaced.
+//! They have the same names, but hold the servers from Debian's packages and this checkout's release binaries. An
+//! existing image that was not made here is never replaced.
 
 use std::{fs, path::PathBuf};
 
@@ -12,20 +12,20 @@ use crate::paths;
 
 /// The Debian release that has RabbitMQ 4 and Redis 8.
 const RELEASE: &str = "trixie";
-/// Raised when the recipe below changes what comes out of it.
+/// Part of the cache's key; raise it when the recipe below makes something else.
 const RECIPE: &str = "1";
 const PACKAGES: [&str; 3] = ["prometheus", "rabbitmq-server", "redis-server"];
 const LABEL: &str = "thermae.stands-in";
 
-/// What an image does when it is run, in lines of a Dockerfile.
+/// A stand-in's name, and what it does when it runs, in lines of a Dockerfile.
 struct Image {
     name: &'static str,
     changes: &'static [&'static str],
 }
 
-/// The broker of `compose.yaml`.
+/// Image of the broker in `compose.yaml`.
 pub(crate) const RABBITMQ: &str = "rabbitmq:4.0-management";
-/// The registry of `compose.yaml`.
+/// Image of the registry in `compose.yaml`.
 pub(crate) const REDIS: &str = "redis:8.0";
 
 const SERVERS: [Image; 3] = [
@@ -41,7 +41,7 @@ const SERVERS: [Image; 3] = [
     Image { name: "prom/prometheus:v3.5.0", changes: &["WORKDIR /prometheus", "ENTRYPOINT [\"/usr/bin/prometheus\"]"] },
 ];
 
-/// Sees that the engine has every image of `compose.yaml` but Grafana's and the sandboxes' own.
+/// Makes the missing and outdated images of `compose.yaml`, except those of Grafana and of the sandboxes.
 pub(crate) fn ensure(engine: &Engine) -> Result<()> {
     let key = fingerprint(&[RELEASE.as_bytes(), RECIPE.as_bytes(), PACKAGES.join(",").as_bytes()]);
     let base = format!("thermae/servers-base:{key}");
@@ -62,7 +62,7 @@ pub(crate) fn ensure(engine: &Engine) -> Result<()> {
     Ok(())
 }
 
-/// The image of one of the fleet's own programs, from its release binary.
+/// Makes the image of `thermae-PROGRAM` from its release binary.
 fn fleet(engine: &Engine, program: &str) -> Result<()> {
     let binary = paths::release().join(format!("thermae-{program}"));
     let bytes = fs::read(&binary).with_context(|| format!("read {}", binary.display()))?;
@@ -78,7 +78,7 @@ fn fleet(engine: &Engine, program: &str) -> Result<()> {
     engine.add_files(&base, &[(&binary, &path), (&ready, "/usr/local/bin/ready")], &name, &changes)
 }
 
-/// Whether the image needs nothing done: the present stand-in, or one that comes from elsewhere.
+/// Whether an image needs no work: it is the present stand-in, or it was not made here.
 fn there(engine: &Engine, name: &str, key: &str) -> Result<bool> {
     let here = engine.output(&["image", "inspect", "--format", "{{.Id}}", name])?.status.success();
     Ok(here && engine.label(name, LABEL).is_none_or(|label| label == key))
@@ -99,18 +99,18 @@ fn servers_tar(key: &str) -> Result<PathBuf> {
     for dir in ["data", "prometheus"] {
         fs::create_dir_all(root.join(dir))?;
     }
-    // Made on installation; each broker is to make its own.
+    // Installing the package made this cookie. Each broker must make its own.
     let _ = fs::remove_file(root.join("var/lib/rabbitmq/.erlang.cookie"));
     rootfs::pack(&root, &tar)?;
     Ok(tar)
 }
 
-/// The `docker-compose` of the same Debian release, taken out of its package: the older release has none.
+/// The `docker-compose` from the package of the release `RELEASE`; the older release has no such package.
 pub(crate) fn docker_compose() -> Result<PathBuf> {
     let program = paths::images().join("docker-compose");
     if !program.is_file() {
         let unpacked = rootfs::unpack(RELEASE, "docker-compose", &paths::images().join("docker-compose.d"))?;
-        // One of them is a link to the other, relative, which would point nowhere from its new place.
+        // One of these two is a relative link to the other, and would be broken in its new place.
         let found = ["usr/libexec/docker/cli-plugins/docker-compose", "usr/bin/docker-compose"]
             .map(|path| unpacked.join(path))
             .into_iter()

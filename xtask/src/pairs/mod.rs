@@ -1,14 +1,16 @@
 //! `cargo xtask pairs`: the bench's rows with the binaries of two checkouts, in turns.
 //!
 //! A machine's speed changes by more than a change of the code does. So each pair measures both checkouts, one right
-//! after the other, and the report gives the ratio within a pair: its mean and its 95 % interval. A row is slower only
+//! after the other. The report gives the ratio within the pairs, as a mean with its 95 % interval. A row is slower only
 //! if that whole interval is above [`BAR`].
 //!
-//! Each checkout has its own RabbitMQ and Redis throughout; they are idle while the other's are measured, and have this
-//! checkout's configuration. Both use one Docker engine, and images that share all but the runner, so that both read
-//! the same files of the same disk. Scheduler, worker and containers are new in each pair: what differs from one start
-//! to the next, such as where something lies in memory, would else be the same in all pairs, and the intervals would
-//! not show it. Rows on the fleet are timed once it has settled.
+//! - Each checkout has a RabbitMQ and a Redis of its own, which are idle while the other checkout is measured. Both
+//!   have the configuration of this checkout.
+//! - Both checkouts use one Docker engine, and images that share all but the runner, so that both read the same files
+//!   of the same disk.
+//! - Scheduler, worker and containers are new in each pair. Differences between two starts, such as the place of
+//!   something in memory, would otherwise be the same in all pairs, and the intervals would not show them.
+//! - Rows on the fleet are timed once it has settled.
 
 mod side;
 
@@ -23,32 +25,34 @@ use crate::services::{Service, set::Set};
 use crate::{bench, paths, stats, supervise};
 use side::{Figure, Side};
 
-/// A row whose whole interval is above this is slower.
+/// A row is slower if its whole interval is above this ratio.
 const BAR: f64 = 1.05;
 
 /// What is compared, and for how long.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Options {
-    /// The checkout to compare with. Builds there whatever it lacks.
+    /// Checkout to compare with. What it lacks is built there.
     #[arg(long, value_name = "CHECKOUT")]
     before: PathBuf,
-    /// Pairs.
+    /// Number of pairs.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(2..))]
     pairs: u32,
-    /// Jobs that are timed with one in flight, for each row of a measurement. Sessions' programs, tool calls and bare
-    /// forks are timed twenty times as often.
+    /// Number of timed jobs for each row of a measurement, with one in flight.
+    ///
+    /// Programs in sessions, tool calls and bare forks are timed twenty times as often.
     #[arg(long, default_value_t = 100)]
     jobs: u32,
-    /// How long each rate is taken, in seconds.
+    /// Time to measure each rate, in seconds.
     #[arg(long, default_value_t = 3)]
     seconds: u32,
-    /// A Python that has pandas, for the embedded fleets. By default, one that is made below `target`; older binaries
-    /// refuse it where that is below `/tmp`.
+    /// Python interpreter with pandas, for the embedded fleets; by default, one that is made below `target`.
+    ///
+    /// Older binaries refuse an interpreter below `/tmp`.
     #[arg(long, value_name = "INTERPRETER")]
     python: Option<PathBuf>,
 }
 
-/// Runs it. A row that got slower is an error.
+/// Measures all pairs, and prints and writes the report. Fails if a row got slower.
 pub(crate) fn run(options: &Options) -> Result<()> {
     supervise::begin()?;
     let before = options.before.canonicalize().with_context(|| format!("{}", options.before.display()))?;
@@ -62,7 +66,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     };
     let mut sides = [Side::open("before", before)?, Side::open("after", paths::root())?];
     let mut engine = Set::open("pairs-engine")?;
-    // What an earlier run left, if it was killed before it could stop it.
+    // An earlier run leaves the engine behind if it is killed.
     engine.stop()?;
     let measured = measure(options, &mut engine, &mut sides, &dir, &python.display().to_string());
     let mut stopped: Vec<_> = sides.iter_mut().map(Side::stop).collect();
@@ -80,7 +84,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The figures of both checkouts in each pair; which of the two is measured first changes from pair to pair.
+/// The figures of both checkouts (before, after) in each pair.
 type Pairs = Vec<[BTreeMap<Figure, f64>; 2]>;
 
 fn measure(
@@ -107,7 +111,7 @@ fn measure(
     Ok(pairs)
 }
 
-/// The ratio of each figure that both checkouts have. Prints them, and the figures of one checkout alone.
+/// Prints all figures. Gives the ratios of those that both checkouts have.
 fn report(pairs: &Pairs) -> Result<Vec<Value>> {
     let of =
         |figure: &Figure, at: usize| pairs.iter().filter_map(|pair| pair[at].get(figure).copied()).collect::<Vec<_>>();

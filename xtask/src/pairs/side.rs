@@ -1,4 +1,4 @@
-//! One of two checkouts: its binaries, its servers and its fleet.
+//! One of the two checkouts that [`super`] compares: its binaries, its servers and its fleet.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,19 +13,19 @@ use crate::images::{self, engine::Engine};
 use crate::services::{self, Service, set::Set};
 use crate::{bench, paths};
 
-/// Cases of the closed loop that take milliseconds.
+/// Cases of the closed loop whose jobs take milliseconds.
 const CASES: [&str; 6] = ["--case", "print", "--case", "pandas", "--case", "tools10"];
 
-/// Cases that take less. Too few of them would be over while the fleet still ends what it did before.
+/// Cases whose jobs take less. They need more jobs: a few would be over while the fleet still finishes earlier work.
 const QUICK_CASES: [&str; 4] = ["--case", "session", "--case", "tool-call"];
 
-/// How many quick ones are timed for each of the others.
+/// How many jobs of a quick case are timed for each job of another case.
 const QUICK: u32 = 20;
 
-/// Starts of the command line that are timed in each measurement.
+/// Number of timed starts of the command line in each measurement.
 const STARTS: &str = "10";
 
-/// What is compared, always so that more is slower.
+/// A figure that is compared. A higher value is always slower.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Figure {
     case: String,
@@ -54,7 +54,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// A checkout.
+/// One checkout, with the servers and the fleet that run its binaries.
 pub(super) struct Side {
     name: &'static str,
     release: PathBuf,
@@ -65,25 +65,25 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// Builds what is not built yet.
+    /// Builds what the checkout lacks, and stops the servers of an earlier run.
     pub(super) fn open(name: &'static str, root: PathBuf) -> Result<Self> {
         fleet::build_in(&root)?;
         let runner = images::python::build_runner_in(&root)?;
         let mut set = Set::open(&format!("pairs-{name}"))?;
-        // What an earlier run left, if it was killed before it could stop its servers.
+        // An earlier run leaves its servers behind if it is killed.
         set.stop()?;
         let (release, image) = (paths::target_in(&root).join("release"), format!("thermae/python:pairs-{name}"));
         Ok(Self { name, release, runner, image, set, fleet: None })
     }
 
-    /// Starts its servers, and makes its image in the engine of both.
+    /// Starts this side's servers, and makes its image in the engine that both sides share.
     pub(super) fn start(&mut self, engine: &Set) -> Result<()> {
         println!("starting the servers of {}", self.name);
         self.set.start(&[Service::Rabbitmq, Service::Redis])?;
         images::python::ensure_as(&self.image, &Engine { socket: engine.docker_socket()? }, &self.runner)
     }
 
-    /// Starts its scheduler and its worker.
+    /// Starts this side's scheduler and worker.
     fn start_fleet(&mut self, engine: &Set, dir: &Path) -> Result<()> {
         let socket = engine.docker_socket()?;
         let dir = dir.join(self.name);
@@ -105,7 +105,7 @@ impl Side {
         Ok(found.with_context(|| format!("the services gave no {name}"))?.1)
     }
 
-    /// Every figure once, with a fleet that is made for it.
+    /// Measures every figure once, with a new fleet.
     pub(super) fn measure(
         &mut self,
         engine: &Set,
@@ -131,7 +131,7 @@ impl Side {
             anyhow::Ok(rows)
         };
         let mut rows = closed(&["--python", python], &[])?;
-        // Both sides by this checkout's load generator: older ones let no time pass between two starts.
+        // This checkout's load generator measures both sides: older ones don't pause between two starts.
         let program = self.release.join("thermae").display().to_string();
         let start = ["--python", python, "start", "--samples", STARTS, "--program", &program];
         rows.extend(bench::load_from(&paths::release(), &start)?);
@@ -144,15 +144,16 @@ impl Side {
         Ok(rows.iter().flat_map(figures).collect())
     }
 
-    /// Lets the fleet do what it does once, after a tenant's first jobs: it makes containers in place of those that are
-    /// now this tenant's. How many and how soon differs between versions. Whichever row ran meanwhile would pay for it.
+    /// Waits until the fleet has replaced the containers that a tenant's first jobs bound to the tenant. Their number
+    /// and their time differ between versions, and would slow down whichever row runs meanwhile.
     fn settle(&self, amqp: &str, jobs: &str, seconds: &str) -> Result<()> {
         let print = ["--amqp", amqp, "closed", "--jobs", jobs, "--seconds", seconds, "--case", "print"];
         bench::load_from(&self.release, &print)?;
         self.fleet.as_ref().context("the fleet is not started")?.settle()
     }
 
-    /// Whose processor time the load generator is to measure, where it is one that can.
+    /// Arguments that name the processes whose processor time is measured; empty if this side's load generator has no
+    /// `--cpu`.
     fn parts(&self, engine: &Set) -> Result<Vec<String>> {
         let help = Command::new(self.release.join("thermae-loadtests"))
             .args(["closed", "--help"])
@@ -168,7 +169,7 @@ impl Side {
     }
 }
 
-/// The figures of one row.
+/// The figures in one row of the load generator.
 fn figures(row: &Value) -> Vec<(Figure, f64)> {
     let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
     let per_job = row["jobs_per_s"].as_f64().filter(|rate| *rate > 0.0).map(|rate| 1000.0 / rate);

@@ -1,4 +1,5 @@
-//! Certificates of a set's own: an authority, one for its servers, one for its clients. Made with the set, and gone with it.
+//! Certificates for one set of servers: an authority, a server certificate and a client certificate. They are made with
+//! the set, in its folder.
 
 use std::{
     fs,
@@ -9,14 +10,14 @@ use std::{
 use anyhow::{Context, Result};
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 
-/// Where the files of a set are.
+/// The folder with a set's certificates and keys.
 #[derive(Debug, Clone)]
 pub(crate) struct Certs {
     dir: PathBuf,
 }
 
 impl Certs {
-    /// Those of the set in this folder; made if they are missing.
+    /// The certificates of the set in the folder `set`; they are made if they are missing.
     pub(crate) fn of(set: &Path) -> Result<Self> {
         let certs = Self { dir: set.join("certs") };
         if !certs.client_key().is_file() {

@@ -1,4 +1,4 @@
-//! Docker Compose, where this machine has it.
+//! Docker Compose, if this machine has it.
 
 use std::{
     path::Path,
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::paths;
 
-/// A Compose that can be run: the engine's plug-in, or the program of its own.
+/// A Compose that can be run: the plug-in of `docker`, or the program `docker-compose`.
 #[derive(Debug, Clone)]
 pub(crate) struct Compose {
     program: Vec<String>,
@@ -17,7 +17,7 @@ pub(crate) struct Compose {
 }
 
 impl Compose {
-    /// Looks for it.
+    /// Looks for the plug-in, then for the program. `None` if neither runs.
     pub(crate) fn find() -> Option<Self> {
         let works = |program: &[&str]| {
             let (first, rest) = program.split_first()?;
@@ -28,12 +28,12 @@ impl Compose {
         Some(Self { program, environment: Vec::new() })
     }
 
-    /// This program, with an environment of its own: `DOCKER_HOST`, and what `compose.yaml` lets one set.
+    /// The given program, with variables such as `DOCKER_HOST` and those that `compose.yaml` reads.
     pub(crate) fn with(program: &Path, environment: Vec<(&'static str, String)>) -> Self {
         Self { program: vec![program.display().to_string()], environment }
     }
 
-    /// Makes the command, to be run in the workspace's root on `compose.yaml`.
+    /// A command in the workspace's root, where Compose finds `compose.yaml`.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut words = self.program.iter();
         let mut command = Command::new(words.next().map_or("docker", String::as_str));
@@ -42,12 +42,12 @@ impl Compose {
         command
     }
 
-    /// Runs it, and waits for it.
+    /// Runs a command, and waits for its end.
     pub(crate) fn run(&self, args: &[&str]) -> Result<Output> {
         self.command(args).output().with_context(|| format!("start {}", self.program.join(" ")))
     }
 
-    /// The images of some services are here, or can be pulled.
+    /// Whether the images of these services are here or can be pulled.
     pub(crate) fn has_images(&self, services: &[&str]) -> bool {
         let mut args = vec!["pull", "--quiet", "--policy", "missing"];
         args.extend(services);

@@ -1,6 +1,7 @@
-//! A dockerd of the tests' own: own data, own socket, own containerd, own cgroup parent, no bridge, no firewall rules.
+//! A dockerd for tests: own data, own socket, own containerd, own cgroup parent, no bridge, no firewall rules.
 //!
-//! Its data folder is kept between runs, so that images are imported once; its containers are removed at every stop.
+//! Its data folder is kept between runs, so that images are imported only once. Its containers are removed at every
+//! stop.
 
 use std::{
     collections::BTreeMap,
@@ -24,10 +25,10 @@ use crate::{
     process::{self, ProcId, in_own_session},
 };
 
-/// The longest path that a Unix socket can have; containerd's own is the longest below the set's folder.
+/// The longest path that a Unix socket can have, in bytes. The longest one below the set's folder is containerd's.
 const SOCKET_PATH_LIMIT: usize = 107;
 
-/// Starts it, or starts it again on the socket it had.
+/// Starts the daemon. `before` has the cgroup that it keeps after an earlier run or a crash.
 pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
     if !geteuid().is_root() {
         bail!("the tests' own dockerd needs root: run this as root");
@@ -37,7 +38,7 @@ pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
     let exec = exec_root(dir);
     sweep(dir);
     fs::create_dir_all(&exec)?;
-    // A file of its own, so that the machine's /etc/docker/daemon.json is not read.
+    // A configuration file of its own keeps dockerd from reading the machine's /etc/docker/daemon.json.
     let config = home.join("daemon.json");
     fs::write(&config, serde_json::to_vec(&configuration())?)?;
     let group = match before {
@@ -70,9 +71,9 @@ pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
     Ok(Running { main, helpers: children(dir), facts })
 }
 
-/// gVisor's runtime is there under its own name where its package can be had. Without a network of its own, which
-/// containers have none of anyway, and with the only platform that works in any machine; `--fsgofer-host-uds` lets a runner connect
-/// to its worker's socket, which lies outside.
+/// Adds gVisor's runtime `runsc` if its package can be had. It has no network, as containers have none anyway, and the
+/// only platform that works on any machine. `--fsgofer-host-uds` lets a runner connect to its worker's socket, which is
+/// outside of the container.
 fn configuration() -> serde_json::Value {
     match packages::ensure("runsc", "runsc") {
         Ok(path) => serde_json::json!({ "runtimes": { "runsc": {
@@ -86,7 +87,7 @@ fn configuration() -> serde_json::Value {
     }
 }
 
-/// Removes the containers, stops the daemon, and takes away what it may have left: shims, mounts, cgroups.
+/// Removes the containers, stops the daemon, and removes what it may have left: shims, mounts, cgroups.
 pub(crate) fn stop(dir: &Path, running: &Running) {
     if let Ok(socket) = running.fact("socket") {
         remove_containers(Path::new(socket));
@@ -98,12 +99,12 @@ pub(crate) fn stop(dir: &Path, running: &Running) {
     }
 }
 
-/// Ends the daemon as a crash would. Containers and containerd live on, as they do in a real crash.
+/// Kills the daemon. Containers and containerd live on, as they do in a real crash.
 pub(crate) fn kill(main: ProcId) {
     main.kill();
 }
 
-/// Runs the `docker` command against an engine.
+/// Runs a `docker` command on the engine at `socket`.
 pub(crate) fn command(socket: &Path, args: &[&str]) -> Result<Output> {
     let program = crate::paths::find_program("docker").context("the `docker` command was not found")?;
     Command::new(program)
@@ -127,7 +128,7 @@ pub(crate) fn answers(socket: &Path) -> bool {
     ping().unwrap_or(false)
 }
 
-/// Processes that belong to the engine of this set: its containerd and the shims of its containers.
+/// Living processes of this set's engine: its containerd, and the shims of its containers.
 pub(crate) fn children(dir: &Path) -> Vec<ProcId> {
     let exec = exec_root(dir).display().to_string();
     process::pids()
@@ -140,7 +141,7 @@ pub(crate) fn children(dir: &Path) -> Vec<ProcId> {
         .collect()
 }
 
-/// Where the engine's sockets are: in the set's folder, or in a short place where their paths would be too long there.
+/// The folder with the engine's sockets: in the set's folder, or below `/run` if their paths would be too long there.
 pub(crate) fn exec_root(dir: &Path) -> PathBuf {
     let inside = dir.join("docker/exec");
     if inside.join("containerd/containerd-debug.sock").as_os_str().len() <= SOCKET_PATH_LIMIT {
@@ -149,7 +150,7 @@ pub(crate) fn exec_root(dir: &Path) -> PathBuf {
     Path::new("/run").join(format!("thermae-{}", fingerprint(&[dir.as_os_str().as_encoded_bytes()])))
 }
 
-/// Mount points below a folder, the deepest first.
+/// Mount points at or below a folder, deepest first.
 pub(crate) fn mounts(dir: &Path) -> Vec<PathBuf> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mut found: Vec<PathBuf> = table
@@ -163,7 +164,7 @@ pub(crate) fn mounts(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The cgroups of this name, in whatever hierarchies there are.
+/// The cgroups with this name: one for each hierarchy that has it.
 pub(crate) fn cgroups(group: &str) -> Vec<PathBuf> {
     let name = group.trim_start_matches('/');
     let root = Path::new("/sys/fs/cgroup");
@@ -175,9 +176,9 @@ pub(crate) fn cgroups(group: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Ends what is left of a daemon that is gone, and unmounts what it had mounted.
+/// Ends the processes of a daemon that is gone, and unmounts what it had mounted.
 pub(crate) fn sweep(dir: &Path) {
-    // A shim whose containerd is gone doesn't end its container; the container is the shim's child.
+    // A shim without its containerd doesn't end its container, whose processes are the shim's children.
     for shim in children(dir) {
         for inner in process::descendants(shim.pid) {
             inner.kill();
@@ -189,7 +190,7 @@ pub(crate) fn sweep(dir: &Path) {
         let _ = unmount(&mount, UnmountFlags::DETACH);
     }
     let _ = fs::remove_file(dir.join("docker/dockerd.pid"));
-    // What was running is not to be taken up again.
+    // The next daemon must not adopt what was running.
     let _ = fs::remove_dir_all(exec);
 }
 
@@ -201,19 +202,19 @@ fn remove_containers(socket: &Path) {
     if args.len() > 3 {
         let _ = command(socket, &args);
     }
-    // A network's bridge would outlive the daemon; a volume's data would meet the next run.
+    // A network's bridge would outlive the daemon, and the next run would find a volume's data.
     let _ = command(socket, &["network", "prune", "--force"]);
     let _ = command(socket, &["volume", "prune", "--force"]);
 }
 
 fn remove_cgroups(group: &str) {
     for path in cgroups(group) {
-        // The kernel may need a moment after a group's last process has ended.
+        // A cgroup may stay busy for a moment after its last process has ended.
         process::wait_until(Duration::from_secs(5), || remove_group(&path));
     }
 }
 
-/// Cgroups are removed from the leaves up; the files in them are the kernel's and go with them.
+/// Removes a cgroup and those below it, leaves first. Gives whether it is gone. The kernel removes the files in it.
 fn remove_group(path: &Path) -> bool {
     let children = fs::read_dir(path).into_iter().flatten().flatten().filter(|entry| entry.path().is_dir());
     for child in children {

@@ -1,9 +1,9 @@
-//! RabbitMQ, Redis and dockerd of the tests' own.
+//! Servers for tests, benches and people: RabbitMQ, Redis and dockerd.
 //!
-//! A *set* is a folder under `target/services` with its own servers: own ports, own data, own sockets, own epmd. Tests,
-//! benches and people who run single tests by hand each use a set; none touches a server that it didn't start.
-//! What runs is written to `state.json` in that folder, so that a set can be stopped by another process than the one that
-//! started it, and so that the next run can sweep what a killed one left.
+//! A *set* is a folder below `target/services` with its own servers, which have their own ports, data, sockets and
+//! epmd. Every test run, every bench and everyone who runs single tests by hand uses a set. Nothing here ever touches a
+//! server that it didn't start. The file `state.json` in the folder lists what runs, so that another process can stop
+//! the set, and the next run can remove what a killed one left.
 
 pub(crate) mod certs;
 pub(crate) mod compose;
@@ -35,17 +35,17 @@ use crate::process::ProcId;
 pub(crate) enum Service {
     /// The message broker, with the fleet's user and two tenants.
     Rabbitmq,
-    /// The registry, `noeviction`, nothing on disk.
+    /// The registry, with `noeviction` and nothing on disk.
     Redis,
-    /// The engine of the sandboxes' containers.
+    /// The container engine.
     Docker,
 }
 
 impl Service {
-    /// All of them, in the order they are started.
+    /// All services, in the order in which they are started.
     pub(crate) const ALL: [Self; 3] = [Self::Docker, Self::Rabbitmq, Self::Redis];
 
-    /// Its name on the command line and of its folder.
+    /// The service's name on the command line, and the name of its folder.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Rabbitmq => "rabbitmq",
@@ -55,29 +55,29 @@ impl Service {
     }
 }
 
-/// A server that was started, as the state file keeps it.
+/// A server that was started, as it is written to the state file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Running {
-    /// The server itself.
+    /// The server's own process.
     pub(crate) main: ProcId,
-    /// What it needs beside it (epmd, containerd), ended after it.
+    /// Processes that the server needs (epmd, containerd). They are stopped after it.
     #[serde(default)]
     pub(crate) helpers: Vec<ProcId>,
-    /// Ports and paths that stay the same when it is started again.
+    /// Ports and paths, which stay the same after a restart.
     pub(crate) facts: BTreeMap<String, String>,
 }
 
 impl Running {
-    /// One fact, which its own `start` has put there.
+    /// A fact by name. The `start` function of the service has set it.
     pub(crate) fn fact(&self, key: &str) -> Result<&str> {
         self.facts.get(key).map(String::as_str).with_context(|| format!("the state file has no `{key}`"))
     }
 }
 
-/// A port of the loopback address that nobody listens on.
+/// A port that nobody listens on at 127.0.0.1.
 ///
-/// It lies below the range from which the kernel takes the ports of outgoing connections, so that it is still free
-/// when a killed server is started again.
+/// It lies below the range that the kernel uses for outgoing connections. So it is still free when a killed server is
+/// started again.
 pub(crate) fn free_port() -> Result<u16> {
     let seed = Instant::now();
     let mut random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), seed);
@@ -91,8 +91,8 @@ pub(crate) fn free_port() -> Result<u16> {
     bail!("no free port between 20000 and 32000 on 127.0.0.1")
 }
 
-/// Starts a server, its output appended to a log file. In a session of its own (so that Ctrl-C reaches only xtask, which then stops it
-/// in order), see [`crate::process::in_own_session`].
+/// Starts a server that appends its output to a log file. The command must come from
+/// [`crate::process::in_own_session`]: then Ctrl-C reaches only xtask, which stops the server in order.
 pub(crate) fn spawn(command: &mut Command, log: &Path) -> Result<ProcId> {
     if let Some(dir) = log.parent() {
         std::fs::create_dir_all(dir)?;
@@ -106,11 +106,11 @@ pub(crate) fn spawn(command: &mut Command, log: &Path) -> Result<ProcId> {
         .spawn()
         .with_context(|| format!("start the server of {}", log.display()))?;
     let pid = i32::try_from(child.id()).context("pid out of range")?;
-    // Dropping the handle neither waits for nor ends it: the state file keeps it from here.
+    // Dropping the handle neither ends the server nor waits for it. From here on, the state file has its identity.
     ProcId::of(pid).with_context(|| format!("the server of {} ended at once", log.display()))
 }
 
-/// Waits until a server answers, and fails with the end of its log when it dies or takes too long.
+/// Waits until a server answers. Fails with the end of its log if it dies or takes longer than `limit`.
 pub(crate) fn await_ready(
     name: &str,
     server: ProcId,

@@ -1,4 +1,4 @@
-//! The distribution's packages that the servers come from, installed where one is missing and that is possible.
+//! Packages of the distribution that servers and tools come from. Missing ones are installed if that is possible.
 
 use std::{
     fs,
@@ -13,10 +13,10 @@ use anyhow::{Context, Result, bail};
 use super::Service;
 use crate::paths;
 
-/// The server program of a service; its package is installed if it is missing.
+/// The server program of a service. Its package is installed if it is missing.
 pub(crate) fn program(service: Service) -> Result<PathBuf> {
     match service {
-        // The wrapper in /usr/sbin changes the user and reads the system's own settings; the script behind it doesn't.
+        // The wrapper in /usr/sbin changes the user and reads the system's settings. This script doesn't.
         Service::Rabbitmq => {
             let script = Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server");
             if !script.is_file() && paths::find_program("rabbitmq-server").is_none() {
@@ -33,7 +33,7 @@ pub(crate) fn program(service: Service) -> Result<PathBuf> {
     }
 }
 
-/// Finds a program, installing the package that has it if need be.
+/// Finds a program. Installs `package` if the program is missing.
 pub(crate) fn ensure(program: &str, package: &str) -> Result<PathBuf> {
     if let Some(found) = paths::find_program(program) {
         return Ok(found);
@@ -42,7 +42,7 @@ pub(crate) fn ensure(program: &str, package: &str) -> Result<PathBuf> {
     paths::find_program(program).with_context(|| format!("package {package} was installed but has no `{program}`"))
 }
 
-/// Installs packages with apt. Their services are not started: tests use their own.
+/// Installs packages with apt. Their services don't start: tests start their own.
 pub(crate) fn install(packages: &[&str]) -> Result<()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -75,7 +75,7 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
     bail!("could not install {names} with apt-get (see above)")
 }
 
-/// A Python of the machine that has pip; Debian's package is installed if none has.
+/// A Python of this machine that has pip. Debian's package is installed if none has it.
 pub(crate) fn python_with_pip() -> Result<PathBuf> {
     let has_pip = |python: &Path| {
         Command::new(python).args(["-m", "pip", "--version"]).output().is_ok_and(|output| output.status.success())
@@ -89,7 +89,7 @@ pub(crate) fn python_with_pip() -> Result<PathBuf> {
     if has_pip(usual) { Ok(usual.to_path_buf()) } else { bail!("no python3 of this machine has pip") }
 }
 
-/// While it lives, packages don't start their services on installation (Debian's `policy-rc.d`).
+/// Until it is dropped, packages don't start their services on installation (Debian's `policy-rc.d`).
 struct NoServiceStart {
     made: bool,
 }

@@ -1,8 +1,8 @@
-//! `services up|down|status`: one RabbitMQ, one Redis and one Docker engine on the usual ports, for people.
+//! `cargo xtask services up|down|status`: one RabbitMQ, one Redis and one Docker engine on the usual ports, for people.
 //!
-//! What already listens is used as it is. Else RabbitMQ comes from `compose.yaml`, where its image is here or can be pulled;
-//! Redis, whose port Compose does not publish, and what is left come from the distribution's packages, which are installed
-//! where that is possible.
+//! A server that already listens there is used as it is. A missing RabbitMQ comes from `compose.yaml` if its image is
+//! here or can be pulled. Everything else that is missing comes from the distribution's packages, which are installed
+//! where possible. (Compose doesn't publish the port of its Redis.)
 
 use std::{
     collections::BTreeMap,
@@ -15,17 +15,15 @@ use anyhow::{Result, bail};
 use super::{Running, Service, compose::Compose, docker, rabbitmq, redis, set::Set};
 use crate::{images::engine::Engine, process::ProcId};
 
-/// The folder's name below `target/services`.
+/// Name of the folder below `target/services`.
 const SET: &str = "people";
-/// Marks in that folder that these services were started with Compose.
+/// File in that folder that lists the services started with Compose.
 const MARK: &str = "compose-started";
 
-/// RabbitMQ's usual port.
 const AMQP_PORT: u16 = 5672;
-/// Redis's usual port.
 const REDIS_PORT: u16 = 6379;
 
-/// Starts what doesn't run yet, and says where everything is.
+/// Starts what doesn't run yet, then prints the status.
 pub(crate) fn up() -> Result<()> {
     let mut set = Set::open(SET)?;
     let mut missing: Vec<Service> = Service::ALL.into_iter().filter(|service| !runs(*service)).collect();
@@ -55,7 +53,7 @@ pub(crate) fn up() -> Result<()> {
     status()
 }
 
-/// Stops what `up` has started, and nothing else.
+/// Stops what `up` has started, and nothing else. Then prints the status.
 pub(crate) fn down() -> Result<()> {
     let mut set = Set::open(SET)?;
     let mark = set.dir().join(MARK);
@@ -71,7 +69,7 @@ pub(crate) fn down() -> Result<()> {
     status()
 }
 
-/// Says what runs, where, and who started it.
+/// Prints what runs, where, and who started it.
 pub(crate) fn status() -> Result<()> {
     let set = Set::open(SET)?;
     let by_compose = fs::read_to_string(set.dir().join(MARK)).unwrap_or_default();
@@ -108,7 +106,7 @@ pub(crate) fn status() -> Result<()> {
     Ok(())
 }
 
-/// Whether something speaks the service's language at its usual place.
+/// Whether the usual place of a service answers in the service's protocol.
 fn runs(service: Service) -> bool {
     match service {
         Service::Rabbitmq => rabbitmq::answers(AMQP_PORT),
@@ -117,13 +115,13 @@ fn runs(service: Service) -> bool {
     }
 }
 
-/// The socket of the engine that `up` has started, if it runs.
+/// The socket of the engine that `up` has started; `None` if that engine doesn't run.
 fn docker_of(set: &Set) -> Option<PathBuf> {
     let running = set.get(Service::Docker).filter(|running| running.main.alive())?;
     running.fact("socket").ok().map(|socket| Path::new(socket).to_path_buf())
 }
 
-/// The usual ports, as if the service had been there before.
+/// The entry of a stopped server on the usual ports, so that `start` uses these ports; `None` for Docker.
 fn usual_facts(service: Service) -> Option<Running> {
     let facts: &[(&str, &str)] = match service {
         Service::Rabbitmq => &[("port", "5672"), ("epmd_port", "24369"), ("dist_port", "25672")],

@@ -1,4 +1,4 @@
-//! Prometheus, for tests that start one with a configuration of their own.
+//! Prometheus, for tests that start one with their own configuration.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::packages;
 
-/// The server's binary; installed if that is needed and possible.
+/// The server's program. Its package is installed if it is missing.
 pub(crate) fn program() -> Result<PathBuf> {
     packages::ensure("prometheus", "prometheus")
 }

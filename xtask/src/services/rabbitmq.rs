@@ -1,6 +1,6 @@
-//! A RabbitMQ of the tests' own: own node, own epmd, own cookie, own home.
+//! A RabbitMQ for tests: own node, own epmd, own cookie, own home.
 //!
-//! Its users and their topic permissions are those of `images/rabbitmq/definitions.json`, which `compose.yaml` uses as well.
+//! Its users and their topic permissions come from `images/rabbitmq/definitions.json`, as in `compose.yaml`.
 
 use std::{
     collections::BTreeMap,
@@ -19,16 +19,16 @@ use crate::{
     process::{ProcId, in_own_session},
 };
 
-/// A cold start takes four seconds alone and ten beside a compiler.
+/// A cold start takes four seconds on an idle machine, and ten beside a compiler.
 const START_LIMIT: Duration = Duration::from_secs(120);
 
-/// Starts it, or starts it again with the ports and the data it had.
+/// Starts the node. `before` has the ports that it keeps after an earlier run; its data stays, too.
 pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
     let server = packages::program(Service::Rabbitmq)?;
     let mut facts = match before {
         Some(running) => running.facts.clone(),
         None => {
-            // A new node starts empty: what an earlier run left belongs to other ports.
+            // A new node must start empty: the data of an earlier run belongs to other ports.
             let _ = std::fs::remove_dir_all(dir.join("rabbitmq"));
             let port = || free_port().map(|port| port.to_string());
             BTreeMap::from([
@@ -38,7 +38,7 @@ pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
             ])
         }
     };
-    // The servers of people have only the usual ports given.
+    // `services up` sets only the usual ports.
     if !facts.contains_key("tls_port") {
         facts.insert("tls_port".to_owned(), free_port()?.to_string());
     }
@@ -74,12 +74,12 @@ pub(crate) fn stop(running: &Running) {
     }
 }
 
-/// Ends the node as a crash would. Its data stays, and its epmd, too.
+/// Kills the node. Its data and its epmd stay, as they do in a real crash.
 pub(crate) fn kill(main: ProcId) {
     main.kill();
 }
 
-/// Raises or lowers the memory alarm. Until it is lowered, connections that publish are not read from.
+/// Raises or lowers the memory alarm. While it is raised, RabbitMQ doesn't read from connections that publish.
 pub(crate) fn alarm(dir: &Path, running: &Running, on: bool) -> Result<()> {
     let program = packages::program(Service::Rabbitmq)?.with_file_name("rabbitmqctl");
     let mut command = Command::new(program);
@@ -91,8 +91,8 @@ pub(crate) fn alarm(dir: &Path, running: &Running, on: bool) -> Result<()> {
     Ok(())
 }
 
-/// Checks the definitions: each tenant is a user without tags, bounded by its own name everywhere and in what it may open, and
-/// queues that tenants fill are bounded by policy.
+/// Checks the definitions. Each tenant must be a user without tags whose permissions cover only names with its own
+/// name, and whose connections and channels are limited. Policies must limit the queues that tenants fill.
 pub(crate) fn check_definitions() -> Result<()> {
     let text = std::fs::read(definitions()).context("read the definitions")?;
     let all: serde_json::Value = serde_json::from_slice(&text).context("read the definitions")?;
@@ -103,7 +103,7 @@ pub(crate) fn check_definitions() -> Result<()> {
         for limit in ["max-connections", "max-channels"] {
             ensure!(user["limits"][limit].as_u64().is_some_and(|most| most > 0), "{name} has no {limit}");
         }
-        // A client's name is one word: see `ClientId`.
+        // A client's name is one word (`ClientId`).
         let own = format!("replies\\.{name}\\.[A-Za-z0-9_-]{{1,64}}");
         let permission = list("permissions").into_iter().find(|permission| permission["user"] == *name);
         let permission = permission.with_context(|| format!("{name} has no permissions"))?;
@@ -119,7 +119,8 @@ pub(crate) fn check_definitions() -> Result<()> {
             ensure!(topic["write"] == bound(write) && topic["read"] == bound(read), "{name} on {exchange}");
         }
     }
-    // What was accepted must stay; what a client does not fetch is only news.
+    // Full queues of accepted jobs and calls must refuse more. Full reply queues drop the oldest messages, which their
+    // client didn't fetch.
     for (name, overflow) in [
         ("thermae-lanes", "reject-publish"),
         ("thermae-shared", "reject-publish"),
@@ -135,17 +136,18 @@ pub(crate) fn check_definitions() -> Result<()> {
     message_size().map(drop)
 }
 
-/// The address for one of the users of the definitions file; there the password is the name.
+/// The AMQP URL of a user of the definitions file, where each password is the user's name.
 pub(crate) fn url(running: &Running, user: &str) -> Result<String> {
     Ok(format!("amqp://{user}:{user}@127.0.0.1:{}/%2f", running.fact("port")?))
 }
 
-/// As [`url`], by TLS: the set's authority has signed the server's certificate, and the server wants one of the client.
+/// As [`url`], by TLS. The set's authority has signed the server's certificate, and clients must present one, too.
 pub(crate) fn tls_url(running: &Running, user: &str) -> Result<String> {
     Ok(format!("amqps://{user}:{user}@127.0.0.1:{}/%2f", running.fact("tls_port")?))
 }
 
-/// Whether something on this port starts to speak AMQP. The listener opens last, after the definitions were imported.
+/// Whether a server on this port answers in AMQP. RabbitMQ opens the listener last, after it has imported the
+/// definitions.
 pub(crate) fn answers(port: u16) -> bool {
     let greet = || -> std::io::Result<bool> {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
@@ -166,7 +168,7 @@ fn definitions() -> PathBuf {
     paths::root().join("images/rabbitmq/definitions.json")
 }
 
-/// The line of the settings in compose that bounds a message; the tests' broker has the same.
+/// The line of Compose's `rabbitmq.conf` that limits the size of a message. The tests' broker uses it, too.
 fn message_size() -> Result<String> {
     let path = paths::root().join("images/rabbitmq/rabbitmq.conf");
     let text = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
@@ -217,7 +219,7 @@ fn start_epmd(dir: &Path, facts: &BTreeMap<String, String>) -> Result<ProcId> {
     Ok(epmd)
 }
 
-/// Everything by which a node could meet another one is set, and nothing is taken over from the caller.
+/// Sets everything by which this node could meet another one, and inherits only `PATH` from the caller.
 fn environment(command: &mut Command, dir: &Path, facts: &BTreeMap<String, String>) -> Result<()> {
     let home = home(dir);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -232,7 +234,8 @@ fn environment(command: &mut Command, dir: &Path, facts: &BTreeMap<String, Strin
         .env("RABBITMQ_NODE_PORT", fact(facts, "port")?)
         .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
         .env("RABBITMQ_DIST_PORT", fact(facts, "dist_port")?)
-        // Erlang's own port, which gives whoever knows the cookie the whole node, listens on all addresses unless told.
+        // Erlang's distribution port listens on all addresses by default. It gives the whole node to anyone with the
+        // cookie.
         .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "-kernel inet_dist_use_interface {127,0,0,1}")
         .env("RABBITMQ_MNESIA_BASE", home.join("mnesia"))
         .env("RABBITMQ_LOG_BASE", home.join("log"))
@@ -240,7 +243,7 @@ fn environment(command: &mut Command, dir: &Path, facts: &BTreeMap<String, Strin
         .env("RABBITMQ_ENABLED_PLUGINS_FILE", home.join("enabled_plugins"))
         .env("RABBITMQ_PID_FILE", home.join("rabbitmq.pid"))
         .env("RABBITMQ_CONF_ENV_FILE", home.join("no-such-file"))
-        // Makes the start script become the node, so that there is one process to watch and to signal.
+        // The start script becomes the node by `exec`, so that there is one process to watch and to signal.
         .env("RUNNING_UNDER_SYSTEMD", "true")
         .current_dir(&home);
     Ok(())

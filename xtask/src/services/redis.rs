@@ -1,5 +1,6 @@
-//! A Redis of the tests' own: `noeviction`, nothing written to disk, one port without and one with TLS. On both there are the
-//! default user, without a password, and the user `fleet`, whose password is its name.
+//! A Redis for tests: `noeviction`, nothing written to disk, one port without TLS and one with it.
+//!
+//! Both ports have the default user, without a password, and the user `fleet`, whose password is `fleet`.
 
 use std::{
     collections::BTreeMap,
@@ -14,10 +15,10 @@ use anyhow::Result;
 use super::{Running, Service, await_ready, certs::Certs, free_port, packages, spawn};
 use crate::process::{ProcId, in_own_session};
 
-/// Starts it, or starts it again on the port it had.
+/// Starts the server. `before` has the ports that it keeps after an earlier run.
 pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
     let program = packages::program(Service::Redis)?;
-    // The servers of people have only the usual port given.
+    // `services up` sets only the usual port.
     let before = |name: &str| before.and_then(|running| running.facts.get(name)?.parse().ok());
     let port = |name: &str| before(name).map_or_else(free_port, Ok::<u16, anyhow::Error>);
     let (port, tls_port) = (port("port")?, port("tls_port")?);
@@ -50,17 +51,16 @@ pub(crate) fn start(dir: &Path, before: Option<&Running>) -> Result<Running> {
     Ok(Running { main, helpers: Vec::new(), facts })
 }
 
-/// Stops it.
 pub(crate) fn stop(running: &Running) {
     running.main.stop(Duration::from_secs(5));
 }
 
-/// Ends it as a crash would.
+/// Kills the server.
 pub(crate) fn kill(main: ProcId) {
     main.kill();
 }
 
-/// Whether something on this port answers a PING.
+/// Whether a Redis on this port answers a PING.
 pub(crate) fn answers(port: u16) -> bool {
     let ping = || -> std::io::Result<bool> {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
@@ -68,19 +68,19 @@ pub(crate) fn answers(port: u16) -> bool {
         stream.write_all(b"PING\r\n")?;
         let mut answer = [0; 5];
         stream.read_exact(&mut answer)?;
-        // A server that wants a password first is a Redis, too.
+        // A Redis that asks for a password answers, too.
         Ok(&answer == b"+PONG" || &answer == b"-NOAU")
     };
     ping().unwrap_or(false)
 }
 
-/// The address for clients.
+/// The URL for clients without TLS.
 pub(crate) fn url(running: &Running) -> Result<String> {
     Ok(format!("redis://127.0.0.1:{}/", running.fact("port")?))
 }
 
-/// The address by TLS, as the user `fleet`: the set's authority has signed the server's certificate, and the server wants one
-/// of the client.
+/// The URL by TLS, as the user `fleet`. The set's authority has signed the server's certificate, and clients must
+/// present one, too.
 pub(crate) fn tls_url(running: &Running) -> Result<String> {
     Ok(format!("rediss://fleet:fleet@127.0.0.1:{}/", running.fact("tls_port")?))
 }

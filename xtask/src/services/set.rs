@@ -1,4 +1,4 @@
-//! One set of test services: starting, stopping, and the environment that tells tests where they are.
+//! One set of servers: starts and stops them, and gives the environment that tells tests where they are.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +25,7 @@ struct State {
 }
 
 impl Set {
-    /// Opens a set by name, with what its state file says.
+    /// Opens a set by name, and reads its state file. The folder is made if it is missing.
     pub(crate) fn open(name: &str) -> Result<Self> {
         let dir = paths::services(name);
         fs::create_dir_all(dir.join("logs")).with_context(|| format!("create {}", dir.display()))?;
@@ -36,17 +36,16 @@ impl Set {
         Ok(Self { dir, state })
     }
 
-    /// Its folder.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The running servers and their facts.
+    /// The servers in the state file, running or not.
     pub(crate) fn services(&self) -> impl Iterator<Item = (Service, &Running)> {
         self.state.services.iter().map(|(service, running)| (*service, running))
     }
 
-    /// One server's entry, alive or not.
+    /// One server's entry, even if the server has died; `None` if it was never started, or was stopped with the set.
     pub(crate) fn get(&self, service: Service) -> Option<&Running> {
         self.state.services.get(&service)
     }
@@ -57,14 +56,14 @@ impl Set {
         Ok(PathBuf::from(running.fact("socket")?))
     }
 
-    /// Says where a server is to be when it is started for the first time.
+    /// Sets the ports that a server gets when it is started for the first time.
     pub(crate) fn expect_at(&mut self, service: Service, place: Option<Running>) {
         if let Some(place) = place {
             self.state.services.entry(service).or_insert(place);
         }
     }
 
-    /// Starts those that don't run; a server that was killed gets its old ports and data back.
+    /// Starts the servers that don't run. A server that was started before gets its old ports back.
     pub(crate) fn start(&mut self, wanted: &[Service]) -> Result<()> {
         for service in Service::ALL.into_iter().filter(|service| wanted.contains(service)) {
             let before = self.state.services.get(&service);
@@ -82,7 +81,7 @@ impl Set {
         Ok(())
     }
 
-    /// Stops one server in order, and keeps its entry, so that `start` gives it the same ports.
+    /// Stops one server in order. Its entry stays, so that `start` gives it the same ports.
     pub(crate) fn pause(&mut self, service: Service) {
         if let Some(running) = self.state.services.get(&service) {
             match service {
@@ -93,7 +92,7 @@ impl Set {
         }
     }
 
-    /// Ends one server as a crash would.
+    /// Kills one server. Its entry stays.
     pub(crate) fn kill(&mut self, service: Service) {
         if let Some(running) = self.state.services.get(&service) {
             match service {
@@ -111,7 +110,7 @@ impl Set {
         rabbitmq::alarm(&self.dir, running, on)
     }
 
-    /// Stops everything and forgets it.
+    /// Stops all servers and removes their entries.
     pub(crate) fn stop(&mut self) -> Result<()> {
         for service in Service::ALL.into_iter().rev() {
             self.pause(service);
@@ -121,7 +120,7 @@ impl Set {
         Ok(())
     }
 
-    /// What is left of this set though it was stopped: processes, mounts, cgroups.
+    /// What is left of this set after it was stopped: processes and mounts.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         let mut found = Vec::new();
         for running in self.state.services.values() {
@@ -138,7 +137,7 @@ impl Set {
         found
     }
 
-    /// The environment that tells tests where everything is.
+    /// Environment variables that tell tests where the servers, programs and certificates are.
     pub(crate) fn environment(&self) -> Result<Vec<(&'static str, String)>> {
         let mut pairs = Vec::new();
         if let Some(running) = self.get(Service::Rabbitmq) {

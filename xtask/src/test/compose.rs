@@ -1,4 +1,4 @@
-//! `compose.yaml` is really brought up, with two workers and without Grafana, and runs a batch.
+//! The step `compose`: starts the fleet of `compose.yaml` with two workers and without Grafana, and runs jobs on it.
 
 use std::{
     fs,
@@ -18,12 +18,12 @@ use crate::{
     supervise,
 };
 
-/// Put on top of `compose.yaml`: there is no stand-in for Grafana's image.
+/// Merged into `compose.yaml`: Grafana's image has no stand-in.
 const WITHOUT_GRAFANA: &str = "services:\n  grafana:\n    profiles: [not-here]\n";
 const WORKERS: usize = 2;
 const JOBS: usize = 40;
 
-/// The fleet of `compose.yaml` on an engine of the tests' own; it is taken down when this is dropped.
+/// The fleet of `compose.yaml` on the tests' Docker engine. Dropping it takes the fleet down.
 pub(crate) struct Fleet {
     compose: Compose,
     amqp_port: u16,
@@ -33,7 +33,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Makes the images that are missing, and brings everything up; returns when all are healthy.
+    /// Makes the missing images and starts the fleet. Returns when all services are healthy.
     pub(crate) fn up(socket: &Path, dir: &Path, log: &Path) -> Result<Self> {
         standins::ensure(&Engine { socket: socket.to_path_buf() })?;
         let program = standins::docker_compose()?;
@@ -41,7 +41,7 @@ impl Fleet {
         fs::create_dir_all(&sockets)?;
         let without = dir.join("without-grafana.yaml");
         fs::write(&without, WITHOUT_GRAFANA)?;
-        // So that `docker compose` finds it, as it does where the plug-in is installed.
+        // `docker compose` looks for plug-ins there. Commands of the README use it.
         let plugins = dir.join("docker-config/cli-plugins");
         fs::create_dir_all(&plugins)?;
         fs::copy(&program, plugins.join("docker-compose"))?;
@@ -70,24 +70,24 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// The environment in which `docker compose` means this fleet.
+    /// Variables that make `docker compose` work on this fleet.
     pub(crate) fn environment(&self) -> &[(&'static str, String)] {
         &self.environment
     }
 
-    /// The ports of `compose.yaml`, and where they are here.
+    /// The ports in `compose.yaml`, each with the port that is used here instead.
     pub(crate) fn ports(&self) -> [(u16, u16); 2] {
         [(5672, self.amqp_port), (9090, self.prometheus_port)]
     }
 
-    /// Whether the whole file, Grafana included, is one that Compose can read.
+    /// Checks that Compose can read the whole `compose.yaml`, Grafana included.
     pub(crate) fn config(&self) -> Result<()> {
         let output = self.compose.run(&["--file", "compose.yaml", "config", "--quiet"])?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
         Ok(())
     }
 
-    /// A tenant's batch through all of it.
+    /// Runs a tenant's batch, and checks every result.
     pub(crate) fn batch(&self, log: &Path) -> Result<()> {
         let (jobs, results) = (self.dir.join("jobs.jsonl"), self.dir.join("results.jsonl"));
         let _ = fs::remove_file(&results);
@@ -115,7 +115,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// What a job leaves can be fetched from this machine, by the URL that the outcome has.
+    /// Fetches a job's artifact to this machine, by the URL in the job's outcome.
     pub(crate) fn artifact(&self, log: &Path) -> Result<()> {
         let (program, into) = (self.dir.join("leaves.py"), self.dir.join("artifacts"));
         let code =
@@ -129,7 +129,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// What agents send, at their pace: every job is answered rightly.
+    /// Runs a mix of jobs that arrive at their own pace. Every answer must be right.
     pub(crate) fn load(&self, log: &Path) -> Result<()> {
         let mut command = Command::new(paths::release().join("thermae-loadtests"));
         command
@@ -138,7 +138,7 @@ impl Fleet {
         self.run(command, log, Duration::from_secs(60))
     }
 
-    /// Runs a program of the tenant `acme`.
+    /// Runs a program as the tenant `acme`.
     fn run(&self, mut command: Command, log: &Path, limit: Duration) -> Result<()> {
         command.env("THERMAE_AMQP", format!("amqp://acme:acme@127.0.0.1:{}/%2f", self.amqp_port));
         let ran = supervise::run(command, log, limit, |_| {})?;
@@ -149,7 +149,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Prometheus reaches the scheduler, both workers and RabbitMQ.
+    /// Waits until Prometheus reaches the scheduler, both workers and RabbitMQ.
     pub(crate) fn scraped(&self) -> Result<()> {
         let prometheus = format!("127.0.0.1:{}", self.prometheus_port);
         let mut last = String::new();

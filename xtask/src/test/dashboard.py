@@ -13,7 +13,7 @@ from grafana_foundation_sdk.cog import encoder, plugins
 from grafana_foundation_sdk.models import dashboard
 from typeguard import CollectionCheckStrategy, TypeCheckError, check_type
 
-# Fields of plugins that the model has no types for: the Prometheus data source's annotations and variables.
+# Fields of plug-ins for which the model has no types: the Prometheus data source's annotations and variables.
 OF_PLUGINS = {"titleFormat", "step", "definition"}
 
 

@@ -1,4 +1,4 @@
-//! The dashboard, read by Grafana's own model of it. Grafana leaves out in silence what it doesn't know.
+//! Reads the dashboard with Grafana's own data model. Grafana itself silently ignores fields that it doesn't know.
 
 use std::{
     fs,
@@ -10,12 +10,12 @@ use anyhow::{Result, ensure};
 
 use crate::{images::fingerprint, paths, services::packages};
 
-/// Grafana's model as a Python package, of the "next" branch: compose's Grafana is newer than the package's numbered
-/// branches. What checks the model's types, and what that needs.
+/// Grafana's data model, and typeguard, which checks its types, with its dependency. The model is from the "next"
+/// branch: the Grafana of `compose.yaml` is newer than the numbered branches.
 const PACKAGES: [&str; 3] = ["grafana-foundation-sdk==1769699241", "typeguard==4.6.1", "typing_extensions==4.16.0"];
 const READER: &str = include_str!("dashboard.py");
 
-/// Fails with each field that Grafana doesn't know and each value of a wrong type.
+/// Fails with a list of fields that Grafana doesn't know, and of values with a wrong type.
 pub(super) fn check() -> Result<()> {
     let python = packages::python_with_pip()?;
     let read = Command::new(&python)
@@ -27,7 +27,7 @@ pub(super) fn check() -> Result<()> {
     Ok(())
 }
 
-/// The folder with the packages, which are installed once.
+/// The folder with the packages. They are installed once and kept.
 fn model(python: &Path) -> Result<PathBuf> {
     let folder = paths::target().join(format!("grafana-{}", fingerprint(&PACKAGES.map(str::as_bytes))));
     if !folder.is_dir() {

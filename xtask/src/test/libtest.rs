@@ -1,13 +1,14 @@
-//! Reads what `cargo test` prints, line by line.
+//! Reads the output of `cargo test` line by line, and counts.
 
 use std::collections::VecDeque;
 
 use super::tally::Tally;
 
-/// Lines of what a failed test printed, up to its panic, that are shown at the end of a run, where they are looked for first.
+/// How many lines of a failed test's output, up to its panic, are repeated at the end of a run, where people look
+/// first.
 const WORDS: usize = 60;
 
-/// Characters of such a line.
+/// Longest such line, in characters.
 const WIDTH: usize = 400;
 
 /// Follows the output of one `cargo test` and sums it up.
@@ -15,15 +16,15 @@ const WIDTH: usize = 400;
 pub(crate) struct Libtest {
     target: String,
     failed_here: Vec<String>,
-    /// A test program said how many tests it has, and has not yet said how they went.
+    /// Whether a test program has said how many tests it has, but not yet how they went.
     open: bool,
-    /// The last lines of what a failed test printed, while they come.
+    /// The last lines of a failed test's output, while they are being read.
     words: Option<VecDeque<String>>,
     tally: Tally,
 }
 
 impl Libtest {
-    /// Takes one line of output. Gives a line worth showing to people, if it is one.
+    /// Takes one line of output. Gives a line to show, if this one matters to people.
     pub(crate) fn line(&mut self, line: &str) -> Option<String> {
         let text = line.trim();
         if let Some(target) = text.strip_prefix("Running ").or_else(|| text.strip_prefix("Doc-tests ")) {
@@ -59,7 +60,7 @@ impl Libtest {
         Some(format!("FAILED {}: {name}", self.target))
     }
 
-    /// The sum, once there are no more lines.
+    /// The sum. Call it after the last line.
     pub(crate) fn finish(mut self) -> Tally {
         self.heard();
         self.close();
@@ -81,7 +82,7 @@ impl Libtest {
         self.tally.ignored += ignored;
         let target = self.target.clone();
         let mut names: Vec<String> = self.failed_here.drain(..).map(|name| format!("{target}: {name}")).collect();
-        // Where a test's own output broke the line with its name, the number still counts.
+        // A test's own output may break the line with its name. The number still counts.
         while names.len() < failed {
             names.push(format!("{target}: a test whose name was not printed on a line of its own"));
         }
@@ -89,7 +90,7 @@ impl Libtest {
         (passed + failed > 0).then(|| format!("{target}: {passed} passed, {failed} failed"))
     }
 
-    /// A test program that died says nothing more: that is a failure, whatever had passed before.
+    /// A test program that died prints no result. This counts as a failure, whatever had passed before.
     fn close(&mut self) {
         if self.open {
             self.open = false;

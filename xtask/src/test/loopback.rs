@@ -1,5 +1,5 @@
-//! The servers of the tests listen on loopback alone: their passwords are known to everyone, and Erlang's own port gives
-//! whoever knows the cookie the whole node.
+//! Checks that the tests' servers listen on loopback only. Their passwords are public, and Erlang's distribution port
+//! gives the whole node to anyone with the cookie.
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +11,7 @@ use anyhow::{Result, ensure};
 
 use crate::{process, services::set::Set};
 
-/// Fails when a server of the set, or a process that one started, listens on an address that others can reach.
+/// Fails if a server of the set, or one of its child processes, listens on an address that others can reach.
 pub(crate) fn check(set: &Set) -> Result<()> {
     let mut seen = 0;
     let mut open = Vec::new();
@@ -31,30 +31,30 @@ pub(crate) fn check(set: &Set) -> Result<()> {
     Ok(())
 }
 
-/// The sockets that a process holds, by inode.
+/// Inodes of the sockets that a process holds.
 fn sockets(pid: i32) -> Vec<u64> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let targets = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
     targets.filter_map(|to| to.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()).collect()
 }
 
-/// Every TCP socket that listens in this network namespace: its address, its port and its inode.
+/// Every TCP socket that listens in this network namespace: address, port and inode.
 fn listeners() -> Result<Vec<(IpAddr, u16, u64)>> {
     let mut found = Vec::new();
     for file in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
-        // There is no second one where IPv6 is switched off.
+        // The second file is missing if IPv6 is switched off.
         found.extend(fs::read_to_string(file).unwrap_or_default().lines().filter_map(listener));
     }
     ensure!(!found.is_empty(), "no listening socket was found in /proc/self/net/tcp");
     Ok(found)
 }
 
-/// Reads a line of `/proc/net/tcp` or `tcp6`, if its socket listens (state `0A`). Format: proc_pid_net(5).
+/// Reads a line of `/proc/net/tcp` or `tcp6`; `None` unless the socket listens (state `0A`). See proc_pid_net(5).
 fn listener(line: &str) -> Option<(IpAddr, u16, u64)> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let (local, state, inode) = (fields.get(1)?, fields.get(3)?, fields.get(9)?);
     let (address, port) = local.split_once(':').filter(|_| *state == "0A")?;
-    // Words of 32 bits, each printed as this machine's number of the bytes as they are on the wire.
+    // Each 32-bit word is printed as the number that this machine reads from the bytes in network order.
     let word = |at: usize| u32::from_str_radix(address.get(at * 8..at * 8 + 8)?, 16).ok().map(u32::to_ne_bytes);
     let address = match address.len() {
         8 => IpAddr::from(Ipv4Addr::from(word(0)?)),

@@ -1,6 +1,6 @@
-//! `cargo xtask test`: everything that must hold, on a machine that has nothing set up.
+//! `cargo xtask test`: everything that must hold, on a machine with nothing set up.
 //!
-//! It builds, starts servers of its own, runs every step, stops everything, and ends with `N passed, N failed`.
+//! It builds, starts its own servers, runs every step, stops everything, and ends with `N passed, N failed`.
 
 mod compose;
 mod dashboard;
@@ -35,15 +35,15 @@ pub(crate) use steps::{Step, log};
 use tally::Tally;
 use watchdog::Watchdog;
 
-/// The set of servers that tests use.
+/// Name of the set of servers for tests.
 const SET: &str = "test";
 
-/// Runs all steps, or those that were named.
+/// Runs the steps `only`, or all if none is named. `filter` is for the test programs.
 pub(crate) fn run(only: &[Step], filter: &[String]) -> Result<ExitCode> {
     let begun = Instant::now();
     let _alone = alone()?;
     supervise::begin()?;
-    // What an earlier run left, if it was killed before it could stop its servers.
+    // An earlier run leaves its servers behind if it is killed.
     Set::open(SET)?.stop()?;
     let watchdog = Watchdog::before();
     let mut runner = Runner::new(only, filter);
@@ -62,8 +62,8 @@ pub(crate) fn run(only: &[Step], filter: &[String]) -> Result<ExitCode> {
     Ok(if tally.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// One run at a time in one tree: a second one would take the first one's servers for leftovers. The lock goes with the
-/// process, however it ends.
+/// Takes the lock of this tree's test run. Without it, a second run would take the first one's servers for leftovers
+/// and stop them. The lock ends with the process.
 fn alone() -> Result<File> {
     let path = paths::services(SET).join("lock");
     std::fs::create_dir_all(paths::services(SET))?;
@@ -77,7 +77,7 @@ fn alone() -> Result<File> {
     }
 }
 
-/// A set that is stopped whatever happens, a panic included.
+/// A set whose servers are stopped on drop, even after a panic.
 struct Servers {
     set: Set,
 }
@@ -156,7 +156,7 @@ fn with_servers(runner: &mut Runner, set: &Set) {
     }
 }
 
-/// Every command of the README, beside the fleet that it speaks of.
+/// Runs every command of the README, beside the fleet of `compose.yaml` that it describes.
 fn readme(runner: &mut Runner, fleet: &Fleet) {
     let blocks = match readme::blocks() {
         Ok(blocks) => blocks,
@@ -174,7 +174,7 @@ fn readme(runner: &mut Runner, fleet: &Fleet) {
     }
 }
 
-/// What the servers said last, for whoever looks for the cause of a failure.
+/// Prints the end of each server's log, to help find the cause of a failure.
 fn print_logs(set: &Set) {
     for (service, _) in set.services() {
         let log = set.dir().join(format!("logs/{}.log", service.name()));

@@ -1,6 +1,6 @@
-//! The contract suite once more, on the newer RabbitMQ and Redis: those that `compose.yaml` names.
+//! The step `newer`: runs the contract suite again, on the RabbitMQ and Redis versions of `compose.yaml`.
 //!
-//! The set of servers that all other tests use comes from the machine's own release, which has the older ones.
+//! All other tests use servers from the machine's own distribution, which are older.
 
 use std::{path::Path, time::Duration};
 
@@ -12,13 +12,13 @@ use crate::{
     services::{free_port, rabbitmq, redis},
 };
 
-/// A cold RabbitMQ takes some ten seconds beside a busy machine.
+/// A cold RabbitMQ takes some ten seconds on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(120);
 
-/// The tests' engine has no network of its own; ports can be published only from one.
+/// The tests' engine has no default network, and ports can be published only from a network.
 const NETWORK: &str = "thermae-newer";
 
-/// The newer servers, in containers that go when this is dropped.
+/// The newer servers, in containers that are removed on drop.
 pub(crate) struct Newer {
     engine: Engine,
     containers: Vec<String>,
@@ -27,7 +27,7 @@ pub(crate) struct Newer {
 }
 
 impl Newer {
-    /// Starts both, with the project's own settings for RabbitMQ, and waits until they answer.
+    /// Starts both servers, RabbitMQ with the project's own settings, and waits until they answer.
     pub(crate) fn up(socket: &Path) -> Result<Self> {
         let engine = Engine { socket: socket.to_path_buf() };
         standins::ensure(&engine)?;
@@ -60,7 +60,7 @@ impl Newer {
         Ok(newer)
     }
 
-    /// The environment of tests, with these servers in place of the set's own.
+    /// The tests' environment, with these servers instead of the set's own.
     pub(crate) fn environment(&self, set: &[(&'static str, String)]) -> Vec<(&'static str, String)> {
         let amqp = |user: &str| format!("amqp://{user}:{user}@127.0.0.1:{}/%2f", self.amqp_port);
         set.iter()
@@ -74,7 +74,7 @@ impl Newer {
                 };
                 (*name, value)
             })
-            // What `newer.conf` sets, and the older servers lack.
+            // `newer.conf` makes the broker stamp messages. The older servers don't.
             .chain([("THERMAE_TEST_STAMPS", "1".to_owned())])
             .collect()
     }
@@ -85,7 +85,7 @@ impl Newer {
         Ok(())
     }
 
-    /// What the servers said last.
+    /// The last lines of the servers' logs.
     fn logs(&self) -> String {
         let log = |id: &String| self.engine.output(&["logs", "--tail", "20", id]).ok();
         let text = |output: std::process::Output| {

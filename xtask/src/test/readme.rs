@@ -1,7 +1,8 @@
-//! Every command of the README is run, in the README's order.
+//! Runs every command of the README, in the README's order.
 //!
-//! A block fenced as `sh` is one script, run from the workspace's root; the fleet of `compose.yaml` is up on other ports, so
-//! the usual ones are replaced. A block fenced as `sh skip=REASON` is not run, and the reason stands in the output.
+//! A block fenced as `sh` is one script, which runs in the workspace's root. The fleet of `compose.yaml` runs on other
+//! ports, so the usual ports in the script are replaced. A block fenced as `sh skip=REASON` is not run; the reason is
+//! printed.
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -12,9 +13,9 @@ use crate::{paths, services, supervise};
 /// One fenced block of commands.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// Its first line, for people.
+    /// The first command in the block, for the output.
     pub(crate) title: String,
-    /// Why it is not run, if it isn't.
+    /// Why the block is not run; `None` if it is.
     pub(crate) skip: Option<String>,
     script: String,
 }
@@ -30,7 +31,7 @@ pub(crate) fn blocks() -> Result<Vec<Block>> {
 }
 
 impl Block {
-    /// Runs it; its output goes to the log.
+    /// Runs the block. Its output goes to the log.
     pub(crate) fn run(&self, environment: &[(&str, String)], ports: &[(u16, u16)], log: &Path) -> Result<()> {
         let mut script = self.script.clone();
         for (usual, port) in ports {

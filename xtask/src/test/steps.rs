@@ -1,4 +1,4 @@
-//! The steps of a test run: each has a name, a limit, a log, and one line on how it went.
+//! The steps of a test run. Each has a name, a limit, a log, and a line of output that says how it went.
 
 use std::{
     path::PathBuf,
@@ -17,23 +17,23 @@ use crate::{
 /// A step that can be asked for by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Step {
-    /// `cargo fmt --check`.
+    /// Check the formatting with `cargo fmt --check`.
     Fmt,
-    /// All programs, optimised.
+    /// Build all programs, optimised.
     Build,
-    /// `cargo clippy`, warnings denied.
+    /// Run `cargo clippy` with warnings denied.
     Clippy,
-    /// `cargo doc`, warnings denied.
+    /// Run `cargo doc` with warnings denied.
     Doc,
-    /// Bans, licences and sources of the dependencies.
+    /// Check bans, licences and sources of the dependencies.
     Deny,
-    /// Files that other programs read: the containers' profiles, RabbitMQ's definitions, Grafana's dashboard.
+    /// Check files that other programs read: the containers' profiles, RabbitMQ's definitions, Grafana's dashboard.
     Profiles,
-    /// Unit, contract and end-to-end tests.
+    /// Run the unit, contract and end-to-end tests.
     Test,
-    /// The contract suite on the newer RabbitMQ and Redis.
+    /// Run the contract suite on the newer RabbitMQ and Redis.
     Newer,
-    /// `compose.yaml`, brought up, and a batch through it.
+    /// Start the fleet of `compose.yaml`, and run a batch through it.
     Compose,
 }
 
@@ -53,7 +53,7 @@ impl Step {
     }
 }
 
-/// Runs steps and counts.
+/// Runs steps and counts results.
 #[derive(Debug)]
 pub(crate) struct Runner {
     only: Vec<Step>,
@@ -62,12 +62,12 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    /// With no step named, all are wanted. The filter goes to `cargo test`.
+    /// Without a step in `only`, all run. `filter` goes to `cargo test`.
     pub(crate) fn new(only: &[Step], filter: &[String]) -> Self {
         Self { only: only.to_vec(), filter: filter.to_vec(), tally: Tally::default() }
     }
 
-    /// Whether a step is to be run at all.
+    /// Whether a step is to run. After an interrupt, none is.
     pub(crate) fn wants(&self, step: Step) -> bool {
         !supervise::interrupted() && (self.only.is_empty() || self.only.contains(&step))
     }
@@ -77,7 +77,7 @@ impl Runner {
         !self.tally.failures.is_empty()
     }
 
-    /// The sum of all steps.
+    /// The count over all steps.
     pub(crate) fn finish(self) -> Tally {
         self.tally
     }
@@ -87,18 +87,18 @@ impl Runner {
         self.tally.check(name, Some(why));
     }
 
-    /// One cargo command that passes or fails as a whole; says whether it passed (or wasn't wanted).
+    /// Runs a cargo command that passes or fails as a whole. Gives false if it failed; a step that isn't wanted passes.
     pub(crate) fn cargo(&mut self, step: Step, args: &[&str], limit: Duration) -> bool {
         self.cargo_with(step, args, &[], limit)
     }
 
-    /// The documentation of every crate, warnings denied.
+    /// Builds the documentation of every crate, with warnings denied.
     pub(crate) fn docs(&mut self, limit: Duration) {
         let args = ["doc", "--release", "--workspace", "--no-deps"];
         self.cargo_with(Step::Doc, &args, &[("RUSTDOCFLAGS", "-D warnings")], limit);
     }
 
-    /// What the dependencies may be: by cargo-deny where it is installed, else by our own reading of the same file.
+    /// Checks the dependencies with cargo-deny if it is installed, else with [`crate::deny`].
     pub(crate) fn deny(&mut self) {
         if !self.wants(Step::Deny) {
             return;
@@ -114,7 +114,7 @@ impl Runner {
         });
     }
 
-    /// Those who will have to read these files can.
+    /// Checks files that other programs must be able to read.
     pub(crate) fn profiles(&mut self) {
         if self.wants(Step::Profiles) {
             self.check("seccomp profile", crate::images::profiles::seccomp);
@@ -124,25 +124,25 @@ impl Runner {
         }
     }
 
-    /// `cargo test` over the workspace, each test counted.
+    /// Runs `cargo test` over the workspace, and counts each test.
     pub(crate) fn tests(&mut self, environment: &[(&'static str, String)], limit: Duration) {
         self.cargo_test(Step::Test, &[], environment, limit);
     }
 
-    /// The contract suite alone, each test counted.
+    /// Runs only the contract suite, and counts each test.
     pub(crate) fn contract(&mut self, environment: &[(&'static str, String)], limit: Duration) {
         self.cargo_test(Step::Newer, &["--test", "contract"], environment, limit);
     }
 
     fn cargo_test(&mut self, step: Step, targets: &[&str], environment: &[(&'static str, String)], limit: Duration) {
-        // Always the whole workspace, so that dependencies have the same features and are not built again.
+        // Build the whole workspace, so that dependencies get the same features and aren't built again.
         let mut command = cargo(&["test", "--release", "--workspace", "--no-fail-fast"]);
         command.args(targets);
         if !self.filter.is_empty() {
             command.arg("--").args(&self.filter);
         }
         command.envs(environment.iter().map(|(name, value)| (name, value)));
-        // A snapshot that differs is a failure, never a file to look at later.
+        // A snapshot that differs must fail, and must not be written to a file.
         command.env("INSTA_UPDATE", "no");
         let begun = Instant::now();
         let name = step.name();
@@ -174,7 +174,7 @@ impl Runner {
         }
     }
 
-    /// One check done in this process; says whether it passed.
+    /// Runs one check in this process. Gives whether it passed.
     pub(crate) fn check(&mut self, name: &str, check: impl FnOnce() -> Result<()>) -> bool {
         let begun = Instant::now();
         let failure = check().err().map(|error| format!("{error:#}"));
@@ -207,7 +207,7 @@ impl Runner {
     }
 }
 
-/// A cargo command in the workspace's root, without settings that the caller happens to have.
+/// A cargo command in the workspace's root, without the caller's `THERMAE_` variables.
 fn cargo(args: &[&str]) -> Command {
     let mut command = crate::cargo::command(args);
     command.env("CARGO_TERM_COLOR", "never");
@@ -219,7 +219,7 @@ fn cargo(args: &[&str]) -> Command {
     command
 }
 
-/// Where the output of a step goes.
+/// The log file of a step.
 pub(crate) fn log(name: &str) -> PathBuf {
     paths::root().join("target/test-logs").join(format!("{name}.log"))
 }

@@ -1,15 +1,15 @@
-//! The count of what passed and what failed, and the names of the latter.
+//! Counts what passed and what failed, and keeps the names of the failures.
 
 /// The result of a run so far.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// How many tests and checks passed.
+    /// Number of tests and checks that passed.
     pub(crate) passed: usize,
-    /// How many were left out by their own authors.
+    /// Number of tests marked `#[ignore]`.
     pub(crate) ignored: usize,
-    /// What failed, with a word on why where there is one.
+    /// Names of what failed, with the reason if it is known.
     pub(crate) failures: Vec<String>,
-    /// What failed tests printed.
+    /// Lines that failed tests printed.
     pub(crate) words: Vec<String>,
 }
 
@@ -22,7 +22,7 @@ impl Tally {
         }
     }
 
-    /// Prints what failed tests had to say, the names of all that failed, then the last line of a run.
+    /// Prints the output of failed tests, the names of all failures, and the last line of a run.
     pub(crate) fn print(&self) {
         if self.ignored > 0 {
             println!("{} ignored", self.ignored);

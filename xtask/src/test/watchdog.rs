@@ -1,4 +1,4 @@
-//! At the end of a run nothing that it started may be left: no process, no mount, no cgroup, no server.
+//! Checks that a run leaves nothing behind that it started: no process, no mount, no cgroup, no server.
 
 use std::{
     collections::BTreeSet,
@@ -24,16 +24,16 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Looks around before the run.
+    /// Looks at the machine before the run.
     pub(crate) fn before() -> Self {
         Self { mounts: mounts(), cgroups: cgroups(), bridges: bridges(), sets: running_sets() }
     }
 
-    /// Ends whatever is left after the run, and says what it was. What others run at the same time is none of its business.
+    /// Ends what the run has left, and lists it. What others run at the same time is ignored.
     pub(crate) fn after(&self) -> Result<Vec<String>> {
         let mut left = Vec::new();
         let me = i32::try_from(std::process::id())?;
-        // A process that was just told to end may need a moment to be gone.
+        // A process that was told to end may need a moment.
         process::wait_until(Duration::from_secs(5), || process::descendants(me).is_empty());
         let orphans = process::descendants(me);
         for name in running_sets().difference(&self.sets) {
@@ -57,7 +57,7 @@ impl Watchdog {
     }
 }
 
-/// Whether a cgroup, or one below it, holds a process. What this run left holds none: they were all ended.
+/// Whether a cgroup, or one below it, holds a process. The leftovers of this run hold none: `after` has ended them all.
 fn in_use(group: &Path) -> bool {
     let own = fs::read_to_string(group.join("cgroup.procs")).is_ok_and(|pids| !pids.trim().is_empty());
     let entries = fs::read_dir(group).into_iter().flatten().flatten();
@@ -68,7 +68,7 @@ fn mounts() -> BTreeSet<PathBuf> {
     docker::mounts(&paths::root()).into_iter().collect()
 }
 
-/// Groups that bear this project's name, at the top of each hierarchy.
+/// Cgroups with this project's name, at the top of each hierarchy.
 fn cgroups() -> BTreeSet<PathBuf> {
     let top = PathBuf::from("/sys/fs/cgroup");
     let folders = |dir: &PathBuf| -> Vec<PathBuf> {

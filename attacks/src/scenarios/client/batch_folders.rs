@@ -1,4 +1,4 @@
-//! Folders that a batch names after its jobs.
+//! Job ids that make a batch's folders for artifacts unsafe.
 
 use anyhow::Result;
 use serde_json::json;
@@ -7,10 +7,10 @@ use crate::evidence::Evidence;
 use crate::thermae::Thermae;
 
 pub(super) const SHEET: &str = r#"
-tries = "names a batch's jobs so that their folders lie elsewhere, replace the results, are hidden, or are executed from: '..', '/tmp/x', '.git', 'node_modules', '../out.jsonl'"
-wins = "files outside of the folder, or where programs execute them"
-guard = "each job has a new folder, whose name is its id with what a name should not hold replaced"
-uncontrolled = "what a name is made into has no setting"
+tries = "names a batch's jobs so that their folders would be elsewhere, replace the results, be hidden, or run as programs: `..`, `/tmp/thermae-attack`, `.git`, `../out.jsonl`, `a/../../x`"
+wins = "files outside the folder, or in places where programs execute them"
+guard = "each job gets a new folder, named by its id with unsafe characters replaced"
+uncontrolled = "no setting changes how the folders are named"
 held = { outside = [], results = 7, inside = 7 }
 "#;
 

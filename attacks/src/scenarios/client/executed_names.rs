@@ -1,4 +1,4 @@
-//! Names that programs execute by themselves.
+//! Artifacts whose names other programs execute without being asked.
 
 use anyhow::Result;
 
@@ -6,15 +6,15 @@ use crate::evidence::Evidence;
 use crate::thermae::Thermae;
 
 pub(super) const SHEET: &str = r#"
-tries = "leaves, as artifacts in the user's folder, a hundred files that make, git, shells, editors, package managers, test runners, agents and interpreters execute by themselves"
-wins = "commands on the user's machine, later"
-guard = "such names are left out, all with a dot in front included; and code, in a folder that programs are run from"
+tries = "leaves as artifacts, in the user's folder, more than a hundred files that make, git, shells, editors, package managers, test runners, agents and interpreters execute unasked"
+wins = "commands that run on the user's machine later"
+guard = "such names are left out, and so are all names that begin with a dot; in a folder that programs run from, code is left out, too"
 control = {}
 held = { here = ["data.csv"], apart = ["data.csv"] }
 open = { apart = ["data.csv", "tool.py"] }
 "#;
 
-/// What is executed wherever it lies.
+/// Names that some program executes in any folder.
 const ANYWHERE: &str = "
 .envrc .git/hooks/post-checkout .git/config .GIT/hooks/pre-commit .vscode/tasks.json .idea/workspace.xml .bashrc .profile .ssh/rc
 .config/autostart/x.desktop .npmrc .yarnrc.yml .pre-commit-config.yaml .gdbinit .lldbinit .exrc .vimrc .nvimrc .lua .dir-locals.el

@@ -1,4 +1,4 @@
-//! Interpreters that lie where secrets do.
+//! Interpreters in folders that also hold secrets.
 
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
@@ -9,9 +9,9 @@ use crate::evidence::Evidence;
 use crate::thermae::{Thermae, finish};
 
 pub(super) const SHEET: &str = r#"
-tries = "runs by interpreters that are links in ~/bin, in ~/.local/bin and in a project beside keys and sockets, reads the home's keys by every path, and connects to a socket there"
-wins = "private keys, cloud credentials; an engine that listens on a socket"
-guard = "of the interpreter its own folder is shown, and the links on the way to it; nothing but files and folders"
+tries = "runs with an interpreter that is a link in `~/bin`, in `~/.local/bin` or in a project, beside keys and sockets, reads the home's keys by every path, and connects to a socket there"
+wins = "private keys and cloud credentials; an engine that listens on a socket"
+guard = "the sandbox shows only the interpreter's own folder and the links on the way to it, and only files and folders"
 control = {}
 [held]
 '*' = "nothing"
@@ -72,7 +72,7 @@ pub(super) fn attempt(lifted: bool) -> Result<Evidence> {
         };
         command.env("HOME", &home);
         let answer = finish(command)?;
-        // One that refuses to run there shows nothing either.
+        // A command that refuses to run there reveals nothing, either.
         let shown = if answer.status == 0 { answer.stdout.trim().to_owned() } else { answer.stderr };
         evidence.note(name, shown);
         if lifted {

@@ -1,4 +1,4 @@
-//! Links on both sides of an artifact.
+//! Links in place of artifacts, and in the folder that they are written to.
 
 use std::os::unix::fs::symlink;
 
@@ -8,9 +8,9 @@ use crate::evidence::Evidence;
 use crate::thermae::Thermae;
 
 pub(super) const SHEET: &str = r#"
-tries = "leaves links to the user's files, to folders and out of the folder; and files whose names are links, folders, FIFOs and files in the user's folder"
-wins = "a file of the user's read, or written over"
-guard = "artifacts are read below a descriptor and written below another, name by name, never through a link; nothing that is there is replaced"
+tries = "leaves links to the user's files, to folders and out of the folder, and files whose names are already links, folders, FIFOs and files in the user's folder"
+wins = "a file of the user that is read or overwritten"
+guard = "artifacts are read below one descriptor and written below another, name by name, never through a link; existing files are not replaced"
 control = {}
 held = { victim = "safe", folder = [], kept = "kept", fresh = "new", passed = [] }
 open = { victim = "new", folder = ["inner"] }
@@ -39,7 +39,7 @@ pub(super) fn attempt(lifted: bool) -> Result<Evidence> {
     let into = if lifted { "aside" } else { "out" };
     thermae.call(&["run", "main.py", "--artifacts", into])?;
     if lifted {
-        // What a program does that follows links.
+        // Copy as a program does that follows links.
         for name in ["file", "folder/inner"] {
             std::fs::copy(thermae.path().join("aside").join(name), thermae.path().join("out").join(name))?;
         }

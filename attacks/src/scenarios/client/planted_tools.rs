@@ -6,9 +6,9 @@ use crate::evidence::Evidence;
 use crate::thermae::Thermae;
 
 pub(super) const SHEET: &str = r#"
-tries = "leaves thermae.toml, and names that some file systems take for it, as artifacts beside the program, and is run once more"
+tries = "leaves `thermae.toml`, and names that some file systems take for it, as artifacts beside the program, and runs once more"
 wins = "commands on the user's machine"
-guard = "no artifact takes that name; and none that lies there is used without trust"
+guard = "no artifact may take that name, and a file of that name is not used unless the user trusts it"
 control = {}
 held = { left = ["plain.txt"], executed = false }
 open = { executed = true }
@@ -29,7 +29,7 @@ pub(super) fn attempt(lifted: bool) -> Result<Evidence> {
     let mut left = thermae.listed("");
     left.retain(|name| !name.ends_with(".py") && !name.starts_with(".state"));
     if lifted {
-        // Without the guards, the user takes it over and trusts it.
+        // Without the guards, the user renames the file and trusts it.
         std::fs::rename(thermae.path().join("plain.txt"), thermae.path().join("thermae.toml"))?;
         thermae.call(&["trust"])?;
     }

@@ -1,4 +1,4 @@
-//! What other users of the machine put into the directory for temporary files.
+//! Traps that other users of the machine put into the directory for temporary files.
 
 use std::fs::File;
 use std::os::unix::fs::symlink;
@@ -10,10 +10,10 @@ use crate::evidence::Evidence;
 use crate::thermae::{Thermae, finish};
 
 pub(super) const SHEET: &str = r#"
-tries = "fills the temporary directory with folders named like ours: whose lock is a FIFO, is locked by somebody, is a link to a file of the user's, is a folder; with links to folders of the user's; with files"
-wins = "a command that hangs at every start; a folder of the user's that is swept away"
-guard = "own directories are locked, closed to others, and looked for without following links and without waiting"
-uncontrolled = "the sweep has no setting"
+tries = "fills the temporary directory with folders named like the command line's own (whose lock is a FIFO, is held by somebody, is a link to a user's file, or is a folder), with links to the user's folders, and with files"
+wins = "a command that hangs at every start; a folder of the user that is deleted"
+guard = "the command line's own directories are locked and closed to others, and it looks for old ones without following links and without waiting"
+uncontrolled = "no setting turns off the clean-up of old directories"
 held = { runs = 3, kept = true, linked = ["lock", "precious"], open_to_others = [] }
 "#;
 
@@ -41,7 +41,7 @@ pub(super) fn attempt(_lifted: bool) -> Result<Evidence> {
         command.env_remove("XDG_RUNTIME_DIR").env("TMPDIR", &tmp).env(variable, &tmp);
         runs += usize::from(finish(command)?.status == 0);
     }
-    // While one runs: what of it others may enter.
+    // During a run, find directories of the command line's that other users may enter.
     let mut command = thermae.command(&["run", "main.py"])?;
     command.env_remove("XDG_RUNTIME_DIR").env("TMPDIR", &tmp);
     let running = std::thread::spawn(move || finish(command));

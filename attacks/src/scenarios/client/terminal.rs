@@ -1,4 +1,4 @@
-//! What a terminal obeys.
+//! Control sequences in output, which a terminal obeys.
 
 use anyhow::Result;
 use serde_json::json;
@@ -7,9 +7,9 @@ use crate::evidence::Evidence;
 use crate::thermae::Thermae;
 
 pub(super) const SHEET: &str = r#"
-tries = "puts titles, clipboards, questions that the terminal answers, cursor movements and turned writing into output, displays, tracebacks, names of files, of tools and of jobs, and a batch's table"
+tries = "puts titles, clipboard contents, questions that the terminal answers, cursor movements and reversed text into output, displays, tracebacks, the names of files, tools and jobs, and a batch's table"
 wins = "the terminal: keys typed in the user's name, lines that were never printed"
-guard = "on a terminal, what it would obey is shown; --raw lifts that"
+guard = "on a terminal, control characters are shown instead of obeyed; `--raw` lifts that"
 control = {}
 [held]
 '*' = []
@@ -35,7 +35,7 @@ def trick(): raise type('E' + evil, (Exception,), {})('raised' + evil)
 trick()
 ";
 
-/// What a terminal would obey. A line's own colours and its end are ours.
+/// The control sequences in a text that a terminal would obey, except the command line's own colours and line ends.
 fn obeyed(text: &str) -> Vec<&'static str> {
     ["\u{1b}]", "\u{1b}[6n", "\u{9b}", "\u{202e}", "\u{8}"].into_iter().filter(|words| text.contains(words)).collect()
 }

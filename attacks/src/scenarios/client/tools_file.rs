@@ -1,4 +1,4 @@
-//! A tools file that lies beside a program.
+//! A tools file beside a program.
 
 use anyhow::Result;
 
@@ -6,15 +6,15 @@ use crate::evidence::Evidence;
 use crate::thermae::Thermae;
 
 pub(super) const SHEET: &str = r#"
-tries = "lies as thermae.toml beside a program and beside a batch's jobs, as a file, as a link, under a trusted path with another content, and behind a link to a trusted folder"
+tries = "puts a `thermae.toml` beside a program and beside a batch's jobs: as a file, as a link, under a trusted path with other content, and with trusted content under another path"
 wins = "commands on the user's machine"
-guard = "such a file is used only where --tools-file names it, or where its path and its content are trusted"
+guard = "such a file is used only if `--tools-file` names it, or if its path and its content are trusted"
 control = {}
 held = { beside = false, linked = false, batch = false, changed = false, moved = false }
 open = { beside = true, linked = true, batch = true }
 "#;
 
-/// Whether the file's command was executed by a run; without the guard, the user names the file.
+/// Notes whether a run executed the file's command. With the guard off, the user names the file.
 pub(super) fn attempt(lifted: bool) -> Result<Evidence> {
     let mut evidence = Evidence::default();
     let hostile = "[tools.look]\ncommand = \"touch executed; echo 1\"\n";
@@ -42,7 +42,7 @@ pub(super) fn attempt(lifted: bool) -> Result<Evidence> {
         thermae.file("a/thermae.toml", hostile)?;
         thermae.call(&["run", "a/main.py"])?;
         evidence.note("changed", !thermae.listed("").iter().all(|file| !file.ends_with("executed")));
-        // The trusted content, where its commands do something else.
+        // Put the trusted content into another folder, where its command does something else.
         let thermae = Thermae::new()?;
         thermae.file("a/main.py", "await look()")?;
         thermae.file("a/thermae.toml", "[tools.look]\ncommand = \"sh ./tool.sh\"\n")?;

@@ -1,4 +1,4 @@
-//! Files that make whoever opens them wait, or read without end.
+//! Files that make a program wait when it opens them, or that never end.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -10,10 +10,10 @@ use crate::evidence::Evidence;
 use crate::thermae::Thermae;
 
 pub(super) const SHEET: &str = r#"
-tries = "lies beside a program as a tools file that is a FIFO, a folder, a link to itself, to /dev/zero, a socket, or a terabyte"
-wins = "a command that hangs, or takes all memory"
-guard = "what is read is a regular file of bounded size, opened without waiting"
-uncontrolled = "any other program hangs on a FIFO; that is no guard of ours"
+tries = "puts beside a program a tools file that is a FIFO, a folder, a link to itself, a link to `/dev/zero`, a socket, or a terabyte long"
+wins = "a command that hangs, or uses all memory"
+guard = "the command line reads only regular files of bounded size, and opens them without waiting"
+uncontrolled = "any other program hangs on a FIFO, which no guard of Thermae's can change"
 [held]
 '*' = true
 "#;
@@ -36,7 +36,7 @@ pub(super) fn attempt(_lifted: bool) -> Result<Evidence> {
         let thermae = Thermae::new()?;
         thermae.file("main.py", "print(1)")?;
         trap(kind, &thermae.path().join("thermae.toml"))?;
-        // That each call returns is what is asked: a call that hangs is an error.
+        // Each call must return: one that hangs is an error.
         thermae.call(&["run", "main.py"])?;
         evidence.note(&format!("tools file: {kind}"), true);
     }

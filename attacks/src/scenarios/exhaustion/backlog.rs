@@ -1,4 +1,4 @@
-//! A long queue of its own.
+//! A long queue of the attacker's own jobs.
 
 use anyhow::Result;
 use serde_json::json;
@@ -8,10 +8,10 @@ use crate::fleet::Site;
 use crate::fleet::broker::unique;
 
 pub(super) const SHEET: &str = r#"
-tries = "submits a thousand jobs of a hundred kilobytes that take a moment each, and nobody fetches their results; another tenant's jobs come after them"
-wins = "its backlog before everybody's; the scheduler's memory"
-guard = "a queue for each tenant, weighted fair queueing, and a bound on what the scheduler holds ahead of its turn"
-uncontrolled = "there is no scheduler without fairness; the bound on one tenant's share has a control in exhaustion/slots"
+tries = "submits a thousand jobs of a hundred kilobytes that each run for a moment, and does not fetch their results, while another tenant's jobs come after them"
+wins = "its backlog served before everybody else's; the scheduler's memory"
+guard = "each tenant has its own queues, weighted fair queueing chooses among them, and what the scheduler takes ahead of its turn is bounded"
+uncontrolled = "the scheduler can't run without fairness; `exhaustion/slots` has a control for the bound on one tenant's share"
 held = { slowest = { max = 10 }, memory = { max = 300 } }
 slow = true
 "#;

@@ -11,10 +11,10 @@ use crate::fleet::Site;
 use crate::fleet::broker::unique;
 
 pub(super) const SHEET: &str = r#"
-tries = "sends three thousand cancels, questions, messages without a sender and tool answers for nobody, all at once"
-wins = "cancels and questions of others that wait; their jobs, behind what is only thrown away"
-guard = "each is small work, done beside all other; what has no sender is thrown away unread"
-uncontrolled = "it is a matter of how much, and of no guard that could be off"
+tries = "sends three thousand messages at once: cancels, questions, jobs without a sender, and tool answers for nobody"
+wins = "delays for the cancels and questions of others, and for their jobs, behind messages that are only dropped"
+guard = "each message costs little work, which is done beside all other work; a job without a sender is rejected"
+uncontrolled = "the attack is one of volume, and there is no guard to turn off"
 held = { slowest = { max = 10 }, asked = { max = 10 } }
 "#;
 

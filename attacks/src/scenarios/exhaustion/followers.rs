@@ -1,4 +1,4 @@
-//! The places of those who wait for an outcome.
+//! Many copies of one job, which all wait for its outcome.
 
 use anyhow::Result;
 use lapin::options::BasicPublishOptions;
@@ -9,10 +9,10 @@ use crate::evidence::Evidence;
 use crate::fleet::Site;
 
 pub(super) const SHEET: &str = r#"
-tries = "submits a running job two thousand times again, and idempotency keys of running jobs: each waits for the outcome"
-wins = "all places where the fleet decides about copies; nobody else's lost jobs are decided"
-guard = "places by tenant, and what waits too long goes back"
-uncontrolled = "the places are the scheduler's own, without a setting"
+tries = "submits a running job two thousand times more, half of them as other jobs with its idempotency key; each copy waits for the outcome"
+wins = "all capacity for deciding about copies, so that nobody's lost jobs are decided"
+guard = "a quota of waiting copies for each tenant; a copy that waits too long goes back to the queue"
+uncontrolled = "the quota belongs to the scheduler and has no setting"
 held = { slowest = { max = 10 } }
 "#;
 
@@ -24,7 +24,7 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
     let handle = site.acme.submit(job, None).await?;
     let mut confirms = Vec::new();
     for n in 0..2000 {
-        // The job again, for another client each time; and other jobs under its idempotency key.
+        // Half of the messages are the same job, each for another client. Half are other jobs with its idempotency key.
         let id = if n % 2 == 0 { handle.id().to_string() } else { format!("{}-{n}", handle.id()) };
         let copy = json!({ "id": id, "code": code, "idempotency_key": "followed" }).to_string();
         let (to, key, options) = ("submit".into(), "acme.normal.default".into(), BasicPublishOptions::default());

@@ -1,4 +1,4 @@
-//! Submit queues, and names of pools, without number.
+//! Jobs for countless submit queues and pools.
 
 use anyhow::Result;
 use lapin::options::BasicPublishOptions;
@@ -9,10 +9,10 @@ use crate::fleet::Site;
 use crate::fleet::broker::unique;
 
 pub(super) const SHEET: &str = r#"
-tries = "submits jobs under a thousand keys that nobody has heard of: other pools, other classes, longer and shorter ones, patterns"
-wins = "a queue and a channel for each: the broker's memory, and the scheduler's channels"
-guard = "a queue is made for a job that was checked, of a pool that there is; all else is refused"
-uncontrolled = "the names of pools are the operator's; there is no scheduler that takes any"
+tries = "submits jobs under a thousand unknown keys: other pools, other classes, longer and shorter keys, patterns"
+wins = "a queue and a channel for each key: the broker's memory, and the scheduler's channels"
+guard = "the scheduler makes a queue only for a job that passed its checks, and only of an existing pool; it refuses all others"
+uncontrolled = "pool names come from the operator, and no scheduler accepts any name"
 held = { lanes = 0, slowest = { max = 10 } }
 "#;
 

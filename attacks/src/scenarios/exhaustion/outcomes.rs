@@ -1,4 +1,4 @@
-//! Redis.
+//! Large outcomes, which fill Redis.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,15 +10,15 @@ use crate::evidence::Evidence;
 use crate::fleet::{Site, load};
 
 pub(super) const SHEET: &str = r#"
-tries = "ends ten jobs with outcomes of several megabytes, which Redis keeps for whoever asks again"
-wins = "Redis's memory; without it nobody's jobs are admitted, and the outcomes of others are not kept"
-guard = "tenant_outcome_bytes: what is more is told once and not kept"
+tries = "ends ten jobs with outcomes of several megabytes, which Redis keeps for clients that ask again"
+wins = "Redis's memory, without which nobody's jobs are admitted and others' outcomes are not kept"
+guard = "`tenant_outcome_bytes`: outcomes beyond it are sent once and not kept"
 control = {}
 held = { kept = { max = 16 }, slowest = { max = 10 }, memory = { max = 450 } }
 open = { kept = { min = 30 } }
 "#;
 
-/// Redis's memory, in MiB.
+/// Memory that Redis uses, in MiB.
 fn memory(url: &str) -> Result<u64> {
     let place = url.trim_start_matches("redis://").trim_end_matches('/');
     let mut stream = TcpStream::connect(place).context("connect to Redis")?;

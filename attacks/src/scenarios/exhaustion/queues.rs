@@ -1,4 +1,4 @@
-//! Queues and exchanges without number.
+//! Countless queues.
 
 use anyhow::Result;
 use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
@@ -8,10 +8,10 @@ use crate::fleet::Site;
 use crate::fleet::broker::{table, unique};
 
 pub(super) const SHEET: &str = r#"
-tries = "declares a hundred reply queues of every type that the broker has: classic, quorum, stream"
+tries = "declares a hundred reply queues, of every type that the broker has: classic, quorum, stream"
 wins = "the broker's memory and processes"
-guard = "none on their number: RabbitMQ has none for one user. Each is bounded in bytes and expires; others are served meanwhile"
-uncontrolled = "there is no guard to take off"
+guard = "no guard limits their number, because RabbitMQ has no such limit for one user; each queue is bounded in bytes and expires, and other tenants are served meanwhile"
+uncontrolled = "there is no guard to turn off"
 held = { slowest = { max = 10 }, declared = { min = 1 } }
 slow = true
 "#;

@@ -1,4 +1,4 @@
-//! A reply queue that takes nothing.
+//! A reply queue that refuses every message.
 
 use anyhow::Result;
 use lapin::options::{QueueBindOptions, QueueDeclareOptions};
@@ -11,9 +11,9 @@ use crate::fleet::broker::{must, table, unique};
 
 pub(super) const SHEET: &str = r#"
 tries = "declares a reply queue that refuses every message, and submits good and bad jobs, cancels and questions whose answers go there"
-wins = "scheduler and worker that try for ever to be rid of an answer, before everybody else's"
-guard = "an answer that its own queue refuses is given up, and stays recorded"
-uncontrolled = "the giving up has no setting"
+wins = "a scheduler and a worker that try forever to deliver an answer, before they serve others"
+guard = "the fleet gives up an answer that its own queue refuses; the answer stays recorded"
+uncontrolled = "no setting turns this off"
 held = { slowest = { max = 10 } }
 "#;
 

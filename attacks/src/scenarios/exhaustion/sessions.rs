@@ -1,4 +1,4 @@
-//! Every session of a worker.
+//! Sessions that take all of a worker's places for sessions.
 
 use anyhow::Result;
 use thermae_schemas::{Job, SessionName, SessionRequest, Status};
@@ -10,7 +10,7 @@ use crate::fleet::{Site, run, soon};
 pub(super) const SHEET: &str = r#"
 tries = "opens more sessions than the worker holds, and leaves them idle"
 wins = "no session for anybody else"
-guard = "max_sessions_per_tenant: each further one ends the tenant's own that idled longest"
+guard = "`max_sessions_per_tenant`: each further session ends the tenant's own session that has been idle the longest"
 control = {}
 held = { most = { max = 2 }, other = "succeeded" }
 open = { most = 4 }

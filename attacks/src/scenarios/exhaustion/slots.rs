@@ -1,4 +1,4 @@
-//! Every slot of the fleet.
+//! Jobs that take all slots of the fleet.
 
 use anyhow::Result;
 use futures::StreamExt;
@@ -10,9 +10,9 @@ use crate::evidence::Evidence;
 use crate::fleet::Site;
 
 pub(super) const SHEET: &str = r#"
-tries = "submits jobs that sleep for longer than anybody waits, more than the fleet has slots"
+tries = "submits more jobs than the fleet has slots, and each job sleeps for longer than others can wait"
 wins = "no slot for anybody else"
-guard = "max_in_flight of the tenant; slots that each tenant leaves to the others (reserve)"
+guard = "the tenant's `max_in_flight`; the slots that each tenant leaves to the others (`reserve`)"
 control = {}
 held = { served = true }
 open = { served = false }
@@ -27,8 +27,8 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
         starts.push(started(handle.events()));
         handles.push(handle);
     }
-    // Until they stand in all the slots that they get: two with the guard, and one more soon after without it. Before the first one, they may
-    // have to wait for what earlier attacks moved.
+    // Wait until the jobs have all the slots that they get: two with the guard on, one more soon after with the guard
+    // off. The first job may have to wait for messages that earlier attacks moved.
     for _ in 0..2 {
         crate::fleet::soon("a job starts", starts.next()).await?;
     }

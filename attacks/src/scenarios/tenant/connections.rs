@@ -1,4 +1,4 @@
-//! Connections and channels without end.
+//! Countless connections.
 
 use anyhow::Result;
 
@@ -8,8 +8,8 @@ use crate::fleet::broker::Attacker;
 
 pub(super) const SHEET: &str = r#"
 tries = "opens a hundred connections, and leaves them open"
-wins = "the broker's memory and descriptors; nobody else's connection finds room"
-guard = "RabbitMQ: a bound on the user's connections"
+wins = "the broker's memory and descriptors, so that nobody else can connect"
+guard = "RabbitMQ's limit on the user's connections"
 control = {}
 held = { opened = { max = 64 } }
 open = { opened = 100 }

@@ -1,4 +1,4 @@
-//! By a second key in a header.
+//! Forged messages with a second routing key in a header.
 
 use anyhow::Result;
 use serde_json::Value;
@@ -8,10 +8,10 @@ use crate::fleet::Site;
 use crate::fleet::forging::{KEYS, by_way_of};
 
 pub(super) const SHEET: &str = r#"
-tries = "sends jobs under its own key, and under another tenant's in a CC and in a BCC header"
+tries = "sends jobs under its own key, with another tenant's key in a `CC` or a `BCC` header"
 wins = "jobs that run as the victim's"
-guard = "RabbitMQ checks such keys from 4.0 on; before, the copy keeps the first key, and the scheduler drops what is under no key of its queue's tenant"
-uncontrolled = "no permission takes it away from RabbitMQ: what it carries under the victims' keys is counted, and is the proof"
+guard = "RabbitMQ 4.0 and later checks such keys; with earlier versions the copy keeps the first key, and the scheduler drops a message whose key does not belong to its queue's tenant"
+uncontrolled = "no permission keeps RabbitMQ from carrying such messages; the attack counts those that arrive under the victims' keys, which proves that the way is open"
 held = { CC = { any = [3, 0] }, BCC = { any = [3, 0] }, CC_told = 0, BCC_told = 0, CC_kept = 0.0, BCC_kept = 0.0 }
 "#;
 

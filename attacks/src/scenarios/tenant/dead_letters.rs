@@ -1,4 +1,4 @@
-//! By queues of its own in which the messages die.
+//! Forged messages that are dead letters of the attacker's queues.
 
 use anyhow::Result;
 use lapin::ExchangeKind;
@@ -11,10 +11,10 @@ use crate::fleet::broker::{table, unique};
 use crate::fleet::forging::{KEYS, by_way_of};
 
 pub(super) const SHEET: &str = r#"
-tries = "lets messages die in queues of its own, whose dead-letter exchange is submit, under another tenant's keys"
-wins = "whatever the victim may do; and RabbitMQ itself puts the name of submit on them"
-guard = "what comes as a dead letter is nobody's; and the sender's user_id stays on it"
-uncontrolled = "no permission takes it away from RabbitMQ: what it carries under the victims' keys is counted, and is the proof"
+tries = "lets messages die in queues of its own, whose dead-letter exchange is `submit`, under another tenant's keys"
+wins = "everything that the victim may do; RabbitMQ itself puts the name `submit` on the messages"
+guard = "the scheduler accepts no dead letters; the sender's `user_id` also stays on the message"
+uncontrolled = "no permission keeps RabbitMQ from carrying such messages; the attack counts those that arrive under the victims' keys, which proves that the way is open"
 held = { taken = 12, carried = 9, dropped = 12.0, told = 0, lane_of_nobody = false }
 "#;
 

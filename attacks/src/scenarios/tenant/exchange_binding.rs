@@ -1,4 +1,4 @@
-//! By a binding from an exchange of its own to the fleet's.
+//! Forged messages through a binding from an exchange of the attacker's to the fleet's.
 
 use anyhow::Result;
 use lapin::ExchangeKind;
@@ -10,10 +10,10 @@ use crate::fleet::Site;
 use crate::fleet::forging::{KEYS, by_way_of};
 
 pub(super) const SHEET: &str = r#"
-tries = "binds an exchange of its own to submit, and sends jobs, cancels and questions of another tenant's through it"
-wins = "whatever the victim may do: its sessions, its jobs, its results"
-guard = "each message must name its sender in user_id, and the exchange that it was published to; what fails is dropped, counted and not answered"
-uncontrolled = "no permission takes it away from RabbitMQ: what it carries under the victims' keys is counted, and is the proof"
+tries = "binds an exchange of its own to `submit`, and sends jobs, cancels and questions through it under another tenant's keys"
+wins = "everything that the victim may do: its sessions, its jobs, its results"
+guard = "each message must name its sender in `user_id` and must have been published to the right exchange; the scheduler drops and counts the others, and does not answer them"
+uncontrolled = "no permission keeps RabbitMQ from carrying such messages; the attack counts those that arrive under the victims' keys, which proves that the way is open"
 held = { taken = 12, carried = 9, dropped = 12.0, told = 0, lane_of_nobody = false }
 "#;
 

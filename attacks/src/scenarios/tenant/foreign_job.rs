@@ -1,4 +1,4 @@
-//! A job of another tenant's, by its id and by its idempotency key.
+//! Jobs with the id or the idempotency key of another tenant's job.
 
 use anyhow::Result;
 use thermae_schemas::{Job, JobId};
@@ -8,8 +8,8 @@ use crate::fleet::broker::unique;
 use crate::fleet::{Site, run, soon};
 
 pub(super) const SHEET: &str = r#"
-tries = "submits a job under the id, and with the idempotency key, of one of another tenant's that has ended; and takes keys before the victim does"
-wins = "the victim's recorded outcome; or its own in the place of the victim's"
+tries = "submits a job with the id, and one with the idempotency key, of another tenant's job that has ended, and uses a key before the victim does"
+wins = "the victim's recorded outcome, or its own outcome in place of the victim's"
 guard = "records and idempotency keys are kept by tenant"
 control = {}
 held = { by_id = "mine\n", by_key = "mine\n", occupied = "theirs\n" }
@@ -26,7 +26,7 @@ fn job(id: Option<&str>, key: Option<&str>, word: &str) -> Result<Job> {
 }
 
 pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
-    // Without the guard, the attacker is the victim; its jobs are then the victim's own, submitted again.
+    // With the guard off, the attacker is the victim. Its jobs are then the victim's own, submitted again.
     let attacker = if site.lifted { &site.globex } else { &site.acme };
     let same = |word: &'static str| if site.lifted { "secret" } else { word };
     let (id, key, taken) = (unique("id"), unique("key"), unique("taken"));

@@ -1,4 +1,4 @@
-//! Queues of others, and of the fleet's.
+//! Operations on queues of other tenants and of the fleet.
 
 use anyhow::Result;
 use lapin::options::{
@@ -12,9 +12,9 @@ use crate::fleet::Site;
 use crate::fleet::broker::{Attacker, answer, unique};
 
 pub(super) const SHEET: &str = r#"
-tries = "reads, purges, deletes, binds and declares queues of another tenant's and of the fleet's, and deletes the fleet's exchanges"
-wins = "others' jobs and results; an end of the fleet"
-guard = "permissions: a tenant has its own reply queues. (That it is told whether a queue exists, and how deep it is, is not promised otherwise.)"
+tries = "reads, purges, deletes, binds and declares queues of another tenant and of the fleet, and deletes the fleet's exchanges"
+wins = "others' jobs and results; the end of the fleet"
+guard = "RabbitMQ's permissions give a tenant only its own reply queues (a tenant can still learn whether a queue exists and how deep it is; nothing else is promised)"
 control = {}
 [held]
 '*' = "ACCESS_REFUSED"
@@ -30,7 +30,7 @@ deleted = "worked"
 pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
     let (attacker, witness) = (site.attacker().await?, site.witness().await?);
     let mut evidence = Evidence::default();
-    // A queue of the victim's, for what would do harm.
+    // A queue in the victim's name, for the attempts that do harm.
     let victims = format!("replies.globex.{}", unique("victim"));
     let options = QueueDeclareOptions::default();
     witness.channel().await?.queue_declare(victims.as_str().into(), options, FieldTable::default()).await?;

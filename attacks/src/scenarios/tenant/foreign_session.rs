@@ -1,4 +1,4 @@
-//! A session of another tenant's, by its name.
+//! Jobs in another tenant's session, by its name.
 
 use anyhow::Result;
 use thermae_schemas::{Job, SessionName, SessionRequest};
@@ -8,9 +8,9 @@ use crate::fleet::broker::unique;
 use crate::fleet::{Site, run, soon};
 
 pub(super) const SHEET: &str = r#"
-tries = "runs jobs in a session that has the name of another tenant's, changes a variable there and closes it"
-wins = "the variables of the victim's live session, and a say in what comes after"
-guard = "a session belongs to its tenant; the same name is another session for each"
+tries = "runs jobs in a session that has the name of another tenant's session, changes a variable there, and closes the session"
+wins = "the variables of the victim's live session, and influence on its later jobs"
+guard = "a session belongs to its tenant; for each tenant, the same name is another session"
 control = {}
 held = { read = "", victims = "secret\n" }
 open = { read = "secret\n" }
@@ -24,7 +24,7 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
         job
     };
     soon("the victim's session", run(&site.globex, job("word = 'secret'", false))).await??;
-    // Without the guard, the attacker is the victim.
+    // With the guard off, the attacker is the victim.
     let attacker = if site.lifted { &site.globex } else { &site.acme };
     let mut evidence = Evidence::default();
     let read = soon("a look", run(attacker, job("print(word)", false))).await??;

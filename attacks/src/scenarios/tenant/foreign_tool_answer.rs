@@ -1,4 +1,4 @@
-//! An answer to another's tool call, whose secret number is known.
+//! An answer to another tenant's tool call. The attacker even knows the call's secret number.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::fleet::{Site, soon, until};
 use crate::tools::{GATE, Tools};
 
 pub(super) const SHEET: &str = r#"
-tries = "answers a tool call of another tenant's job, under its own key and by an exchange of its own, and knows even the call's secret number"
-wins = "what the victim's code takes for its own tool's answer"
-guard = "a worker takes an answer only from a user of the tenant whose call it is"
+tries = "answers a tool call of another tenant's job, under its own key and through an exchange of its own, and even knows the call's secret number"
+wins = "an answer that the victim's code takes for its own tool's"
+guard = "a worker accepts an answer only from a user of the tenant that the call belongs to"
 control = {}
 held = { own_key = "worked", victims_key = "ACCESS_REFUSED", got = "true\n" }
 open = { victims_key = "worked", got = "forged\n" }
@@ -51,11 +51,11 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
         let alternate = table(&[("alternate-exchange", "calls")]);
         let exchange = attacker.exchange(lapin::ExchangeKind::Topic, alternate).await?;
         attacker.publish(&exchange, &key, answer.as_bytes(), attacker.signed("globex")).await?;
-        // By then the answer under its own key was seen as well.
+        // After this, the worker has also seen the answer that came before it, under the attacker's own key.
         until("the worker's dropping it", async || Ok(site.worker.metric("thermae_worker_forged_total")? > before))
             .await?;
     }
-    // Without the guard the forged answer has come; else the victim's own comes now.
+    // With the guard off, the forged answer has arrived. With it on, the victim's own answer arrives now.
     if !site.lifted {
         gate.open();
     }

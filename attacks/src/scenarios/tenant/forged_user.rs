@@ -1,4 +1,4 @@
-//! In another user's name.
+//! Messages in the name of another user.
 
 use anyhow::Result;
 use lapin::BasicProperties;
@@ -7,10 +7,10 @@ use crate::evidence::Evidence;
 use crate::fleet::Site;
 
 pub(super) const SHEET: &str = r#"
-tries = "signs messages as the victim, as the fleet's own user, as nobody's user, and as one whose name begins like its own"
-wins = "the one thing that scheduler and workers believe"
-guard = "RabbitMQ holds user_id against the user of the connection"
-uncontrolled = "RabbitMQ holds it against everybody, an administrator included; only the tag impersonator lifts that"
+tries = "signs messages as the victim, as the fleet's own user, as a user that does not exist, and as users with names similar to its own"
+wins = "the one field that the scheduler and the workers believe"
+guard = "RabbitMQ checks `user_id` against the user of the connection"
+uncontrolled = "RabbitMQ checks everybody, including administrators; only the tag `impersonator` lifts that"
 [held]
 '*' = "PRECONDITION_FAILED"
 "#;

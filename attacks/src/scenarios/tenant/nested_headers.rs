@@ -1,4 +1,4 @@
-//! Headers that are made for whoever reads them.
+//! Headers that are made to harm the process that reads them.
 
 use anyhow::Result;
 
@@ -8,10 +8,10 @@ use crate::fleet::broker::unique;
 use crate::fleet::raw::{Raw, Said, short, sized};
 
 pub(super) const SHEET: &str = r#"
-tries = "submits jobs, cancels, questions and tool answers whose headers are nested as deep as one frame can hold, and whose headers are a hundred thousand values"
-wins = "an end of the scheduler, and of each that follows it: whoever reads them by recursion overflows its stack; and 32 bytes of memory for each one sent"
-guard = "scheduler and worker look at each frame before the AMQP library does, and make one header of too much; such a message counts as forged"
-uncontrolled = "the library's reading can't be had without the look; the library's end by such a frame was seen, and is in the looking code's tests"
+tries = "submits jobs, cancels, questions and tool answers whose headers are nested as deep as one frame can hold, or hold a hundred thousand values"
+wins = "the end of the scheduler and of each of its successors, because a library that reads headers by recursion overflows its stack; 32 bytes of memory for each value"
+guard = "the scheduler and the worker check each frame before the AMQP library reads it, and replace excessive headers with a single one; such a message counts as forged"
+uncontrolled = "the fleet can't use the AMQP library without this check; the check's tests contain such a frame, which was seen to crash the library"
 held = { dropped = { min = 6 }, memory = { max = 64 } }
 "#;
 

@@ -1,4 +1,4 @@
-//! Names that are no text.
+//! Names that are not UTF-8.
 
 use anyhow::Result;
 use serde_json::json;
@@ -9,10 +9,10 @@ use crate::fleet::broker::unique;
 use crate::fleet::raw::{Raw, Said, short};
 
 pub(super) const SHEET: &str = r#"
-tries = "submits jobs and cancels whose routing key, id, reply key, type or header's name is not UTF-8, or holds what terminals and logs obey"
-wins = "scheduler and worker lose their connections whenever such a message comes, again and again; all tenants wait"
-guard = "scheduler and worker look at each frame before the AMQP library does, and put question marks in the place of what is no text"
-uncontrolled = "the library's reading can't be had without the look; that it gives connections up was seen, and is in the looking code's tests"
+tries = "submits jobs and cancels whose routing key, id, reply key, type or header name is not UTF-8, or holds control characters that terminals and logs obey"
+wins = "a scheduler and a worker that lose their connections whenever such a message comes, again and again, while all tenants wait"
+guard = "the scheduler and the worker check each frame before the AMQP library reads it, and put question marks in place of bytes that are not UTF-8"
+uncontrolled = "the fleet can't use the AMQP library without this check; the check's tests contain such a frame, at which the library was seen to close its connection"
 held = { answered = true }
 "#;
 

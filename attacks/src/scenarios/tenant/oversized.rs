@@ -6,10 +6,10 @@ use crate::evidence::Evidence;
 use crate::fleet::Site;
 
 pub(super) const SHEET: &str = r#"
-tries = "submits a job of 17 MiB, answers of 17 MiB, and jobs of 15 MiB, which RabbitMQ takes and the scheduler does not"
-wins = "memory of broker, scheduler and worker"
-guard = "RabbitMQ: max_message_size; the scheduler: max_job_bytes, before it reads one"
-uncontrolled = "RabbitMQ's own bound, the same for everybody"
+tries = "submits a job of 17 MiB, an answer of 17 MiB, and jobs of 15 MiB, which RabbitMQ accepts and the scheduler does not"
+wins = "memory of the broker, the scheduler and the worker"
+guard = "RabbitMQ's `max_message_size`; the scheduler's `max_job_bytes`, which it checks before it reads a job"
+uncontrolled = "the bound is RabbitMQ's own, and the same for everybody"
 held = { job = "PRECONDITION_FAILED", answer = "PRECONDITION_FAILED", below = "worked", memory = { max = 200 } }
 "#;
 

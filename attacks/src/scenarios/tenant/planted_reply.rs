@@ -1,4 +1,4 @@
-//! A result of its own for another's queue.
+//! Results of the attacker's jobs that go to another tenant's queue.
 
 use anyhow::Result;
 use serde_json::json;
@@ -9,9 +9,9 @@ use crate::fleet::{Site, run, soon};
 use thermae_schemas::Job;
 
 pub(super) const SHEET: &str = r#"
-tries = "submits jobs of its own, good and bad ones, whose reply key is another tenant's, has no client, or is a pattern"
-wins = "results, tool calls and output in the victim's queue, under a job's name of the attacker's choice"
-guard = "the scheduler takes a reply key only of the message's own tenant"
+tries = "submits good and bad jobs of its own, whose reply key is another tenant's, names no client, or is a pattern"
+wins = "results, tool calls and output in the victim's queue, under a job id of its choice"
+guard = "the scheduler accepts a reply key only from that key's own tenant"
 control = {}
 held = { planted = 0 }
 open = { planted = { min = 1 } }
@@ -21,7 +21,7 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
     let (attacker, witness) = (site.attacker().await?, site.witness().await?);
     let told = witness.tap("replies", "globex.#").await?;
     let (nonce, mut evidence) = (unique("planted"), Evidence::default());
-    // Without the guards the attacker speaks for the victim.
+    // With the guards off, the attacker sends in the victim's name.
     let tenant = if site.lifted { "globex" } else { "acme" };
     for (n, key) in ["globex.victim", "globex.", "globex", "#", "*.victim", "globex.victim.x", ""].iter().enumerate() {
         let good = json!({ "id": format!("{nonce}-{n}"), "code": "print(1)", "stream": ["lifecycle", "output"] });
@@ -32,7 +32,7 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
             }
         }
     }
-    // What was submitted before has ended when a later job of the same tenant has.
+    // When a later job of the same tenant has ended, all earlier ones have ended, too.
     let client = if site.lifted { &site.globex } else { &site.acme };
     soon("the attacker's last job", run(client, Job::python("pass"))).await??;
     evidence.note("planted", told.count("globex.", &nonce).await?);

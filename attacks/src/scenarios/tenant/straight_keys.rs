@@ -1,4 +1,4 @@
-//! The straight way: under keys that are not its own, and on exchanges that are not for it.
+//! Messages sent directly: under keys that belong to others, and to exchanges that are closed to tenants.
 
 use anyhow::Result;
 use serde_json::json;
@@ -8,9 +8,9 @@ use crate::fleet::Site;
 use crate::fleet::broker::unique;
 
 pub(super) const SHEET: &str = r#"
-tries = "publishes jobs, cancels, questions, tool answers, work and results under another tenant's keys, and past all exchanges straight into queues"
-wins = "whatever the victim may do; work that no scheduler has seen"
-guard = "topic permissions: a tenant writes to submit and calls under its own name, and to no other exchange"
+tries = "publishes jobs, cancels, questions, tool answers, work and results under another tenant's keys, and directly into queues, past all exchanges"
+wins = "everything that the victim may do; work that no scheduler has seen"
+guard = "RabbitMQ's topic permissions: a tenant may write to `submit` and `calls` under its own name, and to no other exchange"
 control = {}
 [held]
 '*' = "ACCESS_REFUSED"

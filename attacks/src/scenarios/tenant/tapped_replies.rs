@@ -1,4 +1,4 @@
-//! Results of others, by bindings of its own.
+//! Bindings of the attacker's that copy other tenants' results.
 
 use anyhow::Result;
 use lapin::ExchangeKind;
@@ -10,9 +10,9 @@ use crate::fleet::Site;
 use crate::fleet::broker::{answer, unique};
 
 pub(super) const SHEET: &str = r#"
-tries = "binds a queue and an exchange of its own to replies, submit and calls under everybody's keys"
+tries = "binds a queue and an exchange of its own to `replies`, `submit` and `calls` under everybody's keys"
 wins = "a copy of every result, job and tool answer"
-guard = "topic permissions: what is bound must begin with its own name; of submit and calls nothing can be bound"
+guard = "RabbitMQ's topic permissions: a tenant may bind only keys that begin with its own name, and none of `submit` and `calls`"
 control = {}
 [held]
 '*' = "ACCESS_REFUSED"
@@ -27,7 +27,7 @@ seen = { min = 1 }
 pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
     let attacker = site.attacker().await?;
     let mut evidence = Evidence::default();
-    // Of its own it may have one.
+    // The attacker may bind its own key.
     let own = attacker.tap("replies", "acme.#").await?;
     let exchange = attacker.exchange(ExchangeKind::Fanout, FieldTable::default()).await?;
     for (from, key) in [
@@ -48,7 +48,7 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
         let bound = attacker.channel().await?.exchange_bind(to, source, word, options, FieldTable::default()).await;
         evidence.note(&format!("exchange {from} {key}"), answer(bound));
     }
-    // A queue under the name of a client of the victim's.
+    // A queue with the name of one of the victim's clients.
     let stolen = format!("replies.globex.{}", unique("c"));
     let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
     let declared =

@@ -1,4 +1,4 @@
-//! Things shown without end.
+//! Countless displays.
 
 use anyhow::Result;
 use thermae_schemas::{Job, Stream};
@@ -7,9 +7,9 @@ use crate::evidence::Evidence;
 use crate::fleet::{Site, load};
 
 pub(super) const SHEET: &str = r#"
-tries = "shows ten thousand things in each of three jobs, streamed"
+tries = "displays and streams ten thousand values in each of three jobs"
 wins = "the worker's memory, and messages without number in the broker"
-guard = "bounds.displays of the pool: what is more is left out, and a note in the outcome says how many"
+guard = "the pool's `bounds.displays`: further displays are left out, and a note in the outcome says how many"
 control = {}
 held = { most = { max = 1001 }, memory = { max = 450 }, slowest = { max = 10 } }
 open = { most = { min = 5000 } }

@@ -1,4 +1,4 @@
-//! The same, shown.
+//! Displays that are small as JSON text and large in memory.
 
 use anyhow::Result;
 use thermae_schemas::{Job, Stream};
@@ -7,10 +7,10 @@ use crate::evidence::Evidence;
 use crate::fleet::{Site, load};
 
 pub(super) const SHEET: &str = r#"
-tries = "shows bundles of millions of small JSON values, again and again, streamed, in three jobs at once"
+tries = "displays and streams bundles of millions of small JSON values, again and again, in three jobs at once"
 wins = "gigabytes of the worker's memory"
-guard = "JSON of a job stays bytes; what a job shows is bounded, and so are the frames that wait"
-uncontrolled = "the bounds on JSON are part of its reading; the crate's own test shows what passes just below them"
+guard = "the worker keeps a job's JSON as bytes; what a job displays is bounded, and so are the frames that wait"
+uncontrolled = "the bounds are part of reading JSON; the crate's own test shows what passes just below them"
 held = { memory = { max = 450 }, slowest = { max = 10 }, ended = 3 }
 "#;
 

@@ -1,4 +1,4 @@
-//! Values that are small as bytes and large as a tree.
+//! Values that are small as JSON text and large in memory.
 
 use anyhow::Result;
 use thermae_schemas::Job;
@@ -7,10 +7,10 @@ use crate::evidence::Evidence;
 use crate::fleet::{Site, load};
 
 pub(super) const SHEET: &str = r#"
-tries = "ends with values of 14 MB of JSON that are two million objects, or nested a million deep, in four jobs at once"
-wins = "gigabytes of the worker's memory, its stack, and its threads, which all tenants share"
-guard = "JSON of a job stays bytes; its values and its depth are counted before anything keeps it"
-uncontrolled = "the bounds on JSON are part of its reading; the crate's own test shows what passes just below them"
+tries = "returns 14 MB of JSON that are two million objects, or JSON that is nested a million deep, in four jobs at once"
+wins = "gigabytes of the worker's memory, its stack and its threads, which all tenants share"
+guard = "the worker keeps a job's JSON as bytes, and counts its values and its depth before it keeps anything"
+uncontrolled = "the bounds are part of reading JSON; the crate's own test shows what passes just below them"
 held = { memory = { max = 450 }, slowest = { max = 10 }, ended = 4 }
 "#;
 

@@ -1,4 +1,4 @@
-//! Output without end.
+//! Endless output.
 
 use anyhow::Result;
 use thermae_schemas::{Job, Stream};
@@ -7,9 +7,9 @@ use crate::evidence::Evidence;
 use crate::fleet::{Site, load};
 
 pub(super) const SHEET: &str = r#"
-tries = "writes to both streams as fast as it can, followed by the client, a byte at a time and a megabyte at a time, in four jobs"
+tries = "writes to both streams as fast as it can, a byte at a time and a megabyte at a time, in four jobs whose output the client follows"
 wins = "the worker's memory and threads; a broker full of events"
-guard = "a limit on output, watched where it comes out; what waits to be sent is bounded"
+guard = "a limit on output, which the runner checks as it reads the output; what waits to be sent is bounded"
 uncontrolled = "a job can't ask for more output than its pool's ceiling, so there is no run without a limit"
 slow = true
 held = { memory = { max = 450 }, slowest = { max = 10 }, statuses = "output_limit output_limit output_limit output_limit" }

@@ -1,4 +1,4 @@
-//! Input schemas that are made for whoever checks them.
+//! Input schemas that are made to harm the process that checks them.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::fleet::{Site, load};
 use crate::tools::Tools;
 
 pub(super) const SHEET: &str = r#"
-tries = "brings tools with schemas that lead in circles, double with each level, are a thousand levels deep, hold patterns of a gigabyte, or point to files and to addresses"
-wins = "the threads and the memory of scheduler and worker, which all tenants share; a file of the worker's"
-guard = "schemas are marked, priced and compiled without a network; patterns run in linear time and bounded memory"
-uncontrolled = "the checks are part of the reading"
+tries = "submits jobs whose tools have input schemas that lead in circles, double with each level, are a hundred levels deep, hold patterns of a gigabyte, or point to files and to addresses"
+wins = "the threads and memory of the scheduler and the worker, which all tenants share; a file of the worker"
+guard = "each check of arguments has a budget; schemas are compiled without files or a network; patterns run in linear time and bounded memory"
+uncontrolled = "the bounds are part of reading schemas"
 held = { memory = { max = 450 }, slowest = { max = 10 }, ended = 8 }
 "#;
 

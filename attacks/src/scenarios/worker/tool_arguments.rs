@@ -1,4 +1,4 @@
-//! Arguments of tools that are small as bytes and large as a tree.
+//! Tool arguments that are small as JSON text and large in memory.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::tools::Tools;
 pub(super) const SHEET: &str = r#"
 tries = "calls a tool with 5 MB of small JSON values, again and again, in two jobs, and goes on after each refusal"
 wins = "gigabytes of the worker's memory"
-guard = "JSON of a job stays bytes; arguments are bounded in values, each and together"
-uncontrolled = "the bounds on JSON are part of its reading; the crate's own test shows what passes just below them"
+guard = "the worker keeps a job's JSON as bytes; the number of values in arguments is bounded, for each call and for all calls together"
+uncontrolled = "the bounds are part of reading JSON; the crate's own test shows what passes just below them"
 held = { memory = { max = 450 }, slowest = { max = 10 }, statuses = "succeeded succeeded", calls = 0 }
 "#;
 

@@ -1,4 +1,4 @@
-//! Calls that nobody answers.
+//! Countless tool calls that nobody answers.
 
 use anyhow::Result;
 use serde_json::json;
@@ -9,10 +9,10 @@ use crate::fleet::{Site, load};
 use crate::tools::GATE;
 
 pub(super) const SHEET: &str = r#"
-tries = "makes twenty thousand calls of 4 KB at once, all of which wait for their answers, in two jobs"
-wins = "the worker's memory: each call waits there; and messages without number in the broker"
-guard = "bounds.tool_calls and bounds.tool_argument_bytes of the pool: further calls raise ToolError"
-uncontrolled = "how many calls come to be made depends on the machine; the worker's own tests hold the bounds to their numbers"
+tries = "makes twenty thousand calls of 4 KB at once in each of two jobs, all of which wait for their answers"
+wins = "the worker's memory, in which each call waits; messages without number in the broker"
+guard = "the pool's `bounds.tool_calls` and `bounds.tool_argument_bytes`: further calls raise `ToolError`"
+uncontrolled = "how many calls are made depends on the machine; the worker's own tests check the exact bounds"
 held = { ended = 2, memory = { max = 450 }, slowest = { max = 10 } }
 slow = true
 "#;

@@ -1,4 +1,4 @@
-//! The broker: all exchanges and queues, behind one lock that is held for a few steps at a time.
+//! The broker in memory: all exchanges and queues. One lock guards it, and nobody holds that lock for long.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) enum Verdict {
 pub(super) struct Broker {
     exchanges: HashMap<String, Exchange>,
     queues: HashMap<Name, Queue>,
-    /// Connections that were closed.
+    /// Ids of the connections that were closed.
     closed: HashSet<u64>,
     ids: u64,
 }
@@ -33,7 +33,7 @@ fn no_queue(queue: &str) -> Error {
 }
 
 impl Broker {
-    /// A number that was never given out before.
+    /// A new id, for a connection or a consumer.
     pub(super) fn id(&mut self) -> u64 {
         self.ids += 1;
         self.ids
@@ -103,7 +103,7 @@ impl Broker {
         }
     }
 
-    /// Its consumers end with it.
+    /// Deletes a queue. Its consumers end.
     pub(super) fn delete_queue(&mut self, queue: &str) {
         self.queues.remove(queue);
         for exchange in self.exchanges.values_mut() {
@@ -111,7 +111,7 @@ impl Broker {
         }
     }
 
-    /// Takes a queue's bindings away.
+    /// Removes a queue's bindings to the exchanges that `spec` names.
     pub(super) fn unbind_queue(&mut self, spec: &QueueSpec) {
         for (exchange, _) in &spec.bindings {
             if let Some(exchange) = self.exchanges.get_mut(exchange) {
@@ -146,7 +146,7 @@ impl Broker {
         Ok((name, id))
     }
 
-    /// A consumer wants no more.
+    /// A consumer takes no more deliveries, but keeps what it holds.
     pub(super) fn stop(&mut self, name: &str, id: u64) {
         if let Some(queue) = self.queues.get_mut(name) {
             queue.stop(id);
@@ -160,12 +160,12 @@ impl Broker {
         }
     }
 
-    /// Routes a message into queues; `Ok(false)`: it went nowhere.
+    /// Routes a message into queues. `Ok(false)` means that no queue got it.
     pub(super) fn publish(&mut self, message: &Arc<Message>) -> Result<bool, Error> {
         let (mut ahead, mut seen) = (vec![message.exchange.clone()], Vec::new());
         let mut to: Vec<Name> = Vec::new();
         while let Some(at) = ahead.pop() {
-            // An exchange that leads back to one seen before leads nowhere.
+            // Each exchange is visited once, so a loop of bindings ends.
             if seen.contains(&at) {
                 continue;
             }
@@ -198,7 +198,7 @@ impl Broker {
         Ok(!to.is_empty())
     }
 
-    /// Settles a delivery; `Ok(false)`: it is not in that consumer's hands.
+    /// Settles a delivery. `false` means that the consumer doesn't hold it.
     pub(super) fn settle(&mut self, name: &str, consumer: u64, tag: Tag, verdict: Verdict) -> bool {
         let Some(queue) = self.queues.get_mut(name) else { return false };
         let Some((seq, waiting)) = queue.take(consumer, tag) else { return false };
@@ -214,7 +214,7 @@ impl Broker {
         true
     }
 
-    /// Acknowledges a delivery and all that its consumer was handed before it: whether the consumer held it.
+    /// Acknowledges a delivery and all earlier ones of its consumer. `false` means that the consumer doesn't hold it.
     pub(super) fn ack_multiple(&mut self, name: &str, consumer: u64, tag: Tag) -> bool {
         let Some(queue) = self.queues.get_mut(name) else { return false };
         let held = queue.forget_through(consumer, tag);
@@ -227,7 +227,7 @@ impl Broker {
         self.queues.get(name).is_some_and(|queue| queue.holds(consumer, tag))
     }
 
-    /// Sends a message where the dead letters of its queue go, with the headers that RabbitMQ gives it.
+    /// Sends a message to the dead-letter exchange of its queue, with the headers that RabbitMQ would add.
     fn bury(&mut self, queue: &str, message: &Message, why: &str) {
         let Some(to) = self.queues.get(queue).and_then(|queue| queue.spec.dead_letter.clone()) else { return };
         let mut message = message.clone();
@@ -239,9 +239,9 @@ impl Broker {
         let deaths = message.headers.text(DEATHS).map_or(queue.to_owned(), |before| format!("{queue} {before}"));
         message.headers.set_text(DEATHS, deaths);
         message.exchange = to;
-        // Nowhere to go: RabbitMQ would keep it; here nobody is to ask, so the topology is at fault.
+        // RabbitMQ would keep a message that has nowhere to go. Here this means that the topology is wrong.
         if !matches!(self.publish(&Arc::new(message)), Ok(true)) {
-            tracing::warn!(messaging.destination = queue, "a dead letter had nowhere to go");
+            tracing::warn!(messaging.destination = queue, "a dead letter was dropped: it reached no queue");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The bus in one process: RabbitMQ's semantics as the fleet uses them, in a few microseconds a message.
+//! The bus in one process: RabbitMQ's semantics as far as the fleet uses them, in a few microseconds a message.
 //!
-//! A [`Local`] is a *connection* to a broker in memory; [`Local::connect`] opens another one to the same broker. Closing a
-//! connection returns what its consumers held, as the end of a TCP connection does. A queue's expiry is looked at when the
-//! queue is touched, so nothing runs in the background.
+//! A [`Local`] is a *connection* to a broker in memory. [`Local::connect`] opens another one to the same broker.
+//! Closing a connection puts back what its consumers held, as the end of a TCP connection does. Whether a queue has
+//! expired is checked when the queue is used, so nothing runs in the background.
 
 mod broker;
 mod queue;
@@ -26,7 +26,7 @@ pub struct Local {
     user: Arc<str>,
 }
 
-/// The user of a connection that was given no other: the fleet's own.
+/// User of the first connection: the fleet's own.
 const FLEET: &str = "fleet";
 
 impl Default for Local {
@@ -52,14 +52,14 @@ impl Local {
         self.as_user(&self.user)
     }
 
-    /// Another connection to the same broker, as this user. A message's `user_id` may name no other, as with RabbitMQ;
-    /// what a user may do is not bounded any further.
+    /// Another connection to the same broker, as this user. As with RabbitMQ, a message's `user_id` may name only this
+    /// user. There are no other permissions.
     pub fn as_user(&self, user: &str) -> Self {
         let connection = lock(&self.broker).id();
         Self { broker: self.broker.clone(), connection, user: user.into() }
     }
 
-    /// What the broker says to a message that names another user as its sender.
+    /// Refuses a message whose `user_id` names another user, as RabbitMQ does.
     fn check_user(&self, message: &Message) -> Result<(), Error> {
         match &message.user_id {
             Some(named) if **named != *self.user => Err(Error::Denied(format!(
@@ -70,7 +70,7 @@ impl Local {
         }
     }
 
-    /// The broker, while this connection is open.
+    /// The broker, if this connection is open.
     fn open(&self) -> Result<MutexGuard<'_, Broker>, Error> {
         let broker = lock(&self.broker);
         if broker.is_open(self.connection) { Ok(broker) } else { Err(Error::Closed) }
@@ -151,7 +151,7 @@ struct LocalConsumer {
     broker: Arc<Mutex<Broker>>,
     queue: Name,
     id: u64,
-    /// Bounded by the prefetch, which the queue keeps.
+    /// Unbounded, but the queue sends no more than the prefetch.
     from: mpsc::UnboundedReceiver<Sent>,
 }
 
@@ -196,7 +196,7 @@ struct LocalSettle {
 }
 
 impl LocalSettle {
-    /// Once: later ones do nothing.
+    /// Settles the delivery the first time, and does nothing later.
     fn once(&self, settle: impl FnOnce(&mut Broker) -> bool) -> Result<(), Error> {
         if self.settled.swap(true, Ordering::Relaxed) || settle(&mut lock(&self.broker)) {
             return Ok(());

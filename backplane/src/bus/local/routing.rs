@@ -1,21 +1,21 @@
-//! Exchanges: which queues a routing key leads to.
+//! Exchanges: they decide which queues a message reaches.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::bus::{Error, ExchangeKind, ExchangeSpec, QueueSpec};
 
-/// A queue's name, shared.
+/// Name of a queue.
 pub(super) type Name = Arc<str>;
 
-/// An exchange and what is bound to it.
+/// An exchange and its bindings.
 pub(super) struct Exchange {
     pub(super) spec: ExchangeSpec,
-    /// Bindings without a wildcard, by key; every binding of a fan-out, under the empty key.
+    /// Queues bound without a wildcard, by binding key. For a fan-out exchange, all queues are under the empty key.
     exact: HashMap<String, Vec<Name>>,
-    /// Bindings with `*` or `#`.
+    /// Binding keys with `*` or `#`, and their queues.
     patterns: Vec<(String, Name)>,
-    /// Keys, and the exchanges that messages under them are passed on to.
+    /// Bindings of other exchanges: binding key and name of the exchange that gets the message.
     onward: Vec<(String, String)>,
 }
 
@@ -24,19 +24,19 @@ impl Exchange {
         Self { spec, exact: HashMap::new(), patterns: Vec::new(), onward: Vec::new() }
     }
 
-    /// Passes messages under a key on to another exchange.
+    /// Binds another exchange to this one.
     pub(super) fn lead_to(&mut self, key: &str, exchange: &str) {
         self.onward.push((key.to_owned(), exchange.to_owned()));
     }
 
-    /// The exchanges that a message under this key is passed on to.
+    /// The exchanges that a message with this key is passed on to.
     pub(super) fn leads_to(&self, key: &str) -> impl Iterator<Item = &str> {
         let all = self.spec.kind == ExchangeKind::Fanout;
         let matching = self.onward.iter().filter(move |(pattern, _)| all || matches(pattern, key));
         matching.map(|(_, exchange)| exchange.as_str())
     }
 
-    /// Whether it is declared again as what it is.
+    /// An error if the exchange is declared again with other properties.
     pub(super) fn agrees(&self, spec: &ExchangeSpec) -> Result<(), Error> {
         if self.spec == *spec {
             return Ok(());
@@ -60,7 +60,7 @@ impl Exchange {
         }
     }
 
-    /// Forgets a queue that is deleted.
+    /// Removes all bindings of a queue.
     pub(super) fn unbind(&mut self, queue: &str) {
         self.exact.retain(|_, bound| {
             bound.retain(|name| &**name != queue);
@@ -69,7 +69,7 @@ impl Exchange {
         self.patterns.retain(|(_, name)| &**name != queue);
     }
 
-    /// The queues that a key leads to, each once.
+    /// The queues that a message with this key reaches, each once.
     pub(super) fn route(&self, key: &str) -> Vec<Name> {
         let key = if self.spec.kind == ExchangeKind::Fanout { "" } else { key };
         let mut found = self.exact.get(key).cloned().unwrap_or_default();
@@ -96,7 +96,7 @@ fn matches(pattern: &str, key: &str) -> bool {
     words(&pattern.split('.').collect::<Vec<_>>(), &key.split('.').collect::<Vec<_>>())
 }
 
-/// Whether a queue is declared again as what it is; bindings may be added.
+/// An error if the queue is declared again with other properties. New bindings are allowed.
 pub(super) fn same_queue(known: &QueueSpec, spec: &QueueSpec) -> Result<(), Error> {
     let bare = |spec: &QueueSpec| QueueSpec { bindings: Vec::new(), ..spec.clone() };
     if bare(known) == bare(spec) {

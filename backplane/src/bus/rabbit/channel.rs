@@ -1,9 +1,9 @@
-//! Opening channels.
+//! Opens channels.
 //!
-//! lapin (4.12.3) keeps the error by which the broker ended a channel under that channel's number, as long as the
-//! connection lives, and fails whatever channel gets the number next with that old error (`Frames::channels_poison`).
-//! Numbers go round, so this begins after 2,047 channels. Such numbers are passed over here; a connection that has no
-//! others left is worn out.
+//! When the broker ends a channel with an error, lapin (4.12.3) keeps that error under the channel's number as long as
+//! the connection lives (`Frames::channels_poison`). The next channel with the same number fails with the old error.
+//! lapin reuses numbers after 2,047 channels, so the problem only begins then. This module skips such numbers. A
+//! connection without any other number is worn out.
 
 use lapin::protocol::AMQPErrorKind;
 use lapin::{Channel, Connection, ErrorKind};
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::errors::mapped;
 use crate::bus::Error;
 
-/// A new channel. Cancels `worn` if the connection has no number left for one.
+/// Opens a channel. Cancels `worn` if the connection has no number left for one.
 pub(super) async fn open(connection: &Connection, worn: &CancellationToken) -> Result<Channel, Error> {
     loop {
         match connection.create_channel().await {
@@ -30,7 +30,8 @@ pub(super) async fn open(connection: &Connection, worn: &CancellationToken) -> R
     }
 }
 
-/// Whether an error ended an earlier channel. The broker refuses a new channel only by ending the whole connection.
+/// Whether the error is the one that ended an earlier channel. The broker itself refuses a new channel only by ending
+/// the whole connection.
 fn is_old(error: &lapin::Error) -> bool {
     match error.kind() {
         ErrorKind::ProtocolError(amqp) => matches!(amqp.kind(), AMQPErrorKind::Soft(_)),

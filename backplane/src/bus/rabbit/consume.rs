@@ -1,4 +1,4 @@
-//! Consuming: a channel of its own for each consumer, so that its end returns just what it holds.
+//! Consumers. Each has its own channel, so that closing the channel returns exactly the deliveries that it holds.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use super::errors::mapped;
 use super::link::{Link, Shared, answer};
 use crate::bus::{Consumer, Delivery, Error, Settle};
 
-/// Between two attempts to subscribe anew on a connection that stands.
+/// Wait between two attempts to subscribe again while the connection is up.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// A consumer that outlives its connections.
+/// A consumer that survives the loss of its connection.
 pub(super) struct RabbitConsumer {
     shared: Arc<Shared>,
     queue: String,
@@ -30,7 +30,7 @@ pub(super) struct RabbitConsumer {
     stopped: bool,
 }
 
-/// A subscription on one connection. Dropping it closes the channel: what is not settled goes back.
+/// A subscription on one connection. Dropping it closes the channel, and unsettled deliveries go back to the queue.
 struct Subscription {
     link: Arc<Link>,
     channel: Channel,
@@ -40,12 +40,12 @@ struct Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        // Handles of the channel live on in acknowledgements; so it is closed, not only dropped.
+        // Acknowledgements hold handles of the channel. So it must be closed: dropping this handle isn't enough.
         if self.channel.status().connected() {
             let channel = self.channel.clone();
             let close = async move { channel.close(200, "done".into()).await };
             let mut close = Box::pin(close);
-            // The first poll sends the frame; nobody waits for the answer.
+            // The first poll sends the frame. Nothing waits for the answer.
             let _ = close.as_mut().now_or_never();
         }
     }
@@ -74,12 +74,12 @@ impl RabbitConsumer {
         Ok(Self { shared, queue: queue.to_owned(), prefetch, active: Some(active), stopped: false })
     }
 
-    /// Subscribes on the connection that stands next; `false`: there is nothing to wait for.
+    /// Subscribes on the next link that is up. `false` means that no delivery will come any more.
     async fn subscribe(&mut self) -> bool {
         let Some(link) = self.shared.next_link().await else { return false };
         match Subscription::open(&self.shared, link, &self.queue, self.prefetch).await {
             Ok(active) => {
-                tracing::debug!(messaging.destination = self.queue, "subscribed anew");
+                tracing::debug!(messaging.destination = self.queue, "subscribed again");
                 self.active = Some(active);
                 true
             }
@@ -121,7 +121,8 @@ impl Consumer for RabbitConsumer {
             };
             match next {
                 Some(Ok(delivery)) => return Some(delivered(delivery, channel, link)),
-                // Its channel or connection ended, or the broker ended it (the queue was deleted, or moved).
+                // The channel or the connection ended, or the broker ended the subscription (the queue was deleted or
+                // moved).
                 Some(Err(_)) | None => self.active = None,
             }
         }
@@ -134,7 +135,7 @@ impl Consumer for RabbitConsumer {
         let tag = active.stream.tag();
         let cancel = active.channel.basic_cancel(tag, BasicCancelOptions::default());
         active.link.answer(cancel.map(|done| done.map_err(|error| mapped(&error)))).await?;
-        // What was sent before the broker heard of it.
+        // Deliveries that the broker sent before it processed the cancel.
         let mut unseen = VecDeque::new();
         while let Some(Some(Ok(delivery))) = active.stream.next().now_or_never() {
             unseen.push_back(delivery);
@@ -149,14 +150,14 @@ impl Consumer for RabbitConsumer {
 struct RabbitSettle {
     acker: Acker,
     channel: Channel,
-    /// Cancelled when the connection has ended.
+    /// Cancelled when the link has ended.
     lost: CancellationToken,
 }
 
 fn settled(done: lapin::Result<bool>, usable: bool) -> Result<(), Error> {
     match done {
         Ok(true) => Ok(()),
-        // Settled before: nothing to do.
+        // It was settled before, so there is nothing to do.
         Ok(false) if usable => Ok(()),
         Ok(false) => Err(Error::Disconnected("the consumer of this delivery has ended".to_owned())),
         Err(error) => Err(mapped(&error)),
@@ -177,7 +178,7 @@ impl Settle for RabbitSettle {
     }
 
     async fn ack_multiple(&self) -> Result<(), Error> {
-        // The channel is its consumer's own: "multiple" reaches no other one's deliveries.
+        // The channel has no other consumer, so "multiple" reaches only this consumer's deliveries.
         self.acknowledge(true).await
     }
 

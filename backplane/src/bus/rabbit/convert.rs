@@ -1,4 +1,4 @@
-//! Messages as AMQP has them, and back.
+//! Converts messages to AMQP's properties and back.
 
 use bytes::Bytes;
 use lapin::BasicProperties;
@@ -7,11 +7,11 @@ use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use crate::bus::message::DEATHS;
 use crate::bus::{Error, HeaderValue, Headers, Message};
 
-/// AMQP's delivery modes.
+/// Delivery modes of AMQP.
 const TRANSIENT: u8 = 1;
 const PERSISTENT: u8 = 2;
 
-/// A name that must fit into AMQP's 255 bytes.
+/// A name for AMQP, which allows 255 bytes.
 pub(super) fn short(text: &str) -> Result<ShortString, Error> {
     ShortString::try_new(text).map_err(|_| Error::Topology(format!("a name of {} bytes is too long", text.len())))
 }
@@ -20,7 +20,7 @@ pub(super) fn text(value: &str) -> AMQPValue {
     AMQPValue::LongString(LongString::from(value.as_bytes()))
 }
 
-/// The properties of a message.
+/// The AMQP properties of a message.
 pub(super) fn properties(message: &Message) -> Result<BasicProperties, Error> {
     let mode = if message.persistent { PERSISTENT } else { TRANSIENT };
     let mut to = BasicProperties::default().with_delivery_mode(mode).with_content_type("application/json".into());
@@ -63,12 +63,13 @@ fn header(value: &AMQPValue) -> Option<HeaderValue> {
         AMQPValue::LongInt(n) => HeaderValue::Int((*n).into()),
         AMQPValue::LongUInt(n) => HeaderValue::Int((*n).into()),
         AMQPValue::LongLongInt(n) => HeaderValue::Int(*n),
-        // Tables and the like mean nothing to us.
+        // The fleet uses no tables, arrays or other types.
         _ => return None,
     })
 }
 
-/// The queues in the broker's list of deaths. A list that a client wrote itself counts as well, whatever it holds.
+/// The queues in the broker's list of deaths. If a client wrote something else under this header, the answer is still a
+/// text, so that the message counts as a dead letter.
 fn deaths(value: &AMQPValue) -> HeaderValue {
     let mut queues = Vec::new();
     if let AMQPValue::FieldArray(list) = value {
@@ -83,7 +84,8 @@ fn deaths(value: &AMQPValue) -> HeaderValue {
     HeaderValue::Text(queues.join(" "))
 }
 
-/// The message of a delivery. RabbitMQ's own count of deliveries is left out: it is not a part of the message.
+/// The message of a delivery. RabbitMQ's count of deliveries (`x-delivery-count`) is left out, because it is not part
+/// of the message.
 pub(super) fn message(exchange: &str, key: &str, properties: &BasicProperties, data: Vec<u8>) -> Message {
     let owned = |text: &Option<ShortString>| text.as_ref().map(ToString::to_string);
     let mut headers = Headers::default();
@@ -146,7 +148,7 @@ mod tests {
         assert!(dead.came_as_dead_letter() && dead.died_in("submit.") && !dead.died_in("unrouted"));
         let again = properties(&dead).unwrap();
         assert!(again.headers().as_ref().is_none_or(|table| table.inner().is_empty()));
-        // A client's own word, which is no list.
+        // A client wrote this header itself, and it isn't a list.
         let mut headers = FieldTable::default();
         headers.insert(DEATHS.into(), AMQPValue::Boolean(true));
         assert!(message("e", "k", &BasicProperties::default().with_headers(headers), Vec::new()).came_as_dead_letter());

@@ -1,4 +1,4 @@
-//! Exchanges and queues. Each call has a channel of its own, since an error ends the channel.
+//! Declares and deletes exchanges and queues. Each call has its own channel, because an error ends the channel.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use super::link::{Link, Shared};
 use super::look;
 use crate::bus::{Error, ExchangeKind, ExchangeSpec, QueueKind, QueueSpec};
 
-/// How long a queue that `settle` could not delete stays.
+/// Expiry of the queue that [`settle`] declares, in case its deletion fails.
 const UNUSED: Duration = Duration::from_secs(60);
 
-/// Stands for "no limit": RabbitMQ 4 takes a missing limit for 20, and 3.10 knows no word for none.
+/// Stands for "no limit". RabbitMQ 4 uses 20 if no limit is given, and 3.10 has no value that means none.
 const NO_LIMIT: u32 = 1_000_000_000;
 
 fn close(channel: Channel) {
-    // Closed by its last handle's end; the answer matters to nobody.
+    // lapin closes a channel when its last handle is dropped. Nothing depends on the broker's answer.
     drop(channel);
 }
 
@@ -64,7 +64,8 @@ fn arguments(spec: &QueueSpec) -> FieldTable {
     if let Some(exchange) = &spec.dead_letter {
         to.insert("x-dead-letter-exchange".into(), text(exchange));
         if spec.kind == QueueKind::Quorum {
-            // A dead letter leaves its queue only when the next one has it; that wants `reject-publish`.
+            // A dead letter leaves its queue only after the next queue has confirmed it. RabbitMQ allows this strategy
+            // only with `reject-publish`.
             to.insert("x-dead-letter-strategy".into(), text("at-least-once"));
             to.insert("x-overflow".into(), text("reject-publish"));
         }
@@ -75,7 +76,8 @@ fn arguments(spec: &QueueSpec) -> FieldTable {
     to
 }
 
-/// Declares a queue and binds it. Nothing is routed to a new one before it would survive a crash of the broker.
+/// Declares a queue and binds it. A new quorum queue is bound only after [`settle`]: no message is routed to it before
+/// it would survive a crash of the broker.
 pub(super) async fn queue(link: &Link, shared: &Shared, spec: &QueueSpec) -> Result<(), Error> {
     let new = spec.kind == QueueKind::Quorum && look::queue(link, shared, &spec.name).await?.is_none();
     let channel = link.channel().await?;
@@ -96,12 +98,12 @@ pub(super) async fn queue(link: &Link, shared: &Shared, spec: &QueueSpec) -> Res
     Ok(())
 }
 
-/// Makes RabbitMQ write down the quorum queues that were declared before.
+/// Makes RabbitMQ write the quorum queues that were declared before to disk.
 ///
-/// Ra, its library for quorum queues, keeps their names in a table that it writes to its file only after half a second without use
-/// (`ra_directory.erl`: `names.dets`, `auto_save`). A crash before that leaves a queue that never gets a leader again: all that
-/// RabbitMQ had confirmed into it is lost, and who consumes it loses the connection. The declaration of another quorum queue reads that
-/// table, which writes it first.
+/// Ra, RabbitMQ's library for quorum queues, keeps their names in a table. It writes the table to its file only after
+/// half a second without use (`ra_directory.erl`: `names.dets`, `auto_save`). A crash before that leaves a queue that
+/// never gets a leader again: everything that RabbitMQ had confirmed into it is lost, and its consumers lose their
+/// connections. The declaration of another quorum queue reads the table, and reading it writes it first.
 async fn settle(channel: &Channel) -> Result<(), Error> {
     let name = short(&format!("settle.{}", uuid::Uuid::new_v4().simple()))?;
     let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };

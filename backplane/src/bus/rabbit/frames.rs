@@ -1,9 +1,10 @@
-//! What the broker sends, looked at frame by frame before the AMQP library reads it.
+//! Checks what the broker sends, frame by frame, before the AMQP library reads it.
 //!
-//! A tenant writes a message's properties, its headers and its routing key, and the broker passes them on as they are. The library
-//! is not made for enemies: it reads nested headers by recursion, on a stack of two megabytes, which 26,000 levels in one frame exceed,
-//! and it gives a connection up at a name that is not UTF-8. Either would end whoever consumes the message, and whoever gets it next.
-//! So such frames are made harmless here, in place: [`tame`].
+//! A tenant writes a message's properties, headers and routing key, and the broker passes them on unchanged. The
+//! library is not made for hostile input. It reads nested headers by recursion on a stack of two megabytes, and 26,000
+//! levels in one frame exceed that. That would end the process that consumes the message. It also gives up the
+//! connection if a name is not UTF-8. In both cases, the next consumer would get the message and fail in the same way.
+//! So this module makes such frames harmless, in place (see [`tame`]).
 
 mod tame;
 #[cfg(test)]
@@ -16,16 +17,16 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BytesMut};
 use futures::io::{AsyncRead, AsyncWrite};
 
-/// Type, channel and length.
+/// Length of a frame's head: type, channel and length of the payload.
 const HEAD: usize = 7;
-/// What stands behind each frame.
+/// Length of the mark at the end of each frame.
 const END: usize = 1;
-/// Most bytes read at once.
+/// Most bytes that one read takes.
 const CHUNK: usize = 16 * 1024;
-/// A frame that is looked at is never larger: the broker and the library agree on 128 KiB.
+/// Largest payload of a frame that is checked. The broker and the library agree on 128 KiB.
 const LARGEST: usize = 1 << 20;
 
-/// A connection to a broker whose frames can't harm the library.
+/// A stream from a broker whose frames can't harm the library.
 #[derive(Debug)]
 pub(super) struct Frames<S> {
     inner: S,
@@ -38,18 +39,18 @@ impl<S> Frames<S> {
     }
 }
 
-/// What has arrived and was not read yet.
+/// Bytes that have arrived and that the library hasn't read yet.
 #[derive(Debug, Default)]
 struct Arrived {
     bytes: BytesMut,
-    /// How many of them may be read.
+    /// How many of these bytes the library may read.
     good: usize,
-    /// How many of those that follow belong to a frame that need not be looked at.
+    /// How many of the bytes after those belong to a frame that needs no check.
     skip: usize,
 }
 
 impl Arrived {
-    /// Looks at all frames that are there whole.
+    /// Checks all frames that have arrived whole.
     fn look(&mut self) -> io::Result<()> {
         loop {
             let rest = &mut self.bytes[self.good..];

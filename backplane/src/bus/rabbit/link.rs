@@ -1,12 +1,14 @@
-//! One link at a time: made, watched, and made anew.
+//! One link at a time: it is made, watched, and made again when it is lost.
 //!
-//! A link is several connections. One publishes: when the broker is short of memory or disk, it stops reading from those that do, and
-//! acknowledgements must still reach it, since they are what makes room. The others consume (and declare), each for so many consumers,
-//! because a connection has a limited number of channels. They live and end together: whoever takes deliveries on a connection that
-//! is lost must not go on to publish what came of them. One more answers questions (see `look`); it may end alone.
+//! A link is several connections. One publishes: when the broker is short of memory or disk, it stops reading from
+//! connections that publish, and acknowledgements must still reach it, because they free memory. The others consume and
+//! declare, each for a limited number of consumers, because a connection has a limited number of channels. These
+//! connections live and end together: if a delivery came on a connection that is lost, its consumer must not go on to
+//! publish what follows from it. One more connection answers questions (see `look`). It may end alone.
 //!
-//! The client library can replay connections by itself. It is not asked to: what was in flight when a connection ended
-//! must be reported as lost, and consumers subscribe anew when they next look (see `consume`).
+//! The client library can restore connections and repeat what was in flight. That is switched off: whatever was in
+//! flight when a connection ended must be reported as lost, and consumers subscribe again on their next call (see
+//! `consume`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,32 +32,32 @@ use crate::bus::Error;
 
 /// How long one attempt to connect may take.
 const ATTEMPT: Duration = Duration::from_secs(10);
-/// Waits between attempts: doubled from the first to the second.
+/// Waits between attempts, from the first to the longest. Each is twice the one before.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
-/// How often waiting is mentioned in the log.
+/// How often the log says that it still waits.
 const REMIND: Duration = Duration::from_secs(10);
 
-/// Consumers on one connection, each with a channel of its own. RabbitMQ allows 2,047 channels by default.
+/// Consumers on one connection. Each has its own channel, and RabbitMQ allows 2,047 channels by default.
 const CONSUMERS: usize = 1000;
 
-/// Connections that stood when they were looked up.
+/// Connections that were up when they were looked up.
 pub(super) struct Link {
-    /// Declares and consumes.
+    /// For declarations, and for the first consumers.
     pub(super) connection: Arc<Connection>,
-    /// Publishes.
+    /// For publishing alone.
     pub(super) publishing: Arc<Connection>,
     pub(super) publishers: Publishers,
-    /// Those that consume, the first one included.
+    /// The connections for consumers, including the first one.
     consuming: AsyncMutex<Vec<Consuming>>,
     pub(super) looks: Looks,
-    /// Cancelled when any of them has ended or has no channel left, and when the link is given up.
+    /// Cancelled when one of these connections has ended or has no channel left, and when the link is given up.
     pub(super) lost: CancellationToken,
     uri: AMQPUri,
     name: String,
     tls: Tls,
 }
 
-/// A connection, and its room for consumers.
+/// A connection, and the permits for its consumers.
 struct Consuming {
     connection: Arc<Connection>,
     room: Arc<Semaphore>,
@@ -63,7 +65,7 @@ struct Consuming {
 
 impl Consuming {
     fn new(connection: Arc<Connection>) -> Self {
-        // 0 is no bound. Some are left for declarations.
+        // 0 means no limit. 64 channels are left for declarations.
         let most = match usize::from(connection.configuration().channel_max()) {
             0 => CONSUMERS,
             bound => bound.saturating_sub(64).clamp(1, CONSUMERS),
@@ -73,8 +75,8 @@ impl Consuming {
 }
 
 impl Link {
-    /// A channel for a consumer, and its place, to be held as long as the channel lives. Opens one more connection where there is no
-    /// place left.
+    /// A channel for a consumer, and a permit that the consumer must hold as long as the channel lives. If all
+    /// connections are full, it opens another one.
     pub(super) async fn consumer_channel(&self, shared: &Shared) -> Result<(Channel, OwnedSemaphorePermit), Error> {
         let (connection, place) = self.place(shared).await?;
         Ok((channel::open(&connection, &self.lost).await?, place))
@@ -85,7 +87,8 @@ impl Link {
         channel::open(&self.connection, &self.lost).await
     }
 
-    /// One more connection. Its end cancels `ended`; `ended` ends it.
+    /// Opens one more connection. When the connection ends, `ended` is cancelled. When `ended` is cancelled, the
+    /// connection is closed.
     pub(super) async fn open_another(
         &self,
         shared: &Shared,
@@ -118,18 +121,18 @@ impl Link {
         answer(&self.lost, request).await
     }
 
-    /// Whether all of it stands.
+    /// Whether all of the link is up.
     fn stands(&self) -> bool {
         !self.lost.is_cancelled() && self.connection.status().connected() && self.publishing.status().connected()
     }
 
-    /// Closes all of it, what consumes first.
+    /// Closes all connections, the consuming ones first.
     pub(super) async fn close(&self) {
         let consuming: Vec<_> = self.consuming.lock().await.iter().map(|one| one.connection.clone()).collect();
         let asking = self.looks.connection().await;
         for connection in consuming.into_iter().chain(asking).chain([self.publishing.clone()]) {
             if let Err(error) = connection.close(200, "closed by the client".into()).await {
-                tracing::debug!(%error, "closing a connection to RabbitMQ");
+                tracing::debug!(%error, "a connection to RabbitMQ could not be closed");
             }
         }
         self.lost.cancel();
@@ -142,7 +145,7 @@ impl Drop for Link {
     }
 }
 
-/// As [`Link::answer`], for those who hold only the token that a link's end cancels.
+/// Like [`Link::answer`], for callers that have only the token that is cancelled with the link.
 pub(super) async fn answer<T>(
     lost: &CancellationToken,
     request: impl Future<Output = Result<T, Error>>,
@@ -154,7 +157,7 @@ pub(super) async fn answer<T>(
     }
 }
 
-/// What everything of one [`super::Rabbit`] shares.
+/// State that all parts of one [`super::Rabbit`] share.
 pub(super) struct Shared {
     link: watch::Sender<Option<Arc<Link>>>,
     pub(super) closed: CancellationToken,
@@ -166,7 +169,7 @@ impl Shared {
         Self { link: watch::channel(None).0, closed: CancellationToken::new(), tasks: TaskTracker::new() }
     }
 
-    /// The connection, if one stands.
+    /// The link, if it is up.
     pub(super) fn link(&self) -> Result<Arc<Link>, Error> {
         if self.closed.is_cancelled() {
             return Err(Error::Closed);
@@ -177,7 +180,7 @@ impl Shared {
         }
     }
 
-    /// The next connection that stands; `None` when the bus is closed.
+    /// Waits for a link that is up. `None` when the bus is closed.
     pub(super) async fn next_link(&self) -> Option<Arc<Link>> {
         let mut links = self.link.subscribe();
         tokio::select! {
@@ -194,7 +197,7 @@ impl Shared {
     }
 }
 
-/// One attempt with one host.
+/// Tries to connect to one host.
 async fn attempt(uri: &AMQPUri, options: &RabbitOptions, shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
     let (name, tls) = (&options.name, &options.tls);
     let connection = open(uri, name, tls).await?;
@@ -240,14 +243,14 @@ async fn open(uri: &AMQPUri, name: &str, tls: &Tls) -> Result<Arc<Connection>, E
     Ok(Arc::new(connection))
 }
 
-/// One attempt with each host in turn, until one has us. What the last one said, if none has.
+/// Tries each host in turn until one accepts. If none does, it returns the last host's error.
 async fn round(uris: &[AMQPUri], options: &RabbitOptions, shared: &Arc<Shared>) -> Result<Arc<Link>, Error> {
     let (mut said, mut denied) = (down(), true);
     for uri in uris {
         match attempt(uri, options, shared).await {
             Ok(link) => return Ok(link),
             Err(error) => {
-                // Only where all refuse, waiting is no use.
+                // Waiting is useless only if all hosts deny access.
                 denied &= matches!(error, Error::Denied(_));
                 said = error;
             }
@@ -259,13 +262,14 @@ async fn round(uris: &[AMQPUri], options: &RabbitOptions, shared: &Arc<Shared>) 
     })
 }
 
-/// Cancels `lost` when a connection ends; then ends the others that share it, so that what they hold goes back.
+/// Cancels `lost` when this connection ends, and closes this connection when another one has cancelled `lost`, so that
+/// its deliveries go back to their queues.
 async fn watch_for_end(connection: Arc<Connection>, lost: CancellationToken, closed: CancellationToken) {
     let mut events = std::pin::pin!(connection.events_listener());
-    // An end between the handshake and the line above would make no event.
+    // A connection that ended between the handshake and the line above would cause no event.
     while connection.status().connected() {
         tokio::select! {
-            // Whoever closes it says when that is done: confirms may come until then.
+            // `Link::close` cancels `lost` when it is done: confirms may arrive until then.
             () = closed.cancelled() => return,
             () = lost.cancelled() => {
                 let _ = timeout(ATTEMPT, connection.close(200, "no longer used".into())).await;
@@ -273,15 +277,16 @@ async fn watch_for_end(connection: Arc<Connection>, lost: CancellationToken, clo
             }
             event = events.next() => match event {
                 None => break,
-                // Of a channel or of the connection: the state above tells, and is set before the event.
+                // An error of a channel or of the connection. The loop's condition tells which: the status is set
+                // before the event.
                 Some(Event::Error(_)) => {}
                 Some(Event::ConnectionBlocked(reason)) => {
                     tracing::warn!(
                         reason,
-                        "the broker is short of memory or disk: what is published waits; what is done is acknowledged"
+                        "the broker is short of memory or disk: publishes wait, acknowledgements go on"
                     );
                 }
-                Some(Event::ConnectionUnblocked) => tracing::info!("the broker takes messages again"),
+                Some(Event::ConnectionUnblocked) => tracing::info!("the broker accepts messages again"),
                 Some(_) => {}
             },
         }
@@ -289,7 +294,7 @@ async fn watch_for_end(connection: Arc<Connection>, lost: CancellationToken, clo
     lost.cancel();
 }
 
-/// Tries until a connection stands, the bus is closed, the broker denies it for good, or the deadline passes.
+/// Tries until a connection is up, the bus is closed, the broker denies access for good, or the deadline passes.
 pub(super) async fn establish(options: &RabbitOptions, shared: &Arc<Shared>, first: bool) -> Result<Arc<Link>, Error> {
     let uris = options.uris()?;
     let at = places(&uris);
@@ -311,7 +316,8 @@ pub(super) async fn establish(options: &RabbitOptions, shared: &Arc<Shared>, fir
                 Err(error) => error,
             },
         };
-        // Wrong credentials do not mend themselves. Later on, though, somebody may be in the middle of changing them.
+        // Wrong credentials don't become right. But after the first connection, somebody may be changing them at this
+        // moment.
         if first && matches!(error, Error::Denied(_)) {
             return Err(error);
         }
@@ -331,7 +337,7 @@ pub(super) async fn establish(options: &RabbitOptions, shared: &Arc<Shared>, fir
     }
 }
 
-/// Keeps a connection until the bus is closed.
+/// Makes a new link whenever one is lost, until the bus is closed.
 pub(super) async fn keep(options: RabbitOptions, shared: Arc<Shared>, mut link: Arc<Link>) {
     loop {
         tokio::select! {
@@ -343,7 +349,7 @@ pub(super) async fn keep(options: RabbitOptions, shared: Arc<Shared>, mut link: 
         tracing::warn!("the connection to RabbitMQ is lost");
         link = match establish(&options, &shared, false).await {
             Ok(link) => link,
-            // Closed: nothing else ends it.
+            // The bus is closed: `establish` has no other error here.
             Err(_) => return,
         };
         shared.set(Some(link.clone()));

@@ -1,6 +1,6 @@
 //! Questions about queues.
 //!
-//! The broker answers a question about a queue that is not there by ending the channel, and such a channel's number is
+//! If a queue doesn't exist, the broker answers the question by ending the channel. The number of that channel is then
 //! lost for its connection (see `channel`). So questions have a connection of their own, which is replaced before it
 //! runs out of numbers.
 
@@ -19,17 +19,17 @@ use super::errors::{is_not_found, mapped};
 use super::link::{Link, Shared, answer};
 use crate::bus::Error;
 
-/// Channels of one connection that may end with "not found": half of those that RabbitMQ allows by default.
+/// How many channels of one connection may end with "not found": about half of what RabbitMQ allows by default.
 const ABSENT: usize = 1000;
 
-/// A link's connection for questions. It is opened with the first one: most clients ask none.
+/// A link's connection for questions. The first question opens it, because most clients never ask one.
 #[derive(Default)]
 pub(super) struct Looks(AsyncMutex<Option<Arc<Looking>>>);
 
-/// A connection that stood when it was looked up. It is closed once nobody holds this.
+/// A connection that was up when it was looked up. It is closed when the last handle of this is dropped.
 struct Looking {
     connection: Arc<Connection>,
-    /// Cancelled when the connection has ended, and with its link.
+    /// Cancelled when the connection or its link has ended.
     ended: CancellationToken,
     absent: AtomicUsize,
 }
@@ -62,7 +62,7 @@ impl Looks {
     }
 }
 
-/// The queue, if it is there.
+/// The queue, or `None` if it doesn't exist.
 pub(super) async fn queue(link: &Link, shared: &Shared, queue: &str) -> Result<Option<Queue>, Error> {
     let looking = link.looks.looking(link, shared).await?;
     let request = async {

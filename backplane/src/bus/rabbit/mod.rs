@@ -1,4 +1,4 @@
-//! The bus over RabbitMQ (3.10 and later), by way of lapin.
+//! The bus over RabbitMQ (3.10 and later), with the client library lapin.
 //!
 //! ```text
 //!  Rabbit ── Shared ── watch ─▶ Link ─┬─ a connection ── Publishers: a channel per confirm, one for the rest
@@ -7,8 +7,9 @@
 //!                 └─ keeper task: lost? connect anew
 //! ```
 //!
-//! When one connection is lost, all of the link are given up: publishes in flight fail with [`Error::Disconnected`], new ones fail at once, consumers
-//! wait and subscribe anew, and acknowledgements of what came before fail, because the broker delivers it again.
+//! If one connection of a link is lost, the whole link is given up. Publishes in flight fail with
+//! [`Error::Disconnected`], and new ones fail at once until there is a new link. Consumers wait and subscribe again.
+//! Acknowledgements of older deliveries fail, because the broker delivers those again.
 
 mod channel;
 mod consume;
@@ -31,21 +32,21 @@ use super::{Bus, Confirm, Consumer, Error, ExchangeSpec, Message, QueueSpec};
 use link::Shared;
 pub use options::RabbitOptions;
 
-/// How long each step of closing may take. RabbitMQ notices by itself that a connection is gone.
+/// How long each step of closing may take. RabbitMQ notices anyway that a connection is gone.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// A link to RabbitMQ that is made anew whenever it is lost.
+/// A link to RabbitMQ. When it is lost, a new one is made.
 pub struct Rabbit {
     shared: Arc<Shared>,
     user: String,
 }
 
 impl Rabbit {
-    /// Connects; while no broker answers, waits (and says so in the log) up to the deadline.
+    /// Connects. While no broker answers, it logs this and waits, up to the deadline.
     ///
     /// # Errors
-    /// [`Error::Denied`] at once for wrong credentials, a forbidden or missing vhost, or a URL that is none;
-    /// [`Error::Disconnected`] when the deadline has passed.
+    /// [`Error::Denied`] at once if the credentials are wrong, the vhost is forbidden or missing, or the URL is
+    /// invalid. [`Error::Disconnected`] when the deadline has passed.
     pub async fn connect(options: RabbitOptions) -> Result<Self, Error> {
         let shared = Arc::new(Shared::new());
         let user = options.user()?;
@@ -114,7 +115,7 @@ impl Bus for Rabbit {
     async fn close(&self) {
         let link = self.shared.link();
         self.shared.closed.cancel();
-        let within = |step: &'static str| move |_| tracing::warn!(step, "a connection to RabbitMQ is left as it is");
+        let within = |step: &'static str| move |_| tracing::warn!(step, "gave up closing a connection to RabbitMQ");
         if let Ok(link) = link {
             tokio::time::timeout(CLOSE_WITHIN, link.close()).await.unwrap_or_else(within("closing it"));
         }

@@ -12,23 +12,24 @@ use crate::bus::Error;
 /// How to reach RabbitMQ.
 #[derive(Clone)]
 pub struct RabbitOptions {
-    /// `amqp://user:password@host:port/vhost`, or `amqps://…` by TLS; `%2f` is the vhost `/`. Several hosts of one cluster stand
-    /// with commas between them, `host:port,host:port`: whenever a connection is needed they are tried in that order. Never logged.
+    /// `amqp://user:password@host:port/vhost`, or `amqps://…` for TLS. `%2f` is the vhost `/`. Several hosts of one
+    /// cluster are separated by commas (`host:port,host:port`). They are tried in that order whenever a connection is
+    /// needed. Never logged.
     pub url: String,
-    /// In place of the URL's password. Never logged.
+    /// Password that replaces the one in the URL. Never logged.
     pub password: Option<Secret>,
-    /// Whom to trust behind `amqps://`.
+    /// The settings for TLS, used with `amqps://`.
     pub tls: Tls,
-    /// What RabbitMQ's own lists call this connection.
+    /// Name of this connection in RabbitMQ's own lists.
     pub name: String,
-    /// How long [`super::Rabbit::connect`] waits for a broker that does not answer; `None`: for ever.
+    /// How long [`super::Rabbit::connect`] waits for a broker that does not answer. `None` means without a limit.
     pub deadline: Option<Duration>,
-    /// Silence after which either side takes the connection for dead.
+    /// Silence after which either side considers the connection dead.
     pub heartbeat: Duration,
 }
 
 impl RabbitOptions {
-    /// The defaults for this URL: waits for ever, heartbeat 10 s.
+    /// The defaults for this URL: no deadline, and a heartbeat of 10 s.
     pub fn new(url: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -40,12 +41,12 @@ impl RabbitOptions {
         }
     }
 
-    /// One for each host, in their order; at least one.
+    /// One URI for each host, in the order of the hosts. There is at least one.
     pub(super) fn uris(&self) -> Result<Vec<AMQPUri>, Error> {
         hosts(&self.url).iter().map(|url| self.uri(url)).collect()
     }
 
-    /// The user that connects: the same on every host.
+    /// The user that connects. It is the same on every host.
     pub(super) fn user(&self) -> Result<String, Error> {
         Ok(self.uris()?.swap_remove(0).authority.userinfo.username)
     }
@@ -67,7 +68,7 @@ impl RabbitOptions {
     }
 }
 
-/// A URL for each of the hosts that one URL names.
+/// One URL for each host that this URL names.
 pub(crate) fn hosts(url: &str) -> Vec<String> {
     let Some((scheme, rest)) = url.split_once("://") else { return vec![url.to_owned()] };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));

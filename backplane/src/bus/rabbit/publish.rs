@@ -1,9 +1,9 @@
-//! Publishing.
+//! Publishes messages.
 //!
-//! A message that wants a confirm gets a channel to itself until the confirm is here; channels are reused, the last used
-//! first. The broker may batch confirms and puts returned messages between them, so that on a shared channel a return can't
-//! be told apart from its neighbours'; and an error (a forbidden key, a missing exchange) ends the whole channel. With one
-//! message at a time, each has its own answer. Messages that want none share one channel, and so keep their order.
+//! A message that needs a confirm has a channel to itself until the confirm is there. Channels are reused, the last
+//! used first. A shared channel would not work: the broker may batch confirms and puts returned messages between them,
+//! so a return can't be matched to its message. An error (a forbidden key, a missing exchange) also ends the whole
+//! channel. Messages that need no confirm share one channel, and so keep their order.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -23,8 +23,8 @@ use super::errors::{down, mapped};
 use super::link::answer;
 use crate::bus::{Confirm, Error, Message};
 
-/// Messages on their way at once, each on a channel of its own. All client processes of a tenant share its user's channels
-/// (`max-channels`), so one takes only a part of them.
+/// Most messages that wait for a confirm at once, each on its own channel. All client processes of a tenant share its
+/// user's channels (`max-channels`), so one process takes only a part of them.
 const AT_ONCE: usize = 512;
 
 type Sending = BoxFuture<'static, Result<Confirmation, Error>>;
@@ -33,15 +33,16 @@ type Sending = BoxFuture<'static, Result<Confirmation, Error>>;
 pub(super) struct Publishers {
     confirmed: Arc<Pool>,
     plain: Mutex<Channel>,
-    /// The end of the last message without a confirm: when it is on the wire. Requests may overtake what is not.
+    /// Completes when the last message without a confirm is on the wire. A request may overtake a message that isn't
+    /// written yet.
     written: Mutex<Option<Shared<BoxFuture<'static, ()>>>>,
     permits: Arc<Semaphore>,
-    /// Cancelled once the connection has ended, or has no channel left.
+    /// Cancelled when the connection has ended or has no channel left.
     ended: CancellationToken,
     tasks: TaskTracker,
 }
 
-/// Channels in confirm mode that nothing is on its way on.
+/// Channels in confirm mode that no message uses at the moment.
 struct Pool(Mutex<Vec<Channel>>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -71,7 +72,8 @@ impl Pool {
 }
 
 impl Publishers {
-    /// `ended` is cancelled once this connection has ended; this cancels it when the connection has no channel left.
+    /// `ended` is cancelled when this connection has ended. This code cancels it when the connection has no channel
+    /// left.
     pub(super) async fn open(
         connection: &Connection,
         ended: CancellationToken,
@@ -104,7 +106,7 @@ impl Publishers {
         let Outgoing { exchange, key, .. } = &out;
         let (exchange, key) = (exchange.to_string(), key.to_string());
         let mut sending = out.send(channel.clone());
-        // The first poll puts the frames into the connection's queue; the rest only waits.
+        // The first poll puts the frames into the connection's queue. Later polls only wait for the confirm.
         let first = poll_once(&mut sending);
         let flight = Flight {
             sending: first.is_none().then_some(sending),
@@ -127,20 +129,21 @@ impl Publishers {
         }
     }
 
-    /// The broker works through a channel's requests in their order, so the answer to one says that all before it are done.
+    /// Waits for messages without a confirm. The broker processes a channel's requests in order, so the answer to one
+    /// request means that everything before it is done.
     pub(super) async fn flush(&self) -> Result<(), Error> {
         let written = lock(&self.written).clone();
         if let Some(written) = written {
             written.await;
         }
         let plain = lock(&self.plain).clone();
-        // On a channel that consumes nothing this changes nothing.
+        // A harmless request: a prefetch changes nothing on a channel without consumers.
         plain.basic_qos(0, BasicQosOptions::default()).await.map_err(|error| mapped(&error))
     }
 
     async fn publish_plain(&self, connection: &Connection, out: Outgoing) -> Result<Confirm, Error> {
         if !lock(&self.plain).status().connected() {
-            // An error ended it.
+            // An error has ended the channel.
             let fresh = channel::open(connection, &self.ended).await?;
             let mut plain = lock(&self.plain);
             if !plain.status().connected() {
@@ -148,7 +151,7 @@ impl Publishers {
             }
         }
         let first = {
-            // Under the lock: frames of two messages must not be mixed.
+            // The lock keeps the frames of two messages apart.
             let plain = lock(&self.plain);
             let mut sending = out.send(plain.clone());
             let first = poll_once(&mut sending);
@@ -169,7 +172,7 @@ fn poll_once(sending: &mut Sending) -> Option<Result<Confirmation, Error>> {
     }
 }
 
-/// A message in AMQP's terms.
+/// A message, converted to AMQP.
 struct Outgoing {
     exchange: ShortString,
     key: ShortString,
@@ -191,7 +194,7 @@ impl Outgoing {
         })
     }
 
-    /// Sends it (with the first poll) and waits for the confirm.
+    /// Sends the message with the first poll, and waits for the confirm.
     fn send(self, channel: Channel) -> Sending {
         let Self { exchange, key, properties, body, mandatory, .. } = self;
         Box::pin(async move {
@@ -206,8 +209,8 @@ impl Outgoing {
     }
 }
 
-/// A message on its way, with the channel that it has to itself. Dropped early, it is followed to its end, so that the
-/// channel is free again.
+/// A message on its way, with its channel. If this is dropped early, a task waits for the confirm, so that the channel
+/// is free again.
 struct Flight {
     sending: Option<Sending>,
     channel: Option<Channel>,

@@ -1,5 +1,6 @@
-//! The wire to a broker. The AMQP library is built without TLS and would take `amqps://` for a plain connection, so it never
-//! opens one itself: it is handed a stream that [`thermae_service::tls`] has made, encrypted or plain as the URL says.
+//! Opens the stream to a broker, encrypted or plain as the URL says. The AMQP library is built without TLS and would
+//! open a plain connection for `amqps://`. So it never opens one itself: it gets a stream that [`thermae_service::tls`]
+//! made.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -20,7 +21,7 @@ use super::errors::mapped;
 use super::frames::Frames;
 use crate::bus::Error;
 
-/// What a failed connection means.
+/// The bus's error for a connection that could not be opened.
 pub(super) fn failed(error: &tls::Error) -> Error {
     match error.is_final() {
         true => Error::Denied(error.to_string()),
@@ -28,14 +29,14 @@ pub(super) fn failed(error: &tls::Error) -> Error {
     }
 }
 
-/// Connects and shakes hands.
+/// Connects to a broker and logs in.
 pub(super) async fn connect(uri: AMQPUri, properties: ConnectionProperties, tls: &Tls) -> Result<Connection, Error> {
     let wire = match uri.scheme {
         AMQPScheme::AMQP => Wire::Plain,
         AMQPScheme::AMQPS => Wire::Encrypted,
     };
     let stream = tls.connect(&uri.authority.host, uri.authority.port, wire, &[]).await.map_err(|e| failed(&e))?;
-    // The library asks for it once, since it is not told to reconnect by itself.
+    // The library asks for a stream only once, because its own reconnecting is off.
     let stream = Mutex::new(Some(Frames::new(stream.compat())));
     let give = async move |_: AMQPUri, _: Runtime<Kit>| {
         let stream = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -46,7 +47,7 @@ pub(super) async fn connect(uri: AMQPUri, properties: ConnectionProperties, tls:
     Connection::connector(uri, runtime, give, properties).await.map_err(|error| mapped(&error))
 }
 
-/// Tokio, as the library wants it, with streams of our own making.
+/// Tokio as the library's runtime, with streams of type [`Frames`].
 #[derive(Debug, Clone)]
 struct Kit(Tokio);
 
@@ -72,7 +73,7 @@ impl Reactor for Kit {
     type TcpStream = Frames<Compat<Stream>>;
     type Sleep = <Tokio as Reactor>::Sleep;
 
-    // The library makes no connection itself, neither so nor by `tcp_connect_addr`.
+    // The library opens no connection itself, neither with this nor with `tcp_connect_addr`.
     fn register<H: Read + Write + Send + 'static>(
         &self,
         _: H,

@@ -1,18 +1,18 @@
-//! What can happen to a job, and how a history of it is drawn.
+//! What can happen to a job, and the strategies that draw a random history.
 
 use proptest::prelude::*;
 
 use super::super::*;
 use super::world::{GRACE, SKEW};
 
-/// When and by which clock the client says that it submitted.
+/// Whether the message says when it was submitted, and by how many milliseconds the client's clock is ahead.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Stamp {
     None,
     Ahead(Millis),
 }
 
-/// What happens next; `who` picks among those it can happen to.
+/// The next thing that happens. `who` picks one of the messages that it can happen to.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Happening {
     Submit {
@@ -51,9 +51,9 @@ pub(super) enum Happening {
         crash: Crash,
     },
     Cancel,
-    /// The store has the outcome.
+    /// The store now has the outcome.
     Shelve,
-    /// The outcome's time is over.
+    /// The outcome is no longer kept. Only the tombstone is left.
     Shrink,
     Empty,
     Wait {
@@ -61,7 +61,7 @@ pub(super) enum Happening {
     },
 }
 
-/// Where a scheduler dies in the middle of a message.
+/// When a scheduler crashes while it handles a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Crash {
     No,

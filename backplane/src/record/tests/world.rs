@@ -1,4 +1,5 @@
-//! One job, the copies of its messages, its workers and its registry, and what can happen to them.
+//! One job, the copies of its messages, its workers and its registry. Each happening is applied to them and then
+//! checked.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ pub(super) const LEASE: Millis = 15;
 
 pub(super) const GRACE: Millis = 20;
 
-/// How far a client's clock may be ahead.
+/// How many milliseconds a client's clock may be ahead.
 pub(super) const SKEW: Millis = 10;
 
 pub(super) fn end(outcome: &Bytes, status: Status) -> End {
@@ -32,11 +33,11 @@ pub(super) struct Work {
 #[derive(Debug, Clone)]
 pub(super) struct Worker {
     claim: Claim,
-    /// Missing where the connection that it came on is gone: then the broker has it again.
+    /// `None` if its connection was lost: the broker has the copy again.
     copy: Option<Work>,
-    /// It knows that it may run the code.
+    /// The worker knows that it may run the code.
     running: bool,
-    /// By its own clock.
+    /// When its lease passes, by the worker's own clock.
     lease_until: Millis,
 }
 
@@ -47,14 +48,14 @@ pub(super) struct World {
     now: Millis,
     epoch: u32,
     began: Millis,
-    /// Copies of the submit message; whether each may be a repeat.
+    /// Copies of the submit message. Each says whether it may be a repeat.
     submits: Vec<bool>,
     work: Vec<Work>,
     /// Attempts of the copies in the resolve queue.
     resolve: Vec<u32>,
     workers: Vec<Option<Worker>>,
     names: u32,
-    /// Claims that were let go.
+    /// Nonces of the claims that were allowed to start the code.
     started: BTreeSet<String>,
     published: Vec<Ended>,
     /// Mark of the recorded outcome.
@@ -105,7 +106,7 @@ impl World {
         }
         let at = if self.fifo { 0 } else { who % self.submits.len() };
         let repeat = self.submits.remove(at);
-        // It was submitted at 1000. What says no time may be as old as a message can be.
+        // The job was submitted at 1000. A message without a time may be as old as a message can be.
         let first = match self.stamp {
             Stamp::None => 0,
             Stamp::Ahead(ahead) => (1000 + ahead).min(self.now).saturating_sub(SKEW),
@@ -144,8 +145,8 @@ impl World {
         if self.work.is_empty() || self.workers[worker].is_some() {
             return;
         }
-        // Queues hand out in order. (A copy that its own duplicate overtakes just when the registry is emptied is the one
-        // case that the flags can't tell: the duplicate started in the old epoch, and the copy is not marked.)
+        // Queues deliver in order. Out of order, one case can't be told by the flags: if the registry is emptied just
+        // when a duplicate overtakes its copy, the duplicate has started in the old epoch and the copy isn't marked.
         let at = if self.fifo { 0 } else { who % self.work.len() };
         let copy = self.work.remove(at);
         let owner = WorkerId::new(self.name("w")).unwrap();
@@ -249,7 +250,7 @@ impl World {
 
     fn wait(&mut self, millis: Millis) {
         self.now += millis;
-        // A worker past its lease kills the sandbox and gives its copy back.
+        // When its lease has passed, a worker kills the sandbox and its copy goes back to the queue.
         for worker in 0..self.workers.len() {
             if self.workers[worker].as_ref().is_some_and(|found| found.running && found.lease_until < self.now) {
                 self.crash(worker);
@@ -325,7 +326,7 @@ impl World {
         }
     }
 
-    /// From here on nothing fails: every copy must find its end, and the client must hear a result.
+    /// From here on nothing fails. Every copy must be settled, and the client must get a result.
     pub(super) fn drain(&mut self) {
         for _ in 0..200 {
             let left = self.submits.len() + self.work.len() + self.resolve.len();
@@ -340,7 +341,8 @@ impl World {
             self.step(Happening::Deliver { who: 0, worker: 0, lost_reply: false });
             self.step(Happening::Resolve { who: 0, crash: Crash::No });
             self.step(Happening::Wait { millis: 3 });
-            // A claim whose copy is gone with its connection, and whose reply was lost, knows nothing: it is dropped.
+            // A worker that lost its copy with the connection, and the reply to its claim, knows nothing of the job: it
+            // gives up.
             for found in &mut self.workers {
                 found.take_if(|found| !found.running && found.copy.is_none());
             }

@@ -1,4 +1,4 @@
-//! Calls about jobs.
+//! The registry's calls about jobs.
 
 use thermae_schemas::Status;
 
@@ -21,7 +21,7 @@ impl Memory {
         self.jobs.get(job)?.record.clone()
     }
 
-    /// Runs a step on a job's record and keeps the result for `ttl`. An entry that the step left empty is not kept.
+    /// Runs a step on a job's record. If the record has changed, it is kept for `ttl` from now on.
     fn on_record<T>(
         &mut self,
         job: &JobKey,
@@ -47,7 +47,7 @@ impl Memory {
         answer
     }
 
-    /// Keeps a job's record for so long from now on. Returns until when.
+    /// Keeps a job's record for `ttl` from now on. Returns the moment when it expires.
     fn keep_record(&mut self, job: &JobKey, ttl: std::time::Duration, now: Millis) -> Millis {
         let expires = now + millis(ttl);
         if let Some(entry) = self.jobs.get_mut(job) {
@@ -60,7 +60,7 @@ impl Memory {
         expires
     }
 
-    /// Runs a step that may end a job, and keeps its outcome as long as it may be kept.
+    /// Runs a step that may end a job. If it does, the outcome is kept as long as it may be.
     fn ending<T>(&mut self, job: &JobKey, keep: &Keep, now: Millis, step: impl FnOnce(&mut Option<Record>) -> T) -> T {
         let ended = |memory: &Self| memory.jobs.get(job)?.record.as_ref()?.ended();
         let before = ended(self);
@@ -95,13 +95,13 @@ impl Memory {
         self.commit(admit, standing, to, now)
     }
 
-    /// Why a job that is new can't be handed out, its session left aside.
+    /// Why a new job can't be handed out, apart from its session.
     fn refusal(&mut self, admit: &Admit, now: Millis) -> Option<Admitted> {
         let job = &admit.job;
         if let Some(name) = &admit.idempotency_key
             && let Some(first) = self.keys.get(&(job.tenant.clone(), name.clone()))
             && first.job != job.job
-            // A key is as good as what is remembered of its first job.
+            // An idempotency key counts only while its first job is remembered.
             && self.jobs.contains_key(&JobKey { tenant: job.tenant.clone(), job: first.job.clone() })
         {
             let first_job = first.job.clone();
@@ -195,7 +195,7 @@ impl Memory {
         match answer {
             Resolve::Lost | Resolve::Cancelled => self.give_credit(Some(&resolve.pool), &resolve.job),
             Resolve::Reassign(_) => {
-                // The copy that is handed out counts for as long as a new one, and its record must outlive it.
+                // The job takes credit for as long as a new one, and its record must last longer than the message.
                 self.keep_record(&resolve.job, resolve.keep.record, now);
                 let ttl = self.jobs.get(&resolve.job).map_or(0, |entry| entry.credit_ttl);
                 let ttl = if ttl == 0 { millis(resolve.grace) } else { ttl };
@@ -213,7 +213,7 @@ impl Memory {
             record::settle(slot, &end, digest.as_deref(), settle.cancel, now)
         });
         if answer == Settle::Won {
-            // Who cancels a job does not know its pool.
+            // The client that cancels a job doesn't say its pool.
             let admitted = self.jobs.get(&settle.job).and_then(|entry| entry.pool.clone());
             self.give_credit(settle.pool.as_ref().or(admitted.as_ref()), &settle.job);
             self.release_creation(&settle.job);
@@ -244,7 +244,7 @@ impl Memory {
         true
     }
 
-    /// A worker runs this: see [`record::announce`].
+    /// A worker announces that it runs the job (see [`record::announce`]).
     pub(super) fn announce(
         &mut self,
         job: &JobKey,

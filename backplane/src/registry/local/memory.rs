@@ -1,4 +1,4 @@
-//! What the registry in one process holds, and how it forgets.
+//! The data of the in-process registry, and how it expires.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -10,56 +10,56 @@ use crate::record::{Millis, Moment, Record, State};
 use crate::registry::types::WINDOW;
 use crate::registry::{Budget, Epoch, Gone, JobKey, Keep, Notice};
 
-/// A job's record, and what the registry needs beside it.
+/// A job's record, and what else the registry keeps for the job.
 #[derive(Default)]
 pub(super) struct Entry {
     pub(super) record: Option<Record>,
-    /// How long it holds credit when it is handed out (again) and has not started.
+    /// How long the job holds credit without having started, each time it is handed out.
     pub(super) credit_ttl: Millis,
-    /// The pool whose credit it holds.
+    /// The pool whose credit the job takes.
     pub(super) pool: Option<PoolName>,
-    /// The session it runs in.
+    /// The session that the job runs in.
     pub(super) session: Option<SessionName>,
     pub(super) expires: Millis,
-    /// When its outcome shrinks to a tombstone.
+    /// When the outcome shrinks to a tombstone.
     pub(super) outcome_expires: Millis,
 }
 
-/// Bytes of outcomes that were recorded in a window.
+/// Budgeted bytes of the outcomes that were recorded in the current window.
 #[derive(Default)]
 pub(super) struct Spent {
     window: u64,
     all: u64,
-    /// All of the window before.
+    /// Bytes of all tenants in the window before.
     before: u64,
     tenants: HashMap<TenantName, u64>,
 }
 
-/// First user of an idempotency key.
+/// The first job with an idempotency key.
 pub(super) struct Key {
     pub(super) digest: String,
     pub(super) job: JobId,
     pub(super) expires: Millis,
 }
 
-/// A session, living or remembered.
+/// A session: one that lives, or one that is gone and still remembered.
 pub(super) struct Session {
     pub(super) worker: WorkerId,
-    /// The job that may make it, until its worker has announced it.
+    /// The job that may create the session, until its worker has announced it. `None` if any job may.
     pub(super) creator: Option<JobId>,
-    /// Its worker has announced it.
+    /// Its worker has announced it, so it exists.
     pub(super) announced: bool,
     pub(super) gone: Option<Gone>,
     pub(super) expires: Millis,
 }
 
-/// A worker, until it is buried.
+/// A worker that has not been buried.
 pub(super) struct Worker {
     pub(super) beat: Heartbeat,
     pub(super) alive_until: Millis,
 }
 
-/// Leased ids with the moments their leases pass.
+/// Jobs that hold credit, and the moment when each loses it.
 pub(super) type Leases = HashMap<JobKey, Millis>;
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -82,12 +82,12 @@ pub(super) struct Memory {
     pub(super) workers: BTreeMap<WorkerId, Worker>,
     pub(super) leaders: HashMap<String, (String, Millis)>,
     spent: Spent,
-    /// What to look at when; things whose expiry was put off are put back.
+    /// What may expire when. An entry whose expiry was put off is inserted again.
     forget: BinaryHeap<Reverse<(Millis, Forget)>>,
     news: Vec<Notice>,
 }
 
-/// A duration in the registry's unit.
+/// Converts a duration.
 pub(super) fn millis(duration: Duration) -> Millis {
     duration.as_millis() as Millis
 }
@@ -125,12 +125,12 @@ impl Memory {
         std::mem::take(&mut self.news)
     }
 
-    /// Looks at a thing again at this moment.
+    /// Checks at this moment whether `what` has expired.
     pub(super) fn remember_until(&mut self, when: Millis, what: Forget) {
         self.forget.push(Reverse((when, what)));
     }
 
-    /// Forgets what has expired.
+    /// Forgets everything that has expired.
     pub(super) fn expire(&mut self, now: Millis) {
         while self.forget.peek().is_some_and(|Reverse((when, _))| *when <= now) {
             let Some(Reverse((_, what))) = self.forget.pop() else { return };
@@ -153,7 +153,7 @@ impl Memory {
         }
     }
 
-    /// Forgets an outcome; its tombstone stays.
+    /// Shrinks a job's outcome to its tombstone.
     fn shrink(&mut self, job: &JobKey) {
         if let Some(record) = self.jobs.get_mut(job).and_then(|entry| entry.record.as_mut())
             && let State::Terminal { outcome, .. } = &mut record.state
@@ -162,7 +162,7 @@ impl Memory {
         }
     }
 
-    /// A job has just ended: keeps its outcome, if it may be kept.
+    /// Called when a job has just ended: keeps its outcome, if it may be kept.
     pub(super) fn keep_outcome(&mut self, job: &JobKey, bytes: usize, keep: &Keep, now: Millis) {
         let expires = now + millis(keep.outcome());
         if expires <= now || !self.spend(&job.tenant, keep.cost(bytes), keep.budget, now) {
@@ -174,7 +174,7 @@ impl Memory {
         self.remember_until(expires, Forget::Outcome(job.clone()));
     }
 
-    /// Takes a part of the budget. `false`, and nothing taken, where there is not so much left.
+    /// Takes `cost` from the budget. `false` if there isn't enough left: then nothing is taken.
     fn spend(&mut self, tenant: &TenantName, cost: u64, budget: Budget, now: Millis) -> bool {
         self.turn_window(now);
         let mine = self.spent.tenants.entry(tenant.clone()).or_default();
@@ -194,7 +194,7 @@ impl Memory {
         }
     }
 
-    /// Gives a part of the budget back that was taken at that moment.
+    /// Gives the budget back what was taken at the moment `at`.
     pub(super) fn give_back(&mut self, tenant: &TenantName, cost: u64, at: Millis) {
         if self.spent.window == at / millis(WINDOW) {
             self.spent.all = self.spent.all.saturating_sub(cost);
@@ -210,13 +210,13 @@ impl Memory {
         self.spent.all + self.spent.before
     }
 
-    /// Takes or renews the credit of a job in its pool and tenant.
+    /// Takes or renews a job's credit of its pool and its tenant.
     pub(super) fn take_credit(&mut self, pool: &PoolName, job: &JobKey, until: Millis) {
         self.pools.entry(pool.clone()).or_default().insert(job.clone(), until);
         self.tenants.entry(job.tenant.clone()).or_default().insert(job.clone(), until);
     }
 
-    /// Gives it back.
+    /// Gives a job's credit back.
     pub(super) fn give_credit(&mut self, pool: Option<&PoolName>, job: &JobKey) {
         if let Some(leases) = self.tenants.get_mut(&job.tenant) {
             leases.remove(job);
@@ -230,13 +230,13 @@ impl Memory {
         }
     }
 
-    /// Jobs that hold credit in a pool.
+    /// How many jobs hold credit of a pool.
     pub(super) fn credit_used(&mut self, pool: &PoolName, now: Millis) -> u32 {
         self.pools.get_mut(pool).map_or(0, |leases| count(leases, now))
     }
 }
 
-/// Counts leases, passed ones left out (and forgotten).
+/// Counts the jobs that still hold credit, and forgets the others.
 pub(super) fn count(leases: &mut Leases, now: Millis) -> u32 {
     leases.retain(|_, until| *until > now);
     leases.len() as u32

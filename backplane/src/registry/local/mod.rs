@@ -1,7 +1,7 @@
-//! The registry in one process: the memory of the embedded fleet and of tests. It ends with its process.
+//! The registry in one process, for the embedded fleet and for tests. Its data ends with the process.
 //!
-//! Every call locks once, makes its steps (`crate::record` has the job's), and unlocks before it answers; nothing waits
-//! inside. The Redis twin does the same in one script each.
+//! Each call takes the lock once, does its steps (those of a job are in [`crate::record`]) and unlocks before it
+//! answers. Nothing waits while it holds the lock. The Redis registry does the same with one script for each call.
 
 mod jobs;
 mod memory;
@@ -23,14 +23,15 @@ use super::{
 use crate::record::{Finish, Millis, Record, Resolve, Settle, Start};
 use memory::Memory;
 
-/// How many notices a slow listener may fall behind.
+/// How many notices a slow receiver may be behind before it loses some.
 const NOTICES: usize = 256;
 
 /// The registry in one process.
 pub struct Local {
     memory: Mutex<Memory>,
     notices: broadcast::Sender<Notice>,
-    /// The clock: milliseconds since 1970 when it was made, and the runtime's own (pausable) time since.
+    /// The clock: the milliseconds since 1970 when this was made, and the runtime's own clock (which tests can pause)
+    /// since then.
     made: (Millis, Instant),
 }
 
@@ -41,13 +42,13 @@ impl Default for Local {
 }
 
 impl Local {
-    /// An empty registry, known to be new: nothing can have been lost from it.
+    /// An empty registry that is known to be new, so that nothing can have been lost.
     pub fn new() -> Self {
         Self::with_grace(Duration::ZERO)
     }
 
-    /// As after an [`Local::empty`] just now: for that long, sessions that nobody knows are not made anew, because their
-    /// workers may yet announce them.
+    /// An empty registry as after [`Local::empty`]. During `announce_grace`, a session without a record isn't created
+    /// again, because its worker may still announce it.
     pub fn with_grace(announce_grace: Duration) -> Self {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = since_1970.as_millis() as Millis;
@@ -59,7 +60,7 @@ impl Local {
         }
     }
 
-    /// Loses everything, as a FLUSHALL does: for tests.
+    /// Loses everything, like a `FLUSHALL`. For tests.
     pub fn empty(&self) {
         let now = self.now();
         {
@@ -75,11 +76,11 @@ impl Local {
     }
 
     fn lock(&self) -> MutexGuard<'_, Memory> {
-        // A panic inside a step would be a fault of ours; the steps change nothing before they are sure.
+        // A panic inside a step would be a bug of ours. A step changes nothing before it has decided.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes one step, then sends the news of it.
+    /// Runs one step, then sends the notices that it caused.
     fn step<T>(&self, step: impl FnOnce(&mut Memory, Millis) -> T) -> T {
         let now = self.now();
         let (answer, news) = {

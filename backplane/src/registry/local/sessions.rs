@@ -1,4 +1,4 @@
-//! Sessions: which worker holds which, who may make one, and what is remembered of those that are gone.
+//! Sessions: which worker holds each, which job may create it, and what is remembered of those that are gone.
 
 use thermae_schemas::{IfGone, SessionHeld, SessionName, TenantName, WorkerId};
 
@@ -14,7 +14,7 @@ impl Memory {
         self.workers.get(worker).is_some_and(|worker| worker.alive_until > now)
     }
 
-    /// Where a job goes; changes nothing.
+    /// Decides where a job goes, without any change.
     pub(super) fn place(&self, job: &JobKey, admit: Option<&SessionAdmit>, now: Millis) -> Result<Target, Admitted> {
         let Some(admit) = admit else { return Ok(Target::Pool) };
         let anew = || match &admit.candidate {
@@ -22,7 +22,7 @@ impl Memory {
             None => Err(Admitted::NoSessionWorker),
         };
         let Some(session) = self.sessions.get(&(job.tenant.clone(), admit.session.clone())) else {
-            // Its worker may yet announce it.
+            // Its worker may still announce it.
             return if self.at(now).epoch_age < self.announce_grace { Err(Admitted::NoSessionWorker) } else { anew() };
         };
         let gone = session.gone.or((!self.is_alive(&session.worker, now)).then_some(Gone::Lost));
@@ -36,7 +36,7 @@ impl Memory {
         }
     }
 
-    /// Makes a placement so.
+    /// Carries out what `place` has decided.
     pub(super) fn commit_place(&mut self, job: &JobKey, admit: Option<&SessionAdmit>, to: &Target, now: Millis) {
         let (Some(admit), Target::Worker { worker, create }) = (admit, to) else { return };
         let place = (job.tenant.clone(), admit.session.clone());
@@ -54,7 +54,7 @@ impl Memory {
         }
     }
 
-    /// The job that was to make its session never will: the next one may.
+    /// The job ends without having created its session, so the next job may create it.
     pub(super) fn release_creation(&mut self, job: &JobKey) {
         let Some(name) = self.jobs.get(job).and_then(|entry| entry.session.clone()) else { return };
         if let Some(session) = self.sessions.get_mut(&(job.tenant.clone(), name))
@@ -64,7 +64,7 @@ impl Memory {
         }
     }
 
-    /// A worker says that it holds this.
+    /// A worker announces that it holds this session.
     pub(super) fn announce_session(&mut self, worker: &WorkerId, held: &SessionHeld, now: Millis) {
         let place = (held.tenant.clone(), held.session.clone());
         let expires = now + millis(SESSION_TTL);
@@ -101,7 +101,7 @@ impl Memory {
         }
     }
 
-    /// Everything that this worker holds is lost.
+    /// Marks all sessions of this worker as lost.
     pub(super) fn lose_sessions(&mut self, worker: &WorkerId, now: Millis) {
         for session in self.sessions.values_mut().filter(|session| session.worker == *worker && session.gone.is_none())
         {

@@ -1,4 +1,4 @@
-//! Workers: heartbeats, deaths, and who leads.
+//! Workers: their heartbeats and deaths, and which scheduler leads.
 
 use std::time::Duration;
 

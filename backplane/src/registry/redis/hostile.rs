@@ -1,4 +1,4 @@
-//! Answers that no script gives: a registry that another program writes to must not end a scheduler or a worker.
+//! Answers that no script gives. Another program may write to Redis, and that must not crash a scheduler or a worker.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

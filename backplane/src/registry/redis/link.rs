@@ -1,7 +1,8 @@
-//! The connections: one for commands (multiplexed), one for notices. Both are made, checked and made anew together.
+//! The connections: one for commands (multiplexed), one for notices. They are made, checked and replaced together.
 //!
-//! The client library's own manager would reconnect behind our back; but before the first command after any reconnect it
-//! must be known whether this is still the Redis that we wrote to (its run id), and whether it has been emptied.
+//! The client library has a manager that reconnects on its own. It isn't used: after a reconnect and before the next
+//! command, this code must know whether this is still the Redis that was written to (by its run id), and whether it was
+//! emptied.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,33 +24,33 @@ use crate::registry::{Epoch, Error, Notice};
 
 /// How long one attempt to connect may take.
 const ATTEMPT: Duration = Duration::from_secs(5);
-/// Waits between attempts: doubled from the first to the second.
+/// Waits between attempts, from the first to the longest. Each is twice the one before.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
-/// How often waiting is mentioned in the log.
+/// How often the log says that it still waits.
 const REMIND: Duration = Duration::from_secs(10);
-/// How many notices a slow listener may fall behind.
+/// How many notices a slow receiver may be behind before it loses some.
 const NOTICES: usize = 256;
 
-/// A connection that was checked when it was made.
+/// A connection for commands, which was checked when it was made.
 #[derive(Clone)]
 pub(super) struct Link {
     commands: MultiplexedConnection,
     lost: CancellationToken,
 }
 
-/// What everything of one [`super::Redis`] shares.
+/// State that all parts of one [`super::Redis`] share.
 pub(super) struct Shared {
     pub(super) options: RedisOptions,
     target: Target,
     link: watch::Sender<Option<Link>>,
-    /// The epoch that was seen last.
+    /// The epoch that this process saw last.
     epoch: Mutex<Option<Epoch>>,
     pub(super) notices: broadcast::Sender<Notice>,
     pub(super) closed: CancellationToken,
     pub(super) tasks: TaskTracker,
 }
 
-/// What an error of Redis means to us.
+/// The registry's error for an error of Redis.
 pub(super) fn mapped(error: &RedisError) -> Error {
     if let Some(refusal) = tls::refusal(error) {
         return Error::Unfit(refusal.to_string());
@@ -69,9 +70,9 @@ pub(super) fn mapped(error: &RedisError) -> Error {
     }
 }
 
-/// Whether this is no longer the Redis to talk to, though it answers: a replica (once the primary, before a fail-over) that
-/// refuses writes. So does a primary that its replicas have left; only sentinels could name another one. The next connection
-/// looks for the primary again.
+/// Whether this Redis answers, but is not the primary any more: it is a replica (since a failover) that refuses writes.
+/// A primary without its replicas refuses them, too, but only sentinels can name another primary then. The next
+/// connection looks for the primary again.
 fn demoted(error: &RedisError, target: &Target) -> bool {
     match error.code() {
         Some("READONLY" | "MASTERDOWN") => true,
@@ -80,12 +81,12 @@ fn demoted(error: &RedisError, target: &Target) -> bool {
     }
 }
 
-/// A field of `INFO`'s answer.
+/// A field of the answer to `INFO`.
 fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// By its `INFO`, the bytes that Redis uses and those that it may use.
+/// The bytes that Redis uses and those that it may use, from its `INFO`.
 pub(super) fn memory(info: &str) -> (u64, u64) {
     let bytes = |name| field(info, name).and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
     (bytes("used_memory"), bytes("maxmemory"))
@@ -95,7 +96,7 @@ async fn info(connection: &mut MultiplexedConnection) -> RedisResult<String> {
     redis::cmd("INFO").query_async(connection).await
 }
 
-/// By its `INFO`, whether this Redis takes writes.
+/// Whether this Redis accepts writes, from its `INFO`.
 fn is_primary(info: &str) -> bool {
     field(info, "role").is_none_or(|role| role == "master")
 }
@@ -125,10 +126,10 @@ impl Shared {
         }
     }
 
-    /// Runs a script: by its digest, and in full where Redis does not know it (yet, or since it restarted).
+    /// Runs a script by its digest. If Redis doesn't know the script (yet, or since it restarted), it is loaded first.
     pub(super) async fn call(&self, script: &Script, fill: impl Fn(&mut redis::Cmd)) -> Result<Value, Error> {
         let mut link = self.link()?;
-        // Each remedy once: a script that is unknown again, or an epoch that is gone again, is an outage.
+        // Each remedy is tried once. If the script is unknown again, or the epoch is missing again, the call fails.
         let (mut loaded, mut begun) = (false, false);
         loop {
             let mut command = redis::cmd("EVALSHA");
@@ -150,7 +151,7 @@ impl Shared {
         }
     }
 
-    /// Reads what Redis says of itself.
+    /// Redis's answer to `INFO`.
     pub(super) async fn info(&self) -> Result<String, Error> {
         let mut link = self.link()?;
         let answer = redis::cmd("INFO").query_async(&mut link.commands).await;
@@ -174,7 +175,7 @@ impl Shared {
         let demoted = demoted(error, &self.target);
         let error = mapped(error);
         if demoted {
-            tracing::warn!(%error, "this Redis is not the primary (any more)");
+            tracing::warn!(%error, "this Redis refuses writes: looking for the primary again");
         }
         if demoted || matches!(error, Error::Disconnected(_)) {
             link.lost.cancel();
@@ -182,7 +183,7 @@ impl Shared {
         error
     }
 
-    /// Makes sure of the epoch, and says so when it is another one.
+    /// Begins a new epoch if necessary. If the epoch is not the one seen last, sends a notice.
     pub(super) async fn begin(&self, connection: &mut MultiplexedConnection) -> RedisResult<Epoch> {
         let info = info(connection).await?;
         let run = field(&info, "run_id").unwrap_or_default();
@@ -199,13 +200,13 @@ impl Shared {
             seen.replace(epoch.clone())
         };
         if before.is_some_and(|before| before != epoch) {
-            tracing::warn!("the registry was emptied or replaced: a new epoch begins");
+            tracing::warn!("the registry was emptied, replaced or restarted: a new epoch begins");
             let _ = self.notices.send(Notice::Epoch);
         }
         epoch
     }
 
-    /// The current epoch.
+    /// Reads the current epoch, and begins one if necessary.
     pub(super) async fn epoch(&self) -> Result<Epoch, Error> {
         let mut link = self.link()?;
         self.begin(&mut link.commands).await.map_err(|error| self.failed(&link, &error))
@@ -219,7 +220,7 @@ impl Shared {
             let (target, options) = (&self.target, &self.options);
             let address = wire::address(target, options).await?;
             let mut notices = wire::notices(&address, target, options).await?;
-            // Before the epoch is looked at: what changes later is heard.
+            // Subscribes before it reads the epoch, so that no later change is missed.
             if options.notices {
                 notices.subscribe(format!("{}n", options.prefix)).await.map_err(|error| mapped(&error))?;
             }
@@ -236,7 +237,8 @@ impl Shared {
             .unwrap_or_else(|_| Err(Error::Disconnected(format!("no answer within {} s", ATTEMPT.as_secs()))))
     }
 
-    /// Tries until a connection stands, the registry is closed, Redis denies it for good, or the deadline passes.
+    /// Tries until a connection is up, the registry is unfit for good, or the deadline passes. Returns the connection
+    /// for notices.
     pub(super) async fn establish(&self, first: bool) -> Result<PubSub, Error> {
         let at = self.at();
         let deadline = self.options.deadline.filter(|_| first).map(|deadline| Instant::now() + deadline);
@@ -268,7 +270,7 @@ impl Shared {
         }
     }
 
-    /// Passes notices on and keeps the connections until the registry is closed.
+    /// Passes notices on and reconnects when a connection is lost, until the registry is closed.
     pub(super) async fn keep(self: Arc<Self>, notices: PubSub) {
         let work = async {
             let mut notices = notices;
@@ -280,7 +282,7 @@ impl Shared {
                     Ok(notices) => notices,
                     Err(_) => return,
                 };
-                // What was said meanwhile was not heard.
+                // Notices that were sent in the meantime were missed.
                 let _ = self.notices.send(Notice::Workers);
             }
         };
@@ -292,7 +294,7 @@ impl Shared {
         self.link.send_replace(None);
     }
 
-    /// Until either connection ends.
+    /// Passes notices on until one of the connections ends.
     async fn listen(&self, notices: PubSub) {
         let Ok(link) = self.link() else { return };
         let mut messages = notices.into_on_message();
@@ -314,7 +316,7 @@ impl Shared {
                     }
                 }
                 None if text == "workers" => drop(self.notices.send(Notice::Workers)),
-                // Who began the epoch told its own listeners; told twice, it does no harm.
+                // The process that began the epoch has told its own receivers already. A second notice does no harm.
                 None if text == "epoch" => drop(self.notices.send(Notice::Epoch)),
                 _ => {}
             }

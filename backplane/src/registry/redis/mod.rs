@@ -1,8 +1,8 @@
-//! The registry in Redis (7.0 and later): one script for each call, so that a call is one step and one round trip.
+//! The registry in Redis (7.0 and later). Each call is one script, so it is one step and one round trip.
 //!
-//! The scripts (`lua/`) make the steps of [`crate::record`] and of the twin in one process, one for one; the contract suite
-//! runs random histories through both and compares the answers. Leases are measured by Redis's clock. One Redis (with or
-//! without replicas) is meant, not a cluster: keys are made in the scripts.
+//! The scripts (`lua/`) do the same steps as [`crate::record`] and the in-process registry. The contract suite runs
+//! random histories through both and compares the answers. Leases are measured by Redis's clock. It must be a single
+//! Redis (with or without replicas), not a cluster, because the scripts make the keys themselves.
 
 #[cfg(test)]
 mod hostile;
@@ -40,11 +40,11 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Connects; while no Redis answers, waits (and says so in the log) up to the deadline.
+    /// Connects. While no Redis answers, it logs this and waits, up to the deadline.
     ///
     /// # Errors
-    /// [`Error::Unfit`] at once for wrong credentials or a URL that is none; [`Error::Disconnected`] when the deadline has
-    /// passed.
+    /// [`Error::Unfit`] at once if the credentials are wrong or the URL is invalid. [`Error::Disconnected`] when the
+    /// deadline has passed.
     pub async fn connect(options: RedisOptions) -> Result<Self, Error> {
         let shared = Arc::new(Shared::new(options)?);
         let notices = shared.establish(true).await?;
@@ -56,7 +56,7 @@ impl Redis {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the connections. Calls fail from now on.
+    /// Closes the connections. All later calls fail.
     pub async fn close(&self) {
         self.shared.closed.cancel();
         self.shared.tasks.close();
@@ -71,7 +71,7 @@ impl Drop for Redis {
 }
 
 impl Redis {
-    /// Makes a step that may end a job; without its outcome where Redis is full.
+    /// Runs a step that may end a job. If Redis is full, the step runs without keeping the outcome.
     async fn end(&self, step: &scripts::Ending, fill: impl Fn(&mut Cmd)) -> Result<Value, Error> {
         match self.shared.call(&step.whole, &fill).await {
             Err(Error::Full) => self.shared.call(&step.bare, &fill).await,
@@ -84,7 +84,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// `''` is none, `=text` is text.
+/// Encodes an optional argument: `''` is none, and `=text` is a text.
 fn optional(text: Option<impl std::fmt::Display>) -> String {
     text.map_or_else(String::new, |text| format!("={text}"))
 }
@@ -93,7 +93,7 @@ fn with_job<'a>(to: &'a mut Cmd, job: &JobKey) -> &'a mut Cmd {
     to.arg(job.tenant.as_str()).arg(job.job.as_str())
 }
 
-/// An outcome that may be recorded.
+/// Adds the arguments of an outcome to record.
 fn with_end<'a>(to: &'a mut Cmd, outcome: &Bytes, status: Status, keep: &Keep) -> &'a mut Cmd {
     let end = End { outcome: outcome.clone(), status };
     to.arg(&outcome[..]).arg(end.mark()).arg(status.as_str()).arg(keep.cost(outcome.len()))
@@ -266,7 +266,7 @@ impl Registry for Redis {
     }
 
     async fn workers(&self) -> Result<Vec<Heartbeat>, Error> {
-        // The second look asks for all. Whom even that one does not tell of has come or gone in between.
+        // The second round asks for all workers. If even that misses one, the worker came or left in between.
         for _ in 0..2 {
             let (epoch, number) = {
                 let seen = self.seen();
@@ -294,7 +294,7 @@ impl Registry for Redis {
         });
         let mut found: Vec<WorkerId> = names(call.await?)?
             .into_iter()
-            // A name that is none has no queue.
+            // An invalid name can't have a queue.
             .filter_map(|name| WorkerId::new(name).ok())
             .collect();
         found.sort();

@@ -10,31 +10,33 @@ use thermae_service::tls::{Tls, Wire};
 
 use crate::registry::Error;
 
-/// Where sentinels listen by default.
+/// The default port of sentinels.
 const SENTINEL_PORT: u16 = 26379;
 
 /// How to reach Redis.
 #[derive(Clone)]
 pub struct RedisOptions {
-    /// `redis://user:password@host:port/db`, or `rediss://…` by TLS. With Sentinel `redis+sentinel://user:password@host:port,host:port/name/db`
-    /// (or `rediss+sentinel://…`): the sentinels' hosts, and the name that they know the primary by. Never logged.
+    /// `redis://user:password@host:port/db`, or `rediss://…` for TLS. With Sentinel,
+    /// `redis+sentinel://user:password@host:port,host:port/name/db` (or `rediss+sentinel://…`): the hosts of the
+    /// sentinels, and the name that they use for the primary. Never logged.
     pub url: String,
-    /// In place of the URL's password. Never logged.
+    /// Password that replaces the one in the URL. Never logged.
     pub password: Option<Secret>,
-    /// The sentinels' password, where they want one. Never logged.
+    /// Password for the sentinels, if they need one. Never logged.
     pub sentinel_password: Option<Secret>,
-    /// Whom to trust behind `rediss://`.
+    /// The settings for TLS, used with `rediss://`.
     pub tls: Tls,
-    /// Prefix of every key and of the channel of notices: fleets that share a Redis have different ones.
+    /// Prefix of every key and of the channel of notices. Fleets that share a Redis need different ones.
     pub prefix: String,
-    /// How long [`super::Redis::connect`] waits for a Redis that does not answer; `None`: for ever.
+    /// How long [`super::Redis::connect`] waits for a Redis that does not answer. `None` means without a limit.
     pub deadline: Option<Duration>,
     /// How long a command may take before the connection counts as lost.
     pub response_timeout: Duration,
-    /// Whether notices are heard. One is sent for every job that ends, so only those who act on them should hear them.
+    /// Whether this process receives notices. One is sent for every job that ends, so only processes that act on
+    /// notices should receive them.
     pub notices: bool,
-    /// How long after the beginning of an epoch a session that nobody knows is not made anew, because its worker may yet
-    /// announce it: longer than the time between two heartbeats.
+    /// After an epoch has begun, how long a session without a record is not created again. Its worker may still
+    /// announce it, so this must be longer than the time between two heartbeats.
     pub announce_grace: Duration,
 }
 
@@ -47,19 +49,19 @@ pub(super) struct Target {
     pub(super) login: RedisConnectionInfo,
 }
 
-/// Where the Redis is that may be written.
+/// Where the Redis is that accepts writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Servers {
-    /// There.
+    /// At this host and port.
     At(String, u16),
-    /// Behind a socket of this machine.
+    /// Behind this Unix socket.
     Socket(PathBuf),
-    /// The sentinels know.
+    /// At the address that the sentinels name.
     Sentinels { hosts: Vec<(String, u16)>, name: String },
 }
 
 impl RedisOptions {
-    /// The defaults for this URL: prefix `thermae:`, waits for ever, hears notices.
+    /// The defaults for this URL: the prefix `thermae:`, no deadline, and notices are received.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -116,7 +118,7 @@ fn one(url: &str, wire: Wire) -> Option<Target> {
     Some(Target { servers, wire, login: info.redis_settings().clone() })
 }
 
-/// `user:password@host:port,host:port/name/db`
+/// Parses `user:password@host:port,host:port/name/db`.
 fn sentinels(rest: &str, wire: Wire) -> Option<Target> {
     let (authority, path) = rest.split_once('/')?;
     let (user, hosts) =
@@ -134,7 +136,8 @@ fn sentinels(rest: &str, wire: Wire) -> Option<Target> {
 }
 
 impl Target {
-    /// The Redis that was found is a replica. Sentinels need a moment to make it the primary; without them nobody will.
+    /// The error for a Redis that is a replica. Sentinels make it the primary after a moment; without sentinels,
+    /// nothing does.
     pub(super) fn replica(&self, place: &impl fmt::Display) -> Error {
         match self.servers {
             Servers::Sentinels { .. } => Error::Disconnected(format!("the Redis at {place} is not the primary yet")),

@@ -1,4 +1,4 @@
-//! The scripts' answers, read.
+//! Reads the scripts' answers.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use thermae_schemas::{JobId, Status, WorkerId};
 use crate::record::{Ended, Finish, Record, Resolve, Settle, Start, State, Tombstone, Whole};
 use crate::registry::{Admitted, Epoch, Error, Gone, Target};
 
-/// An answer: a word, and what belongs to it.
+/// An answer, read from front to back: a word, then the values that belong to it.
 pub(super) struct Reply(std::vec::IntoIter<Value>);
 
 fn unreadable(what: &str) -> Error {
@@ -44,7 +44,7 @@ impl Reply {
         String::from_utf8(bytes(self.next()?)?).map_err(|_| unreadable("text"))
     }
 
-    /// `''` is none, `=text` is text.
+    /// Decodes an optional value: `''` is none, and `=text` is a text.
     fn optional(&mut self) -> Result<Option<String>, Error> {
         Ok(self.text()?.strip_prefix('=').map(str::to_owned))
     }
@@ -69,7 +69,7 @@ impl Reply {
         Status::ALL.into_iter().find(|status| status.as_str() == word).ok_or_else(|| unreadable("status"))
     }
 
-    /// What is left of a job that ended, where the word says that it did.
+    /// What is left of a job, if `word` says that the job has ended.
     fn ended(&mut self, word: &str) -> Result<Option<Ended>, Error> {
         Ok(match word {
             "terminal" => Some(Ended::Outcome(self.bytes()?)),
@@ -90,13 +90,13 @@ impl Reply {
         JobId::new(self.text()?).map_err(|_| unreadable("job"))
     }
 
-    /// A list of texts. What is no text is read as well as can be.
+    /// A list of texts. Bytes that are not UTF-8 are replaced.
     pub(super) fn list(&mut self) -> Result<Vec<String>, Error> {
         let Value::Array(values) = self.next()? else { return Err(unreadable("type")) };
         values.into_iter().map(|value| Ok(String::from_utf8_lossy(&bytes(value)?).into_owned())).collect()
     }
 
-    /// Numbers to the end.
+    /// All remaining values, as numbers.
     pub(super) fn rest(mut self) -> Result<Vec<u64>, Error> {
         let mut found = Vec::with_capacity(self.0.len());
         while self.0.len() > 0 {
@@ -225,7 +225,7 @@ pub(super) fn record(value: Value) -> Result<Option<Record>, Error> {
     Ok(Some(Record { state, attempt, max_attempts, reply_key, correlation_id, digest, cancelled, doubtful }))
 }
 
-/// The word for it in Redis.
+/// The word that Redis keeps for this reason.
 pub(super) fn gone_word(gone: Gone) -> &'static str {
     match gone {
         Gone::Expired => "expired",

@@ -1,8 +1,9 @@
-//! The scripts: one for each call of the trait, each behind the same beginning.
+//! The scripts: one for each call of the trait. All begin with `common.lua`.
 //!
-//! When Redis has used its `maxmemory`, it refuses a script unless the script says `allow-oom`. New jobs are refused so, and those
-//! under way must end: every step but the admission goes on. A step that ends a job has two forms. The first keeps the outcome
-//! and is refused when Redis is full; the second, run in its place then, keeps only the tombstone.
+//! When Redis has reached its `maxmemory`, it refuses a script unless the script has the flag `allow-oom`. New jobs are
+//! refused this way. Jobs under way must end, so all other steps go on. A step that ends a job has two scripts for
+//! that. The first keeps the outcome and has no flag. If Redis is full and refuses it, the second one runs, which has
+//! the flag and keeps only the tombstone. The scripts of all other steps have the flag.
 
 use std::sync::LazyLock;
 
@@ -25,11 +26,11 @@ macro_rules! script {
     };
 }
 
-/// A step that ends a job.
+/// The two forms of a step that ends a job.
 pub(super) struct Ending {
-    /// Keeps the outcome; refused when Redis is full.
+    /// Keeps the outcome. Refused when Redis is full.
     pub(super) whole: LazyLock<Script>,
-    /// Keeps the tombstone alone.
+    /// Keeps only the tombstone.
     pub(super) bare: LazyLock<Script>,
 }
 
@@ -70,9 +71,9 @@ endings! {
     SETTLE = "lua/settle.lua";
 }
 
-/// The one that takes new jobs on.
+/// Admits new jobs.
 pub(super) static ADMIT: LazyLock<Script> = script!("", "false", "lua/admit.lua");
 
-/// The one that makes what the others begin with.
+/// Makes the epoch, which all other scripts need. It does not begin with `common.lua`.
 pub(super) static EPOCH: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!("#!lua flags=allow-oom\n", include_str!("lua/epoch.lua"))));

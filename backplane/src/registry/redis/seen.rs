@@ -1,4 +1,5 @@
-//! The heartbeats as last read. They are many and most say what they said before, so a look fetches only those that changed.
+//! The heartbeats that were read last. There are many, and most are unchanged, so each look reads only those that
+//! changed.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
@@ -10,23 +11,23 @@ use tokio::time::Instant;
 use super::reply::Reply;
 use crate::registry::Error;
 
-/// How often all of them are read again: heartbeats of an earlier release do not say that they changed.
+/// How often all heartbeats are read again. Workers of an earlier release don't mark theirs as changed.
 const ALL_AGAIN: Duration = Duration::from_secs(30);
 
-/// Which heartbeats are known.
+/// The heartbeats that are known, by worker.
 #[derive(Default)]
 pub(super) struct Seen {
     epoch: String,
     number: u64,
     all_at: Option<Instant>,
-    /// The living workers; `None` where this release can't read what one says.
+    /// The living workers. `None` if this release can't read the heartbeat.
     alive: BTreeMap<String, Option<Heartbeat>>,
-    /// Workers whose heartbeat could not be read, so that each is logged once.
+    /// Workers whose heartbeat could not be read. Each is logged once.
     unreadable: HashSet<String>,
 }
 
 impl Seen {
-    /// What the script is asked: the epoch and the number of the last look.
+    /// The arguments for the script: epoch and number of the last look. `("", 0)` asks for all workers.
     pub(super) fn since(&self) -> (&str, u64) {
         match self.all_at {
             Some(at) if at.elapsed() < ALL_AGAIN => (&self.epoch, self.number),
@@ -34,8 +35,8 @@ impl Seen {
         }
     }
 
-    /// Reads the script's answer to the question since when. `false`: some workers are not known, so all of them are to be
-    /// asked for.
+    /// Reads the script's answer to the question `since`. `false` if some workers are not known, so that the caller
+    /// must ask for all of them.
     pub(super) fn take(&mut self, since: (&str, u64), answer: Value) -> Result<bool, Error> {
         let mut reply = Reply::new(answer)?;
         let (epoch, number, count) = (reply.text()?, reply.int()?, reply.int()?);
@@ -44,7 +45,7 @@ impl Seen {
             self.alive.clear();
             self.all_at = Some(Instant::now());
         } else if (self.epoch.as_str(), self.number) != since {
-            // Another look came in between, and knows more.
+            // Another look came in between. What it read is newer.
             return Ok(true);
         }
         let dead: BTreeSet<String> = dead.into_iter().collect();
@@ -79,12 +80,12 @@ impl Seen {
         }
     }
 
-    /// The living workers, in the order of their names.
+    /// The living workers, sorted by name.
     pub(super) fn workers(&self) -> Vec<Heartbeat> {
         self.alive.values().flatten().cloned().collect()
     }
 
-    /// The living workers whose words this release can't read.
+    /// The living workers whose heartbeats this release can't read.
     pub(super) fn unreadable(&self) -> Vec<WorkerId> {
         let unreadable = self.alive.iter().filter(|(_, beat)| beat.is_none());
         unreadable.filter_map(|(worker, _)| WorkerId::new(worker.as_str()).ok()).collect()

@@ -15,7 +15,7 @@ use super::link::mapped;
 use super::options::{RedisOptions, Servers, Target};
 use crate::registry::Error;
 
-/// Where the Redis is that may be written, at this moment.
+/// The address of the primary at this moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ServerAddr {
     At(String, u16),
@@ -31,7 +31,7 @@ impl std::fmt::Display for ServerAddr {
     }
 }
 
-/// Finds it: the sentinels are asked anew for every connection.
+/// Finds the primary. The sentinels are asked again for every connection.
 pub(super) async fn address(target: &Target, options: &RedisOptions) -> Result<ServerAddr, Error> {
     let (hosts, name) = match &target.servers {
         Servers::At(host, port) => return Ok(ServerAddr::At(host.clone(), *port)),
@@ -48,7 +48,7 @@ pub(super) async fn address(target: &Target, options: &RedisOptions) -> Result<S
     Err(said)
 }
 
-/// One sentinel's word.
+/// Asks one sentinel.
 async fn ask(
     host: &str,
     port: u16,
@@ -70,7 +70,7 @@ async fn ask(
     found.ok_or_else(|| Error::Unfit(format!("the sentinel at {host}:{port} knows no primary named {name:?}")))
 }
 
-/// A connection for commands. It ends when the last handle of it is gone.
+/// A connection for commands. It ends when its last handle is dropped.
 pub(super) async fn commands(
     address: &ServerAddr,
     target: &Target,
@@ -110,7 +110,6 @@ fn failed(error: &tls::Error) -> Error {
     }
 }
 
-/// One kind of stream or the other.
 #[derive(Debug)]
 enum Either {
     Tcp(Stream),

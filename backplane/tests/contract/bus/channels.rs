@@ -1,5 +1,5 @@
-//! Connections have a limited number of channels, and the client library loses those that the broker ends with an
-//! error.
+//! A connection has a limited number of channels, and the client library can't reuse a channel that the broker ended
+//! with an error.
 
 use futures::future::join_all;
 use futures::{StreamExt, stream};
@@ -9,7 +9,7 @@ use thermae_backplane::declare_fleet;
 use super::{message, publish, queue, rabbit};
 use crate::support::{server, soon, unique, until};
 
-/// More than RabbitMQ allows channels on one connection: 2,047 by default.
+/// More channels than RabbitMQ allows on one connection (2,047 by default).
 const MANY: usize = 2500;
 
 fn url() -> String {
@@ -21,7 +21,7 @@ async fn more_queues_are_consumed_than_a_connection_has_channels_for() {
     let bus = rabbit(&url()).await.unwrap();
     declare_fleet(&bus).await.unwrap();
     let to = queue(&bus, QueueKind::Classic).await;
-    // Two thousand channels are RabbitMQ's own bound for a connection; this bus keeps to half of that.
+    // RabbitMQ allows about two thousand channels on a connection. This bus uses at most 1,000 of them for consumers.
     let opened = join_all((0..1050).map(|_| bus.consume(&to.name, 1))).await;
     let mut consumers: Vec<_> = opened.into_iter().map(Result::unwrap).collect();
     assert_eq!(bus.queue_consumers(&to.name).await.unwrap(), Some(1050));
@@ -68,7 +68,7 @@ async fn a_connection_that_errors_of_channels_have_worn_out_is_made_anew() {
         let refused = [bus.consume(&name, 1).await.err(), publish(&bus, message(&name, "key", "x")).await.err()];
         for (error, lost) in refused.into_iter().zip(&mut lost) {
             match error {
-                // The error is this request's own, not that of an earlier one.
+                // The error belongs to this request, and not to an earlier one.
                 Some(Error::Topology(text)) => assert!(text.contains(&name), "{n}: {text}"),
                 Some(Error::Disconnected(_)) => {
                     *lost += 1;

@@ -24,7 +24,7 @@ async fn a_tenant_reaches_nobody_elses_keys() {
     let (acme, globex) = (TenantName::new("acme").unwrap(), TenantName::new("globex").unwrap());
     let client = ClientId::random();
 
-    // Its own: all of it works.
+    // The tenant's own keys and queues: everything works.
     let own = QueueSpec::replies(&acme, &client);
     acme_bus.declare_queue(&own).await.unwrap();
     let mut replies = acme_bus.consume(&own.name, 1).await.unwrap();
@@ -35,7 +35,7 @@ async fn a_tenant_reaches_nobody_elses_keys() {
     fleet.declare_queue(&calls).await.unwrap();
     publish(&acme_bus, message(names::CALLS, &names::calls_key(&acme, &worker), "answer")).await.unwrap();
 
-    // Another tenant's: none of it.
+    // Another tenant's: everything is denied.
     let denied = [
         publish(&acme_bus, message(names::SUBMIT, "globex.normal.default", "x")).await,
         publish(&acme_bus, message(names::CALLS, &names::calls_key(&globex, &worker), "x")).await,
@@ -55,7 +55,7 @@ async fn a_tenant_reaches_nobody_elses_keys() {
     for (n, answer) in denied.iter().enumerate() {
         assert!(matches!(answer, Err(Error::Denied(_))), "attempt {n}: {answer:?}");
     }
-    // And after all that its own still works.
+    // After all that, its own still works.
     publish(&acme_bus, message(names::CALLS, &names::calls_key(&acme, &worker), "answer")).await.unwrap();
     fleet.delete_queue(&calls.name).await.unwrap();
     fleet.delete_queue(&own.name).await.unwrap();
@@ -109,7 +109,7 @@ async fn a_cut_connection_heals_and_loses_nothing() {
         publish(&steady, message("work", &to.name, &round.to_string())).await.unwrap();
         let stale = soon("a delivery", consumer.next()).await.unwrap();
         proxy.cut();
-        // The consumer subscribes anew by itself, and the delivery comes again, marked.
+        // The consumer subscribes again without help, and the delivery comes again, marked as redelivered.
         let again = soon("it again", consumer.next()).await.unwrap();
         assert!(again.redelivered, "round {round}");
         assert_eq!(&again.message.body[..], round.to_string().as_bytes());
@@ -148,7 +148,7 @@ async fn a_publish_whose_confirm_is_lost_says_so() {
         until("the next connection", || async { bus.is_connected() }).await;
     }
     assert!(lost > 0, "no confirm was ever lost: the test proves nothing");
-    // Not by the connection that was cut: its loss may not have been seen yet.
+    // The test uses another connection here, because the bus may not have noticed the last cut yet.
     steady.delete_queue(&to.name).await.unwrap();
 }
 
@@ -158,7 +158,7 @@ async fn closing_ends_every_publish_and_waits_for_none() {
     let (bus, steady) = (rabbit(&url()).await.unwrap(), rabbit(&url()).await.unwrap());
     declare_fleet(&bus).await.unwrap();
     let to = queue(&bus, QueueKind::Quorum).await;
-    // A channel for each of those to come, so that nothing is waited for between them.
+    // Opens a channel for each of the later messages, so that none of them has to wait for one.
     let mut small = Vec::new();
     for _ in 0..MESSAGES {
         small.push(bus.publish(message("work", &to.name, "small")).await.unwrap());
@@ -166,7 +166,8 @@ async fn closing_ends_every_publish_and_waits_for_none() {
     for confirm in small {
         confirm.wait().await.unwrap();
     }
-    // More than the connection has written when it is closed. Of every second one nobody waits for the confirm.
+    // More bytes than the connection has written when it is closed. Nothing waits for the confirm of every second
+    // message.
     let large = Message { body: vec![b'x'; 1 << 20].into(), ..message("work", &to.name, "") };
     let mut waiting = Vec::new();
     for n in 0..MESSAGES {
@@ -195,7 +196,8 @@ async fn a_cut_ends_every_request_that_waits() {
     let to = queue(&*bus, QueueKind::Quorum).await;
     let mut lost = 0;
     for round in 0..20 {
-        // Some are answered already when the connection is cut, some wait for their answer, and some are still being written.
+        // When the connection is cut, some requests have their answer, some wait for it, and some are still being
+        // written.
         let mut requests = JoinSet::new();
         for n in 0..REQUESTS {
             let (bus, to) = (Arc::clone(&bus), to.clone());
@@ -223,7 +225,7 @@ async fn a_cut_ends_every_request_that_waits() {
         until("the next connection", || async { bus.is_connected() }).await;
     }
     assert!(lost > 0, "no answer was ever lost: the test proves nothing");
-    // Not by the connection that was cut: its loss may not have been seen yet.
+    // The test uses another connection here, because the bus may not have noticed the last cut yet.
     steady.delete_queue(&to.name).await.unwrap();
 }
 
@@ -289,10 +291,11 @@ async fn a_backlog_that_raised_an_alarm_can_drain() {
     })
     .await
     .unwrap();
-    // What is published waits for its confirm; and the connection that publishes is not read from any more.
+    // Under the alarm, a publish waits for its confirm, and RabbitMQ no longer reads from the connection that
+    // publishes.
     let waiting = bus.publish(message("work", &to.name, "published under the alarm")).await.unwrap();
     let mut waiting = tokio::spawn(waiting.wait());
-    // One unsettled delivery at a time: each acknowledgement must arrive for the next one to come.
+    // One unsettled delivery at a time: the next one comes only if the acknowledgement has arrived.
     for n in 0..10 {
         let found = soon("a delivery under the alarm", consumer.next()).await.unwrap();
         assert_eq!(found.message.body, n.to_string());
@@ -318,7 +321,7 @@ async fn the_loss_of_one_connection_is_the_loss_of_all() {
     publish(&bus, message("work", &to.name, "held")).await.unwrap();
     let mut consumer = bus.consume(&to.name, 1).await.unwrap();
     let held = soon("a delivery", consumer.next()).await.unwrap();
-    // The connection that publishes is the second one that was opened.
+    // The connection that publishes is the second one that the link opens.
     proxy.cut_one(1);
     let again = soon("it again, from a new link", consumer.next()).await.unwrap();
     assert!(again.redelivered);

@@ -1,5 +1,5 @@
-//! Every way known by which one tenant can have RabbitMQ put a message under another one's key, really gone. What gets
-//! through is held against [`Identity`]; so is an honest message, which comes last.
+//! Every known way for one tenant to make RabbitMQ put a message under another tenant's key, each really tried.
+//! [`Identity`] must refuse everything that gets through. Then an honest message comes, which it must accept.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use thermae_schemas::names;
 use super::{Broker, message, publish, rabbit};
 use crate::support::{server, soon, unique};
 
-/// The attacker's bare connection, as the tenant `acme`.
+/// The attacker's plain connection, as the tenant `acme`.
 struct Attacker {
     connection: Connection,
     channel: Channel,
@@ -26,7 +26,7 @@ fn text(value: &str) -> AMQPValue {
     AMQPValue::LongString(value.as_bytes().into())
 }
 
-/// What the attacker says of itself: nothing, the truth, that it is the fleet, that its message never died.
+/// What the attacker's message claims: nothing, the truth, that the fleet sent it, or that it never died.
 fn properties(claim: &str) -> BasicProperties {
     let mut headers = FieldTable::default();
     let properties = BasicProperties::default().with_delivery_mode(2);
@@ -68,7 +68,7 @@ impl Attacker {
         assert!(sent.await.unwrap().is_ack());
     }
 
-    /// By an exchange of its own whose alternate exchange is the fleet's.
+    /// Through an exchange of its own, whose alternate exchange is the fleet's.
     async fn alternate(&self, to: &str, key: &str) {
         let exchange = self.exchange(ExchangeKind::Topic, Some(to)).await;
         for claim in CLAIMS {
@@ -76,7 +76,7 @@ impl Attacker {
         }
     }
 
-    /// By an exchange of its own that is bound to the fleet's.
+    /// Through an exchange of its own, to which the fleet's is bound.
     async fn bound(&self, to: &str, key: &str) {
         let exchange = self.exchange(ExchangeKind::Fanout, None).await;
         let (destination, source) = (to.into(), exchange.as_str().into());
@@ -87,7 +87,7 @@ impl Attacker {
         }
     }
 
-    /// By a queue of its own, in which the message dies.
+    /// Through a queue of its own, in which the message dies.
     async fn dead(&self, to: &str, key: &str) {
         let exchange = self.exchange(ExchangeKind::Fanout, None).await;
         let queue = format!("replies.acme.{}", unique("q"));
@@ -105,7 +105,8 @@ impl Attacker {
         }
     }
 
-    /// By a second key, which RabbitMQ checks from 4.0 on; then it takes none of them. Returns how many it took.
+    /// Through a second key in a header. RabbitMQ checks such keys from 4.0 on, and then refuses all of these messages.
+    /// Returns how many it accepted.
     async fn copied(&self, to: &str, key: &str, header: &str) -> usize {
         let own = key.replacen("globex", "acme", 1);
         let mut taken = 0;
@@ -124,7 +125,8 @@ impl Attacker {
     }
 }
 
-/// Goes every way to the queue that `key` leads to, then the straight one as `globex`, and judges what arrived.
+/// Sends messages in all these ways to the queue that `key` leads to, then an honest one as `globex`, and judges what
+/// arrives.
 async fn all_ways(exchange: &str, key: &str, queue: &QueueSpec) {
     let fleet = rabbit(&server("THERMAE_TEST_AMQP")).await.unwrap();
     declare_fleet(&fleet).await.unwrap();
@@ -184,7 +186,7 @@ async fn nobody_answers_a_tool_call_as_another_tenant() {
     all_ways(names::CALLS, &key, &bound_to(names::CALLS, &key)).await;
 }
 
-/// The queue behind the alternate exchange: what is honest still names the exchange that it was published to.
+/// The queue behind the alternate exchange: an honest message still names the exchange that it was published to.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_not_routed_still_names_its_exchange() {
     let key = format!("globex.normal.{}", unique("pool"));
@@ -206,7 +208,7 @@ async fn what_is_not_routed_still_names_its_exchange() {
     while verdicts.len() < 3 * CLAIMS.len() + 1 {
         let delivery = soon("a delivery", arrived.next()).await.unwrap();
         delivery.ack().await.unwrap();
-        // Other tests' messages come here as well.
+        // Messages of other tests arrive here, too.
         if delivery.message.key == key {
             let said = String::from_utf8(delivery.message.body.to_vec()).unwrap();
             let sender = identity.sender(&delivery.message, names::SUBMIT, |_| key.clone());
@@ -218,7 +220,8 @@ async fn what_is_not_routed_still_names_its_exchange() {
     fleet.delete_queue(&queue.name).await.unwrap();
 }
 
-/// What the broker itself refuses: other tenants' keys, the fleet's exchanges and queues, and names of more than one word.
+/// What the broker itself refuses: other tenants' keys, the fleet's exchanges and queues, and names with too many
+/// words.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenants_permissions_are_what_a_client_needs() {
     let fleet = Broker::rabbit().connect().await;

@@ -1,4 +1,4 @@
-//! How long a message takes, printed; and that it is not absurd, held.
+//! Prints how long a message takes, and fails if the time is absurd.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use thermae_backplane::declare_fleet;
 use super::{Broker, message, queue};
 use crate::support::soon;
 
-/// Median time from publish to delivery, and to the confirm.
+/// Median times from publish to delivery, and from publish to confirm.
 async fn median(broker: Broker, kind: QueueKind, rounds: usize) -> (Duration, Duration) {
     let (here, there) = (broker.connect().await, broker.connect().await);
     declare_fleet(&*here).await.unwrap();
@@ -44,7 +44,7 @@ async fn a_hop_through_rabbitmq_takes_about_a_millisecond() {
     for kind in [QueueKind::Quorum, QueueKind::Classic] {
         let (delivered, confirmed) = median(Broker::rabbit(), kind, 300).await;
         println!("{kind:?}: publish to delivery {delivered:?}, to confirm {confirmed:?}");
-        // Generous: other tests run beside it.
+        // The bound is generous, because other tests run at the same time.
         assert!(delivered < Duration::from_millis(50), "{delivered:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The bus's contract.
+//! The contract of the bus.
 
 mod channels;
 mod faults;
@@ -15,7 +15,7 @@ use thermae_backplane::bus::{self, Bus, Error, Message, QueueKind, QueueSpec, Ra
 
 use crate::support::{server, unique};
 
-/// A broker that tests connect to.
+/// A broker for the tests: in this process, or RabbitMQ at this URL.
 pub enum Broker {
     Local(bus::Local),
     Rabbit(String),
@@ -47,7 +47,7 @@ pub async fn rabbit(url: &str) -> Result<bus::Rabbit, Error> {
     bus::Rabbit::connect(RabbitOptions { deadline, ..RabbitOptions::new(url, "contract suite") }).await
 }
 
-/// A queue of a name of its own, bound to the exchange `work` under that name.
+/// Declares a queue with a unique name, bound to the exchange `work` under that name.
 pub async fn queue(bus: &dyn Bus, kind: QueueKind) -> QueueSpec {
     let name = unique("test");
     let bindings = vec![("work".to_owned(), name.clone())];

@@ -1,4 +1,4 @@
-//! RabbitMQ says when a message reached it, where it is set up to (`images/rabbitmq/newer.conf`).
+//! With the interceptor of `images/rabbitmq/newer.conf`, RabbitMQ writes into each message when it arrived.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,7 +12,7 @@ fn now_ms() -> i64 {
     i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
 }
 
-/// Older releases have no such setting; `cargo xtask test` runs this on the newer ones.
+/// Older releases of RabbitMQ have no such setting. `cargo xtask test` sets THERMAE_TEST_STAMPS for the newer ones.
 #[tokio::test]
 async fn a_message_says_when_it_reached_the_broker_and_a_moved_one_keeps_that() {
     if std::env::var("THERMAE_TEST_STAMPS").is_err() {
@@ -37,7 +37,7 @@ async fn a_message_says_when_it_reached_the_broker_and_a_moved_one_keeps_that() 
         bus.publish(sent.clone()).await.unwrap().wait().await.unwrap();
         let delivery = soon("the message", consumer.next()).await.unwrap();
         delivery.ack().await.unwrap();
-        // As the scheduler reads it.
+        // The scheduler reads the time in the same way.
         stamps.push(delivery.message.headers.int(names::H_RECEIVED).expect("it is stamped"));
         sent = Message { headers: Headers::clone(&delivery.message.headers), ..sent };
     }

@@ -1,4 +1,4 @@
-//! `amqps://`, and several hosts.
+//! `amqps://`, and URLs with several hosts.
 
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ async fn a_dead_host_is_passed_over_at_first_and_later() {
     declare_fleet(&bus).await.unwrap();
     let to = queue(&bus, QueueKind::Quorum).await;
     let mut consumer = bus.consume(&to.name, 1).await.unwrap();
-    // The host that it uses goes away for good; the third is left.
+    // The host in use goes away for good. The third one is left.
     proxy.set_open(false);
     proxy.cut();
     until("the loss to be seen and mended", || async {

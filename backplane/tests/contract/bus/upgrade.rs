@@ -1,5 +1,5 @@
-//! A broker that was used by an earlier release. RabbitMQ refuses to declare a queue again with other arguments, so those of
-//! the first release stay for ever; what is bounded later is bounded by policy.
+//! A broker that an earlier release has used. RabbitMQ refuses to declare a queue again with other arguments, so the
+//! queues of the first release keep theirs. Newer limits are set by policy.
 
 use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::{AMQPValue, FieldTable};
@@ -11,10 +11,10 @@ use thermae_schemas::{Class, ClientId, PoolName, TenantName, WorkerId};
 use super::{message, publish, rabbit};
 use crate::support::{server, unique};
 
-/// What a queue was declared with: numbers, and texts.
+/// Arguments of a queue: those with a number, and those with a text.
 type Arguments = (&'static [(&'static str, i64)], &'static [(&'static str, &'static str)]);
 
-/// Jobs: nothing is lost from them, dead letters included.
+/// For queues of jobs: nothing may be lost from them, including dead letters.
 const JOBS: Arguments = (
     &[("x-delivery-limit", 50)],
     &[
@@ -60,7 +60,7 @@ async fn queues_of_the_first_release_are_taken_as_they_are() {
         }
         let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
         let made = old.queue_declare(spec.name.as_str().into(), options, arguments).await;
-        // Those that all tests share are there already; that they agree is what is asked.
+        // The queues that all tests share exist already. The point is that their arguments agree.
         made.unwrap_or_else(|error| panic!("{}: {error}", spec.name));
     }
     let new = rabbit(&url).await.unwrap();
@@ -69,7 +69,7 @@ async fn queues_of_the_first_release_are_taken_as_they_are() {
         new.declare_queue(spec).await.unwrap_or_else(|error| panic!("{}: {error}", spec.name));
     }
     for (spec, _) in &queues {
-        // As a scheduler does with the bindings that are no more.
+        // A scheduler does this with the bindings of release 0.1.0.
         if QueueSpec::of_0_1_0().contains(spec) {
             new.unbind_queue(spec).await.unwrap();
         }

@@ -1,4 +1,4 @@
-//! The primary changes: by Sentinel under load, and behind an address that leads elsewhere.
+//! The primary changes: by Sentinel under load, and by an address that leads to another server.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -14,7 +14,7 @@ use super::faults::{KEEPS, Server};
 use super::{admit, claim, finish, start};
 use crate::support::{Proxy, unique, until};
 
-/// A sentinel of a test's own, which watches one primary.
+/// A sentinel for one test, which watches one primary.
 struct Sentinel {
     process: Child,
     port: u16,
@@ -53,7 +53,7 @@ impl Drop for Sentinel {
     }
 }
 
-/// A replica that has caught up.
+/// A replica that has caught up with its primary.
 async fn replica_of(primary: &Server) -> Server {
     let replica = Server::run(&KEEPS).await;
     replica.tell(&["REPLICAOF", "127.0.0.1", &primary.port.to_string()]).await;
@@ -69,7 +69,7 @@ fn options(url: String) -> RedisOptions {
     RedisOptions { prefix: unique("test:") + ":", deadline, ..RedisOptions::new(url) }
 }
 
-/// How often each job was told to go.
+/// How often the registry let each job start.
 #[derive(Default)]
 struct Starts(Mutex<BTreeMap<String, u32>>);
 
@@ -81,7 +81,7 @@ impl Starts {
     }
 }
 
-/// Repeats a call until it is answered: every call may be repeated, whatever became of the last one.
+/// Repeats a call until it is answered. Every call may be repeated, whatever happened to the last one.
 async fn answered<T, F: Future<Output = Result<T, Error>>>(mut call: impl FnMut() -> F) -> T {
     loop {
         match call().await {
@@ -92,7 +92,7 @@ async fn answered<T, F: Future<Output = Result<T, Error>>>(mut call: impl FnMut(
     }
 }
 
-/// One job: admitted, and started by two workers that both have a copy of it.
+/// One job: it is admitted, and two workers that both have a copy of it try to start it.
 async fn one_job(registry: &Redis, name: &str, starts: &Starts) {
     let mut request = admit(name);
     request.credit = 100_000;
@@ -141,7 +141,7 @@ async fn sentinel_moves_the_primary_under_load_and_nothing_starts_twice() {
     let then = count.load(Ordering::Relaxed);
     until("jobs on the next primary", || async { count.load(Ordering::Relaxed) > then + 100 }).await;
 
-    // The old one returns, empty, and takes itself for the primary until the sentinel tells it otherwise.
+    // The old primary returns, empty, and believes that it is the primary until the sentinel tells it otherwise.
     let after = registry.epoch().await.unwrap();
     first.start().await;
     let then = count.load(Ordering::Relaxed);
@@ -166,7 +166,7 @@ async fn a_primary_that_became_a_replica_is_left_for_the_next() {
     let registry = Redis::connect(options(proxy.through(&first.url()))).await.unwrap();
     let before = registry.epoch().await.unwrap();
     registry.admit(&admit("a")).await.unwrap();
-    // The address leads to the next primary from now on; the connection to the old one stands.
+    // From now on, the address leads to the next primary. The connection to the old one stays open.
     second.tell(&["REPLICAOF", "NO", "ONE"]).await;
     first.tell(&["REPLICAOF", "127.0.0.1", &second.port.to_string()]).await;
     proxy.lead_to(&second.url());

@@ -1,4 +1,4 @@
-//! What only a real Redis can do.
+//! What only a real Redis can do: restarts, cut connections, full memory.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::support::{Proxy, server, soon, until};
 
-/// A Redis of a test's own.
+/// A Redis server for one test.
 pub struct Server {
     process: Option<Child>,
     pub port: u16,
@@ -61,7 +61,7 @@ impl Server {
         ::redis::cmd("INFO").arg("stats").query_async(&mut connection).await.unwrap()
     }
 
-    /// How many connections hear a channel.
+    /// How many connections have subscribed to a channel.
     async fn subscribers(&self, channel: &str) -> u64 {
         let client = ::redis::Client::open(self.url()).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
@@ -102,7 +102,7 @@ async fn an_emptied_redis_begins_an_epoch_and_is_whole_after_one_heartbeat() {
 
     let mut news = registry.notices();
     server.tell(&["FLUSHALL"]).await;
-    // A copy of the running job comes first: it must not start.
+    // First a copy of the running job is delivered. It must not start.
     let mut copy = start("a", claim(1, "v", "o"), &before);
     copy.only_copy = false;
     assert_eq!(registry.start(&copy).await.unwrap(), Start::Resolve);
@@ -112,12 +112,12 @@ async fn an_emptied_redis_begins_an_epoch_and_is_whole_after_one_heartbeat() {
     let mut held_back = resolve("a", 1, 1);
     held_back.grace = Duration::from_secs(60);
     assert!(matches!(registry.resolve(&held_back).await.unwrap(), Resolve::Hold(_)));
-    // A submit message from before, delivered again, makes a record that knows it may be wrong.
+    // A submit message from before, delivered again, makes a doubtful record.
     let mut again = admit("b");
     again.repeat = Some(Repeat { earliest: 1, said: None, first_epoch: None });
     assert_eq!(attempt(&registry.admit(&again).await.unwrap()), Some(1));
     assert!(registry.lookup(&job("b")).await.unwrap().unwrap().doubtful);
-    // In the first epoch, only what says itself that it is older.
+    // During the first epoch, only a message that says itself that it is older makes one.
     for (name, first, said, doubtful) in [
         ("c", &before, None, true),
         ("d", &after, None, false),
@@ -160,7 +160,7 @@ async fn a_full_redis_takes_no_new_jobs_and_lets_those_under_way_end() {
     assert_eq!(registry.heartbeat(&word, super::TTL).await.unwrap().revoked, []);
     assert!(registry.lead("0", "a", super::TTL).await.unwrap());
     assert_eq!(registry.start(&start("assigned", claim(1, "w", "m"), &epoch)).await.unwrap(), Start::Go);
-    // All end. Their outcomes are not kept.
+    // All these jobs end. Their outcomes are not kept.
     for (name, nonce) in [("running", "n"), ("assigned", "m")] {
         assert_eq!(registry.finish(&finish(name, claim(1, "w", nonce), "done")).await.unwrap(), Finish::Won);
     }
@@ -170,7 +170,8 @@ async fn a_full_redis_takes_no_new_jobs_and_lets_those_under_way_end() {
         let left = registry.lookup(&job(name)).await.unwrap().unwrap().ended();
         assert!(matches!(left, Some(Ended::Tombstone(_))), "{name}: {left:?}");
     }
-    // A refusal is remembered for a moment. A cancel of a job that waits must be remembered for longer, and so it must wait.
+    // A refusal is remembered for a short time. The cancel of a job that waits must be remembered for longer, so it
+    // fails until there is room.
     assert_eq!(registry.settle(&settle("refused", "rejected")).await.unwrap(), Settle::Won);
     let mut cancel = settle("unknown", "cancelled");
     cancel.cancel = true;
@@ -207,7 +208,7 @@ async fn a_redis_that_restarts_from_an_older_copy_is_another_epoch() {
     let before = registry.epoch().await.unwrap();
     registry.admit(&admit("a")).await.unwrap();
     server.tell(&["SAVE"]).await;
-    // This is lost with the crash.
+    // The crash loses this start.
     assert_eq!(registry.start(&start("a", claim(1, "w", "n"), &before)).await.unwrap(), Start::Go);
     server.kill();
     assert!(matches!(registry.start(&start("a", claim(1, "v", "o"), &before)).await, Err(Error::Disconnected(_))));
@@ -313,11 +314,11 @@ async fn a_connection_cut_in_the_middle_of_commands_heals_and_every_command_may_
 #[tokio::test]
 async fn a_heartbeat_that_cannot_be_read_hides_no_other() {
     let server = Server::run(&KEEPS).await;
-    // No prefix of its own: the test writes keys by itself.
+    // The default prefix, because the test writes some keys itself.
     let connect = || registry::Redis::connect(RedisOptions::new(server.url()));
     let registry = connect().await.unwrap();
     registry.heartbeat(&beat("w"), super::TTL).await.unwrap();
-    // What a newer release might say.
+    // Heartbeats with words that only a newer release knows.
     let (mut state, mut language) = (beat("state"), beat("language"));
     for word in [&state, &language] {
         registry.heartbeat(word, super::TTL).await.unwrap();
@@ -360,7 +361,7 @@ async fn only_heartbeats_that_changed_are_moved() {
         registry.heartbeat(&beats[7], super::TTL).await.unwrap();
         assert_eq!(registry.workers().await.unwrap(), beats);
     }
-    // A heartbeat is some 200 bytes, so ten looks at all of them would be 400 kB.
+    // A heartbeat has about 200 bytes, so ten looks at all of them would move 400 kB.
     let moved = moved(server.info().await) - before;
     assert!(moved < 60_000, "{moved} bytes");
 }
@@ -373,7 +374,7 @@ async fn who_does_not_want_notices_is_sent_none() {
     let hears = registry::Redis::connect(RedisOptions::new(server.url())).await.unwrap();
     let prefix = RedisOptions::new(server.url()).prefix;
     assert_eq!(server.subscribers(&format!("{prefix}n")).await, 1, "of two connections");
-    // Its loss is noticed nevertheless.
+    // It notices the loss of its connection all the same.
     let mut news = hears.notices();
     deaf.heartbeat(&beat("w"), super::TTL).await.unwrap();
     assert_eq!(soon("news", in_order(&mut news, Notice::Workers)).await, Notice::Workers);

@@ -1,6 +1,6 @@
-//! Random histories through both twins: the answers must be the same.
+//! Random histories through both implementations: the answers must be the same.
 //!
-//! Time is left out: leases, credit, outcomes and records last either for long, or are over at once.
+//! Time plays no part: leases, credit, outcomes and records last long, or end at once.
 
 mod calls;
 
@@ -27,7 +27,7 @@ fn shown(answer: impl std::fmt::Debug) -> String {
     format!("{answer:?}")
 }
 
-/// A record without what differs by nature: the moments when its lease passes and when it ended.
+/// A record without the moments when its lease passes and when it ended, which differ by nature.
 fn timeless(record: Option<Record>) -> Option<Record> {
     record.map(|mut record| {
         match &mut record.state {
@@ -38,7 +38,7 @@ fn timeless(record: Option<Record>) -> Option<Record> {
     })
 }
 
-/// An answer without the moment that a tombstone tells.
+/// An answer without the time in its tombstone.
 fn undated(answer: String) -> String {
     match answer.split_once(", at: ") {
         Some((before, after)) => format!("{before}{}", after.trim_start_matches(|c: char| c.is_ascii_digit())),
@@ -46,7 +46,7 @@ fn undated(answer: String) -> String {
     }
 }
 
-/// Both twins, emptied a moment ago.
+/// Both implementations, emptied a moment ago.
 struct Twins {
     local: Arc<registry::Local>,
     redis: registry::Redis,
@@ -80,7 +80,7 @@ impl Twins {
     }
 }
 
-/// Makes a call and shows the answer, without what differs by nature.
+/// Makes a call and prints the answer, without what differs by nature.
 async fn ask(registry: &dyn Registry, call: &Call) -> String {
     let epoch = registry.epoch().await.unwrap();
     match call.clone() {
@@ -183,13 +183,13 @@ async fn ask(registry: &dyn Registry, call: &Call) -> String {
             registry.end_session(&tenant, &session, &worker(WORKERS[at]), gone).await.unwrap();
             String::new()
         }
-        // Done by the caller.
+        // The caller does this.
         Call::Empty => String::new(),
         Call::Lead { who } => shown(registry.lead("0", &who.to_string(), FAR).await.unwrap()),
     }
 }
 
-/// Everything that can be looked at.
+/// Everything that the registry can be asked, printed.
 async fn look(registry: &dyn Registry) -> String {
     let mut seen = shown(registry.credit_used(&pool()).await.unwrap());
     for name in JOBS {

@@ -1,4 +1,4 @@
-//! The registry's contract.
+//! The contract of the registry.
 
 mod failover;
 mod faults;
@@ -20,13 +20,13 @@ use thermae_schemas::{
 
 use crate::support::{server, unique};
 
-/// How records are kept in these tests.
+/// How long records are kept in these tests.
 pub const TTL: Duration = Duration::from_secs(60);
 
-/// How outcomes are kept in these tests.
+/// How long, and within which budget, outcomes are kept in these tests.
 pub const KEEP: Keep = Keep { outcome: TTL, record: TTL, budget: Budget { tenant: 1 << 30, all: 1 << 30 } };
 
-/// A registry of its own, in which an epoch begins now; sessions may be made at once.
+/// A registry with a prefix of its own, whose epoch begins now. New sessions may be created at once.
 pub async fn redis(url: &str) -> registry::Redis {
     let options = RedisOptions {
         prefix: unique("test:") + ":",
@@ -141,7 +141,7 @@ pub fn held(name: &str) -> SessionHeld {
     SessionHeld { tenant: tenant("acme"), session: session(name), pool: pool(), expires_in_ms: 1000 }
 }
 
-/// The attempt that a job was assigned as.
+/// The attempt that a job was assigned as, if it was assigned.
 pub fn attempt(admitted: &Admitted) -> Option<u32> {
     match admitted {
         Admitted::Assigned { attempt, .. } => Some(*attempt),
@@ -203,7 +203,7 @@ suite! {
     it_is_fit,
 }
 
-/// Waits for this notice; others may come before it.
+/// Waits for this notice, and ignores others that come before it.
 pub async fn in_order(
     news: &mut tokio::sync::broadcast::Receiver<registry::Notice>,
     wanted: registry::Notice,

@@ -1,4 +1,4 @@
-//! `rediss://`, and passwords that do not stand in the URL.
+//! `rediss://`, and passwords that are not in the URL.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn a_redis_that_is_not_to_be_trusted_is_refused_at_once() {
 async fn rediss_at_a_plain_port_is_no_connection() {
     let url = server("THERMAE_TEST_REDIS").replacen("redis://", "rediss://", 1);
     let deadline = Some(Duration::from_millis(100));
-    // Redis waits for the rest of what it takes for a command, or calls it unknown.
+    // Redis waits for the rest of what it takes for a command, or answers that it doesn't know the command.
     let error = soon("an error", Redis::connect(RedisOptions { deadline, ..options(&url, authority()) })).await.err();
     match error {
         Some(Error::Disconnected(why) | Error::Unfit(why)) => assert!(why.contains("TLS"), "{why}"),

@@ -1,30 +1,32 @@
 //! Makes what a tenant wrote harmless for the AMQP library, without changing any length.
 //!
-//! - Headers that are nested deep, or hold a great many values (each costs the library far more memory than it has bytes), or can't be
-//!   read, become one header: `x-death`, so that nobody takes the message for one that came the straight way.
+//! - Headers that are nested too deep, have too many values (each costs the library far more memory than it has bytes)
+//!   or can't be read become one header, `x-death`. So nobody takes the message for one that came directly from its
+//!   client.
 //! - Bytes of names that are not UTF-8 become question marks.
 
-/// Frames of methods.
+/// Type of the frames that carry a method.
 const METHOD: u8 = 1;
-/// Frames of properties.
+/// Type of the frames that carry properties.
 const PROPERTIES: u8 = 2;
 
-/// Levels of tables and lists. RabbitMQ's own `x-death` has three.
+/// Most levels of tables and lists. RabbitMQ's own `x-death` has three.
 const DEEPEST: usize = 8;
-/// Values in all headers of one message together.
+/// Most values in all headers of one message together.
 const MOST: usize = 1024;
 
-/// Methods that carry an exchange and a routing key, both at the end, and what stands in front of them.
+/// Methods that end with an exchange and a routing key: class and number of each.
 const RETURN: [u8; 4] = [0, 60, 0, 50];
 const DELIVER: [u8; 4] = [0, 60, 0, 60];
 const GET_OK: [u8; 4] = [0, 60, 0, 71];
 
-/// Whether a frame of this type can hold what a tenant wrote, beside a body.
+/// Whether a frame of this type can hold anything that a tenant wrote, apart from a body.
 pub(super) fn concerns(kind: u8) -> bool {
     kind == METHOD || kind == PROPERTIES
 }
 
-/// Tames a frame. What is malformed beyond its headers is left as it is: the broker never sends it, and the library notices.
+/// Tames a frame. A frame that is malformed in other places is left as it is: the broker never sends one, and the
+/// library would notice.
 pub(super) fn frame(kind: u8, payload: &mut [u8]) {
     let _ = if kind == METHOD { method(payload) } else { properties(payload) };
 }
@@ -51,7 +53,7 @@ fn properties(payload: &mut [u8]) -> Option<()> {
     // Class, weight, size of the body.
     let mut rest = payload.get_mut(12..)?;
     let flags = u16::from_be_bytes(take(&mut rest, 2)?.try_into().ok()?);
-    // From the highest bit: two names, the headers, two numbers, four names, the time, and four names.
+    // From the highest bit: two names, the headers, two numbers of one byte, four names, the time, and four names.
     for bit in (2..16).rev().filter(|bit| flags & (1 << bit) != 0) {
         match bit {
             13 => {
@@ -78,7 +80,7 @@ fn headers(table: &mut [u8]) {
     }
 }
 
-/// Whether a table or a list can be read, and is not too much; names in it are tamed on the way.
+/// Whether a table or list can be read and is not too large. Tames the names in it on the way.
 fn fits(mut rest: &mut [u8], named: bool, deeper: usize, left: &mut usize) -> Option<()> {
     while !rest.is_empty() {
         *left = left.checked_sub(1)?;
@@ -107,7 +109,7 @@ fn fits(mut rest: &mut [u8], named: bool, deeper: usize, left: &mut usize) -> Op
     Some(())
 }
 
-/// Tames a short string, and goes behind it.
+/// Tames a short string, and moves `rest` behind it.
 fn name(rest: &mut &mut [u8]) -> Option<()> {
     let length = usize::from(take(rest, 1)?[0]);
     let text = take(rest, length)?;

@@ -1,4 +1,4 @@
-//! Frames that would harm the library, in pieces of every size.
+//! Frames that would harm the library, read in pieces of several sizes.
 
 use futures::AsyncReadExt;
 
@@ -16,7 +16,7 @@ fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
     [&[kind, 0, 1], sized(payload).as_slice(), &[0xce]].concat()
 }
 
-/// Properties with these headers, and this message id.
+/// A frame of properties with these headers and this message id.
 fn properties(headers: &[u8], id: &[u8]) -> Vec<u8> {
     let fixed = [0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x20, 0x80];
     frame(2, &[&fixed, sized(headers).as_slice(), &name(id)].concat())

@@ -1,6 +1,7 @@
--- ARGV: 2 tenant, 3 job, 4 pool, 5 credit, 6 tenant limit?, 7 max attempts, 8 reply key?, 9 correlation id?, 10 digest,
--- 11 idempotency key?, 12 session?, 13 'new' or 'fail', 14 candidate?, 15 submitted at the earliest?, 16 credit ttl, 17 ttl,
--- 18 announce grace, 19 session ttl, 20 submitted as said?, 21 first epoch?, 22 tenant share?
+-- ARGV (with '?': optional): 2 tenant, 3 job, 4 pool, 5 credit, 6 tenant limit?, 7 max attempts, 8 reply key?, 9
+-- correlation id?, 10 digest, 11 idempotency key?, 12 session?, 13 'new' or 'fail', 14 candidate?, 15 earliest submit?,
+-- 16 credit ttl, 17 ttl, 18 announce grace, 19 session ttl, 20 submit as the message says?, 21 first epoch?, 22 tenant
+-- share?
 local tenant, job, pool = ARGV[2], ARGV[3], ARGV[4]
 local idempotency, session, candidate = optional(ARGV[11]), optional(ARGV[12]), optional(ARGV[14])
 local key = job_key(tenant, job)
@@ -17,7 +18,7 @@ local place = idempotency and (P .. 'k:' .. tenant .. '/' .. idempotency)
 if not record then
   if place then
     local digest, first = unpack(redis.call('HMGET', place, 'd', 'j'))
-    -- A key is as good as what is remembered of its first job.
+    -- An idempotency key counts only while its first job is remembered.
     if first and first ~= job and redis.call('EXISTS', job_key(tenant, first)) == 1 then
       return { digest == ARGV[10] and 'duplicate' or 'conflict', first }
     end
@@ -28,7 +29,7 @@ if not record then
     local own = P .. 't:' .. tenant
     local held = count(own)
     if limit and held >= tonumber(limit) then return { 'tenant_busy' } end
-    -- Only a tenant with so many jobs in all pools can have so many in this one.
+    -- The costly intersection is needed only if the tenant has at least as many jobs in all pools together.
     if share and held >= tonumber(share)
       and redis.call('ZINTERCARD', 2, own, P .. 'p:' .. pool, 'LIMIT', share) >= tonumber(share) then
       return { 'tenant_busy' }
@@ -36,14 +37,14 @@ if not record then
   end
 end
 
--- Where to.
+-- Choose the worker that holds the session, or is to hold it.
 local worker, create = nil, false
 local at = session and session_key(tenant, session)
 if session then
   local anew = false
   local w, c, a, g = unpack(redis.call('HMGET', at, 'w', 'c', 'a', 'g'))
   if not w then
-    -- Its worker may yet announce it.
+    -- Its worker may still announce it.
     if epoch_age < tonumber(ARGV[18]) then return { 'no_session_worker' } end
     anew = true
   else
@@ -68,7 +69,7 @@ if record then
 else
   make(key, 1, ARGV[7], optional(ARGV[8]), optional(ARGV[9]), ARGV[10])
   set_assigned(key, 1)
-  -- While the first epoch lasts, only what says so itself is older.
+  -- During the first epoch, a message is older than the epoch only if it says so itself.
   local earliest, said = optional(ARGV[15]), optional(ARGV[20])
   local submitted = earliest
   if optional(ARGV[21]) == epoch then submitted = said end

@@ -1,17 +1,19 @@
--- What every script begins with. ARGV[1] is the prefix of all keys:
+-- The beginning of every script except epoch.lua. scripts.rs puts a line in front of it that sets `full`: whether the
+-- script must not keep an outcome, because Redis is full. ARGV[1] is the prefix P of all keys:
 --   <P>e            epoch: i(d), r(un id of Redis), b(egan)
 --   <P>j:<t>/<job>  record, see below
 --   <P>o:<t>/<job>  outcome of a job that ended, while it is kept whole
 --   <P>r:<t>/<job>  digest of an outcome that the fleet's store keeps whole
---   <P>b:<window>   bytes of outcomes that were recorded in that hour: '' of all tenants, and each tenant's
---   <P>p:<pool>     jobs that hold the pool's credit, by the moment their lease passes
---   <P>t:<tenant>   the same of a tenant
+--   <P>b:<window>   budgeted bytes of the outcomes that were recorded in that hour: by tenant, and '' for all
+--   <P>p:<pool>     jobs that hold the pool's credit, by the moment when they lose it
+--   <P>t:<tenant>   the same for a tenant, over all pools
 --   <P>k:<t>/<key>  idempotency key: d(igest), j(ob)
 --   <P>s:<t>/<name> session: w(orker), c(reator), a(nnounced), g(one)
 --   <P>ws:<worker>  keys of the sessions that a worker was given
---   <P>w, <P>wc     heartbeats and capacities of the workers; <P>wa: alive until
---   <P>wu           workers, by the number of their last change; <P>wq: the last number
+--   <P>w, <P>wc     heartbeats and capacities of the workers; <P>wa: until when each is alive
+--   <P>wu           workers, by the number of their last change; <P>wq: the highest number
 --   <P>l:<shard>    leader
+--   <P>check        a key that check.lua writes, to see whether Redis accepts writes
 --   <P>n            channel of notices
 local P = ARGV[1]
 local time = redis.call('TIME')
@@ -22,7 +24,7 @@ if not epoch then
 end
 local epoch_age = now - tonumber(began)
 
--- Arguments that may be missing: '' is none, '=text' is text.
+-- Decodes an optional argument: '' is none, and '=text' is a text.
 local function optional(text)
   if text == '' then return nil end
   return string.sub(text, 2)
@@ -32,10 +34,12 @@ local function tell(news)
   redis.call('PUBLISH', P .. 'n', news)
 end
 
--- The record: s(tate: A, S or T), a(ttempt), m(ax attempts), r(eply key), c(orrelation id), d(oubtful), g, the job's digest,
--- and the e(poch) it was written in; of a started one o(wner), n(once), l(ease until), k(illed: cancelled while it ran); beside
--- it p, its pool, t, for how long it holds credit there unstarted, and v, its session. Of an ended one are left u, its status,
--- z, when it ended, and h, its outcome's mark. nil: there is none.
+-- Loads a record. nil: there is none. Its fields:
+--   s(tate: A, S or T), a(ttempt), m(ax attempts), r(eply key), c(orrelation id), d(oubtful), g: the job's digest, and
+--   the e(poch) in which it was written;
+--   if it is started: o(wner), n(once), l(ease until), k(illed: cancelled while it ran);
+--   beside the record: p: the job's pool, t: how long it holds credit there without starting, v: its session;
+--   if it has ended, these are removed, and added are u: its status, z: when it ended, h: its outcome's mark.
 local function load(key)
   local s, a, m, d, e, o, n, l, k, g =
     unpack(redis.call('HMGET', key, 's', 'a', 'm', 'd', 'e', 'o', 'n', 'l', 'k', 'g'))
@@ -54,12 +58,12 @@ local function stored_key(key)
   return P .. 'r:' .. string.sub(key, #P + 3)
 end
 
--- What is left of a job that ended.
+-- The answer about a job that has ended.
 local function ended(key)
   local outcome = redis.call('GET', outcome_key(key))
   if outcome then return { 'terminal', outcome } end
   local x, u, z = unpack(redis.call('HMGET', key, 'x', 'u', 'z'))
-  -- Releases before this one kept the outcome in the record.
+  -- Earlier releases kept the outcome in the record itself.
   if x then return { 'terminal', x } end
   local digest = redis.call('GET', stored_key(key))
   if digest then return { 'stored', u or 'lost', tonumber(z or 0), digest } end
@@ -70,7 +74,7 @@ local function keep(key, ttl)
   redis.call('PEXPIRE', key, ttl)
 end
 
--- Of a job's digest a record keeps 16 digits. '' is none.
+-- A record keeps 16 digits of the job's digest. '' means that the digest isn't known.
 local function is_another(record, digest)
   return record.g and digest ~= '' and record.g ~= string.sub(digest, 1, 16)
 end
@@ -92,8 +96,8 @@ local function set_started(key, a, owner, nonce, lease_until)
   redis.call('HDEL', key, 'd')
 end
 
--- Takes a part of this hour's budget; nothing where there is not so much left. Half of the budget is an hour's, so that two
--- neighbouring hours together stay within it.
+-- Takes `cost` from the budget of this hour. If there isn't enough left, takes nothing and returns false. An hour has
+-- half of the budget, so that two neighbouring hours together stay within it.
 local hour = 3600000
 local function window_key(moment)
   return P .. 'b:' .. string.format('%.0f', math.floor(moment / hour))
@@ -115,8 +119,8 @@ local function spend(tenant, cost, tenant_budget, all_budget)
   return fits
 end
 
--- Ends a job. Arguments from place e on: outcome, mark, status, cost; from place k on: ttl of the outcome, ttl of the record,
--- budget of the tenant, budget of all. While Redis is full no outcome is kept.
+-- Ends a job. ARGV[e] to ARGV[e + 3] are outcome, mark, status and cost. ARGV[k] to ARGV[k + 3] are ttl of the outcome,
+-- ttl of the record, budget of the tenant and budget of all tenants. While Redis is full, no outcome is kept.
 local function set_terminal(key, tenant, e, k)
   redis.call('HSET', key, 's', 'T', 'h', ARGV[e + 1], 'u', ARGV[e + 2], 'z', now)
   redis.call('HDEL', key, 'e', 'o', 'n', 'l', 'd', 'k', 'r', 'c', 'p', 't', 'v')
@@ -127,7 +131,7 @@ local function set_terminal(key, tenant, e, k)
   end
 end
 
--- Whether this outcome is the one that was recorded.
+-- Whether the outcome at ARGV[e] is the one that was recorded.
 local function ended_as(key, e)
   local h, x = unpack(redis.call('HMGET', key, 'h', 'x'))
   return h == ARGV[e + 1] or x == ARGV[e]

@@ -1,4 +1,5 @@
--- The epoch, begun anew where it is missing or Redis is another one. ARGV: prefix, run id, name of a new epoch.
+-- Returns the epoch. Begins a new one if it is missing, or if Redis has another run id. ARGV: 1 prefix, 2 run id, 3 id
+-- for a new epoch
 local key = ARGV[1] .. 'e'
 local id, run = unpack(redis.call('HMGET', key, 'i', 'r'))
 if id and run == ARGV[2] then

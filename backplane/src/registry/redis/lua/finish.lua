@@ -1,4 +1,5 @@
--- ARGV: 2 tenant, 3 job, 4 pool, 5 attempt, 6 owner, 7 nonce, 8-11 end (outcome, mark, status, cost), 12-15 keep (see set_terminal)
+-- ARGV: 2 tenant, 3 job, 4 pool, 5 attempt, 6 owner, 7 nonce, 8-11 end (outcome, mark, status, cost), 12-15 keep (see
+-- set_terminal)
 local tenant, job = ARGV[2], ARGV[3]
 local attempt = tonumber(ARGV[5])
 local key = job_key(tenant, job)

@@ -1,5 +1,6 @@
--- ARGV: 2 worker, 3 ttl, 4 the heartbeat, 5 its capacity, 6 ttl of running records, 7 session ttl, 8 number of running jobs,
--- then of each tenant, job, attempt, nonce, pool; then of each session tenant, name
+-- ARGV: 2 worker, 3 ttl, 4 the heartbeat, 5 its capacity, 6 ttl of running records, 7 session ttl, 8 number of running
+-- jobs, then for each running job: tenant, job, attempt, nonce, pool; then for each session: tenant, name
+-- The answer: the epoch, and the positions of the running jobs whose claim no longer stands
 local worker, alive_until = ARGV[2], now + tonumber(ARGV[3])
 local alive = is_alive(worker)
 if not alive or redis.call('HGET', P .. 'wc', worker) ~= ARGV[5] then

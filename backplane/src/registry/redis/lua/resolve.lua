@@ -5,7 +5,7 @@ local attempt, max, grace = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[
 local key = job_key(tenant, job)
 local record = load(key)
 
--- The copy that is handed out counts for as long as a new one, and its record must outlive it.
+-- The job takes credit for as long as a new one, and its record must last longer than the message.
 local function reassign(n)
   keep(key, ARGV[17])
   local ttl = tonumber(redis.call('HGET', key, 't') or 0)
@@ -30,7 +30,7 @@ else
   record = { a = attempt, m = max }
 end
 
--- From here on the attempt counts as started, and as ended without a word.
+-- From here on, the attempt counts as started and as ended without an outcome.
 local n, most = math.max(record.a, attempt), math.max(record.m, max)
 redis.call('HSET', key, 'a', n, 'm', most)
 if n < most and not record.k then

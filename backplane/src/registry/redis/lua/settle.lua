@@ -6,24 +6,24 @@ local record = load(key)
 
 if record and is_another(record, ARGV[9]) then return { 'conflict' } end
 if record and record.s == 'S' then
-  -- Only the first cancel says for how long the record is kept.
+  -- Only the first cancel decides how long the record is kept.
   if cancel and redis.call('HSET', key, 'k', '1') == 1 then keep(key, ARGV[12]) end
   return { 'started', record.o, record.a }
 end
 local is_repeat = record and record.s == 'T'
 if is_repeat and not ended_as(key, 5) then return ended(key) end
 if full and not record then
-  -- A cancel must be remembered as long as its job may wait. A refusal only until its message is acknowledged.
+  -- A cancel must be remembered as long as its job may wait, a refusal only until the job's message is acknowledged.
   if cancel then return { 'full' } end
   ARGV[12] = math.min(tonumber(ARGV[12]), hour / 4)
 end
--- Who cancels a job does not know its pool.
+-- The client that cancels a job doesn't say its pool.
 local pool, session = unpack(redis.call('HMGET', key, 'p', 'v'))
 if not record then make(key, 1, 1, nil, nil, ARGV[9]) end
 if not is_repeat then set_terminal(key, tenant, 5, 11) end
 give_credit(optional(ARGV[4]) or pool or nil, tenant, job)
 
--- A session that this job was to make may be made by the next one.
+-- If this job was to create its session, the next job may create it.
 if session then
   local at = session_key(tenant, session)
   if redis.call('HGET', at, 'c') == job then redis.call('HDEL', at, 'c') end

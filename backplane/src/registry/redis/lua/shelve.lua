@@ -1,4 +1,4 @@
--- The store has an outcome whole: Redis keeps only where, for as long as it would have kept it itself.
+-- The store has an outcome whole. Redis keeps only its digest, for as long as it would have kept the outcome.
 -- ARGV: 2 tenant, 3 job, 4 mark, 5 digest, 6 ttl of the outcome, 7 cost
 local tenant = ARGV[2]
 local key = job_key(tenant, ARGV[3])

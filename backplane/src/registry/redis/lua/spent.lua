@@ -1,4 +1,4 @@
--- Bytes of outcomes that were recorded in this hour and in the one before.
+-- Budgeted bytes of the outcomes that were recorded in this hour and in the one before.
 local function spent(moment)
   return tonumber(redis.call('HGET', window_key(moment), '') or 0)
 end

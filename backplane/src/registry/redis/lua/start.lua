@@ -1,5 +1,5 @@
--- ARGV: 2 tenant, 3 job, 4 pool, 5 attempt, 6 owner, 7 nonce, 8 epoch, 9 only copy (1 or 0), 10 max attempts, 11 reply key?,
--- 12 correlation id?, 13 lease, 14 ttl
+-- ARGV (with '?': optional): 2 tenant, 3 job, 4 pool, 5 attempt, 6 owner, 7 nonce, 8 epoch, 9 only copy (1 or 0), 10
+-- max attempts, 11 reply key?, 12 correlation id?, 13 lease, 14 ttl
 local tenant, job = ARGV[2], ARGV[3]
 local attempt, owner, nonce = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local only_copy = ARGV[9] == '1'

@@ -1,8 +1,10 @@
--- ARGV: 2 'alive' (heartbeats) or 'dead' (names); for the living ones, 3 the epoch and 4 the number of the last look ('' and 0: all)
+-- ARGV: 2 'alive' (answers with heartbeats) or 'dead' (answers with names); for 'alive', 3 the epoch and 4 the number
+-- of the last look ('' and 0: all workers)
 local dead = redis.call('ZRANGEBYSCORE', P .. 'wa', '-inf', now)
 if ARGV[2] == 'dead' then return dead end
 
--- Only heartbeats that changed since are sent; the caller tells by the number of living workers whether it knows them all.
+-- Only heartbeats that changed since then are sent. The number of living workers tells the caller whether it knows them
+-- all.
 local since = ARGV[3] == epoch and tonumber(ARGV[4]) or 0
 local alive = '(' .. string.format('%.0f', now)
 local names

@@ -1,4 +1,4 @@
-//! What every bus does.
+//! The contract suite of the bus: what every implementation does.
 
 mod publishing;
 mod queues;

@@ -1,4 +1,4 @@
-//! Publishing, and the exchanges between a message and its queues.
+//! Publishing, and the exchanges that lead to queues.
 
 use thermae_backplane::bus::{Error, ExchangeKind, ExchangeSpec, QueueKind, QueueSpec};
 use thermae_schemas::names;
@@ -22,7 +22,7 @@ pub async fn a_message_arrives_as_it_was_sent(broker: Broker) {
         publish(&*bus, sent.clone()).await.unwrap();
         let mut found = soon("a delivery", consumer.next()).await.unwrap();
         sent.mandatory = false;
-        // A broker that is set up to writes down when a message came.
+        // A broker with the interceptor adds the time when the message arrived.
         found.message.headers.0.remove(names::H_RECEIVED);
         assert_eq!(found.message, sent);
         assert!(!found.redelivered);
@@ -63,7 +63,7 @@ pub async fn a_message_names_its_sender_or_nobody(broker: Broker) {
             assert!(matches!(&answer, Err(Error::Denied(why)) if why.contains("user_id")), "{other:?}: {answer:?}");
         }
     }
-    // And nothing else is the worse for it.
+    // All this has harmed nothing else.
     publish(&*acme, message("submit", &key, "last")).await.unwrap();
     assert_eq!(body(&soon("a delivery", consumer.next()).await.unwrap()), "last");
     bus.delete_queue(&spec.name).await.unwrap();
@@ -137,7 +137,7 @@ pub async fn after_a_flush_a_message_comes_later(broker: Broker) {
     let to = queue(&*bus, QueueKind::Classic).await;
     let mut consumer = bus.consume(&to.name, 100).await.unwrap();
     for round in 0..50 {
-        // Those without a confirm and those with one travel by different channels.
+        // Messages without a confirm and messages with one use different channels.
         for n in 0..10 {
             let mut event = message("work", &to.name, &format!("{round}.{n}"));
             (event.mandatory, event.persistent) = (false, false);
@@ -202,7 +202,7 @@ pub async fn each_of_many_publishes_gets_its_own_answer(broker: Broker) {
         };
         let confirm = bus.publish(message(exchange, key, &n.to_string())).await.unwrap();
         if n % 50 == 2 {
-            // Nobody wants to know: it is sent all the same.
+            // The caller drops the confirm, and the message is sent all the same.
             drop(confirm);
         } else {
             confirms.push((n, confirm));

@@ -1,4 +1,4 @@
-//! Queues, and those who consume them.
+//! Queues and their consumers.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ pub async fn what_does_not_fit_is_a_topology_error(broker: Broker) {
     assert!(matches!(bus.consume(&unique("none"), 1).await.err(), Some(Error::Topology(_))));
     let nowhere = publish(&*bus, message(&unique("none"), "k", "x")).await;
     assert!(matches!(nowhere, Err(Error::Topology(_))), "{nowhere:?}");
-    // And nothing else is the worse for it.
+    // All this has harmed nothing else.
     publish(&*bus, message("work", &to.name, "x")).await.unwrap();
     bus.delete_queue(&to.name).await.unwrap();
 }
@@ -88,7 +88,7 @@ pub async fn a_classic_queue_without_a_consumer_expires(broker: Broker) {
     let spec = QueueSpec { name, kind: QueueKind::Classic, bindings, delivery_limit: None, dead_letter: None, expires };
     bus.declare_queue(&spec).await.unwrap();
     let consumer = bus.consume(&spec.name, 1).await.unwrap();
-    // One that has none, declared later, is gone: so this one's time has passed, too.
+    // A second queue without a consumer is declared later. Once it has expired, the first one would have, too.
     let twin = unique("test");
     let bindings = vec![("replies".to_owned(), twin.clone())];
     bus.declare_queue(&QueueSpec { name: twin.clone(), bindings, ..spec.clone() }).await.unwrap();
@@ -98,7 +98,7 @@ pub async fn a_classic_queue_without_a_consumer_expires(broker: Broker) {
     .await;
     publish(&*bus, message("replies", &spec.name, "kept while it has a consumer")).await.unwrap();
     drop(consumer);
-    // Looking at it must not keep it: so the publish is what asks.
+    // A look at the queue must not keep it alive, so the test asks with a publish.
     until("its expiry", || async {
         matches!(publish(&*bus, message("replies", &spec.name, "x")).await, Err(Error::Unroutable { .. }))
     })
@@ -157,7 +157,7 @@ pub async fn an_unbound_queue_keeps_what_it_has_and_gets_no_more(broker: Broker)
     assert_eq!(body(&found), "before");
     assert_eq!(bus.queue_consumers(&to.name).await.unwrap(), Some(1));
     found.ack().await.unwrap();
-    // Twice, and of a queue that is not there.
+    // Unbinding works twice, and for a queue that doesn't exist.
     bus.unbind_queue(&to).await.unwrap();
     bus.declare_queue(&to).await.unwrap();
     publish(&*bus, message("work", &to.name, "bound again")).await.unwrap();
@@ -181,7 +181,7 @@ pub async fn a_consumer_survives_the_end_of_its_queue_if_there_is_a_new_one(brok
         assert_eq!(body(&found), "in the new one");
         found.ack().await.unwrap();
     } else {
-        // The twin ends a consumer with its queue, as RabbitMQ does where no new one is there in time.
+        // The twin ends a consumer with its queue. RabbitMQ does the same if there is no new queue in time.
         assert!(matches!(broker, Broker::Local(_)));
     }
     bus.delete_queue(&to.name).await.unwrap();
@@ -193,7 +193,7 @@ pub async fn a_worker_is_written_down_before_its_queues_are_made(broker: Broker)
     thermae_backplane::declare_worker(&*bus, &worker).await.unwrap();
     let mut journal = bus.consume(names::WORKERS_QUEUE, 0).await.unwrap();
     let entry = format!("[\"{worker}\"]");
-    // Other tests write here, too: theirs go back when this consumer ends.
+    // Other tests write here, too. Their entries go back when this consumer ends.
     while body(&soon("the entry", journal.next()).await.unwrap()) != entry {}
     for name in [names::worker_queue(&worker), names::control_queue(&worker), names::calls_queue(&worker)] {
         assert_eq!(bus.queue_depth(&name).await.unwrap(), Some(0), "{name}");

@@ -1,4 +1,4 @@
-//! Acknowledgements, rejections, and what comes back without them.
+//! Acknowledgements, rejections, and deliveries that come back without either.
 
 use thermae_backplane::bus::{AckBatch, Bus, Error, ExchangeKind, QueueKind, QueueSpec};
 
@@ -23,7 +23,8 @@ pub async fn what_a_dropped_consumer_held_comes_back_marked_and_in_order(broker:
         found.push((body(&delivery).to_owned(), delivery.redelivered));
         delivery.ack().await.unwrap();
     }
-    // The last one was never out; what was comes back first or, where the broker gave it out before, just after.
+    // The last message was never delivered. The others come back before it, or just after it if the broker sends it
+    // first.
     found.sort();
     let marks: Vec<_> = found.iter().map(|(body, again)| (body.as_str(), *again)).collect();
     assert_eq!(marks, [("0", true), ("1", true), ("2", true), ("3", false)]);
@@ -163,15 +164,15 @@ pub async fn what_a_consumer_was_handed_before_can_be_acknowledged_with_it(broke
     for _ in 0..3 {
         held.push(soon("a delivery", consumer.next()).await.unwrap());
     }
-    // Back in its old place, before the others; but handed out after them.
+    // It goes back to its old place, before the others, but is delivered after them.
     let first = body(&held[0]).to_owned();
     held[0].requeue().await.unwrap();
     let again = soon("it again", consumer.next()).await.unwrap();
     assert_eq!((body(&again), again.redelivered), (first.as_str(), true));
     held[2].ack_multiple().await.unwrap();
-    // A second time does nothing.
+    // A second call does nothing.
     held[2].ack_multiple().await.unwrap();
-    // There is room for one more: two of three are gone.
+    // There is room for one more, because two of three are acknowledged.
     let last = soon("the last one", consumer.next()).await.unwrap();
     assert_eq!(body(&last), "4");
     let mut left = vec![body(&of_another).to_owned(), first, "4".to_owned()];
@@ -201,7 +202,7 @@ pub async fn a_batch_of_acknowledgements_is_sent_when_it_is_due(broker: Broker) 
     soon("its time", batch.due()).await;
     batch.send().await.unwrap();
     never("an acknowledgement of nothing", batch.due()).await;
-    // Its place is free: all the others can come, and two of them are half of the prefetch.
+    // The acknowledged one has made room, so all the others can come. Two of them are half of the prefetch.
     for _ in 1..5 {
         batch.push(soon("another", consumer.next()).await.unwrap()).await.unwrap();
     }
@@ -219,7 +220,7 @@ pub async fn a_delivery_is_current_while_its_consumer_and_its_connection_stand(b
     let mut consumer = bus.consume(&to.name, 1).await.unwrap();
     let first = soon("a delivery", consumer.next()).await.unwrap();
     assert!(first.is_current());
-    // One that stopped keeps what it holds.
+    // A stopped consumer keeps what it holds.
     consumer.stop().await.unwrap();
     assert!(first.is_current());
     drop(consumer);

@@ -1,4 +1,4 @@
-//! The calls that a history is made of, and how one is drawn.
+//! The calls that a history consists of, and the strategies that draw one.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ pub(super) enum Call {
         job: usize,
         outcome: u8,
     },
-    /// As a FLUSHALL does.
+    /// Loses everything, like a `FLUSHALL`.
     Empty,
     Abandon {
         job: usize,
@@ -92,19 +92,19 @@ pub(super) enum Call {
     },
 }
 
-/// When a job that may be a repeat was submitted.
+/// When a job was submitted first, if it may be a repeat.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Submitted {
-    /// It is no repeat.
+    /// It isn't a repeat.
     Once,
     Undated,
     Before,
-    /// By so little that clocks may be wrong about it.
+    /// So close to the beginning of the epoch that the clocks' difference matters.
     Within,
     After,
 }
 
-/// What is kept of a job that ends.
+/// What is kept of a job that has ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kept {
     All,
@@ -114,7 +114,7 @@ pub(super) enum Kept {
 }
 
 impl Kept {
-    /// What is handed out again is never forgotten at once.
+    /// A record that may be handed out again must not be forgotten at once.
     pub(super) fn of_something(self) -> Self {
         if matches!(self, Self::Nothing) { Self::Tombstone } else { self }
     }
@@ -124,7 +124,7 @@ impl Kept {
             Self::All => KEEP,
             Self::Tombstone => Keep { outcome: Duration::ZERO, ..KEEP },
             Self::Nothing => Keep { record: Duration::ZERO, ..KEEP },
-            // One outcome fits.
+            // Half of the budget has room for one outcome.
             Self::WithinBudget => Keep { budget: Budget { tenant: 500, all: 500 }, ..KEEP },
         }
     }

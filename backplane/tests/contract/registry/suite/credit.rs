@@ -1,4 +1,4 @@
-//! Credit: how many jobs a pool and a tenant may have handed out.
+//! Credit: how many jobs of a pool and of a tenant may be handed out at once.
 
 use thermae_backplane::record::Settle;
 use thermae_backplane::registry::{Admit, Admitted, SharedRegistry};
@@ -17,7 +17,7 @@ pub async fn credit_is_taken_and_given_back(registry: SharedRegistry) {
     second.credit = 1;
     assert_eq!(registry.admit(&second).await.unwrap(), Admitted::NoCredit);
     assert_eq!(registry.lookup(&job("b")).await.unwrap(), None);
-    // A repeat of the first takes no more.
+    // A repeat of the first job takes no more credit.
     assert_eq!(attempt(&registry.admit(&request).await.unwrap()), Some(1));
     assert_eq!(registry.credit_used(&pool()).await.unwrap(), 1);
     registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap();

@@ -1,4 +1,4 @@
-//! What every registry does.
+//! The contract suite of the registry: what every implementation does.
 
 mod credit;
 mod outcomes;
@@ -14,5 +14,5 @@ pub use records::*;
 pub use sessions::*;
 pub use workers::*;
 
-/// A lease, or the time that a record is kept, that passes during a test.
+/// A lease, or the time that a record is kept: short enough to pass during a test.
 const BRIEF: Duration = Duration::from_millis(60);

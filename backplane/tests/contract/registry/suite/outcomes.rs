@@ -1,4 +1,4 @@
-//! Outcomes, and how long a record and its keys are kept.
+//! How long outcomes, records and idempotency keys are kept.
 
 use thermae_backplane::record::{Ended, Finish, Resolve, Settle, Start, Tombstone};
 use thermae_backplane::registry::{Admitted, Budget, SharedRegistry};
@@ -39,7 +39,7 @@ pub async fn an_outcome_shrinks_to_a_tombstone_that_is_never_run_again(registry:
 }
 
 pub async fn an_outcome_beyond_the_budget_is_a_tombstone_at_once(registry: SharedRegistry) {
-    // Two of a tenant fit into half its budget, and three of all.
+    // Half of the budget is enough for two outcomes of one tenant, and for three of all tenants.
     let outcome = "x".repeat(300);
     let kept = async |name: &str, tenant_name: &str| {
         let mut end = settle(name, &outcome);
@@ -81,7 +81,7 @@ pub async fn an_outcome_in_the_store_is_named_for_as_long_as_it_would_have_been_
     assert_eq!(registry.finish(&end("a")).await.unwrap(), Finish::Won);
     run(&registry, "c", &end("c")).await;
     assert!(matches!(left_of(&registry, "c").await, Ended::Outcome(_)), "another one has its place");
-    // What the budget did not take can be kept there, too.
+    // An outcome that the budget refused can be in the store, too.
     assert!(registry.shelve(&shelve("b", &large)).await.unwrap());
     let mut brief = shelve("b", &large);
     brief.keep.outcome = BRIEF;
@@ -128,14 +128,14 @@ pub async fn records_are_forgotten_after_their_time(registry: SharedRegistry) {
     request.ttl = BRIEF;
     request.idempotency_key = Some("key".to_owned());
     registry.admit(&request).await.unwrap();
-    // A change puts it off.
+    // A change makes the record last longer.
     registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap();
-    // So does a copy that is handed out again: it counts for as long as a new one.
+    // So does a resolve that hands the job out again, which counts like a new job.
     let mut again = admit("d");
     again.ttl = BRIEF;
     registry.admit(&again).await.unwrap();
     assert_eq!(registry.resolve(&resolve("d", 1, 1)).await.unwrap(), Resolve::Reassign(1));
-    // A record as brief, made later and not changed, is forgotten.
+    // A record with the same short time, made later and not changed, is forgotten.
     let mut other = admit("c");
     other.ttl = BRIEF;
     registry.admit(&other).await.unwrap();

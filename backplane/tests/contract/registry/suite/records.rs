@@ -1,4 +1,4 @@
-//! A job's record: from its first assignment to its end.
+//! A job's record, from its first assignment to its end.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub async fn a_job_runs_once_and_its_outcome_stays(registry: SharedRegistry) {
     assert_eq!(registry.admit(&admit("a/1")).await.unwrap(), Admitted::UnderWay);
     let record = registry.lookup(&job("a/1")).await.unwrap().unwrap();
     assert_eq!((record.reply_key.as_deref(), record.correlation_id.as_deref()), (Some("acme.c"), Some("mark")));
-    // Bytes that are no text come back as they were.
+    // Bytes that are not UTF-8 come back unchanged.
     let outcome = Bytes::from_static(b"\xff\x00result");
     let mut end = finish("a/1", mine, "");
     end.outcome = outcome.clone();
@@ -196,7 +196,7 @@ pub async fn a_record_that_is_missing_starts_only_from_a_sole_copy(registry: Sha
     let mut early = resolve("c", 1, 1);
     early.grace = Duration::from_secs(1_000_000_000);
     let answer = registry.resolve(&early).await.unwrap();
-    // The epoch of the one in the process began with time itself; then it is lost at once.
+    // The epoch of the in-process registry began at 0, so there the job is lost at once.
     assert!(matches!(answer, Resolve::Hold(_) | Resolve::Lost), "{answer:?}");
     assert!(matches!(registry.resolve(&resolve("c", 1, 1)).await.unwrap(), Resolve::Lost | Resolve::Terminal(_)));
     assert_eq!(registry.resolve(&resolve("d", 1, 2)).await.unwrap(), Resolve::Reassign(2));
@@ -204,7 +204,7 @@ pub async fn a_record_that_is_missing_starts_only_from_a_sole_copy(registry: Sha
 
 pub async fn a_doubtful_record_starts_only_from_a_sole_copy(registry: SharedRegistry) {
     let epoch = registry.epoch().await.unwrap();
-    // A time before every epoch, except the one that began with time itself.
+    // A time before every epoch, except before one that began at 0.
     let mut request = admit("a");
     request.repeat = Some(Repeat { earliest: 1, said: None, first_epoch: None });
     registry.admit(&request).await.unwrap();

@@ -38,7 +38,7 @@ pub async fn a_session_stays_with_its_worker(registry: SharedRegistry) {
     announced.sessions = vec![held("s")];
     registry.heartbeat(&announced, TTL).await.unwrap();
     assert_eq!(target(registry.admit(&first).await.unwrap()), on("w", false));
-    // Another tenant's session of that name is another one.
+    // A session of another tenant with the same name is another session.
     let mut other = in_session("c", Some("v"), IfGone::Fail);
     other.job.tenant = tenant("globex");
     assert_eq!(target(registry.admit(&other).await.unwrap()), on("v", true));

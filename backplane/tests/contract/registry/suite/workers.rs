@@ -1,4 +1,4 @@
-//! Workers, their heartbeats, and who leads.
+//! Workers, their heartbeats, and the choice of a leader.
 
 use thermae_backplane::record::{Finish, Resolve, Start};
 use thermae_backplane::registry::{Notice, SharedRegistry};
@@ -36,7 +36,7 @@ pub async fn a_heartbeat_renews_leases_and_revokes_what_does_not_stand(registry:
     word.running = vec![running("a", 1, "n"), running("a", 1, "other")];
     let answer = registry.heartbeat(&word, TTL).await.unwrap();
     assert_eq!((answer.epoch, answer.revoked), (epoch.clone(), vec![job("a")]));
-    // A lease as brief, taken later and not renewed, has passed: so the first one would have.
+    // Another lease, just as short, is taken later and not renewed. When it has passed, the first one would have, too.
     registry.admit(&admit("b")).await.unwrap();
     let mut other = start("b", claim(1, "v", "o"), &epoch);
     other.lease = BRIEF;
@@ -84,7 +84,7 @@ pub async fn changes_are_told(registry: SharedRegistry) {
     let mut news = registry.notices();
     registry.heartbeat(&beat("w"), TTL).await.unwrap();
     assert_eq!(soon("news of a worker", news.recv()).await.unwrap(), Notice::Workers);
-    // Nothing new: nothing told. So the next news is the next change's.
+    // Nothing has changed, so there is no notice. The next notice is about the next change.
     registry.heartbeat(&beat("w"), TTL).await.unwrap();
     registry.admit(&admit("a")).await.unwrap();
     registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap();
@@ -111,12 +111,12 @@ pub async fn a_look_at_the_workers_sees_every_change(registry: SharedRegistry) {
     a.sessions = vec![held("s")];
     registry.heartbeat(&a, TTL).await.unwrap();
     assert_eq!(registry.workers().await.unwrap(), [a.clone(), b.clone()]);
-    // One that comes back and says what it said before.
+    // A worker returns with the same heartbeat as before.
     registry.leave(&worker("b")).await.unwrap();
     assert_eq!(registry.workers().await.unwrap(), [a.clone()]);
     registry.heartbeat(&b, TTL).await.unwrap();
     assert_eq!(registry.workers().await.unwrap(), [a.clone(), b.clone()]);
-    // One that came, left and was buried between two looks; and one that is another by then.
+    // A worker left and was buried between two looks, and another one came.
     registry.leave(&worker("b")).await.unwrap();
     registry.bury(&worker("b")).await.unwrap();
     registry.heartbeat(&beat("c"), TTL).await.unwrap();
