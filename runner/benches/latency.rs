@@ -1,7 +1,8 @@
-//! How long a run takes at the runner's door, native outer wall: `cargo bench -p thermae-runner`.
+//! Measures how long a run takes at the runner's socket, behind a native outer wall: `cargo bench -p thermae-runner`.
 //!
-//! Prints percentiles in microseconds from the frame's sending to the exit's arrival, and the runner's own phases.
-//! `THERMAE_BENCH_PYTHON` names an interpreter with pandas for the loaded case; without pandas it is left out.
+//! Prints percentiles, in microseconds, of the time from sending the run's frame until its exit arrives, and the
+//! runner's own phases. `THERMAE_BENCH_PYTHON` names an interpreter with pandas for the loaded case; without pandas
+//! that case is left out.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -23,7 +24,7 @@ fn main() {
     setup.ceiling.memory_bytes = 1 << 30;
     let mut runner = Runner::start(&spec, setup);
     println!("ready: {:?} {:?}", runner.ready.preloaded, runner.ready.warnings);
-    // Longer than the next sandbox takes to make, even with a large heap on a slow machine.
+    // Longer than it takes to make the next sandbox, even with a large heap on a slow machine.
     let pause = Duration::from_millis(25);
     measure(&mut runner, "print, paced", &program("print(1+1)"), 500, pause);
     measure(&mut runner, "print, back to back", &program("print(1+1)"), 1000, Duration::ZERO);
@@ -36,7 +37,7 @@ fn main() {
 }
 
 fn measure(runner: &mut Runner, name: &str, run: &Run, count: usize, pause: Duration) {
-    // Arguments choose cases by their names, as in `-- 'print, back'`.
+    // Arguments choose cases by parts of their names, as in `-- 'print, back'`.
     let mut wanted = std::env::args().skip(1).filter(|a| !a.starts_with("--")).peekable();
     if wanted.peek().is_some() && !wanted.any(|w| name.contains(&w)) {
         return;

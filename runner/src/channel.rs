@@ -1,4 +1,8 @@
-//! The runner's end of one job's channel: bounded, never blocking, and nothing in it is trusted.
+//! The runner's end of a job's channel: the socket that carries programs and tool results to a job's process, and its
+//! messages back.
+//!
+//! The engine's loop calls it, so nothing here may block, and what it stores is bounded. Everything that arrives comes
+//! from a job and is never trusted. A message is a `u32` little-endian length, then that many bytes of JSON.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,42 +13,42 @@ use serde_json::value::RawValue;
 
 use crate::frames::CodeError;
 
-/// Largest message, in bytes.
+/// Largest message that a job may send, in bytes.
 const MAX_MESSAGE: usize = 16 << 20;
 
-/// Most bytes that wait for a job which does not read.
+/// While more bytes than this wait for a job that doesn't read, nothing more is accepted for it.
 const MAX_WAITING: usize = 64 << 20;
 
-/// Any message of a job's; which fields are there depends on `op`.
+/// Any message from a job's process. `op` decides which of the other fields are set.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Message {
     /// `ready`, `failed`, `started`, `call`, `display` or `done`.
     pub(crate) op: String,
-    /// Number of a call, the job's own count.
+    /// `call`: number of the tool call, in the job's own count.
     #[serde(default)]
     pub(crate) call: Option<u32>,
-    /// Name of the tool called.
+    /// `call`: name of the tool.
     #[serde(default)]
     pub(crate) name: Option<String>,
-    /// Arguments of the call.
+    /// `call`: arguments of the tool.
     #[serde(default)]
     pub(crate) arguments: Option<Box<RawValue>>,
-    /// What is displayed.
+    /// `display`: the MIME bundle to show.
     #[serde(default)]
     pub(crate) data: Option<Box<RawValue>>,
-    /// How the code ended.
+    /// `done`: how the code ended (`ok`, `exit`, `raised`, `interrupted` or `memory`).
     #[serde(default)]
     pub(crate) how: Option<String>,
-    /// Exit status that the code asked for.
+    /// `done`: exit status that the code asked for.
     #[serde(default)]
     pub(crate) code: Option<i32>,
-    /// The error that ended it.
+    /// `done`: the exception that ended the code.
     #[serde(default)]
     pub(crate) error: Option<CodeError>,
-    /// Value of the last expression.
+    /// `done`: value of the last expression, as a MIME bundle.
     #[serde(default)]
     pub(crate) value: Option<Box<RawValue>>,
-    /// Why a child could not enter its sandbox.
+    /// `failed`: why the process could not enter its sandbox.
     #[serde(default)]
     pub(crate) reason: Option<String>,
 }
@@ -52,20 +56,22 @@ pub(crate) struct Message {
 /// What a read found.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Got {
-    /// Nothing more now.
+    /// Nothing more to read now, or enough was read for this turn.
     Empty,
     /// The job's end is closed.
     Closed,
 }
 
-/// The runner's end.
+/// The runner's end of a job's channel.
 pub(crate) struct Channel {
     socket: UnixStream,
     inbox: Vec<u8>,
-    /// Bytes of the inbox that were taken.
+    /// Bytes at the front of the inbox whose messages were taken.
     taken: usize,
     outbox: Vec<u8>,
     sent: usize,
+    /// Descriptors that are still to be sent, and the position in the outbox of the byte that they go with.
+    attached: Option<(usize, Vec<OwnedFd>)>,
     /// Bytes received in the current run.
     pub(crate) received: u64,
 }
@@ -77,15 +83,23 @@ impl AsFd for Channel {
 }
 
 impl Channel {
-    /// A new channel: the runner's end, and the job's to be sent to a zygote.
+    /// Makes a channel: the runner's end, and the job's end, which is sent to a zygote.
     pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
-        let channel = Self { socket: ours, inbox: Vec::new(), taken: 0, outbox: Vec::new(), sent: 0, received: 0 };
+        let channel = Self {
+            socket: ours,
+            inbox: Vec::new(),
+            taken: 0,
+            outbox: Vec::new(),
+            sent: 0,
+            attached: None,
+            received: 0,
+        };
         Ok((channel, theirs.into()))
     }
 
-    /// Reads what is there, by the `chunk`; messages are then taken with [`Channel::next`].
+    /// Reads what is there, at most one `chunk` at a time. Take the messages with [`Channel::next`] afterwards.
     pub(crate) fn fill(&mut self, chunk: &mut [u8]) -> io::Result<Got> {
         loop {
             match io::Read::read(&mut self.socket, chunk) {
@@ -93,7 +107,8 @@ impl Channel {
                 Ok(n) => {
                     self.inbox.extend_from_slice(&chunk[..n]);
                     self.received += n as u64;
-                    // A whole message at most, lest one job's flood starves the others.
+                    // Stop once more than the largest message is there, so that one job's flood doesn't starve the
+                    // others.
                     if n < chunk.len() || self.inbox.len() > MAX_MESSAGE {
                         return Ok(Got::Empty);
                     }
@@ -109,7 +124,7 @@ impl Channel {
     /// Takes the next whole message.
     ///
     /// # Errors
-    /// What is wrong with it, for the user's eyes.
+    /// What is wrong with the message, in words for the user.
     pub(crate) fn next(&mut self) -> Result<Option<Message>, String> {
         let waiting = &self.inbox[self.taken..];
         let length = waiting.first_chunk::<4>().map(|head| u32::from_le_bytes(*head) as usize);
@@ -117,7 +132,7 @@ impl Channel {
             return Err(format!("a message of {length} bytes on the job's channel, more than {MAX_MESSAGE}"));
         }
         let Some(body) = length.and_then(|length| waiting.get(4..4 + length)) else {
-            // Once for all that were taken: a flood of small ones is not moved for each.
+            // All taken messages are removed at once: in a flood of small ones, the rest must not be moved for each.
             self.inbox.drain(..self.taken);
             self.taken = 0;
             return Ok(None);
@@ -128,30 +143,43 @@ impl Channel {
         message.map(Some)
     }
 
-    /// Sends a message, with descriptors on its first byte; what the socket does not take waits.
+    /// Sends a message, with the descriptors attached to its first byte. What the socket doesn't take waits for
+    /// [`Channel::flush`], behind what waits already.
     ///
     /// # Errors
-    /// When the job is gone, or has not read for too long.
-    pub(crate) fn send(&mut self, json: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    /// If the job's process is gone, or too much waits for it already.
+    pub(crate) fn send(&mut self, json: &[u8], fds: Vec<OwnedFd>) -> io::Result<()> {
         if self.outbox.len() - self.sent > MAX_WAITING {
             return Err(io::Error::other("the code does not read the results of its tool calls"));
         }
-        let mut bytes = Vec::with_capacity(json.len() + 4);
-        bytes.extend_from_slice(&(json.len() as u32).to_le_bytes());
-        bytes.extend_from_slice(json);
-        if self.outbox.is_empty() && !fds.is_empty() {
-            let sent = crate::seqpacket::send_with_fds(self.socket.as_fd(), &bytes, fds)?;
-            self.outbox.extend_from_slice(&bytes[sent..]);
-        } else {
-            self.outbox.extend_from_slice(&bytes);
+        if !fds.is_empty() {
+            // Only the message that begins a run has some, and a process has one run at a time.
+            if self.attached.is_some() {
+                return Err(io::Error::other("the code did not take its last run"));
+            }
+            self.attached = Some((self.outbox.len(), fds));
         }
+        self.outbox.reserve(json.len() + 4);
+        self.outbox.extend_from_slice(&(json.len() as u32).to_le_bytes());
+        self.outbox.extend_from_slice(json);
         self.flush()
     }
 
-    /// Sends what waits, as far as the job takes it.
+    /// Sends what waits, as far as the socket takes it.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         while self.sent < self.outbox.len() {
-            match io::Write::write(&mut self.socket, &self.outbox[self.sent..]) {
+            let sent = match &self.attached {
+                Some((at, fds)) if *at == self.sent => {
+                    let sent = crate::seqpacket::send_with_fds(self.socket.as_fd(), &self.outbox[self.sent..], fds);
+                    if sent.is_ok() {
+                        self.attached = None;
+                    }
+                    sent
+                }
+                Some((at, _)) => io::Write::write(&mut self.socket, &self.outbox[self.sent..*at]),
+                None => io::Write::write(&mut self.socket, &self.outbox[self.sent..]),
+            };
+            match sent {
                 Ok(n) => self.sent += n,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

@@ -1,5 +1,5 @@
-//! The kernel's count of CPU time in the container's control group, version 1 or 2: all of it, also that of processes which ended and
-//! which nobody has waited for.
+//! Reads the CPU time of the container's control group (version 1 or 2). It includes processes that have ended and that
+//! nobody has waited for.
 
 use std::fs::File;
 use std::io;
@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// An open counter; reading it works after its path is out of sight.
+/// An open counter. It can be read even after its path is out of sight.
 pub(crate) struct CpuCounter(File);
 
 impl CpuCounter {
@@ -16,13 +16,13 @@ impl CpuCounter {
         File::open(group.join("cpuacct.usage")).or_else(|_| File::open(group.join("cpu.stat"))).map(Self)
     }
 
-    /// Inside a Docker container: the group that its own `/sys/fs/cgroup` shows.
+    /// The counter of a Docker container: of the group that its own `/sys/fs/cgroup` shows.
     pub(crate) fn of_container() -> Option<Self> {
         let places = ["/sys/fs/cgroup/cpuacct", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup"];
         places.iter().find_map(|place| Self::open(Path::new(place)).ok())
     }
 
-    /// Time used so far; `None` where the kernel does not tell.
+    /// CPU time used so far; `None` if the kernel doesn't report it.
     pub(crate) fn read(&self) -> Option<Duration> {
         let mut buf = [0; 256];
         let got = self.0.read_at(&mut buf, 0).ok()?;
@@ -30,7 +30,7 @@ impl CpuCounter {
     }
 }
 
-/// Version 1 writes nanoseconds alone, version 2 microseconds under a name.
+/// Version 1 writes nothing but nanoseconds, version 2 writes microseconds after a name.
 fn parse(text: &str) -> Option<Duration> {
     if let Ok(nanos) = text.trim().parse() {
         return Some(Duration::from_nanos(nanos));

@@ -1,11 +1,11 @@
-//! What can keep the runner from working, with the step that failed and what a person can do about it.
+//! Errors that keep the runner from working. Each names the step that failed or says what a person can do about it.
 
 use std::io;
 
-/// Any failure of the runner itself; a job's own failures are [`crate::frames::End`]s, never these.
+/// A failure of the runner itself. A job's own failures are [`crate::frames::End`]s, never these errors.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A system call of a named step failed.
+    /// A system call failed during the named step.
     #[error("{step}: {source}")]
     Step {
         /// What was being done.
@@ -14,7 +14,7 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// The kernel forbids what the walls are made of.
+    /// The kernel forbids this user the namespaces that the walls are made of.
     #[error("{step}: {source}; {advice}")]
     Forbidden {
         /// What was being done.
@@ -25,28 +25,29 @@ pub enum Error {
         /// What a person can do.
         advice: &'static str,
     },
-    /// The peer spoke another language than expected.
+    /// Another process (the worker, the nursery, a zygote) broke the protocol or ended unexpectedly.
     #[error("protocol: {0}")]
     Protocol(String),
     /// Bad arguments on the command line.
     #[error("usage: {0}")]
     Usage(String),
-    /// JSON from the worker or a zygote could not be read, or ours not written.
+    /// JSON from the command line or another process could not be read, or a message could not be written as JSON.
     #[error("json: {0}")]
     Json(#[from] serde_json::Error),
     /// The system-call filter could not be compiled.
     #[error("seccomp filter: {0}")]
     Filter(#[from] seccompiler::BackendError),
-    /// The container's own filter could not be loaded.
+    /// The container's own system-call filter could not be loaded.
     #[error("seccomp filter of the container: {0}")]
     Confine(String),
-    /// The machine hands memory of crashed programs to a program of root's, and this user can't keep jobs out of that.
+    /// The machine hands the memory of crashed programs to a handler that runs as root, and this user can't exempt
+    /// jobs.
     #[error("core dumps: {0}")]
     CoreDumps(String),
-    /// Something that jobs were to be shown holds more than files.
+    /// A path that jobs would be shown holds something other than files and folders, or could not be looked through.
     #[error("{path}: {reason}")]
     Shown {
-        /// Where.
+        /// The path in question.
         path: String,
         /// What is wrong with it.
         reason: String,
@@ -54,7 +55,7 @@ pub enum Error {
     /// The interpreter could not be found or resolved.
     #[error("interpreter {path}: {reason}")]
     Interpreter {
-        /// Path as it was asked for.
+        /// Its path, as it was asked for or found.
         path: String,
         /// What is wrong with it.
         reason: String,
@@ -66,7 +67,7 @@ pub(crate) const USERNS_ADVICE: &str = "this machine forbids user namespaces to 
      (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0), \
      or use the Docker backend";
 
-/// Shorthand of this crate.
+/// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Names the step of a failed call.

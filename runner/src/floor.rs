@@ -1,12 +1,13 @@
-//! The floor under every sandbox: what the kernel alone takes for fresh namespaces with storage and a `/proc`.
+//! Measures the floor under every sandbox: what the kernel alone takes for fresh namespaces with storage and a `/proc`.
 //!
 //! ```text
 //! thermae-runner --floor JSON [--outer JSON]
 //! ```
 //!
-//! Forks where the nursery would stand, so that the namespaces copied are those that a sandbox's are copied from. The child mounts
-//! a tmpfs and `/proc`, enters the last user namespace and exits; its end is waited for. No interpreter, no masks, no
-//! conversation: a sandbox can't be had for less. The process is the runner's own, since only that one is single-threaded.
+//! It forks in the place of the nursery, so that it copies the same namespaces as a sandbox does. The child mounts a
+//! tmpfs and `/proc`, enters a user namespace and exits; the parent waits for its end. It starts no interpreter, masks
+//! nothing and exchanges no messages, so no sandbox can be cheaper. The runner's own binary does this, because the
+//! process that forks must be single-threaded.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -27,20 +28,20 @@ pub struct Plan {
     pub warm_up: u32,
     /// Forks that are timed, one after the other.
     pub samples: u32,
-    /// For how long the rate is taken afterwards, in milliseconds; 0 takes none.
+    /// How long the rate is measured afterwards, in milliseconds; 0 skips this.
     pub rate_ms: u64,
 }
 
 /// What was measured: one line of JSON on standard output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// Nanoseconds of each timed fork, in their order.
+    /// Nanoseconds that each timed fork took, in order.
     pub nanos: Vec<u64>,
-    /// Forks a second, back to back.
+    /// Forks per second, back to back; `None` if the rate was not measured.
     pub per_second: Option<f64>,
 }
 
-/// Measures and prints; the exit status. `foreign`: within somebody else's container, as in [`Shape`].
+/// Measures, prints the result and returns the exit status. `foreign` is that of [`Shape`].
 pub(crate) fn serve(plan: &Plan, foreign: bool) -> i32 {
     let shape = Shape { disk_bytes: plan.disk_bytes, foreign, socket_dir: None, covered: Vec::new() };
     let measured = inner::in_place_of_the_nursery(&shape, || measure(plan, &shape).and_then(|times| print(&times)));
@@ -89,7 +90,7 @@ fn once(shape: &Shape) -> Result<Duration> {
     }
 }
 
-/// Flushed by hand: the process ends without destructors.
+/// Prints one line and flushes it, because the process ends without destructors.
 fn print(times: &Times) -> Result<()> {
     let mut line = serde_json::to_vec(times)?;
     line.push(b'\n');

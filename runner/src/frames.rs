@@ -1,12 +1,15 @@
 //! The wire between a worker and the runner in its container: length-delimited frames over one Unix stream socket.
 //!
-//! A frame is `u32` little-endian length of what follows, one byte of kind, a `u32` little-endian run number (0 where
-//! none applies), then the payload: JSON for control frames, raw bytes for output. The runner connects, the worker
-//! listens; end of file on either side ends the other. A sandboxed job never sees this socket.
+//! A frame is the length of what follows (`u32`, little-endian), one byte of kind, a run number (`u32`, little-endian;
+//! 0 if the frame belongs to no run), then the payload: JSON for control frames, raw bytes for output. The worker
+//! listens and the runner connects. When the worker closes the socket, the runner ends; when the runner closes it, the
+//! worker gives the container up. A sandboxed job never sees this socket.
 //!
-//! Both ends are of one release, so nothing here is versioned beyond [`WIRE`]; the runner refuses another number.
+//! Worker and runner are always of the same release, so [`WIRE`] is the only version number. The runner refuses
+//! another.
 
 mod files;
+mod kind;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,48 +18,52 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use files::{Artifact, ArtifactEnd, ArtifactLimits, Input, Omission, Omissions, Why};
+pub use kind::Kind;
 
-/// Number of this wire; carried by [`Setup`] and refused when different.
+/// Version of this wire. [`Setup`] carries it, and a runner of another version refuses.
 pub const WIRE: u32 = 2;
 
 /// Largest frame either side accepts, in bytes, header excluded.
 pub const MAX_FRAME: usize = 32 << 20;
 
-/// First frame, worker to runner: how to set the pool's container up.
+/// First frame, worker to runner: how to set up the container.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Setup {
     /// Must be [`WIRE`].
     pub wire: u32,
     /// Absolute path of the Python interpreter inside the container.
     pub python: String,
-    /// Modules that the loaded zygote imports; empty means that only the bare zygote exists. Missing ones are skipped and reported.
+    /// Modules that the loaded zygote imports; if empty, there is no loaded zygote. Missing ones are skipped and
+    /// reported.
     pub preload: Vec<String>,
-    /// Start the loaded zygote at once (`true`) or when a job first imports one of its modules.
+    /// Whether the loaded zygote starts at once. If not, it starts when a job first imports one of its modules.
     pub preload_eager: bool,
-    /// Sandboxes made ahead of the job, for the bare and the loaded zygote each.
+    /// Sandboxes made ahead of jobs (spares), for each zygote that is running.
     pub spares: u32,
     /// Size of each sandbox's writable file systems together, in bytes (`/tmp`, `/workspace`, `/session`, `/dev/shm`).
     pub disk_bytes: u64,
-    /// How much is collected of what a run leaves.
+    /// Bounds on the files that are collected from a run.
     pub artifacts: ArtifactLimits,
-    /// Ceilings: a run may ask for less, never for more.
+    /// Ceiling: a run's limits above these are lowered to them.
     pub ceiling: Limits,
-    /// `false` where nested namespaces are forbidden: one process per job without the inner wall (reuse policy `job`).
+    /// Whether to build the inner wall. If not, each job is a process without a sandbox, and the container must run one
+    /// job only (reuse policy `job`).
     pub nested: bool,
 }
 
-/// Limits of one run. Zero is never valid.
+/// Limits of one run. Zero is refused, except for [`Limits::grace_ms`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Wall clock, in milliseconds; then an interrupt that the code sees, and after [`Limits::grace_ms`] a kill.
+    /// Wall-clock time, in milliseconds. Then the code is interrupted (`KeyboardInterrupt`), and killed
+    /// [`Limits::grace_ms`] later.
     pub wall_ms: u64,
-    /// Between the interrupt and the kill, in milliseconds.
+    /// Time between the interrupt and the kill, in milliseconds.
     pub grace_ms: u64,
-    /// CPU time, in milliseconds.
+    /// CPU time of all processes of the run together, in milliseconds.
     pub cpu_ms: u64,
-    /// Memory that the job may hold beyond what the zygote holds, all its processes and shared memory together, in bytes.
+    /// Memory of all processes of the job together, shared memory included, beyond what the zygote holds. In bytes.
     pub memory_bytes: u64,
-    /// Processes and threads.
+    /// Number of processes and threads.
     pub pids: u32,
     /// Standard output and standard error together, in bytes.
     pub output_bytes: u64,
@@ -68,11 +75,11 @@ pub struct Limits {
 pub enum Place {
     /// A fresh sandbox that ends with the run.
     Fresh,
-    /// The named session's sandbox; made when it does not exist and `create` is set.
+    /// The named session's sandbox. It is made if it doesn't exist and `create` is set.
     Session {
         /// Opaque name, unique in the container.
         session: String,
-        /// Whether it may be made.
+        /// Whether the session may be made.
         create: bool,
     },
 }
@@ -90,37 +97,37 @@ pub struct Tool {
     /// Names of the arguments in order, for positional calls; from the input schema's `properties`.
     #[serde(default)]
     pub params: Vec<String>,
-    /// Hand the raw string to the code in place of parsed JSON.
+    /// Give the code the result as a string (JSON text, unless it is a string already) instead of the parsed value.
     #[serde(default)]
     pub raw: bool,
 }
 
-/// Run one program. The run's number is the frame's.
+/// Runs one program. The run's number is that of the frame.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Run {
-    /// `python` is the only one yet.
+    /// Only `python` is supported.
     pub language: String,
     /// The program.
     pub code: String,
-    /// Fed to standard input; nothing means an empty one.
+    /// Text for standard input; `None` is an empty input.
     #[serde(default)]
     pub stdin: Option<String>,
     /// Environment variables added to the sandbox's own.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Where.
+    /// The sandbox to run in.
     pub place: Place,
-    /// Limits, already within the ceiling.
+    /// Limits; those above [`Setup::ceiling`] are lowered to it.
     pub limits: Limits,
     /// Tools the code may call.
     #[serde(default)]
     pub tools: Vec<Tool>,
-    /// Whether somebody reads its output while it runs: each line then goes out at once.
+    /// Whether somebody reads the output while the program runs. Each line is then sent at once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follow: bool,
 }
 
-/// How a run ended, by the kernel's word through the runner.
+/// How a run ended. The kernel's report decides. The job's own word only tells apart what the kernel reports alike.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "how")]
 pub enum End {
@@ -129,7 +136,7 @@ pub enum End {
         /// Exit status.
         code: i32,
     },
-    /// The code raised, or could not be compiled; details in [`Exit::error`].
+    /// The code raised an exception, could not be compiled, or broke the rules of its channel. See [`Exit::error`].
     Raised,
     /// A signal ended it.
     Signaled {
@@ -143,48 +150,50 @@ pub enum End {
         /// Whether the soft interrupt was enough (a session then keeps its state).
         soft: bool,
     },
-    /// Memory ran out: the limit over all its processes, the kernel's OOM killer, or a `MemoryError` that the code did not handle.
+    /// Memory ran out: the job exceeded its limit, the kernel's OOM killer struck, or the code did not handle a
+    /// `MemoryError`.
     OutOfMemory,
     /// More output than allowed; what came before the cap was delivered.
     OutputLimit,
     /// A [`Kind::Kill`] ended it.
     Killed,
-    /// Named session does not exist in this container and might not be made.
+    /// The named session doesn't exist in this container and was not to be made. For a [`Kind::Keep`], it may also be
+    /// busy.
     NoSession,
-    /// A file that it was to find could not be placed; nothing of the code ran.
+    /// An input file could not be written into the sandbox. The code did not start.
     BadFile {
-        /// Which, below `/workspace`.
+        /// The file's path, as in [`Input::path`].
         path: String,
         /// Why.
         reason: String,
     },
-    /// The runner could not start it; nothing of the code ran.
+    /// The runner could not start the run. The code did not start.
     NotStarted {
         /// Why.
         reason: String,
     },
 }
 
-/// An error of the code's, as its own process told it.
+/// An exception that ended the code, as its own process reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeError {
-    /// Its type's name, `ValueError` say.
+    /// Name of its type, such as `ValueError`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// `str()` of it.
+    /// `str()` of the exception.
     pub message: String,
     /// Formatted traceback, with the job's own source lines.
     pub traceback: String,
 }
 
-/// What a run used, from the kernel.
+/// What a run used, as counted by the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// From the code's arrival in the sandbox to its end, in microseconds.
+    /// Time from the hand-over of the code to a sandbox until its end, in microseconds.
     pub wall_us: u64,
     /// User and system CPU time, in microseconds.
     pub cpu_us: u64,
-    /// Peak memory of the whole sandbox, in bytes: its processes and what it holds in memory files.
+    /// Peak memory of the whole sandbox, in bytes: its processes, its memory files and the files in its storage.
     pub memory_bytes: u64,
     /// Bytes of standard output and standard error.
     pub output_bytes: u64,
@@ -201,24 +210,25 @@ pub struct Exit {
     /// Value of the last expression as a MIME bundle (`text/plain` at least), where there is one.
     #[serde(default)]
     pub value: Option<Box<RawValue>>,
-    /// What it used.
+    /// What the run used.
     pub usage: Usage,
-    /// Phases in microseconds, for metrics: `acquire` (a spare or a fresh fork), `start`, `run`, `collect`.
+    /// Phases in microseconds, for metrics: `acquire` (from the run's arrival to its hand-over to a sandbox), `start`
+    /// (until the code starts), `run` (until it ends) and `collect` (the runner's work afterwards).
     #[serde(default)]
     pub phases: BTreeMap<String, u64>,
-    /// Whether a sandbox made ahead was used.
+    /// Whether a sandbox was ready when the run arrived.
     #[serde(default)]
     pub warm: bool,
     /// Whether the session that it ran in lives on.
     #[serde(default)]
     pub session_lives: bool,
-    /// What was not sent of the files that it left.
+    /// The run's files that were not sent.
     #[serde(default)]
     pub left_out: Omissions,
 }
 
 impl Exit {
-    /// An exit that has nothing to show but how it ended.
+    /// An exit that says only how the run ended.
     pub fn bare(end: End, session_lives: bool) -> Self {
         Self {
             end,
@@ -233,20 +243,21 @@ impl Exit {
     }
 }
 
-/// Once, when the container is ready for its first run.
+/// Sent once, when the container is ready for its first run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ready {
-    /// `Python 3.11.7`, say.
+    /// Version of the interpreter, such as `Python 3.11.7`.
     pub python: String,
-    /// Preload modules that could be imported; empty until a lazy loaded zygote starts.
+    /// Preload modules that could be imported. Empty if the loaded zygote starts later ([`Setup::preload_eager`]).
     pub preloaded: Vec<String>,
-    /// What could not be had, in words for a person; empty when all is well.
+    /// What this machine could not provide, in words for a person. Empty when all is well.
     pub warnings: Vec<String>,
     /// Whether the inner wall stands (fresh namespaces per job).
     pub nested: bool,
     /// Process id of the runner in the runner's own pid namespace.
     pub pid: u32,
-    /// Memory that its standing processes (runner, nursery, zygotes) share with nobody outside, in bytes; 0 where nobody has looked.
+    /// Memory of the runner's long-lived processes (runner, nursery, zygotes) that no file backs, in bytes; 0 if it was
+    /// not measured.
     #[serde(default)]
     pub memory_bytes: u64,
 }
@@ -267,121 +278,26 @@ pub struct ToolCall {
 pub struct ToolResult {
     /// Number of the call.
     pub call: u32,
-    /// The result, any JSON; or the error.
+    /// The result (any JSON), or the error's text.
     pub result: Result<Box<RawValue>, String>,
 }
 
-/// What a look at the whole container found, once no run went on and the next sandboxes were ready.
+/// What a check of the whole container found. It takes place while no run goes on and no sandbox is being made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof {
-    /// What is there and should not be, in words for a person; empty when the container is clean.
+    /// What is left and should not be, in words for a person. Empty if the container is clean.
     pub findings: Vec<String>,
-    /// How long the look took, in microseconds.
+    /// How long the check took, in microseconds.
     pub took_us: u64,
-    /// As [`Ready::memory_bytes`], at this look.
+    /// As [`Ready::memory_bytes`], at the time of this check.
     #[serde(default)]
     pub memory_bytes: u64,
 }
 
-/// Kinds of frames. `W` worker to runner, `R` runner to worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Kind {
-    /// W: [`Setup`], the first frame.
-    Setup = 1,
-    /// W: [`Run`].
-    Run = 2,
-    /// W: [`ToolResult`].
-    ToolResult = 3,
-    /// W: raise `KeyboardInterrupt` in the code; no payload.
-    Interrupt = 4,
-    /// W: kill the run's sandbox; no payload. Its [`Exit`] follows.
-    Kill = 5,
-    /// W: end a session; payload is its name. [`Kind::SessionClosed`] follows.
-    CloseSession = 6,
-    /// W: answered by [`Kind::Pong`] from the main loop, so that a hung runner shows.
-    Ping = 7,
-    /// W: end everything and exit 0.
-    Shutdown = 8,
-    /// W: prove that nothing of the runs so far is left; no payload. [`Kind::Verified`] follows once no run goes on.
-    Verify = 9,
-    /// W: [`Input`]; [`Kind::InputData`] follows, and at last the [`Run`] of the same number.
-    Input = 10,
-    /// W: raw bytes of the last [`Input`].
-    InputData = 11,
-    /// W: send every file below `/session`; payload is the session's name. Its artifacts and [`Exit`] follow, as of a run with this number.
-    Keep = 12,
-    /// R: [`Ready`].
-    Ready = 64,
-    /// R: the code is about to run; no payload.
-    Started = 65,
-    /// R: raw bytes of standard output.
-    Stdout = 66,
-    /// R: raw bytes of standard error.
-    Stderr = 67,
-    /// R: [`ToolCall`].
-    ToolCall = 68,
-    /// R: a MIME bundle (JSON object) that the code displayed.
-    Display = 69,
-    /// R: [`Exit`], the last of a run.
-    Exit = 70,
-    /// R: payload is the session's name; also sent unasked when a session's process died between runs.
-    SessionClosed = 71,
-    /// R: answer to [`Kind::Ping`].
-    Pong = 72,
-    /// R: text; the runner can't go on and exits.
-    Fatal = 73,
-    /// R: [`Proof`], with the number of the last [`Kind::Verify`] that it answers; earlier ones are answered too.
-    Verified = 74,
-    /// R: [`Artifact`], after the code's end and before [`Exit`].
-    Artifact = 75,
-    /// R: raw bytes of the last [`Artifact`].
-    ArtifactData = 76,
-    /// R: [`ArtifactEnd`].
-    ArtifactEnd = 77,
-}
-
-impl Kind {
-    /// The kind of that number.
-    pub fn from_u8(n: u8) -> Option<Self> {
-        use Kind::*;
-        [
-            Setup,
-            Run,
-            ToolResult,
-            Interrupt,
-            Kill,
-            CloseSession,
-            Ping,
-            Shutdown,
-            Verify,
-            Input,
-            InputData,
-            Keep,
-            Ready,
-            Started,
-            Stdout,
-            Stderr,
-            ToolCall,
-            Display,
-            Exit,
-            SessionClosed,
-            Pong,
-            Fatal,
-            Verified,
-            Artifact,
-            ArtifactData,
-            ArtifactEnd,
-        ]
-        .into_iter()
-        .find(|k| *k as u8 == n)
-    }
-}
-
-/// One frame, taken apart.
+/// One frame, decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// What it is.
+    /// What the payload is.
     pub kind: Kind,
     /// Which run it belongs to; 0 for none.
     pub run: u32,
@@ -418,7 +334,8 @@ impl Frame {
         out.extend_from_slice(&self.body);
     }
 
-    /// Takes one frame off the front of `buf`: the frame and how many bytes it was; `None` while it is incomplete.
+    /// Decodes the frame at the front of `buf`. Returns it and the number of its bytes, or `None` while it is
+    /// incomplete.
     ///
     /// # Errors
     /// `InvalidData` for an unknown kind, a length below the header's or above [`MAX_FRAME`].

@@ -1,14 +1,14 @@
-//! What the kernel counts of memory in the container's control group, version 1 or 2: its OOM kills, and memory that is shared.
+//! Reads the memory counters of the container's control group (version 1 or 2): its OOM kills and its shared memory.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Open counters; reading them works after their paths are out of sight.
+/// Open counters. They can be read even after their paths are out of sight.
 pub(crate) struct MemoryGroup {
     events: File,
-    /// Where the kernel gives one.
+    /// `memory.stat`; `None` if the kernel has no such file.
     stat: Option<File>,
 }
 
@@ -20,18 +20,18 @@ impl MemoryGroup {
         Ok(Self { events, stat: File::open(group.join("memory.stat")).ok() })
     }
 
-    /// Inside a Docker container: the group that its own `/sys/fs/cgroup` shows.
+    /// The counters of a Docker container: of the group that its own `/sys/fs/cgroup` shows.
     pub(crate) fn of_container() -> Option<Self> {
         ["/sys/fs/cgroup", "/sys/fs/cgroup/memory"].iter().find_map(|d| Self::open(Path::new(d)).ok())
     }
 
-    /// OOM kills so far; 0 where the kernel does not tell.
+    /// OOM kills so far; 0 if the kernel doesn't report them.
     pub(crate) fn oom_kills(&self) -> u64 {
         number(&read::<512>(&self.events), "oom_kill ").unwrap_or(0)
     }
 
     /// Bytes of memory files now, whether a process maps them or not: tmpfs, `memfd_create`, shared mappings, System V.
-    /// `None` where the kernel does not tell.
+    /// `None` if the kernel doesn't report them.
     pub(crate) fn shared(&self) -> Option<u64> {
         number(&read::<8192>(self.stat.as_ref()?), "shmem ")
     }

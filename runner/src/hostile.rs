@@ -1,4 +1,4 @@
-//! Bytes that try to break what reads a worker's frames, a job's channel, and a program's imports.
+//! Hostile bytes for everything that reads a worker's frames, a job's channel or a program's imports.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -23,7 +23,7 @@ fn channel() -> (Channel, UnixStream) {
     (channel, theirs)
 }
 
-/// Takes every whole message; how many, and whether one was refused.
+/// Takes every whole message. Returns how many, and whether one was refused.
 fn take_all(channel: &mut Channel) -> (usize, bool) {
     let mut taken = 0;
     loop {
@@ -35,13 +35,13 @@ fn take_all(channel: &mut Channel) -> (usize, bool) {
     }
 }
 
-/// Sends what the job says in pieces and reads as the runner does; what [`take_all`] says of it all.
+/// Sends what a job says in pieces, and reads it as the runner does. Returns what [`take_all`] returns, over all of it.
 fn hear(said: &[u8], pieces: &[usize]) -> (usize, bool) {
     let (mut channel, mut job) = channel();
     let (mut taken, mut at) = (0, 0);
     for piece in pieces.iter().copied().chain([said.len()]) {
         let end = (at + piece).min(said.len());
-        // A socket takes some 200 KiB unread.
+        // A socket holds only some 200 KiB that are not read.
         for part in said[at..end].chunks(64 << 10) {
             job.write_all(part).unwrap();
             assert_eq!(channel.fill(&mut [0; 4096]).unwrap(), Got::Empty);
@@ -134,7 +134,7 @@ fn descriptors_that_a_job_sends_along_are_not_kept() {
 fn a_job_that_does_not_read_neither_blocks_nor_fills_the_memory() {
     let (mut channel, _job) = channel();
     let result = vec![b' '; 1 << 20];
-    let sent = (0..200).take_while(|_| channel.send(&result, &[]).is_ok()).count();
+    let sent = (0..200).take_while(|_| channel.send(&result, Vec::new()).is_ok()).count();
     assert!((10..100).contains(&sent), "{sent} MiB wait");
 }
 

@@ -1,4 +1,5 @@
-//! Limits that whoever starts the runner may have left open, closed for it and for all that it starts.
+//! Sets resource limits that the runner's parent may have left open, for the runner and everything that it starts: on
+//! real-time priority, nice values and core dumps. This is the first step of the runner.
 
 use std::fs;
 
@@ -7,18 +8,19 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::{Context, Error, Result};
 
-/// At this limit the kernel neither writes a core file nor starts a handler. At 0 it would start one all the same.
+/// With this core limit the kernel neither writes a core file nor starts a crash handler. With 0 it would still start
+/// the handler.
 const NO_CORE: u64 = 1;
 
-/// Closes them.
+/// Sets the limits.
 ///
 /// # Errors
-/// [`Error::CoreDumps`] where the machine's handler of crashes would be started for jobs.
+/// [`Error::CoreDumps`] if the machine's crash handler would be started for jobs.
 pub(crate) fn settle() -> Result<()> {
     let both = |value| Rlimit { current: Some(value), maximum: Some(value) };
     for resource in [Resource::Rtprio, Resource::Nice] {
         match setrlimit(resource, both(0)) {
-            // gVisor refuses to set these at all; Docker has set them then.
+            // gVisor refuses to set these limits; Docker has set them to 0 already.
             Err(Errno::PERM) if getrlimit(resource).maximum == Some(0) => {}
             set => set.step(format!("set {resource:?}"))?,
         }
@@ -28,7 +30,7 @@ pub(crate) fn settle() -> Result<()> {
         Err(Errno::PERM) => false,
         Err(e) => return Err(e).step("set the limit on core dumps"),
     };
-    // Unreadable where /proc is hidden: such a machine's crashes are not for us to know.
+    // Unreadable where /proc is hidden. The machine's handler is then unknown and assumed to be harmless.
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
     match danger(&pattern, limited) {
         None => Ok(()),
@@ -36,7 +38,8 @@ pub(crate) fn settle() -> Result<()> {
     }
 }
 
-/// Why a crash of a job would reach a program of the machine's.
+/// Why a job's crash would reach a program of the machine; `None` if it wouldn't. `limited` says whether the core limit
+/// is [`NO_CORE`].
 fn danger(pattern: &str, limited: bool) -> Option<&'static str> {
     match pattern.trim_start().chars().next() {
         Some('@') => Some(

@@ -1,13 +1,14 @@
-//! The runner: the program inside a container that makes sandboxes, and the frames it speaks with its worker.
+//! The runner: the program inside a container that makes sandboxes and runs programs in them.
 //!
 //! ```text
 //! thermae-runner --connect SOCKET [--outer JSON]
 //! ```
 //!
-//! The runner connects to its worker, is told how to set itself up, keeps warm interpreters and sandboxes made ahead, and
-//! runs each program in a sandbox of its own behind two walls: the outer one, a container (`outer` draws the native
-//! one), and the inner one (`inner`). It knows no queue, no tenant and no other container. It ends with its worker.
-//! [`floor`] and [`peer`] are there to measure it.
+//! The runner connects to its worker's socket and receives its set-up. It keeps warm interpreters (zygotes) and
+//! sandboxes made ahead (spares). Each program runs in a sandbox of its own behind two walls: the outer wall is the
+//! container (`outer` builds the native one), and the inner wall is the sandbox (`inner`). The runner knows no queue,
+//! no tenant and no other container, and it ends with its worker. [`frames`] is the wire format between the two.
+//! [`floor`] and [`peer`] are there for tests and measurements.
 
 mod channel;
 mod cpu;
@@ -46,10 +47,11 @@ use frames::{Kind, Setup};
 use link::Link;
 use outer::{Outer, Spec};
 
-/// Runs the runner with the command line's arguments, program name excluded; the process's exit status.
+/// Runs the runner with these command-line arguments (without the program name) and returns the process's exit status.
 ///
-/// 0 after the worker left or asked to end, 2 for bad usage, 3 when the runner can't work here.
-/// The process must be single-threaded: call this before any runtime is started.
+/// The status is 0 after the worker left or asked the runner to end, 2 for bad usage, and 3 when the runner can't work
+/// here. In a native container it is 128 + n if signal n killed the runner. The process must be single-threaded: call
+/// this before any runtime is started.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let code = Options::parse(args).and_then(start).unwrap_or_else(|e| {
         log(&e.to_string());
@@ -66,9 +68,9 @@ struct Options {
 
 /// What the process is for.
 enum Task {
-    /// To work for the worker that listens there.
+    /// Work for the worker that listens on this socket.
     Connect(String),
-    /// To measure what the kernel alone takes.
+    /// Measure what the kernel alone takes (`--floor`).
     Floor(floor::Plan),
 }
 
@@ -94,8 +96,8 @@ fn start(options: Options) -> Result<i32> {
     inherited::settle()?;
     let mut outer = options.outer;
     if let Some(spec) = &mut outer {
-        // Where it can't be, forks only take longer. Somebody else's container would be charged for the file, and what it
-        // gains there was not measured.
+        // If this fails, forks only take longer. It is not done in a Docker container: the container would be charged
+        // for the file, and the gain there was not measured.
         let _ = sys::share_relocated_data();
         spec.settle();
     }
@@ -123,7 +125,8 @@ fn connect(path: &str, outer: Option<Spec>) -> Result<i32> {
     }
 }
 
-/// Works for the worker at the other end of that socket; the exit status.
+/// Works for the worker at the other end of `socket` and returns the exit status. `socket_dir` is the socket's
+/// directory, which the inner wall hides; it is `None` in a native container, where it is out of sight.
 fn serve(socket: UnixStream, socket_dir: Option<String>, outer: Option<Outer>) -> i32 {
     let last_words = socket.try_clone();
     let mut link = Link::new(socket);
@@ -153,14 +156,14 @@ fn serve(socket: UnixStream, socket_dir: Option<String>, outer: Option<Outer>) -
     })
 }
 
-/// Tells the worker why there will be no runner.
+/// Tells the worker why the runner can't work.
 fn say_fatal(mut socket: UnixStream, error: &Error) {
     let mut bytes = Vec::new();
     frames::Frame::raw(Kind::Fatal, 0, error.to_string()).encode(&mut bytes);
     let _ = socket.write_all(&bytes);
 }
 
-/// Waits for the worker's set-up; nothing when the worker leaves before.
+/// Waits for the worker's set-up. `None` if the worker leaves or asks the runner to end first.
 fn first_frame(link: &mut Link) -> Result<Option<Setup>> {
     use error::Context;
     loop {
@@ -177,7 +180,7 @@ fn first_frame(link: &mut Link) -> Result<Option<Setup>> {
     }
 }
 
-/// One line for whoever runs the worker. Never a job's text.
+/// Writes one line to standard error, for the people who run the worker. Never pass a job's text.
 pub(crate) fn log(text: &str) {
     let _ = writeln!(std::io::stderr(), "thermae-runner: {text}");
 }

@@ -8,17 +8,42 @@ use crate::zygote::Hatched;
 /// Descriptors that a job may hold.
 const OPEN_FILES: u64 = 1024;
 
-/// How much nicer a job's processes are than the runner, which shares the container's part of the processors with them: sixty that
-/// spin would leave it too little to end them in time. Other containers are no concern of this; their weights are.
+/// How much higher the nice value of a job's processes is than the runner's. They share the container's processors, and
+/// sixty processes that spin would leave the runner too little time to end them. This has no effect on other
+/// containers, whose shares depend on their control groups' weights.
 const NICER: i32 = 10;
 
-/// The lowest priority that there is.
+/// The highest nice value, which is the lowest priority.
 const NICEST: i32 = 19;
 
-/// Address space beyond the private writable memory: shared mappings, reserved but unused arenas of threads, files.
+/// Address space beyond the private writable memory, in bytes: for shared mappings, mapped files, and arenas of threads
+/// that are reserved but unused.
 const ADDRESS_SLACK: u64 = 4 << 30;
 
-/// Sets what holds for every run in a sandbox of this container.
+/// Lowers a run's limits to the ceiling. `Err` is the name of a limit that is zero.
+pub(crate) fn bounded(asked: &Limits, ceiling: &Limits) -> Result<Limits, &'static str> {
+    let limits = Limits {
+        wall_ms: asked.wall_ms.min(ceiling.wall_ms),
+        grace_ms: asked.grace_ms.min(ceiling.grace_ms),
+        cpu_ms: asked.cpu_ms.min(ceiling.cpu_ms),
+        memory_bytes: asked.memory_bytes.min(ceiling.memory_bytes),
+        pids: asked.pids.min(ceiling.pids),
+        output_bytes: asked.output_bytes.min(ceiling.output_bytes),
+    };
+    let zero = [
+        ("wall_ms", limits.wall_ms),
+        ("cpu_ms", limits.cpu_ms),
+        ("memory_bytes", limits.memory_bytes),
+        ("pids", u64::from(limits.pids)),
+        ("output_bytes", limits.output_bytes),
+    ];
+    match zero.iter().find(|(_, n)| *n == 0) {
+        Some((name, _)) => Err(name),
+        None => Ok(limits),
+    }
+}
+
+/// Sets the limits that hold for every run in a sandbox of this container.
 pub(crate) fn apply_ceiling(pid: i32, ceiling: &Limits, disk_bytes: u64, zygote: &Hatched) -> rustix::io::Result<()> {
     set(pid, Resource::Nofile, OPEN_FILES, OPEN_FILES)?;
     set(pid, Resource::Fsize, disk_bytes, disk_bytes)?;
@@ -29,8 +54,8 @@ pub(crate) fn apply_ceiling(pid: i32, ceiling: &Limits, disk_bytes: u64, zygote:
     set_pids(pid, ceiling, ceiling)
 }
 
-/// Lowers to what one run asked for. A session's process lives on: its limits can be raised again up to the ceiling, and
-/// its CPU time is the runner's own watch.
+/// Lowers the limits to what one run asked for. A session's process lives on (`fresh` is false): a later run can raise
+/// its limits up to the ceiling again, and only the runner watches its CPU time.
 pub(crate) fn apply_run(
     pid: i32,
     limits: &Limits,
@@ -48,12 +73,13 @@ pub(crate) fn apply_run(
     if limits.pids < ceiling.pids {
         set_pids(pid, limits, limits)?;
     }
-    // Whole seconds, and for each process apart; the runner's watch is finer and counts them together.
+    // The kernel counts whole seconds, and each process by itself. The runner's watch is finer and counts them
+    // together.
     let seconds = limits.cpu_ms.div_ceil(1000) + 1;
     set(pid, Resource::Cpu, seconds, seconds)
 }
 
-/// Lets a process, and all that it will start, come after the runner.
+/// Gives a process, and all that it will start, a lower priority than the runner's.
 fn give_way(pid: i32) -> rustix::io::Result<()> {
     let own = rustix::process::getpriority_process(None)?;
     rustix::process::setpriority_process(Pid::from_raw(pid), (own + NICER).min(NICEST))
@@ -67,8 +93,9 @@ fn set_memory(pid: i32, soft: &Limits, hard: &Limits, zygote: &Hatched) -> rusti
     set(pid, Resource::As, space(soft), space(hard))
 }
 
-/// The kernel counts per user *and user namespace* since Linux 5.14, and every sandbox has a namespace of its own, so
-/// that this is a limit on the sandbox. Its init counts as one. Before 5.14 it would count other people's processes.
+/// Limits the number of a sandbox's processes. Since Linux 5.14 the kernel counts per user *and user namespace*, and
+/// every sandbox has a user namespace of its own. Its init counts, too. Before 5.14, processes outside the sandbox
+/// would count, so there is no limit.
 fn set_pids(pid: i32, soft: &Limits, hard: &Limits) -> rustix::io::Result<()> {
     let count = |limits: &Limits| u64::from(limits.pids) + 1;
     if counts_per_namespace() { set(pid, Resource::Nproc, count(soft), count(hard)) } else { Ok(()) }
@@ -84,7 +111,7 @@ pub(crate) fn counts_per_namespace() -> bool {
 fn set(pid: i32, what: Resource, soft: u64, hard: u64) -> rustix::io::Result<()> {
     let limit = Rlimit { current: Some(soft), maximum: Some(hard) };
     match Pid::from_raw(pid) {
-        // A value above what this process itself may have: the lower one stands already.
+        // `EPERM`: the value is above the limit that holds already, and that one stays.
         Some(pid) => match rustix::process::prlimit(Some(pid), what, limit) {
             Ok(_) | Err(rustix::io::Errno::PERM) => Ok(()),
             Err(e) => Err(e),

@@ -1,4 +1,5 @@
-//! The socket to the worker: frames in, frames out, never blocking.
+//! The socket between worker and runner: it queues and collects frames. The engine uses it without blocking;
+//! [`crate::peer`] blocks.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,10 +9,10 @@ use serde::Serialize;
 
 use crate::frames::{Frame, Kind};
 
-/// Above this many bytes waiting, jobs' output is left in its pipes, which slows its writers down.
+/// While more bytes than this wait for the worker, jobs' output stays in its pipes, which slows its writers down.
 const HIGH_WATER: usize = 4 << 20;
 
-/// The runner's end.
+/// One end of the socket.
 pub(crate) struct Link {
     socket: UnixStream,
     inbox: Vec<u8>,
@@ -32,7 +33,7 @@ impl Link {
         Self { socket, inbox: Vec::new(), taken: 0, outbox: Vec::new(), sent: 0 }
     }
 
-    /// From now on nothing here waits.
+    /// From now on reads and writes never wait.
     pub(crate) fn unblock(&self) -> io::Result<()> {
         self.socket.set_nonblocking(true)
     }
@@ -79,7 +80,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends what is queued, as far as the worker takes it.
+    /// Sends what is queued, as far as the socket takes it.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         while self.sent < self.outbox.len() {
             match self.socket.write(&self.outbox[self.sent..]) {
@@ -91,7 +92,7 @@ impl Link {
         }
         self.outbox.clear();
         self.sent = 0;
-        // One large output should not hold its memory for ever.
+        // After one large output, give its memory back.
         self.outbox.shrink_to(1 << 20);
         Ok(())
     }
@@ -101,7 +102,7 @@ impl Link {
         !self.outbox.is_empty()
     }
 
-    /// Whether so much waits that no more should be produced.
+    /// Whether so much waits that jobs' output should not be read.
     pub(crate) fn congested(&self) -> bool {
         self.outbox.len() - self.sent > HIGH_WATER
     }

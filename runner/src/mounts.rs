@@ -5,7 +5,7 @@ use std::io;
 
 use rustix::mount::MountFlags;
 
-/// One line of `/proc/self/mountinfo`: where, and its per-mount options.
+/// One mount: a line of `/proc/self/mountinfo`.
 pub(crate) struct Mount {
     /// Mount point, unescaped.
     pub(crate) at: String,
@@ -37,7 +37,7 @@ fn parse(line: &str) -> Option<Mount> {
     Some(Mount { at, flags })
 }
 
-/// The kernel writes blanks and backslashes as three octal digits.
+/// Decodes a path: the kernel writes white space and backslashes as a backslash and three octal digits.
 fn unescape(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -51,13 +51,13 @@ fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Makes every mount read-only but those that `except` names; and none may be a source of set-user-id programs.
+/// Makes every mount read-only and `nosuid`, except those that `except` names.
 pub(crate) fn make_read_only(except: impl Fn(&str) -> bool) -> io::Result<()> {
     for mount in list()? {
         if !except(&mount.at) && !mount.flags.contains(MountFlags::RDONLY | MountFlags::NOSUID) {
             let flags = mount.flags | MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID;
             match rustix::mount::mount_remount(mount.at.as_str(), flags, "") {
-                // A mount that another one covers can't be reached by its path, nor by any job.
+                // Neither this process nor a job can reach a mount by its path if another mount covers it.
                 Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT | rustix::io::Errno::ACCESS) => {}
                 Err(e) => return Err(io::Error::other(format!("{}: {e}", mount.at))),
             }
@@ -66,7 +66,7 @@ pub(crate) fn make_read_only(except: impl Fn(&str) -> bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a mount point is that place or one below it.
+/// Whether the path `at` is `place` or lies below it.
 pub(crate) fn at_or_below(at: &str, place: &str) -> bool {
     at.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -1,5 +1,6 @@
-//! The plainest worker's end of a runner's socket: it blocks. For whoever drives one runner directly: this crate's tests and bench, and
-//! the load generator, which measures what a sandbox takes without any worker. The fleet's own end is the worker's.
+//! The worker's end of a runner's socket in its simplest form: it blocks. This crate's tests and bench use it, and the
+//! load generator, which measures what a sandbox takes without a worker. The workers of a fleet have an end of their
+//! own.
 
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ impl Peer {
     /// Takes over a socket that a runner has connected to. No frame may take longer than `patience`.
     ///
     /// # Errors
-    /// The socket's.
+    /// If the socket's options can't be set.
     pub fn new(socket: UnixStream, patience: Duration) -> Result<Self> {
         socket.set_nonblocking(false).step("make the socket blocking")?;
         socket.set_read_timeout(Some(patience)).step("bound the socket's reads")?;
@@ -28,7 +29,7 @@ impl Peer {
     /// Sends one frame.
     ///
     /// # Errors
-    /// The socket's.
+    /// If the socket can't be written to.
     pub fn send(&mut self, frame: &Frame) -> Result<()> {
         self.link.push(frame.kind, frame.run, &frame.body);
         self.link.flush().step("write to the runner")
@@ -37,7 +38,7 @@ impl Peer {
     /// Waits for the runner's next frame.
     ///
     /// # Errors
-    /// The runner left, sent what is no frame, or sent nothing for too long.
+    /// If the runner left, sent something that is no frame, or sent nothing for the time given to [`Peer::new`].
     pub fn frame(&mut self) -> Result<Frame> {
         let begun = Instant::now();
         loop {
@@ -56,7 +57,8 @@ impl Peer {
     /// Sends the set-up and waits until the runner is ready for its first run.
     ///
     /// # Errors
-    /// As for [`Peer::frame`]; the runner's own word where it can't go on.
+    /// As for [`Peer::send`] and [`Peer::frame`], and if the runner answers with another frame, such as
+    /// [`Kind::Fatal`].
     pub fn set_up(&mut self, setup: &Setup) -> Result<Ready> {
         self.send(&Frame::json(Kind::Setup, 0, setup)?)?;
         let frame = self.frame()?;
@@ -66,7 +68,7 @@ impl Peer {
         }
     }
 
-    /// Leaves as a dying worker would: the runner ends.
+    /// Closes the connection as a dying worker does: the runner ends.
     pub fn leave(&self) {
         let _ = rustix::net::shutdown(&self.link, rustix::net::Shutdown::Both);
     }

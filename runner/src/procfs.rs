@@ -1,17 +1,17 @@
-//! Reading `/proc`. Its files have no size before they are read, so `std::fs::read` starts with 32 bytes and grows. It
-//! makes up to ten calls for a file of a page.
+//! Reads files of `/proc` with few system calls. These files report no size, so `std::fs::read` starts with 32 bytes
+//! and grows, which takes up to ten calls for a file of one page.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// What most of its files fit into.
+/// Size of the first read, in bytes. Most files of `/proc` fit into it.
 const ROOM: usize = 4096;
 
-/// The bytes of one.
+/// Reads a file of `/proc`.
 ///
 /// # Errors
-/// As those of opening and reading.
+/// If the file can't be opened or read.
 pub(crate) fn bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     bytes_of(File::open(path)?)
 }
@@ -23,28 +23,28 @@ fn bytes_of(file: File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The text of one. A process gives itself whatever name it likes: what is no UTF-8 is replaced, or that process could
-/// not be read at all, and would count nowhere.
+/// Reads a file of `/proc` as text. What is no UTF-8 is replaced: a process may give itself any name, and with an error
+/// here it would not be counted.
 ///
 /// # Errors
-/// As those of opening and reading.
+/// If the file can't be opened or read.
 pub(crate) fn text(path: impl AsRef<Path>) -> io::Result<String> {
     text_of(File::open(path)?)
 }
 
-/// The text of one that is open, as [`text`].
+/// As [`text`], for an open file.
 ///
 /// # Errors
-/// As those of reading.
+/// If the file can't be read.
 pub(crate) fn text_of(file: File) -> io::Result<String> {
     Ok(String::from_utf8(bytes_of(file)?).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
 }
 
-/// Open descriptors of the process whose `fd` directory this is. Linux 6.2 and newer tell their number as its size;
-/// before, it is read, and one's own then counts the descriptor that reads it.
+/// Number of open descriptors of the process whose `fd` directory this is. Since Linux 6.2 it is the directory's size.
+/// Before, the entries are counted; for this process itself they include the descriptor that reads the directory.
 ///
 /// # Errors
-/// As those of reading it.
+/// If the directory can't be read.
 pub(crate) fn descriptors(directory: impl AsRef<Path>) -> io::Result<usize> {
     match std::fs::metadata(&directory)?.len() {
         0 => Ok(std::fs::read_dir(directory)?.count()),
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn each_descriptor_counts() {
-        // Other tests of this process open and close some meanwhile.
+        // Other tests of this process open and close descriptors meanwhile.
         let before = descriptors("/proc/self/fd").unwrap();
         let held: Vec<File> = (0..500).map(|_| File::open("/dev/null").unwrap()).collect();
         let grown = descriptors("/proc/self/fd").unwrap() - before;

@@ -1,7 +1,8 @@
-//! A cheap look at a program's imports, to choose the zygote it is forked from. A miss only means an import.
+//! Guesses a program's imports from its text, to choose the zygote that it is forked from. This must be cheap and may
+//! be wrong: if an import is missed, the program imports the module itself.
 
-/// Modules of the standard library that programs often import and that take about a millisecond or more to import into a bare
-/// zygote (Python 3.11, 2 cores of a virtual machine). `asyncio` alone is half of their memory.
+/// Modules of the standard library that programs often import and that take about a millisecond or more to import into
+/// a process of the bare zygote (Python 3.11, 2 cores of a virtual machine). `asyncio` alone is half of their memory.
 pub(crate) const COMMON: [&str; 23] = [
     "ast",
     "asyncio",
@@ -28,7 +29,8 @@ pub(crate) const COMMON: [&str; 23] = [
     "uuid",
 ];
 
-/// Whether the program seems to be better off with [`COMMON`] at hand. One that awaits needs `asyncio`, imported or not.
+/// Whether the program seems to need modules of [`COMMON`]. One that awaits needs `asyncio`, even if it doesn't import
+/// it.
 pub(crate) fn wants_common(code: &str) -> bool {
     code.contains("await ") || code.contains("async ") || imports_any(code, &COMMON)
 }
@@ -39,12 +41,12 @@ pub(crate) fn imports_any<S: AsRef<str>>(code: &str, modules: &[S]) -> bool {
     !modules.is_empty() && statements(code).any(|s| imported(s).any(covered))
 }
 
-/// Starts of statements: lines, and what follows a `;` or `:` on one.
+/// The parts of a program that may be statements: lines, and what follows a `;` or `:` on a line.
 fn statements(code: &str) -> impl Iterator<Item = &str> {
     code.lines().flat_map(|line| line.split([';', ':'])).map(str::trim_start)
 }
 
-/// Modules that an import statement names; nothing for any other.
+/// The modules that a statement imports; nothing if it is no import.
 fn imported(statement: &str) -> impl Iterator<Item = &str> {
     let (list, only_first) = match (statement.strip_prefix("import "), statement.strip_prefix("from ")) {
         (Some(rest), _) => (rest, false),

@@ -1,4 +1,5 @@
-//! A pair of sequenced-packet sockets that carry small messages with descriptors, among the runner's own processes.
+//! Sequenced-packet sockets that carry small messages with descriptors between the runner's own processes, and helpers
+//! that send and receive descriptors over any Unix socket.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -15,7 +16,7 @@ const MAX_FDS: usize = 8;
 /// Largest message, in bytes.
 const MAX_BYTES: usize = 64 << 10;
 
-/// One end.
+/// One end of a pair of sockets.
 pub(crate) struct Packets(OwnedFd);
 
 impl AsFd for Packets {
@@ -48,7 +49,7 @@ impl Packets {
     }
 }
 
-/// One `recvmsg`: how many bytes came, and the descriptors with them.
+/// Calls `recvmsg` once. Returns how many bytes came, and the descriptors that came with them.
 pub(crate) fn receive_with_fds(from: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -68,7 +69,7 @@ pub(crate) fn receive_with_fds(from: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Re
     Ok((got, fds))
 }
 
-/// One `sendmsg` with descriptors on its first byte; how many bytes went.
+/// Calls `sendmsg` once, with the descriptors attached to the first byte. Returns how many bytes were sent.
 pub(crate) fn send_with_fds<F: AsFd>(to: BorrowedFd<'_>, bytes: &[u8], fds: &[F]) -> io::Result<usize> {
     let rights: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];

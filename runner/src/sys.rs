@@ -1,6 +1,7 @@
 //! The only unsafe code of this crate: system calls that no safe wrapper offers.
 //!
-//! The runner is single-threaded in every process it forks before an `exec`, so that a forked child may run any code.
+//! The runner and every process that it forks are single-threaded until an `exec`, so that a forked child may run any
+//! code.
 
 use std::ffi::CString;
 use std::io;
@@ -20,7 +21,7 @@ pub(crate) enum Fork {
     Parent {
         /// In the caller's pid namespace.
         pid: i32,
-        /// Readable once the child ended. None where the kernel has no such handles (gVisor).
+        /// Readable once the child has ended. `None` where the kernel has no such handles (gVisor).
         pidfd: Option<OwnedFd>,
     },
 }
@@ -31,7 +32,7 @@ fn check(result: libc::c_long) -> io::Result<libc::c_long> {
 
 /// Forks, into new namespaces where `flags` name some.
 pub(crate) fn fork(flags: i32) -> io::Result<Fork> {
-    // Some of gVisor's releases ignore the wish for a pidfd, others refuse it.
+    // Some releases of gVisor ignore the flag for a pidfd, others refuse it.
     match clone(flags | libc::CLONE_PIDFD) {
         Err(e) if e.raw_os_error() == Some(libc::EINVAL) => clone(flags),
         forked => forked,
@@ -61,17 +62,17 @@ pub(crate) fn unshare(flags: i32) -> io::Result<()> {
 /// A child that ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reaped {
-    /// Which.
+    /// Its pid.
     pub(crate) pid: i32,
-    /// How.
+    /// How it ended.
     pub(crate) status: Status,
-    /// User and system time of it and of the children it waited for.
+    /// User and system time of the child and of the children that it waited for.
     pub(crate) cpu: Duration,
     /// Peak resident set in bytes.
     pub(crate) max_rss: u64,
 }
 
-/// The kernel's word on an ended process.
+/// How a process ended, according to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
     /// It exited with this code.
@@ -138,7 +139,7 @@ pub(crate) fn close_range(first: RawFd, last: RawFd) {
     }
 }
 
-/// Makes `fd` appear as number `to`, kept over an `exec`.
+/// Duplicates `fd` to the number `to`, which stays open over an `exec`.
 pub(crate) fn place_fd(fd: BorrowedFd<'_>, to: RawFd) -> io::Result<()> {
     // SAFETY: callers are about to exec and own number `to`. A descriptor already there only loses close-on-exec.
     let done = unsafe {
@@ -195,7 +196,7 @@ pub(crate) fn unblock_signals() {
     }
 }
 
-/// Lets the kernel reap this process's children by itself, and sleeps for ever.
+/// Lets the kernel reap this process's children, and sleeps forever.
 pub(crate) fn reap_and_sleep() -> ! {
     // SAFETY: SIG_IGN installs no code; pause only waits.
     unsafe {
@@ -248,7 +249,7 @@ pub(crate) fn drop_bounding_set() {
     }
 }
 
-/// Drops every capability of this thread and forbids to gain any by `exec`.
+/// Drops every capability of this thread and forbids gaining any by `exec`.
 pub(crate) fn drop_capabilities() -> io::Result<()> {
     #[repr(C)]
     struct Header {
@@ -264,7 +265,7 @@ pub(crate) fn drop_capabilities() -> io::Result<()> {
     }
 }
 
-/// Hides this process's memory and `/proc` entries from others of its user (`PR_SET_DUMPABLE`).
+/// Sets `PR_SET_DUMPABLE`. `false` hides this process's memory and `/proc` entries from other processes of its user.
 pub(crate) fn set_dumpable(yes: bool) {
     // SAFETY: prctl with plain numbers.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, libc::c_ulong::from(yes), 0, 0, 0) };
@@ -300,37 +301,39 @@ pub(crate) fn kill(pid: i32) {
     }
 }
 
-/// Puts a file in memory in the place of this program's relocated data, byte for byte, so that a fork need not copy it.
+/// Maps a memory file in the place of this program's relocated data, byte for byte, so that a fork need not copy them.
 ///
 /// The loader writes addresses into some 230 pages of the program's file and then makes them read-only
-/// (`PT_GNU_RELRO`). The process has copies of its own of them from then on, and each fork copies their page-table
-/// entries, and each fork's end takes them back, one by one. Pages of a file that nobody wrote to are only looked up
-/// where they are needed (`vma_needs_copy` in the kernel's `mm/memory.c`).
+/// (`PT_GNU_RELRO`). From then on these pages are copies of the process's own: each fork copies their page-table
+/// entries one by one, and each fork's end takes them back. Pages of a file that nobody wrote to are only looked up
+/// when they are needed (`vma_needs_copy` in the kernel's `mm/memory.c`).
 ///
 /// # Errors
-/// Those of the system calls; everything is as it was then.
+/// If a system call fails. Nothing has changed then.
 pub(crate) fn share_relocated_data() -> io::Result<()> {
     use std::io::Write;
 
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
     let Some((start, size)) = relocated_data() else { return Ok(()) };
-    // SAFETY: the loader has mapped these whole pages readable and for as long as the program runs; nobody writes to them.
+    // SAFETY: the loader has mapped these whole pages readable for as long as the program runs, and nobody writes to
+    // them.
     let content = unsafe { std::slice::from_raw_parts(start as *const u8, size) };
     let mut file = std::fs::File::from(memfd_create("relocated", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
     file.write_all(content)?;
     fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     let (flags, at) = (libc::MAP_PRIVATE | libc::MAP_FIXED, start as *mut libc::c_void);
-    // SAFETY: replaces the same pages in one step by others of the same bytes, which can't change, and of no more rights;
-    // references into them stay good, and nobody writes to them. The process is single-threaded (module docs).
+    // SAFETY: this replaces the pages in one step by others with the same bytes, which can't change, and with no more
+    // rights. References into them stay good, and nobody writes to them. The process is single-threaded (module docs).
     let mapped = unsafe { libc::mmap(at, size, libc::PROT_READ, flags, file.as_raw_fd(), 0) };
     if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Where this program's relocated data lie, and their length: whole pages.
+/// Start and length of this program's relocated data, in bytes and whole pages. `None` if there are none.
 fn relocated_data() -> Option<(usize, usize)> {
     unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: usize, found: *mut libc::c_void) -> libc::c_int {
-        // SAFETY: the loader gives a live description of the program, which it lists first, and `found` as it was given.
+        // SAFETY: the loader gives a live description of the program, which it lists first, and `found` as it was
+        // passed.
         let (info, found) = unsafe { (&*info, &mut *found.cast::<Option<(usize, usize)>>()) };
         // SAFETY: the loader says how many headers there are.
         let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };

@@ -1,4 +1,4 @@
-//! What a sandbox uses now, from its own `/proc`: every process in it, and no other.
+//! Measures what a sandbox uses now. Its own `/proc` shows all of its processes and no others; the init is left out.
 
 use std::collections::HashSet;
 use std::io;
@@ -12,6 +12,9 @@ use crate::procfs;
 /// Clock ticks per second: the kernel's user-visible constant on all architectures we run on.
 const TICKS: u64 = 100;
 
+/// A clock tick.
+pub(crate) const TICK: Duration = Duration::from_millis(1000 / TICKS);
+
 /// Bytes of a page.
 pub(crate) const PAGE: u64 = 4096;
 
@@ -21,20 +24,26 @@ const BLOCK: u64 = 512;
 /// Memory of a sandbox's processes, in bytes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Memory {
-    /// What no other sandbox could ever see: heaps, stacks, private mappings.
+    /// Private memory: heaps, stacks, private mappings.
     pub(crate) private: u64,
-    /// What they map of memory files.
+    /// Memory files, as far as they are mapped.
     pub(crate) shared: u64,
 }
 
-/// User and system time of a sandbox's processes, reaped children included; in steps of a clock tick.
+/// User and system time of a sandbox's processes and of the children that these have reaped, in steps of a clock tick.
 pub(crate) fn cpu(proc_dir: impl AsFd) -> Duration {
     let ticks = |name: &String| read(&proc_dir, name, "stat").ok().as_deref().and_then(ticks);
     let sum: u64 = processes(&proc_dir).iter().filter_map(ticks).sum();
     Duration::from_millis(sum * 1000 / TICKS)
 }
 
-/// Memory as each process sees it, summed: what several share counts for each. Processes that vanish meanwhile don't count.
+/// Number of a sandbox's processes.
+pub(crate) fn count(proc_dir: impl AsFd) -> usize {
+    processes(&proc_dir).len()
+}
+
+/// Sum of the memory that each process sees. What several processes share counts for each of them. Processes that
+/// vanish meanwhile don't count.
 pub(crate) fn memory(proc_dir: impl AsFd) -> Memory {
     let mut sum = Memory::default();
     for name in processes(&proc_dir) {
@@ -46,13 +55,14 @@ pub(crate) fn memory(proc_dir: impl AsFd) -> Memory {
     sum
 }
 
-/// The same, where a page that several share counts once. It takes a walk through all their page tables. Of what is shared, `shared` has
-/// only what has no name and so no other place where it could be counted. `None` where the kernel does not tell it of one that is there.
+/// As [`memory`], but a page that several processes share counts once. This is slow: the kernel walks through all their
+/// page tables. With `shared`, [`Memory::shared`] has the shared mappings that have no name and can't be counted
+/// elsewhere; without, it is 0. `None` if the kernel doesn't report the memory of a process that is there.
 pub(crate) fn shared_once(proc_dir: impl AsFd, shared: bool) -> Option<Memory> {
     let mut sum = Memory::default();
     for name in processes(&proc_dir) {
         match told(&proc_dir, &name, "smaps_rollup", |text| !text.is_empty()) {
-            // A process without memory tells nothing.
+            // A process that has no memory reports nothing.
             Ok(text) if text.is_empty() => continue,
             Ok(text) => sum.private += kib(&text, "Pss_Anon:")?,
             Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => continue,
@@ -82,7 +92,7 @@ pub(crate) fn anonymous_files(proc_dir: impl AsFd) -> u64 {
     sum
 }
 
-/// Bytes that a file system holds.
+/// Bytes that are in use on a file system.
 pub(crate) fn stored(root: impl AsFd) -> u64 {
     rustix::fs::fstatfs(root).map_or(0, |fs| {
         let blocks = fs.f_blocks.saturating_sub(fs.f_bfree);
@@ -90,7 +100,7 @@ pub(crate) fn stored(root: impl AsFd) -> u64 {
     })
 }
 
-/// Names of a sandbox's processes but its init, which is 1.
+/// Pids of a sandbox's processes, as names in its `/proc`. The init, which is 1, is left out.
 fn processes(proc_dir: impl AsFd) -> Vec<String> {
     let list = directory(proc_dir, ".").map(|d| names(&d)).unwrap_or_default();
     list.into_iter().filter(|name| name != "1").collect()
@@ -112,8 +122,8 @@ fn read(proc_dir: impl AsFd, process: &str, file: &str) -> io::Result<String> {
     procfs::text_of(fd.into())
 }
 
-/// A file of a process that tells something. The first thread of a process may end before the others, and then tells
-/// nothing of what all of them share: another one is asked.
+/// Reads a file of a process; `tells` is whether a text says anything. The first thread of a process may end before the
+/// others, and its file then says nothing about what the threads share. In that case another thread's file is read.
 fn told(proc_dir: impl AsFd, process: &str, file: &str, tells: impl Fn(&str) -> bool) -> io::Result<String> {
     let text = read(&proc_dir, process, file);
     if text.as_deref().is_ok_and(&tells) {
@@ -126,8 +136,8 @@ fn told(proc_dir: impl AsFd, process: &str, file: &str, tells: impl Fn(&str) -> 
     others().map_or(text, Ok)
 }
 
-/// The directory of a process's descriptors, which its threads share, and their numbers; that of the first one that has
-/// any.
+/// A process's `fd` directory and the numbers in it. Threads share the descriptors, so that of the first thread that
+/// shows any is taken.
 fn descriptors(proc_dir: impl AsFd, process: &str) -> Option<(OwnedFd, Vec<String>)> {
     let of = |at: &OwnedFd, path: &str| {
         let fds = directory(at, path).ok()?;
@@ -141,14 +151,14 @@ fn descriptors(proc_dir: impl AsFd, process: &str) -> Option<(OwnedFd, Vec<Strin
     })
 }
 
-/// A line's value, in bytes.
+/// The value of the line that begins with `key`, in bytes (the kernel writes KiB).
 fn kib(text: &str, key: &str) -> Option<u64> {
     let value = text.lines().find_map(|l| l.strip_prefix(key)?.trim().split(' ').next()?.parse::<u64>().ok())?;
     Some(value * 1024)
 }
 
-/// Of `smaps`: shared mappings that have no file which could be counted: shared anonymous memory, and System V's. Each page is divided by
-/// who maps it.
+/// Bytes of the shared mappings in `smaps` that have no file which could be counted: shared anonymous memory and System
+/// V segments. Each page is divided by the number of processes that map it.
 fn nameless(smaps: &str) -> u64 {
     let (mut sum, mut counts) = (0, false);
     for line in smaps.lines() {
@@ -167,9 +177,10 @@ pub(crate) fn peak_memory(pid: i32) -> u64 {
     kib(&status, "VmHWM:").unwrap_or(0)
 }
 
-/// CPU time of the children that a live process has waited for, during a run that took `wall`; in clock ticks.
+/// CPU time of all children that a live process has waited for, in steps of a clock tick. 0 if the run took less than a
+/// tick (`wall`).
 pub(crate) fn children_cpu(pid: i32, wall: Duration) -> Duration {
-    if wall < Duration::from_millis(1000 / TICKS) {
+    if wall < TICK {
         return Duration::ZERO;
     }
     let stat = procfs::text(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -179,7 +190,7 @@ pub(crate) fn children_cpu(pid: i32, wall: Duration) -> Duration {
     Duration::from_millis(ticks * 1000 / TICKS)
 }
 
-/// Fields 14–17 of `stat`, counted after the name, which may hold anything.
+/// Sum of the fields 14 to 17 of `stat`. They are counted after the name, which may hold anything.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     Some(rest.split_whitespace().skip(11).take(4).filter_map(|f| f.parse::<u64>().ok()).sum())

@@ -1,4 +1,5 @@
-//! Starts the warm interpreters and speaks with them. What they do is in `python/zygote.py`.
+//! Starts zygotes (the warm interpreters that jobs' processes are forked from) and receives their answers. The engine's
+//! supply calls it. What a zygote does is in `python/zygote.py`.
 
 use std::ffi::CString;
 use std::io::Write;
@@ -16,11 +17,13 @@ use crate::sys::{self, Fork};
 /// The zygote's program.
 const SOURCE: &str = include_str!("python/zygote.py");
 
-/// Reads the program from its descriptor, so that it shows in no command line and `__main__` stays clean.
+/// The interpreter's `-c` argument: it reads the program from descriptor 4, so that the program is not on the command
+/// line and `__main__` stays clean.
 const BOOT: &str =
     "import os\nexec(compile(os.read(4, 1 << 20), '<thermae zygote>', 'exec'), {'__name__': 'thermae_zygote'})";
 
-/// Environment of every job. One thread per numeric library: a zygote must be single-threaded to be forked from.
+/// Environment of zygotes, and so of every job. Numeric libraries get one thread each, because a zygote must be
+/// single-threaded to be forked from.
 const ENVIRONMENT: [&str; 17] = [
     "PATH=/usr/local/bin:/usr/bin:/bin",
     "HOME=/workspace",
@@ -29,7 +32,7 @@ const ENVIRONMENT: [&str; 17] = [
     "TMPDIR=/tmp",
     "LANG=C.UTF-8",
     "TZ=UTC",
-    // A place that can be written to in a zygote too: libraries that find none complain on standard error.
+    // Writable in a zygote, too: libraries without a writable cache directory complain on standard error.
     "XDG_CACHE_HOME=/tmp/.cache",
     "MPLBACKEND=Agg",
     "MPLCONFIGDIR=/tmp/matplotlib",
@@ -39,7 +42,8 @@ const ENVIRONMENT: [&str; 17] = [
     "MKL_NUM_THREADS=1",
     "NUMEXPR_NUM_THREADS=1",
     "ARROW_DEFAULT_MEMORY_POOL=system",
-    // For the zygote only, which takes it away: what is bound before a fork is not bound in every child.
+    // For the zygote only, which then removes it: symbols that are bound before a fork need not be bound in every
+    // child.
     "LD_BIND_NOW=1",
 ];
 
@@ -61,11 +65,11 @@ struct Hello<'a> {
 pub(crate) struct Hatched {
     /// Version of Python.
     pub(crate) python: String,
-    /// Modules of the list that it holds.
+    /// Modules of the preload list that it could import.
     pub(crate) preloaded: Vec<String>,
-    /// Those it could not import, with the reason.
+    /// Modules that it could not import, with the reason.
     pub(crate) missing: Vec<String>,
-    /// Threads it has; more than one may deadlock its children.
+    /// Number of its threads. With more than one, its children may deadlock.
     pub(crate) threads: u32,
     /// Its address space, in bytes.
     pub(crate) vm: u64,
@@ -75,36 +79,36 @@ pub(crate) struct Hatched {
 
 /// One warm interpreter.
 pub(crate) struct Zygote {
-    /// For the reaper.
+    /// Its process id, to kill and to reap it.
     pub(crate) pid: i32,
-    /// Its socket.
+    /// The runner's end of the socket to it.
     pub(crate) control: Packets,
-    /// When it was started, or last answered.
+    /// When it was started or last answered.
     pub(crate) heard: Instant,
-    /// Set once it is ready.
+    /// Its first message; `None` until it is ready.
     pub(crate) hatched: Option<Hatched>,
 }
 
 /// What all zygotes of a container share.
 pub(crate) struct Nest<'a> {
-    /// Interpreter.
+    /// Path of the interpreter.
     pub(crate) python: &'a str,
     /// Whether there is an inner wall to fork into.
     pub(crate) nested: bool,
-    /// The filter programs.
+    /// The system-call filters that zygotes and their children load.
     pub(crate) programs: &'a Programs,
 }
 
 impl Nest<'_> {
-    /// Where programs start: a sandbox has its own `/workspace` wherever that exists; without an inner wall it may be
-    /// read-only.
+    /// The directory in which programs start. With an inner wall, every sandbox has a writable `/workspace` if the view
+    /// has the directory. Without one, it may be read-only; programs then start in `/tmp`.
     fn workdir(&self) -> &'static str {
         let writable = || rustix::fs::access("/workspace", rustix::fs::Access::WRITE_OK).is_ok();
         if std::path::Path::new("/workspace").is_dir() && (self.nested || writable()) { "/workspace" } else { "/tmp" }
     }
 
-    /// Starts an interpreter that will import those modules; it answers with [`Hatched`] when it is done. Of `common` it
-    /// skips in silence what it lacks.
+    /// Starts a zygote that imports these modules. It sends [`Hatched`] when it is ready. Modules of `common` that are
+    /// missing are skipped silently.
     pub(crate) fn start(&self, common: &[&str], preload: &[String]) -> Result<Zygote> {
         let (ours, theirs) = Packets::pair().step("zygote's socket")?;
         let source = rustix::fs::memfd_create("zygote", rustix::fs::MemfdFlags::CLOEXEC).step("memfd")?;
@@ -140,7 +144,8 @@ impl Nest<'_> {
     }
 }
 
-/// In the forked child: descriptors 0–4 as the interpreter expects them and no others, clean signals.
+/// Runs in the forked child: sets descriptors 0 to 4 as the interpreter expects them, closes all others and resets the
+/// signals.
 fn become_interpreter(
     null: &OwnedFd,
     control: std::os::fd::BorrowedFd<'_>,
@@ -150,7 +155,7 @@ fn become_interpreter(
     sys::default_signals();
     rustix::process::setsid()?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    // Out of the way first, lest one lands on another's number.
+    // Move them to high numbers first, so that none is overwritten when another is put in its place.
     let high = |fd| rustix::io::fcntl_dupfd_cloexec(fd, 10);
     let (control, source) = (high(control)?, high(source)?);
     let messages = rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), 10)?;
@@ -160,7 +165,7 @@ fn become_interpreter(
         sys::place_fd(fd, to)?;
     }
     sys::close_range(5, i32::MAX);
-    // Their numbers are closed already.
+    // `close_range` has closed them: nothing may close these numbers again.
     std::mem::forget((control, source, messages));
     Ok(())
 }
@@ -168,13 +173,14 @@ fn become_interpreter(
 /// A process that a zygote forked.
 #[derive(Debug)]
 pub(crate) struct Child {
-    /// As the zygote sees it: the runner's own number for it only where there is no inner wall.
+    /// Its pid in the zygote's pid namespace. The runner sees the same number only without an inner wall.
     pub(crate) pid: i32,
-    /// A handle on it, where the kernel gives one.
+    /// `None` if the kernel gives none (gVisor).
     pub(crate) pidfd: Option<OwnedFd>,
 }
 
-/// A zygote's answer to a request: the number, then the child or an errno.
+/// Receives a zygote's answer to a request: the request's number, then the child or an errno. `None` if the message is
+/// too short.
 pub(crate) fn receive_child(from: &Packets) -> std::io::Result<Option<(u32, Result<Child, i32>)>> {
     let (bytes, mut fds) = from.receive()?;
     let ([id, errno, pid, ..], _) = bytes.as_chunks() else { return Ok(None) };

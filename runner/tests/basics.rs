@@ -77,7 +77,7 @@ fn input_and_environment_arrive() {
     run.env.insert("WHO".into(), "me".into());
     assert_eq!(runner.run(&run).ok(), "300000 x me\n");
     assert_eq!(runner.python("import sys\nprint(repr(sys.stdin.read()))").ok(), "''\n");
-    // Input that nobody reads is in nobody's way.
+    // Input that nobody reads does not keep the run from ending.
     run.code = "print('done')".into();
     assert_eq!(runner.run(&run).ok(), "done\n");
 }

@@ -11,7 +11,7 @@ fn bounded(artifacts: ArtifactLimits) -> Runner {
     Runner::start(&spec, setup)
 }
 
-/// A program that works in its artifacts directory.
+/// A program that starts in its artifacts directory.
 fn within(code: &str) -> String {
     format!("import os\nos.chdir('/workspace/artifacts')\n{code}")
 }
@@ -31,7 +31,7 @@ fn what_a_program_leaves_comes_with_its_exit_in_the_order_of_names() {
     assert_eq!(paths(&left), [format!("{root}/a/deep/b.txt"), format!("{root}/b.txt"), format!("{root}/empty")]);
     assert_eq!((left[0].1.len(), left[1].1.as_slice(), left[2].1.len()), (256, b"two".as_slice(), 0));
     assert_eq!(outcome.left_out(), []);
-    // The next one finds nothing of it, and leaves nothing.
+    // The next run finds nothing of it, and leaves nothing.
     let next = runner.python("import os\nprint(os.listdir('/work/artifacts'), os.listdir('/session'))");
     assert_eq!((next.ok().as_str(), next.artifacts.len()), ("[] ['artifacts']\n", 0));
 }
@@ -46,7 +46,7 @@ fn files_are_collected_however_the_code_ended() {
         let outcome = runner.run(&Run { limits: short, ..program(&code) });
         assert_eq!(paths(&outcome.left()), ["/workspace/artifacts/f"], "{end}: {:?}", outcome.end());
     }
-    // A cancelled run's are not.
+    // The files of a cancelled run are not collected.
     let number =
         runner.begin(&program(&within("open('f', 'w')\nimport time\nprint('in', flush=True)\ntime.sleep(60)")));
     runner.wait_output(number, "in");
@@ -58,7 +58,7 @@ fn files_are_collected_however_the_code_ended() {
 #[test]
 fn a_fresh_sandbox_is_dead_before_its_files_are_read() {
     let mut runner = Runner::new();
-    // A child that outlives the program and writes for ever: every file is whole nevertheless.
+    // A child outlives the program and writes forever. Nevertheless, every file that comes is whole.
     let code = "open('f', 'w').write('start')\nif os.fork() == 0:\n    while True:\n        for n in range(1, 40): open('f', 'w').write('x' * 10000 * n)\nimport time\ntime.sleep(0.1)";
     for _ in 0..5 {
         let outcome = runner.python(&within(code));
@@ -106,7 +106,7 @@ except OSError as e:
     let link = |name: &str| (name.to_string(), Why::Link);
     let special = |name: &str| (name.to_string(), Why::Special);
     assert_eq!(told, [link("environ"), link("etc"), special("fifo"), link("passwd"), special("socket")]);
-    // The directory itself a link, a file, gone, or moved away.
+    // The artifacts directory is moved away and replaced by a link, by a file, or by nothing.
     for (swap, told) in [
         ("os.symlink('/etc', 'artifacts')", vec![Why::Link]),
         ("open('artifacts', 'w').write('x')", vec![Why::Link]),
@@ -201,7 +201,7 @@ open('artifacts/new', 'w')
 ";
     let outcome = runner.run_with(&files, &program(code));
     assert_eq!(outcome.ok(), "a,b 3145728\nran\n0o100755 0o100644 a,b\n");
-    // An input that nobody has changed is no artifact.
+    // An input that has not changed is no artifact.
     assert_eq!(paths(&outcome.left()), ["/workspace/artifacts/new"]);
     let changed = runner.run_with(&files, &program("open('artifacts/base.txt', 'w').write('edit')"));
     assert_eq!(changed.left(), [("/workspace/artifacts/base.txt".to_string(), b"edit".to_vec())]);
@@ -237,7 +237,7 @@ fn a_session_tells_only_what_is_new_or_changed() {
     let file = |path: &str, text: &str| (path.to_string(), text.as_bytes().to_vec());
     assert_eq!(left("open('artifacts/a', 'w').write('1')"), [file("/workspace/artifacts/a", "1")]);
     assert_eq!(left("pass"), []);
-    // As fast as can be, the same size: no clock shows it.
+    // As fast as possible and of the same size, so that no clock shows the change.
     for n in ["2", "3", "4", "5", "6"] {
         let code = format!("open('artifacts/a', 'r+').write('{n}')");
         assert_eq!(left(&code), [file("/workspace/artifacts/a", n)]);

@@ -1,9 +1,9 @@
-//! The harness's own tests, which are Python, counted by `cargo test`.
+//! Runs the harness's own tests, which are written in Python, as one test of `cargo test`.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Runs `python3 -m unittest discover -s runner/tests/harness`; another interpreter by `THERMAE_TEST_PYTHON`.
+/// Runs `python3 -m unittest discover -s runner/tests/harness`. `THERMAE_TEST_PYTHON` names another interpreter.
 #[test]
 fn python_tests_pass() {
     let room = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/harness");

@@ -1,4 +1,4 @@
-//! A job that says anything at all on its channel: its own run ends, the runner and the next run go on.
+//! A job may say anything on its channel: its own run ends, but the runner and the next run go on.
 
 mod common;
 
@@ -8,7 +8,7 @@ use proptest::test_runner::{Config, TestRunner};
 use thermae_hostile as hostile;
 use thermae_runner::frames::{End, Run};
 
-/// Finds the channel among its own descriptors, as hostile code would, and says these bytes there.
+/// Finds the channel among its own descriptors, as hostile code would, and sends the bytes from standard input there.
 const SAY: &str = "
 import os, socket, sys
 data = bytes.fromhex(sys.stdin.read())
@@ -40,7 +40,7 @@ fn open_files(runner: &Runner) -> usize {
     std::fs::read_dir(format!("/proc/{}/fd", runner.child.id())).unwrap().count()
 }
 
-/// Runs it, and then an honest program.
+/// Runs a program that sends these bytes, and then an honest program. Returns how the first one ended.
 fn survives(runner: &mut Runner, bytes: &[u8]) -> End {
     let end = runner.run(&say(bytes)).end().clone();
     runner.ping();
@@ -68,7 +68,7 @@ fn a_hostile_job_may_say_anything_on_its_channel() {
     for input in hostile::corpus().into_iter().filter(|input| input.len() < 64 << 10) {
         survives(&mut runner, &framed(&input));
     }
-    // Fewer than for what needs no sandbox; PROPTEST_CASES scales them alike.
+    // Fewer cases than in tests that need no sandbox. PROPTEST_CASES scales both alike.
     let config = Config { cases: Config::default().cases / 16, failure_persistence: None, ..Config::default() };
     let mut tests = TestRunner::new(config);
     let said = prop_oneof![

@@ -1,4 +1,4 @@
-//! Interpreters that live below places that every sandbox has of its own.
+//! Interpreters that live below directories of which every sandbox has its own, such as `/tmp`.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::process::Command;
 use common::{Runner, program, session, setup};
 use thermae_runner::outer::Spec;
 
-/// A virtual environment there, with one package of its own.
+/// Makes a virtual environment at that path, with one package of its own, and returns a specification that shows it.
 fn environment(at: &Path) -> Spec {
     let made = Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(at).status().unwrap();
     assert!(made.success());
@@ -52,7 +52,7 @@ print(subprocess.run([sys.executable, '-c', 'import of_the_environment; print(1)
     }
     let in_session = runner.run(&session("s", "import of_the_environment\nprint(of_the_environment.WHERE)"));
     assert!(in_session.ok().starts_with(&venv.to_string()));
-    // Nobody lifts the cover, nor writes through it.
+    // A job can neither unmount the environment nor make it writable.
     let attack = "
 import ctypes, errno, sys
 libc = ctypes.CDLL(None, use_errno=True)

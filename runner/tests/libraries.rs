@@ -1,4 +1,4 @@
-//! What libraries find in a sandbox: how those that a zygote holds notice that they were forked, and what they need around them.
+//! Libraries in sandboxes: how those that a zygote has preloaded notice the fork, and what they need around them.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::process::Command;
 use common::{Runner, setup};
 use thermae_runner::outer::Spec;
 
-/// A virtual environment with these modules: its interpreter.
+/// Makes a virtual environment with these modules and returns its interpreter.
 fn with_modules(name: &str, modules: &[(&str, &str)]) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let made = Command::new("/usr/bin/python3").args(["-m", "venv", "--without-pip"]).arg(&dir).status().unwrap();
@@ -31,21 +31,22 @@ fn with_preloaded(python: &Path, modules: &[&str]) -> Runner {
     runner
 }
 
-/// 18 is `MADV_WIPEONFORK`, which Python does not name. Of the four ways by which a library can notice a fork, three work. The fourth, handlers of `pthread_atfork`, are the C library's own
-/// doing: it does not see this fork. Libraries that rely on it alone can't be preloaded.
+/// A library can notice a fork in four ways, three of which work. The fourth does not: handlers of `pthread_atfork` are
+/// called by the C library, which does not see this fork. Libraries that rely on them alone can't be preloaded. (18 is
+/// `MADV_WIPEONFORK`, which Python does not name.)
 #[test]
 fn a_preloaded_library_notices_the_fork() {
     let by_pid = "import mmap, os\nPID = os.getpid()\nm = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\nm.madvise(18)\nm[0] = 1\n";
     let by_hook = "import os\nforked = []\nos.register_at_fork(before=lambda: forked.append(0), after_in_child=lambda: forked.append(os.getpid()))\n";
     let by_libc = "import ctypes\ncalled = []\nhook = ctypes.CFUNCTYPE(None)(lambda: called.append(1))\nctypes.CDLL(None).__register_atfork(None, None, hook, None)\n";
     let python = with_modules("forks", &[("by_pid", by_pid), ("by_hook", by_hook), ("by_libc", by_libc)]);
-    // By a number that has changed, or by memory that the kernel empties: no hook needed.
+    // By a pid that has changed, or by memory that the kernel empties: neither needs a hook.
     let mut runner = with_preloaded(&python, &["by_pid"]);
     for _ in 0..5 {
         let seen = "import by_pid, os, sys\nprint(by_pid.PID > 1000 > os.getpid(), by_pid.m[0])";
         assert_eq!(runner.python(seen).ok(), "True 0\n");
     }
-    // By the interpreter's hooks, which all run once somebody unknown has one.
+    // By the interpreter's hooks. All of them run if a module registers one that the zygote does not know.
     let mut runner = with_preloaded(&python, &["by_hook"]);
     for _ in 0..5 {
         let seen = "import by_hook, os, threading\nprint(by_hook.forked[-2:] == [0, os.getpid()], threading.main_thread().native_id == os.getpid())";

@@ -28,7 +28,7 @@ fn below(pid: u32, text: &str) -> Vec<u32> {
     found
 }
 
-/// What only an interpreter of the runner's has on its command line.
+/// What only the runner's interpreters have on their command lines.
 const ZYGOTE: &str = "\0-I\0-B\0-c\0";
 
 /// The bare zygote: the first interpreter that the runner started.
@@ -64,7 +64,7 @@ fn a_killed_supervisor_takes_everything_along() {
         assert!(std::time::Instant::now() < until, "something lives on");
         std::thread::yield_now();
     }
-    // Its control groups had nobody left to remove them: the next start does.
+    // The killed supervisor could not remove its control groups. The next start does.
     let name = format!("thermae-{}", runner.child.id());
     while groups(&name) {
         assert!(std::time::Instant::now() < until, "the control group stays");
@@ -128,7 +128,8 @@ fn a_dead_zygote_is_started_anew() {
     assert_ne!(zygote(&runner), before);
 }
 
-/// Libraries seed themselves anew where a fork has changed their pid; a zygote with a job's pid would hide the fork.
+/// Libraries seed themselves anew when a fork has changed their pid. If a zygote had a job's pid, it would hide the
+/// fork.
 #[test]
 fn no_job_has_the_pid_of_its_zygote() {
     let mut runner = Runner::new();
@@ -188,7 +189,7 @@ fn a_lazy_loaded_zygote_starts_with_the_first_import() {
     assert_eq!(runner.python("import sys\nprint('_decimal' in sys.modules)").ok(), "False\n");
 }
 
-/// The loaded zygote ends when it turns out to hold nothing; a run that comes at that moment is not promised to it.
+/// The loaded zygote ends if it could import nothing of its list. A run that comes at that moment must not wait for it.
 #[test]
 fn a_preload_list_that_gives_nothing_leaves_no_run_waiting() {
     let spec = spec();
@@ -250,8 +251,8 @@ fn an_ordinary_user_has_both_walls_too() {
     assert_eq!(runner.python(write).ok(), "30\n");
 }
 
-/// A container as Docker makes one, from util-linux: other namespaces, an unprivileged user, the image's files, no
-/// capability to gain any by.
+/// A container like Docker's, made with util-linux: new namespaces, an unprivileged user, the machine's files in place
+/// of an image's, and no way to gain capabilities.
 #[test]
 fn in_a_container_made_by_another_the_runner_masks_what_that_shows() {
     if !rustix::process::geteuid().is_root() {
@@ -312,7 +313,7 @@ fn where_it_cannot_work_it_says_so() {
     assert_eq!(child.wait().unwrap().code(), Some(3));
 }
 
-/// What the files of this name say in the control groups of a runner.
+/// The contents of the files of this name in a runner's control groups.
 fn of_group(runner: &Runner, file: &str) -> Vec<String> {
     let name = format!("thermae-{}", runner.child.id());
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();

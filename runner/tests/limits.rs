@@ -36,13 +36,13 @@ fn cpu_time_is_bounded_for_one_process_and_for_many() {
     let many =
         "import os\nfor _ in range(3):\n    if os.fork() == 0:\n        while True: pass\nimport time\ntime.sleep(60)";
     assert_eq!(runner.run(&limited(many, few)).end(), &timed_out);
-    // Sleeping costs nothing.
+    // Sleeping takes no CPU time.
     assert_eq!(runner.run(&limited("import time\ntime.sleep(0.6)\nprint(1)", few)).ok(), "1\n");
 }
 
 #[test]
 fn cpu_time_of_a_process_of_any_name_counts() {
-    // Without a control group, which would count it anyhow.
+    // As an ordinary user, without a control group, which would count the process anyhow.
     let Some(mut runner) = Runner::ordinary() else { return };
     let few = Limits { cpu_ms: 300, ..limits() };
     let code = "import ctypes, os, time\nif os.fork() == 0:\n    ctypes.CDLL(None).prctl(15, b'\\xff\\xfe', 0, 0, 0)\n    while True: pass\ntime.sleep(60)";
@@ -81,7 +81,7 @@ fn memory_of_many_processes_is_bounded_by_the_container() {
     let watched = !runner.ready.warnings.is_empty();
     let hogs = "import os, time\nfor _ in range(8):\n    if os.fork() == 0:\n        x = bytearray(os.urandom(1 << 20) * 100)\n        time.sleep(60)\nx = bytearray(os.urandom(1 << 20) * 200)\nfor _ in range(8): print(os.wait()[1] & 127, flush=True)";
     let outcome = runner.run(&program(hogs));
-    // The kernel takes the largest: a child (which the program sees), or the program itself.
+    // The kernel kills the largest process: a child (which the program sees), or the program itself.
     let seen = outcome.out().contains('9') || outcome.end() == &End::OutOfMemory;
     assert!(seen, "watched {watched}: {outcome:?}");
     assert_eq!(runner.python("print(1)").ok(), "1\n");

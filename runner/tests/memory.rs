@@ -1,4 +1,5 @@
-//! Memory is bounded for a job as a whole, whoever of its processes holds it and however; and so it is told.
+//! Memory is bounded for a job as a whole, whichever of its processes holds it and in whatever form. The usage that is
+//! reported counts the same.
 
 mod common;
 
@@ -9,7 +10,7 @@ use thermae_runner::frames::{End, Limits, Run};
 
 const MIB: u64 = 1 << 20;
 
-/// Fills `size` bytes of what the name `memory` is, page by page.
+/// Python: defines `fill`, which writes to the first `size` bytes of `memory`, page by page.
 const FILL: &str = "\ndef fill(memory, size):\n    for at in range(0, size, 4096): memory[at] = 1\n";
 
 fn bounded(code: &str, mib: u64) -> Run {
@@ -19,7 +20,7 @@ fn bounded(code: &str, mib: u64) -> Run {
     }
 }
 
-/// Does that as root, with a control group, and as an ordinary user without one.
+/// Runs a test as root, with a control group, and as an ordinary user, without one.
 fn on_both(what: impl Fn(&mut Runner)) {
     what(&mut Runner::new());
     if let Some(mut runner) = Runner::ordinary() {
@@ -65,7 +66,7 @@ fn files_count_as_the_disks_and_show_in_the_usage() {
         let outcome = runner.run(&bounded(code, 40));
         assert_eq!(outcome.ok(), "kept\n");
         assert!(usage(&outcome) > 28 * MIB, "{}", usage(&outcome));
-        // They are not the next job's.
+        // These files do not count for the next job.
         for _ in 0..3 {
             assert_eq!(runner.run(&bounded("time.sleep(0.08)\nprint(1)", 8)).ok(), "1\n");
         }
@@ -141,11 +142,11 @@ fn whatever_the_kernel_kills_for_memory_is_told() {
     if !runner.ready.warnings.is_empty() {
         return;
     }
-    // The program itself ends well, and before the next look.
+    // The kernel kills a child. The program itself ends well, and before the next check.
     let child = "if os.fork() == 0:\n    x = bytearray(300 << 20)\n    fill(x, len(x))\nprint(os.wait()[1])";
     let outcome = runner.run(&bounded(child, 1024));
     assert_eq!(outcome.end(), &End::OutOfMemory, "{outcome:?}");
-    // A program that would wait for ever.
+    // A program that would wait forever.
     let hung = "r, w = os.pipe()\nif os.fork() == 0:\n    x = bytearray(300 << 20)\n    fill(x, len(x))\nos.read(r, 1)";
     assert_eq!(runner.run(&bounded(hung, 1024)).end(), &End::OutOfMemory);
     let in_session = Run { place: session("s", "").place, ..bounded(child, 1024) };
@@ -160,8 +161,8 @@ fn as_many_threads_as_processes_start_beside_real_work() {
         assert_eq!(runner.run(&bounded(code, 256)).ok(), "64 0\n");
         let deep = "import threading\ndef f(n): return n and sorted([1], key=lambda x: f(n - 1))\ndef g():\n    try: f(990)\n    except RecursionError: print('deep')\n    else: print('deep')\nt = threading.Thread(target=g)\nt.start()\nt.join()";
         assert_eq!(runner.run(&bounded(deep, 256)).ok(), "deep\n");
-        // Nothing is lost of the bound. All threads start before the first takes memory:
-        // in a full sandbox there is no room for a new thread's stack.
+        // Threads don't change the limit: between 10 and 25 blocks of 10 MiB fit. All threads start before the first
+        // one takes memory, because in a full sandbox there is no room for a new thread's stack.
         let hog = "import threading\nheld, go = [], threading.Event()\ndef hog():\n    go.wait()\n    try:\n        x = bytearray(10 << 20)\n        fill(x, len(x))\n    except MemoryError: return\n    held.append(x)\nthreads = [threading.Thread(target=hog) for _ in range(40)]\nfor t in threads: t.start()\ngo.set()\nfor t in threads: t.join()\nprint(10 <= len(held) <= 25)";
         assert_eq!(runner.run(&bounded(hog, 256)).ok(), "True\n");
     });

@@ -1,4 +1,4 @@
-//! A container proves itself clean after a run, and says what is there when it is not.
+//! A container is proven clean after a run. If it is not clean, the proof says what is there.
 
 mod common;
 
@@ -72,7 +72,7 @@ fn a_proof_waits_for_the_run_and_covers_earlier_requests() {
     assert!(!runner.has_proof(first), "one answer is enough");
 }
 
-/// Ends a process that the test has put somewhere.
+/// A process that the test has put somewhere. It is killed in the end.
 struct Intruder(std::process::Child);
 
 impl Drop for Intruder {
@@ -82,7 +82,7 @@ impl Drop for Intruder {
     }
 }
 
-/// The runner itself, which its supervisor has started.
+/// The pid of the runner itself, which its supervisor has started.
 fn pid_of(runner: &Runner) -> String {
     let supervisor = runner.child.id();
     let children = std::fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children")).unwrap();
@@ -101,7 +101,7 @@ fn intrude(runner: &Runner) -> Intruder {
     spoken(enter)
 }
 
-/// Starts it, and waits until it says that it is in its place.
+/// Starts a command and waits until it says that it is in its place.
 fn spoken(mut command: Command) -> Intruder {
     let mut intruder = Intruder(command.spawn().unwrap());
     let mut line = [0; 3];
@@ -109,7 +109,8 @@ fn spoken(mut command: Command) -> Intruder {
     intruder
 }
 
-/// The guard's own positive control: something that really should not be there is seen, and seen to go.
+/// The positive control of the proof: a process that really should not be there is found, and no longer once it is
+/// gone.
 #[test]
 fn a_process_that_belongs_to_no_sandbox_is_found() {
     let mut runner = Runner::new();
@@ -147,7 +148,8 @@ fn a_run_that_comes_between_two_looks_costs_no_looking() {
     let mut runner = Runner::new();
     let (intruder, pid) = (intrude(&runner), pid_of(&runner));
     let asked = runner.ask_proof();
-    // A look is made as soon as nothing else is to do, and finds the intruder: the next one is due in a moment.
+    // The first look takes place as soon as there is nothing else to do, and finds the intruder. The next one is due
+    // soon.
     (0..50).for_each(|_| runner.ping());
     let run = runner.begin(&program("import time\nprint('on', flush=True)\ntime.sleep(1.5)"));
     runner.wait_output(run, "on");
@@ -158,7 +160,7 @@ fn a_run_that_comes_between_two_looks_costs_no_looking() {
     assert_eq!(runner.wait_proof(asked), Vec::<String>::new());
 }
 
-/// Holds on to the process of that name: it can be killed, but is not gone before this ends.
+/// Holds the process of that name with ptrace: it can be killed, but it is not gone before this program ends.
 const HOLD: &str = "
 import ctypes, os, sys
 def named(pid):
@@ -188,7 +190,7 @@ fn a_sandbox_that_does_not_die_refuses_the_next_run_and_is_told_of() {
     let holder = spoken(hold);
     runner.send(&thermae_runner::frames::Frame::raw(thermae_runner::frames::Kind::Kill, run, Vec::new()));
     runner.wait(run);
-    // The first one waits for as long as a dying sandbox may take; the second one knows already.
+    // The first run waits for as long as a dying sandbox may take. The second one is refused at once.
     for most in [Duration::from_secs(8), Duration::from_secs(2)] {
         let begun = Instant::now();
         let outcome = runner.run(&program("print('never')"));

@@ -1,4 +1,4 @@
-//! Sessions: an interpreter that stays, through everything but its own death.
+//! Sessions: an interpreter that survives everything but the death of its process.
 
 mod common;
 
@@ -97,4 +97,41 @@ fn cpu_time_counts_from_the_runs_start() {
     for _ in 0..3 {
         runner.run(&run).ok();
     }
+}
+
+#[test]
+fn children_of_earlier_runs_cost_the_next_nothing() {
+    let mut runner = Runner::new();
+    let burn = "import os, time\nif (child := os.fork()) == 0:\n    while time.process_time() < 0.3: pass\n    os._exit(0)\nos.waitpid(child, 0)\ntime.sleep(0.3)";
+    let run = Run { limits: Limits { cpu_ms: 500, ..limits() }, ..session("c", burn) };
+    for n in 0..3 {
+        let outcome = runner.run(&run);
+        assert_eq!(outcome.end(), &End::Exited { code: 0 }, "run {n}");
+        let usage = outcome.exit.unwrap().usage;
+        assert!((250_000..500_000).contains(&usage.cpu_us), "run {n}: {usage:?}");
+    }
+}
+
+#[test]
+fn a_process_that_an_earlier_run_left_costs_the_next_only_what_it_uses_then() {
+    let mut runner = Runner::new();
+    let leave = "import os, time\nr, w = os.pipe()\nif os.fork() == 0:\n    while time.process_time() < 0.4: pass\n    os.write(w, b'x')\n    time.sleep(60)\n    os._exit(0)\nos.read(r, 1)";
+    runner.run(&session("d", leave)).ok();
+    let few = Limits { cpu_ms: 500, ..limits() };
+    let burn = "t = time.process_time()\nwhile time.process_time() - t < 0.25: pass\ntime.sleep(0.5)";
+    runner.run(&Run { limits: few, ..session("d", burn) }).ok();
+}
+
+#[test]
+fn a_process_that_a_short_run_left_costs_the_next_only_what_it_uses_then() {
+    let mut runner = Runner::new();
+    let leave = "import os, time\nif os.fork() == 0:\n    while time.process_time() < 0.4: pass\n    time.sleep(60)";
+    runner.run(&session("e", leave)).ok();
+    // The process has used up its time when these are done; none of them takes as long as a clock tick.
+    for _ in 0..200 {
+        runner.run(&session("e", "time.sleep(0.005)")).ok();
+    }
+    let few = Limits { cpu_ms: 500, ..limits() };
+    let burn = "t = time.process_time()\nwhile time.process_time() - t < 0.25: pass\ntime.sleep(0.5)";
+    runner.run(&Run { limits: few, ..session("e", burn) }).ok();
 }

@@ -42,7 +42,7 @@ fn results_and_errors_of_any_size_arrive() {
 #[test]
 fn an_undeclared_tool_is_answered_by_the_runner() {
     let mut runner = Runner::new();
-    // Straight on the channel, as a program that tries its luck would.
+    // Sent directly on the channel, as a program could try.
     let code = "
 import json, os, socket, struct
 fd = max(int(f) for f in os.listdir('/proc/self/fd') if os.path.exists('/proc/self/fd/' + f) and int(f) < 4096 and os.readlink('/proc/self/fd/' + f).startswith('socket:'))
@@ -107,4 +107,18 @@ fn late_results_of_one_run_do_not_reach_the_next() {
     runner.answer(first, call.call, Ok(json!("staler")));
     runner.answer(second, call.call, Ok(json!("fresh")));
     assert_eq!(runner.wait(second).ok(), "fresh\n");
+}
+
+#[test]
+fn a_run_behind_results_that_nobody_read_has_its_output() {
+    let mut runner = Runner::new();
+    let ask = |code: &str| Run { tools: vec![tool("add", &["a", "b"])], ..session("b", code) };
+    // The event loop is kept from reading, so most of the result waits in the runner when the code ends.
+    let deaf = "import asyncio, time\nt = asyncio.ensure_future(add(1, 1))\nawait asyncio.sleep(0)\ntime.sleep(0.5)";
+    let first = runner.begin(&ask(deaf));
+    let second = runner.begin(&ask("print('mine')"));
+    let (_, call) = runner.wait_call();
+    runner.answer(first, call.call, Ok(json!("x".repeat(8 << 20))));
+    runner.wait(first).ok();
+    assert_eq!(runner.wait(second).ok(), "mine\n");
 }

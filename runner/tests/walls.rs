@@ -1,4 +1,4 @@
-//! Attacks on the walls. Each is really tried, and each negative result comes with the errno that shows that it was.
+//! Attacks on the walls. Each is really tried, and each failure comes with the errno that shows that it was.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use common::{Runner, program, session};
 use thermae_runner::frames::{Run, Setup};
 
-/// Prints the error of each attempt, or what it got.
+/// Python: prints the error of each attempt, or what the attempt got.
 const TRY: &str = "
 import os, sys, ctypes, errno, socket
 libc = ctypes.CDLL(None, use_errno=True)
@@ -65,7 +65,7 @@ fn daemons_die_with_their_job() {
             .flatten()
             .any(|e| std::fs::read_to_string(e.path().join("comm")).is_ok_and(|c| c.trim() == &mark[..15]))
     };
-    // The kill is sent before the exit; the kernel needs a moment to do it.
+    // The runner sends the exit and kills the sandbox. The kernel needs a moment for that.
     let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
     while alive() {
         assert!(std::time::Instant::now() < until, "the daemon lives on");
@@ -77,7 +77,7 @@ fn daemons_die_with_their_job() {
 fn the_next_job_starts_when_every_process_of_the_last_is_dead() {
     let spec = common::spec();
     let mut runner = Runner::start(&spec, Setup { spares: 4, ..common::setup(&spec) });
-    // Sandboxes share a network namespace. Many processes take their time to die, and the last one listens.
+    // All sandboxes share a network namespace. Many processes take their time to die, and the last one of them listens.
     let leave = "
 import os, socket, time
 ready, tells = os.pipe()
@@ -256,7 +256,7 @@ call('prctl', 22, 2, 0, 0, 0)
 fn a_job_stands_behind_the_filters_of_both_walls() {
     let mut runner = Runner::new();
     let code = "print([l.split()[1] for l in open('/proc/self/status') if l.startswith('Seccomp_filters')])";
-    // The container's own; what is allowed, what looks unknown; the seal.
+    // The container's own filter, and the job's three: base, absent and seal.
     assert_eq!(runner.python(code).ok(), "['4']\n");
 }
 

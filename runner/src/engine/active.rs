@@ -1,11 +1,11 @@
-//! One run that goes on: its pipes, its calls, its clocks, and how its end is judged.
+//! A run that goes on: its pipes, tool calls and clocks, and how its end is judged.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use super::runs::Pending;
+use super::pending::Pending;
 use crate::channel::Message;
 use crate::frames::{CodeError, End, Kind, Limits, Tool};
 use crate::link::Link;
@@ -17,7 +17,8 @@ pub(super) const MAX_CALLS: usize = 1024;
 /// Bytes that a run may send over its channel in all.
 pub(super) const MAX_RECEIVED: u64 = 256 << 20;
 
-/// Most bytes read from a pipe once its writer is dead or done: what a daemon writes on is nobody's business.
+/// Most bytes that are read from a pipe once its writer is dead or done. What a surviving process goes on writing does
+/// not belong to the run.
 const LAST_DRAIN: usize = 2 << 20;
 
 /// Why the runner itself ended a run.
@@ -32,7 +33,7 @@ pub(super) enum Cause {
     Broken(String),
 }
 
-/// A pipe from the job.
+/// An output pipe of the job, and the kind of frame that carries what it says. The pipe is `None` once it is closed.
 pub(super) struct Output {
     pub(super) kind: Kind,
     pub(super) pipe: Option<std::fs::File>,
@@ -48,15 +49,15 @@ pub(super) enum Pumped {
     Over,
 }
 
-/// One run.
+/// A run that goes on.
 pub(super) struct Active {
     pub(super) number: u32,
     pub(super) limits: Limits,
     pub(super) tools: Vec<Tool>,
-    /// A fresh run itself until its code starts: another sandbox may take it if this one dies before.
+    /// A fresh run as it arrived, kept until its code starts: another sandbox takes it if this one dies first.
     pub(super) unstarted: Option<Box<Pending>>,
     pub(super) session: bool,
-    /// Whether its sandbox was there when it came.
+    /// Whether a sandbox was ready when it arrived.
     pub(super) warm: bool,
     /// When the worker's frame was read.
     pub(super) arrived: Instant,
@@ -66,21 +67,23 @@ pub(super) struct Active {
     pub(super) began: Option<Instant>,
     pub(super) outputs: [Output; 2],
     pub(super) output_bytes: u64,
+    /// The pipe, the bytes to write to it, and how many of them were written.
     pub(super) stdin: Option<(std::fs::File, Vec<u8>, usize)>,
-    /// The runner's number of a call to the job's own.
+    /// Outstanding tool calls: from the runner's number to the job's own.
     pub(super) calls: HashMap<u32, u32>,
     pub(super) last_call: u32,
     pub(super) cause: Option<Cause>,
-    /// The wall clock's interrupt was sent.
+    /// Whether the interrupt at the end of the wall-clock time was sent.
     pub(super) interrupted: bool,
     pub(super) next_cpu_check: Instant,
-    /// The container's CPU time when the limit could first have been reached.
+    /// The container's CPU time at the first check, which is when the run could first have reached its limit.
     pub(super) container_cpu_before: Option<Duration>,
+    /// OOM kills in the container before the run.
     pub(super) oom_before: u64,
     pub(super) next_memory_check: Instant,
     /// The most that its sandbox was seen to hold, in bytes.
     pub(super) memory_peak: u64,
-    /// Whether that was too much at the last look.
+    /// Whether the last check found more memory than the limit.
     pub(super) memory_over: bool,
     pub(super) done: Option<Message>,
 }
@@ -144,18 +147,18 @@ impl Active {
         false
     }
 
-    /// When the code is to see an interrupt.
+    /// When the code is interrupted.
     pub(super) fn soft_at(&self) -> Instant {
         self.handed + Duration::from_millis(self.limits.wall_ms)
     }
 
-    /// When it is to be killed.
+    /// When the run is killed.
     pub(super) fn hard_at(&self) -> Instant {
         self.soft_at() + Duration::from_millis(self.limits.grace_ms)
     }
 
-    /// Judges the end. `status` is the kernel's word on the process (`None`: it is done, and lives on or is about to be killed); `oom`
-    /// whether the kernel killed for memory meanwhile.
+    /// Judges how the run ended. `status` is the kernel's report on the process; `None` if the process has said `done`
+    /// and still lives. `oom` is whether the kernel killed a process for memory during the run.
     pub(super) fn judge(&mut self, status: Option<Status>, oom: bool) -> (End, Option<CodeError>) {
         let mut done = self.done.take();
         let error = done.as_mut().and_then(|d| d.error.take());
@@ -174,11 +177,11 @@ impl Active {
             (None, _) if self.began.is_none() => {
                 End::NotStarted { reason: format!("the sandbox's process ended before the code ran ({status:?})") }
             }
-            // Whichever of its processes it was: what is left of the program went on without it.
+            // The killed process may be any of the job's; the rest of the program went on without it.
             (None, _) if oom => End::OutOfMemory,
             (None, Some(Status::Signaled(libc::SIGXCPU))) => End::TimedOut { limit: "cpu".into(), soft: false },
             (None, Some(Status::Signaled(signal))) => End::Signaled { signal },
-            // The process's own word only tells apart what the kernel shows alike: an exit with status 1.
+            // The process's own word only tells apart what the kernel reports alike: exits with status 1.
             (None, Some(Status::Exited(code))) => match how.as_deref() {
                 Some("memory") if code == 1 => End::OutOfMemory,
                 _ if self.interrupted => soft(),
@@ -196,14 +199,14 @@ impl Active {
     }
 }
 
-/// A pipe whose reading end never blocks the runner: reader, writer.
+/// A pipe (reader, writer) whose reading end never blocks the runner.
 pub(super) fn output_pipe() -> io::Result<(std::fs::File, OwnedFd)> {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&read, true)?;
     Ok((read.into(), write))
 }
 
-/// A pipe whose writing end never blocks the runner: reader, writer.
+/// A pipe (reader, writer) whose writing end never blocks the runner.
 pub(super) fn input_pipe() -> io::Result<(OwnedFd, std::fs::File)> {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&write, true)?;

@@ -1,9 +1,10 @@
-//! One sandbox as the engine sees it, from its making to its end.
+//! Cells: the engine's records of sandboxes, from their making to their end.
 
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::active::Active;
+use super::baseline::{Baseline, Others};
 use crate::channel::Channel;
 use crate::files::Seen;
 use crate::inner::Sandbox;
@@ -13,16 +14,16 @@ use crate::inner::Sandbox;
 pub(super) enum Flavor {
     /// An interpreter with the harness only.
     Bare = 0,
-    /// One that holds what many programs import of the standard library, too.
+    /// Also holds the modules of the standard library that many programs import ([`crate::scan::COMMON`]).
     Common = 1,
-    /// One that holds the preload list as well.
+    /// Also holds the modules of the preload list.
     Loaded = 2,
 }
 
 /// From the smallest to the largest: each holds what those before it hold.
 pub(super) const FLAVORS: [Flavor; 3] = [Flavor::Bare, Flavor::Common, Flavor::Loaded];
 
-/// How far a sandbox is.
+/// The stages of a sandbox's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The nursery makes its namespaces.
@@ -31,28 +32,28 @@ pub(super) enum Stage {
     Forking,
     /// The process joins the namespaces.
     Joining,
-    /// Ready, and nobody's yet.
+    /// Ready; no run has used it.
     Spare,
-    /// A run goes on.
+    /// A run uses it.
     Running,
-    /// A session between runs.
+    /// It holds a session between two runs.
     Idle,
-    /// Killed; its end is awaited.
+    /// It is no longer used and is being killed.
     Ending,
 }
 
 impl Stage {
-    /// Whether it is being made.
+    /// Whether the sandbox is still being made.
     pub(super) fn unborn(self) -> bool {
         matches!(self, Self::Walling | Self::Forking | Self::Joining)
     }
 }
 
-/// A sandbox that was killed and is not dead yet.
+/// A sandbox that was killed and may not be dead yet.
 pub(super) struct Dying {
-    /// Its init, the last to die.
+    /// Pidfd of its init, the last process to die.
     pub(super) init: OwnedFd,
-    /// When it should be dead at the latest.
+    /// The time by which it must be dead.
     pub(super) until: Instant,
 }
 
@@ -60,42 +61,45 @@ pub(super) struct Dying {
 pub(super) struct Cell {
     pub(super) flavor: Flavor,
     pub(super) stage: Stage,
-    /// When it entered a stage of its making, so that a hang shows.
+    /// When the nursery or the zygote was last asked to make it, so that a hang is noticed.
     pub(super) since: Instant,
-    /// Its namespaces; `None` before they are made, or without an inner wall.
+    /// Handles on the sandbox. `None` before it is made, after it was killed, or without an inner wall.
     pub(super) sandbox: Option<Sandbox>,
-    /// The job's end of the channel, until a zygote got it.
+    /// The job's end of the channel, until it is sent to a zygote.
     pub(super) child_end: Option<OwnedFd>,
     pub(super) channel: Channel,
-    /// Whether its process said that it stands in its sandbox.
+    /// Whether its process has said that it is in its sandbox.
     pub(super) joined: bool,
-    /// Its process in the runner's pid namespace; 0 while unknown.
+    /// Pid of its process in the runner's pid namespace; 0 while it is unknown, and after the process was reaped.
     pub(super) pid: i32,
     pub(super) pidfd: Option<OwnedFd>,
     /// Name of the session that lives here.
     pub(super) session: Option<String>,
     pub(super) active: Option<Active>,
-    /// Its files that are known already.
+    /// Its files that the worker knows already.
     pub(super) seen: Seen,
-    /// CPU time of the runs before the current one, and of the sandbox's making.
-    pub(super) cpu_before: Duration,
+    /// CPU time of the sandbox's making and of the runs before the current one.
+    pub(super) cpu_before: Baseline,
+    /// Whether earlier runs of its session have started processes.
+    pub(super) others: Others,
 }
 
 impl Cell {
-    /// Kills all that runs in it.
+    /// Kills everything in the sandbox.
     pub(super) fn kill(&self) {
         if let Some(sandbox) = &self.sandbox {
             sandbox.kill();
         }
-        // Without an inner wall, or before its process joined; harmless otherwise.
+        // Needed without an inner wall, or before the process has joined the sandbox; harmless otherwise.
         self.signal(rustix::process::Signal::KILL);
     }
 
-    /// Kills all that runs in it, for good. Gives the handle on its init, whose death is that of them all; `None` where it was given
-    /// before, or without an inner wall.
+    /// Kills everything in the sandbox for good. Returns the pidfd of its init, whose death is the end of all its
+    /// processes; `None` on a second call, or without an inner wall.
     pub(super) fn end(&mut self) -> Option<OwnedFd> {
         let init = self.sandbox.take().map(|Sandbox { init, proc_dir, storage, .. }| {
-            // Whoever lets go of a file system last takes it down, and that should not be the runner.
+            // The process that closes the last reference to a file system has to take it down. The runner closes its
+            // own first, so that this falls to another process.
             drop((proc_dir, storage));
             let _ = rustix::process::pidfd_send_signal(&init, rustix::process::Signal::KILL);
             init
@@ -104,7 +108,7 @@ impl Cell {
         init
     }
 
-    /// Descriptors that the runner holds for it.
+    /// Number of descriptors that the runner holds for it, without those of a run.
     pub(super) fn descriptors(&self) -> usize {
         1 + [self.child_end.is_some(), self.pidfd.is_some()].into_iter().filter(|there| *there).count()
             + self.sandbox.as_ref().map_or(0, Sandbox::descriptors)
@@ -114,7 +118,7 @@ impl Cell {
     pub(super) fn signal(&self, signal: rustix::process::Signal) {
         let _ = match (&self.pidfd, rustix::process::Pid::from_raw(self.pid)) {
             (Some(pidfd), _) => rustix::process::pidfd_send_signal(pidfd, signal),
-            // A child of this process, so the number is its own until it is reaped, and 0 from then on.
+            // The process is a child of this one, so the pid is its own until it is reaped; then `self.pid` is 0.
             (None, Some(pid)) => rustix::process::kill_process(pid, signal),
             (None, None) => Ok(()),
         };

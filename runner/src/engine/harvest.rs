@@ -1,41 +1,43 @@
-//! Files in and out of sandboxes: placed before a run starts, collected after it has ended and before its [`Exit`] is sent.
+//! Places a run's input files before it starts, and collects the files that it leaves (the harvest) after it has ended
+//! and before its [`Exit`] is sent.
 //!
-//! A fresh sandbox is killed first, so that nobody is left who could change anything. A session's processes live on, and the walk is
-//! safe against them. It goes on in small steps and only while the worker keeps up, so that everything else goes on as well.
+//! A fresh sandbox is killed first, so that nothing can change its files any more. A session's processes live on, and
+//! the walk over the files is safe against them. The walk takes small steps, and only while the worker keeps up, so
+//! that the engine serves everything else meanwhile.
 
 use super::Engine;
 use super::cell::Stage;
-use super::runs::Pending;
+use super::pending::Pending;
 use crate::files::{self, Scope, Seen, Step, Walk};
 use crate::frames::{End, Exit, Kind, Why};
 
-/// Steps of a walk before the loop has a look at everything else.
+/// Steps of a walk in one turn of the engine's loop.
 const STEPS: usize = 64;
 
-/// A run that has ended and whose files are collected.
+/// An ended run whose files are being collected.
 pub(super) struct Harvest {
     walk: Walk,
     exit: Exit,
     from: From,
 }
 
-/// Whose files they are.
+/// Where the files come from.
 enum From {
-    /// Those of the sandbox in that cell, which is dying.
+    /// From the sandbox of that cell, which is not dead yet. Collecting has to wait.
     Dying(u32),
-    /// A dead one's.
+    /// From a dead sandbox.
     Dead,
-    /// What a run of the session in that cell has left.
+    /// From a run of the session in that cell.
     Session(u32),
-    /// All that the session in that cell keeps.
+    /// From the session in that cell, of which everything in `/session` is sent.
     Kept(u32),
 }
 
 impl Engine {
-    /// Writes the files that a run is to find.
+    /// Writes a run's input files into its sandbox.
     ///
     /// # Errors
-    /// How the run ends that lacks one.
+    /// How the run ends if a file can't be written.
     pub(super) fn place(&mut self, id: u32, pending: &Pending) -> Result<(), End> {
         let Some(cell) = self.cells.get_mut(&id).filter(|_| !pending.files.is_empty()) else { return Ok(()) };
         let Some(sandbox) = &cell.sandbox else { return Ok(()) };
@@ -43,7 +45,8 @@ impl Engine {
             .map_err(|(path, error)| End::BadFile { path, reason: error.to_string() })
     }
 
-    /// Ends a run that was about to start in that sandbox. A session goes on; a spare is not a fresh one any more.
+    /// Ends a run that was about to start in that sandbox. A session lives on. A spare is killed, because it may hold
+    /// some of the run's files.
     pub(super) fn refuse_in(&mut self, id: u32, number: u32, end: End) {
         let lives = self.cells.get(&id).is_some_and(|cell| cell.stage == Stage::Idle);
         self.refuse_beside(number, end, lives);
@@ -53,7 +56,7 @@ impl Engine {
         }
     }
 
-    /// Begins to collect what a run has left. Gives the exit back where there is nothing to collect: nearly always.
+    /// Begins to collect a run's files. Returns the exit if there is nothing to collect, which is nearly always so.
     pub(super) fn harvest(&mut self, id: u32, number: u32, session: bool, mut exit: Exit) -> Option<Exit> {
         let cell = self.cells.get_mut(&id)?;
         let unwanted = self.setup.artifacts.files == 0 || matches!(exit.end, End::Killed | End::NotStarted { .. });
@@ -75,7 +78,7 @@ impl Engine {
         };
         let from = match cell.stage {
             Stage::Ending => {
-                // Its end is what the walk waits for: every process of it is dead then.
+                // The walk waits until every process of the sandbox is dead.
                 self.bury(id);
                 From::Dying(id)
             }
@@ -85,7 +88,7 @@ impl Engine {
         None
     }
 
-    /// Begins to send all that a session keeps; its exit follows as a run's does.
+    /// Begins to send everything that a session keeps. An exit follows, as for a run.
     pub(super) fn keep(&mut self, number: u32, name: &str) {
         let idle = self.sessions.get(name).filter(|id| self.cells.get(id).is_some_and(|c| c.stage == Stage::Idle));
         let Some(&id) = idle.filter(|id| !self.gathers_from(**id)) else { return self.refuse(number, End::NoSession) };
@@ -101,7 +104,7 @@ impl Engine {
         }
     }
 
-    /// Every process of that cell is dead: what it has left can be read.
+    /// Called when every process of that cell's sandbox is dead: its files can be read from now on.
     pub(super) fn read_from_now(&mut self, id: u32) {
         let dying = |harvest: &&mut Harvest| matches!(harvest.from, From::Dying(cell) if cell == id);
         self.harvests.values_mut().filter(dying).for_each(|harvest| harvest.from = From::Dead);
@@ -112,12 +115,12 @@ impl Engine {
         !self.link.congested() && self.harvests.values().any(|h| !matches!(h.from, From::Dying(_)))
     }
 
-    /// Whether that session's files are still being collected.
+    /// Whether files of the session in that cell are still being collected.
     pub(super) fn gathers_from(&self, id: u32) -> bool {
         self.harvests.values().any(|h| matches!(h.from, From::Session(session) | From::Kept(session) if session == id))
     }
 
-    /// Goes on collecting, for a while.
+    /// Goes on collecting, for one turn of the loop.
     pub(super) fn gather(&mut self) {
         let due: Vec<u32> =
             self.harvests.iter().filter(|(_, h)| !matches!(h.from, From::Dying(_))).map(|(n, _)| *n).collect();
@@ -138,13 +141,13 @@ impl Engine {
         }
     }
 
-    /// All is collected: the run's last word.
+    /// Sends the exit of a run whose files are all collected.
     fn gathered(&mut self, number: u32) {
         let Some(Harvest { walk, mut exit, from }) = self.harvests.remove(&number) else { return };
         let (left_out, seen): (_, Seen) = walk.end();
         exit.left_out = left_out;
         if let From::Session(id) = from {
-            // It may have died meanwhile.
+            // The session may have died meanwhile.
             match self.cells.get_mut(&id).filter(|cell| cell.stage == Stage::Idle) {
                 Some(cell) => cell.seen = seen,
                 None => exit.session_lives = false,
@@ -153,7 +156,7 @@ impl Engine {
         self.tell_exit(number, &exit);
     }
 
-    /// A kill for a run whose code has ended: no more of its files.
+    /// Stops collecting the files of a run that is killed after its code has ended.
     pub(super) fn cut_short(&mut self, number: u32) {
         if let Some(harvest) = self.harvests.get_mut(&number) {
             harvest.walk.cut();

@@ -1,8 +1,9 @@
-//! The watch over memory: what a run's sandbox holds in all, and whether the kernel has killed for memory.
+//! Watches memory: what a run's sandbox holds in all, and whether the kernel has killed a process for memory.
 //!
-//! A limit on a process holds for that process alone, and counts its private memory alone. So the sandbox is looked at as a whole:
-//! private memory of all its processes, and memory files, of which the container's control group knows the sum, whoever maps them.
-//! Where there is no such group, what the processes show is counted. Files in the sandbox's storage are the disk's limit's business.
+//! The kernel's limits on a process count the private memory of that process alone. So the sandbox is measured as a
+//! whole: the private memory of all its processes, and memory files. The container's control group knows the sum of the
+//! memory files, whether a process maps them or not. Without such a group, what the processes show is counted. Files in
+//! the sandbox's storage count against the disk's limit instead.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -15,18 +16,18 @@ use crate::group::MemoryGroup;
 use crate::inner::Sandbox;
 use crate::watch;
 
-/// How often a run's memory is looked at. Most runs end before the first look.
+/// Shortest time between two checks of a run's memory. Most runs end before the first one.
 pub(super) const MEMORY_TICK: Duration = Duration::from_millis(25);
 
-/// A look takes at most this part of the time between two.
+/// The time until the next check is at least this many times as long as the check took.
 const PART: u32 = 20;
 
-/// What the container's group counts.
+/// The memory counters of the container's control group, and what was there before the first run.
 pub(super) struct Counted {
     group: Option<MemoryGroup>,
-    /// Where zygotes may leave files.
+    /// The zygotes' `/tmp`, where they may leave files.
     tmp: Option<OwnedFd>,
-    /// Memory files that were there before the first run, but for those in `tmp`.
+    /// Bytes of memory files that were there before the first run, without those in `tmp`.
     own: u64,
 }
 
@@ -36,7 +37,7 @@ impl Counted {
         Self { group, tmp: rustix::fs::open("/tmp", flags, Mode::empty()).ok(), own: 0 }
     }
 
-    /// No run was here yet.
+    /// Notes what is there before the first run.
     pub(super) fn settle(&mut self) {
         let shared = self.group.as_ref().and_then(MemoryGroup::shared).unwrap_or(0);
         self.own = shared.saturating_sub(self.in_tmp());
@@ -51,19 +52,19 @@ impl Counted {
         Some(self.group.as_ref()?.shared()?.saturating_sub(self.own + self.in_tmp()))
     }
 
-    /// The kernel's kills for memory, in this container so far.
+    /// OOM kills in this container so far; 0 without a group.
     pub(super) fn oom_kills(&self) -> u64 {
         self.group.as_ref().map_or(0, MemoryGroup::oom_kills)
     }
 }
 
-/// What a look at a sandbox found, in bytes.
+/// What a check of a sandbox found, in bytes.
 struct MemoryUse {
     /// Files in its storage.
     stored: u64,
-    /// All else.
+    /// Everything else. This counts against the limit.
     charged: u64,
-    /// Whether that is certainly its own.
+    /// Whether `charged` certainly belongs to this sandbox.
     sure: bool,
 }
 
@@ -85,7 +86,7 @@ impl Engine {
             if let Some(held) = held {
                 run.memory_peak = run.memory_peak.max(held.stored + held.charged);
                 let over = held.charged > limit;
-                // Else twice: the group may still count what the last sandbox held.
+                // Otherwise two checks in a row must find it: the group may still count what the last sandbox held.
                 let again = std::mem::replace(&mut run.memory_over, over);
                 if over && (again || held.sure) {
                     self.condemn(id, Cause::Memory);
@@ -94,10 +95,11 @@ impl Engine {
         }
     }
 
-    /// What a sandbox holds. First as each process sees it, which is cheap and enough nearly always; above the limit, exactly.
+    /// Measures what a sandbox holds. The sum of what each process sees is cheap and nearly always enough. If it is
+    /// above the limit, it is measured exactly.
     fn held(&self, sandbox: &Sandbox, limit: u64) -> MemoryUse {
         let stored = watch::stored(&sandbox.storage);
-        // What was collected of the last run's files may still be there.
+        // While a run's files are collected, its storage may still be there, and the group counts it.
         let counted = if self.harvests.is_empty() { self.counted.shared() } else { None };
         let files = |mapped: u64| match counted {
             Some(bytes) => bytes.saturating_sub(stored),
@@ -114,7 +116,7 @@ impl Engine {
     }
 }
 
-/// Bytes in a sandbox's storage, as a run's end finds it.
+/// Bytes in a sandbox's storage at the end of a run; 0 without a sandbox.
 pub(super) fn stored(sandbox: Option<&Sandbox>) -> u64 {
     sandbox.map_or(0, |s| watch::stored(s.storage.as_fd()))
 }

@@ -1,4 +1,4 @@
-//! What a job's process says on its channel, and the tool results that it gets.
+//! Handles the messages that a job's process sends on its channel, none of which is trusted, and sends it tool results.
 
 use std::time::Instant;
 
@@ -38,10 +38,10 @@ impl Engine {
         if closed && let Some(cell) = self.cells.get_mut(&id) {
             let _ = epoll::delete(&self.epoll, &cell.channel);
             match cell.stage {
-                // A fresh program's own end says how it went; it may run on without its channel.
+                // A fresh program may run on without its channel. The end of its process says how it went.
                 Stage::Running if !cell.active.as_ref().is_some_and(|a| a.session) => {}
                 Stage::Ending => {}
-                // A session without a channel can't be spoken to any more.
+                // A session without a channel can't be given another run.
                 Stage::Running | Stage::Idle => cell.kill(),
                 _ => cell.kill(),
             }
@@ -86,13 +86,14 @@ impl Engine {
             ("call", Some(_)) => self.on_call(id, message),
             ("done", Some(run)) if run.done.is_none() => {
                 run.done = Some(message);
-                // A fresh program is over too: the rest of its life is the kernel's work on its memory, which takes
-                // longer than most programs. By saying so early it wins nothing that `os._exit` would not give it.
+                // A fresh program that is done is over, too. Its process would still keep the kernel busy with its
+                // memory for longer than most programs run. A program that says `done` early gains nothing that
+                // `os._exit` would not give it.
                 if run.session || cell.sandbox.is_some() {
                     self.finish(id, None);
                 }
             }
-            // A session's threads may speak between runs; nobody listens.
+            // A session's threads may send messages between runs. They are ignored.
             (_, None) => {}
             (op, Some(_)) => {
                 let text = format!("an unexpected {op:?} on the job's channel");
@@ -101,7 +102,7 @@ impl Engine {
         }
     }
 
-    /// Checks a tool call and hands it to the worker; what is wrong with it is answered here.
+    /// Checks a tool call and hands it to the worker. A call that is refused is answered here.
     fn on_call(&mut self, id: u32, message: Message) {
         let Some(cell) = self.cells.get_mut(&id) else { return };
         let Some(run) = &mut cell.active else { return };
@@ -143,13 +144,13 @@ impl Engine {
 
     fn tell(&mut self, id: u32, json: &[u8]) {
         let Some(cell) = self.cells.get_mut(&id) else { return };
-        match cell.channel.send(json, &[]) {
+        match cell.channel.send(json, Vec::new()) {
             Ok(()) if cell.channel.pending() => {
                 let flags = EventFlags::IN | EventFlags::OUT;
                 let _ = epoll::modify(&self.epoll, &cell.channel, Token::Channel(id).data(), flags);
             }
             Ok(()) => {}
-            // A process that is gone has its end judged by the reaper.
+            // The process is gone; the reaper judges its end.
             Err(e) if e.raw_os_error().is_some() => {}
             Err(e) => self.condemn(id, Cause::Broken(e.to_string())),
         }

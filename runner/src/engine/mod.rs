@@ -5,13 +5,16 @@
 //!                             └ pipes: stdout, stderr, stdin ══ job         (made ahead, while nothing waits)
 //! ```
 //!
-//! Nothing here blocks on a job: reads and writes to it are bounded and buffered.
+//! A *cell* is the engine's record of one sandbox. Nothing here may block on a job: reads from it and writes to it are
+//! bounded and buffered.
 
 mod active;
+mod baseline;
 mod cell;
 mod harvest;
 mod memory;
 mod messages;
+mod pending;
 mod proof;
 mod runs;
 mod supply;
@@ -38,9 +41,10 @@ use crate::zygote::Zygote;
 use active::Active;
 use cell::{Cell, Dying, FLAVORS, Flavor};
 use harvest::Harvest;
-use runs::Pending;
+use pending::Pending;
 
-/// What an event is about: the kind in the upper half, a cell's or zygote's number in the lower.
+/// What an epoll event is about. In the event's 64 bits of data, the upper half is the kind, and the lower half is the
+/// number of a cell or a zygote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token {
     Worker,
@@ -51,7 +55,7 @@ enum Token {
     Stdout(u32),
     Stderr(u32),
     Stdin(u32),
-    /// Every process of that cell is dead.
+    /// Every process of that cell's sandbox is dead.
     Dead(u32),
 }
 
@@ -87,38 +91,41 @@ impl Token {
     }
 }
 
-/// All that the runner knows.
+/// The state of the runner.
 pub(crate) struct Engine {
     link: Link,
     /// Whether the worker's socket is watched for writing too.
     link_writes: bool,
-    /// Whether outputs are left alone because the worker is behind.
+    /// Whether jobs' outputs are not read, because too much waits for the worker.
     congested: bool,
     epoll: OwnedFd,
     signals: OwnedFd,
-    /// What was just read from a pipe or socket; as large as a pipe's buffer.
+    /// Buffer for reads from pipes and sockets, as large as a pipe's own buffer.
     chunk: Box<[u8]>,
     setup: Setup,
     wall: Option<Wall>,
     programs: Programs,
     zygotes: [Option<Zygote>; FLAVORS.len()],
-    /// Zygotes that a program would have been forked from best.
+    /// By flavor: whether a program would have been forked from this zygote best.
     wanted: [bool; FLAVORS.len()],
-    /// Zygotes that could not be started: nothing is forked from them.
+    /// By flavor: whether the zygote could not be started. Nothing is forked from it then.
     broken: [bool; FLAVORS.len()],
     cells: BTreeMap<u32, Cell>,
     next_cell: u32,
-    /// Sandboxes whose end was begun, by their cells' numbers.
+    /// Sandboxes that were killed and may not be dead yet, by their cells' numbers.
     dying: BTreeMap<u32, Dying>,
     pending: VecDeque<Pending>,
-    /// Files of runs that are still to come.
+    /// Input files of runs that have not arrived yet.
     inbox: Inbox,
-    /// Runs that have ended, and whose files are collected.
+    /// Ended runs whose files are being collected, by the runs' numbers.
     harvests: BTreeMap<u32, Harvest>,
+    /// Cells of sessions, by the sessions' names.
     sessions: HashMap<String, u32>,
+    /// Cells of runs that go on, by the runs' numbers.
     runs: HashMap<u32, u32>,
-    /// Sandboxes that could not be made, in a row; and until when to wait with the next.
+    /// How many sandboxes in a row could not be made.
     failures: u32,
+    /// After a failure, no sandbox is made before this time.
     retry_at: Option<Instant>,
     /// Counts the container's memory.
     counted: memory::Counted,
@@ -127,14 +134,15 @@ pub(crate) struct Engine {
     warnings: Vec<String>,
     proof: proof::Proof,
     ready: bool,
+    /// The exit status, once the runner is to end.
     over: Option<i32>,
 }
 
 impl Engine {
-    /// Reads the set-up, raises the inner wall, starts the bare zygote.
+    /// Checks the set-up, builds the inner wall and starts the zygotes.
     ///
     /// # Errors
-    /// What keeps the runner from working; the worker is told by the caller.
+    /// What keeps the runner from working. The caller tells the worker.
     pub(crate) fn start(link: Link, setup: Setup, socket_dir: Option<String>, outer: Option<Outer>) -> Result<Self> {
         if setup.wire != WIRE {
             return Err(Error::Protocol(format!("worker speaks wire {}, this runner {WIRE}", setup.wire)));
@@ -216,7 +224,7 @@ impl Engine {
         epoll::add(&self.epoll, fd, token.data(), flags).step(format!("watch {token:?}"))
     }
 
-    /// Works until the worker leaves or says so; the exit status.
+    /// Works until the worker leaves or ends the runner. Returns the exit status.
     ///
     /// # Errors
     /// What keeps the runner from going on.
@@ -254,7 +262,7 @@ impl Engine {
                     Token::Dead(id) => self.on_dead(id),
                 }
             }
-            // Last, so that what a process wrote before its end is seen before its end.
+            // Reap last, so that what a process wrote before its end is read first.
             if reap {
                 self.reap()?;
             }
@@ -269,7 +277,7 @@ impl Engine {
         }
         match self.link.fill(&mut self.chunk) {
             Ok(true) => {}
-            // The worker is gone, and whatever runs for it must go too.
+            // The worker is gone, so everything that runs for it must end.
             Ok(false) => self.over = Some(0),
             Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => self.over = Some(0),
             Err(e) => return Err(e).step("read from the worker"),
@@ -299,7 +307,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Sends [`Ready`] once the first run would find all it needs.
+    /// Sends [`Ready`] once everything that the first run needs is there.
     fn announce(&mut self) -> Result<()> {
         let stocked = |flavor: Flavor| {
             self.broken[flavor as usize]
@@ -324,7 +332,8 @@ impl Engine {
         Ok(self.link.push_json(Kind::Ready, 0, &ready)?)
     }
 
-    /// Sends what waits for the worker, and watches its socket for more room when there is too little.
+    /// Sends what waits for the worker. If some of it must wait for room, the socket is watched; if too much waits,
+    /// jobs' outputs are not read.
     fn flush(&mut self) {
         if self.link.flush().is_err() {
             self.over = Some(0);
@@ -351,7 +360,7 @@ impl Engine {
         }
     }
 
-    /// Tells the worker that this is the end, as far as it still listens.
+    /// Tells the worker why the runner ends, if it still listens.
     pub(crate) fn fatal(&mut self, error: &Error) {
         self.link.push(Kind::Fatal, 0, error.to_string().as_bytes());
         let _ = self.link.flush();
@@ -359,7 +368,8 @@ impl Engine {
 }
 
 impl Drop for Engine {
-    /// Ends everything that was started; the nursery's end is that of all zygotes and sandboxes.
+    /// Kills everything that was started. The nursery is pid 1 for all zygotes and sandboxes, so its end is theirs,
+    /// too.
     fn drop(&mut self) {
         self.cells.values().for_each(Cell::kill);
         for pid in self.zygotes.iter().flatten().map(|z| z.pid).chain(self.wall.as_ref().map(|w| w.pid)) {

@@ -1,7 +1,9 @@
-//! The proof that a container is clean: asked for after a job, given once no run goes on and the next sandboxes stand.
+//! The proof that a container is clean. The worker asks for it after a job, and gets it once no run goes on and no
+//! sandbox is being made.
 //!
-//! A sandbox's end takes everything of a job with it by the kernel's own rules. This is the look whether it did: at every
-//! process of the container, at the mounts that sandboxes are copied from, at descriptors and memory of the processes that stay.
+//! By the kernel's own rules, everything of a job ends with its sandbox. The proof checks that it did. It looks at
+//! every process of the container, at the mounts that sandboxes are copied from, and at the descriptors and memory of
+//! the long-lived processes, and compares them with a look before the first job.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -15,45 +17,46 @@ use crate::frames::{self, Kind};
 use crate::inner::{LOOK, Look, own_mounts};
 use crate::procfs;
 
-/// How long what a job has left may take to vanish: the kernel ends a sandbox after its init, not with it.
+/// How long a job's leftovers may take to vanish: the kernel ends the rest of a sandbox after its init has ended.
 const VANISH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Time between two looks while something is still there.
+/// Time between two looks while something is left.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// What the resident memory of one process may grow by; what it was handed last is not returned at once.
+/// Most bytes by which the resident memory of one process may grow. A process does not return its freed memory at once.
 const GROWTH: u64 = 32 << 20;
 
-/// Requests for a proof, and what clean looks like.
+/// The state of proofs: requests, looks, and how a clean container looks.
 #[derive(Default)]
 pub(super) struct Proof {
     /// Number of the last request without an answer.
     asked: Option<u32>,
-    /// Since when nothing ran, while a request waits.
+    /// Since when the container is quiet, while a request waits.
     quiet_since: Option<Instant>,
-    /// When the nursery was asked to look; it answers at once.
+    /// When the nursery was asked to look at itself; `None` when no answer is due.
     looking: Option<Instant>,
-    /// Not before then again.
+    /// The time of the next look, after one that found something.
     again_at: Option<Instant>,
     /// How the container looked before its first job.
     base: Option<Sight>,
-    /// Memory that its standing processes share with nobody outside, at the last look.
+    /// As [`frames::Ready::memory_bytes`], at the last look.
     pub(super) memory: u64,
 }
 
-/// What is to be seen of a container between two jobs.
+/// What a look at a container between two jobs shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Sight {
     /// Processes that belong to no sandbox and are no zygote, with their names.
     strangers: BTreeMap<i32, String>,
     /// Digests of the mount tables that the runner and the nursery see.
     mounts: [u64; 2],
-    /// Of each process that stays: its open descriptors (without those of sandboxes), and its resident memory in bytes.
+    /// For each long-lived process: the number of its open descriptors (without those of sandboxes), and its resident
+    /// memory in bytes.
     standing: BTreeMap<String, (usize, u64)>,
 }
 
 impl Sight {
-    /// What is there and was not before.
+    /// What is there now and was not there in `base`, in words.
     fn findings(&self, base: &Self) -> Vec<String> {
         let mut found = Vec::new();
         for (pid, name) in &self.strangers {
@@ -81,7 +84,7 @@ impl Sight {
         found
     }
 
-    /// Processes that were not there before count as standing from now on: a zygote that was started anew, say.
+    /// Adds the long-lived processes that this look lacks, such as a zygote that was started later.
     fn learn(&mut self, now: &Self) {
         for (who, figures) in &now.standing {
             self.standing.entry(who.clone()).or_insert(*figures);
@@ -90,13 +93,13 @@ impl Sight {
 }
 
 impl Engine {
-    /// A worker wants the container proven clean.
+    /// Notes that the worker wants a proof.
     pub(super) fn ask_proof(&mut self, number: u32) {
         self.proof.asked = Some(number);
         self.proof.quiet_since = None;
     }
 
-    /// Whether it is known how a clean container looks; begins to find out.
+    /// Whether it is known how a clean container looks. If not, begins to find out.
     pub(super) fn knows_clean(&mut self) -> Result<bool> {
         if self.wall.is_none() || self.proof.base.is_some() {
             return Ok(true);
@@ -107,7 +110,7 @@ impl Engine {
         Ok(false)
     }
 
-    /// When to look again.
+    /// When [`Engine::prove`] has something to do next.
     pub(super) fn next_look(&self) -> Option<Instant> {
         self.proof.asked?;
         self.proof.again_at.into_iter().chain(self.death_due()).min()
@@ -126,7 +129,8 @@ impl Engine {
         if self.death_due().is_some_and(|due| due <= now) {
             return self.testify(vec![format!("a sandbox is not dead {} s after its end", DEATH.as_secs())], now);
         }
-        // A time to look that is past would keep the loop awake: it looks now, or when it is quiet again.
+        // Forget the time, which is past and would keep the loop awake: the look is now, or when the container is quiet
+        // again.
         self.proof.again_at = None;
         if !self.quiet() {
             self.proof.quiet_since = None;
@@ -136,7 +140,8 @@ impl Engine {
         self.look()
     }
 
-    /// No run, none waiting, no session, nothing being made or ended.
+    /// Whether the container is quiet: no run goes on or waits, no files are collected, there is no session, and no
+    /// sandbox is being made or is dying.
     fn quiet(&self) -> bool {
         let busy = !self.pending.is_empty() || !self.harvests.is_empty() || !self.dying.is_empty();
         !busy && self.cells.values().all(|c| c.stage == Stage::Spare)
@@ -148,10 +153,10 @@ impl Engine {
         wall.nursery.send(&LOOK.to_le_bytes(), &[]).step("ask the nursery to look")
     }
 
-    /// The nursery has looked at itself; the runner looks at the rest.
+    /// Takes the nursery's look at itself, and looks at the rest.
     pub(super) fn looked(&mut self, nursery: &str) -> Result<()> {
         let Some(began) = self.proof.looking.take() else { return Ok(()) };
-        // A run that came meanwhile: its sandbox is not to be judged. What was asked is looked at after it.
+        // A run has come meanwhile, and its sandbox must not be judged. The next look is after it.
         if !self.quiet() {
             return Ok(());
         }
@@ -164,7 +169,7 @@ impl Engine {
         base.learn(&sight);
         let findings = sight.findings(base);
         let now = Instant::now();
-        // A request that came while we looked starts its patience here.
+        // For a request that came during this look, the time begins now.
         let since = *self.proof.quiet_since.get_or_insert(now);
         if !findings.is_empty() && now - since < VANISH_TIMEOUT {
             self.proof.again_at = Some(now + AGAIN);
@@ -181,9 +186,9 @@ impl Engine {
         Ok(self.link.push_json(Kind::Verified, number, &proof)?)
     }
 
-    /// How the container looks, and what memory the processes that stay hold that no file of the machine's backs. A
-    /// sandbox's process shares nearly all with its zygote, and telling which part would cost more than the rest of the
-    /// look.
+    /// Looks at the container. Also returns the memory of the long-lived processes that no file backs. The processes of
+    /// sandboxes are left out: they share nearly all memory with their zygote, and finding out which part would cost
+    /// more than the rest of the look.
     fn sight(&self, nursery: Look) -> (Sight, u64) {
         let me = std::process::id() as i32;
         let zygotes = self.zygotes.iter().flatten().map(|z| z.pid);
@@ -203,7 +208,7 @@ impl Engine {
         for zygote in self.zygotes.iter().flatten() {
             let memory = memory(zygote.pid);
             held += memory.own;
-            // One that still loads grows by what it loads.
+            // A zygote that is still loading grows with what it loads.
             if zygote.hatched.is_some() {
                 let open = descriptors(&format!("/proc/{}/fd", zygote.pid));
                 standing.insert(format!("zygote {}", zygote.pid), (open, memory.resident));
@@ -213,7 +218,7 @@ impl Engine {
     }
 }
 
-/// Every process of the container but these, with its name. One that vanishes meanwhile does not count.
+/// All processes of the container except `known`, with their names. A process that vanishes meanwhile does not count.
 fn strangers(known: &BTreeSet<i32>) -> BTreeMap<i32, String> {
     let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -222,7 +227,7 @@ fn strangers(known: &BTreeSet<i32>) -> BTreeMap<i32, String> {
         .collect()
 }
 
-/// Open descriptors, as [`procfs::descriptors`]; none where the process is gone.
+/// Number of open descriptors, as [`procfs::descriptors`]; 0 if the process is gone.
 fn descriptors(directory: &str) -> usize {
     procfs::descriptors(directory).unwrap_or(0)
 }
@@ -231,7 +236,7 @@ fn descriptors(directory: &str) -> usize {
 #[derive(Default)]
 struct Memory {
     resident: u64,
-    /// Of that, what neither a file nor a memory file backs.
+    /// The part of `resident` that neither a file nor a memory file backs.
     own: u64,
 }
 

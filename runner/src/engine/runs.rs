@@ -1,59 +1,19 @@
-//! Runs: taken from the worker, put into a sandbox, finished.
+//! Takes runs from the worker, hands them to sandboxes, and finishes them.
 
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, EventFlags};
-use serde::Serialize;
 
 use super::active::{self, Active, Cause, Output, Pumped};
+use super::baseline::Baseline;
 use super::cell::{FLAVORS, Flavor, Stage};
+use super::pending::{MOST_LOST, Pending, RunMessage, Slot};
 use super::{Engine, Token, memory};
 use crate::error::Result;
-use crate::frames::{End, Exit, Frame, Kind, Limits, Place, Run, Tool, ToolResult, Usage};
+use crate::frames::{End, Exit, Frame, Kind, Place, Run, ToolResult, Usage};
 use crate::sys::{self, Reaped};
-use crate::{files, limits, scan, watch};
-
-/// Sandboxes that may die under a run before its code starts.
-const MOST_LOST: u32 = 2;
-
-/// A run that has no sandbox yet.
-pub(super) struct Pending {
-    pub(super) number: u32,
-    pub(super) run: Run,
-    /// What it is to find.
-    pub(super) files: files::Inputs,
-    pub(super) flavor: Flavor,
-    pub(super) arrived: Instant,
-    /// Whether it ever had to wait.
-    pub(super) waited: bool,
-    /// Sandboxes that died under it before its code started.
-    pub(super) lost: u32,
-}
-
-/// First message to a job's process.
-#[derive(Serialize)]
-struct RunMessage<'a> {
-    op: &'static str,
-    code: &'a str,
-    env: &'a BTreeMap<String, String>,
-    tools: &'a [Tool],
-    session: bool,
-    /// Wait for the kill when done, in place of an exit.
-    linger: bool,
-    /// Write each line of output at once.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    follow: bool,
-    soft_ms: Option<u64>,
-}
-
-/// Whether a waiting run can start.
-enum Slot {
-    Here(u32),
-    Wait,
-    Never(End),
-}
+use crate::{limits, scan, watch};
 
 impl Engine {
     pub(super) fn on_frame(&mut self, frame: Frame) -> Result<()> {
@@ -113,7 +73,7 @@ impl Engine {
         if self.runs.contains_key(&number) || self.pending.iter().any(|p| p.number == number) {
             return self.refuse(number, refusal(format!("run {number} exists already")));
         }
-        match bounded(&run.limits, &self.setup.ceiling) {
+        match limits::bounded(&run.limits, &self.setup.ceiling) {
             Ok(limits) => run.limits = limits,
             Err(what) => return self.refuse(number, refusal(format!("limit {what} is zero"))),
         }
@@ -121,14 +81,14 @@ impl Engine {
         self.pending.push_back(Pending { number, run, files, flavor, arrived: Instant::now(), waited: false, lost: 0 });
     }
 
-    /// The zygote for this program: the smallest that has what the program imports. One that is not there yet is wanted for
-    /// those to come, and the best that is there serves this one.
+    /// Chooses the zygote for a program: the smallest one that has what the program imports. If that zygote is not
+    /// there, it is noted as wanted for later programs, and the best one that is there serves this program.
     fn choose(&mut self, run: &Run) -> Flavor {
         let wanted = match () {
             () if !self.broken[Flavor::Loaded as usize] && scan::imports_any(&run.code, &self.setup.preload) => {
                 Flavor::Loaded
             }
-            // Of a session only the first program is seen, and many will follow.
+            // Only a session's first program is known here, and many will follow.
             () if matches!(run.place, Place::Session { .. }) || scan::wants_common(&run.code) => Flavor::Common,
             () => Flavor::Bare,
         };
@@ -138,18 +98,18 @@ impl Engine {
         larger.or_else(|| FLAVORS.into_iter().filter(|f| *f < wanted).rfind(there)).unwrap_or(Flavor::Bare)
     }
 
-    /// Ends a run that has nothing to show.
+    /// Ends a run with an exit that says only how it ended.
     pub(super) fn refuse(&mut self, number: u32, end: End) {
         self.refuse_beside(number, end, false);
     }
 
-    /// As [`Engine::refuse`], beside a session that lives on.
+    /// As [`Engine::refuse`], and says whether the run's session lives on.
     pub(super) fn refuse_beside(&mut self, number: u32, end: End, session_lives: bool) {
         let exit = Exit::bare(end, session_lives);
         let _ = self.link.push_json(Kind::Exit, number, &exit);
     }
 
-    /// Whether that run waits for a sandbox to be made, not for its session.
+    /// Whether that run waits for a sandbox to be made, rather than for its session.
     pub(super) fn needs_sandbox(&self, pending: &Pending) -> bool {
         match &pending.run.place {
             Place::Fresh => true,
@@ -170,8 +130,8 @@ impl Engine {
         spare(pending.flavor).map_or(Slot::Wait, |(id, _)| Slot::Here(*id))
     }
 
-    /// Starts every waiting run that can start. While a sandbox dies, none can: sandboxes share a network namespace, and a process that
-    /// lives on would be met there.
+    /// Starts every waiting run that can start. None can while a sandbox is dying: sandboxes share a network namespace,
+    /// where a run could meet a process that is still alive.
     pub(super) fn dispatch(&mut self) {
         let mut at = 0;
         while let Some(pending) = self.pending.get(at) {
@@ -192,7 +152,7 @@ impl Engine {
                     if let Some(pending) = self.pending.remove(at)
                         && let Err(pending) = self.hand_over(id, pending, first)
                     {
-                        // The sandbox was dead; nothing of the code has run, so another one may take it.
+                        // The sandbox was dead. The code has not started, so another sandbox may take the run.
                         self.pending.insert(at, *pending);
                     }
                 }
@@ -200,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// Gives a run to a sandbox; gives it back when the sandbox turns out to be dead.
+    /// Gives a run to a sandbox. `Err` returns the run if the sandbox turns out to be dead.
     fn hand_over(&mut self, id: u32, pending: Pending, warm: bool) -> Result<(), Box<Pending>> {
         if let Err(end) = self.place(id, &pending) {
             self.refuse_in(id, pending.number, end);
@@ -227,7 +187,7 @@ impl Engine {
             let (err, err_end) = active::output_pipe()?;
             let stdin = pending.run.stdin.as_ref().filter(|s| !s.is_empty());
             let (in_end, stdin) = match stdin {
-                // Opened for this run alone: locks and flags stay with what was opened, and would await the next.
+                // Opened for this run alone: locks and flags belong to the open file, and the next run would find them.
                 None => (sys::null_device()?, None),
                 Some(text) => {
                     let (read, write) = active::input_pipe()?;
@@ -238,7 +198,7 @@ impl Engine {
                 limits::apply_run(cell.pid, &pending.run.limits, &self.setup.ceiling, hatched, session.is_none())?;
             }
             cell.channel.received = 0;
-            cell.channel.send(&json, &[in_end.as_fd(), out_end.as_fd(), err_end.as_fd()])?;
+            cell.channel.send(&json, vec![in_end, out_end, err_end])?;
             Ok((out, err, stdin))
         })();
         let (out, err, stdin) = match prepared {
@@ -283,7 +243,8 @@ impl Engine {
         {
             let _ = epoll::add(&self.epoll, pipe, Token::Stdin(id).data(), EventFlags::OUT);
         }
-        cell.cpu_before = sys::cpu_time(cell.pid).unwrap_or_default();
+        let others = cell.others.look(handed, cell.pid, cell.sandbox.as_ref());
+        cell.cpu_before = Baseline::now(cell.pid, cell.sandbox.as_ref(), others);
         cell.stage = Stage::Running;
         cell.active = Some(run);
         if let Some(name) = session {
@@ -301,7 +262,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A sandbox that was thought ready is not: a spare is given up, a session closed.
+    /// Removes a cell that could not take a run: a spare is given up, a session is closed.
     fn cell_gone(&mut self, id: u32, reason: &str) {
         match self.cells.get(&id).map(|c| c.stage) {
             Some(Stage::Idle) => self.cell_ended(id, None),
@@ -326,7 +287,7 @@ impl Engine {
         }
     }
 
-    /// Ends a run by force; its [`Exit`] follows once the kernel says that its process is gone.
+    /// Kills a run. Its [`Exit`] follows when the kernel reports that its process is gone.
     pub(super) fn condemn(&mut self, id: u32, cause: Cause) {
         let Some(cell) = self.cells.get_mut(&id) else { return };
         if let Some(run) = &mut cell.active {
@@ -338,7 +299,7 @@ impl Engine {
         cell.kill();
     }
 
-    /// The last word on a run, at once: what follows is cleaning up.
+    /// Sends a run's [`Exit`] at once, before the runner cleans up.
     pub(super) fn tell_exit(&mut self, number: u32, exit: &Exit) {
         if let Err(e) = self.link.push_json(Kind::Exit, number, exit) {
             crate::log(&format!("exit of run {number}: {e}"));
@@ -357,18 +318,19 @@ impl Engine {
         }
     }
 
-    /// Sends the [`Exit`]. `reaped` is the kernel's word; `None` for a session that lives on.
+    /// Finishes a run and sends its [`Exit`], after collecting its files if there are any. `reaped` is the kernel's
+    /// report on the process; `None` if the process has said `done` and still lives.
     pub(super) fn finish(&mut self, id: u32, reaped: Option<Reaped>) {
         let now = Instant::now();
         if reaped.is_some() {
-            // What the process had said before its end.
+            // Read what the process said before its end.
             self.on_channel(id, EventFlags::IN);
         }
         let Some(cell) = self.cells.get_mut(&id) else { return };
         let Some(mut run) = cell.active.take() else { return };
         self.runs.remove(&run.number);
         if let Some(mut pending) = run.unstarted.take().filter(|p| run.cause.is_none() && p.lost < MOST_LOST) {
-            // The sandbox died before the code started: nothing has happened yet, and another may take the run.
+            // The sandbox died before the code started, so another sandbox may take the run.
             cell.stage = Stage::Ending;
             pending.lost += 1;
             return self.pending.push_front(*pending);
@@ -381,7 +343,11 @@ impl Engine {
         let (end, error) = run.judge(reaped.map(|r| r.status), oom);
         let cpu = match &reaped {
             Some(r) => r.cpu,
-            None => sys::cpu_time(cell.pid).unwrap_or_default() + watch::children_cpu(cell.pid, now - run.handed),
+            None => {
+                // 0 for a run of less than a clock tick.
+                let children = watch::children_cpu(cell.pid, now - run.handed).max(cell.cpu_before.children);
+                sys::cpu_time(cell.pid).unwrap_or_default() + children
+            }
         };
         let process = reaped.map_or_else(|| watch::peak_memory(cell.pid), |r| r.max_rss);
         let memory_bytes = run.memory_peak.max(process + memory::stored(cell.sandbox.as_ref()));
@@ -389,7 +355,7 @@ impl Engine {
         let began = run.began.unwrap_or(now);
         let usage = Usage {
             wall_us: micros(now - run.handed),
-            cpu_us: micros(cpu.saturating_sub(cell.cpu_before)),
+            cpu_us: micros(cpu.saturating_sub(cell.cpu_before.own + cell.cpu_before.children)),
             memory_bytes,
             output_bytes: run.output_bytes,
         };
@@ -408,28 +374,5 @@ impl Engine {
         if self.cells.get(&id).is_some_and(|c| c.stage == Stage::Ending) {
             self.bury(id);
         }
-    }
-}
-
-/// The run's limits, none above the ceiling; or the name of one that is zero.
-fn bounded(asked: &Limits, ceiling: &Limits) -> Result<Limits, &'static str> {
-    let limits = Limits {
-        wall_ms: asked.wall_ms.min(ceiling.wall_ms),
-        grace_ms: asked.grace_ms.min(ceiling.grace_ms),
-        cpu_ms: asked.cpu_ms.min(ceiling.cpu_ms),
-        memory_bytes: asked.memory_bytes.min(ceiling.memory_bytes),
-        pids: asked.pids.min(ceiling.pids),
-        output_bytes: asked.output_bytes.min(ceiling.output_bytes),
-    };
-    let zero = [
-        ("wall_ms", limits.wall_ms),
-        ("cpu_ms", limits.cpu_ms),
-        ("memory_bytes", limits.memory_bytes),
-        ("pids", u64::from(limits.pids)),
-        ("output_bytes", limits.output_bytes),
-    ];
-    match zero.iter().find(|(_, n)| *n == 0) {
-        Some((name, _)) => Err(name),
-        None => Ok(limits),
     }
 }

@@ -1,10 +1,11 @@
-//! Makes zygotes and sandboxes, ahead of the jobs and out of their way.
+//! Makes zygotes and sandboxes ahead of the jobs, without slowing running jobs down.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, EventFlags};
 
+use super::baseline::{Baseline, Others};
 use super::cell::{Cell, Dying, FLAVORS, Flavor, Stage};
 use super::{Engine, Token};
 use crate::channel::Channel;
@@ -16,14 +17,15 @@ use crate::sys::{Reaped, Status};
 use crate::zygote::{self, Child, Nest, Zygote};
 use crate::{limits, log, procfs, scan};
 
-/// A run younger than this has the machine to itself: the next sandbox is made, and a zygote that it wants started, after it or once it
-/// takes longer.
+/// For this long, a run has the machine to itself. Spares are made and wanted zygotes are started only when the run has
+/// ended or takes longer.
 pub(super) const HEAD_START: Duration = Duration::from_millis(5);
 
-/// A sandbox that was killed is dead within milliseconds; on a busy machine it may have to wait for its turn.
+/// Longest time that a killed sandbox may take to die. It usually takes milliseconds, but on a busy machine its
+/// processes have to wait for a processor.
 pub(super) const DEATH: Duration = Duration::from_secs(5);
 
-/// Failures in a row after which waiting runs are told.
+/// After this many failures in a row, waiting runs are refused.
 const MAX_FAILURES: u32 = 3;
 
 impl Engine {
@@ -31,7 +33,7 @@ impl Engine {
         self.zygotes[flavor as usize].as_ref()
     }
 
-    /// Spare sandboxes of that flavor.
+    /// Number of spares of that flavor.
     pub(super) fn spares(&self, flavor: Flavor) -> usize {
         self.cells.values().filter(|c| c.flavor == flavor && c.stage == Stage::Spare).count()
     }
@@ -61,7 +63,7 @@ impl Engine {
             let useless = flavor == Flavor::Loaded && hatched.preloaded.is_empty();
             zygote.hatched = Some(hatched);
             if useless {
-                // It would be a second common one.
+                // Without a module of its list, it would be a second common zygote.
                 self.give_up(flavor);
                 return self.hang_up(flavor);
             }
@@ -78,13 +80,14 @@ impl Engine {
         Ok(())
     }
 
-    /// There will be no such zygote: what waits for a sandbox of it gets a bare one, which there always is.
+    /// Gives that flavor's zygote up. Runs that wait for a sandbox of it get one of the bare zygote, which always
+    /// exists.
     pub(super) fn give_up(&mut self, flavor: Flavor) {
         self.broken[flavor as usize] = true;
         self.pending.iter_mut().filter(|p| p.flavor == flavor).for_each(|p| p.flavor = Flavor::Bare);
     }
 
-    /// A zygote closed its socket: its end follows, if it is not there already.
+    /// Stops listening to a zygote and kills it. Its end is reaped later.
     fn hang_up(&mut self, flavor: Flavor) -> Result<()> {
         if let Some(zygote) = self.zygote(flavor) {
             let _ = epoll::delete(&self.epoll, &zygote.control);
@@ -93,7 +96,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Puts another in its place; what it was just making is made anew.
+    /// Starts another zygote in the dead one's place. Sandboxes that it was forking are given up. A zygote that never
+    /// became ready is not replaced; without a bare one the runner ends.
     pub(super) fn zygote_died(&mut self, flavor: Flavor, status: Status) -> Result<()> {
         let Some(dead) = self.zygotes[flavor as usize].take() else { return Ok(()) };
         if self.broken[flavor as usize] {
@@ -122,7 +126,8 @@ impl Engine {
         self.start_zygote(flavor)
     }
 
-    /// Makes as many sandboxes as are waited for, and the spares where that is in nobody's way.
+    /// Makes the sandboxes that runs wait for. Makes spares and starts wanted zygotes only if no run is slowed down by
+    /// that.
     pub(super) fn replenish(&mut self) -> Result<()> {
         let now = Instant::now();
         if self.retry_at.is_some_and(|at| now < at) {
@@ -130,10 +135,10 @@ impl Engine {
         }
         self.retry_at = None;
         let young = |cell: &Cell| cell.active.as_ref().is_some_and(|a| now - a.handed < HEAD_START);
-        // A run that waits for the last one's sandbox to die needs the machine for that.
+        // If a run waits for a killed sandbox to die, the processors are left to that.
         let awaits_death = !self.dying.is_empty() && !self.pending.is_empty();
         let quiet = !awaits_death && !self.cells.values().any(young);
-        // Without an inner wall there is no program to come that would be forked from another zygote.
+        // Without an inner wall the container runs one job only: no later program could use another zygote.
         let pause = quiet && self.wall.is_some() && !self.pending.iter().any(|p| self.needs_sandbox(p));
         for flavor in FLAVORS {
             if self.broken[flavor as usize] {
@@ -149,7 +154,7 @@ impl Engine {
             let needed = waiting + if quiet { self.setup.spares as usize } else { 0 };
             let unborn = self.cells.values().filter(|c| c.flavor == flavor && c.stage.unborn()).count();
             let have = self.spares(flavor) + unborn;
-            // Two at a time keep both of a small machine's cores busy; more would only slow the first one down.
+            // Two at a time keep both cores of a small machine busy. More would only delay the first one.
             for _ in have..needed.min(have + 2usize.saturating_sub(unborn)) {
                 self.conceive(flavor)?;
             }
@@ -157,7 +162,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Starts a zygote that the bare one can stand in for.
+    /// Starts a zygote. If that fails, the bare one stands in for it.
     fn start_wanted(&mut self, flavor: Flavor) {
         if let Err(e) = self.start_zygote(flavor) {
             log(&format!("{flavor:?} zygote: {e}"));
@@ -165,7 +170,7 @@ impl Engine {
         }
     }
 
-    /// Begins one sandbox.
+    /// Begins to make one sandbox.
     fn conceive(&mut self, flavor: Flavor) -> Result<()> {
         let id = self.next_cell;
         self.next_cell += 1;
@@ -186,7 +191,8 @@ impl Engine {
                 session: None,
                 active: None,
                 seen: Seen::default(),
-                cpu_before: Duration::ZERO,
+                cpu_before: Baseline::default(),
+                others: Others::default(),
             },
         );
         match &self.wall {
@@ -233,7 +239,7 @@ impl Engine {
         let pid = match &pidfd {
             Some(pidfd) => pid_of(pidfd).unwrap_or(0),
             None if self.wall.is_none() => pid,
-            None => 0, // A number of another namespace; it came without its handle.
+            None => 0, // A pid of another namespace is of no use without a pidfd.
         };
         let Some(cell) = self.cells.get_mut(&id) else {
             match pidfd {
@@ -246,7 +252,7 @@ impl Engine {
         if pid <= 0 {
             return self.cell_failed(id, "its process ended at once");
         }
-        // The kernel should take a job before the runner or a zygote when memory is short.
+        // If memory is short, the kernel should kill a job rather than the runner or a zygote.
         let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), "900");
         let hatched = self.zygotes[cell.flavor as usize].as_ref().and_then(|z| z.hatched.as_ref());
         let bounded = hatched.map(|h| limits::apply_ceiling(pid, &self.setup.ceiling, self.setup.disk_bytes, h));
@@ -257,7 +263,7 @@ impl Engine {
         }
     }
 
-    /// Both the zygote's word and the process's own are needed, and either may come first.
+    /// Makes a sandbox a spare once the zygote has answered and the process itself has said `ready`, in any order.
     pub(super) fn settled(&mut self, id: u32) {
         if let Some(cell) = self.cells.get_mut(&id)
             && cell.joined
@@ -268,7 +274,8 @@ impl Engine {
         }
     }
 
-    /// Gives a sandbox up that never held a run.
+    /// Gives up a sandbox that never held a run, and pauses before the next is made. After [`MAX_FAILURES`] in a row,
+    /// waiting runs are refused.
     pub(super) fn cell_failed(&mut self, id: u32, reason: &str) {
         let Some(cell) = self.remove(id) else { return };
         if cell.stage == Stage::Ending {
@@ -285,11 +292,12 @@ impl Engine {
         }
     }
 
-    /// The sandbox's process ended (or its session did): the last word on it.
+    /// Removes a cell whose process or session has ended, after finishing its run. `reaped` is the kernel's report on
+    /// the process, if it is reaped.
     pub(super) fn cell_ended(&mut self, id: u32, reaped: Option<Reaped>) {
         let Some(cell) = self.cells.get_mut(&id) else { return };
         if reaped.is_some() {
-            cell.pid = 0; // The kernel may give the number to another from now on.
+            cell.pid = 0; // The kernel may give this pid to another process from now on.
         }
         if cell.stage.unborn() || cell.stage == Stage::Spare {
             return self.cell_failed(id, &format!("its process ended: {:?}", reaped.map(|r| r.status)));
@@ -312,18 +320,19 @@ impl Engine {
         self.cells.remove(&id)
     }
 
-    /// Kills all that runs in a cell, for good; [`Engine::on_dead`] follows. Its files are out of reach from now on.
+    /// Kills everything in a cell's sandbox and closes the cell's handles on its files. [`Engine::on_dead`] follows
+    /// when all of its processes are dead.
     pub(super) fn bury(&mut self, id: u32) {
         let Some(init) = self.cells.get_mut(&id).and_then(Cell::end) else { return };
         if let Err(e) = self.watch(&init, Token::Dead(id), EventFlags::IN) {
-            // Nobody would know when the next run may start.
+            // Without this watch, nobody would know when the next run may start.
             log(&e.to_string());
             self.over = Some(1);
         }
         self.dying.insert(id, Dying { init, until: Instant::now() + DEATH });
     }
 
-    /// Every process of that cell is dead.
+    /// Called when every process of that cell's sandbox is dead.
     pub(super) fn on_dead(&mut self, id: u32) {
         if let Some(dying) = self.dying.remove(&id) {
             let _ = epoll::delete(&self.epoll, dying.init);
@@ -331,12 +340,12 @@ impl Engine {
         self.read_from_now(id);
     }
 
-    /// When a sandbox that was killed should be dead at the latest; `None` where all are.
+    /// The time by which the first of the killed sandboxes must be dead; `None` if none is dying.
     pub(super) fn death_due(&self) -> Option<Instant> {
         self.dying.values().map(|dying| dying.until).min()
     }
 
-    /// What waits for a sandbox that does not die is told so: its worker has other containers.
+    /// Refuses the waiting runs if a killed sandbox has not died in time: their worker has other containers.
     pub(super) fn check_deaths(&mut self, now: Instant) {
         if self.death_due().is_none_or(|due| now < due) {
             return;
@@ -347,7 +356,7 @@ impl Engine {
         }
     }
 
-    /// Without an inner wall: kills what a job has left behind. Orphans are this process's children.
+    /// Without an inner wall: kills the processes that a job has left behind. Orphans become children of this process.
     fn sweep(&self) {
         for pid in children() {
             let ours = self.zygotes.iter().flatten().any(|z| z.pid == pid) || self.cells.values().any(|c| c.pid == pid);
@@ -358,13 +367,13 @@ impl Engine {
     }
 }
 
-/// Children of this process.
+/// Pids of this process's children.
 fn children() -> Vec<i32> {
     let me = std::process::id();
     if let Ok(list) = std::fs::read_to_string(format!("/proc/{me}/task/{me}/children")) {
         return list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
     }
-    // A kernel without that list (gVisor): by each process's own word on its parent, which follows the name in brackets.
+    // A kernel without that list (gVisor): read each process's parent, the second field after the name in parentheses.
     let parent = |pid: i32| {
         let stat = procfs::text(format!("/proc/{pid}/stat")).ok()?;
         stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<u32>().ok()
@@ -374,7 +383,7 @@ fn children() -> Vec<i32> {
     pids.filter(|pid| parent(*pid) == Some(me)).collect()
 }
 
-/// The pid behind a pidfd, in this process's pid namespace; not positive once it was reaped.
+/// The pid of a pidfd's process in this process's pid namespace. Not positive once the process was reaped.
 pub(super) fn pid_of(pidfd: impl AsFd) -> Option<i32> {
     let info = procfs::text(format!("/proc/self/fdinfo/{}", pidfd.as_fd().as_raw_fd())).ok()?;
     info.lines().find_map(|l| l.strip_prefix("Pid:")?.trim().parse().ok())

@@ -10,16 +10,16 @@ use crate::cpu::CpuCounter;
 use crate::error::Result;
 use crate::{sys, watch};
 
-/// A fork or a join that takes longer hangs.
+/// Longest time that a step in the making of a sandbox may take before it counts as hung.
 const STALL: Duration = Duration::from_secs(3);
 
-/// A zygote's imports may take this long.
+/// Longest time that a zygote may take for its imports.
 const HATCHING: Duration = Duration::from_secs(120);
 
-/// How often at most CPU time is looked at, once a run may have used it up.
+/// Shortest time between two checks of CPU time, once a run may have used it up.
 const CPU_TICK: Duration = Duration::from_millis(5);
 
-/// What the runner and its zygotes may use beside a run: an import of the preload list, a spare.
+/// CPU time that the runner and its zygotes may use during a run, such as for imports of the preload list or a spare.
 const BESIDE: Duration = Duration::from_secs(1);
 
 impl Engine {
@@ -31,7 +31,7 @@ impl Engine {
         }
         let mut at = |when: Instant| next = Some(next.map_or(when, |n| n.min(when)));
         for cell in self.cells.values() {
-            // A condemned one was killed, and only its end is waited for.
+            // A run with a cause was killed already; only its end is waited for.
             if let Some(run) = cell.active.as_ref().filter(|run| run.cause.is_none()) {
                 at(if run.interrupted { run.hard_at() } else { run.soft_at() });
                 at(run.next_cpu_check);
@@ -84,12 +84,14 @@ impl Engine {
             return;
         }
         let limit = Duration::from_millis(run.limits.cpu_ms);
-        let own = sys::cpu_time(cell.pid).unwrap_or_default().saturating_sub(cell.cpu_before);
-        // The clock of the main process is exact, the sum over the sandbox has steps of 10 ms.
-        let all = cell.sandbox.as_ref().map(|s| watch::cpu(&s.proc_dir).saturating_sub(cell.cpu_before));
+        let own = sys::cpu_time(cell.pid).unwrap_or_default().saturating_sub(cell.cpu_before.own);
+        // The clock of the main process is exact; the sum over the sandbox has steps of 10 ms.
+        let all = cell.sandbox.as_ref().map(|s| watch::cpu(&s.proc_dir).saturating_sub(cell.cpu_before.all));
         let used = own.max(all.unwrap_or_default());
-        // A process that ended and that nobody waits for shows in neither. The container's group counts it, and everybody else's there,
-        // too: so it has a limit of its own, from now on. (Not from the start: most runs end before, and need no look.)
+        // Neither counts a process that has ended and that nobody waits for. The container's control group does, but it
+        // counts everything else in the container, too. So the group's time has a higher limit, and counts from the
+        // first check on. (An earlier start would cost a read in every run, and most runs end before their first
+        // check.)
         let container = self.cpu.as_ref().and_then(CpuCounter::read).unwrap_or_default();
         let since = container.saturating_sub(*run.container_cpu_before.get_or_insert(container));
         let (left, left_of_container) = (limit.saturating_sub(used), (limit + BESIDE).saturating_sub(since));
@@ -101,7 +103,7 @@ impl Engine {
         }
     }
 
-    /// What hangs in its making is given up; a zygote that does not answer is replaced.
+    /// Gives up sandboxes whose making hangs, and kills zygotes that hang.
     fn check_supply(&mut self, now: Instant) {
         let stalled: Vec<(u32, Stage)> = self
             .cells
@@ -113,7 +115,7 @@ impl Engine {
             if stage == Stage::Forking
                 && let Some(zygote) = self.cells.get(&id).and_then(|c| self.zygote(c.flavor))
             {
-                // Its end is reaped; then another takes its place.
+                // When its end is reaped, another one takes its place.
                 sys::kill(zygote.pid);
             }
             self.cell_failed(id, &format!("no progress in {} s", STALL.as_secs()));

@@ -1,4 +1,5 @@
-//! The files of a run, from outside its sandbox: [`place`] writes those that it is to find, [`Walk`] reads those that it leaves.
+//! The files of a run, handled from outside its sandbox: [`place`] writes its inputs, and [`Walk`] reads what it
+//! leaves.
 //!
 //! ```text
 //! storage (one sized tmpfs per sandbox; the runner holds a descriptor of its root, which no job can reach)
@@ -7,8 +8,9 @@
 //!   └─ s, t = /dev/shm, /tmp
 //! ```
 //!
-//! Whatever a job does to its own files, nothing outside its storage is ever opened: every name is one component, opened below a
-//! descriptor, and never through a link. In a session the job's processes live on meanwhile, and may swap any name at any moment.
+//! Whatever a job does to its files, nothing outside its storage may ever be opened. So every name that a job can
+//! choose is a single component, opened below a descriptor, and never through a link. In a session, the job's processes
+//! live on meanwhile and may swap any name at any moment.
 
 mod place;
 mod seen;
@@ -23,33 +25,33 @@ pub(crate) use place::{Inbox, Inputs, place};
 pub(crate) use seen::Seen;
 pub(crate) use walk::{Step, Walk};
 
-/// Directories of the storage, as [`crate::inner`] makes them.
+/// Names of the storage's directories that are `/workspace` and `/session`, as [`crate::inner`] makes them.
 pub(crate) const WORKSPACE: &str = "w";
 pub(crate) const SESSION: &str = "h";
 
-/// Name of the directory below either whose files are collected.
+/// Name of the directory in both of them whose files are collected.
 pub(crate) const ARTIFACTS: &str = "artifacts";
 
 /// A directory whose new and changed files are collected.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Root {
-    /// Below the storage.
+    /// Its path below the storage's root.
     at: &'static str,
-    /// As the code knows it.
+    /// Its path as the job's code knows it.
     path: &'static str,
 }
 
 const ROOTS: [Root; 2] =
     [Root { at: "w/artifacts", path: "/workspace/artifacts" }, Root { at: "h/artifacts", path: "/session/artifacts" }];
 
-/// What is collected.
+/// Which files are collected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// What a fresh sandbox's run has left among its artifacts.
+    /// The artifacts of a run in a fresh sandbox.
     Run,
-    /// What a session's run has left or changed among its artifacts.
+    /// The artifacts that a session's run has made or changed.
     SessionRun,
-    /// All that a session keeps in `/session`.
+    /// Everything that a session keeps in `/session`.
     Session,
 }
 
@@ -65,7 +67,7 @@ impl Scope {
 
 const KEPT: [Root; 1] = [Root { at: SESSION, path: "/session" }];
 
-/// Whether there is anything to collect. On every job's way: a few microseconds.
+/// Whether there is anything to collect. Every run asks, so this may take a few microseconds only.
 pub(crate) fn any(storage: impl AsFd, scope: Scope) -> bool {
     scope.roots().iter().any(|root| match directory(storage.as_fd(), root.at) {
         Ok(dir) => {
@@ -79,14 +81,14 @@ pub(crate) fn any(storage: impl AsFd, scope: Scope) -> bool {
                 }
             }
         }
-        // The code took it away, and there is nothing.
+        // The code has removed the directory, so there is nothing.
         Err(Errno::NOENT) => false,
-        // It put something else there: the walk will tell.
+        // The code has put something else there. The walk will report it.
         Err(_) => true,
     })
 }
 
-/// Opens a directory below another; the last component is never a link.
+/// Opens a directory below another one. It fails if the last component is a link.
 fn directory(below: BorrowedFd<'_>, name: impl rustix::path::Arg) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     openat(below, name, flags, Mode::empty())

@@ -1,4 +1,4 @@
-//! Files that a run is to find: gathered from the worker, written before the code starts.
+//! Input files of runs: kept while the worker sends them, and written into the sandbox before the code starts.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,7 +15,8 @@ use super::seen::{Print, Seen, Stamp};
 use super::{ARTIFACTS, SESSION, WORKSPACE, directory};
 use crate::frames::Input;
 
-/// Files of one run. Their bytes are in memory of their own, which is gone with them to the last page: the runner's must not grow.
+/// Input files of one run. Their bytes are in a memory file of their own, which the kernel frees to the last page, so
+/// that the runner's own memory does not grow.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
     files: Vec<Input>,
@@ -24,12 +25,12 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Whether there are none.
+    /// Whether the run has no input files.
     pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// Bytes that were announced.
+    /// Sum of the sizes that the worker has announced.
     fn announced(&self) -> u64 {
         self.files.iter().map(|file| file.size).fold(0, u64::saturating_add)
     }
@@ -45,19 +46,19 @@ impl Inputs {
     }
 }
 
-/// Files of runs that have not come yet.
+/// Input files of runs that have not arrived yet. `Err` says why a run's files can't be used.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox(HashMap<u32, Result<Inputs, String>>);
 
 impl Inbox {
-    /// A file of that run begins.
+    /// Begins a file of that run.
     pub(crate) fn begin(&mut self, run: u32, input: Input) {
         if let Ok(inputs) = self.0.entry(run).or_insert_with(|| Ok(Inputs::default())) {
             inputs.files.push(input);
         }
     }
 
-    /// More of its bytes; no more than `room` are kept over all runs.
+    /// Adds bytes to the run's latest file. No more than `room` bytes are kept over all runs.
     pub(crate) fn fill(&mut self, run: u32, bytes: &[u8], room: u64) {
         let kept: u64 = self.0.values().flatten().map(|inputs| inputs.size).sum();
         let Some(slot) = self.0.get_mut(&run) else { return };
@@ -69,10 +70,10 @@ impl Inbox {
         }
     }
 
-    /// The files of a run that comes now.
+    /// Takes the files of a run that has arrived.
     ///
     /// # Errors
-    /// Why they are not whole, in words.
+    /// Why the files are not complete, in words.
     pub(crate) fn take(&mut self, run: u32) -> Result<Inputs, String> {
         let inputs = self.0.remove(&run).unwrap_or_else(|| Ok(Inputs::default()))?;
         match inputs.announced() {
@@ -81,13 +82,14 @@ impl Inbox {
         }
     }
 
-    /// Forgets a run that will not come.
+    /// Forgets the files of a run that will not arrive.
     pub(crate) fn forget(&mut self, run: u32) {
         let _ = self.take(run);
     }
 }
 
-/// Writes files below the workspace of that storage, over what is there; those among the artifacts are known from then on.
+/// Writes input files into that storage, over what is there. Those among the artifacts are known to `seen` from then
+/// on.
 ///
 /// # Errors
 /// The file that could not be written, and why.
@@ -119,7 +121,7 @@ fn write(storage: &OwnedFd, input: &Input, from: Option<&File>, mut at: u64, see
         Err(e) => return Err(e.into()),
     }
     let begun = SystemTime::now();
-    // A name that somebody makes anew meanwhile is refused, whatever it is.
+    // If a job makes the name anew meanwhile, this fails, whatever the job has made.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut made = File::from(openat(&dir, name, flags, Mode::from_raw_mode(0o600))?);
     let mut hash = (parts.first() == Some(&ARTIFACTS)).then(Sha256::new);

@@ -1,28 +1,30 @@
-//! What is known of a sandbox's files already: inputs that were placed there, artifacts that were sent after an earlier run.
+//! Remembers files of a sandbox that the worker has already: inputs that were placed there, and artifacts that were
+//! sent after an earlier run. They are sent again only if they have changed.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::Stat;
 
-/// The kernel's clock for files may stand still for this long: within it, two changes may bear one time.
+/// The kernel's clock for files may stand still for this long. Two changes within it may have the same time.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Files by their paths.
+/// Known files, by their paths.
 #[derive(Debug, Default)]
 pub(crate) struct Seen(HashMap<Vec<u8>, Print>);
 
-/// A file as it was when it was read.
+/// A fingerprint of a file, as it was when it was read or written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Print {
     stamp: Stamp,
     /// SHA-256 of its content.
     pub(super) sha256: [u8; 32],
-    /// Whether any later change must show in its stamp.
+    /// Whether every later change must change the stamp. If not, the content has to be compared.
     settled: bool,
 }
 
-/// What changes with a file. The time of the inode's change is the kernel's own: no job can set it.
+/// What changes when a file changes. The time of the inode's change (`changed`) is set by the kernel: no job can choose
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     inode: u64,
@@ -44,7 +46,7 @@ impl From<&Stat> for Stamp {
 }
 
 impl Stamp {
-    /// Whether the file had rested when it was `begun` to be read.
+    /// Whether the file was unchanged for longer than [`TICK`] when reading it had `begun`.
     fn rested(&self, begun: SystemTime) -> bool {
         let (Ok(seconds), Ok(nanos)) = (u64::try_from(self.changed.0), u32::try_from(self.changed.1)) else {
             return false;
@@ -54,12 +56,12 @@ impl Stamp {
 }
 
 impl Print {
-    /// A file that was begun to be read then, and whose stamp was the same before and after.
+    /// A file whose reading began at `begun`, and whose stamp was the same before and after.
     pub(super) fn new(stamp: Stamp, sha256: [u8; 32], begun: SystemTime) -> Self {
         Self { stamp, sha256, settled: stamp.rested(begun) }
     }
 
-    /// A file that was written while it was read.
+    /// A file that changed while it was read.
     pub(super) fn torn(stamp: Stamp, sha256: [u8; 32]) -> Self {
         Self { stamp, sha256, settled: false }
     }
@@ -69,7 +71,7 @@ impl Print {
         self.settled && self.stamp == *stamp
     }
 
-    /// Whether it may be the same.
+    /// Whether a file with this stamp may be the same. Its content has to be compared.
     pub(super) fn perhaps(&self, stamp: &Stamp) -> bool {
         self.stamp.size == stamp.size
     }

@@ -1,4 +1,4 @@
-//! Reads what a run has left below its artifacts directories, in small steps, so that the runner's loop goes on meanwhile.
+//! Reads the files that a run or a session has left, in small steps, so that the runner's loop goes on meanwhile.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -14,32 +14,33 @@ use super::seen::{Print, Seen, Stamp};
 use super::{Scope, directory};
 use crate::frames::{Artifact, ArtifactEnd, ArtifactLimits, Omissions, Why};
 
-/// What one step came to.
+/// The result of one step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step<'a> {
     /// An artifact begins.
     Begin(Artifact),
-    /// More of its bytes.
+    /// More bytes of the artifact.
     Data(&'a [u8]),
-    /// It ended.
+    /// The artifact ends.
     End(ArtifactEnd),
-    /// Nothing to tell yet.
+    /// Nothing to send yet.
     Worked,
-    /// All was seen.
+    /// The walk is complete.
     Done,
 }
 
-/// A walk under way.
+/// A walk that goes on.
 pub(crate) struct Walk {
     storage: OwnedFd,
     device: u64,
     scope: Scope,
+    /// What is left of the limits.
     left: ArtifactLimits,
-    /// Directories under way, the deepest last.
+    /// The directory that is being walked through (last) and those above it.
     levels: Vec<Level>,
     roots_done: usize,
     reading: Option<Reading>,
-    /// What was known before, and what is known now.
+    /// Files that were known before this walk, and those that are known after it.
     before: Seen,
     now: Seen,
     omissions: Omissions,
@@ -51,7 +52,7 @@ struct Level {
     names: VecDeque<Vec<u8>>,
 }
 
-/// A file under way.
+/// A file that is being read.
 struct Reading {
     file: File,
     path: Vec<u8>,
@@ -60,15 +61,15 @@ struct Reading {
     begun: SystemTime,
     left: u64,
     hash: Option<Sha256>,
-    /// Its content before, while it is found out whether it is the same.
+    /// Fingerprint of the file from before, while its content is compared. `None` while the file is sent.
     compare: Option<Print>,
 }
 
 impl Walk {
-    /// Begins. `known` files that are as they were are passed over.
+    /// Begins a walk. Files of `known` that have not changed are passed over.
     ///
     /// # Errors
-    /// The storage's.
+    /// If the storage can't be read.
     pub(crate) fn new(storage: OwnedFd, scope: Scope, limits: ArtifactLimits, known: Seen) -> rustix::io::Result<Self> {
         let device = fstat(&storage)?.st_dev;
         Ok(Self {
@@ -85,12 +86,12 @@ impl Walk {
         })
     }
 
-    /// What was left out, and what is known now.
+    /// Ends the walk. Returns what was left out, and the files that are known now.
     pub(crate) fn end(self) -> (Omissions, Seen) {
         (self.omissions, self.now)
     }
 
-    /// Ends it early: whatever is still to be seen is told as left out, in one.
+    /// Ends the walk early. One omission stands for everything that has not been sent.
     pub(crate) fn cut(&mut self) {
         let path = match (self.reading.take(), self.levels.last()) {
             (Some(reading), _) => reading.path,
@@ -105,7 +106,7 @@ impl Walk {
         self.omissions.add(path, Why::CutShort, None);
     }
 
-    /// Does a little: at most one `chunk` is read, one directory listed or one name looked at.
+    /// Takes one step: reads at most one `chunk`, lists one directory or looks at one name.
     pub(crate) fn step<'a>(&mut self, chunk: &'a mut [u8]) -> Step<'a> {
         if let Some(reading) = self.reading.take() {
             return self.read(reading, chunk);
@@ -158,7 +159,7 @@ impl Walk {
         let path = [level.path.as_slice(), b"/", &name].concat();
         let stat = match statat(&level.dir, &*name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
-            // Taken away meanwhile.
+            // It was removed meanwhile.
             Err(Errno::NOENT) => return Step::Worked,
             Err(_) => return self.omit(path, Why::Unreadable, None),
         };
@@ -186,7 +187,7 @@ impl Walk {
         }
         let Some(level) = self.levels.last() else { return Step::Worked };
         let begun = SystemTime::now();
-        // What is no file any more must neither be waited for nor followed.
+        // If the name is no file any more, opening it must neither wait nor follow a link.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = openat(&level.dir, name, flags, Mode::empty()).and_then(|file| Ok((fstat(&file)?, file)));
         let (stat, file) = match opened {
@@ -233,7 +234,7 @@ impl Walk {
                 self.reading = Some(reading);
                 return Step::Worked;
             }
-            // Its end is told as a change.
+            // The file ends here and is reported as changed.
             Err(_) => 0,
         };
         reading.left -= got as u64;
@@ -258,7 +259,7 @@ impl Walk {
                 self.now.insert(reading.path, Print::new(stamp, before.sha256, reading.begun));
                 return Step::Worked;
             }
-            // Another content: from its beginning, then.
+            // The content differs: send the file from its beginning.
             if std::io::Seek::rewind(&mut reading.file).is_err() {
                 return self.omit(reading.path, Why::Unreadable, None);
             }
@@ -278,7 +279,7 @@ impl Walk {
     }
 }
 
-/// What an error of opening means: somebody may have swapped the name since it was looked at.
+/// What an error of opening means. A job may have swapped the name since it was looked at.
 fn refusal(error: Errno) -> Why {
     match error {
         Errno::LOOP | Errno::NOTDIR => Why::Link,

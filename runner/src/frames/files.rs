@@ -1,4 +1,4 @@
-//! Frames of files: those that a run is to find, and those that it leaves.
+//! Frames for files: the inputs that a run finds in its sandbox, and the artifacts that it leaves.
 //!
 //! ```text
 //! worker ── Input, InputData… (each file) ── Run ──▶ runner
@@ -7,31 +7,32 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A file that a run is to find. Its bytes follow as [`super::Kind::InputData`] of the same run, up to the next file or the run.
+/// A file that is written into the sandbox before the code starts. Its bytes follow as [`super::Kind::InputData`] with
+/// the same run number, until the next [`super::Kind::Input`] or the [`super::Kind::Run`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
-    /// Where, below its place: relative, of plain components.
+    /// Relative path below `/workspace` (or `/session`), without `.`, `..` and empty components.
     pub path: String,
-    /// Below `/session` in place of `/workspace`.
+    /// Whether the path is below `/session` rather than `/workspace`.
     #[serde(default)]
     pub session: bool,
-    /// Mode 0755 in place of 0644.
+    /// Whether the mode is 0755 rather than 0644.
     #[serde(default)]
     pub executable: bool,
-    /// Bytes that follow.
+    /// Number of bytes that follow.
     pub size: u64,
 }
 
-/// How much is collected of what a run leaves.
+/// Bounds on the files that are collected from a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArtifactLimits {
-    /// Files of one run.
+    /// Most files of one run. With 0, a run's files are not collected.
     pub files: u32,
-    /// Bytes of one run.
+    /// Most bytes of one run's files together.
     pub bytes: u64,
-    /// Names that are looked at, directories and what is left out included.
+    /// Most directory entries that are looked at, including directories and what is left out.
     pub entries: u32,
-    /// Directories below each other.
+    /// Most directories below each other, the artifacts directory included.
     pub depth: u32,
 }
 
@@ -44,36 +45,36 @@ impl Default for ArtifactLimits {
 /// A file that a run has left or changed. Its bytes follow as [`super::Kind::ArtifactData`], then [`ArtifactEnd`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Artifact {
-    /// Its absolute path as the code knows it, byte for byte.
+    /// Its absolute path inside the sandbox, byte for byte.
     pub path: Vec<u8>,
-    /// Bytes that it had when it was opened; no more follow, and fewer where it shrank meanwhile.
+    /// Its size in bytes when it was opened. No more bytes follow, and fewer if the file shrank meanwhile.
     pub size: u64,
-    /// Whether its owner may run it.
+    /// Whether its owner may execute it.
     pub executable: bool,
 }
 
 /// The end of an artifact's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArtifactEnd {
-    /// Somebody wrote it while it was read: what was sent may be a mixture.
+    /// Whether the file changed while it was read: what was sent may mix old and new bytes.
     pub changed: bool,
 }
 
-/// Why something below an artifacts directory was not sent.
+/// Why a file or directory was not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// A symbolic link: none is ever followed.
+    /// It is a symbolic link (these are never followed), or something else in the place of a directory.
     Link,
-    /// A fifo, a socket or a device.
+    /// It is a FIFO, a socket or a device, or lies on another file system.
     Special,
-    /// The files that may be sent were used up.
+    /// [`ArtifactLimits::files`] files were sent already.
     TooMany,
-    /// It is larger than what was left of the bytes that may be sent.
+    /// It is larger than what was left of [`ArtifactLimits::bytes`].
     TooLarge,
-    /// Its directory is too deep to be looked into.
+    /// It is a directory deeper than [`ArtifactLimits::depth`], and was not looked into.
     TooDeep,
-    /// The names that are looked at were used up here; what follows was not looked at.
+    /// [`ArtifactLimits::entries`] was reached in this directory; the rest of it was not looked at.
     TooManyEntries,
     /// It could not be read.
     Unreadable,
@@ -81,32 +82,32 @@ pub enum Why {
     CutShort,
 }
 
-/// Something that was not sent.
+/// A file or directory that was not sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Omission {
-    /// Its absolute path as the code knows it, byte for byte.
+    /// Its absolute path inside the sandbox, byte for byte.
     pub path: Vec<u8>,
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// Its size in bytes, where it is a file.
+    /// Its size in bytes, for a file that exceeds a limit.
     #[serde(default)]
     pub size: Option<u64>,
 }
 
-/// All that was not sent of a run's files.
+/// Everything that was not sent of a run's files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Omissions {
-    /// The first of them.
+    /// The first [`Omissions::LISTED`] omissions.
     pub list: Vec<Omission>,
-    /// How many more.
+    /// How many more there are.
     pub more: u64,
 }
 
 impl Omissions {
-    /// Omissions that are told one by one.
+    /// Most omissions that are listed one by one.
     pub const LISTED: usize = 64;
 
-    /// Adds one.
+    /// Adds an omission to the list, or counts it once the list is full.
     pub fn add(&mut self, path: Vec<u8>, why: Why, size: Option<u64>) {
         if self.list.len() < Self::LISTED {
             self.list.push(Omission { path, why, size });

@@ -22,7 +22,8 @@ pub(super) fn conceal(socket_dir: Option<&str>) -> Result<()> {
             Err(e) => Err(e).step(format!("cover {at}")),
         }
     };
-    // The new /dev is made aside, while the old one still shows its devices: the storage of /tmp comes over it later.
+    // The new /dev is made at /tmp, while the old one still shows its devices. Every sandbox covers /tmp later with its
+    // storage.
     empty("/tmp", "size=64k")?;
     for name in DEVICES {
         let (from, to) = (format!("/dev/{name}"), format!("/tmp/{name}"));

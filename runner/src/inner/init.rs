@@ -1,4 +1,5 @@
-//! Pid 1 of one sandbox: prepares its mounts, enters its last user namespace, then sleeps. The kernel reaps for it.
+//! Pid 1 of one sandbox. The nursery forks it. It prepares the mounts, enters the sandbox's user namespace and sleeps,
+//! and the kernel reaps its children. It never runs a job's code.
 
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -18,11 +19,11 @@ use crate::{seqpacket, sys};
 /// User and group that a job sees itself as.
 pub(crate) const JOB_ID: u32 = 1000;
 
-/// What an init says once it stands in its user namespace, with a descriptor of its storage.
+/// What an init says to the nursery once it is in its user namespace. A descriptor of its storage comes with it.
 pub(super) const UNSHARED: [u8; 1] = *b"u";
 
-/// Files of `/proc` that tell about the machine or other people's doings; covered by `/dev/null`. `/proc` itself is
-/// read-only, and what only root may read is out of reach anyway: no job's user is the machine's root.
+/// Files of `/proc` that tell about the machine or about what other users do; `/dev/null` covers them. `/proc` itself
+/// is read-only, and what only root may read is out of reach, because no job runs as the machine's root.
 const MASKED_FILES: [&str; 14] = [
     "/proc/cmdline",
     "/proc/partitions",
@@ -40,18 +41,19 @@ const MASKED_FILES: [&str; 14] = [
     "/proc/latency_stats",
 ];
 
-/// Directories of `/proc` covered by an empty one.
+/// Directories of `/proc` that an empty one covers.
 const MASKED_DIRS: [&str; 5] = ["/proc/acpi", "/proc/scsi", "/proc/pressure", "/proc/asound", "/proc/fs"];
 
-/// Bounds of the sandbox's own ipc namespace, in kernel memory that nobody else counts. Semaphores: in a set, in all, in one call,
-/// sets. Queues of messages, of 16 KiB each. Segments of shared memory.
+/// Bounds of the sandbox's ipc namespace, whose objects take kernel memory that nothing else counts. `sem`: semaphores
+/// in a set, semaphores in all, operations in one call, sets. `msgmni`: message queues, of 16 KiB each. `shmmni`:
+/// segments of shared memory.
 const IPC: [(&str, &str); 3] = [
     ("/proc/sys/kernel/sem", "256 4096 100 256"),
     ("/proc/sys/kernel/msgmni", "64"),
     ("/proc/sys/kernel/shmmni", "256"),
 ];
 
-/// The init's life.
+/// Runs the init. `nursery` is its socket to the nursery.
 pub(super) fn run(shape: &Shape, mut nursery: UnixStream) -> ! {
     let (word, storage) = match prepare(shape) {
         Ok(storage) => (UNSHARED.to_vec(), Some(storage)),
@@ -63,18 +65,18 @@ pub(super) fn run(shape: &Shape, mut nursery: UnixStream) -> ! {
     if word != UNSHARED || released.is_err() || sys::drop_capabilities().is_err() {
         sys::exit(1);
     }
-    // The job is of the same user: without this it could write into our memory through /proc/1/mem.
+    // The job runs as the same user: without this it could write into our memory through /proc/1/mem.
     sys::set_dumpable(false);
     sys::close_range(0, i32::MAX);
     sys::reap_and_sleep()
 }
 
-/// Does everything but the last step, which waits for the nursery; the root of the storage.
+/// Does everything but the last step, which waits for the nursery. Returns the root directory of the storage.
 fn prepare(shape: &Shape) -> Result<OwnedFd> {
     rustix::system::sethostname(b"sandbox").step("set the sandbox's host name")?;
     let covered = uncover(&shape.covered)?;
     storage(shape.disk_bytes)?;
-    // Before /tmp covers it: from then on nobody in the sandbox can reach it.
+    // Opened before the sandbox's /tmp covers it. From then on nothing in the sandbox can reach it.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open("/tmp", flags, Mode::empty()).step("open the sandbox's storage")?;
     places()?;
@@ -88,7 +90,7 @@ fn prepare(shape: &Shape) -> Result<OwnedFd> {
     Ok(root)
 }
 
-/// The least that a sandbox is made of, for [`crate::floor`]: the steps of an init that no kernel does without.
+/// The minimum that a sandbox is made of, for [`crate::floor`]: the steps of an init that can't be left out.
 pub(crate) fn bare(shape: &Shape) -> Result<()> {
     storage(shape.disk_bytes)?;
     proc_tree()?;
@@ -99,7 +101,7 @@ fn last_namespace() -> Result<()> {
     sys::unshare(sys::CLONE_NEWUSER).step("the sandbox's user namespace")
 }
 
-/// One sized tmpfs behind all that is writable, so that the size holds for their sum.
+/// Mounts one tmpfs of limited size behind everything that is writable, so that the limit holds for the sum.
 fn storage(bytes: u64) -> Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     let options = format!("size={bytes},nr_inodes={},mode=755\0", bytes / 8192 + 1024);
@@ -107,7 +109,7 @@ fn storage(bytes: u64) -> Result<()> {
     rustix::mount::mount("sandbox", "/tmp", "tmpfs", flags, options).step("mount the sandbox's storage")
 }
 
-/// Shows the storage at every writable place.
+/// Mounts parts of the storage at every writable place of the sandbox.
 fn places() -> Result<()> {
     let make = |at: &str, mode| std::fs::DirBuilder::new().mode(mode).create(at).step(format!("make {at}"));
     for (name, mode, at) in [
@@ -122,7 +124,7 @@ fn places() -> Result<()> {
             make(&format!("{from}/{}", files::ARTIFACTS), mode)?;
         }
         match rustix::mount::mount_bind(from, at) {
-            // An image need not have the place; a native view always does.
+            // A Docker image may lack the directory; a native view always has it.
             Err(Errno::NOENT) => Ok(()),
             other => other.step(format!("mount {at}")),
         }?;
@@ -130,13 +132,13 @@ fn places() -> Result<()> {
     Ok(())
 }
 
-/// Takes hold of what the storage is about to cover.
+/// Opens the paths that the storage is about to cover.
 fn uncover(paths: &[String]) -> Result<Vec<OwnedFd>> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     paths.iter().map(|path| rustix::fs::open(path, flags, Mode::empty()).step(format!("open {path}"))).collect()
 }
 
-/// Shows what was covered at its own path in the new storage. The bind keeps the flags of the view's mount: it is read-only.
+/// Shows a covered path again, at its own path in the new storage. The bind mount is read-only, like the view's mount.
 fn show(path: &str, shown: &OwnedFd) -> std::io::Result<()> {
     let path = Path::new(path);
     let make = |dir: &Path| std::fs::DirBuilder::new().recursive(true).mode(0o755).create(dir);
@@ -155,14 +157,15 @@ fn show(path: &str, shown: &OwnedFd) -> std::io::Result<()> {
     Ok(rustix::mount::mount_bind_recursive(source, path)?)
 }
 
-/// Flags of the sandbox's `/proc`.
+/// Mount flags of the sandbox's `/proc`.
 const PROC: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
 fn proc_tree() -> Result<()> {
     rustix::mount::mount("proc", "/proc", "proc", PROC, None).step("mount the sandbox's /proc")
 }
 
-/// Since Linux 6.9 the owner of an ipc namespace may; before, the kernel's defaults hold.
+/// Sets the bounds of [`IPC`]. The owner of an ipc namespace may do so since Linux 6.9. Before, the kernel's defaults
+/// hold.
 fn bound_ipc() {
     for (file, bound) in IPC {
         if std::fs::write(file, bound).is_err() {
@@ -171,7 +174,7 @@ fn bound_ipc() {
     }
 }
 
-/// Hides what is not the sandbox's own in `/proc`.
+/// Hides what in `/proc` is not the sandbox's own, and makes `/proc` read-only.
 fn mask() -> Result<()> {
     let masks = MASKED_FILES.iter().map(|f| ("/dev/null", *f)).chain(MASKED_DIRS.iter().map(|d| (EMPTY, *d)));
     for (from, at) in masks {
@@ -186,5 +189,5 @@ fn mask() -> Result<()> {
     Ok(())
 }
 
-/// An empty read-only directory of every view.
+/// An empty read-only directory that every view has.
 const EMPTY: &str = "/sys";

@@ -1,13 +1,15 @@
-//! The inner wall: one user, mount and pid namespace per container where zygotes live, and in it fresh ones per sandbox.
+//! The inner wall: one user, mount and pid namespace per container, in which the zygotes live, and fresh namespaces
+//! inside them for each sandbox.
 //!
 //! ```text
-//! runner ──▶ nursery (pid 1 of the inner pid namespace; never saw a job's byte) ──▶ init of each sandbox (pid 1 there)
-//!        └─▶ zygotes ──▶ the job's processes (forked with CLONE_PARENT: the runner's own children, so that their exit
-//!                        status and usage reach it from the kernel without a detour)
+//! runner ──▶ nursery (pid 1 of the inner pid namespace; sees no job's byte) ──▶ each sandbox's init (pid 1 there)
+//!        └─▶ zygotes ──▶ the job's processes (forked with CLONE_PARENT: the runner's own children, so that the kernel
+//!                        reports their exit status and usage to it directly)
 //! ```
 //!
-//! A sandbox's init enters fresh pid, mount, ipc and uts namespaces, prepares the mounts, enters the last user
-//! namespace (whose maps the nursery writes) and sleeps. Its death ends every process of the sandbox.
+//! A sandbox's init is forked into fresh pid, mount, ipc and uts namespaces. It prepares the mounts, enters the
+//! sandbox's own user namespace (whose maps the nursery writes) and sleeps. Its death ends every process of the
+//! sandbox.
 
 mod conceal;
 mod init;
@@ -25,27 +27,28 @@ use crate::sys::{self, Fork};
 pub(crate) use init::bare;
 pub(crate) use nursery::{Birth, LOOK, Look, own_mounts};
 
-/// The namespaces that a sandbox's init is forked into; its user namespace it enters last, by itself.
+/// The namespaces that a sandbox's init is forked into. It enters its user namespace later, as its last step.
 pub(crate) const FRESH: i32 = sys::CLONE_NEWPID | sys::CLONE_NEWNS | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS;
 
 /// What every sandbox of this container has in common.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
-    /// Bytes of all its writable file systems together.
+    /// Size of all writable file systems of a sandbox together, in bytes.
     pub(crate) disk_bytes: u64,
-    /// Hide what Docker shows and the native outer wall never had: the whole of `/dev`, `/sys`, `/run`.
+    /// Whether Docker made the container. If so, what the native outer wall never shows is hidden: most of `/dev`, all
+    /// of `/sys` and `/run`.
     pub(crate) foreign: bool,
-    /// Directory of the worker's socket, hidden too.
+    /// Directory of the worker's socket, to be hidden as well.
     pub(crate) socket_dir: Option<String>,
-    /// What the view shows below the storage's places: every sandbox has it there too, read-only.
+    /// Paths of the view that the storage covers. Every sandbox shows them again at the same paths, read-only.
     pub(crate) covered: Vec<String>,
 }
 
-/// The standing inner wall.
+/// The inner wall, once it is built.
 pub(crate) struct Wall {
-    /// Requests to the nursery and its answers.
+    /// Socket for requests to the nursery and its answers.
     pub(crate) nursery: Packets,
-    /// The nursery's pid, for the reaper.
+    /// The nursery's pid, to notice its end.
     pub(crate) pid: i32,
 }
 
@@ -53,7 +56,7 @@ impl Wall {
     /// Puts this process into the inner user and mount namespace and starts the nursery in the inner pid namespace.
     ///
     /// # Errors
-    /// [`Error::Forbidden`] where nested namespaces are not allowed.
+    /// [`Error::Forbidden`] if nested namespaces are not allowed here.
     pub(crate) fn raise(shape: &Shape) -> Result<Self> {
         enter()?;
         let (ours, theirs) = Packets::pair().step("nursery's socket")?;
@@ -70,7 +73,7 @@ impl Wall {
         }
     }
 
-    /// Tries the whole wall in a process of its own, so that a refusal leaves this one as it was.
+    /// Tries the whole wall in a process of its own, so that a failure leaves this process as it was.
     ///
     /// # Errors
     /// Why a sandbox can't be made here.
@@ -118,10 +121,10 @@ fn enter() -> Result<()> {
     rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).step("private mounts")
 }
 
-/// Does `work` where a nursery would stand, in a process of its own; its exit status. For [`crate::floor`].
+/// Does `work` in a child process in the nursery's place, and returns its exit status. For [`crate::floor`].
 ///
 /// # Errors
-/// As for [`Wall::raise`]; what goes wrong within is logged there, and the status is 1.
+/// As for [`Wall::raise`]. What goes wrong in the child is logged there, and the status is 1.
 pub(crate) fn in_place_of_the_nursery(shape: &Shape, work: impl FnOnce() -> Result<()>) -> Result<i32> {
     enter()?;
     match sys::fork(0).step("fork into the nursery's place")? {
@@ -149,18 +152,18 @@ pub(crate) fn in_place_of_the_nursery(shape: &Shape, work: impl FnOnce() -> Resu
 /// Handles on one sandbox's namespaces and its init.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
-    /// The init; killing it ends everything in the sandbox.
+    /// Pidfd of the init. Killing it ends everything in the sandbox.
     pub(crate) init: OwnedFd,
     /// The sandbox's own `/proc`, which shows its processes only.
     pub(crate) proc_dir: OwnedFd,
-    /// The root of its storage, which nobody in it can reach.
+    /// The root directory of its storage, which nothing in the sandbox can reach.
     pub(crate) storage: OwnedFd,
-    /// Pid, mount, ipc, uts and user namespace, in this order; gone once a child has joined them.
+    /// Pid, mount, ipc, uts and user namespace, in this order. Empty once they were sent to a zygote.
     pub(crate) namespaces: Vec<OwnedFd>,
 }
 
 impl Sandbox {
-    /// Descriptors that it consists of.
+    /// Number of descriptors that it consists of.
     pub(crate) fn descriptors(&self) -> usize {
         3 + self.namespaces.len()
     }

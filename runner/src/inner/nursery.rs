@@ -1,5 +1,6 @@
-//! Pid 1 of the inner pid namespace: makes sandboxes' inits on request. Small, and never handed a job's byte, so that
-//! the inits, which are copies of it, hold nothing of any job.
+//! The nursery: pid 1 of the inner pid namespace. It forks the inits of sandboxes when the runner asks for them.
+//!
+//! It is small and never receives a byte of a job. So the inits, which are copies of it, hold nothing of any job.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -28,7 +29,7 @@ impl Birth {
     /// Receives one answer.
     ///
     /// # Errors
-    /// The socket's; `UnexpectedEof` when the nursery is gone.
+    /// If the socket fails or the answer is too short; `UnexpectedEof` if the nursery is gone.
     pub(crate) fn receive(from: &Packets) -> io::Result<Self> {
         let (bytes, fds) = from.receive()?;
         let (id, text) = bytes.split_first_chunk::<4>().ok_or(io::ErrorKind::InvalidData)?;
@@ -42,7 +43,7 @@ impl Birth {
     }
 }
 
-/// Number of a request that makes no sandbox: the nursery looks at itself, and answers with a [`Look`].
+/// Number of the request that makes no sandbox: the nursery looks at itself and answers with a [`Look`].
 pub(crate) const LOOK: u32 = u32::MAX;
 
 /// What the nursery sees of itself.
@@ -50,7 +51,7 @@ pub(crate) const LOOK: u32 = u32::MAX;
 pub(crate) struct Look {
     /// Its open descriptors.
     pub(crate) descriptors: usize,
-    /// Digest of its mount table, which every sandbox's is copied from.
+    /// Digest of its mount table, from which every sandbox's is copied.
     pub(crate) mounts: u64,
 }
 
@@ -67,16 +68,17 @@ pub(crate) fn own_mounts() -> u64 {
     digest.finish()
 }
 
-/// What a nursery says first; anything else is why it can't work.
+/// First message of a nursery that can make sandboxes. Any other first message says why it can't.
 const SETTLED: &[u8] = b"settled";
 
-/// Waits until the nursery can make sandboxes. Zygotes come later: until then their pids would be those of jobs.
+/// Waits until the nursery can make sandboxes. Zygotes must be started later: before, they would get pids that jobs
+/// have.
 pub(super) fn await_settled(socket: &Packets) -> Result<()> {
     let (word, _) = socket.receive().step("hear from the nursery")?;
     if word == SETTLED { Ok(()) } else { Err(Error::Protocol(String::from_utf8_lossy(&word).into_owned())) }
 }
 
-/// The nursery's life. Ends with the runner.
+/// Runs the nursery, which ends with the runner.
 pub(super) fn run(socket: Packets, shape: &Shape) -> ! {
     sys::die_with_parent();
     sys::default_signals();
@@ -111,7 +113,8 @@ pub(super) fn run(socket: Packets, shape: &Shape) -> ! {
     }
 }
 
-/// A mount namespace of its own: sandboxes are copied from it, the runner and the zygotes keep theirs.
+/// Gives the nursery a mount namespace of its own and prepares it. Those of sandboxes are copied from it; the runner
+/// and the zygotes keep theirs.
 pub(super) fn settle(shape: &Shape) -> Result<()> {
     rustix::process::umask(rustix::fs::Mode::empty());
     sys::unshare(sys::CLONE_NEWNS).step("nursery's mount namespace")?;
@@ -120,14 +123,14 @@ pub(super) fn settle(shape: &Shape) -> Result<()> {
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount("proc", "/proc", "proc", flags, None).step("mount /proc in the inner pid namespace")?;
-    // Zygotes get pids that no job has: libraries that tell a fork by a changed pid then always notice it.
+    // Zygotes get pids above 9000, which no job has. So libraries that detect a fork by a changed pid always detect it.
     if let Err(e) = std::fs::write("/proc/sys/kernel/ns_last_pid", "9000") {
         crate::log(&format!("a zygote's pid may be a job's: ns_last_pid: {e}"));
     }
     Ok(())
 }
 
-/// Makes one sandbox; the descriptors are those of [`Sandbox`], in its order.
+/// Makes one sandbox. The descriptors are those of [`Sandbox`], in its order.
 fn birth(shape: &Shape) -> Result<Vec<OwnedFd>> {
     let (mut ours, theirs) = UnixStream::pair().step("init's socket")?;
     match sys::fork(super::FRESH).step("fork a sandbox's init")? {

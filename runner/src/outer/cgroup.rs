@@ -1,4 +1,5 @@
-//! A control group of the container's own, below this process's own group; no other group is touched.
+//! Makes the container's control group, below this process's own group. Other groups are never touched, except empty
+//! ones that killed supervisors have left.
 
 use std::fs;
 use std::io;
@@ -9,38 +10,39 @@ use super::Spec;
 use crate::cpu::CpuCounter;
 use crate::group::MemoryGroup;
 
-/// Directories made, one per hierarchy (version 1) or one in all (version 2); removed on drop.
+/// The container's control group: one directory per hierarchy (version 1) or a single one (version 2). Dropping it
+/// removes the directories.
 pub(super) struct Group {
     dirs: Vec<PathBuf>,
     memory: Option<PathBuf>,
     cpu: Option<PathBuf>,
-    /// Why a quota of CPU that was asked for does not hold.
+    /// Why the CPU quota that was asked for does not hold; `None` if it holds, or if there is none.
     pub(super) no_quota: Option<String>,
 }
 
-/// The kernel's usual period, over which a quota of CPU time is counted, in microseconds.
+/// The kernel's default period for CPU quotas, in microseconds.
 const PERIOD_US: u64 = 100_000;
 
-/// A quota in hundredths of a processor as time in a period.
+/// Converts a quota in hundredths of a processor to microseconds in a period.
 fn quota_us(percent: u32) -> u64 {
     u64::from(percent) * PERIOD_US / 100
 }
 
-/// Prefix of the groups' names; the supervisor's pid follows, so that a dead one's leavings are known.
+/// Prefix of the groups' names. The supervisor's pid follows it, so that the groups of dead supervisors are recognized.
 const PREFIX: &str = "thermae-";
 
 impl Group {
     /// Makes the group and sets its limits.
     ///
     /// # Errors
-    /// Where no hierarchy allows it; the text says why.
+    /// If no memory hierarchy can be used; the text says why.
     pub(super) fn make(spec: &Spec) -> Result<Self, String> {
         let own = fs::read_to_string("/proc/self/cgroup").map_err(|e| format!("/proc/self/cgroup: {e}"))?;
         let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|e| format!("/proc/self/mountinfo: {e}"))?;
         let mut group = Self { dirs: Vec::new(), memory: None, cpu: None, no_quota: None };
         let mut problem = String::from("no memory hierarchy is mounted");
         for (controller, limits) in [
-            // It only counts; version 2 counts in every group.
+            // This controller only counts. Version 2 has none of this name: every group counts its CPU time.
             ("cpuacct", vec![]),
             (
                 "memory",
@@ -63,11 +65,11 @@ impl Group {
         if group.memory.is_some() { Ok(group) } else { Err(problem) }
     }
 
-    /// Gives the container its share of the processors.
+    /// Sets the container's CPU weight and its CPU quota.
     fn share(&mut self, spec: &Spec, own: &str, mounts: &str) -> Result<(), String> {
         let (at, v2) = locate(own, mounts, "cpu").ok_or("no CPU hierarchy is mounted, or lent to this process")?;
         let limits = if v2 {
-            // Version 2 counts from 1 to 10,000, and 100 is the usual weight.
+            // Weights of version 2 are 1 to 10,000 with a default of 100, where version 1 has 1024.
             let weight = spec.cpu_shares.map(|shares| (shares / 10).clamp(1, 10_000).to_string());
             let max = spec.cpu_quota.map(|percent| format!("{} {PERIOD_US}", quota_us(percent)));
             [("", "cpu.weight", weight), ("", "cpu.max", max)]
@@ -93,17 +95,17 @@ impl Group {
         Ok(dir)
     }
 
-    /// Puts a process into it.
+    /// Moves a process into the group.
     pub(super) fn admit(&self, pid: i32) -> io::Result<()> {
         self.dirs.iter().try_for_each(|d| fs::write(d.join("cgroup.procs"), pid.to_string()))
     }
 
-    /// Counts its memory.
+    /// Opens the group's memory counters.
     pub(super) fn memory_counter(&self) -> Option<MemoryGroup> {
         MemoryGroup::open(self.memory.as_deref()?).ok()
     }
 
-    /// Counts its CPU time.
+    /// Opens the group's counter of CPU time.
     pub(super) fn cpu_counter(&self) -> Option<CpuCounter> {
         CpuCounter::open(self.cpu.as_deref().or(self.memory.as_deref())?).ok()
     }
@@ -111,8 +113,8 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The kernel lets go of a group some milliseconds after its last process died; on a busy machine, later. Below what a
-        // worker gives a container to end.
+        // The kernel releases a group some milliseconds after its last process died, or later on a busy machine. The
+        // wait is shorter than the time that a worker gives a container to end.
         let until = Instant::now() + Duration::from_millis(1500);
         for dir in &self.dirs {
             while fs::remove_dir(dir).is_err_and(|e| e.raw_os_error() == Some(libc::EBUSY)) && Instant::now() < until {
@@ -122,7 +124,7 @@ impl Drop for Group {
     }
 }
 
-/// Removes empty groups that supervisors killed outright have left below our own group.
+/// Removes the empty groups that killed supervisors have left below `own`, this process's own group.
 fn sweep(own: &Path) {
     for entry in fs::read_dir(own).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -136,7 +138,8 @@ fn sweep(own: &Path) {
     }
 }
 
-/// Where this process's own group of a controller is mounted, and whether that is version 2.
+/// The directory of this process's own group of a controller, and whether it is version 2. `None` if the controller is
+/// not available here.
 fn locate(own: &str, mountinfo: &str, controller: &str) -> Option<(PathBuf, bool)> {
     let group = |wanted: &dyn Fn(&str) -> bool| {
         own.lines().find_map(|l| {
@@ -164,7 +167,8 @@ fn locate(own: &str, mountinfo: &str, controller: &str) -> Option<(PathBuf, bool
         return Some((place(path, at), false));
     }
     let dir = place(group(&str::is_empty)?, mount(&|kind, _| kind == "cgroup2")?);
-    // Version 2 lends a controller only to children of a group that lists it, and a group with processes lends none.
+    // In version 2, a group's children have a controller only if the group's `cgroup.subtree_control` lists it, and a
+    // group with processes can't list any.
     let lent = fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap_or_default();
     lent.split_whitespace().any(|c| c == controller).then_some((dir, true))
 }

@@ -1,34 +1,35 @@
-//! What of this machine has to be visible for an interpreter to run: its own folder and the links on the way to it, and of people's homes
-//! nothing else.
+//! Finds the paths of this machine that an interpreter needs to run: its own folder, and the symbolic links on the way
+//! to it. Nothing else of a user's home directory may ever be shown.
 
 use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Always shown by the view (`view.rs`), so never listed.
+/// Directories that the view (`view.rs`) always shows, so that they are never listed.
 const SYSTEM: [&str; 6] = ["/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin"];
 
-/// Folders of many things. An interpreter's folder lies below them, and is none of them.
+/// Folders that hold many other things. An interpreter's folder may lie below one of them, but none is shown as a
+/// whole.
 const SHARED: [&str; 9] = ["/", "/opt", "/srv", "/var", "/etc", "/mnt", "/media", "/run", "/home"];
 
-/// What must be shown beyond the system's directories. All paths are real ones, with no link on the way to them.
+/// What must be shown beyond the system's directories. No path leads through a symbolic link.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// Folders and files, with all that is in them.
+    /// Folders and files, with everything in them.
     pub(super) show: Vec<PathBuf>,
-    /// Links, by themselves.
+    /// Symbolic links, without what they lead to.
     pub(super) links: Vec<PathBuf>,
-    /// Folders in those that are covered by an empty one: the packages of a virtual environment's base interpreter,
-    /// unless the environment uses them. There may be fifty thousand files, and jobs have no use for them.
+    /// Folders within those of `show` that are covered by an empty one: the packages of a virtual environment's base
+    /// interpreter, unless the environment uses them. They can be fifty thousand files, and jobs have no use for them.
     pub(super) hide: Vec<PathBuf>,
 }
 
-/// People's homes.
+/// Home directories of the machine's users.
 pub(super) struct Homes(Vec<PathBuf>);
 
 impl Homes {
-    /// This process's own, and those of all people whom the machine knows.
+    /// The home of this process's user (`HOME`), and those of root and of all users from 1000 in `/etc/passwd`.
     pub(super) fn of_this_machine() -> Self {
         let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
         let known = passwd.lines().filter_map(|line| {
@@ -46,7 +47,8 @@ impl Homes {
         )
     }
 
-    /// Whether that folder holds more than an interpreter: a home, what homes are in, or what programs keep for a user.
+    /// Whether `folder` holds more than an interpreter: one of [`SHARED`], a home, a folder with homes in it, or a
+    /// `.local`.
     fn include(&self, folder: &Path) -> bool {
         SHARED.iter().any(|shared| folder == Path::new(shared))
             || self.0.iter().any(|home| home.starts_with(folder) || folder == home.join(".local"))
@@ -54,12 +56,13 @@ impl Homes {
 }
 
 impl Layout {
-    /// What that interpreter needs.
+    /// What the interpreter `python` needs.
     pub(super) fn of(python: &Path, homes: &Homes) -> io::Result<Self> {
         let mut layout = Self::default();
         let real = layout.trace(python)?;
         let mut apart = None;
-        // A virtual environment is known by where its interpreter was called, not by where that link leads.
+        // An interpreter finds its virtual environment by the path by which it was called, not by where that link
+        // leads.
         if let Some(venv) = prefix(python)
             && let Ok(text) = fs::read_to_string(venv.join("pyvenv.cfg"))
         {
@@ -74,7 +77,7 @@ impl Layout {
                 layout.add_prefix(&base, homes)?;
             }
         }
-        // Where a link on the way lies beside a standard library, the interpreter may look for it there.
+        // If a link on the way lies beside a standard library, the interpreter may look for the library there.
         for link in layout.links.clone() {
             if let Some(beside) = prefix(&link)
                 && standard_libraries(&beside).iter().any(|library| library.join("os.py").is_file())
@@ -97,7 +100,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Hides the packages of all that is shown but that environment.
+    /// Hides the packages of everything that is shown, except those of the virtual environment `venv`.
     fn hide_packages_beside(&mut self, venv: &Path) {
         let others = self.show.iter().filter(|shown| !shown.starts_with(venv));
         let libraries = others.flat_map(|shown| standard_libraries(shown).into_iter().chain([shown.clone()]));
@@ -113,7 +116,7 @@ impl Layout {
         }
     }
 
-    /// Follows a path name by name, noting each link on the way; where it leads in the end.
+    /// Follows a path name by name and adds each symbolic link on the way to `links`. Returns where the path leads.
     fn trace(&mut self, path: &Path) -> io::Result<PathBuf> {
         let names = |path: &Path| path.components().rev().map(|c| c.as_os_str().to_os_string()).collect::<Vec<_>>();
         let (mut left, mut at, mut hops) = (names(path), PathBuf::from("/"), 0);
@@ -122,7 +125,7 @@ impl Layout {
                 at.pop();
                 continue;
             }
-            // An absolute path begins anew at the root.
+            // A link to an absolute path starts over: joining its `/` replaces the path so far.
             let here = at.join(&name);
             match fs::read_link(&here) {
                 Err(_) => at = here,
@@ -141,7 +144,7 @@ impl Layout {
         Ok(at)
     }
 
-    /// Shows an interpreter's folder; of one that holds more, only what is the interpreter's.
+    /// Shows an interpreter's folder. If the folder holds more than that, only the interpreter's parts of it are shown.
     fn add_prefix(&mut self, folder: &Path, homes: &Homes) -> io::Result<()> {
         let real = self.trace(folder)?;
         if homes.include(&real) {
@@ -152,7 +155,8 @@ impl Layout {
         Ok(())
     }
 
-    /// What is an interpreter's in a folder of many things.
+    /// Shows the parts of a shared folder that belong to an interpreter: its settings, standard libraries and
+    /// `libpython`.
     fn add_parts(&mut self, folder: &Path) {
         let settings = folder.join("pyvenv.cfg");
         if settings.is_file() {
@@ -177,7 +181,8 @@ fn system(path: &Path) -> bool {
     SYSTEM.iter().any(|s| path.starts_with(s))
 }
 
-/// Whether a virtual environment with these settings has the packages of its base, too (`venv --system-site-packages`).
+/// Whether a virtual environment with these settings also uses the packages of its base, as one that was made with
+/// `venv --system-site-packages` does.
 fn uses_its_bases_packages(settings: &str) -> bool {
     settings
         .lines()
@@ -185,12 +190,12 @@ fn uses_its_bases_packages(settings: &str) -> bool {
         .any(|(key, value)| key.trim() == "include-system-site-packages" && value.trim().eq_ignore_ascii_case("true"))
 }
 
-/// The folder that an interpreter belongs to: its own folder's parent.
+/// The folder that an interpreter belongs to: the parent of the folder it lies in.
 fn prefix(binary: &Path) -> Option<PathBuf> {
     binary.parent().and_then(Path::parent).map(Path::to_path_buf)
 }
 
-/// `lib/python3.*` and `lib64/python3.*`.
+/// The folders `lib/python3.*` and `lib64/python3.*` of an interpreter's folder.
 fn standard_libraries(prefix: &Path) -> Vec<PathBuf> {
     ["lib", "lib64"].iter().flat_map(|lib| named(&prefix.join(lib), "python3")).filter(|path| path.is_dir()).collect()
 }
@@ -208,7 +213,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// A home with what nobody may see, and interpreters to be put into it.
+    /// A directory with a home that holds secrets, into which tests put interpreters.
     struct Machine {
         dir: tempfile::TempDir,
         home: PathBuf,
@@ -227,7 +232,7 @@ mod tests {
             fs::canonicalize(self.dir.path()).unwrap().join(path)
         }
 
-        /// An interpreter with its standard library.
+        /// Makes an interpreter with its standard library and returns its path.
         fn installed(&self, prefix: &str) -> PathBuf {
             let prefix = self.real(prefix);
             fs::create_dir_all(prefix.join("lib/python3.12")).unwrap();

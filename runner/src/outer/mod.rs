@@ -1,12 +1,13 @@
-//! The native backend's outer wall: what a hardened Docker container gives, drawn by the runner itself.
+//! The native backend's outer wall: the runner itself builds what a hardened Docker container provides.
 //!
 //! ```text
 //! supervisor (host namespaces; makes and removes the cgroup) ── waits for ──▶ runner (pid 1 of all-new namespaces)
 //! ```
 //!
-//! With `CAP_SYS_ADMIN` the view is built first and the runner then becomes an unprivileged user of its own, so that it
-//! has no power over its mounts; as an ordinary user the same happens inside a user namespace whose capabilities are
-//! dropped at the end. Either way the runner starts as it would in a container: no capabilities, `no_new_privs`.
+//! With `CAP_SYS_ADMIN`, the new process builds the view (the container's file tree) and then becomes an unprivileged
+//! user of its own, which has no power over the mounts. As an ordinary user, it does the same inside a user namespace
+//! and drops its capabilities at the end. Either way the runner starts as it would in a Docker container: with no
+//! capabilities and with `no_new_privs`.
 
 mod cgroup;
 mod layout;
@@ -30,32 +31,34 @@ use crate::sys::{self, Fork};
 pub use shown::only_files;
 pub use spec::Spec;
 
-/// What an ordinary user's runner sees itself as. Not 0: the kernel (since 5.12) maps a root into the inner namespace
-/// only for who has `CAP_SETFCAP`, and the runner has dropped everything by then.
+/// The user and group id that an ordinary user's runner sees for itself. It is not 0: since Linux 5.12, mapping the
+/// parent's root into the inner user namespace needs `CAP_SETFCAP`, and the runner has dropped all capabilities by
+/// then.
 const APPARENT_ID: u32 = 1000;
 
-/// What the runner is told about the wall it stands in.
+/// What the runner knows about the outer wall around it.
 pub(crate) struct Outer {
-    /// What could not be had, for [`crate::frames::Ready::warnings`].
+    /// What this machine could not provide, for [`crate::frames::Ready::warnings`].
     pub(crate) warnings: Vec<String>,
-    /// Counts the memory of the container's group, where there is one.
+    /// Memory counters of the container's control group; `None` if there is no group.
     pub(crate) memory: Option<MemoryGroup>,
-    /// Counts the CPU time of the container's group, where there is one.
+    /// CPU time counter of the container's control group; `None` if there is no group.
     pub(crate) cpu: Option<CpuCounter>,
-    /// Directories and files of the view that a sandbox's own storage would cover.
+    /// Paths of the view that a sandbox's own storage would cover.
     pub(crate) covered: Vec<String>,
 }
 
-/// Draws the wall and calls `inside` in it, as pid 1 of the new pid namespace.
+/// Builds the wall and calls `inside` behind it, as pid 1 of the new pid namespace.
 ///
 /// The calling process stays outside as the supervisor and returns the runner's exit status.
 ///
 /// # Errors
-/// [`Error::Forbidden`] where this machine does not allow it to this user; any failed step otherwise.
+/// [`Error::Forbidden`] if this machine doesn't allow this user to build the wall; [`Error::Step`] for any other failed
+/// step.
 pub(crate) fn enter(spec: &Spec, inside: impl FnOnce(Outer) -> i32) -> Result<i32> {
     let privileged = rustix::process::geteuid().is_root() && has_sys_admin();
     let mut warnings = Vec::new();
-    // From here on a SIGTERM waits until there is somebody to clean up.
+    // From here on a SIGTERM stays pending until `supervise` handles it and can clean up.
     let signals = sys::signal_fd(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT]).step("signalfd")?;
     let group = match cgroup::Group::make(spec) {
         Ok(group) => {
@@ -75,7 +78,7 @@ pub(crate) fn enter(spec: &Spec, inside: impl FnOnce(Outer) -> i32) -> Result<i3
         }
     };
     let (mut ours, theirs) = UnixStream::pair().step("socketpair")?;
-    // An ordinary user needs the user namespace first; the others then belong to it.
+    // An ordinary user also needs a user namespace, which then owns the other namespaces.
     let flags = if privileged { 0 } else { sys::CLONE_NEWUSER }
         | sys::CLONE_NEWNS
         | sys::CLONE_NEWPID
@@ -115,12 +118,12 @@ pub(crate) fn enter(spec: &Spec, inside: impl FnOnce(Outer) -> i32) -> Result<i3
     {
         crate::log(&format!("control group: {e}"));
     }
-    // One that could not build its view is gone: its status tells.
+    // Ignore an error: a child that could not build its view has ended, and its exit status says so.
     let _ = ours.write_all(b"g");
     supervise(pid, &signals, group)
 }
 
-/// Waits for the runner's end and removes the group; hands a SIGTERM on.
+/// Waits for the runner's end and removes the control group. A SIGTERM or SIGINT kills the runner.
 fn supervise(pid: i32, signals: &OwnedFd, group: Option<cgroup::Group>) -> Result<i32> {
     loop {
         if let Some(reaped) = sys::wait(pid, false).step("wait for the runner")? {
@@ -144,7 +147,7 @@ fn kill(pid: i32) {
     }
 }
 
-/// In the new namespaces: builds the view, gives up every power.
+/// Runs in the new namespaces: builds the view and gives up every privilege.
 fn wall_off(spec: &Spec, privileged: bool, mut parent: UnixStream) -> Result<()> {
     sys::die_with_parent();
     let mut word = [0];
@@ -153,7 +156,8 @@ fn wall_off(spec: &Spec, privileged: bool, mut parent: UnixStream) -> Result<()>
     forget_connections();
     rustix::system::sethostname(b"thermae").step("set the host name")?;
     view::build(spec, privileged)?;
-    // The kernel may take ten milliseconds to put a process into a control group; they passed meanwhile.
+    // The supervisor has moved this process into its control group meanwhile, which can take the kernel ten
+    // milliseconds.
     parent.read_exact(&mut word).step("wait for the supervisor's control group")?;
     sys::unshare(sys::CLONE_NEWCGROUP).step("new cgroup namespace")?;
     sys::drop_bounding_set();
@@ -162,21 +166,22 @@ fn wall_off(spec: &Spec, privileged: bool, mut parent: UnixStream) -> Result<()>
         sys::become_user(uid, uid).step(format!("become user {uid}"))?;
     }
     sys::drop_capabilities().step("drop capabilities")?;
-    // The change of user made the process undumpable, which would take its own /proc files away.
+    // The change of user made the process undumpable, and its own /proc files would then belong to root.
     sys::set_dumpable(true);
     sys::die_with_parent();
     crate::seccomp::confine_container()
 }
 
-/// The kernel keeps a closed connection in mind for a minute, in its network namespace: the next job could read of the last one's, and
-/// not bind the same port. Inside one machine there are no late packets to wait for.
+/// Turns TIME_WAIT off. The kernel would keep a closed connection for a minute in the network namespace, which all
+/// sandboxes of the container share: the next job could see the last job's connections, and could not bind the same
+/// ports. TIME_WAIT guards against late packets, and there are none within one machine.
 fn forget_connections() {
     if let Err(e) = fs::write("/proc/sys/net/ipv4/tcp_max_tw_buckets", "0") {
         crate::log(&format!("closed connections outlive their job: tcp_max_tw_buckets: {e}"));
     }
 }
 
-/// Writes a child's user and group maps: one id each, `inside` seen for `outside`.
+/// Writes a process's user and group maps with one id each. A pair is the id inside the namespace and the id outside.
 pub(crate) fn write_maps(pid: i32, uid: (u32, u32), gid: (u32, u32), deny_groups: bool) -> Result<()> {
     let write = |file: &str, text: String| {
         fs::write(format!("/proc/{pid}/{file}"), text).map_err(|source| Error::Forbidden {

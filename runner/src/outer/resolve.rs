@@ -1,4 +1,5 @@
-//! Finds the real interpreter behind shims and virtualenvs. What it needs is for [`super::layout`] to say.
+//! Finds the interpreter to run, and looks behind pyenv's shims. [`super::layout`] then finds what the interpreter
+//! needs.
 
 use std::env;
 use std::fs;
@@ -10,13 +11,13 @@ use crate::error::{Error, Result};
 /// An interpreter and what it needs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Interpreter {
-    /// The path to execute: a virtualenv's own `python`, so that its packages are found.
+    /// The path to execute. For a virtualenv it is the environment's own `python`, so that its packages are found.
     pub(super) python: PathBuf,
     /// What must be shown beyond the system's directories.
     pub(super) layout: Layout,
 }
 
-/// Resolves `asked`, or finds one: `VIRTUAL_ENV`, then `python3` on `PATH`.
+/// Resolves `asked` (a path, or a name on `PATH`). Without it, finds one in `VIRTUAL_ENV`, or else `python3` on `PATH`.
 pub(super) fn interpreter(asked: Option<&Path>) -> Result<Interpreter> {
     let found = match asked {
         Some(path) if path.components().count() > 1 => path.to_path_buf(),
@@ -43,7 +44,8 @@ fn on_path(name: &Path) -> Result<PathBuf> {
         .ok_or_else(|| Error::Interpreter { path: name.display().to_string(), reason: "not found on PATH".into() })
 }
 
-/// What a pyenv shim would run: `<root>/versions/<version>/bin/<name>`. Anything else is itself.
+/// The program that a pyenv shim would run: `<root>/versions/<version>/bin/<name>`. Any other path is returned as it
+/// is. `None` if no wanted version is installed.
 fn unshim(path: &Path) -> Option<PathBuf> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return Some(path.to_path_buf()) };
     if dir.file_name().is_none_or(|d| d != "shims") || !dir.with_file_name("versions").is_dir() {
@@ -54,7 +56,7 @@ fn unshim(path: &Path) -> Option<PathBuf> {
     let local = || env::current_dir().ok()?.ancestors().find_map(|d| read(d.join(".python-version")));
     let wanted = env::var("PYENV_VERSION").ok().or_else(local).or_else(|| read(root.join("version")))?;
     let installed = |v: &str| Some(root.join("versions").join(v).join("bin").join(name)).filter(|p| p.is_file());
-    // `system` means: the next one on PATH that is no shim.
+    // `system` means the next program on PATH that is no shim.
     wanted.split([':', '\n', ' ']).map(str::trim).filter(|v| !v.is_empty()).find_map(|v| match v {
         "system" => {
             env::split_paths(&env::var_os("PATH")?).filter(|d| d != dir).map(|d| d.join(name)).find(|p| p.is_file())

@@ -1,4 +1,5 @@
-//! What may be shown: folders and files. A socket is as alive behind a read-only mount as before it, and so are a pipe and a device.
+//! Checks that what jobs are shown consists of folders, files and links. A read-only mount doesn't stop a job from
+//! using a socket, a pipe or a device behind it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,16 +15,15 @@ use crate::error::{Error, Result};
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Bytes of entries that are read at once.
+/// Size of the buffer for directory entries, in bytes.
 const BUFFER: usize = 32 << 10;
 
-/// Looks through a folder, without following links, and not into what is hidden of it.
+/// Looks through a file or folder without following links. Folders in `hidden` are skipped, since jobs don't see them.
 ///
 /// # Errors
-/// [`Error::Shown`], with the first thing that is neither folder, file nor link, or with a folder that could not be
-/// looked through.
+/// [`Error::Shown`] for the first thing that is neither folder, file nor link, or for a folder that could not be read.
 pub fn only_files(root: &Path, hidden: &[String]) -> Result<()> {
-    // The root itself may be a link: what it leads to is what is shown.
+    // The root itself may be a link; its target is what is shown.
     let Ok(root) = fs::canonicalize(root) else { return Ok(()) };
     let Ok(kind) = fs::symlink_metadata(&root).map(|meta| meta.file_type()) else { return Ok(()) };
     if kind.is_file() {
@@ -35,21 +35,20 @@ pub fn only_files(root: &Path, hidden: &[String]) -> Result<()> {
     below(openat(CWD, &root, FOLDER, Mode::empty()), &root, hidden, &mut [MaybeUninit::uninit(); BUFFER])
 }
 
-/// Looks through a folder that was opened. An interpreter's may hold 50,000 entries, and the first job waits for the
-/// look: so folders are opened from their parents, and an entry is looked up only where the file system does not tell
-/// its kind.
+/// Looks through an opened folder. An interpreter's folder may hold 50,000 entries, and the first job waits for this.
+/// So folders are opened from their parents, and an entry is looked up only if the file system doesn't tell its kind.
 fn below(
     folder: rustix::io::Result<OwnedFd>,
     path: &Path,
     hidden: &[String],
     buffer: &mut [MaybeUninit<u8>],
 ) -> Result<()> {
-    // The look never waits for anything, so it would keep its processor for whole ticks of the kernel's clock, and a
-    // container that starts meanwhile would wait for it.
+    // This code never waits for anything, so it would keep its processor for whole ticks of the kernel's clock, and a
+    // container that starts meanwhile would have to wait.
     rustix::thread::sched_yield();
     let folder = match folder {
         Ok(folder) => folder,
-        // It is gone, or a job can't read it either.
+        // The folder is gone, or not readable; then a job can't read it either.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::PERM) => return Ok(()),
         Err(error) => return Err(unread(path, error)),
     };

@@ -15,48 +15,54 @@ use crate::mounts;
 pub struct Spec {
     /// Absolute path of the real interpreter (no shim); put it into [`crate::frames::Setup::python`] too.
     pub python: String,
-    /// Directories or files shown read-only at their own paths, beyond `/usr`, `/lib*`, `/bin`, `/sbin` and a few files of `/etc`.
+    /// Directories or files shown read-only at their own paths, beyond `/usr`, `/lib*`, `/bin`, `/sbin` and a few files
+    /// of `/etc`.
     pub show: Vec<String>,
-    /// Symbolic links made anew at their own paths, with what they lead to: the interpreter's way through folders that are not shown.
+    /// Symbolic links that are made again at their own paths with their own targets. They lead to the interpreter
+    /// through folders that are not shown.
     #[serde(default)]
     pub links: Vec<String>,
-    /// Directories below those with an empty one in their places.
+    /// Directories below those of `show` that are covered by an empty one.
     #[serde(default)]
     pub hide: Vec<String>,
-    /// Directories or files shown read-only at `/data/<name>`, by that name.
+    /// Directories or files shown read-only at `/data/<name>`, by their names there.
     #[serde(default)]
     pub data: BTreeMap<String, String>,
-    /// The host user that the container's processes run as, where this process may choose (root). Give each container
-    /// its own: per-user limits of the kernel are then not shared. Ignored for an ordinary user.
+    /// The host user that the container's processes run as, if this process is root; ignored otherwise. Give each
+    /// container its own, so that containers don't share the kernel's per-user limits. `None` takes one that is derived
+    /// from the runner's pid.
     pub uid: Option<u32>,
-    /// Memory of the whole container in bytes, by control group where this process has the right to make one.
+    /// Most memory of the whole container, in bytes. This limit and those below hold only if this process may make a
+    /// control group.
     pub memory_bytes: Option<u64>,
-    /// Processes and threads of the whole container, by control group.
+    /// Most processes and threads of the whole container.
     pub pids: Option<u32>,
-    /// Weight of the whole container where processors are short (1024 is that of one process), by control group.
+    /// Weight of the whole container when processors are short. A single process has 1024.
     #[serde(default)]
     pub cpu_shares: Option<u32>,
-    /// Processors that the whole container may use, in hundredths of one, by control group.
+    /// Most processor time of the whole container, in hundredths of a processor.
     #[serde(default)]
     pub cpu_quota: Option<u32>,
 }
 
-/// First of the host users that containers run as; the runner's own pid is added. Far above what distributions assign.
+/// Base of the host user ids that containers run as: the runner's pid is added. Far above the ids that distributions
+/// assign.
 const FIRST_UID: u32 = 2_000_000_000;
 
-/// Places that are every sandbox's own. What lies below one of them is shown there; the whole of one never is.
+/// Directories of which every sandbox has its own. A path below them can be shown, but never one of them as a whole.
 const OWN: [&str; 4] = ["/tmp", "/workspace", "/session", "/data"];
 
-/// Places of the kernel's: nothing of the machine is shown at or below them.
+/// The kernel's own file systems: nothing of the machine is shown at or below these paths.
 const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 impl Spec {
-    /// A sane wall for this machine around that interpreter (`None`: the active virtualenv's, else `python3` of `PATH`).
+    /// Makes a specification for this machine that shows the interpreter `python`. `None` means the interpreter of the
+    /// active virtualenv, or else `python3` on `PATH`.
     ///
     /// Shims of pyenv and virtualenvs are resolved by reading files, without starting an interpreter.
     ///
     /// # Errors
-    /// [`crate::Error::Interpreter`] when there is none.
+    /// [`crate::Error::Interpreter`] if there is none, or if it lies in a place that can't be shown.
     pub fn detect(python: Option<&Path>) -> Result<Self> {
         let found = super::resolve::interpreter(python)?;
         let Layout { show, links, hide } = found.layout;
@@ -83,13 +89,13 @@ impl Spec {
         })
     }
 
-    /// What is shown below places that a sandbox covers with its own storage.
+    /// Paths that are shown below places where a sandbox mounts its own storage.
     pub(crate) fn covered(&self) -> Vec<String> {
         let below = |path: &&String| ["/tmp", "/workspace", "/session"].iter().any(|o| mounts::at_or_below(path, o));
         self.show.iter().chain(&self.links).filter(below).cloned().collect()
     }
 
-    /// Fills in the user where none was chosen: distinct for every runner alive on this machine.
+    /// Chooses the user if none was given. It differs between all runners that are alive on this machine.
     pub(crate) fn settle(&mut self) {
         self.uid.get_or_insert(FIRST_UID + std::process::id());
     }

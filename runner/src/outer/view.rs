@@ -12,10 +12,10 @@ use super::Spec;
 use crate::error::{Context, Result};
 use crate::mounts;
 
-/// The system's directories: shown whole, or as the symbolic links that they are.
+/// The system's directories. Each is shown whole, or as a symbolic link if it is one.
 const SYSTEM: [&str; 6] = ["usr", "lib", "lib32", "lib64", "bin", "sbin"];
 
-/// Files and directories of `/etc` that programs need and that say little about the machine. Copied.
+/// Files and directories of `/etc` that programs need and that say little about the machine. They are copied.
 const ETC: [&str; 11] = [
     "ld.so.cache",
     "ld.so.conf",
@@ -37,13 +37,13 @@ const DEVICES: [(&str, u32, u32); 5] =
 /// Empty directories that sandboxes mount on.
 const MOUNT_POINTS: [&str; 7] = ["proc", "tmp", "workspace", "session", "data", "dev/shm", "sys"];
 
-/// The one of them that stays empty.
+/// The mount point that stays empty. It also covers the directories that are hidden.
 const EMPTY: &str = "sys";
 
-/// The user that jobs see themselves as.
+/// `/etc/passwd`, with the user that jobs see themselves as.
 pub(crate) const PASSWD: &str = "root:x:0:0:root:/workspace:/bin/sh\nsandbox:x:1000:1000:sandbox:/workspace:/bin/sh\n";
 const GROUP: &str = "root:x:0:\nsandbox:x:1000:\n";
-/// The sandbox's own name too: programs look up where they are.
+/// `/etc/hosts`. It has the sandbox's host name, too, because programs look up their own host.
 const HOSTS: &str = "127.0.0.1 localhost sandbox\n::1 localhost\n";
 
 /// Builds the view and makes it the root. The old tree is gone afterwards.
@@ -51,7 +51,8 @@ pub(super) fn build(spec: &Spec, privileged: bool) -> Result<()> {
     rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
         .step("private mounts")?;
     let safe = MountFlags::NOSUID | MountFlags::NODEV;
-    // A staging root first, so that the whole old tree, /tmp included, stays reachable as /old while the new one grows.
+    // Start with a staging root, so that the whole old tree (/tmp included) stays reachable as /old while the new one
+    // is built.
     rustix::mount::mount("staging", "/tmp", "tmpfs", safe, c"size=1m,mode=755").step("mount the staging root")?;
     fs::create_dir("/tmp/old").and_then(|()| fs::create_dir("/tmp/new")).step("staging directories")?;
     rustix::process::pivot_root("/tmp", "/tmp/old").step("pivot to the staging root")?;
@@ -62,8 +63,8 @@ pub(super) fn build(spec: &Spec, privileged: bool) -> Result<()> {
     for name in SYSTEM {
         show_system(old, new, name).step(format!("show /{name}"))?;
     }
-    // For the zygotes' imports, which may write caches; every sandbox has its own storage instead. What of the machine's /tmp is shown
-    // lies in it.
+    // This /tmp is for the zygotes, whose imports may write caches; every sandbox covers it with its own storage. What
+    // is shown below the machine's /tmp is mounted in it.
     fs::create_dir(new.join("tmp")).step("make /tmp")?;
     rustix::mount::mount("tmp", "/new/tmp", "tmpfs", safe, c"size=64m,mode=1777").step("mount /tmp")?;
     for path in &spec.show {
@@ -79,7 +80,7 @@ pub(super) fn build(spec: &Spec, privileged: bool) -> Result<()> {
     for path in &spec.hide {
         rustix::mount::mount_bind(new.join(EMPTY), under(new, Path::new(path))).step(format!("hide {path}"))?;
     }
-    // Without it, whatever looks for a font complains on standard error. Links lead below /usr.
+    // Without this directory, programs that look for fonts complain on standard error. Its links lead below /usr.
     if old.join("etc/fonts").is_dir() {
         show(old, new, Path::new("/etc/fonts")).step("show /etc/fonts")?;
     }
@@ -98,13 +99,14 @@ pub(super) fn build(spec: &Spec, privileged: bool) -> Result<()> {
     mounts::make_read_only(|at| at == "/tmp" || mounts::at_or_below(at, "/proc")).step("make the view read-only")
 }
 
-/// `/work` is another name of `/workspace`, unless the interpreter lives below it: then only `/work/artifacts` is one.
+/// Makes `/work` another name of `/workspace`. If the interpreter lives below `/work`, only `/work/artifacts` is a
+/// link.
 fn link_work(new: &Path) -> io::Result<()> {
     match symlink("workspace", new.join("work")) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         other => return other,
     }
-    // Where `/work` itself is shown it is the machine's own: nothing is made there.
+    // If `/work` itself is shown, it is the machine's own directory: make nothing in it.
     if fs::metadata(new.join("work"))?.dev() != fs::metadata(new)?.dev() {
         return Ok(());
     }
@@ -126,12 +128,12 @@ fn show_system(old: &Path, new: &Path, name: &str) -> io::Result<()> {
     }
 }
 
-/// Binds one path of the old tree at its place in the new one.
+/// Bind-mounts a path of the old tree at the same path of the new one.
 fn show(old: &Path, new: &Path, path: &Path) -> io::Result<()> {
     show_at(old, new, path, &under(new, path))
 }
 
-/// Binds one path of the old tree at a place of the new one.
+/// Bind-mounts a path of the old tree at `target` in the new one.
 fn show_at(old: &Path, new: &Path, path: &Path, target: &Path) -> io::Result<()> {
     let source = resolve(old, path)?;
     if fs::metadata(&source)?.is_dir() {
@@ -140,15 +142,15 @@ fn show_at(old: &Path, new: &Path, path: &Path, target: &Path) -> io::Result<()>
         fs::create_dir_all(target.parent().unwrap_or(new))?;
         fs::write(target, "")?;
     }
-    // Recursive: an unprivileged user may not uncover what a mount below hides.
+    // Recursive, because an unprivileged user may not uncover what a mount below this path hides.
     Ok(rustix::mount::mount_bind_recursive(&source, target)?)
 }
 
-/// Makes a symbolic link of the old tree in the new one, at the same place. Where that place is shown it is there already.
+/// Makes a symbolic link of the old tree again at the same path of the new one, unless the path is shown already.
 fn link(old: &Path, new: &Path, path: &Path) -> io::Result<()> {
     let (target, parent) = (under(new, path), under(new, path.parent().unwrap_or(path)));
     fs::create_dir_all(&parent)?;
-    // What is shown is the machine's own until it is made read-only: nothing is made there.
+    // Shown directories are the machine's own and not read-only yet: make links in the new root and its /tmp only.
     let ours = [new.to_owned(), new.join("tmp")].map(|at| fs::metadata(at).map(|meta| meta.dev()));
     let there = fs::metadata(&parent)?.dev();
     if fs::symlink_metadata(&target).is_ok() || !ours.iter().flatten().any(|dev| *dev == there) {
@@ -157,7 +159,7 @@ fn link(old: &Path, new: &Path, path: &Path) -> io::Result<()> {
     symlink(fs::read_link(under(old, path))?, target)
 }
 
-/// Follows symbolic links of the old tree as if it were the root.
+/// Follows symbolic links as if `old` were the root.
 fn resolve(old: &Path, path: &Path) -> io::Result<PathBuf> {
     let mut left: Vec<_> = path.components().rev().map(|c| c.as_os_str().to_os_string()).collect();
     let mut at = PathBuf::from("/");
@@ -202,7 +204,7 @@ fn etc(old: &Path, new: &Path) -> io::Result<()> {
     fs::write(to.join("hostname"), "sandbox\n")
 }
 
-/// A minimal `/dev`: real nodes where that is allowed, else binds of the host's.
+/// Makes a minimal `/dev`: device nodes if that is allowed, otherwise bind mounts of the host's nodes.
 fn devices(old: &Path, new: &Path, privileged: bool) -> Result<()> {
     let dev = new.join("dev");
     for (name, major, minor) in DEVICES {

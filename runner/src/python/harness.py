@@ -1,10 +1,10 @@
 """Runs a job's program inside its sandbox: `__main__`, streams, tools, values, errors; one process, one channel.
 
-The zygote loads this and its parts (in the order of `python/mod.rs`), makes the `Harness` and rehearses it before it freezes
-its heap: a forked child finds all that made, and copies only the pages that it writes. The child hands it the job's end of a
-Unix stream socketpair (`adopt`) and calls `serve`, which never returns.
+The zygote loads this module and its parts (in the order of `python/mod.rs`), makes the `Harness` and rehearses it
+before it freezes its heap: a forked child finds everything made, and copies only the pages that it writes. The child
+gives it the job's end of a Unix stream socketpair (`adopt`) and calls `serve`, which never returns.
 
-Nothing here is a wall: the program can reach all of it. What the runner believes comes from the kernel.
+Nothing here is a wall: the program can reach all of it. The runner believes only what comes from the kernel.
 """
 
 import _socket
@@ -33,7 +33,7 @@ STARTED = encode({"op": "started"})
 DONE_OK = encode({"op": "done", "how": "ok"})
 DONE_MEMORY = encode({"op": "done", "how": "memory", "error": {"type": "MemoryError", "message": "", "traceback": ""}})
 LOWEST_FD = 200
-RESERVE = 4 << 20  # Address space, never touched (`bytes`, unlike `bytearray`, comes from calloc), given back when memory has run out: telling it takes some.
+RESERVE = 4 << 20  # Untouched address space (`bytes` uses calloc, unlike `bytearray`), freed to report lack of memory.
 KEPT = frozenset(
     (types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, type(None))
     + (str, bytes, bytearray, int, float, bool, complex, list, tuple, dict, set, frozenset)
@@ -46,13 +46,13 @@ _eval = eval
 
 
 def preload():
-    """Import what most programs need; without this the first use imports it, which costs milliseconds."""
+    """Import what most programs need. Without this, their first use imports it, which costs milliseconds."""
     import _ast  # noqa: F401
     import select  # noqa: F401
 
 
 class Harness:
-    """One sandbox's process: a fresh job's single run, or a session's many."""
+    """The process of one sandbox, with a fresh job's single run or a session's many."""
 
     def __init__(self, workdir):
         self.pid = _getpid()
@@ -75,7 +75,7 @@ class Harness:
         self.at_rest = self.endings()
 
     def adopt(self, fd):
-        """In the process that is to run programs: take the channel."""
+        """Take the channel, in the process that is to run programs."""
         high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LOWEST_FD)
         os.close(fd)
         gc.enable()
@@ -94,7 +94,7 @@ class Harness:
             """Show objects to the client: rich where they have a rich form. `raw=True`: they are MIME bundles already."""
             self.display(objects, raw)
 
-        # A function of `builtins`, which it can be found by: programs copy and pickle what they see.
+        # It is a function of `builtins` and can be found there: programs copy and pickle what they see.
         display.__module__ = "builtins"
         display.__qualname__ = "display"
         self.globals.update(display=display, ToolError=ToolError)
@@ -112,7 +112,7 @@ class Harness:
         sys.path.insert(0, here)
 
     def rehearse(self):
-        """Run a whole small program to nowhere, so that the page faults of a run are over before it comes."""
+        """Run a whole small program to nowhere, so that the page faults of a run happen before the run comes."""
         message = encode({"op": "run", "code": "print(1 + 1)", "env": {}, "tools": [], "session": False, "soft_ms": None})
         channel = self.channel
         real, fds = channel.sock, os.pipe()
@@ -134,8 +134,9 @@ class Harness:
             self.channel.send(data)
             if not self.session:
                 if self.linger:
-                    # Whoever asked for it kills us now. Exiting meanwhile would only keep a processor busy that the
-                    # answer needs: to tear an interpreter's memory down takes longer than most programs.
+                    # The runner, which has asked for this, kills the process now. Exiting meanwhile would only keep a
+                    # processor busy that the runner needs: to tear an interpreter's memory down takes longer than most
+                    # programs.
                     self.channel.sock.recv(1)
                 _exit(code)
             self.error = self.value = None
@@ -223,7 +224,7 @@ class Harness:
                 harness_show.close_figure(value)
 
     def write_main(self, source):
-        """Processes that start anew (`spawn`) import the program from its file."""
+        """Write the program to its file, from which processes that start anew (`spawn`) import it."""
         try:
             with open(self.path, "x", encoding="utf-8") as file:
                 file.write(source)
@@ -246,7 +247,7 @@ class Harness:
         except asyncio.CancelledError as error:
             if not self.interrupts.seen:
                 raise
-            while isinstance(error.__context__, asyncio.CancelledError):  # Where it was waiting.
+            while isinstance(error.__context__, asyncio.CancelledError):  # The innermost: where it was waiting.
                 error = error.__context__
             raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
         finally:
@@ -281,7 +282,7 @@ class Harness:
                 self.channel.send(self.bounded({"op": "display", "data": shown}, "data"))
 
     def bounded(self, message, key):
-        """One frame, within what a run may show; what is too large gives way to a note."""
+        """Encode one frame. A note takes the place of `message[key]` if that is more than one run may show."""
         data = encode(message)
         if message.get(key) is not None:
             if self.shown + len(data) > harness_show.LARGEST_BUNDLES:
@@ -291,7 +292,7 @@ class Harness:
         return data
 
     def classify(self, error):
-        """How a run ended by an exception is reported, and with which exit status."""
+        """How to report a run that ended with this exception, and its exit status."""
         if isinstance(error, SystemExit):
             code = error.code
             if code is None or isinstance(code, int):
@@ -318,12 +319,12 @@ class Harness:
         return "raised", 1
 
     def finish(self):
-        """What an interpreter does at its end, as far as a program can tell: threads, `atexit`, last references."""
+        """Do what an interpreter does at its end, as far as a program can tell: threads, `atexit`, last references."""
         if self.endings() != self.at_rest:
             self.interrupts.seen = False
             _shutdown_threads()
             if self.interrupts.seen:
-                raise KeyboardInterrupt  # Some versions only complain.
+                raise KeyboardInterrupt  # Some versions of Python only complain.
             try:
                 _run_atexit()
             except Exception:
@@ -335,7 +336,8 @@ class Harness:
                     names[name] = None
 
     def endings(self):
-        """Counts what waits for the interpreter's end. The zygote's own need no run, and running them costs page faults."""
+        """Count what waits for the interpreter's end. What the zygote has registered need not run, which would cost
+        page faults."""
         return (
             atexit._ncallbacks(),
             len(threading._active),
@@ -356,7 +358,7 @@ class Harness:
         return found + [getattr(weakref.finalize, "_registry", ())]
 
     def leave_child(self, code):
-        """A forked child that fell through to the end: it reports nothing."""
+        """End a child that the program has forked and that has run to the program's end. It reports nothing."""
         if self.error is not None:
             harness_streams.flush(sys.stdout)
             try:

@@ -1,9 +1,10 @@
 """The job's channel as the program's process sees it: framing, outstanding tool calls, and the soft time-out.
 
-A message is a `u32` little-endian length and that many bytes of one JSON object. Calls may be made from several threads and
-event loops at once; whoever reads hands every result to the one that waits for it, by the call's number, in any order.
+A message is a `u32` little-endian length and that many bytes of one JSON object. Several threads and event loops may
+call tools at once. The one that reads hands every result to the caller that waits for it, by the call's number, in any
+order.
 
-Whatever the program may replace (`json`, `os`) is bound here, before it runs.
+What the program may replace (`json`, `os`) is bound here, before it runs.
 """
 
 import _signal
@@ -52,13 +53,14 @@ def encode(message):
 
 
 def unreadable(text, error):
-    """What stands for a result that Python can't read (too deep, too long a number): whoever waits for it must hear of it."""
+    """A stand-in for a result that Python can't read (too deep, too long a number): the caller that waits for it must
+    get an answer."""
     number = text[:64].partition('"call":')[2].partition(",")[0]
     return {"op": "result", "call": int(number), "error": "the result can't be read: %s" % error}
 
 
 class Channel:
-    """Framing, and the tool calls that are outstanding; safe from several threads and event loops."""
+    """The channel's framing, and the outstanding tool calls. Several threads and event loops may use it at once."""
 
     def __init__(self, interrupts):
         self.fd = -1
@@ -75,12 +77,12 @@ class Channel:
         self.open = False
 
     def open_on(self, fd):
-        """The other side is at `fd`."""
+        """Use the channel at descriptor `fd`."""
         self.fd = fd
         self.sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)
 
     def send(self, data):
-        """All of `data`, unbroken by an interrupt: half a message would spoil every later one."""
+        """Send all of `data`. Interrupts are put off meanwhile: half a message would spoil every later one."""
         main = self.interrupts.hold()
         try:
             with self.write_lock:
@@ -92,7 +94,7 @@ class Channel:
                 self.interrupts.release()
 
     def next_run(self):
-        """Block for the next `run` message; what else arrives belongs to a run that is over, and is dropped."""
+        """Block for the next `run` message. Other messages belong to a run that is over and are dropped."""
         fds = []
         while True:
             for message in self.messages():
@@ -124,7 +126,7 @@ class Channel:
             yield message
 
     def call(self, name, arguments, waiter):
-        """Write a call; `waiter(ok, value)` is told its result. Returns its number."""
+        """Send a tool call and return its number. `waiter(ok, value)` is called with the result."""
         if not self.open or _getpid() != self.interrupts.pid:
             raise ToolError("tool %s: tools answer only the job's own process, while it runs" % name, name)
         if name not in self.names:
@@ -146,7 +148,7 @@ class Channel:
         return number
 
     def receive(self):
-        """Read what is there, without blocking, and hand it out. Called with `turn` held."""
+        """Read what is there, without blocking, and hand the results out. The caller holds `turn`."""
         while True:
             try:
                 data = self.sock.recv(PIECE, _socket.MSG_DONTWAIT)
@@ -168,7 +170,7 @@ class Channel:
         self.turn.notify_all()
 
     def readable(self):
-        """An event loop saw data."""
+        """An event loop calls this when there is something to read."""
         main = self.interrupts.hold()
         try:
             with self.turn:
@@ -202,7 +204,8 @@ class Channel:
         number = self.call(name, arguments, waiter)
         reads = False
         try:
-            # An interrupt in the midst of it leaves a selector that takes the descriptor for new and a kernel that knows it.
+            # An interrupt within `add_reader` would leave a selector that takes the descriptor for new, and a kernel
+            # that knows it.
             main = self.interrupts.hold()
             try:
                 count = self.loops.get(loop, 0)
@@ -228,7 +231,7 @@ class Channel:
                     self.interrupts.release()
 
     def ask_sync(self, name, arguments):
-        """Call a tool and block this thread: `(ok, value)`. Of several such threads one reads for all."""
+        """Call a tool and block this thread: `(ok, value)`. If several threads wait, one reads for all."""
         import select
 
         answer = []
@@ -245,7 +248,8 @@ class Channel:
                         if self.reading:
                             self.turn.wait()
                             continue
-                        # In this order: an interrupt may come between any two steps, and nobody reads while `reading` is left set.
+                        # `mine` is set first: an interrupt may come between any two steps, and nobody reads while
+                        # `reading` is left set.
                         mine = self.reading = True
                     poll.poll()
                 finally:
@@ -265,15 +269,15 @@ class Channel:
         return answer[0]
 
     def start_run(self, names):
-        """Calls count from 1 again; `names` may be called."""
+        """Begin a run: calls count from 1 again, and only the tools in `names` may be called."""
         self.calls = 0
         self.names = names
-        # An interrupt may have kept the last run's reader from saying that it is gone; a second reader does no harm.
+        # An interrupt may have kept the last run's reader from taking this back. A second reader does no harm.
         self.reading = False
         self.open = True
 
     def end_run(self):
-        """Nobody answers the calls of a run that is over."""
+        """End a run: drop its outstanding calls, which nobody answers any more."""
         self.open = False
         if self.waiting:
             with self.turn:
@@ -289,7 +293,8 @@ class Channel:
                 loop.remove_reader(self.fd)
 
     def abandon(self):
-        """In a forked child: two readers of one channel would spoil it for both."""
+        """Close the channel in a child that the program has forked: two readers of one channel would spoil it for
+        both."""
         self.open = False
         self.waiting = {}
         if self.sock is not None:
@@ -297,7 +302,8 @@ class Channel:
 
 
 class Handler:
-    """What stands in for `signal.default_int_handler`: as that, it becomes no method where a class has it, and is pickled by name."""
+    """Stands in for `signal.default_int_handler`. Like that function, it does not become a method of a class that holds
+    it, and it is pickled by name."""
 
     def __init__(self, handle):
         self.handle = handle
@@ -323,14 +329,15 @@ class Interrupts:
         self.seen = False
         self.task = None
         self.before = None
-        # The default, by name too: `asyncio.run` cancels its task at an interrupt only where this is the handler.
+        # It replaces the default handler by name, too: `asyncio.run` cancels its task at an interrupt only if this is
+        # the handler.
         self.handler = signal.default_int_handler = Handler(self.handle)
 
     def arm(self):
         _signal.signal(_signal.SIGINT, self.handler)
 
     def hold(self):
-        """Put interrupts off on the main thread; whether `release` is owed."""
+        """Put interrupts off, if this is the main thread. Returns whether `release` has to be called."""
         if _get_ident() != self.home:
             return False
         self.held += 1

@@ -1,4 +1,4 @@
-"""From text to code objects, and from exceptions to text. Pure: knows neither channel nor streams."""
+"""Compiles programs, and turns exceptions into text. It knows neither the channel nor the streams."""
 
 from harness_told import told
 
@@ -15,17 +15,18 @@ STATEMENTS = frozenset(
 
 
 def compile_program(source, name, flags):
-    """`(codes, last, flags)`: code objects to execute in turn, the one whose value is the program's (or `None`), futures.
+    """Returns `(codes, last, flags)`: code objects to execute in turn, the one whose value is the program's (or
+    `None`), and the flags with the program's `__future__` imports.
 
-    Going through the tree doubles the cost of compiling. So the text is split before its last unindented line; where
-    both halves compile by themselves, that line starts the last statement. Otherwise the tree decides.
+    Going through the syntax tree doubles the cost of compiling. So the text is split before its last unindented line.
+    If both halves compile by themselves, that line starts the last statement. Otherwise the tree decides.
     """
     flags |= TOP_LEVEL_AWAIT
     text = source.rstrip()
     start = text.rfind("\n") + 1
     while start and text[start] in " \t)]}#\n":
         start = text.rfind("\n", 0, start - 1) + 1
-    # In a text of its own, an import from the future would be at the beginning wherever it stands.
+    # In a text of its own, an import from `__future__` would be at the beginning, wherever it stands in the program.
     if ";" not in text[start:] and "\r" not in text and "__future__" not in text[start:]:
         try:
             return _compile_split(text, start, name, flags)
@@ -68,7 +69,7 @@ def source_lines(source):
 
 
 def cut(text, limit):
-    """`text`, its middle left out where it is longer than `limit` characters."""
+    """`text`, with its middle left out if it is longer than `limit` characters."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -111,7 +112,7 @@ def _format(error):
 
 
 def _hide(error, hidden, main):
-    """Take the harness's frames out of the tracebacks of `error` and of what it was chained to."""
+    """Take the harness's frames out of the tracebacks of `error` and of all exceptions that are chained to it."""
     todo, seen = [error], set()
     while todo:
         one = todo.pop()
@@ -125,7 +126,7 @@ def _hide(error, hidden, main):
 
 def _without(frames, hidden, main):
     if frames is not None and id(frames.tb_frame.f_globals) in hidden:
-        # What leads from the harness to the program includes the event loop's own frames.
+        # The frames between the harness and the program include those of the event loop.
         start = frames
         while start is not None and start.tb_frame.f_globals is not main:
             start = start.tb_next

@@ -46,7 +46,7 @@ def bundle(value):
 
 
 def as_bundle(data):
-    """A bundle that the program made by itself (`display(..., raw=True)`)."""
+    """A bundle that the program has made itself (`display(..., raw=True)`)."""
     shown = {}
     for mime, one in dict(data).items():
         _add(shown, str(mime), one)
@@ -87,7 +87,7 @@ def _png(figure):
 
 
 def open_figures():
-    """Figures that pyplot holds, in the order of their numbers; none if the program never imported it."""
+    """The figures that pyplot holds, in the order of their numbers; none if the program has never imported pyplot."""
     helpers = sys.modules.get("matplotlib._pylab_helpers")
     if helpers is None or "matplotlib.pyplot" not in sys.modules:
         return []
@@ -95,8 +95,8 @@ def open_figures():
 
 
 class PyplotFinder:
-    """Sees pyplot imported and gives it another `show`: nobody looks at a window here. It cannot be a backend of matplotlib's, whose
-    name would stand in the environment, where processes that the program starts would look for it in vain."""
+    """Gives pyplot another `show` when it is imported: nobody looks at a window here. This can't be a backend of
+    matplotlib's: its name would be in the environment, and processes that the program starts would not find it."""
 
     def __init__(self, show):
         self.show = show
@@ -109,7 +109,7 @@ class PyplotFinder:
             return None
         finders = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
         spec = next(filter(None, (finder.find_spec(name, path, target) for finder in finders)), None)
-        # Of a module in a file of its own; a loader may have more than one.
+        # Only a module in a file has a loader of its own; other loaders may have more than one module.
         if spec is not None and isinstance(spec.loader, _FileLoader):
             run = spec.loader.exec_module
 
@@ -122,7 +122,7 @@ class PyplotFinder:
 
 
 def close_figure(figure):
-    """Drop it from pyplot, so that it is not shown a second time."""
+    """Close a figure in pyplot, so that it is not shown a second time."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         pyplot.close(figure)

@@ -1,6 +1,7 @@
 """Standard streams over descriptors 0, 1 and 2, which hold fresh pipes in each run and `/dev/null` between runs.
 
-The objects are made before a run comes, over a pipe: what they find out about their descriptor (it can't seek) stays true.
+The objects are made before a run comes, over a pipe: what they find out about it (that it can't seek) stays true in the
+run.
 """
 
 import io
@@ -69,7 +70,8 @@ class Streams:
         self.stdin = _reader()
 
     def attach(self, fds, follow):
-        """Put a run's descriptors in place and give it working streams. `follow`: somebody reads along, so each line goes out at once."""
+        """Put a run's descriptors in place and give it working streams. `follow`: somebody reads along, so each line
+        goes out at once."""
         flush(self.out, self.err)  # What threads wrote after the last run goes to /dev/null, not into this run.
         for fd, received in enumerate(fds[:3]):
             _dup2(received, fd)
@@ -84,14 +86,14 @@ class Streams:
         sys.stderr = sys.__stderr__ = self.err
 
     def finish(self):
-        """Everything written reaches the pipes."""
+        """Flush everything that was written into the pipes."""
         out, err = getattr(sys, "stdout", None), getattr(sys, "stderr", None)
         if out is not self.out or err is not self.err:
             flush(out, err)
         flush(self.out, self.err)
 
     def detach(self):
-        """Between a session's runs: the runner sees the end of the pipes."""
+        """Put /dev/null in place of the pipes between a session's runs, so that the runner sees the pipes' end."""
         for fd in (0, 1, 2):
             _null(fd)
 

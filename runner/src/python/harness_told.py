@@ -1,8 +1,8 @@
-"""Exceptions as the interpreter itself tells them when it runs a file, though the program is in none.
+"""Formats exceptions as the interpreter does when it runs a file, though the program is in no file.
 
-Before Python 3.13 the interpreter tells an uncaught exception in C: it reads source lines from files, and it alone knows what a
-wrong name may have been meant for. `traceback` reads lines from `linecache`, where the program is, and knows no such hints before
-3.12. So what is told here is `traceback`'s, and the hints are added.
+Before Python 3.13, the interpreter prints an uncaught exception in C: it reads source lines from files, and it alone
+knows what a wrong name may have been meant for. `traceback` reads lines from `linecache`, where the program is, but
+knows no such hints before 3.12. So this module uses `traceback` and adds the hints.
 """
 
 import linecache
@@ -18,7 +18,7 @@ MOST_NAMES, LONGEST_NAME, MOVE, CASE = 750, 40, 2, 1
 
 
 def told(error, limit=None):
-    """`traceback`'s view of `error`, with what it lacks."""
+    """`traceback`'s view of `error`, with the lines and hints that it lacks."""
     view = traceback.TracebackException(type(error), error, error.__traceback__, limit=limit)
     todo, seen = [(view, error)], set()
     while todo:
@@ -34,13 +34,15 @@ def told(error, limit=None):
 
 def _complete(view, error):
     if isinstance(error, SyntaxError):
-        # What the parser finds has its line; what the compiler finds later has it read from the file.
+        # Errors that the parser finds have their line. For errors that the compiler finds later, the line would be read
+        # from the file, and there is none.
         name, line = error.filename, error.lineno
         if view.text is None and type(name) is str and name in linecache.cache and isinstance(line, int):
             view.text = linecache.getline(name, line) or None
         end = getattr(view, "end_offset", None)
         if isinstance(end, int) and isinstance(view.text, str) and isinstance(view.offset, int):
-            # The interpreter marks nothing behind the line, of which it counts the bytes, and always one character.
+            # The interpreter marks nothing behind the end of the line, whose length it counts in bytes, and at least
+            # one character.
             length = len(view.text.rstrip("\n").encode("utf-8", "surrogatepass"))
             view.end_offset = max(min(end, length + 1), view.offset)
     elif HINTS and type(error) in (AttributeError, NameError):
@@ -53,7 +55,7 @@ def _complete(view, error):
 
 
 def _hint(error):
-    """The name that was probably meant; `None` where none is near."""
+    """The name that was probably meant; `None` if none is near."""
     wrong = error.name
     if type(wrong) is not str or len(wrong) > LONGEST_NAME:
         return None
@@ -79,7 +81,7 @@ def _nearest(wrong, names):
     for name in names:
         if type(name) is not str or name == wrong:
             continue
-        # No more than a third of the characters may differ, and it must be better than what there is.
+        # At most a third of the characters may differ, and the name must be nearer than the best one so far.
         most = min((len(name) + len(wrong) + 3) * MOVE // 6, least - 1)
         distance = _distance(wrong, name, most)
         if distance <= most:
@@ -88,7 +90,8 @@ def _nearest(wrong, names):
 
 
 def _distance(a, b, most):
-    """Levenshtein's, where another case is half of another character; anything above `most` once it is sure to be that."""
+    """Levenshtein's distance, where another case costs half of another character. As soon as it is sure to be above
+    `most`, the result is some number above it."""
     while a and b and a[0] == b[0]:
         a, b = a[1:], b[1:]
     while a and b and a[-1] == b[-1]:
@@ -113,7 +116,7 @@ def _distance(a, b, most):
 
 
 def install():
-    """Have what the interpreter tells by itself told so, where it would look for files."""
+    """Replace the interpreter's hooks for uncaught exceptions, where these would look for source lines in files."""
     if not IN_C:
         return
     in_c = sys.__excepthook__

@@ -1,10 +1,10 @@
-"""The globals that a program's tools are."""
+"""Makes the functions with which a program calls its tools."""
 
 from harness_channel import ToolError, _dumps
 
 
 def make_tool(channel, spec):
-    """The global that a tool is: an `async` function, with a blocking `sync` beside it."""
+    """The function for one tool: an `async` function, with a blocking one as its `sync`."""
     name, alias = spec["name"], spec["alias"]
     params, raw = spec.get("params") or (), spec.get("raw")
 

@@ -1,6 +1,6 @@
 //! The Python that the runner embeds: the harness and its parts, loaded by the zygote under these names, in this order.
 
-/// Module name and source; each may import those before it. The zygote makes the last one's `Harness`.
+/// Names and sources of the modules. Each may import those before it. The zygote makes a `Harness` of the last one.
 pub const HARNESS: [(&str, &str); 8] = [
     ("zygote_pages", include_str!("zygote_pages.py")),
     ("harness_channel", include_str!("harness_channel.py")),

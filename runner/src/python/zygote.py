@@ -1,20 +1,21 @@
 """The zygote: a warm interpreter that jobs' processes are forked from.
 
-It loads the harness and the preload list, freezes its heap, and then forks on request. It is single-threaded and never sees
-a byte of any job: requests carry descriptors only. Descriptor 3 is a sequenced-packet socket to the runner:
+It loads the harness and the preload list, freezes its heap, and then forks on request. It is single-threaded and never
+sees a byte of any job: requests carry descriptors only. Descriptor 3 is a sequenced-packet socket to the runner:
 
   runner -> zygote   first: one JSON object (see `Zygote.__init__`); then per sandbox `u32` number, with descriptors:
                      the job's end of its channel, and (with the inner wall) its pid, mount, ipc, uts and user namespace
   zygote -> runner   first: one JSON object `{"python", "preloaded", "missing", "threads", "vm", "data"}`;
-                     then per request `u32` number, `i32` errno, `i32` pid; on success the child's pidfd, if the kernel has any
+                     then per request `u32` number, `i32` errno, `i32` pid; on success the child's pidfd, if the kernel
+                     has any
 
-A child is forked with CLONE_PARENT, which makes it a child of the runner: its exit status and usage reach the runner from the
-kernel. `os.fork` can't do that, so the system call is made here. Where the kernel is gVisor's, which ignores that, it is forked twice
-and orphaned, to the same end.
+A child is forked with CLONE_PARENT, which makes it a child of the runner: the kernel reports its exit status and usage
+to the runner. `os.fork` can't do that, so this module makes the system call itself. gVisor's kernel ignores the flag.
+There, a child is forked twice and orphaned, and orphans become children of the runner, too.
 
-What a child costs is pages: each that it writes is copied, and Python writes wherever it looks. So a child is forked with
-nearly everything made and rehearsed, and the interpreter's fork hooks are left out: in a process with one thread no lock is
-held by another, and who reseeds is known.
+The cost of a child is its pages: each one that it writes is copied, and Python writes wherever it looks. So a child is
+forked with nearly everything made and rehearsed. The interpreter's fork hooks are left out: in a process with one
+thread, no other thread holds a lock, and it is known what has to be seeded anew (`Zygote.renew`).
 """
 
 import _socket
@@ -37,27 +38,27 @@ CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID = 0x200000, 0x1000000
 CLONE_NEWPID, CLONE_NEWNS = 0x20000000, 0x20000
 CLONE_NEWIPC, CLONE_NEWUTS, CLONE_NEWUSER = 0x8000000, 0x4000000, 0x10000000
 PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_GET_TID_ADDRESS = 4, 22, 24, 38, 40
-THREAD_STACK = 2 << 20  # As deep as the recursion limit lets any function of the library go.
+THREAD_STACK = 2 << 20  # Bytes: enough for any function of the library at the recursion limit.
 ROBUST_LIST = {"x86_64": (273, 274), "aarch64": (99, 100)}[os.uname().machine]
 READY = b'{"op":"ready"}'
 
-# What many users of a preloaded module do with it: done ahead of them in the zygote, for its caches and late imports, and in the
-# child that tells which pages the others will write, or in each where those could not be copied. Page faults are most of a short
-# program's time.
+# What many programs do with a preloaded module. The zygote does it ahead of them, for the module's caches and late
+# imports. It is done again in the child that tells which pages children write, or in every child if those pages can't
+# be copied ahead. Page faults are most of a short program's time.
 REHEARSALS = {
     "numpy": "import numpy as np; a = np.arange(6.0).reshape(2, 3); (a @ a.T).sum(); str(a)",
     "pandas": "import pandas as pd; d = pd.DataFrame({'a': [1, 2], 'b': [3.0, 4.0]}); (d.a * d.b).sum(); d[d.a > 1]; str(d)",
 }
 
-# Modules whose fork hooks a child of a process with one thread can do without: they make locks anew that nobody holds. Those
-# of `random` are done by `Zygote.renew`.
+# Modules whose fork hooks are not needed in a child of a process with one thread: they make new locks in place of those
+# that nobody holds. `Zygote.renew` does what the hooks of `random` do.
 HOOKS_LEFT_OUT = frozenset(("threading", "logging", "random", "concurrent.futures.thread", "asyncio.events"))
 
-# So often has code to run before the interpreter has settled on how it runs it: what it notes down till then, it notes in
-# pages that every child would have to copy.
+# How often code has to run before the interpreter has settled how it runs it. What the interpreter notes down until
+# then is in pages that every child would have to copy.
 REHEARSALS_AHEAD = 20
 
-# After so many forks the zygote itself has settled, and its children find its heap alike.
+# After this many forks the zygote itself has settled, and all its later children find the same heap.
 LEARN_AFTER = 1
 
 
@@ -72,7 +73,7 @@ class Filter(ctypes.Structure):
 
 
 class Kernel:
-    """The system calls that Python lacks. The GIL is kept: the child must own it."""
+    """The system calls that Python lacks. The GIL is kept over a call, because the child must own it."""
 
     def __init__(self):
         libc = ctypes.PyDLL(None, use_errno=True)
@@ -87,9 +88,10 @@ class Kernel:
         self.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
         self.capset = libc.capset
         self.shrink_stacks(libc)
-        self.malloc_trim = getattr(libc, "malloc_trim", None)  # glibc's only.
+        self.malloc_trim = getattr(libc, "malloc_trim", None)  # Only glibc has it.
         self.no_capabilities = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
-        # A function object of its own, without declared types: converting arguments by them costs more than the system call.
+        # A second function object, without declared types: converting arguments by them costs more than the system
+        # call.
         self.drop = ctypes.PyDLL(None).prctl
         self.capabilities = range(self.count_capabilities())
         self.pidfd = ctypes.c_int(-1)
@@ -97,7 +99,7 @@ class Kernel:
         self.clone = SYS_CLONE
         self.flags = CLONE_PARENT | CLONE_PIDFD | signal.SIGCHLD
         self.orphans = False
-        # glibc keeps its thread's id in memory and asks the kernel to write it anew at a fork; `raise` uses it.
+        # glibc keeps the thread's id in memory, where `raise` reads it, and has the kernel write the new one at a fork.
         tid = ctypes.c_ulong(0)
         self.tid_at = 0
         if self.prctl(PR_GET_TID_ADDRESS, ctypes.addressof(tid), 0, 0, 0) == 0 and tid.value:
@@ -110,7 +112,8 @@ class Kernel:
 
     @staticmethod
     def shrink_stacks(libc):
-        """Threads' stacks, unless they ask for more: the limit on data counts the whole of each at once, used or not."""
+        """Make threads' stacks smaller, unless they ask for more: the limit on data counts a whole stack at once, used
+        or not."""
         attributes = ctypes.create_string_buffer(256)  # A `pthread_attr_t`, which has 64 bytes at most.
         if getattr(libc, "pthread_setattr_default_np", None) and libc.pthread_attr_init(attributes) == 0:
             libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(THREAD_STACK))
@@ -131,7 +134,8 @@ class Kernel:
         return result
 
     def fork(self, hooks):
-        """0 in the child, the pid in the zygote; `self.pidfd` is then the child's. `hooks`: the interpreter's, as in `os.fork`."""
+        """Returns 0 in the child and the pid in the zygote, where `self.pidfd` is then the child's. `hooks`: run the
+        interpreter's fork hooks, as `os.fork` does."""
         ctid, tls = (self.tid_at, 0) if SYS_CLONE == 56 else (0, self.tid_at)
         if hooks:
             self.before()
@@ -150,7 +154,8 @@ class Kernel:
         return pid
 
     def learn_to_fork(self):
-        """By trial: whether this kernel gives pidfds, and whether it makes a child the runner's. gVisor's does neither."""
+        """Find out by trial whether this kernel gives pidfds and whether it makes a child the runner's. gVisor's does
+        neither."""
         pid = self.syscall(SYS_CLONE, self.flags & ~(CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID), 0, self.pidfd_at, 0, 0)
         if pid == 0:
             os._exit(0)
@@ -169,7 +174,8 @@ class Kernel:
         self.flags &= ~(CLONE_PARENT | CLONE_PIDFD)
 
     def fork_orphan(self, *clone):
-        """Another way to a child of the runner's: whoever lost its parent becomes one. Not where sandboxes have an init of their own."""
+        """Make a child of the runner's in another way: a process that has lost its parent becomes one. This doesn't
+        work where sandboxes have an init of their own, which would get the orphan."""
         heard, told = os.pipe()
         middle = self.syscall(*clone)
         if middle == 0:
@@ -188,7 +194,8 @@ class Kernel:
         return pid
 
     def close_range(self, first, last):
-        """`os.closerange` knows the system call only since Python 3.10, and closes a million numbers one by one without it."""
+        """Like `os.closerange`, which uses the system call only since Python 3.10 and otherwise closes a million
+        numbers one by one."""
         if self.syscall(SYS_CLOSE_RANGE, first, last, 0, 0, 0) != 0:
             os.closerange(first, last + 1)
 
@@ -215,7 +222,7 @@ class Zygote:
             try:
                 __import__(name)
             except Exception:
-                pass  # An interpreter built without it; who imports it will be told.
+                pass  # An interpreter built without it. A program that imports it gets the error.
         preloaded, missing = [], []
         for name in setup["preload"]:
             try:
@@ -240,7 +247,7 @@ class Zygote:
             self.rehearse()
         except Exception:
             self.rehearsals = []
-        # Whatever the modules load, start or register at their first use has happened by now.
+        # Everything that the modules load, start or register at their first use has happened by now.
         os.register_at_fork = self.real_register
         answer = dict(self.sizes(), python=sys.version.split()[0], preloaded=preloaded, missing=missing)
         self.hooks = self.hooks or answer["threads"] > 1
@@ -256,7 +263,7 @@ class Zygote:
         gc.disable()
         gc.freeze()
         if kernel.malloc_trim:
-            kernel.malloc_trim(0)  # What loading has freed; a fork would copy the page tables of it.
+            kernel.malloc_trim(0)  # Returns what loading has freed: a fork would copy its page tables.
         self.pages = pages.Pages(kernel)
         self.forks = 0
         for program in ("base", "absent"):
@@ -273,7 +280,8 @@ class Zygote:
         return module
 
     def register_at_fork(self, **hooks):
-        """Stands in for the real one while modules load: whoever wants more than the known modules gets all hooks run."""
+        """Stands in for `os.register_at_fork` while modules load. If a module other than those in HOOKS_LEFT_OUT
+        registers hooks, all hooks are run."""
         self.real_register(**hooks)
         if sys._getframe(1).f_globals.get("__name__") not in HOOKS_LEFT_OUT:
             self.hooks = True
@@ -296,7 +304,7 @@ class Zygote:
 
     @staticmethod
     def silence():
-        """Whatever libraries said while they loaded is said; children must find nothing to write it to."""
+        """Flush what libraries have printed while they loaded, and leave children nothing but /dev/null to write to."""
         sys.stdout.flush()
         sys.stderr.flush()
         null = os.open("/dev/null", os.O_RDWR)
@@ -306,7 +314,7 @@ class Zygote:
             os.close(null)
 
     def serve(self):
-        """Fork on request; returns the channel in a child that stands in its sandbox."""
+        """Fork on request. Returns only in a child: the descriptors of its request, the job's channel first."""
         space = _socket.CMSG_SPACE(6 * 4)
         while True:
             request, control, _flags, _address = self.control.recvmsg(16, space, _socket.MSG_CMSG_CLOEXEC)
@@ -351,8 +359,9 @@ class Zygote:
             os.close(pidfd)
 
     def become_job(self, fds, ahead=False):
-        """The child's way into its sandbox: join, drop, close, seal; then it waits for its program. `ahead`: nothing is known yet
-        of the pages that it will write, and it is to tell them; rehearsing would add its own."""
+        """The child's way into its sandbox: join the namespaces, drop the capabilities, close descriptors, load the
+        seal. Then it says that it is ready. `ahead`: this child is to tell which pages children write, and rehearsing
+        would add pages of its own."""
         kernel, channel = self.kernel, fds[0]
         try:
             populated = self.pages.populate()
@@ -385,11 +394,11 @@ class Zygote:
         try:
             self.pages.learn(self.greet, self.walk)
         except Exception:
-            pass  # Children rehearse, then.
+            pass  # Then every child rehearses instead.
 
     @staticmethod
     def greet(channel):
-        """A small program, as the runner sends it."""
+        """Send a small program, as the runner does."""
         null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         run = {"op": "run", "code": "print(1 + 1)", "env": {}, "tools": [], "session": False, "linger": True, "soft_ms": None}
         data = json.dumps(run).encode()
@@ -398,7 +407,7 @@ class Zygote:
         os.close(null)
 
     def walk(self, channel):
-        """A child's way out of any sandbox, to the end of that program."""
+        """The way of a child without a sandbox to the end of that program. Returns the channel's socket."""
         self.nested = False
         job = self.become_job([channel], ahead=True)
         self.rehearse()
@@ -406,7 +415,8 @@ class Zygote:
         return job.channel.sock
 
     def renew(self):
-        """What two processes must not share, though they are copies: random numbers, and the kernel's name of the thread."""
+        """Renew what two processes must not share although they are copies: random numbers, and the kernel's id of the
+        thread."""
         if self.random_ssl:
             self.random_ssl(os.urandom(32), 32.0)
         if self.random_python:

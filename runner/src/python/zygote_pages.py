@@ -1,8 +1,9 @@
-"""Which pages a child writes on the way to its program's first line, and having them copied in one go.
+"""Finds out which pages a child writes before its program's first line, and has them copied in one go.
 
-Python writes wherever it looks: reference counts lie beside what they count. So the first steps of a forked child are hundreds
-of page faults with a page to copy in each. They hardly differ from child to child: one child goes the way ahead of all others
-and tells which pages became its own; the others then ask the kernel for just those, in one call and before they need them.
+Python writes wherever it looks, because reference counts lie beside what they count. So the first steps of a forked
+child are hundreds of page faults, each with a page to copy. The pages hardly differ from child to child. So one child
+goes ahead of all others and tells which pages became its own. The others then ask the kernel for just these pages, in
+one call and before they need them.
 """
 
 import _socket
@@ -18,13 +19,14 @@ MADV_POPULATE_WRITE = 23
 MOST_RANGES = 1024  # The kernel's UIO_MAXIOV.
 RANGE = 16  # Bytes of a `struct iovec`.
 PR_SET_PDEATHSIG = 1
-WITHIN = 1.0  # Seconds for the child's way; the runner takes a zygote for hung after three.
-# Bits of an entry of `/proc/self/pagemap`: the page is there; it is a file's or shared; nobody else maps it.
+WITHIN = 1.0  # Seconds for the child that goes ahead; the runner takes a zygote for hung after three.
+# Bits of an entry of `/proc/self/pagemap`: the page is there; it is a file's or shared; no other process maps it.
 PRESENT, FILE, EXCLUSIVE = 1 << 63, 1 << 61, 1 << 56
 
 
 class Pages:
-    """Knows nothing until it has learned; `populate` is then false, and a child has to touch its pages itself."""
+    """The pages that children write. Until they are learned, `populate` is false, and a child has to touch its pages
+    itself."""
 
     def __init__(self, kernel):
         self.kernel = kernel
@@ -32,17 +34,18 @@ class Pages:
         self.calls = []
 
     def learn(self, greet, walk):
-        """Send a child down the way: `greet(channel)` leaves there what it will find, `walk(channel)` is all that it does.
+        """Fork the child that goes ahead. `greet(channel)` sends what it will find there, `walk(channel)` is all that
+        it does.
 
-        A page is the child's own where nobody else maps it. A second child stands by, so that this is never so only because
-        this process has written there meanwhile.
+        A page is the child's own if no other process maps it. A second child keeps all pages mapped as they were.
+        Otherwise a page would also seem to be the child's own if this process has written to it meanwhile.
         """
         mapped, children = writable(), []
         ours, theirs = _socket.socketpair()
         ours.settimeout(WITHIN)
         greet(ours)
         try:
-            # Without the channel, whose end has to show.
+            # This child must not hold the channel, so that the end of the other child shows.
             children.append(self.fork(lambda: theirs.close() or signal.pause()))
             children.append(self.fork(lambda: self.report(walk(theirs.detach()))))
             theirs.close()
@@ -58,7 +61,7 @@ class Pages:
             self.calls.append((first + start * RANGE, min(len(ranges) // 2 - start, MOST_RANGES)))
 
     def fork(self, live):
-        """A child that lives so, and no longer."""
+        """Fork a child that calls `live` and then ends. It also ends with this process."""
         pid = self.kernel.check(self.kernel.syscall(self.kernel.clone, signal.SIGCHLD, 0, 0, 0, 0), "clone")
         if pid == 0:
             try:
@@ -70,13 +73,13 @@ class Pages:
 
     @staticmethod
     def report(channel):
-        """In the child: hand the page map over, and touch nothing more."""
+        """In the child: hand the page map over, and touch nothing afterwards."""
         pagemap = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
         channel.sendmsg([b"\n"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", pagemap))])
         signal.pause()
 
     def populate(self):
-        """Copy them; whether that was possible (Linux 6.14, and no filter that forbids it)."""
+        """Copy the pages. Returns whether that was possible: it needs Linux 6.14, and no filter that forbids it."""
         done = bool(self.calls)
         for address, count in self.calls:
             done = self.kernel.syscall(SYS_PROCESS_MADVISE, PIDFD_SELF, address, count, MADV_POPULATE_WRITE, 0) > 0 and done
@@ -84,7 +87,7 @@ class Pages:
 
 
 def writable():
-    """The private mappings that can be written: start, end."""
+    """The private mappings that can be written to, as (start, end)."""
     found = []
     with open("/proc/self/maps") as file:
         for line in file:
@@ -95,7 +98,7 @@ def writable():
 
 
 def received_fd(channel):
-    """The first descriptor that comes; before it come the channel's own messages."""
+    """The first descriptor that comes. The channel's own messages come before it and are dropped."""
     while True:
         data, rights, _flags, _address = channel.recvmsg(65536, _socket.CMSG_SPACE(4))
         if rights:
@@ -105,7 +108,7 @@ def received_fd(channel):
 
 
 def own(mapped, pagemap):
-    """The runs of pages there that are one process's alone, by its page map: start, size, start, size, ..."""
+    """The ranges of pages in `mapped` that only one process maps, by its page map: start, size, start, size, ..."""
     ranges = []
     for start, end in mapped:
         told = os.pread(pagemap, (end - start) // PAGE * 8, start // PAGE * 8)

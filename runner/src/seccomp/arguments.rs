@@ -1,16 +1,16 @@
-//! Calls that are allowed by what they are asked for. Each is a list of what programs need; whatever else the call can do, today's or
-//! a later kernel's, is refused.
+//! System calls that are allowed only with certain arguments. Each entry lists what programs need. Whatever else the
+//! call can do, in this kernel or a later one, is refused.
 //!
-//! Every comparison is run at every such call of every job: a range is as many comparisons as it has aligned blocks, so numbers that
-//! lie side by side cost little. What is asked most often stands first.
+//! Every such call of every job runs through all comparisons for it. A range takes one comparison for each aligned
+//! block of a power of two, so numbers side by side cost little. What is asked most often comes first.
 
 use std::ops::RangeInclusive;
 
 use libc::c_long;
 
-use super::table::{Arg, Entry, Test, when};
+use super::entry::{Arg, Entry, Test, when};
 
-/// All of them.
+/// All entries of this module.
 pub(super) fn allowed() -> Vec<Entry> {
     let mut table = Vec::new();
     table.extend(memory());
@@ -27,12 +27,12 @@ fn one_of(why: &'static str, calls: &'static [c_long], index: u8, wanted: &[Rang
     wanted.iter().cloned().flat_map(blocks).map(|test| when(why, calls, index, test)).collect()
 }
 
-/// Nothing but these flags.
+/// Allows nothing but these flags.
 fn only(why: &'static str, calls: &'static [c_long], index: u8, flags: i32) -> Entry {
     when(why, calls, index, Test::Masked(u64::from(!flags.cast_unsigned()), 0))
 }
 
-/// A range as comparisons: one for each aligned block of a power of two.
+/// Converts a range to comparisons: one for each aligned block of a power of two.
 fn blocks(range: RangeInclusive<u32>) -> Vec<Test> {
     let (mut at, last) = (u64::from(*range.start()), u64::from(*range.end()));
     let mut tests = Vec::new();
@@ -65,10 +65,10 @@ fn memory() -> Vec<Entry> {
     let huge = "the machine's huge pages are few, and no control group of the container's counts them";
     table.push(when(huge, &[libc::SYS_mmap], 3, Test::Masked(libc::MAP_HUGETLB as u64, 0)));
     table.push(when(huge, &[libc::SYS_shmget], 2, Test::Masked(libc::SHM_HUGETLB as u64, 0)));
-    // MFD_NOEXEC_SEAL and MFD_EXEC are newer than the crate's list.
+    // 0x18: MFD_NOEXEC_SEAL and MFD_EXEC, which are newer than the libc crate's list.
     let flags = (libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING).cast_signed() | 0x18;
     table.push(only(huge, &[libc::SYS_memfd_create], 1, flags));
-    // A semaphore takes the kernel 64 bytes, and 32,000 sets of 32,000 are allowed by default.
+    // A semaphore takes 64 bytes of the kernel's memory, and 32,000 sets of 32,000 are allowed by default.
     table.push(when("small sets of semaphores", &[libc::SYS_semget], 1, Test::AtMost(256)));
     table
 }
@@ -92,7 +92,7 @@ fn descriptors() -> Vec<Entry> {
         1,
         &[
             0..=9,       // F_DUPFD to F_GETOWN
-            16..=16,     // F_GETOWN_EX, by which libc does F_GETOWN
+            16..=16,     // F_GETOWN_EX, with which libc makes F_GETOWN
             36..=38,     // locks of open files
             1030..=1034, // F_DUPFD_CLOEXEC, sizes of pipes, seals
         ],
@@ -127,7 +127,7 @@ fn descriptors() -> Vec<Entry> {
     table
 }
 
-/// `type` without `SOCK_CLOEXEC` and `SOCK_NONBLOCK`.
+/// Mask for `type` without `SOCK_CLOEXEC` and `SOCK_NONBLOCK`.
 const KIND: u64 = 0xf;
 
 fn sockets() -> Vec<Entry> {
@@ -159,8 +159,8 @@ fn socket_options() -> Vec<Entry> {
         (
             "of all sockets: no filters (BPF) of its own, no marks, no timestamps by hardware, no cookies",
             libc::SOL_SOCKET,
-            // Addresses, type, error, buffers, keep-alive; priority, linger; ports, credentials, bounds, times; timestamps, listening;
-            // which of Unix and IP; peeking; which processor.
+            // SO_REUSEADDR to SO_OOBINLINE; SO_PRIORITY, SO_LINGER; SO_REUSEPORT to SO_SNDTIMEO; SO_TIMESTAMP,
+            // SO_ACCEPTCONN; SO_TIMESTAMPNS; SO_PROTOCOL, SO_DOMAIN; SO_PEEK_OFF; SO_INCOMING_CPU.
             &[2..=10, 12..=13, 15..=21, 29..=30, 35..=35, 38..=39, 42..=42, 49..=49],
         ),
         (
@@ -171,13 +171,15 @@ fn socket_options() -> Vec<Entry> {
         (
             "of IPv4: no raw options, no netfilter, no IPsec, no routing of multicast",
             libc::IPPROTO_IP,
-            // Type of service, life; packet info; path's size, errors, life and type of what came; late port; multicast.
+            // IP_TOS, IP_TTL; IP_PKTINFO; IP_MTU_DISCOVER to IP_MTU; IP_BIND_ADDRESS_NO_PORT; IP_MULTICAST_IF to
+            // IP_DROP_MEMBERSHIP.
             &[1..=2, 8..=8, 10..=14, 24..=24, 32..=36],
         ),
         (
             "of IPv6: no routing headers, no flow labels (they outlive the job), no netfilter, no IPsec",
             libc::IPPROTO_IPV6,
-            // Hops, multicast; path's size, errors, IPv6 only; packet info, hops; traffic class.
+            // IPV6_UNICAST_HOPS to IPV6_LEAVE_GROUP; IPV6_MTU_DISCOVER to IPV6_V6ONLY; IPV6_RECVPKTINFO to
+            // IPV6_HOPLIMIT; IPV6_RECVTCLASS, IPV6_TCLASS.
             &[16..=21, 23..=26, 49..=52, 66..=67],
         ),
     ];
@@ -213,7 +215,8 @@ fn messages() -> Vec<Entry> {
     ]
 }
 
-/// `prctl` options of programs and libraries, and of a child that joins its sandbox (the seal takes those back).
+/// `prctl` options that programs and libraries use, and those with which a child joins its sandbox (the seal takes the
+/// latter back).
 const PRCTL: [i32; 17] = [
     libc::PR_SET_VMA,
     libc::PR_SET_NAME,

@@ -1,14 +1,18 @@
-//! The job's system-call filter: the table as data, and its compilation to three stacked programs.
+//! The job's system-call filter: its table as data, and the compilation of the table to three stacked programs.
 //!
 //! seccompiler has one action per filter, and a filter costs time to load, so the work is split:
 //!
-//! 1. `base`, loaded once into each zygote and inherited by its children: default deny (EPERM), allows the table;
-//! 2. `absent`, likewise: what must look unknown to libc (ENOSYS), so that it falls back;
-//! 3. `seal`, small, loaded into each child as its last step: takes back what joining a sandbox needed.
+//! 1. `base`, loaded once into each zygote and inherited by its children: it allows the table and denies the rest
+//!    (EPERM);
+//! 2. `absent`, likewise: it makes some calls look unknown to libc (ENOSYS), so that libc falls back to others;
+//! 3. `seal`, small, loaded into each child as its last step: it takes back what only joining a sandbox needed.
 //!
-//! Around them all a native container has a filter of its own, as a Docker container has `images/seccomp.json`.
+//! A native container has one more filter around them ([`confine_container`]), as a Docker container has
+//! `images/seccomp.json`.
 
 mod arguments;
+mod entry;
+mod sealed;
 mod table;
 
 use std::collections::BTreeMap;
@@ -18,15 +22,15 @@ use seccompiler::{
 };
 
 use crate::error::{Error, Result};
-use table::{Arg, Entry, Test};
+use entry::{Arg, Entry, Test};
 
 /// The three programs as the kernel takes them: arrays of `struct sock_filter` in this machine's byte order.
 pub(crate) struct Programs {
-    /// Default deny.
+    /// Denies everything that its table doesn't allow.
     pub(crate) base: Vec<u8>,
-    /// ENOSYS for some.
+    /// Answers some calls with ENOSYS.
     pub(crate) absent: Vec<u8>,
-    /// The last step of a child.
+    /// Loaded as the last step of a child.
     pub(crate) seal: Vec<u8>,
 }
 
@@ -38,7 +42,7 @@ impl Programs {
     pub(crate) fn compile() -> Result<Self> {
         let deny = SeccompAction::Errno(libc::EPERM as u32);
         let absent = SeccompAction::Errno(libc::ENOSYS as u32);
-        let (allowed, missing, sealed) = (table::allowed(), table::absent(), table::sealed());
+        let (allowed, missing, sealed) = (table::allowed(), sealed::absent(), sealed::sealed());
         Ok(Self {
             base: bytes(&program(&allowed, deny.clone(), SeccompAction::Allow)?),
             absent: bytes(&program(&missing, SeccompAction::Allow, absent)?),
@@ -47,10 +51,11 @@ impl Programs {
     }
 }
 
-/// Keeps this process and all that it starts to what a container needs, for good. Needs `no_new_privs`.
+/// Allows this process and all that it starts only what a container needs. This can't be undone. It needs
+/// `no_new_privs`.
 ///
 /// # Errors
-/// The kernel's, where it has no filters.
+/// If the kernel refuses the filter.
 pub(crate) fn confine_container() -> Result<()> {
     let deny = SeccompAction::Errno(libc::EPERM as u32);
     let program = program(&table::outer(), deny, SeccompAction::Allow)?;
@@ -122,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_containers_own_filter_leaves_it_what_it_needs_and_nothing_else() {
-        // A thread of its own: the filter is the thread's, and for good.
+        // In a thread of its own, because the filter holds for its thread and can't be removed.
         let answers = std::thread::spawn(|| {
             confine_container().unwrap();
             let missing = "/nowhere/at/all";

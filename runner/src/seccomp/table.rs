@@ -1,58 +1,24 @@
-//! What a job may ask of the kernel, each group with its reason. Everything else is refused with EPERM.
+//! The system calls that a job may make, in groups, each with its reason. Everything else is refused with EPERM.
 //!
-//! Refused on purpose, among others: namespaces and mounts (the walls), `ptrace` and `process_vm_*` (other processes'
-//! memory), `bpf`, `perf_event_open`, `userfaultfd`, `io_uring_*` (kernel attack surface), `keyctl` and friends (keys are
-//! not namespaced), `AF_NETLINK`, `AF_PACKET`, `AF_VSOCK`, `AF_ALG` (sockets past the network wall), `TIOCSTI` (typing
-//! into a terminal), `inotify`, `fanotify`, `F_NOTIFY` and `F_SETLEASE` (the files that a sandbox sees are the machine's, or the
-//! container's: a watch on them tells what everybody runs), `mincore` and `cachestat` (so does the page cache), `sync` and `syncfs` (they
-//! make the machine's disks work for everybody), clocks, modules, `kexec`, swap, quotas.
+//! Refused on purpose, among others:
 //!
-//! Calls whose arguments decide what they do stand in [`super::arguments`].
+//! - namespaces and mounts: they are the walls
+//! - `ptrace` and `process_vm_*`: other processes' memory
+//! - `bpf`, `perf_event_open`, `userfaultfd`, `io_uring_*`: attack surface of the kernel
+//! - `keyctl` and related calls: keys are not namespaced
+//! - `AF_NETLINK`, `AF_PACKET`, `AF_VSOCK`, `AF_ALG`: sockets past the network wall
+//! - `TIOCSTI`: typing into a terminal
+//! - `inotify`, `fanotify`, `F_NOTIFY`, `F_SETLEASE`: the files that a sandbox sees are the machine's or the
+//!   container's, and a watch on them tells what everybody runs
+//! - `mincore` and `cachestat`: the page cache tells the same
+//! - `sync` and `syncfs`: they make the machine's disks work for everybody
+//! - clocks, modules, `kexec`, swap, quotas
+//!
+//! Calls whose arguments decide what they do are in [`super::arguments`].
 
 use libc::c_long;
 
-/// A group of calls, allowed or matched alike.
-pub(super) struct Entry {
-    /// Their numbers.
-    pub(super) calls: &'static [c_long],
-    /// All must hold; none means always.
-    pub(super) when: Vec<Arg>,
-    /// Why it is in the table: for its readers, and for the tests that check it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "said to people"))]
-    pub(super) why: &'static str,
-}
-
-/// A test on one argument.
-#[derive(Clone, Copy)]
-pub(super) struct Arg {
-    /// Which, from 0.
-    pub(super) index: u8,
-    /// What must hold.
-    pub(super) test: Test,
-}
-
-/// Tests that the filter language has. All but one look at the low 32 bits.
-#[derive(Clone, Copy)]
-pub(super) enum Test {
-    /// Equal.
-    Is(u64),
-    /// Not equal.
-    Not(u64),
-    /// Not above.
-    AtMost(u64),
-    /// Equal after masking.
-    Masked(u64, u64),
-    /// A null pointer: all 64 bits.
-    Null,
-}
-
-pub(super) fn free(why: &'static str, calls: &'static [c_long]) -> Entry {
-    Entry { calls, when: Vec::new(), why }
-}
-
-pub(super) fn when(why: &'static str, calls: &'static [c_long], index: u8, test: Test) -> Entry {
-    Entry { calls, when: vec![Arg { index, test }], why }
-}
+use super::entry::{Entry, Test, free, when};
 
 const NAMESPACES: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
@@ -194,7 +160,7 @@ pub(super) fn allowed() -> Vec<Entry> {
                 libc::SYS_rseq,
                 libc::SYS_futex,
                 libc::SYS_futex_waitv,
-                // An ENOSYS of the second filter: libc then uses clone, whose flags a filter can see.
+                // The second filter answers ENOSYS. libc then uses clone, whose flags a filter can see.
                 libc::SYS_clone3,
             ],
         ),
@@ -340,7 +306,7 @@ pub(super) fn allowed() -> Vec<Entry> {
     table
 }
 
-/// Calls that only older architectures have besides their `…at` forms.
+/// Older forms of calls, which only older architectures have.
 #[cfg(target_arch = "x86_64")]
 fn legacy() -> Vec<Entry> {
     vec![free(
@@ -391,13 +357,9 @@ fn legacy() -> Vec<Entry> {
     vec![free("older form of renameat2", &[libc::SYS_renameat])]
 }
 
-/// Must look unknown: libc falls back to calls whose arguments a filter can see.
-pub(super) fn absent() -> Vec<Entry> {
-    vec![free("its flags are in memory, out of a filter's sight", &[libc::SYS_clone3])]
-}
-
-/// Allowed to everything in a native container, the runner included: what programs may ask without a look at its arguments (the
-/// job's own filter has that), and what sandboxes are made of. A filter of bare numbers costs the kernel nothing: it remembers them.
+/// Allowed to everything in a native container, the runner included: what jobs may ask for, mostly without a look at
+/// the arguments (which is left to the job's own filter), and what sandboxes are made with. A rule on a call's number
+/// alone costs the kernel nothing, because the kernel caches the answer.
 pub(super) fn outer() -> Vec<Entry> {
     const LOOKED_AT: [c_long; 3] = [libc::SYS_socket, libc::SYS_socketpair, libc::SYS_personality];
     let mut table = allowed();
@@ -410,36 +372,5 @@ pub(super) fn outer() -> Vec<Entry> {
         "sandboxes: fresh namespaces and their mounts, possible only in a user namespace of one's own",
         &[libc::SYS_mount, libc::SYS_umount2, libc::SYS_unshare, libc::SYS_sethostname, libc::SYS_seccomp],
     ));
-    table
-}
-
-/// Taken back once a child stands in its sandbox.
-pub(super) fn sealed() -> Vec<Entry> {
-    let mut table = vec![
-        free("namespaces are joined once", &[libc::SYS_setns]),
-        free("capabilities are dropped once", &[libc::SYS_capset]),
-        free("another process's memory is none of its business", &[libc::SYS_process_madvise]),
-        when(
-            "a child of the job's is no child of the runner's",
-            &[libc::SYS_clone],
-            0,
-            Test::Masked(libc::CLONE_PARENT as u64, libc::CLONE_PARENT as u64),
-        ),
-        when(
-            "a process's threads share its descriptors: memory files are looked for by process",
-            &[libc::SYS_clone],
-            0,
-            Test::Masked((libc::CLONE_THREAD | libc::CLONE_FILES) as u64, libc::CLONE_THREAD as u64),
-        ),
-        when(
-            "they go on sharing them",
-            &[libc::SYS_close_range],
-            2,
-            Test::Masked(libc::CLOSE_RANGE_UNSHARE as u64, libc::CLOSE_RANGE_UNSHARE as u64),
-        ),
-    ];
-    for option in [libc::PR_SET_SECCOMP, libc::PR_CAPBSET_DROP] {
-        table.push(when("no filters and sets of its own", &[libc::SYS_prctl], 0, Test::Is(option as u64)));
-    }
     table
 }

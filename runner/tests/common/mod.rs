@@ -1,4 +1,4 @@
-//! Plays the worker: starts the real runner behind a native outer wall and speaks frames with it.
+//! Plays the worker for tests: starts the real runner behind a native outer wall and exchanges frames with it.
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
 
@@ -19,7 +19,7 @@ use thermae_runner::peer::Peer;
 /// Longer than anything here may take: a test that waits this long has failed.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What became of a run.
+/// Everything that a run has sent.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub stdout: Vec<u8>,
@@ -39,7 +39,7 @@ pub struct Left {
 }
 
 impl Outcome {
-    /// The files that it left, all of them whole: paths and contents.
+    /// The paths and contents of the files that the run left. All of them must be whole.
     #[track_caller]
     pub fn left(&self) -> Vec<(String, Vec<u8>)> {
         let whole = |left: &Left| {
@@ -50,7 +50,7 @@ impl Outcome {
         self.artifacts.iter().map(whole).collect()
     }
 
-    /// What was left out: paths and reasons.
+    /// The paths of the files that were left out, with the reasons.
     pub fn left_out(&self) -> Vec<(String, Why)> {
         let list = &self.exit.as_ref().expect("the run has ended").left_out.list;
         list.iter().map(|o| (String::from_utf8_lossy(&o.path).into_owned(), o.why)).collect()
@@ -147,8 +147,8 @@ impl Runner {
         Self::launch(Command::new(env!("CARGO_BIN_EXE_thermae-runner")), Some(spec), setup)
     }
 
-    /// Starts the runner through that command, which gets the runner's arguments appended.
-    /// Without a specification it stands in a container that someone else has made.
+    /// Starts the runner with `command`, to which the runner's arguments are appended. Without a specification, the
+    /// runner takes its container for one that Docker made.
     pub fn launch(mut command: Command, spec: Option<&Spec>, setup: Setup) -> Self {
         let dir = socket_dir();
         let path = dir.join("socket");
@@ -176,7 +176,8 @@ impl Runner {
         }
     }
 
-    /// A runner of an ordinary user's, who may make no control group; `None` where this is one, or can't become one.
+    /// Starts a runner as an ordinary user, who may not make control groups. `None` if this process is not root, and so
+    /// can't become that user.
     pub fn ordinary() -> Option<Self> {
         use std::os::unix::process::CommandExt;
         if !rustix::process::geteuid().is_root() {
@@ -203,7 +204,7 @@ impl Runner {
         self.peer.frame().expect("the runner answers in time")
     }
 
-    /// Reads one frame and files it.
+    /// Reads one frame and keeps it with its run.
     pub fn step(&mut self) {
         let frame = self.frame();
         if frame.kind == Kind::Verified {
@@ -230,7 +231,7 @@ impl Runner {
         }
     }
 
-    /// Sends a run off; its number.
+    /// Sends a run and returns its number.
     pub fn begin(&mut self, run: &Run) -> u32 {
         let number = self.next;
         self.next += 1;
@@ -239,7 +240,7 @@ impl Runner {
         number
     }
 
-    /// Sends a run off that finds these files: paths and contents.
+    /// Sends a run with these input files (paths and contents) and returns its number.
     pub fn begin_with(&mut self, files: &[(&str, &[u8])], run: &Run) -> u32 {
         for (path, bytes) in files {
             let (path, session) = path.strip_prefix("/session/").map_or((*path, false), |path| (path, true));
@@ -253,7 +254,7 @@ impl Runner {
         self.begin(run)
     }
 
-    /// What a session keeps, and how the sending of it ended.
+    /// Asks for everything that a session keeps, and waits for it.
     pub fn keep(&mut self, name: &str) -> Outcome {
         let number = self.next;
         self.next += 1;
@@ -301,7 +302,7 @@ impl Runner {
         self.closed.remove(0)
     }
 
-    /// Whether the runner's loop answers.
+    /// Waits until the runner's loop answers.
     pub fn ping(&mut self) {
         let before = self.pongs;
         self.send(&Frame::raw(Kind::Ping, 0, Vec::new()));
@@ -310,19 +311,19 @@ impl Runner {
         }
     }
 
-    /// Asks for a proof that the container is clean; its number.
+    /// Asks for a proof that the container is clean. Returns the request's number.
     pub fn ask_proof(&mut self) -> u32 {
         self.next += 1;
         self.send(&Frame::raw(Kind::Verify, self.next - 1, Vec::new()));
         self.next - 1
     }
 
-    /// Whether that proof has come.
+    /// Whether a proof has come that answers that request.
     pub fn has_proof(&self, number: u32) -> bool {
         self.proofs.iter().any(|(n, _)| *n >= number)
     }
 
-    /// The findings of that proof, once it is given.
+    /// Waits for that proof and returns its findings.
     pub fn wait_proof(&mut self, number: u32) -> Vec<String> {
         while !self.has_proof(number) {
             self.step();
@@ -344,7 +345,7 @@ impl Runner {
         self.run(&program(code))
     }
 
-    /// Leaves as a dying worker would; how the runner ended.
+    /// Closes the connection as a dying worker does. Returns how the runner ended.
     pub fn leave(&mut self) -> ExitStatus {
         self.peer.leave();
         self.child.wait().unwrap()
@@ -357,7 +358,7 @@ impl Drop for Runner {
     }
 }
 
-/// A fresh directory for one socket, open to the ordinary users that some runners are.
+/// Makes a fresh directory for one socket. Ordinary users, as which some runners run, may enter it.
 fn socket_dir() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let n = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-"""From the "run" message to "done", in microseconds, without sandbox and runner: `python3 bench.py [JOBS]`.
+"""Measures the time from the "run" message to "done", in microseconds, without sandbox and runner: `python3 bench.py
+[JOBS]`.
 
 Promise: `print(1+1)` in a fresh process p50 below 150 us.
 """

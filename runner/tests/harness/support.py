@@ -1,4 +1,5 @@
-"""The runner's side of the channel, for tests: forks sandboxes' processes from this one, as the zygote does."""
+"""The runner's side of the channel, for tests. Its processes are forked from this one, as a zygote forks those of
+jobs."""
 
 import array
 import json
@@ -79,7 +80,7 @@ class Process:
             self.channel.sendall(data[sent:])
 
     def start(self, code, stdin=b"", tools=(), env=None, session=False, follow=False):
-        """Send a run; returns the pipes to read from."""
+        """Send a run. Returns the pipes to read its output from."""
         ends = [os.pipe() for _ in range(3)]
         self.send(
             {"op": "run", "code": code, "env": env or {}, "tools": list(tools), "session": session, "follow": follow, "soft_ms": None},
@@ -104,7 +105,8 @@ class Process:
             yield message
 
     def follow(self, out, err, answer=None, at=None):
-        """Collect until "done" and the end of both pipes. `answer(process, call)` replies; `at(process, outcome)` sees every event."""
+        """Collect until "done" and the end of both pipes. `answer(process, call)` replies to calls, and `at(process,
+        outcome)` sees every event."""
         outcome = Outcome()
         wanted = {out: "stdout", err: "stderr", self.channel.fileno(): "channel"}
         deadline = time.monotonic() + PATIENCE
@@ -153,7 +155,7 @@ class Process:
         os.kill(self.pid, signal.SIGINT)
 
     def wait(self):
-        """Exit status as `subprocess` gives it."""
+        """Wait for the process. Returns its exit status as `subprocess` gives it."""
         if self.status is None:
             _pid, status = os.waitpid(self.pid, 0)
             self.status = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)

@@ -98,7 +98,7 @@ class Errors(Case):
             outcome = self.fresh(limit + hog)
             self.assertIsNotNone(outcome.done, outcome.err)
             self.assertEqual((outcome.how, outcome.error["type"], outcome.status), ("memory", "MemoryError", 1))
-            if "5 << 20" in hog:  # Else some versions have no memory for the traceback's own frames.
+            if "5 << 20" in hog:  # Otherwise some versions lack the memory for the traceback.
                 self.assertIn('File "main.py", line 6, in <module>', outcome.error["traceback"])
         session = self.session()
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""The soft time-out: an interrupt that the program sees; what it leaves is whole."""
+"""The soft time-out: an interrupt that the program sees, and after which everything is whole."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ def when_ready(process, outcome):
 
 
 def when_asleep(process, outcome):
-    """Interrupt once, when the program said that it is ready and the kernel says that it waits."""
+    """Interrupt once, when the program has said that it is ready and the kernel says that it sleeps."""
     if b"ready" in outcome.stderr and not getattr(outcome, "sent", False):
         outcome.sent = True
         deadline = time.monotonic() + 10
@@ -122,7 +122,8 @@ class Interrupts(Case):
             self.assertEqual(again.out, "%d\n" % stop)
 
     def test_while_a_coroutine_begins_or_ends_to_wait_for_a_call(self):
-        """Between the steps of a selector: it must not differ from the kernel afterwards, or no later call could wait."""
+        """An interrupt between the steps of a selector must not make it differ from the kernel, or no later call could
+        wait."""
         code = (
             "import asyncio, os, signal\nselector = asyncio.get_running_loop()._selector\nreal = selector._selector\n"
             "class Interrupted:\n    def __getattr__(self, name):\n        return getattr(real, name)\n"

@@ -1,4 +1,4 @@
-"""What an exception looks like is what it looks like under the plain interpreter, which runs the same program from a file."""
+"""Exceptions look as under the plain interpreter, which runs the same program from a file."""
 
 import os
 import subprocess
@@ -72,7 +72,8 @@ THREADS = (
 
 class Plain(Case):
     def plain(self, code):
-        """Its exit status and standard error; paths as if it stood beside us."""
+        """The exit status and standard error of the plain interpreter, with paths as if the file were in this
+        directory."""
         with tempfile.TemporaryDirectory() as room:
             with open(os.path.join(room, "main.py"), "w", encoding="utf-8", newline="") as file:
                 file.write(code)

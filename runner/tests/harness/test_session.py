@@ -57,7 +57,7 @@ class Sessions(Case):
             "threading.Thread(target=work).start()\nprint('first', os.getpid(), w)"
         )
         _first, pid, w = self.run_in(session, code).out.split()
-        # Between two runs the thread prints; it is told by the pipe, and how far it came is read from its event at the next run.
+        # Between two runs the thread prints. The pipe tells it to, and its event says at the next run how far it came.
         with open("/proc/%s/fd/%s" % (pid, w), "wb") as pipe:
             pipe.write(b"x")
         deadline = time.monotonic() + 10

@@ -1,0 +1,50 @@
+//! Runs that wait for a sandbox, and what a sandbox's process is told of one.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::cell::Flavor;
+use crate::files;
+use crate::frames::{End, Run, Tool};
+
+/// How many sandboxes may die under a run before its code starts. Then the run ends.
+pub(super) const MOST_LOST: u32 = 2;
+
+/// A run that has no sandbox yet.
+pub(super) struct Pending {
+    pub(super) number: u32,
+    pub(super) run: Run,
+    /// Its input files.
+    pub(super) files: files::Inputs,
+    pub(super) flavor: Flavor,
+    pub(super) arrived: Instant,
+    /// Whether it was looked at before and could not start.
+    pub(super) waited: bool,
+    /// How many sandboxes have died under it before its code started.
+    pub(super) lost: u32,
+}
+
+/// The message that gives a program to a job's process.
+#[derive(Serialize)]
+pub(super) struct RunMessage<'a> {
+    pub(super) op: &'static str,
+    pub(super) code: &'a str,
+    pub(super) env: &'a BTreeMap<String, String>,
+    pub(super) tools: &'a [Tool],
+    pub(super) session: bool,
+    /// Whether the process waits to be killed when it is done, instead of exiting.
+    pub(super) linger: bool,
+    /// Whether it writes each line of output at once.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) follow: bool,
+    pub(super) soft_ms: Option<u64>,
+}
+
+/// Whether a waiting run can start.
+pub(super) enum Slot {
+    Here(u32),
+    Wait,
+    Never(End),
+}

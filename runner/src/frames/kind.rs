@@ -1,0 +1,100 @@
+//! The kinds of frames.
+
+#[cfg(doc)]
+use super::{Artifact, ArtifactEnd, Exit, Input, Proof, Ready, Run, Setup, ToolCall, ToolResult};
+
+/// Kinds of frames. The worker sends those marked `W`, the runner those marked `R`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// W: [`Setup`], the first frame.
+    Setup = 1,
+    /// W: [`Run`].
+    Run = 2,
+    /// W: [`ToolResult`].
+    ToolResult = 3,
+    /// W: raise `KeyboardInterrupt` in the code; no payload.
+    Interrupt = 4,
+    /// W: kill the run's sandbox; no payload. Its [`Exit`] follows.
+    Kill = 5,
+    /// W: end a session; payload is its name. [`Kind::SessionClosed`] follows.
+    CloseSession = 6,
+    /// W: answered by [`Kind::Pong`] from the main loop, so that the worker notices a hung runner.
+    Ping = 7,
+    /// W: end everything and exit 0.
+    Shutdown = 8,
+    /// W: prove that nothing of the runs so far is left; no payload. [`Kind::Verified`] follows once no run goes on.
+    Verify = 9,
+    /// W: [`Input`]; [`Kind::InputData`] follows, and at last the [`Run`] of the same number.
+    Input = 10,
+    /// W: raw bytes of the last [`Input`].
+    InputData = 11,
+    /// W: send every file below `/session`; payload is the session's name. The files and an [`Exit`] follow, as for a
+    /// run with this number.
+    Keep = 12,
+    /// R: [`Ready`].
+    Ready = 64,
+    /// R: the code is about to run; no payload.
+    Started = 65,
+    /// R: raw bytes of standard output.
+    Stdout = 66,
+    /// R: raw bytes of standard error.
+    Stderr = 67,
+    /// R: [`ToolCall`].
+    ToolCall = 68,
+    /// R: a MIME bundle (JSON object) that the code displayed.
+    Display = 69,
+    /// R: [`Exit`], the last of a run.
+    Exit = 70,
+    /// R: payload is the session's name; also sent unasked when a session's process died between runs.
+    SessionClosed = 71,
+    /// R: answer to [`Kind::Ping`].
+    Pong = 72,
+    /// R: text; the runner can't go on and exits.
+    Fatal = 73,
+    /// R: [`Proof`], with the number of the last [`Kind::Verify`]. It also answers all earlier ones.
+    Verified = 74,
+    /// R: [`Artifact`], after the code's end and before [`Exit`].
+    Artifact = 75,
+    /// R: raw bytes of the last [`Artifact`].
+    ArtifactData = 76,
+    /// R: [`ArtifactEnd`].
+    ArtifactEnd = 77,
+}
+
+impl Kind {
+    /// The kind with this number.
+    pub fn from_u8(n: u8) -> Option<Self> {
+        use Kind::*;
+        [
+            Setup,
+            Run,
+            ToolResult,
+            Interrupt,
+            Kill,
+            CloseSession,
+            Ping,
+            Shutdown,
+            Verify,
+            Input,
+            InputData,
+            Keep,
+            Ready,
+            Started,
+            Stdout,
+            Stderr,
+            ToolCall,
+            Display,
+            Exit,
+            SessionClosed,
+            Pong,
+            Fatal,
+            Verified,
+            Artifact,
+            ArtifactData,
+            ArtifactEnd,
+        ]
+        .into_iter()
+        .find(|k| *k as u8 == n)
+    }
+}
