@@ -1,8 +1,8 @@
-//! Answers to tool calls, as they come from RabbitMQ.
+//! Takes the answers to tool calls from RabbitMQ, and hands each to the call that waits for it.
 //!
-//! All tenants' answers come by one queue. RabbitMQ writes each of them to its disk before the worker can say that no call waits for it. So a
-//! tenant that sends many of those gets a queue of its own. Only that queue waits; it fills up, and RabbitMQ then refuses what the
-//! tenant publishes without writing it.
+//! The answers of all tenants come through one queue. RabbitMQ writes each of them to its disk before the worker can
+//! tell that no call waits for it. So a tenant that sends many such answers gets its own queue. Only that queue waits.
+//! When it is full, RabbitMQ refuses what the tenant publishes, without writing it.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,17 +20,18 @@ use crate::consume::subscribe;
 use crate::context::Context;
 use crate::tools::Unwanted;
 
-/// Answers that may be unsettled at once: few, since clients may make each as large as the broker takes.
+/// Answers that may be unacknowledged at once. There are few, because clients can make each as large as the broker
+/// accepts.
 const PREFETCH: u16 = 16;
-/// What an answer that no call waits for costs at least, in bytes.
+/// The least that an answer that no call waits for costs its tenant, in bytes.
 const LEAST: u64 = 4096;
-/// A tenant may send so many seconds' worth of them at once.
+/// A tenant may send this many seconds' worth of such answers at once.
 const BURST: Duration = Duration::from_secs(16);
-/// A tenant's queue never waits longer than this for one of them.
+/// Longest time that a tenant's queue waits after one such answer.
 const MOST: Duration = Duration::from_secs(60);
-/// After so long without an answer a tenant's queue is deleted.
+/// A tenant's queue is deleted after this time without an answer.
 const IDLE: Duration = Duration::from_secs(60);
-/// A queue that nothing leads to any more is empty after so long without a delivery.
+/// A queue that was unbound is empty after this time without a delivery.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// Takes answers to tool calls until `end`.
@@ -75,13 +76,14 @@ struct Answers {
     end: CancellationToken,
     identity: Identity,
     allowance: Allowance,
-    /// Tenants that have queues of their own.
+    /// Tenants that have their own queues.
     apart: Mutex<HashSet<TenantName>>,
     tasks: TaskTracker,
 }
 
 impl Answers {
-    /// Takes an answer. One that no call waits for costs its tenant a part of its allowance: whose that is, and how long to wait.
+    /// Takes an answer. If no call accepts it, it costs a tenant a part of its allowance: returns this tenant, and how
+    /// long to wait.
     async fn take(&self, delivery: &Delivery) -> Option<(TenantName, Duration)> {
         let (message, ctx) = (&delivery.message, &self.ctx);
         let tenant = match self.identity.sender(message, names::CALLS, |tenant| names::calls_key(tenant, &ctx.id)) {
@@ -89,7 +91,7 @@ impl Answers {
             Ok(tenant) => tenant,
             Err(why) => {
                 let key = &message.key;
-                tracing::warn!(key, %why, "an answer to a tool call that its tenant did not send here is dropped");
+                tracing::warn!(key, %why, "an answer to a tool call is dropped: its tenant did not send it here");
                 ctx.metrics.forged.inc();
                 why.culprit(message)?
             }
@@ -99,22 +101,23 @@ impl Answers {
         Some((tenant, wait))
     }
 
-    /// Gives an answer to the call that waits for it, or tells the call what is wrong with it. Whether a call took it.
+    /// Hands an answer to the call that waits for it, or tells the call what is wrong with the answer. Returns whether
+    /// the answer was accepted.
     async fn answer(&self, tenant: &TenantName, body: Bytes) -> bool {
         let ctx = &self.ctx;
         let (calls, author) = (ctx.calls.clone(), tenant.clone());
         let taken = ctx.heavy.scan(body.len(), move || calls.answer(&author, &body)).await;
         match &taken {
             Ok(()) => {}
-            // The call itself counts it.
+            // The call itself counts this.
             Err(e @ Unwanted::Told(_)) => {
-                tracing::warn!(job.tenant = %tenant, error = %e, "an answer to a tool call is not taken");
+                tracing::warn!(job.tenant = %tenant, error = %e, "an answer to a tool call is not accepted");
             }
             Err(e) => {
                 if matches!(e, Unwanted::Unreadable(_)) {
                     ctx.metrics.tool_calls.with_label_values(&[ErrorCode::ToolAnswer.as_str()]).inc();
                 }
-                tracing::debug!(job.tenant = %tenant, error = %e, "an answer to a tool call is not taken");
+                tracing::debug!(job.tenant = %tenant, error = %e, "an answer to a tool call is not accepted");
             }
         }
         taken.is_ok()
@@ -124,26 +127,30 @@ impl Answers {
         self.apart.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a tenant a queue of its own, unless it has one.
+    /// Gives a tenant its own queue, unless it has one.
     fn set_apart(self: &Arc<Self>, tenant: TenantName) {
         if !self.apart().insert(tenant.clone()) {
             return;
         }
-        tracing::warn!(job.tenant = %tenant, "the tenant sends too many answers that no call waits for: it gets a queue of its own");
+        tracing::warn!(
+            job.tenant = %tenant,
+            "the tenant sends too many answers that no call waits for; they get their own queue"
+        );
         let answers = Arc::clone(self);
         self.tasks.spawn(async move {
             if let Err(error) = answers.serve(&tenant).await {
-                tracing::warn!(%error, job.tenant = %tenant, "the tenant's answers come by the queue of all again");
+                tracing::warn!(%error, job.tenant = %tenant, "the tenant's answers use the shared queue again");
             }
             answers.apart().remove(&tenant);
         });
     }
 
-    /// Serves a tenant's queue until it is not used any more, or the worker ends. RabbitMQ deletes it if this process can't.
+    /// Serves a tenant's queue until it is not used any more, or the worker ends. If this process can't delete the
+    /// queue, RabbitMQ does.
     async fn serve(&self, tenant: &TenantName) -> Result<(), bus::Error> {
         let (bus, spec) = (&self.ctx.bus, QueueSpec::calls_apart(tenant, &self.ctx.id));
         bus.declare_queue(&spec).await?;
-        // One at a time: the next one may have to wait.
+        // One at a time, because the next one may have to wait.
         while let Some(mut consumer) = subscribe(&self.ctx, &spec, 1, &self.end).await {
             let mut bound = true;
             loop {

@@ -1,26 +1,27 @@
-//! What a job shows: a MIME bundle, kept as the text that it came in. A tree of it would be a hundred times its size.
+//! MIME bundles: what a job displays, and its value. A bundle is kept as the JSON text that the runner sent, because a
+//! tree of it could take a hundred times as much memory.
 
 use serde_json::value::RawValue;
 use thermae_schemas::json::measure;
 
-/// Most values in one bundle, or in the arguments of one tool call. The client makes a tree of it.
+/// Most values in one bundle, or in the arguments of one tool call. The client makes a tree of them.
 pub(crate) const MOST_VALUES: usize = 1_000_000;
 
-/// A bundle of a job's.
+/// A MIME bundle, as JSON text.
 pub(crate) type Bundle = Box<RawValue>;
 
-/// Takes a bundle from its text.
+/// Makes a bundle from its text.
 ///
 /// # Errors
-/// What is wrong with it, in words for whoever reads the outcome.
+/// What is wrong with the text, in words for the reader of the outcome.
 pub(crate) fn read(text: Vec<u8>) -> Result<Bundle, String> {
     check(&text)?;
-    // No bytes of it are copied.
+    // This copies no bytes.
     let text = String::from_utf8(text).map_err(|e| e.to_string())?;
     RawValue::from_string(text).map_err(|e| e.to_string())
 }
 
-/// A bundle as it came, or one that says why it is not shown.
+/// The bundle as it came, or a note that says why it is not shown.
 pub(crate) fn or_note(bundle: Bundle) -> Bundle {
     match check(bundle.get().as_bytes()) {
         Ok(()) => bundle,
@@ -28,7 +29,7 @@ pub(crate) fn or_note(bundle: Bundle) -> Bundle {
     }
 }
 
-/// A bundle of the worker's own words.
+/// A bundle with a note from the worker.
 pub(crate) fn note(text: &str) -> Bundle {
     let bundle = serde_json::json!({ "text/plain": format!("<{text}>") });
     RawValue::from_string(bundle.to_string()).unwrap_or_else(|_| unreachable!("what was written as JSON is JSON"))
@@ -37,7 +38,7 @@ pub(crate) fn note(text: &str) -> Bundle {
 fn check(text: &[u8]) -> Result<(), String> {
     match measure(text, MOST_VALUES) {
         Ok(found) if found.is_object => Ok(()),
-        Ok(_) => Err("it is no JSON object".into()),
+        Ok(_) => Err("it is not a JSON object".into()),
         Err(e) => Err(format!("its JSON can't be used: {e}")),
     }
 }

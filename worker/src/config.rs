@@ -1,4 +1,4 @@
-//! Configuration of the program `thermae-worker`: where the fleet is, and the worker's own options beside it.
+//! Configuration of the program `thermae-worker`: how to reach RabbitMQ and Redis, and the worker's own options.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,40 +16,46 @@ use thermae_service::units::{ByteSize, Millis};
 
 use crate::{ArtifactOptions, DockerOptions, NativeOptions, Options, PoolOptions};
 
-/// Configuration of the program `thermae-worker`. All but the first eleven keys are the worker's [`Options`], spelled out: a structure
-/// that is flattened into another can't refuse unknown keys, nor say where they stand.
+/// Configuration of the program `thermae-worker`. The first eleven keys are its own. All other keys repeat the worker's
+/// [`Options`], because a structure that is flattened into another one can't refuse unknown keys, and can't say where
+/// they are.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// RabbitMQ: `amqp://user:password@host:port/vhost`, or `amqps://…` by TLS; `%2f` is the vhost `/`. The user needs every permission.
-    /// Several hosts of one cluster stand with commas between them, `host:port,host:port`, and are tried in that order.
+    /// URL of RabbitMQ: `amqp://user:password@host:port/vhost`, or `amqps://…` for TLS. `%2f` is the vhost `/`. The
+    /// user needs all permissions in the vhost. To name several hosts of one cluster, separate them with commas
+    /// (`host:port,host:port`); they are tried in that order.
     pub amqp: Secret,
-    /// Password for RabbitMQ, in place of the URL's.
+    /// Password for RabbitMQ. It replaces the one in the URL.
     pub amqp_password: Option<Secret>,
-    /// Redis: `redis://user:password@host:port/db`, or `rediss://…` by TLS; with Sentinel `redis+sentinel://user:password@host:port,host:port/name/db`
-    /// (or `rediss+sentinel://…`), where `name` is what the sentinels call the primary.
+    /// URL of Redis: `redis://user:password@host:port/db`, or `rediss://…` for TLS. With Sentinel:
+    /// `redis+sentinel://user:password@host:port,host:port/name/db` (or `rediss+sentinel://…`), where `name` is the
+    /// name that the sentinels use for the primary.
     pub redis: Secret,
-    /// Password for Redis, in place of the URL's.
+    /// Password for Redis. It replaces the one in the URL.
     pub redis_password: Option<Secret>,
-    /// Password for the sentinels, where they want one.
+    /// Password for the sentinels, if they need one.
     pub redis_sentinel_password: Option<Secret>,
-    /// PEM file of the authorities whose certificates are trusted, of RabbitMQ, Redis and the collector of traces; the system's where it is missing.
+    /// PEM file of the authorities whose certificates are trusted, for RabbitMQ, Redis and the collector of traces. By
+    /// default, the system's authorities.
     pub tls_ca: Option<PathBuf>,
     /// PEM file of the certificate that is shown to servers that ask for one.
     pub tls_cert: Option<PathBuf>,
-    /// PEM file of that certificate's private key.
+    /// PEM file of the private key of `tls_cert`.
     pub tls_key: Option<PathBuf>,
-    /// What every key in Redis begins with; the same for all of a fleet, another one for another fleet.
+    /// Prefix of every key in Redis. All processes of a fleet need the same prefix. Fleets that share a Redis need
+    /// different ones.
     pub redis_prefix: String,
-    /// Where `/healthz`, `/readyz` and `/metrics` are served, and artifacts by signed URLs.
+    /// Address at which `/healthz`, `/readyz` and `/metrics` are served, and artifacts under signed URLs.
     pub listen: SocketAddr,
     /// Logs and traces.
     pub telemetry: telemetry::Options,
-    /// The worker's name; its id is this and a random boot id. The host's name where it is missing.
+    /// The worker's name. By default, the name of the host. The worker's id is this name and a random boot id.
     pub name: Option<String>,
-    /// The fleet's name. It is on every container, and a worker clears away only what dead workers of its own fleet left.
+    /// The fleet's name. Docker containers carry it as a label, so that a worker cleans up only after dead workers of
+    /// its own fleet.
     pub fleet: String,
-    /// The pools that it serves.
+    /// The pools that this worker serves.
     pub pools: BTreeMap<PoolName, PoolOptions>,
     /// The Docker backend.
     pub docker: DockerOptions,
@@ -57,29 +63,35 @@ pub struct Config {
     pub native: NativeOptions,
     /// Where artifacts are stored.
     pub artifacts: ArtifactOptions,
-    /// Directory below which the worker makes one, readable by nobody else, for its containers' sockets; where it is missing, the user's
-    /// `XDG_RUNTIME_DIR`, else the system's directory for temporary files. Socket paths are short: keep it so, too.
+    /// Directory in which the worker makes its own directory for the sockets of its containers, which only the worker's
+    /// user can read. By default, the user's `XDG_RUNTIME_DIR`, or else the system's directory for temporary files.
+    /// Choose a short path, because the length of a socket's path is limited.
     pub socket_dir: Option<PathBuf>,
-    /// Time between heartbeats.
+    /// Time between two heartbeats. With a heartbeat, the worker tells Redis that it is alive and what it runs.
     pub heartbeat_every: Millis,
-    /// How long jobs may go on without a heartbeat that arrives.
+    /// How long running jobs may continue after the last heartbeat that reached Redis. After that, the worker kills
+    /// them. At least twice `heartbeat_every`.
     pub lease: Millis,
-    /// After SIGTERM: how long running jobs may take to end.
+    /// How long running jobs may continue after SIGTERM. After that, the worker kills them.
     pub drain_grace: Millis,
-    /// How long a job's record is kept after its last change; at least an hour longer than the schedulers' `message_max_age`.
+    /// How long Redis keeps a job's record after its last change. Make it at least an hour longer than the schedulers'
+    /// `message_max_age`.
     pub record_ttl: Millis,
-    /// How long a job's whole outcome stays readable after it ended. Then only how and when it ended is known, for `record_ttl`.
+    /// How long the whole outcome of a job stays readable after the job has ended. After that, and until `record_ttl`,
+    /// only how and when the job ended is known.
     pub outcome_ttl: Millis,
-    /// Bytes of outcomes that are kept readable at once, of all tenants; what is more is told once and not kept.
+    /// Largest total size of the outcomes that Redis keeps, for all tenants together. An outcome that does not fit is
+    /// sent once, and Redis does not keep it.
     pub outcome_bytes: ByteSize,
-    /// The same of one tenant.
+    /// Largest total size of the outcomes that Redis keeps for one tenant. An outcome that does not fit is sent once,
+    /// and Redis does not keep it.
     pub tenant_outcome_bytes: ByteSize,
-    /// Outcomes with more bytes are kept in the store that `artifacts.store` names, and not in Redis. Without one, all
-    /// are kept in Redis.
+    /// Outcomes that are larger than this are kept in the store that `artifacts.store` names, and not in Redis. If no
+    /// store is named, Redis keeps all outcomes.
     pub outcome_inline_bytes: ByteSize,
-    /// Bytes of answers to tool calls that no call waits for, taken from one tenant a second, after 16 seconds' worth at once. Each counts
-    /// as 4 KiB at least. A tenant that sends more of them gets a queue of its own; that queue waits, and RabbitMQ refuses what is
-    /// published to it once it is full.
+    /// Bytes per second of tool answers that no call waits for, which the worker accepts from one tenant, after a burst
+    /// of 16 seconds' worth. Each answer counts as at least 4 KiB. A tenant that has used half of the burst gets its
+    /// own queue. Beyond the limit, that queue waits, and RabbitMQ refuses further answers once it is full.
     pub refused_bytes: ByteSize,
 }
 
@@ -136,7 +148,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The worker's part.
+    /// The worker's own options.
     pub fn worker(&self) -> Options {
         Options {
             name: self.name.clone(),
@@ -158,7 +170,7 @@ impl Config {
         }
     }
 
-    /// Whom to trust, and what to show.
+    /// The settings for TLS: which authorities to trust, and which certificate to show.
     pub fn tls(&self) -> Tls {
         Tls { ca: self.tls_ca.clone(), cert: self.tls_cert.clone(), key: self.tls_key.clone() }
     }

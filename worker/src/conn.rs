@@ -1,8 +1,9 @@
-//! The worker's end of a container's socket: frames out without a hop where the socket takes them, frames in to the run
-//! that they belong to, and a ping now and then, so that a runner that hangs shows as one that is gone.
+//! The worker's end of a container's socket. It sends frames to the runner, hands the runner's frames to the runs that
+//! they belong to, and pings the runner regularly, so that a runner that hangs is noticed.
 //!
-//! Whatever ends the connection (end of file, a broken frame, no answer to a ping, [`Conn::close`]) closes it for good:
-//! [`Conn::closed`] says so, every run's stream of frames ends, and the runner, which sees the end of file, exits.
+//! Whatever ends the connection (end of file, a broken frame, no answer to a ping, [`Conn::close`]) closes it
+//! permanently. Then [`Conn::closed`] is cancelled, every run's stream of frames ends, and the runner exits, because it
+//! sees the end of file.
 
 mod proof;
 mod write;
@@ -26,45 +27,46 @@ use proof::Proof;
 pub(crate) use proof::Verdict;
 use write::Writer;
 
-/// Frames of one run that may wait for it; beyond, the socket is not read.
+/// Frames of one run that may wait for it. Beyond this, the socket is not read.
 const RUN_BACKLOG: usize = 256;
 
-/// Bytes of a container's frames that may wait for its runs, which is its share of the worker's memory; beyond, the socket is not read.
+/// Bytes of a container's frames that may wait for its runs: the container's share of the worker's memory. Beyond this,
+/// the socket is not read.
 const MOST_WAITING: usize = 32 << 20;
 
-/// What is kept of the memory that one large frame took.
+/// Size of the read buffer, in bytes. A buffer that grew for a large frame is replaced.
 const BUFFER: usize = 64 << 10;
 
-/// Bytes of a file in one frame.
+/// Most bytes of a file in one frame.
 const CHUNK: usize = 256 << 10;
 
 /// What can go wrong with a container's connection.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum Error {
-    /// It is closed.
+    /// The connection is closed.
     #[error("the container is gone: {0}")]
     Closed(String),
     /// The runner was not ready in time.
     #[error("the runner was not ready within {} ms", .0.as_millis())]
     NotReady(Duration),
-    /// A frame that does not fit.
+    /// A frame is too large for the container.
     #[error("a frame of {0} bytes is too large for the container")]
     TooLarge(usize),
 }
 
-/// How its health is watched.
+/// How the runner's health is checked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pings {
-    /// Time between them.
+    /// Time between two pings.
     pub every: Duration,
-    /// How long an answer may take.
+    /// How long the runner may take to answer a ping.
     pub within: Duration,
 }
 
 /// A container's connection. Dropping it closes it.
 pub(crate) struct Conn(Arc<Inner>);
 
-/// A frame that waits for its run, and its place among the bytes that may.
+/// A frame that waits for its run, with its share of [`MOST_WAITING`].
 type Queued = (Frame, OwnedSemaphorePermit);
 
 struct Inner {
@@ -73,9 +75,9 @@ struct Inner {
     room: Arc<Semaphore>,
     next_run: AtomicU32,
     ready: watch::Sender<Option<Ready>>,
-    /// Tells of every frame: each comes from the runner's main loop.
+    /// Notified of every frame, because every frame comes from the runner's main loop and shows that it lives.
     heard: watch::Sender<()>,
-    /// A run does not take its frames, so that no more are read.
+    /// Whether no frames are read because a run does not take its own.
     held_up: AtomicBool,
     session_closed: CancellationToken,
     proof: Proof,
@@ -104,7 +106,8 @@ impl Inner {
         })
     }
 
-    /// While no run is under way: which comes next. Twice the same says that there was none in between.
+    /// While no run is under way, the number of the next run. If two calls return the same number, there was no run in
+    /// between.
     fn idle(&self) -> Option<u32> {
         let runs = self.runs();
         runs.is_empty().then(|| self.next_run.load(Ordering::Relaxed))
@@ -116,7 +119,7 @@ impl Inner {
 }
 
 impl Conn {
-    /// Takes over a connected socket and sends the set-up. Its tasks run on `tasks` until the connection closes.
+    /// Takes over a connected socket and sends the set-up. The connection's tasks run on `tasks` until it closes.
     pub(crate) fn start(stream: UnixStream, setup: &Setup, pings: Pings, tasks: &TaskTracker) -> Self {
         let stream = Arc::new(stream);
         let inner = Arc::new(Inner {
@@ -149,10 +152,10 @@ impl Conn {
         Self(inner)
     }
 
-    /// Waits for the runner's word that it is ready.
+    /// Waits until the runner reports that it is ready.
     ///
     /// # Errors
-    /// It closed first, or took too long.
+    /// The connection closed first, or the runner took too long.
     pub(crate) async fn ready(&self, within: Duration) -> Result<Ready, Error> {
         let mut ready = self.0.ready.subscribe();
         let wait = async {
@@ -174,11 +177,11 @@ impl Conn {
         Running { inner: Arc::clone(&self.0), number, frames, ended: false }
     }
 
-    /// Starts a run that finds these files. They go no faster than the runner takes them. `may` is asked at the last moment before
-    /// the code can start; where it refuses, nothing ran.
+    /// Starts a run that finds these files. They are sent no faster than the runner reads them. `may` is called at the
+    /// last moment before the code can start. If it refuses, nothing has run.
     ///
     /// # Errors
-    /// The connection is closed: nothing of the code ran.
+    /// The connection is closed, or the run is too large for a frame. Nothing of the code ran.
     pub(crate) async fn run<E>(
         &self,
         run: &Run,
@@ -202,7 +205,7 @@ impl Conn {
             }
         }
         if let Err(refused) = may() {
-            // The runner has files of a run that never comes.
+            // The runner has the files of a run that will never begin.
             if !files.is_empty() {
                 self.close("a run was given up before it began");
             }
@@ -212,7 +215,7 @@ impl Conn {
         Ok(Ok(running))
     }
 
-    /// Asks for every file that a session keeps; artifacts and an exit come as of a run.
+    /// Asks for every file that a session keeps. Artifacts and an exit arrive as in a run.
     ///
     /// # Errors
     /// The connection is closed.
@@ -222,7 +225,7 @@ impl Conn {
         Ok(running)
     }
 
-    /// Cancelled once a session of this container ended, whoever ended it.
+    /// Cancelled once a session of this container has ended, for whatever reason.
     pub(crate) fn session_closed(&self) -> &CancellationToken {
         &self.0.session_closed
     }
@@ -232,12 +235,12 @@ impl Conn {
         &self.0.closed
     }
 
-    /// Why it closed.
+    /// Why the connection closed.
     pub(crate) fn why(&self) -> String {
         self.0.why.get().cloned().unwrap_or_default()
     }
 
-    /// Closes it: the runner exits, and all code in the container dies with it.
+    /// Closes the connection: the runner exits, and all code in the container dies with it.
     pub(crate) fn close(&self, why: &str) {
         self.0.close(why);
     }
@@ -249,7 +252,7 @@ impl Drop for Conn {
     }
 }
 
-/// A run under way. Dropped before its end, it is killed.
+/// A run under way. If it is dropped before its end, it is killed.
 pub(crate) struct Running {
     inner: Arc<Inner>,
     number: u32,
@@ -258,7 +261,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// The run's next frame; the one of kind `Exit` is the last. `None` once the container is gone. Cancel-safe.
+    /// The run's next frame; the one of kind `Exit` is the last. `None` if the container is gone. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<Frame> {
         let frame = self.frames.recv().await.map(|(frame, _)| frame);
         self.ended |= frame.as_ref().is_none_or(|f| f.kind == Kind::Exit);
@@ -273,12 +276,12 @@ impl Running {
         }
     }
 
-    /// Kills the run's sandbox; its `Exit` follows.
+    /// Kills the run's sandbox. Its `Exit` follows.
     pub(crate) fn kill(&self) {
         let _ = self.inner.send(&Frame::raw(Kind::Kill, self.number, Vec::new()));
     }
 
-    /// Gives the container up: it does not even answer to a kill.
+    /// Gives up the container, because its runner does not end the run or breaks the protocol.
     pub(crate) fn abandon(&self, why: &str) {
         self.inner.close(why);
     }
@@ -298,7 +301,7 @@ impl Drop for Running {
     }
 }
 
-/// Reads until the connection closes; then every run's stream ends.
+/// Reads frames until the connection closes. Then every run's stream of frames ends.
 async fn read(inner: Arc<Inner>, stream: Arc<UnixStream>) {
     let outcome = inner.closed.run_until_cancelled(read_frames(&inner, &stream)).await;
     match outcome {
@@ -317,7 +320,7 @@ async fn read_frames(inner: &Inner, stream: &UnixStream) -> io::Result<String> {
             if let Some(fatal) = dispatch(inner, frame).await {
                 return Ok(fatal);
             }
-            // In this order: who finds the one false has heard of the other.
+            // In this order: whoever then finds `held_up` false has been notified of the frame.
             inner.heard.send_replace(());
             inner.held_up.store(false, Ordering::Release);
         }
@@ -335,7 +338,7 @@ async fn read_frames(inner: &Inner, stream: &UnixStream) -> io::Result<String> {
     }
 }
 
-/// Hands one frame on; the text of a fatal one ends the connection.
+/// Hands one frame on. If the connection must end, returns the reason.
 async fn dispatch(inner: &Inner, frame: Frame) -> Option<String> {
     match frame.kind {
         Kind::Ready => match frame.parse::<Ready>() {
@@ -343,13 +346,13 @@ async fn dispatch(inner: &Inner, frame: Frame) -> Option<String> {
                 inner.proof.memory.store(ready.memory_bytes, Ordering::Relaxed);
                 drop(inner.ready.send_replace(Some(ready)));
             }
-            Err(e) => return Some(format!("unreadable ready: {e}")),
+            Err(e) => return Some(format!("the runner's ready message can't be read: {e}")),
         },
         Kind::Pong => {}
         Kind::SessionClosed => inner.session_closed.cancel(),
         Kind::Verified => match frame.parse::<frames::Proof>() {
             Ok(proof) => inner.proof.given(frame.run, proof),
-            Err(e) => return Some(format!("unreadable proof: {e}")),
+            Err(e) => return Some(format!("the runner's proof can't be read: {e}")),
         },
         Kind::Fatal => return Some(format!("the runner can't go on: {}", String::from_utf8_lossy(&frame.body))),
         _ => {
@@ -366,7 +369,8 @@ async fn dispatch(inner: &Inner, frame: Frame) -> Option<String> {
     None
 }
 
-/// Closes the connection of a runner that says nothing for too long after a ping. It is not to blame while its answer can't be read.
+/// Closes the connection if the runner says nothing for too long after a ping. The runner is not to blame while a run
+/// holds up the reading of its frames.
 async fn ping(inner: Arc<Inner>, pings: Pings) {
     let mut heard = inner.heard.subscribe();
     let rounds = async {
@@ -387,7 +391,7 @@ async fn ping(inner: Arc<Inner>, pings: Pings) {
     inner.closed.run_until_cancelled(rounds).await;
 }
 
-/// The `Exit` that a run's last frame carries, with a value that can be shown.
+/// The `Exit` in a run's last frame, with a value that can be shown.
 pub(crate) fn exit_of(frame: &Frame) -> Result<Exit, serde_json::Error> {
     let mut exit: Exit = frame.parse()?;
     exit.value = exit.value.map(bundle::or_note);

@@ -1,4 +1,4 @@
-//! The worker's consumers: jobs of its pools, jobs for itself alone, cancels.
+//! The worker's consumers: jobs of its pools, jobs for this worker alone, and cancels.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::context::Context;
 use crate::pool::{Condition, Pool};
 use crate::sessions::Sessions;
 
-/// Deliveries of small control messages that may be unsettled at once.
+/// Cancels that may be unacknowledged at once.
 const CONTROL_PREFETCH: u16 = 256;
-/// Between two attempts to subscribe.
+/// Time between two attempts to subscribe.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Makes sure of the worker's queues.
+/// Declares the queues that the worker uses.
 pub(crate) async fn declare(ctx: &Context) -> Result<(), bus::Error> {
     thermae_backplane::declare_fleet(&*ctx.bus).await?;
     thermae_backplane::declare_worker(&*ctx.bus, &ctx.id).await?;
@@ -33,19 +33,20 @@ pub(crate) async fn declare(ctx: &Context) -> Result<(), bus::Error> {
     Ok(())
 }
 
-/// Declares a queue that is gone: it expired while this worker was away, or the scheduler took the worker for dead and deleted it.
+/// Declares a queue that is gone: it expired while this worker was away, or the scheduler took the worker for dead and
+/// deleted it.
 ///
-/// A queue that is there is never declared again. The scheduler unbinds a dead worker's queue before it drains and deletes it, so
-/// that nothing comes into it any more; a declaration in between would bind it anew.
+/// A queue that still exists is never declared again. The scheduler unbinds a dead worker's queue before it drains and
+/// deletes it, so that nothing more arrives. A declaration in between would bind the queue again.
 async fn declare_again(ctx: &Context, spec: &QueueSpec) -> Result<(), bus::Error> {
-    tracing::warn!(queue = spec.name, "a queue of this worker is gone; it is declared again");
+    tracing::warn!(queue = spec.name, "a queue of this worker is gone; declaring it again");
     if spec.name == names::worker_queue(&ctx.id) {
         thermae_backplane::remember_worker(&*ctx.bus, &ctx.id).await?;
     }
     ctx.bus.declare_queue(spec).await
 }
 
-/// Subscribes, trying until it succeeds; `None` when the worker ends first.
+/// Subscribes to a queue, and tries until this succeeds. `None` if `end` comes first.
 pub(crate) async fn subscribe(
     ctx: &Context,
     spec: &QueueSpec,
@@ -64,7 +65,7 @@ pub(crate) async fn subscribe(
             Ok(consumer) => return Some(consumer),
             Err(bus::Error::Topology(_)) if !gone => gone = true,
             Err(e) => {
-                tracing::warn!(queue = spec.name, error = %e, "can't subscribe; trying on");
+                tracing::warn!(queue = spec.name, error = %e, "can't subscribe to the queue; trying again");
                 gone = matches!(e, bus::Error::Topology(_));
                 end.run_until_cancelled(tokio::time::sleep(AGAIN)).await?;
             }
@@ -72,10 +73,11 @@ pub(crate) async fn subscribe(
     }
 }
 
-/// Takes a pool's jobs while the pool is of use, until the worker drains; returns when all it took are settled.
+/// Takes a pool's jobs while the pool is ready, until the worker drains. Returns when all jobs that were taken are
+/// settled.
 pub(crate) async fn pool_queue(ctx: Arc<Context>, pool: Arc<Pool>) {
     let queue = QueueSpec::pool(pool.name());
-    // As many as run at once: more would only wait here while another worker could run them.
+    // As many as can run at once: further jobs would only wait here, while another worker could run them.
     let prefetch = u16::try_from(pool.options().slots()).unwrap_or(u16::MAX);
     let mut condition = pool.condition();
     loop {
@@ -87,7 +89,7 @@ pub(crate) async fn pool_queue(ctx: Arc<Context>, pool: Arc<Pool>) {
         let Some(mut consumer) = subscribe(&ctx, &queue, prefetch, &ctx.draining).await else { return };
         let jobs = TaskTracker::new();
         let ended = take_jobs(&ctx, &mut *consumer, &mut condition, &jobs).await;
-        // What was sent and not seen goes back now; what runs here can still be acknowledged.
+        // Deliveries that were not looked at go back now. Those of running jobs can still be acknowledged.
         let _ = consumer.stop().await;
         jobs.close();
         jobs.wait().await;
@@ -134,7 +136,7 @@ async fn take_jobs(
     }
 }
 
-/// Takes the jobs that are for this worker alone: those of its sessions. In order, each session's.
+/// Takes the jobs for this worker alone: those of its sessions. The jobs of each session stay in order.
 pub(crate) async fn worker_queue(ctx: Arc<Context>, sessions: Arc<Sessions>, tasks: TaskTracker) {
     let queue = QueueSpec::worker(&ctx.id);
     let most: u32 = ctx.pools.values().map(|p| p.options().max_sessions * 4 + p.options().slots()).sum();
@@ -153,7 +155,7 @@ pub(crate) async fn worker_queue(ctx: Arc<Context>, sessions: Arc<Sessions>, tas
         ctx.registered.send_replace(false);
         let _ = consumer.stop().await;
         if ctx.draining.is_cancelled() {
-            // The sessions' tasks still settle what they hold: the consumer lives until they have.
+            // The sessions' tasks still have to settle their deliveries, so the consumer must live until then.
             tasks.wait().await;
             return;
         }
@@ -170,7 +172,7 @@ pub(crate) async fn control_queue(ctx: Arc<Context>, end: CancellationToken) {
                     let found = ctx.table.cancel(&key);
                     tracing::info!(job.id = %key.job, job.tenant = %key.tenant, found, "the client cancels a job");
                 }
-                None => tracing::warn!("a control message that is no cancel"),
+                None => tracing::warn!("a control message is not a cancel"),
             }
             let _ = delivery.ack().await;
         }

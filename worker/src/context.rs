@@ -1,4 +1,4 @@
-//! What every task of a worker shares.
+//! The state that all tasks of a worker share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,41 +24,37 @@ use crate::work::Work;
 const BACKOFF: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
-/// What every task of a worker shares.
+/// What all tasks of a worker share.
 pub(crate) struct Context {
     /// The worker's id.
     pub id: WorkerId,
-    /// Its options.
     pub options: Options,
-    /// The bus.
     pub bus: SharedBus,
-    /// The registry.
     pub registry: SharedRegistry,
-    /// Where files of jobs are stored.
+    /// The store for the files of jobs.
     pub artifacts: Artifacts,
-    /// Its metrics.
     pub metrics: Metrics,
-    /// Jobs under way.
+    /// The jobs under way.
     pub table: Table,
-    /// Tool calls that wait.
+    /// The tool calls that wait for answers.
     pub calls: Outstanding,
-    /// Where large outcomes go.
+    /// Moves large outcomes to the store.
     pub shelf: Shelf,
-    /// Where what is large is read.
+    /// Reads and checks large inputs.
     pub heavy: Heavy,
-    /// Its pools.
+    /// The pools that this worker serves.
     pub pools: BTreeMap<PoolName, Arc<Pool>>,
-    /// Whether the worker's own queue is consumed. While it is not, the worker does not say that it takes jobs.
+    /// Whether the worker's own queue is consumed. If not, the worker does not report that it takes jobs.
     pub registered: watch::Sender<bool>,
-    /// Nothing new is started.
+    /// Cancelled when the worker drains. From then on, nothing new is started.
     pub draining: CancellationToken,
-    /// What runs is killed.
+    /// Cancelled when the grace of the drain is over. Everything that still runs is then killed.
     pub stop: CancellationToken,
-    /// Nothing is tried any more.
+    /// Cancelled when the worker gives up. From then on, nothing is tried again.
     pub abort: CancellationToken,
 }
 
-/// Errors of the bus and of the registry, as far as trying again goes.
+/// Errors of the bus and of the registry that may be transient.
 pub(crate) trait Transient: std::error::Error {
     /// Whether the same call may succeed later.
     fn is_transient(&self) -> bool;
@@ -77,7 +73,7 @@ impl Transient for registry::Error {
 }
 
 impl Context {
-    /// Repeats a call until it succeeds, fails for good, or the worker gives up (`None`).
+    /// Repeats a call until it succeeds or fails permanently. `None` if the worker gives up first.
     pub(crate) async fn insist<T, E: Transient, F: Future<Output = Result<T, E>>>(
         &self,
         what: &'static str,
@@ -88,7 +84,7 @@ impl Context {
             match call().await {
                 Err(e) if e.is_transient() => {
                     if wait == BACKOFF {
-                        tracing::warn!(step = what, error = %e, "trying on");
+                        tracing::warn!(step = what, error = %e, "the step failed; trying again");
                     }
                 }
                 done => return Some(done),
@@ -100,19 +96,19 @@ impl Context {
         }
     }
 
-    /// So many bytes of a job's go to its client, by the servers that all tenants share.
+    /// Counts bytes that a job moves through the servers that all tenants share.
     pub(crate) fn moves(&self, work: &Work, bytes: usize) {
         if let Some(pool) = self.pool(&work.job.pool) {
             pool.traffic().count(&work.key.tenant, bytes);
         }
     }
 
-    /// Until when a job's tenant must wait for what it moved before, if it must.
+    /// Until when a job's tenant must wait because of what it moved before; `None` if it need not wait.
     pub(crate) fn owes_until(&self, work: &Work) -> Option<Instant> {
         self.pool(&work.job.pool)?.traffic().owes_until(&work.key.tenant)
     }
 
-    /// A pool that is served here.
+    /// The pool with this name, if this worker serves it.
     pub(crate) fn pool(&self, name: &PoolName) -> Option<&Arc<Pool>> {
         self.pools.get(name)
     }

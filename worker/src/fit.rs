@@ -1,5 +1,5 @@
-//! Keeps what a job's code has made within what a broker takes: RabbitMQ 4 refuses messages above 16 MiB, and a result that is refused
-//! would never reach its client.
+//! Keeps what a job's code has made within the size that a broker accepts. RabbitMQ 4 refuses messages above 16 MiB,
+//! and a refused result would never reach its client.
 
 use std::io;
 
@@ -11,14 +11,14 @@ use crate::outcome::Told;
 /// Largest part of a message that comes from a job's code, in bytes of JSON.
 pub(crate) const LARGEST: usize = 15 << 20;
 
-/// JSON writes one byte as six at most (`\u0000`).
+/// JSON writes one byte as at most six bytes (`\u0000`).
 const WORST: usize = 6;
 
-/// What was shown and is not larger stays for as long as it can.
+/// Displayed things and values of at most this many bytes are kept as long as possible.
 const SMALL: usize = 64 << 10;
 
-/// Cuts an outcome to so many bytes of JSON: what was displayed last goes first, then the value, then the end of the output. Notes stand
-/// in their places.
+/// Cuts an outcome to at most `most` bytes of JSON. What was displayed last goes first, then the value, then the end of
+/// the output. Notes replace them.
 pub(crate) fn fit(told: &mut Told, most: usize) {
     let Told { outcome, value, displays } = told;
     let text = outcome.stdout.len() + outcome.stderr.len();
@@ -52,15 +52,15 @@ pub(crate) fn fit(told: &mut Told, most: usize) {
 }
 
 fn note(bytes: usize, most: usize) -> Bundle {
-    bundle::note(&format!("{bytes} bytes not shown: the outcome would be larger than {most}"))
+    bundle::note(&format!("{bytes} bytes not shown: the outcome would be larger than {most} bytes"))
 }
 
-/// Bytes of bundles, with a comma each.
+/// Size of bundles in bytes, with a comma after each.
 fn shown<'a>(bundles: impl IntoIterator<Item = &'a Bundle>) -> usize {
     bundles.into_iter().map(|bundle| bundle.get().len() + 1).sum()
 }
 
-/// Leaves so much that both streams and an error fit, whatever they hold.
+/// Cuts a text so far that both streams and an error fit, whatever they contain.
 fn cut(text: &mut String, most: usize) {
     let room = most / WORST / 16;
     if text.len() > room {
@@ -70,7 +70,7 @@ fn cut(text: &mut String, most: usize) {
     }
 }
 
-/// Bytes of its JSON.
+/// Size of a value's JSON, in bytes.
 fn size(value: &impl Serialize) -> usize {
     struct Count(usize);
     impl io::Write for Count {
@@ -83,7 +83,7 @@ fn size(value: &impl Serialize) -> usize {
         }
     }
     let mut count = Count(0);
-    // What is no JSON is dealt with where it is written.
+    // A value that can't be written as JSON is dealt with where it is written.
     let _ = serde_json::to_writer(&mut count, value);
     count.0
 }

@@ -1,5 +1,5 @@
-//! The worker's word about itself, every few seconds: it keeps the worker alive, renews the leases of what runs, and
-//! hears which of its claims no longer stand.
+//! Heartbeats: every few seconds, the worker reports itself to the registry. A heartbeat keeps the worker alive and
+//! renews the leases of its running jobs. The answer names the claims that are no longer valid.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,42 +16,41 @@ use crate::context::Context;
 use crate::pool::Condition;
 use crate::sessions::Sessions;
 
-/// Asks for a heartbeat, and waits until it has arrived.
+/// Asks for a heartbeat at once, and waits until it has arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Pulse {
-    /// Heartbeats that were asked for.
+    /// Number of heartbeats that were asked for.
     asked: AtomicU64,
     now: Notify,
-    /// How many had been asked for when the last one that arrived was worded.
+    /// Value of `asked` when the last heartbeat that arrived was written.
     arrived: watch::Sender<u64>,
 }
 
 impl Pulse {
-    /// Waits until a heartbeat has arrived that was worded after this call.
+    /// Waits until a heartbeat has arrived that was written after this call.
     pub(crate) async fn beat(&self) {
         let own = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         self.now.notify_one();
-        // The sender lives as long as this borrow.
+        // The sender lives at least as long as this borrow.
         let _ = self.arrived.subscribe().wait_for(|arrived| *arrived >= own).await;
     }
 }
 
-/// Beats until it is told to end.
+/// Sends the heartbeats of a worker.
 pub(crate) struct Heart {
-    /// The context.
     pub ctx: Arc<Context>,
-    /// Sessions to speak of.
+    /// The sessions that heartbeats name.
     pub sessions: Arc<Sessions>,
-    /// The worker's state, and its changes, each of which is announced at once.
+    /// The worker's state. Every change is announced at once.
     pub state: watch::Receiver<WorkerState>,
-    /// Who asks for a beat at once.
+    /// Asks for heartbeats at once.
     pub pulse: Arc<Pulse>,
-    /// Whether the registry answers.
+    /// Readiness condition: whether the registry answers.
     pub condition: thermae_service::health::Condition,
 }
 
 impl Heart {
-    /// Beats until `end`.
+    /// Sends heartbeats until `end`.
     pub(crate) async fn run(mut self, end: CancellationToken) {
         let mut failing = false;
         loop {
@@ -76,7 +75,7 @@ impl Heart {
                     if !std::mem::replace(&mut failing, true) {
                         tracing::warn!(
                             error = why,
-                            "heartbeats don't arrive; without one what runs is killed when its lease ends"
+                            "heartbeats don't arrive; if none does, running jobs are killed when their leases end"
                         );
                     }
                 }
@@ -113,7 +112,7 @@ impl Heart {
             .map(|(name, pool)| {
                 let options = pool.options();
                 let capacity = PoolCapacity {
-                    // A pool without containers takes no jobs, so it offers none.
+                    // A pool that is not ready takes no jobs, so it offers no slots.
                     slots: if *pool.condition().borrow() == Condition::Ready { options.slots() } else { 0 },
                     busy: options.slots() - (pool.slots().available_permits() as u32).min(options.slots()),
                     max_sessions: options.max_sessions,

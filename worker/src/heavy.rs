@@ -1,19 +1,20 @@
-//! Reading what is large, off the runtime's threads and only so much of it at once: a job's megabytes must not hold up the jobs of others.
+//! Reads and checks large inputs off the runtime's threads, and only a few at a time, so that one job's megabytes do
+//! not hold up the jobs of others.
 
 use std::panic::resume_unwind;
 
 use tokio::sync::Semaphore;
 
-/// Steps that are done where they are asked for: a hop to another thread costs more than they do. A step is a byte read, or
-/// about as much work.
+/// Work of at most this many steps is done on the calling thread, because a hop to another thread would cost more. A
+/// step is the reading of one byte, or about as much work.
 const SMALL: usize = 64 << 10;
 
-/// Where large inputs are read.
+/// Limits how many large inputs are read and checked at once.
 #[derive(Debug)]
 pub(crate) struct Heavy {
-    /// Readings: each takes some milliseconds.
+    /// For reads. Each takes some milliseconds.
     scans: Semaphore,
-    /// Checks against the clients' schemas: each may take seconds, and no reading waits for them.
+    /// For checks against clients' schemas. Each may take seconds, so reads do not wait for them.
     checks: Semaphore,
 }
 
@@ -25,12 +26,12 @@ impl Default for Heavy {
 }
 
 impl Heavy {
-    /// Reads something of so many bytes.
+    /// Reads something of this many bytes.
     pub(crate) async fn scan<T: Send + 'static>(&self, bytes: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
         run(&self.scans, bytes, work).await
     }
 
-    /// Checks something in so many steps.
+    /// Checks something in this many steps.
     pub(crate) async fn check<T: Send + 'static>(&self, steps: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
         run(&self.checks, steps, work).await
     }
@@ -44,7 +45,7 @@ async fn run<T: Send + 'static>(at_once: &Semaphore, steps: usize, work: impl Fn
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(e) if e.is_panic() => resume_unwind(e.into_panic()),
-        // The runtime ends, and whoever waits here with it.
+        // The runtime ends, and this task ends with it.
         Err(_) => std::future::pending().await,
     }
 }

@@ -1,4 +1,5 @@
-//! What reaches a worker from a runner whose container is no longer its own, from a queue, and from a job by way of its runner.
+//! Property tests of everything that a worker reads: the frames of a runner whose container was taken over, messages
+//! from a queue, and what a job sends through its runner.
 
 use std::io::Write;
 use std::time::Duration;
@@ -32,7 +33,8 @@ fn setup() -> Setup {
     }
 }
 
-/// Says this to a worker's end as a runner, then leaves. The connection must be closed and its tasks over.
+/// Plays a runner that says this and then only listens. The worker must close the connection and end its tasks. Returns
+/// why it closed the connection.
 fn hear(said: &[u8]) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -42,7 +44,7 @@ fn hear(said: &[u8]) -> String {
         let pings = Pings { every: Duration::from_secs(60), within: Duration::from_secs(60) };
         let conn = Conn::start(tokio::net::UnixStream::from_std(ours).unwrap(), &setup(), pings, &tasks);
         let said = said.to_vec();
-        // It says no more, and goes on to listen: what is written to it must not be what ends the connection.
+        // The runner says no more but goes on to listen, so that a failed write can't be what ends the connection.
         let talker = std::thread::spawn(move || {
             let _ = theirs.write_all(&said);
             let _ = theirs.shutdown(std::net::Shutdown::Write);
@@ -85,7 +87,7 @@ const EXIT: &[(&str, &str)] = &[
     ("warm", "true"),
 ];
 
-/// Makes an outcome of an exit, and of what was printed.
+/// Makes an outcome from an exit and output, and reads it as a client does.
 fn conclude(exit: Exit, stdout: Vec<u8>) {
     let limits = LimitOptions::default().grant(&LimitRequest::default()).unwrap();
     let worker = WorkerId::new("w").unwrap();

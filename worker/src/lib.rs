@@ -1,4 +1,5 @@
-//! The worker: warm containers, attempts that count at most once, tool calls that are checked, sessions that last.
+//! The worker: takes jobs from RabbitMQ, runs each in a container, and publishes its outcome. The program
+//! `thermae-worker` and the embedded fleet run it.
 //!
 //! ```text
 //! consume ─▶ attempt ─▶ pool ─▶ conn ══ runner in its container
@@ -7,8 +8,8 @@
 //!    └▶ sessions ─▶ attempt ─▶ artifacts: the store of files
 //! ```
 //!
-//! It knows no fairness between tenants (the scheduler's) and no sandbox (the runner's). It holds no job that it has not
-//! started, but for those on its few slots; and what it has started it ends once, or leaves to the fleet to decide.
+//! The worker knows nothing about fairness between tenants (the scheduler does) or about sandboxes (the runner does).
+//! It takes few jobs before it can start them. A job that it has started ends once, or is left to `resolve`.
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +34,7 @@ mod metrics;
 mod options;
 mod orphans;
 mod outcome;
+mod phase;
 mod pool;
 mod running;
 mod service;

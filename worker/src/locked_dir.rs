@@ -1,12 +1,13 @@
-//! Directories of one living process, below one that everybody shares: each has a lock in it, held for as long as its process lives.
-//! What nobody holds was left by a process that was killed, and the next one removes it.
+//! Directories that each belong to one living process, below a root that everybody shares. Each has a lock file, which
+//! its process holds as long as it lives. If nobody holds the lock, the process was killed, and the next process
+//! removes the directory.
 //!
 //! ```text
 //! thermae-new-NAME/lock   made, then locked   ── renamed ──▶   thermae-NAME/lock   locked
 //! ```
 //!
-//! Other users of the machine may put anything beside them. So nothing is waited for, no link is followed, and what is another
-//! user's is left alone.
+//! Other users of the machine may put anything beside these directories. So nothing here waits, no link is followed,
+//! and another user's files are left alone.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,19 +17,19 @@ use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, flock, fstat, openat};
 
-/// Name of the lock in a directory.
+/// Name of the lock file in a directory.
 pub(crate) const LOCK: &str = "lock";
 
-/// What the directories' names begin with.
+/// Prefix of the directories' names.
 const PREFIX: &str = "thermae-";
 
-/// What the name of one begins with that is not locked yet, after [`PREFIX`].
+/// What follows [`PREFIX`] in the name of a directory that is not locked yet.
 const NEW: &str = "new-";
 
-/// After so long a directory that is still without its name is nobody's: naming it takes no time.
+/// A directory that still has such a name after this time belongs to nobody, because locking and renaming take no time.
 const UNNAMED: Duration = Duration::from_secs(60);
 
-/// A directory that this process holds. Whoever drops it lets go of it, and does not remove it.
+/// A directory that this process holds. Dropping it releases the lock, but does not remove the directory.
 #[derive(Debug)]
 pub(crate) struct LockedDir {
     path: PathBuf,
@@ -36,18 +37,20 @@ pub(crate) struct LockedDir {
 }
 
 impl LockedDir {
-    /// Makes a directory below `root` that only this user may enter, and removes what processes have left there that are dead.
+    /// Makes a directory below `root` that only this user can enter. Removes the directories that dead processes left
+    /// there.
     ///
     /// # Errors
-    /// It can't be made, or there is one of that name.
+    /// The directory can't be made, or there is one with this name.
     pub(crate) fn make(root: &Path, name: &str) -> io::Result<Self> {
         sweep(root);
         let (new, path) = (root.join(format!("{PREFIX}{NEW}{name}")), root.join(format!("{PREFIX}{name}")));
         if fs::symlink_metadata(&path).is_ok() {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{} is there already", path.display())));
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{} already exists", path.display())));
         }
         fs::DirBuilder::new().mode(0o700).create(&new)?;
-        // It gets its name once it is held: another process that starts at this moment would take it for a dead one's.
+        // It gets its name only when it is locked. Another process that starts at this moment would take it for a dead
+        // process's.
         let named = || -> io::Result<File> {
             let lock = File::options().write(true).create_new(true).open(new.join(LOCK))?;
             flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
@@ -63,18 +66,19 @@ impl LockedDir {
         }
     }
 
-    /// Where it is.
+    /// Path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes it.
+    /// Removes the directory and everything in it.
     pub(crate) fn remove(&self) {
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Removes what dead processes left. A directory of another user's, or one that has no lock in it, is none of theirs.
+/// Removes the directories that dead processes left. It leaves alone what belongs to another user, and a directory
+/// without a lock file, unless its name says that it was never locked.
 fn sweep(root: &Path) {
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -85,7 +89,7 @@ fn sweep(root: &Path) {
     }
 }
 
-/// Whether a directory is this user's and nobody's any more.
+/// Whether a directory belongs to this user, and no process holds it any more.
 fn abandoned(path: &Path, unnamed: bool) -> io::Result<bool> {
     let dir = openat(CWD, path, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let (stat, me) = (fstat(&dir)?, rustix::process::geteuid().as_raw());
@@ -95,7 +99,7 @@ fn abandoned(path: &Path, unnamed: bool) -> io::Result<bool> {
     if unnamed && File::from(dir.try_clone()?).metadata()?.modified()?.elapsed().unwrap_or_default() < UNNAMED {
         return Ok(false);
     }
-    // A FIFO of that name would be waited for.
+    // Without `NONBLOCK`, opening a FIFO of this name would wait.
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let lock = match openat(&dir, LOCK, flags, Mode::empty()) {
         Ok(lock) => lock,

@@ -1,8 +1,11 @@
-//! `thermae-worker`: serves pools of a fleet that has RabbitMQ and Redis.
+//! `thermae-worker`: serves pools of a fleet that uses RabbitMQ and Redis.
 //!
-//! Configuration: defaults, then the file of `--config`, then the environment (`THERMAE_…`), then flags. It waits for
-//! RabbitMQ and Redis as long as they take (`/readyz` says for which). SIGTERM drains it; a second one ends it at once.
-//! Exit status: 0 after a drain, 2 for a configuration that can't be used, 3 when the fleet refuses it.
+//! The configuration comes from the defaults, the file of `--config`, the environment (`THERMAE_…`) and the flags.
+//! Later ones win. The worker waits for RabbitMQ and Redis as long as necessary; `/readyz` says for which. SIGTERM
+//! drains it, and a second SIGTERM ends it at once.
+//!
+//! Exit status: 0 after a drain, 2 if the configuration can't be used or an essential task panicked, 3 after any other
+//! error.
 
 mod flags;
 
@@ -21,7 +24,7 @@ use flags::Flags;
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
-    // The native backend starts this very program as its runner; that must happen before any thread exists.
+    // The native backend starts this program itself as its runner. The runner must begin before any thread exists.
     if args.next().is_some_and(|a| a == "__runner") {
         return thermae_runner::main_with(args);
     }
@@ -61,7 +64,7 @@ async fn run(config: Config) -> anyhow::Result<()> {
     health.condition("pools");
     bus_ready.not_ready("waiting for RabbitMQ");
     registry_ready.not_ready("waiting for Redis");
-    // The endpoint outlives the drain: whoever asks then hears that the worker drains.
+    // The server runs until the drain is over, so that health checks are told about the drain.
     let serving = tokio_util::sync::CancellationToken::new();
     let listening = http::listen(config.listen).await?;
     let artifacts = Artifacts::open(&config.artifacts, Some(listening.addr())).map_err(thermae_worker::Error::from)?;
@@ -75,7 +78,7 @@ async fn run(config: Config) -> anyhow::Result<()> {
             anyhow::Ok(bus)
         };
         let registry = async {
-            // A worker acts on no notice.
+            // A worker needs no notices.
             let options = RedisOptions { notices: false, ..config.registry() };
             let registry = Redis::connect(options).await?;
             registry_ready.ready();

@@ -1,18 +1,18 @@
-//! How much memory there is for containers that stand ready for one tenant.
+//! How much memory there is for idle containers that are kept ready for one tenant each.
 
 use std::fs;
 use std::path::Path;
 
 use crate::options::BackendKind;
 
-/// Their share of what there is: a quarter. The rest is for jobs, and for whatever else runs on the machine.
+/// These containers get a quarter of the memory. The rest is for jobs, and for everything else on the machine.
 const SHARE: u64 = 4;
 
-/// More than this waits for tenants that come once in a while.
+/// Most memory for these containers, in bytes. More would only wait for tenants that come rarely.
 const MOST: u64 = 8 << 30;
 
-/// Memory for such containers on this machine, all pools together, in bytes. Native ones live in this process's control group; Docker's
-/// are in groups of the engine's.
+/// Memory for these containers on this machine, for all pools together, in bytes. Native containers are in this
+/// process's control group; Docker's are in groups of the engine.
 pub(crate) fn for_bound(backend: BackendKind) -> u64 {
     let info = rustix::system::sysinfo();
     let machine = u64::from(info.mem_unit).saturating_mul(info.totalram);
@@ -31,7 +31,7 @@ fn own_groups() -> String {
     fs::read_to_string("/proc/self/cgroup").unwrap_or_default()
 }
 
-/// The lowest limit of a process's own groups and of those above them, of version 1 or 2.
+/// The lowest memory limit of a process's control groups and of the groups above them, of cgroup version 1 or 2.
 fn of_group(root: &Path, own: &str) -> Option<u64> {
     let mut lowest: Option<u64> = None;
     for line in own.lines() {
@@ -42,7 +42,7 @@ fn of_group(root: &Path, own: &str) -> Option<u64> {
             names if names.split(',').any(|name| name == "memory") => (root.join("memory"), "memory.limit_in_bytes"),
             _ => continue,
         };
-        // Inside a container the path may be one that only the host sees; its own group is then the root.
+        // Inside a container, the path may be one that only the host sees. The process's own group is then the root.
         for group in Path::new(path.trim_start_matches('/')).ancestors() {
             let limit = fs::read_to_string(root.join(group).join(file)).ok().and_then(|text| text.trim().parse().ok());
             lowest = limit.into_iter().chain(lowest).min();

@@ -1,4 +1,4 @@
-//! Every metric of a worker: names, labels, help texts and buckets.
+//! All metrics of a worker: names, labels, help texts and buckets.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,15 +8,16 @@ use prometheus::{
 };
 use thermae_schemas::{ErrorCode, LeftOutWhy, PoolName, Status};
 
+use crate::phase::Phase;
 use crate::pool::Warmth;
 
-/// Seconds; they resolve well below 5 ms, where warm jobs live.
+/// Buckets in seconds. They are fine below 5 ms, because warm jobs take less than that.
 const SECONDS: &[f64] = &[
     0.000_1, 0.000_25, 0.000_5, 0.000_75, 0.001, 0.001_5, 0.002, 0.003, 0.005, 0.007_5, 0.01, 0.025, 0.05, 0.1, 0.25,
     0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
 ];
 
-/// What becomes of tool calls, beside the codes of those that are refused or never answered.
+/// Results of tool calls, besides the codes of calls that are refused or never answered.
 const RESULTS: [&str; 2] = ["ok", "error"];
 const REFUSALS: [ErrorCode; 8] = [
     ErrorCode::UnknownTool,
@@ -30,7 +31,7 @@ const REFUSALS: [ErrorCode; 8] = [
 ];
 /// Why sessions end.
 const ENDS: [&str; 3] = ["expired", "lost", "closed"];
-/// What becomes of proofs that containers are clean.
+/// Results of the proofs that containers are clean.
 const VERDICTS: [&str; 3] = ["clean", "unclean", "none"];
 /// Why leases are lost.
 const LOSSES: [&str; 2] = ["revoked", "passed"];
@@ -49,70 +50,14 @@ const RETURNS: [&str; 11] = [
     "panicked",
 ];
 
-/// What becomes of files in artifacts directories.
+/// What happens to files in artifacts directories.
 const FATES: [&str; 3] = ["stored", "left_out", "not_stored"];
 
-/// What becomes of large outcomes.
+/// What happens to large outcomes.
 const SHELVED: [&str; 3] = ["stored", "failed", "skipped"];
 
-/// What is swept.
+/// What sweeps of the store remove, and sweeps that fail.
 const SWEPT: [&str; 4] = ["artifact", "outcome", "session", "failed"];
-
-/// A part of a job's way through the worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Waiting for a slot and a container.
-    Acquire,
-    /// The fence.
-    Start,
-    /// From the run's frame to its exit.
-    Run,
-    /// In the runner: taking a sandbox.
-    SandboxAcquire,
-    /// In the runner: from the code's arrival to its first instruction.
-    SandboxStart,
-    /// In the runner: the code.
-    SandboxRun,
-    /// In the runner: what is left of output after the code's end.
-    SandboxCollect,
-    /// Recording the outcome.
-    Finish,
-    /// Publishing the result.
-    Publish,
-    /// Acknowledging the delivery.
-    Ack,
-    /// From a container's return to the proof that it is clean; off every job's way.
-    Reset,
-}
-
-impl Phase {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Acquire => "acquire",
-            Self::Start => "start",
-            Self::Run => "run",
-            Self::SandboxAcquire => "sandbox_acquire",
-            Self::SandboxStart => "sandbox_start",
-            Self::SandboxRun => "sandbox_run",
-            Self::SandboxCollect => "sandbox_collect",
-            Self::Finish => "finish",
-            Self::Publish => "publish",
-            Self::Ack => "ack",
-            Self::Reset => "reset",
-        }
-    }
-
-    /// The runner's name for its own phases.
-    pub(crate) fn of_runner(name: &str) -> Option<Self> {
-        Some(match name {
-            "acquire" => Self::SandboxAcquire,
-            "start" => Self::SandboxStart,
-            "run" => Self::SandboxRun,
-            "collect" => Self::SandboxCollect,
-            _ => return None,
-        })
-    }
-}
 
 /// A worker's metrics.
 #[derive(Clone)]
@@ -130,35 +75,35 @@ pub(crate) struct Metrics {
     evicted: IntCounterVec,
     acquired: IntCounterVec,
     sandboxes: IntCounterVec,
-    /// Tool calls by result.
+    /// Tool calls, by result.
     pub tool_calls: IntCounterVec,
     /// Time from a tool call's publish to its answer.
     pub tool_seconds: Histogram,
-    /// Sessions held.
+    /// Sessions that the worker holds.
     pub sessions: IntGauge,
-    /// Sessions that ended, by why.
+    /// Sessions that ended, by reason.
     pub sessions_ended: IntCounterVec,
-    /// Attempts whose lease was revoked or passed.
+    /// Attempts whose lease was lost, by reason.
     pub leases_lost: IntCounterVec,
-    /// Deliveries handed back or on, by why.
+    /// Deliveries that went back to their queue or to `resolve`, by reason.
     pub returned: IntCounterVec,
-    /// Files of artifacts directories, by what became of them.
+    /// Files in artifacts directories, by what happened to them.
     pub artifacts: IntCounterVec,
-    /// Bytes of those that were stored.
+    /// Bytes of the artifacts that were stored.
     pub artifact_bytes: IntCounter,
     shelved: IntCounterVec,
     swept: IntCounterVec,
-    /// Heartbeats that failed.
+    /// Heartbeats that did not arrive.
     pub heartbeat_failures: IntCounter,
-    /// Answers to tool calls that were dropped.
+    /// Answers to tool calls that were dropped because their tenant did not send them.
     pub forged: IntCounter,
 }
 
 impl Metrics {
-    /// Registers them.
+    /// Registers the metrics.
     ///
     /// # Errors
-    /// A metric of that name is registered already.
+    /// A metric with the same name is already registered.
     pub(crate) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let counters = |name: &str, help: &str, labels: &[&str]| {
             let made = IntCounterVec::new(Opts::new(format!("thermae_worker_{name}"), help), labels)?;
@@ -278,7 +223,8 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// A counter that appears with its first event shows no increase to Prometheus: the first lost lease would raise no alert.
+    /// Makes the counters appear with the value 0. Prometheus sees no increase when a counter appears with its first
+    /// event, so that the first lost lease would raise no alert.
     fn begin_at_zero(&self) {
         let begin = |counter: &IntCounterVec, values: &[&str]| {
             values.iter().for_each(|value| drop(counter.with_label_values(&[*value])));
@@ -293,17 +239,17 @@ impl Metrics {
         begin(&self.swept, &SWEPT);
     }
 
-    /// A job ended here.
+    /// Counts a job that ended here.
     pub(crate) fn job(&self, pool: &PoolName, status: Status) {
         self.jobs.with_label_values(&[pool.as_str(), status.as_str()]).inc();
     }
 
-    /// Something took so long.
+    /// Records how many seconds a phase took.
     pub(crate) fn phase(&self, pool: &PoolName, phase: Phase, seconds: f64) {
         self.phases.with_label_values(&[pool.as_str(), phase.as_str()]).observe(seconds);
     }
 
-    /// A run's files were gathered.
+    /// Counts the files that were gathered from a run.
     pub(crate) fn gathered(&self, files: &crate::artifacts::Gathered) {
         let not_stored = files.left_out.iter().filter(|f| f.why == LeftOutWhy::NotStored).count() as u64;
         let left_out = files.left_out.len() as u64 + files.left_out_more - not_stored;
@@ -315,22 +261,22 @@ impl Metrics {
         self.artifact_bytes.inc_by(files.artifacts.iter().map(|a| a.size).sum());
     }
 
-    /// What became of a large outcome.
+    /// Counts what happened to a large outcome.
     pub(crate) fn shelved(&self, result: &str) {
         self.shelved.with_label_values(&[result]).inc();
     }
 
-    /// An object was swept, or a sweep failed.
+    /// Counts an object that a sweep removed, or a sweep that failed.
     pub(crate) fn swept(&self, what: &str) {
         self.swept.with_label_values(&[what]).inc();
     }
 
-    /// A job took a container.
+    /// Counts a container that a job took.
     pub(crate) fn acquired(&self, pool: &PoolName, warmth: Warmth) {
         self.acquired.with_label_values(&[pool.as_str(), word(warmth == Warmth::Warm)]).inc();
     }
 
-    /// A job used a sandbox.
+    /// Counts a sandbox that a job used.
     pub(crate) fn sandbox(&self, pool: &PoolName, warm: bool) {
         self.sandboxes.with_label_values(&[pool.as_str(), word(warm)]).inc();
     }
@@ -374,26 +320,26 @@ pub(crate) struct PoolMetrics {
     busy: IntGauge,
     session: IntGauge,
     creating: IntGauge,
-    /// Time that making a container took.
+    /// How many seconds it took to make a container.
     pub creations: Histogram,
     /// Containers that could not be made.
     pub creation_failures: IntCounter,
-    /// Containers that were no longer to be trusted.
+    /// Containers that were removed because they were no longer to be trusted.
     pub quarantined: IntCounter,
-    /// Whether containers have no inner wall.
+    /// 1 if the containers have no inner wall, else 0.
     pub unwalled: IntGauge,
     verified: [(&'static str, IntCounter); 3],
-    /// From a container's return to the proof that it is clean.
+    /// Seconds from a container's return to the proof that it is clean.
     pub reset: Histogram,
     bound: IntGauge,
     bound_bytes: IntGauge,
-    /// Idle containers of tenants that were removed for their memory.
+    /// Idle containers of tenants that were removed because there was no memory for them.
     pub evicted: IntCounter,
     warned: Arc<Mutex<HashSet<String>>>,
 }
 
 impl PoolMetrics {
-    /// Notes how many containers there are.
+    /// Sets the numbers of containers, by state.
     pub(crate) fn containers(&self, idle: usize, busy: usize, session: usize, creating: usize) {
         self.idle.set(idle as i64);
         self.busy.set(busy as i64);
@@ -401,20 +347,20 @@ impl PoolMetrics {
         self.creating.set(creating as i64);
     }
 
-    /// Notes how many idle ones are tenants', and what they weigh.
+    /// Sets how many idle containers belong to tenants, and how much memory these take.
     pub(crate) fn bound(&self, count: usize, bytes: u64) {
         self.bound.set(count as i64);
         self.bound_bytes.set(bytes as i64);
     }
 
-    /// A proof was given, or not.
+    /// Counts a proof, by result.
     pub(crate) fn verified(&self, result: &str) {
         if let Some((_, counter)) = self.verified.iter().find(|(v, _)| *v == result) {
             counter.inc();
         }
     }
 
-    /// Whether this is the first time that this warning comes.
+    /// Whether this warning comes for the first time.
     pub(crate) fn first_warning(&self, warning: &str) -> bool {
         self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(warning.to_owned())
     }

@@ -1,4 +1,5 @@
-//! What a worker can be told. Every key has a default; the reference page is generated from these types.
+//! The options of a worker. Every option has a default. The reference page `docs/configuration.md` is generated from
+//! the doc comments of these types.
 
 mod backends;
 mod bounds;
@@ -21,15 +22,16 @@ pub use limits::{LimitOptions, Limits};
 
 use crate::artifacts::{ArtifactLimits, ArtifactOptions};
 
-/// A worker's options.
+/// The options of a worker.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// The worker's name; its id is this and a random boot id. The host's name where it is missing.
+    /// The worker's name. By default, the name of the host. The worker's id is this name and a random boot id.
     pub name: Option<String>,
-    /// The fleet's name. It is on every container, and a worker clears away only what dead workers of its own fleet left.
+    /// The fleet's name. Docker containers carry it as a label, so that a worker cleans up only after dead workers of
+    /// its own fleet.
     pub fleet: String,
-    /// The pools that it serves.
+    /// The pools that this worker serves.
     pub pools: BTreeMap<PoolName, PoolOptions>,
     /// The Docker backend.
     pub docker: DockerOptions,
@@ -37,29 +39,35 @@ pub struct Options {
     pub native: NativeOptions,
     /// Where artifacts are stored.
     pub artifacts: ArtifactOptions,
-    /// Directory below which the worker makes one, readable by nobody else, for its containers' sockets; where it is missing, the user's
-    /// `XDG_RUNTIME_DIR`, else the system's directory for temporary files. Socket paths are short: keep it so, too.
+    /// Directory in which the worker makes its own directory for the sockets of its containers, which only the worker's
+    /// user can read. By default, the user's `XDG_RUNTIME_DIR`, or else the system's directory for temporary files.
+    /// Choose a short path, because the length of a socket's path is limited.
     pub socket_dir: Option<PathBuf>,
-    /// Time between heartbeats.
+    /// Time between two heartbeats. With a heartbeat, the worker tells Redis that it is alive and what it runs.
     pub heartbeat_every: Millis,
-    /// How long jobs may go on without a heartbeat that arrives.
+    /// How long running jobs may continue after the last heartbeat that reached Redis. After that, the worker kills
+    /// them. At least twice `heartbeat_every`.
     pub lease: Millis,
-    /// After SIGTERM: how long running jobs may take to end.
+    /// How long running jobs may continue after SIGTERM. After that, the worker kills them.
     pub drain_grace: Millis,
-    /// How long a job's record is kept after its last change; at least an hour longer than the schedulers' `message_max_age`.
+    /// How long Redis keeps a job's record after its last change. Make it at least an hour longer than the schedulers'
+    /// `message_max_age`.
     pub record_ttl: Millis,
-    /// How long a job's whole outcome stays readable after it ended. Then only how and when it ended is known, for `record_ttl`.
+    /// How long the whole outcome of a job stays readable after the job has ended. After that, and until `record_ttl`,
+    /// only how and when the job ended is known.
     pub outcome_ttl: Millis,
-    /// Bytes of outcomes that are kept readable at once, of all tenants; what is more is told once and not kept.
+    /// Largest total size of the outcomes that Redis keeps, for all tenants together. An outcome that does not fit is
+    /// sent once, and Redis does not keep it.
     pub outcome_bytes: ByteSize,
-    /// The same of one tenant.
+    /// Largest total size of the outcomes that Redis keeps for one tenant. An outcome that does not fit is sent once,
+    /// and Redis does not keep it.
     pub tenant_outcome_bytes: ByteSize,
-    /// Outcomes with more bytes are kept in the store that `artifacts.store` names, and not in Redis. Without one, all
-    /// are kept in Redis.
+    /// Outcomes that are larger than this are kept in the store that `artifacts.store` names, and not in Redis. If no
+    /// store is named, Redis keeps all outcomes.
     pub outcome_inline_bytes: ByteSize,
-    /// Bytes of answers to tool calls that no call waits for, taken from one tenant a second, after 16 seconds' worth at once. Each counts
-    /// as 4 KiB at least. A tenant that sends more of them gets a queue of its own; that queue waits, and RabbitMQ refuses what is
-    /// published to it once it is full.
+    /// Bytes per second of tool answers that no call waits for, which the worker accepts from one tenant, after a burst
+    /// of 16 seconds' worth. Each answer counts as at least 4 KiB. A tenant that has used half of the burst gets its
+    /// own queue. Beyond the limit, that queue waits, and RabbitMQ refuses further answers once it is full.
     pub refused_bytes: ByteSize,
 }
 
@@ -86,109 +94,122 @@ impl Default for Options {
     }
 }
 
-/// What draws the outer wall.
+/// What makes the outer wall.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendKind {
     /// Containers of the Docker engine.
     Docker,
-    /// Namespaces of this machine, no engine needed.
+    /// Namespaces of this machine. No container engine is needed.
     #[default]
     Native,
 }
 
-/// Who may share a container, one after the other.
+/// Which jobs may share a container, one after the other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reuse {
-    /// Nobody: one job per container, ever.
+    /// None. Each container runs one job.
     Job,
     /// Jobs of one tenant, each in a fresh sandbox.
     #[default]
     Tenant,
-    /// Any jobs, each in a fresh sandbox.
+    /// All jobs, each in a fresh sandbox.
     Shared,
 }
 
-/// One pool.
+/// The options of one pool.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PoolOptions {
-    /// What draws the outer wall.
+    /// What makes the containers (the outer wall): `docker` is the Docker engine, and `native` is the worker itself,
+    /// with namespaces of this machine.
     pub backend: BackendKind,
-    /// Image of the containers (Docker).
+    /// Image of the containers, for the Docker backend.
     pub image: String,
-    /// Python interpreter. Docker: its path in the image, else the image's label `thermae.python`, else
-    /// `/usr/bin/python3`. Native: that of the active virtualenv, else of `PATH`.
+    /// Path of the Python interpreter. Docker: in the image; by default, the image's label `thermae.python`, or else
+    /// `/usr/bin/python3`. Native: on this machine; by default, the interpreter of the active virtualenv, or else the
+    /// one on `PATH`.
     pub python: Option<PathBuf>,
-    /// Languages that it runs.
+    /// Languages that the pool runs. Only `python` is supported so far.
     pub languages: Vec<Language>,
-    /// Jobs that run at once; twice the number of processors where it is missing.
+    /// Number of jobs that run at the same time, from 1 to 4096. By default, twice the number of processors.
     pub slots: Option<u32>,
-    /// Containers kept ready beyond those in use; as many as slots where it is missing.
+    /// Number of containers that are kept ready in addition to those in use, at least 1. By default, the same as
+    /// `slots`.
     pub warm: Option<u32>,
-    /// Memory for idle containers that ran a tenant's job and wait for its next one (`reuse = "tenant"`), by what their runners' and
-    /// interpreters' processes hold; each of them is warm for that tenant alone. What does not fit goes, least recently used first; where
-    /// there is little, they still have what `slots` and `warm` leave, and never more than 128 of a pool are kept. A quarter of the machine's
-    /// memory where it is missing, 8 GiB at most, all pools together.
+    /// Memory for idle containers that wait for the next job of the tenant whose job they ran (`reuse = "tenant"`),
+    /// counted by the processes of their runners and interpreters. Beyond it, or beyond 128 containers, the least
+    /// recently used are removed, but as many stay as `slots` and `warm` together leave room for. By default, all pools
+    /// share a quarter of the machine's memory equally, 8 GiB at most.
     pub bound_memory: Option<ByteSize>,
-    /// Sandboxes that each container makes ahead of its jobs, per zygote.
+    /// Number of sandboxes that each container makes ahead of its jobs, for each of its zygotes.
     pub spares: u32,
-    /// Modules that the loaded zygote imports ahead; those that the interpreter lacks are skipped.
+    /// Modules that one of the zygotes (the loaded one) imports before jobs need them. Modules that the interpreter
+    /// does not have are skipped.
     pub preload: Vec<String>,
-    /// Whether the loaded zygote starts with the container (or when a job first imports one of the modules).
+    /// Whether the loaded zygote starts together with its container. If `false`, it starts when a job first imports one
+    /// of the modules in `preload`.
     pub preload_eager: bool,
-    /// Who may share a container.
+    /// Which jobs may share a container, one after the other, each in a fresh sandbox. `job`: none, so that each
+    /// container runs one job. `tenant`: jobs of one tenant. `shared`: all jobs.
     pub reuse: Reuse,
-    /// Jobs after which a container is replaced.
+    /// Number of jobs after which a container is replaced.
     pub retire_after_jobs: u32,
-    /// Age at which a container is replaced.
+    /// Age at which a container is replaced, as soon as no job runs in it.
     pub retire_after: Millis,
-    /// Prove after each job that nothing of it is left in its container (processes, mounts, descriptors, memory), and remove a
-    /// container that can't. A tenant's next job need not wait for the proof; with `reuse = "shared"` it does.
+    /// Whether each container must prove after each job that nothing of the job is left in it (processes, mounts,
+    /// descriptors, memory). A container that can't is removed. The tenant's next job does not need to wait for the
+    /// proof; with `reuse = "shared"`, every job waits for it.
     pub verify: bool,
-    /// Sessions that it may hold at once.
+    /// Number of sessions that the pool may hold at once. If this number is reached, a new session ends the session of
+    /// the same tenant that has been idle for the longest time. If none of them is idle, the job is rejected
+    /// (`session_limit`).
     pub max_sessions: u32,
-    /// Sessions that one tenant may hold of them; then each new one ends the one of its own that idled longest. Half of `max_sessions`
-    /// where it is missing, so that no tenant takes all.
+    /// How many of these sessions one tenant may hold. If this number is reached, the same rule applies. By default,
+    /// half of `max_sessions`, rounded up, so that no tenant takes all.
     pub max_sessions_per_tenant: Option<u32>,
-    /// How long a session may idle before it is closed.
+    /// How long a session may be idle before it is closed. A job may ask for less, but not for more.
     pub session_idle: Millis,
-    /// Containers made at once.
+    /// Number of containers that are made at the same time.
     pub create_parallel: u32,
-    /// How long the making of a container may take.
+    /// How long the runner of a new container (the program inside it that makes sandboxes) may take to connect. After
+    /// that, it may take as long again to become ready.
     pub create_within: Millis,
-    /// How long a job may wait for a container before it goes back to its queue.
+    /// How long a job may wait for a container. After that, it goes back to its queue.
     pub acquire_within: Millis,
-    /// Time between health checks of a container.
+    /// Time between two health checks of a container.
     pub ping_every: Millis,
-    /// How long a container may take to answer one.
+    /// How long a container may take to answer a health check. One that takes longer is removed.
     pub ping_within: Millis,
-    /// Weight of a container where processors are short. 1024 is the weight of one process outside, and containers of
-    /// one weight have equal shares. From 2 to 262144. Native containers have it where this process may make control
-    /// groups.
+    /// Weight of a container when processors are short, from 2 to 262144. 1024 is the weight of one process outside of
+    /// containers, and containers of the same weight get equal shares. Native containers have this weight only if the
+    /// worker's process may make control groups.
     pub cpu_shares: u32,
-    /// Processors that a container may use, in hundredths of one (50 is half a processor); all of them where it is missing. A job that
-    /// has used it up waits for the rest of a tenth of a second. Native containers have it where this process may make control groups; the
-    /// worker's log says where it does not hold.
+    /// Processors that a container may use, in hundredths of one, from 1 to 100000 (50 is half a processor). By
+    /// default, all of them. A job that has used up the quota waits for the rest of a tenth of a second. Native
+    /// containers have a quota only if the worker's process may make control groups; the worker's log says if they have
+    /// none.
     pub cpu_quota: Option<u32>,
-    /// Bytes a second that the jobs of one tenant may carry, stream, send to tools, get from them and leave as
-    /// outcomes, after four seconds' worth at once. Beyond that they wait: those that run before more output is taken
-    /// from them, the others before they start. A mebibyte for each slot where it is missing.
+    /// Bytes per second that the jobs of one tenant may move through the pool, after a burst of four seconds' worth:
+    /// what they carry, stream, send to tools, get from tools and leave as outcomes. Beyond that, running jobs wait
+    /// before more of their output is taken, and other jobs wait before they start. By default, 1 MiB for each slot.
     pub tenant_traffic: Option<ByteSize>,
-    /// Memory of a container for its zygotes, beyond that of one job and its files.
+    /// Memory of a container for its zygotes (the warm interpreters that jobs are forked from), in addition to the
+    /// memory of one job (`limits.ceiling.memory`) and of its files (`disk`).
     pub overhead: ByteSize,
-    /// Size of a sandbox's writable file systems together.
+    /// Total size of the writable file systems of one sandbox.
     pub disk: ByteSize,
-    /// How much is collected of what a run leaves.
+    /// Bounds on the artifacts that are collected from a job.
     pub artifacts: ArtifactLimits,
-    /// How long an outcome of its jobs stays readable, whole; the worker's `outcome_ttl` where it is missing.
+    /// How long the whole outcome of a job of this pool stays readable. By default, the worker's `outcome_ttl`.
     pub outcome_ttl: Option<Millis>,
-    /// Directories or files of this machine (Docker: of the engine's), by names: every sandbox reads them at `/data/<name>`.
+    /// Directories or files that every sandbox can read at `/data/<name>`: a table of names and absolute paths. The
+    /// paths are on this machine or, with Docker, on the engine's host.
     pub datasets: BTreeMap<String, PathBuf>,
-    /// Limits of jobs that ask for none, and the most that a job may ask for.
+    /// Limits for jobs that ask for none, and the most that a job may ask for.
     pub limits: LimitOptions,
-    /// What one job may display, call and leave behind.
+    /// Bounds on what one job may display, call and leave behind.
     pub bounds: Bounds,
 }
 
@@ -232,50 +253,50 @@ impl Default for PoolOptions {
 }
 
 impl PoolOptions {
-    /// Jobs that run at once.
+    /// Number of jobs that run at the same time.
     pub fn slots(&self) -> u32 {
-        // Asking the system means reading files, and this is on every job's way.
+        // This asks the system only once, because it means reading files and every job needs the number.
         static DEFAULT: OnceLock<u32> = OnceLock::new();
         self.slots.unwrap_or_else(|| {
             *DEFAULT.get_or_init(|| 2 * std::thread::available_parallelism().map_or(1, |n| n.get() as u32))
         })
     }
 
-    /// Bytes a second that one tenant's jobs may move.
+    /// Bytes per second that one tenant's jobs may move.
     pub fn tenant_traffic(&self) -> u64 {
         self.tenant_traffic.map_or_else(|| u64::from(self.slots()) << 20, |size| size.0)
     }
 
-    /// Sessions that one tenant may hold at once.
+    /// Number of sessions that one tenant may hold at once.
     pub fn max_sessions_per_tenant(&self) -> u32 {
         self.max_sessions_per_tenant.unwrap_or_else(|| self.max_sessions.div_ceil(2))
     }
 
-    /// Containers kept ready beyond those in use.
+    /// Number of containers that are kept ready in addition to those in use.
     pub fn warm(&self) -> u32 {
         self.warm.unwrap_or_else(|| self.slots())
     }
 }
 
-/// An option that can't be used.
+/// An option whose value can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {problem}")]
 pub struct Invalid {
-    /// Path of the key.
+    /// Path of the option's key.
     pub key: String,
-    /// What is wrong with its value.
+    /// What is wrong with the value.
     pub problem: String,
 }
 
 impl Options {
-    /// What is kept of a job of that pool that ends.
+    /// How long, and within which budget, Redis keeps what a job of this pool leaves when it ends.
     pub(crate) fn keep(&self, pool: &PoolName) -> Keep {
         let outcome = self.pools.get(pool).and_then(|pool| pool.outcome_ttl).unwrap_or(self.outcome_ttl);
         let budget = Budget { tenant: self.tenant_outcome_bytes.0, all: self.outcome_bytes.0 };
         Keep { outcome: outcome.0, record: self.record_ttl.0, budget }
     }
 
-    /// Checks what types can't.
+    /// Checks what the types can't express.
     ///
     /// # Errors
     /// The first key whose value can't be used.
@@ -283,25 +304,25 @@ impl Options {
         let check = |ok: bool, key: String, problem: &str| {
             if ok { Ok(()) } else { Err(Invalid { key, problem: problem.to_owned() }) }
         };
-        check(!self.pools.is_empty(), "pools".into(), "a worker needs one pool at least")?;
+        check(!self.pools.is_empty(), "pools".into(), "a worker needs at least one pool")?;
         check(!self.heartbeat_every.0.is_zero(), "heartbeat_every".into(), "must not be zero")?;
         check(
             self.lease.0 >= self.heartbeat_every.0 * 2,
             "lease".into(),
-            "must be twice heartbeat_every at least, or one late heartbeat kills every job",
+            "must be at least twice heartbeat_every, or one late heartbeat kills every job",
         )?;
         check(
             self.artifacts.keep.is_none_or(|keep| keep.0 >= self.artifacts.url_ttl.0.max(self.record_ttl.0)),
             "artifacts.keep".into(),
-            "must be as long as artifacts.url_ttl and record_ttl at least: until then somebody may ask for it",
+            "must be at least as long as artifacts.url_ttl and record_ttl: until then, clients may ask for an artifact",
         )?;
         check(self.refused_bytes.0 > 0, "refused_bytes".into(), "must not be zero")?;
         check(self.docker.uids > 0, "docker.uids".into(), "must not be zero")?;
-        check(self.docker.first_uid > 0, "docker.first_uid".into(), "must not be root")?;
+        check(self.docker.first_uid > 0, "docker.first_uid".into(), "must not be 0 (root)")?;
         check(
             self.docker.first_uid.checked_add(self.docker.uids).is_some_and(|end| end < u32::MAX),
             "docker.uids".into(),
-            "the last of them is beyond what the kernel numbers users by",
+            "the last of these user ids is higher than the kernel allows",
         )?;
         for (name, pool) in &self.pools {
             let key = |k: &str| format!("pools.{name}.{k}");
@@ -309,19 +330,19 @@ impl Options {
             check(
                 pool.warm() > 0,
                 key("warm"),
-                "must not be zero: that a container can be made is shown by making one",
+                "must not be zero: the worker makes a container to see whether it can",
             )?;
             check(pool.create_parallel > 0, key("create_parallel"), "must not be zero")?;
             check(pool.max_sessions_per_tenant != Some(0), key("max_sessions_per_tenant"), "must not be zero")?;
             check((2..=262_144).contains(&pool.cpu_shares), key("cpu_shares"), "must be 2 to 262144")?;
-            // Less than a thousandth of a second in each period is refused by the kernel.
+            // The kernel refuses less than a thousandth of a second in each period.
             check(pool.cpu_quota.is_none_or(|n| (1..=100_000).contains(&n)), key("cpu_quota"), "must be 1 to 100000")?;
             check(pool.tenant_traffic() > 0, key("tenant_traffic"), "must not be zero")?;
             check(pool.retire_after_jobs > 0, key("retire_after_jobs"), "must not be zero")?;
             check(!pool.ping_every.0.is_zero(), key("ping_every"), "must not be zero")?;
             check(!pool.languages.is_empty(), key("languages"), "must not be empty")?;
             for language in &pool.languages {
-                check(*language == Language::Python, key("languages"), "python is the only language yet")?;
+                check(*language == Language::Python, key("languages"), "python is the only language so far")?;
             }
             for (dataset, path) in &pool.datasets {
                 let key = key(&format!("datasets.{dataset}"));
@@ -330,7 +351,7 @@ impl Options {
                 check(
                     named,
                     key.clone(),
-                    "the name is 1 to 64 letters, digits, '-', '_' or '.', and begins with no '.'",
+                    "the name must have 1 to 64 letters, digits, '-', '_' or '.', and must not begin with '.'",
                 )?;
                 check(path.is_absolute() && path.to_str().is_some(), key, "must be an absolute path, in UTF-8")?;
             }

@@ -1,8 +1,8 @@
-//! Clears away containers that dead workers left, and never another's that lives.
+//! Removes containers that dead workers of the same fleet left. It never removes those of a living worker.
 //!
-//! A worker's containers end with it, so what is found here is rare: an engine that crashed, a runner that hung. A
-//! container is an orphan when its worker is of our fleet and not among those that the registry knows as alive, and stays
-//! so for a while; at once only where it does not run any more, or is an earlier boot's of this very worker.
+//! A worker's containers end with the worker, so leftovers are rare: an engine crashed, or a runner hung. A container
+//! is removed if the registry has not known its worker as alive for a while. A container that does not run is removed
+//! at the next sweep, and one of an earlier boot of this worker at once.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -12,13 +12,13 @@ use tokio::time::Instant;
 use crate::backend::Leftover;
 use crate::context::Context;
 
-/// Between sweeps.
+/// Time between two sweeps.
 const EVERY: Duration = Duration::from_secs(60);
 
 /// How long a worker must be missing before its running containers are removed.
 const MISSING_FOR: Duration = Duration::from_secs(120);
 
-/// Sweeps now and then until the worker drains.
+/// Sweeps regularly until the worker drains.
 pub(crate) async fn run(ctx: &Context) {
     let mut missing = Missing::default();
     loop {
@@ -33,7 +33,7 @@ pub(crate) async fn run(ctx: &Context) {
 async fn sweep(ctx: &Context, missing: &mut Missing) {
     let alive: BTreeSet<String> = match ctx.registry.workers().await {
         Ok(workers) => workers.into_iter().map(|w| w.worker.to_string()).collect(),
-        // Without the registry nobody is known to be dead.
+        // Without the registry, no worker is known to be dead.
         Err(_) => return,
     };
     let judge = Judge { fleet: &ctx.options.fleet, own: ctx.id.as_str(), alive: &alive, now: Instant::now() };
@@ -47,8 +47,8 @@ async fn sweep(ctx: &Context, missing: &mut Missing) {
         seen.push(address);
         match backend.sweep(&mut |leftover| judge.orphaned(leftover, missing)).await {
             Ok(0) => {}
-            Ok(n) => tracing::info!(containers = n, "removed what dead workers left"),
-            Err(e) => tracing::debug!(error = %e, "can't look for what dead workers left"),
+            Ok(n) => tracing::info!(containers = n, "removed containers that dead workers left"),
+            Err(e) => tracing::debug!(error = %e, "can't look for containers that dead workers left"),
         }
     }
     missing.0.retain(|worker, _| !alive.contains(worker));

@@ -1,4 +1,4 @@
-//! From the runner's word about a run to the outcome that the client reads.
+//! From the runner's report about a run to the outcome that the client reads.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::bundle::{self, Bundle};
 use crate::fit::fit;
 use crate::options::{Bounds, Granted};
 
-/// An outcome as the client is told of it: what the code made stays as the code wrote it.
+/// An outcome as it is sent to the client. What the code made stays as the code wrote it.
 #[derive(Debug, Clone)]
 pub(crate) struct Told {
     /// The outcome, without value and displays.
     pub outcome: Outcome,
-    /// The last expression's value.
+    /// Value of the last expression.
     pub value: Option<Bundle>,
     /// What was displayed, in order.
     pub displays: Vec<Bundle>,
@@ -28,39 +28,37 @@ impl From<Outcome> for Told {
     }
 }
 
-/// What a run printed and displayed, byte for byte.
+/// What a run printed, displayed and left, byte for byte.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
-    /// Standard output.
     pub stdout: Vec<u8>,
-    /// Standard error.
     pub stderr: Vec<u8>,
     /// What was displayed, in order.
     pub displays: Vec<Bundle>,
-    /// How many more things were displayed.
+    /// How many more things were displayed, beyond the bounds.
     pub left_out: u64,
-    /// The files that it left.
+    /// The files that the run left.
     pub files: Gathered,
 }
 
-/// What an outcome says besides how the run ended.
+/// What an outcome reports besides how the run ended.
 #[derive(Debug)]
 pub(crate) struct About<'a> {
-    /// The limits that held.
+    /// The limits that applied.
     pub limits: &'a Granted,
-    /// Where it ran.
+    /// The worker that ran the job.
     pub worker: &'a WorkerId,
-    /// What the job might display and leave behind.
+    /// Bounds on what the job could display and leave behind.
     pub bounds: &'a Bounds,
-    /// Tool calls that left the worker.
+    /// Number of tool calls that passed the gate.
     pub tool_calls: u32,
-    /// How long answers to them were waited for.
+    /// How long the job waited for answers to tool calls.
     pub tool_wait: Duration,
-    /// The session it ran in.
+    /// The session that the job ran in.
     pub session: Option<SessionState>,
 }
 
-/// Makes the outcome of a run that the runner saw end.
+/// Makes the outcome of a run whose end the runner has reported.
 pub(crate) fn of_exit(exit: Exit, collected: Collected, about: About<'_>) -> Told {
     let (status, error) = judge(&exit, about.limits, about.tool_wait);
     let mut outcome = Outcome::new(status);
@@ -89,8 +87,8 @@ pub(crate) fn tell(mut outcome: Outcome, value: Option<Bundle>, collected: Colle
     if collected.left_out > 0 {
         let Bounds { displays: most, display_bytes, .. } = about.bounds;
         displays.push(bundle::note(&format!(
-            "{} more not shown: a job may display {most} things of {} bytes together; whoever runs the pool can raise its \
-             bounds.displays and bounds.display_bytes",
+            "{} more not shown: a job may display at most {most} things of {} bytes together; the pool's operator can \
+             raise bounds.displays and bounds.display_bytes",
             collected.left_out, display_bytes.0
         )));
     }
@@ -107,7 +105,7 @@ pub(crate) fn tell(mut outcome: Outcome, value: Option<Bundle>, collected: Colle
     told
 }
 
-/// Bytes as text, and exactly where they are none.
+/// Bytes as text. If they are not UTF-8, the exact bytes in base64, too.
 fn text(bytes: Vec<u8>) -> (String, Option<String>) {
     match String::from_utf8(bytes) {
         Ok(text) => (text, None),
@@ -157,8 +155,8 @@ fn judge(exit: &Exit, limits: &Granted, tool_wait: Duration) -> (Status, Option<
                 )
             } else {
                 format!(
-                    "The code ran for more than its {wall} s and was {how}. For {waited:.1} s of them a tool call waited for the \
-                     client's answer, which counts, too. Answer faster, or raise limits.wall_ms."
+                    "The code ran for more than its {wall} s and was {how}. For {waited:.1} s of that time, a tool \
+                     call waited for the client's answer, which counts, too. Answer faster, or raise limits.wall_ms."
                 )
             };
             (Status::TimedOut, error(ErrorCode::WallTimeout, message))
@@ -179,7 +177,7 @@ fn judge(exit: &Exit, limits: &Granted, tool_wait: Duration) -> (Status, Option<
         }
         End::Killed => (Status::Cancelled, error(ErrorCode::Cancelled, "The job was cancelled while it ran.".into())),
         End::NoSession => {
-            let message = "The session is gone with its sandbox, and its variables with it. Nothing of this job ran.";
+            let message = "The session and its variables were lost with the sandbox. Nothing of this job ran.";
             (Status::Rejected, error(ErrorCode::SessionLost, message.into()))
         }
         End::BadFile { path, reason } => {
@@ -207,7 +205,7 @@ fn with(mut info: ErrorInfo, error: Option<&CodeError>) -> ErrorInfo {
     info
 }
 
-/// The names of the signals that end code.
+/// Name of a signal that ended the code.
 fn signal_name(signal: i32) -> &'static str {
     match signal {
         1 => "SIGHUP",
@@ -306,7 +304,7 @@ mod tests {
             let end = End::TimedOut { limit: "wall".into(), soft: false };
             told(end, b"", Duration::from_millis(waited)).outcome.error.unwrap().message
         };
-        assert!(message(29_000).contains("For 29.0 s of them a tool call waited"), "{}", message(29_000));
+        assert!(message(29_000).contains("For 29.0 s of that time, a tool call waited"), "{}", message(29_000));
         assert!(message(0).contains("Make it do less"));
     }
 }

@@ -1,7 +1,8 @@
-//! The jobs under way on this worker, and how long each may go on: the worker's half of the fence.
+//! The jobs under way on this worker, and their leases: how long each job may go on.
 //!
-//! A lease is counted on the worker's own clock, which goes on while the machine sleeps, from *before* the request that renewed it, so that it never
-//! outlasts the registry's. Past it the code is killed and nothing more is sent, whether or not the registry is there.
+//! A lease is measured by the worker's own clock, which also counts while the machine sleeps. It begins *before* the
+//! request that renews it, so that it never outlasts the registry's own lease. When it has passed, the code is killed
+//! and nothing more is sent, whether or not the registry can be reached.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Moment;
 
-/// How often a wait for a lease's end looks at the clock: timers stand still while the machine sleeps.
+/// How often a wait for the end of a lease looks at the clock, because timers stand still while the machine sleeps.
 const GLANCE: Duration = Duration::from_secs(1);
 
 /// The jobs under way.
@@ -25,15 +26,14 @@ pub(crate) struct Table(Arc<Mutex<HashMap<JobKey, Arc<Entry>>>>);
 /// One job under way.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// Which.
+    /// Tenant and id of the job.
     pub key: JobKey,
-    /// Its pool.
     pub pool: PoolName,
-    /// The claim.
+    /// The claim with which the job is started.
     pub claim: Claim,
-    /// Cancelled when its client cancels it.
+    /// Cancelled when the client cancels the job.
     pub cancel: CancellationToken,
-    /// Whether the claim stands: only then heartbeats speak of it.
+    /// Whether the claim has succeeded. Heartbeats name only such jobs.
     started: AtomicBool,
     lease: watch::Sender<Lease>,
 }
@@ -47,14 +47,14 @@ enum Lease {
 /// Why a lease no longer holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeaseLost {
-    /// The registry says that the claim no longer stands.
+    /// The registry says that the claim is no longer valid.
     Revoked,
-    /// No heartbeat arrived in time.
+    /// No heartbeat reached the registry in time.
     Passed,
 }
 
 impl LeaseLost {
-    /// For metrics and logs.
+    /// The reason's name in metrics and logs.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Revoked => "revoked",
@@ -68,7 +68,7 @@ impl Table {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a job that is about to claim its start. `None` if a copy of it is under way here already.
+    /// Adds a job that is about to claim its start. `None` if a copy of the job is already under way here.
     pub(crate) fn enter(&self, key: &JobKey, pool: &PoolName, claim: Claim) -> Option<Guard> {
         let entry = Arc::new(Entry {
             key: key.clone(),
@@ -87,24 +87,24 @@ impl Table {
         }
     }
 
-    /// Those whose claim stands, for a heartbeat.
+    /// The jobs whose claim has succeeded, for a heartbeat.
     pub(crate) fn started(&self) -> Vec<Arc<Entry>> {
         self.jobs().values().filter(|e| e.started.load(Ordering::Acquire)).cloned().collect()
     }
 
-    /// How many are under way.
+    /// Number of jobs under way.
     pub(crate) fn len(&self) -> usize {
         self.jobs().len()
     }
 
-    /// Cancels a job, if it is here.
+    /// Cancels a job. Returns whether the job is under way here.
     pub(crate) fn cancel(&self, key: &JobKey) -> bool {
         self.jobs().get(key).inspect(|e| e.cancel.cancel()).is_some()
     }
 }
 
 impl Entry {
-    /// The claim stands until then, unless it is renewed.
+    /// Marks the claim as valid until this moment. A later call can extend this time, but never shorten it.
     pub(crate) fn stands_until(&self, until: Moment) {
         self.lease.send_if_modified(|lease| match lease {
             Lease::Until(now) if until > *now => {
@@ -116,12 +116,12 @@ impl Entry {
         self.started.store(true, Ordering::Release);
     }
 
-    /// The claim no longer stands.
+    /// Marks the claim as no longer valid.
     pub(crate) fn revoke(&self) {
         self.lease.send_replace(Lease::Revoked);
     }
 
-    /// Whether it holds at this moment: asked before anything is sent for the job.
+    /// Whether the lease holds now. This is checked before anything is sent for the job.
     pub(crate) fn check(&self) -> Result<(), LeaseLost> {
         match *self.lease.borrow() {
             Lease::Until(at) if Moment::now() < at => Ok(()),
@@ -130,7 +130,7 @@ impl Entry {
         }
     }
 
-    /// Waits until it no longer holds.
+    /// Waits until the lease no longer holds.
     pub(crate) async fn lost(&self) -> LeaseLost {
         let mut lease = self.lease.subscribe();
         loop {
@@ -147,7 +147,7 @@ impl Entry {
         }
     }
 
-    /// As a heartbeat says it.
+    /// The job as a heartbeat reports it.
     pub(crate) fn announce(&self) -> RunningJob {
         RunningJob {
             tenant: self.key.tenant.clone(),
@@ -159,7 +159,7 @@ impl Entry {
     }
 }
 
-/// Keeps a job in the table.
+/// Keeps a job in the table until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Guard {
     table: Table,

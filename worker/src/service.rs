@@ -1,4 +1,4 @@
-//! The worker as a whole: made from options, run until it is told to drain, and then gone without a trace.
+//! The whole worker. It is made from options, runs until it is told to drain, and then removes everything that it made.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,13 +35,14 @@ use crate::stored;
 use crate::tools::Outstanding;
 use crate::watch::{refusal, watch_bus, watch_pools};
 
-/// After the drain's grace: how long the killing of what still runs may take, outcomes recorded and published.
+/// Time, after the grace of the drain, for killing the jobs that still run, and for recording and publishing their
+/// outcomes.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// Then: how long the end of sessions, containers and connections may take.
+/// Time after that for ending sessions, containers and connections.
 const CLOSING: Duration = Duration::from_secs(10);
 
-/// What keeps a worker from being made.
+/// Why a worker can't be made, or can't go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An option can't be used.
@@ -50,9 +51,9 @@ pub enum Error {
     /// A backend can't be set up.
     #[error("the pool {pool} can't be set up")]
     Backend {
-        /// Which pool.
+        /// Name of the pool.
         pool: PoolName,
-        /// Why.
+        /// The cause.
         #[source]
         source: backend::Error,
     },
@@ -62,38 +63,41 @@ pub enum Error {
     /// The directory for sockets can't be made.
     #[error("the directory for the containers' sockets can't be made")]
     Sockets(#[source] std::io::Error),
-    /// A task panicked that all else hangs on.
+    /// An essential task panicked.
     #[error("the worker can't go on")]
     Panicked(#[from] Panicked),
-    /// The machine allows no inner wall.
+    /// A pool's containers have no inner wall, and its options do not allow that.
     #[error(
-        "the pool {pool} has one wall where it should have two ({why}). `thermae doctor` says what the machine lacks; on hosts with AppArmor \
-         load images/apparmor/thermae. If one wall is enough, set pools.{pool}.reuse = \"job\", or name a docker.runtime with a kernel of its own"
+        "the pool {pool} has only one wall, but should have two ({why}). `thermae doctor` says what the machine lacks; \
+         on hosts with AppArmor, load images/apparmor/thermae. If one wall is enough, set pools.{pool}.reuse = \
+         \"job\", or name a docker.runtime with a kernel of its own"
     )]
     NoInnerWall {
-        /// Which pool.
+        /// Name of the pool.
         pool: PoolName,
-        /// What the runner said.
+        /// What the runner reported.
         why: String,
     },
-    /// A metric is registered already.
+    /// A metric with the same name is already registered.
     #[error("the metrics can't be registered")]
     Metrics(#[from] prometheus::Error),
 }
 
-/// Parts of a worker that its maker may give it.
+/// Parts of a worker that the caller can provide.
 #[derive(Default)]
 pub struct Parts {
-    /// Draws the outer wall of every pool, whatever the options say.
+    /// Makes the containers of all pools, whatever the options say.
     pub backend: Option<Arc<dyn Backend>>,
-    /// The store for artifacts; else the options' own, whose URLs nobody serves.
+    /// The store for artifacts. Without it, the store that the options name is opened, and this process does not serve
+    /// its URLs.
     pub artifacts: Option<Artifacts>,
-    /// Whether jobs run as soon as one container stands: nobody else could run them. Else a pool takes jobs, and is announced, once its
-    /// warm containers stand. Readiness is told then in either case.
+    /// Whether a pool takes jobs as soon as one of its containers is ready, because no other worker could run them.
+    /// Otherwise, a pool takes jobs, and is announced, once its warm containers are ready. In both cases, the worker
+    /// reports that it is ready only then.
     pub early: bool,
 }
 
-/// A worker.
+/// A worker. [`Service::run`] starts it.
 pub struct Service {
     ctx: Arc<Context>,
     sockets: SocketDir,
@@ -105,7 +109,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// A worker of this process. Nothing is done yet.
+    /// Makes a worker. It does nothing until it is run.
     ///
     /// # Errors
     /// The options can't be used on this machine.
@@ -119,10 +123,10 @@ impl Service {
         Self::with_parts(options, bus, registry, metrics, health, Parts::default())
     }
 
-    /// As [`Service::new`], with parts that were made elsewhere.
+    /// Like [`Service::new`], with parts that the caller provides.
     ///
     /// # Errors
-    /// As [`Service::new`].
+    /// As for [`Service::new`].
     pub fn with_parts(
         options: Options,
         bus: SharedBus,
@@ -187,11 +191,12 @@ impl Service {
         &self.ctx.id
     }
 
-    /// Runs until `drain` is cancelled and everything is given back, ended and cleared away.
+    /// Runs the worker until `drain` is cancelled. Returns when every job has ended or was given back, and everything
+    /// that the worker made is removed.
     ///
     /// # Errors
-    /// [`Error::NoInnerWall`]; [`Error::Panicked`]: a task that all else hangs on panicked, and the worker drained. Everything else
-    /// that fails at run time is tried again, and shows in the readiness conditions.
+    /// [`Error::NoInnerWall`], or [`Error::Panicked`] if an essential task panicked and the worker drained. Everything
+    /// else that fails at run time is tried again, and shows in the readiness conditions.
     pub async fn run(self, drain: CancellationToken) -> Result<(), Error> {
         let ctx = &self.ctx;
         let drain = drain.child_token();
@@ -265,7 +270,7 @@ impl Service {
         }
     }
 
-    /// Makes sure of the worker's queues, however long the broker takes to come.
+    /// Declares the worker's queues. Waits for the broker as long as necessary.
     async fn declare(&self) {
         let mut said = false;
         while let Err(e) = consume::declare(&self.ctx).await {
@@ -278,7 +283,8 @@ impl Service {
         self.bus.ready();
     }
 
-    /// Stops pulling, gives back what has not started, lets the rest end, and ends by force what does not.
+    /// Stops taking jobs, gives back those that have not started, waits for the others, and ends by force what does not
+    /// end.
     async fn drain(&self, jobs: &TaskTracker, sessions: &TaskTracker) {
         let ctx = &self.ctx;
         tracing::info!(running = ctx.table.len(), grace_ms = ctx.options.drain_grace.as_millis(), "the worker drains");
@@ -295,20 +301,20 @@ impl Service {
         if tokio::time::timeout(ctx.options.drain_grace.0, &mut all).await.is_ok() {
             return;
         }
-        tracing::warn!(running = ctx.table.len(), "the grace is over; what still runs is ended");
+        tracing::warn!(running = ctx.table.len(), "the drain grace is over; ending the jobs that still run");
         ctx.stop.cancel();
         if tokio::time::timeout(LAST_WORDS, &mut all).await.is_ok() {
             return;
         }
         tracing::error!(
             running = ctx.table.len(),
-            "giving up; the fleet decides about what is left when its leases pass"
+            "giving up; the fleet decides about the remaining jobs when their leases end"
         );
         ctx.abort.cancel();
         let _ = tokio::time::timeout(Duration::from_secs(1), &mut all).await;
     }
 
-    /// Says goodbye, removes every container, ends every task.
+    /// Leaves the registry, removes every container and ends every task.
     async fn close(&self, late: &CancellationToken, services: &TaskTracker) {
         let ctx = &self.ctx;
         ctx.draining.cancel();
@@ -316,7 +322,7 @@ impl Service {
         ctx.pools.values().for_each(Pool::close);
         let goodbye = async {
             if let Err(e) = ctx.registry.leave(&ctx.id).await {
-                tracing::warn!(error = %e, "the registry can't be told; it will notice");
+                tracing::warn!(error = %e, "can't tell the registry that this worker leaves; it will notice");
             }
         };
         services.close();
@@ -327,15 +333,15 @@ impl Service {
             self.tasks.wait().await;
         };
         if tokio::time::timeout(CLOSING, end).await.is_err() {
-            tracing::error!("containers could not all be removed; the next worker on this host will");
+            tracing::error!("not all containers could be removed; the next worker on this host removes the rest");
         }
         self.sockets.remove();
         tracing::info!(worker = %ctx.id, "the worker ended");
     }
 }
 
-/// Watches over the tasks that a worker can't do without: one that panics makes it drain and end, so that whoever started it starts
-/// it anew.
+/// Watches the tasks that a worker can't do without. If one of them panics, the worker drains and ends, so that its
+/// supervisor starts it again.
 struct Vital {
     drain: CancellationToken,
     told: mpsc::Sender<Panicked>,
@@ -357,7 +363,7 @@ impl Vital {
     }
 }
 
-/// Makes each backend once.
+/// Makes each backend at most once.
 struct Backends<'a> {
     options: &'a Options,
     sockets: &'a SocketDir,

@@ -1,7 +1,8 @@
-//! Moves large outcomes from the registry to the store, off their jobs' path.
+//! Moves large outcomes from the registry to the store, off the path of their jobs.
 //!
-//! An outcome is recorded whole first, and published. Only when the store has it, the registry forgets it and keeps its
-//! digest. So a store that is slow, full or away costs memory of the registry, within its budget, and never an outcome.
+//! An outcome is first recorded whole and published. Only when the store has it, the registry drops the bytes and keeps
+//! their digest. So a store that is slow, full or away costs memory of the registry, within its budget, but never an
+//! outcome.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,23 +15,22 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 
-/// Outcomes that wait or are being written: so many, and so many bytes of them. What comes on top stays in the
-/// registry.
+/// Most outcomes that may wait or be written at once, and most bytes of them. Further outcomes stay in the registry.
 const WAITING: usize = 256;
 const WAITING_BYTES: usize = 64 << 20;
-/// Outcomes that are written at once.
+/// Outcomes that are written to the store at once.
 const AT_ONCE: usize = 4;
-/// Pauses between attempts to write one.
+/// Pauses between the attempts to write an outcome.
 const PAUSES: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(2), Duration::from_secs(10)];
 
-/// A recorded outcome.
+/// An outcome that was recorded and published.
 #[derive(Debug)]
 pub(crate) struct Large {
-    /// Whose it is.
+    /// The job that the outcome belongs to.
     pub job: JobKey,
     /// The result message.
     pub outcome: Bytes,
-    /// How it is kept.
+    /// How long, and within which budget, the registry keeps it.
     pub keep: Keep,
 }
 
@@ -51,7 +51,8 @@ impl Default for Shelf {
 }
 
 impl Shelf {
-    /// Takes an outcome that was recorded and published, if it is large and there is a store. Never waits.
+    /// Takes an outcome that was recorded and published, if it is large and the store outlives this worker. Never
+    /// waits.
     pub(crate) fn offer(&self, ctx: &Context, large: Large) {
         let bytes = large.outcome.len();
         let kept = !large.keep.outcome.is_zero() && !large.keep.record.is_zero();
@@ -64,7 +65,7 @@ impl Shelf {
         }
     }
 
-    /// Writes them until `end`. What is not written then stays in the registry.
+    /// Writes the outcomes to the store until `end`. Those that are not written by then stay in the registry.
     pub(crate) async fn run(&self, ctx: &Arc<Context>, end: &CancellationToken) {
         let Some(mut from) = self.from.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         let mut writing = JoinSet::new();

@@ -1,5 +1,5 @@
-//! Answers requests for outcomes that the store keeps: from the queue `work.outcomes`, which all workers of a fleet
-//! share that have the store.
+//! Answers requests for outcomes that are in the store. The requests come from the queue `work.outcomes`, which all
+//! workers with the store share.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,18 +18,18 @@ use crate::consume::subscribe;
 use crate::context::Context;
 use crate::shelf::Large;
 
-/// Requests that are answered at once.
+/// Requests that are answered at the same time.
 const PREFETCH: u16 = 8;
-/// How long a store that fails is asked, well below RabbitMQ's patience with what is not acknowledged.
+/// How long a failing store is tried. This is well below RabbitMQ's timeout for acknowledgements.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(10 * 60);
-/// Pauses between two attempts: doubled from the first to the second.
+/// Shortest and longest pause between two attempts. The pause doubles each time.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 
-/// Answers until `end`.
+/// Answers requests until `end`.
 pub(crate) async fn outcomes_queue(ctx: Arc<Context>, end: CancellationToken) {
     let queue = QueueSpec::outcomes();
     while let Some(mut consumer) = subscribe(&ctx, &queue, PREFETCH, &end).await {
-        // What is dropped unanswered comes again, here or at another worker.
+        // A request that is dropped without an answer is delivered again, to this worker or another.
         let mut under_way = JoinSet::new();
         loop {
             let delivery = tokio::select! {
@@ -55,16 +55,16 @@ async fn answer(ctx: &Context, delivery: &Delivery) {
             }
         }
         None => {
-            tracing::error!("a request for an outcome that no scheduler made");
+            tracing::error!("a request for an outcome did not come from a scheduler");
             true
         }
     };
     if told && let Err(error) = delivery.ack().await {
-        tracing::debug!(%error, "not acknowledged: it will come again");
+        tracing::debug!(%error, "the acknowledgement failed; the request will come again");
     }
 }
 
-/// The outcome that is wanted, or the one that says that it is no longer kept.
+/// The outcome that is asked for. If the store does not give it, an outcome that says that it is no longer kept.
 async fn whole(ctx: &Context, wanted: &Wanted) -> Bytes {
     let (began, mut pause) = (Instant::now(), PAUSES.0);
     loop {
@@ -72,7 +72,7 @@ async fn whole(ctx: &Context, wanted: &Wanted) -> Bytes {
             Ok(Some(outcome)) => return outcome,
             Ok(None) => tracing::warn!(job.id = %wanted.job, "the store does not have an outcome any more"),
             Err(error) if began.elapsed() < RETRY_TIMEOUT => {
-                tracing::warn!(job.id = %wanted.job, %error, "an outcome can't be read from the store; trying on");
+                tracing::warn!(job.id = %wanted.job, %error, "an outcome can't be read from the store; trying again");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(PAUSES.1);
                 continue;
@@ -83,7 +83,7 @@ async fn whole(ctx: &Context, wanted: &Wanted) -> Bytes {
     }
 }
 
-/// Publishes a result. `false` where the worker gave up first.
+/// Publishes a result. `false` if the worker gave up first.
 async fn send(ctx: &Context, request: &Message, job: &JobId, body: Bytes) -> bool {
     let Some(key) = request.reply_to.clone().filter(|key| !key.is_empty()) else { return true };
     let message = Message {
@@ -99,7 +99,7 @@ async fn send(ctx: &Context, request: &Message, job: &JobId, body: Bytes) -> boo
     match publish(ctx, message).await {
         Ok(published) => published,
         Err(error @ (bus::Error::Unroutable { .. } | bus::Error::Refused { .. })) => {
-            tracing::info!(%error, "nobody takes a stored outcome");
+            tracing::info!(%error, "no client's queue accepts a stored outcome");
             true
         }
         Err(error) => {
@@ -109,7 +109,7 @@ async fn send(ctx: &Context, request: &Message, job: &JobId, body: Bytes) -> boo
     }
 }
 
-/// Ends a job with the outcome of an equal one that came first.
+/// Ends a job with the outcome of an equal job that came first.
 async fn follow(ctx: &Context, request: &Message, wanted: &Wanted, follower: &Follower, outcome: Bytes) -> bool {
     let Ok(EventBody::Result(mut outcome)) = serde_json::from_slice::<Event>(&outcome).map(|event| event.body) else {
         tracing::error!(job.id = %wanted.job, "a recorded outcome can't be read");
@@ -136,14 +136,14 @@ async fn follow(ctx: &Context, request: &Message, wanted: &Wanted, follower: &Fo
             sent
         }
         Some(Ok(Settle::Terminal(ended))) => match Wanted::new(&settle.job, &ended) {
-            // Its own is in the store by now: it was asked for twice.
+            // The request came twice: the job's own outcome is in the store by now.
             Some(own) => {
                 let outcome = whole(ctx, &own).await;
                 send(ctx, request, &follower.job, outcome).await
             }
             None => send(ctx, request, &follower.job, ended.result(&follower.job)).await,
         },
-        // Its worker answers, or another job has its id.
+        // The worker that runs the job answers, or another job has this id.
         Some(Ok(Settle::Started { .. } | Settle::Conflict)) => true,
         Some(Err(error)) => {
             tracing::error!(job.id = %follower.job, %error, "the job's record can't be read");

@@ -1,4 +1,4 @@
-//! What the worker says of itself, kept in step with its pools and its connection.
+//! Keeps the worker's state and its readiness conditions in step with its pools and its connection to the bus.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::pool::{Condition, Pool};
 use crate::service::Error;
 
-/// Waits until a pool has one wall only and was not told that it is enough.
+/// Waits until a pool has only one wall, although its options require two.
 pub(crate) async fn refusal(ctx: &Context) -> Error {
     let waits: FuturesUnordered<_> = ctx.pools.values().map(|pool| one_wall(pool)).collect();
     match waits.into_future().await {

@@ -1,4 +1,5 @@
-//! Messages to clients that hold JSON of a job's: written with that JSON as it came. They are read as [`thermae_schemas::Event`].
+//! Messages to clients that contain JSON of a job. This JSON is written as it came. The messages can be read as
+//! [`thermae_schemas::Event`].
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -35,7 +36,7 @@ enum Body<'a> {
     },
 }
 
-/// A tool call, as [`thermae_schemas::ToolCall`].
+/// A tool call, with the fields of [`thermae_schemas::ToolCall`].
 #[derive(Serialize)]
 pub(crate) struct Call<'a> {
     pub call: &'a str,
@@ -45,17 +46,17 @@ pub(crate) struct Call<'a> {
     pub within_ms: u64,
 }
 
-/// The code displayed something.
+/// Writes the event `display`.
 pub(crate) fn display(work: &Work, data: &RawValue) -> serde_json::Result<Bytes> {
     write(work, work.attempt, Body::Display { data })
 }
 
-/// The code calls a tool.
+/// Writes the event `tool_call`.
 pub(crate) fn tool_call(work: &Work, call: Call<'_>) -> serde_json::Result<Bytes> {
     write(work, work.attempt, Body::ToolCall(call))
 }
 
-/// The end.
+/// Writes the event `result`.
 pub(crate) fn result(work: &Work, attempt: u32, told: &Told) -> serde_json::Result<Bytes> {
     let Told { outcome, value, displays } = told;
     write(work, attempt, Body::Result { outcome, value, displays })

@@ -1,4 +1,4 @@
-//! A delivery of a work queue, read: the job and what the scheduler's headers say of it.
+//! A delivery from a work queue, parsed: the job, and what the scheduler's headers say about it.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,44 +12,44 @@ use crate::clock::Moment;
 /// A job that was handed to this worker.
 #[derive(Debug)]
 pub(crate) struct Work {
-    /// Its full name.
+    /// Tenant and id of the job.
     pub key: JobKey,
-    /// The job.
     pub job: Job,
-    /// Number of the attempt.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// How often it may be started.
+    /// How many times the job may be started.
     pub max_attempts: u32,
-    /// The registry's epoch when it was assigned.
+    /// The registry's epoch in which the job was assigned.
     pub epoch: Epoch,
-    /// Whether no other copy of the message could exist when it came.
+    /// Whether no other copy of the message could exist when it arrived.
     pub only_copy: bool,
-    /// Whether its session may be made here.
+    /// Whether the job's session may be made on this worker.
     pub create_session: bool,
-    /// It must start before. Read off the wall clock once, when the delivery came: that may be set, and leaps.
+    /// The code must start before this moment. The header is converted once, when the delivery arrives, because the
+    /// wall clock may be set later.
     pub deadline: Option<Moment>,
-    /// Nothing is started from this message after this moment: then its record may be forgotten.
+    /// Nothing is started from this message after this moment, because the job's record may be forgotten from then on.
     pub expires: Option<Moment>,
-    /// Key of its events.
+    /// Key of the job's events; `None` if nobody wants them.
     pub reply_to: Option<String>,
-    /// The client's mark.
+    /// The client's correlation id, which every event carries.
     pub correlation_id: Option<String>,
-    /// Its place in its trace.
+    /// Trace context of the message.
     pub trace: TraceContext,
-    /// Names of its tools' arguments, in order.
+    /// For each tool, the names of its arguments in order.
     pub params: Vec<Vec<String>>,
-    /// Bytes that it has, where its tools have schemas.
+    /// Size of the message in bytes, as an estimate of the work to compile its schemas; 0 if no tool has a schema.
     pub tool_bytes: usize,
 }
 
-/// A delivery that is no job of the scheduler's.
+/// A delivery that is not a job from a scheduler.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unreadable {
-    /// A header is missing, or is not what it should be.
+    /// A header is missing or has a wrong value.
     #[error("header {0} is missing or wrong")]
     Header(&'static str),
-    /// The body is no job.
-    #[error("the body is no job")]
+    /// The body is not a job.
+    #[error("the body is not a job")]
     Body(#[from] serde_json::Error),
 }
 
@@ -57,7 +57,7 @@ impl Work {
     /// Reads a delivery.
     ///
     /// # Errors
-    /// It is none of the scheduler's.
+    /// The delivery did not come from a scheduler.
     pub(crate) fn read(delivery: &Delivery) -> Result<Self, Unreadable> {
         let Message { body, headers, reply_to, correlation_id, .. } = &delivery.message;
         let number = |name| {
@@ -89,17 +89,17 @@ impl Work {
         })
     }
 
-    /// Whether its deadline has passed.
+    /// Whether the deadline has passed.
     pub(crate) fn is_late(&self) -> bool {
         self.deadline.is_some_and(|at| at <= Moment::now())
     }
 
-    /// Whether it is so old that nothing may be started from it.
+    /// Whether the message is so old that nothing may be started from it.
     pub(crate) fn is_expired(&self) -> bool {
         self.expires.is_some_and(|at| at <= Moment::now())
     }
 
-    /// Time until its deadline.
+    /// Time until the deadline; `None` if there is no deadline.
     pub(crate) fn time_left(&self) -> Option<Duration> {
         self.deadline.map(Moment::left)
     }

@@ -1,4 +1,5 @@
-//! What a job's JSON costs the worker's memory. Alone in its process: its peak is measured.
+//! How much of the worker's memory the JSON of a job takes. The test is alone in its process, because it measures the
+//! process's peak.
 
 #![allow(dead_code, unreachable_pub, reason = "a fleet's harness, of which this needs little")]
 
@@ -14,10 +15,10 @@ use harness::{Fleet, options, pool_name, python};
 use thermae_schemas::{Job, Stream, ToolSpec};
 use thermae_service::units::ByteSize;
 
-/// Two million times `{"":0}`: 14 MB of JSON, well above a gigabyte as a tree.
+/// Two million times `{"":0},`: 14 MB of JSON, and well above a gigabyte as a tree.
 const MANY: usize = 2_000_000;
 
-/// The worker, the scripted runner and the client are one process here, and each has a few copies of the message at most.
+/// The worker, the scripted runner and the client are one process here. Each has at most a few copies of the message.
 const AT_MOST: usize = 12 * 7 * MANY;
 
 fn field(name: &str) -> usize {
@@ -26,9 +27,9 @@ fn field(name: &str) -> usize {
     line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
 }
 
-/// By how much the process grows at its largest while this goes on.
+/// How much the process grows at its peak while this runs, in bytes.
 async fn growth(what: impl Future<Output = ()>) -> usize {
-    // Forgets the largest size so far.
+    // Resets the peak.
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = field("VmRSS");
     what.await;
@@ -49,7 +50,7 @@ async fn json_of_a_job_is_never_a_tree() {
     let mut options = options();
     options.pools.get_mut(&pool_name()).unwrap().bounds.display_bytes = ByteSize::mib(64);
     let worker = fleet.start(options, fleet.registry.clone(), Some(Arc::new(Fake(Script::new())))).await;
-    // What is too much, and what is just not: half a million values pass.
+    // More values than a bundle may have, and then fewer: `MANY / 5` pass.
     for (code, n) in [("value", MANY), ("show", MANY), ("call", MANY), ("value", MANY / 5), ("show", MANY / 5)] {
         let job = job(code, n);
         let grown = growth(async {

@@ -1,4 +1,4 @@
-//! The slow look at a job that serde refused: the JSON Schema says where and why.
+//! Explains why serde refused a job. This is slow: the JSON Schema says where and why.
 
 use std::sync::OnceLock;
 
@@ -21,15 +21,15 @@ fn validator() -> Option<&'static jsonschema::Validator> {
         .as_ref()
 }
 
-/// A version that is not read here.
+/// The refusal of a protocol version that this release doesn't read.
 pub(super) fn unsupported(protocol: u64) -> ErrorInfo {
-    let message = format!("protocol {protocol} is not read here; this fleet speaks {PROTOCOL}");
+    let message = format!("protocol {protocol} is not supported; this fleet speaks {PROTOCOL}");
     ErrorInfo::new(ErrorCode::UnsupportedProtocol, message)
 }
 
-/// Says what is wrong with a job. `refused` is serde's word, if it had one.
+/// Explains what is wrong with a job. `refused` is serde's error, if there was one.
 pub(super) fn explain(body: &[u8], refused: Option<serde_json::Error>) -> ErrorInfo {
-    // What holds too much is not made a tree of to say why.
+    // A body with too many values must not become a tree only to explain that.
     if let Err(error) = measure(body, MOST_IN_A_JOB)
         && error.is_data()
     {
@@ -39,7 +39,7 @@ pub(super) fn explain(body: &[u8], refused: Option<serde_json::Error>) -> ErrorI
         Ok(value) => value,
         Err(error) => return ErrorInfo::new(ErrorCode::MalformedJson, format!("the message is not JSON: {error}")),
     };
-    // First of all: a job of another version may well have other fields.
+    // This comes first, because a job of another version may have other fields.
     if let Some(protocol) = value.get("protocol").and_then(Value::as_u64)
         && !u32::try_from(protocol).is_ok_and(thermae_schemas::reads)
     {
@@ -53,8 +53,8 @@ pub(super) fn explain(body: &[u8], refused: Option<serde_json::Error>) -> ErrorI
     if let Some(error) = errors.first() {
         return ErrorInfo::new(ErrorCode::SchemaViolation, at(&error.instance_path().to_string(), error));
     }
-    // What the schema does not say: doubled fields, numbers that fit no type.
-    let why = refused.map_or_else(|| "a value is out of its range".to_owned(), |error| error.to_string());
+    // The schema doesn't know these: duplicate fields, and numbers that fit no type.
+    let why = refused.map_or_else(|| "a value is out of range".to_owned(), |error| error.to_string());
     ErrorInfo::new(ErrorCode::SchemaViolation, why)
 }
 
@@ -62,7 +62,7 @@ fn is_unknown_field(error: &ValidationError<'_>) -> bool {
     matches!(error.kind(), ValidationErrorKind::AdditionalProperties { .. })
 }
 
-/// The error that is meant: of a field that may be missing, that of the value which is there.
+/// The error that matters. If a field is optional, its schema also allows null: the error of the other branch counts.
 fn meant<'e, 'i>(error: &'e ValidationError<'i>) -> &'e ValidationError<'i> {
     let (ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }) = error.kind() else {
         return error;
@@ -76,7 +76,7 @@ fn meant<'e, 'i>(error: &'e ValidationError<'i>) -> &'e ValidationError<'i> {
     cause.map_or(error, meant)
 }
 
-/// The error in words. What fits no branch of an `anyOf` or a `oneOf` is told by the branches.
+/// The error in words. If the value fits no branch of an `anyOf` or `oneOf`, the text says what each branch needs.
 fn words(error: &ValidationError<'_>) -> String {
     use ValidationErrorKind::{AnyOf, Constant, Enum, OneOfNotValid, Required};
     let (AnyOf { context } | OneOfNotValid { context }) = error.kind() else { return error.to_string() };
@@ -91,17 +91,17 @@ fn words(error: &ValidationError<'_>) -> String {
         }
     }
     if others.is_empty() && fields.is_empty() {
-        return format!("{} is none of {}", error.instance(), values.join(", "));
+        return format!("{} is not one of {}", error.instance(), values.join(", "));
     }
     if fields.iter().any(|field| field == "\"code\"") {
-        return "\"code\" is missing; only a job that closes its session may come without it".to_owned();
+        return "\"code\" is missing; only a job that closes its session may omit it".to_owned();
     }
     let fields = fields.iter().map(|field| format!("{field} is missing"));
     let values = values.iter().map(|value| format!("it is not {value}"));
     fields.chain(values).chain(others).collect::<Vec<_>>().join(", and ")
 }
 
-/// The error with its place, cut to a length that fits an answer: it may quote the job.
+/// The error with its path. It is cut to a length that fits an answer, because it may quote the job.
 fn at(path: &str, error: &ValidationError<'_>) -> String {
     let path = if path.is_empty() { "/" } else { path };
     let mut text = format!("{path}: {}", words(error));

@@ -50,17 +50,17 @@ fn what_would_have_been_right_is_said_in_words() {
     for (body, says_so) in [
         (
             r#"{"id": "a", "code": "", "language": "ruby"}"#,
-            r#"/language: "ruby" is none of "python", "javascript", "shell""#,
+            r#"/language: "ruby" is not one of "python", "javascript", "shell""#,
         ),
-        (r#"{"id": "a", "code": "", "class": "urgent"}"#, r#"/class: "urgent" is none of "high", "normal", "low""#),
+        (r#"{"id": "a", "code": "", "class": "urgent"}"#, r#"/class: "urgent" is not one of "high", "normal", "low""#),
         (
             r#"{"id": "a", "code": "", "session": {"id": "s", "if_gone": 1}}"#,
-            r#"/session/if_gone: 1 is none of "fail", "new""#,
+            r#"/session/if_gone: 1 is not one of "fail", "new""#,
         ),
-        (r#"{"id": "a"}"#, r#"/: "code" is missing; only a job that closes its session may come without it"#),
+        (r#"{"id": "a"}"#, r#"/: "code" is missing; only a job that closes its session may omit it"#),
         (
             r#"{"id": "a", "session": {"id": "s"}}"#,
-            r#"/: "code" is missing; only a job that closes its session may come without it"#,
+            r#"/: "code" is missing; only a job that closes its session may omit it"#,
         ),
     ] {
         assert_eq!(says(body), (ErrorCode::SchemaViolation, says_so.to_owned()), "{body}");
@@ -97,6 +97,17 @@ fn the_class_is_that_of_the_key() {
 }
 
 #[test]
+fn no_tenant_has_a_name_of_the_fleets_own() {
+    for name in ["pool", "worker", "control", "lanes", "rests", "workers", "epochs", "outcomes"] {
+        let lane = Lane::parse(&format!("{name}.normal.default")).unwrap();
+        let body = br#"{"id": "a", "code": ""}"#.to_vec();
+        let message = Message { key: lane.to_string(), body: body.into(), ..Message::default() };
+        let refused = super::check(&Options::default(), &FleetView::default(), &lane, &message).unwrap_err();
+        assert_eq!(refused.error.code, ErrorCode::UnknownTenant, "{name}");
+    }
+}
+
+#[test]
 fn a_path_that_leads_out_or_stands_twice_is_a_bad_path() {
     for path in ["/etc/passwd", "../x", "a/../../x", "", "a\0b", "a//b", "."] {
         let (code, message) = says(&json!({"id": "a", "code": "", "files": [{"path": path, "text": ""}]}).to_string());
@@ -105,7 +116,7 @@ fn a_path_that_leads_out_or_stands_twice_is_a_bad_path() {
     }
     let twice = json!({"id": "a", "code": "", "files": [{"path": "x", "text": ""}, {"path": "x", "base64": ""}]});
     let (code, message) = says(&twice.to_string());
-    assert_eq!((code, &*message), (ErrorCode::BadPath, "/files/1/path: \"x\" stands twice"));
+    assert_eq!((code, &*message), (ErrorCode::BadPath, "/files/1/path: \"x\" is used twice"));
     let long = json!({"id": "a", "code": "", "files": [{"path": "é".repeat(100_000), "text": ""}]});
     assert!(says(&long.to_string()).1.len() < 520);
     let good = json!({"id": "a", "code": "", "files": [{"path": "a/b", "ref": "c", "executable": true}]});
@@ -148,7 +159,7 @@ fn number() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    // The quick look and the schema must agree on what a job is.
+    // The quick check and the schema must agree on what a job is.
     #[test]
     fn the_fast_path_and_the_schema_agree(
         max_attempts in number(), start_within in prop_oneof![number(), Just(json!(86_400_000)), Just(json!(86_400_001))],
@@ -162,7 +173,7 @@ proptest! {
         if tool < 130 { job["tools"] = json!([{"name": "é".repeat(tool)}]); }
         let by_schema = jsonschema::validator_for(schemars::schema_for!(Job).as_value()).unwrap().is_valid(&job);
         let read = read(job.to_string().as_bytes());
-        // Numbers that fit no type are the one thing that the schema lets through.
+        // The schema lets numbers through that fit no type. Nothing else may differ.
         let fits = job["limits"]["pids"].as_u64().is_none_or(|n| u32::try_from(n).is_ok());
         prop_assert_eq!(read.is_ok(), by_schema && fits, "{:?} for {}", read, job);
     }

@@ -1,4 +1,5 @@
-//! From a runner's frames to the artifacts of an outcome. Each file is stored as soon as it is whole, while the next one comes.
+//! From a runner's frames to the artifacts of an outcome. Each file is stored as soon as it is complete, while the next
+//! one arrives.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -13,28 +14,28 @@ use tokio::task::JoinSet;
 
 use super::{Artifacts, media_type};
 
-/// Files smaller than this are hashed where they arrive.
+/// Files smaller than this are hashed on the thread where they arrive.
 const SMALL: usize = 64 << 10;
 
-/// What an outcome says of its artifacts.
+/// What an outcome reports about its artifacts.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
-    /// In the order of their paths.
+    /// The artifacts, in the order of their paths.
     pub artifacts: Vec<Artifact>,
-    /// Their ids by their paths.
+    /// The ids of the artifacts by their paths.
     pub map: BTreeMap<String, String>,
     /// What was left out.
     pub left_out: Vec<LeftOut>,
-    /// How many more.
+    /// How many more were left out.
     pub left_out_more: u64,
 }
 
-/// Gathers one run's artifacts. Dropped before its end, it leaves what is not stored yet.
+/// Gathers the artifacts of one run. If it is dropped before its end, files that are not stored yet are given up.
 #[derive(Debug)]
 pub(crate) struct Gatherer {
     artifacts: Artifacts,
     tenant: TenantName,
-    /// Files and bytes that a runner may still send: it has the same limits, and is not believed.
+    /// Files and bytes that the runner may still send. The runner has the same limits, but is not trusted.
     files_left: u32,
     bytes_left: u64,
     inline_left: usize,
@@ -49,7 +50,7 @@ struct Current {
     bytes: BytesMut,
 }
 
-/// What became of a file.
+/// What happened to a file.
 #[derive(Debug)]
 enum Stored {
     Yes(Box<Artifact>),
@@ -57,7 +58,7 @@ enum Stored {
 }
 
 impl Gatherer {
-    /// Gathers for a job of that tenant; `inline`: small files come in the outcome itself, too.
+    /// Gathers for a job of this tenant. `inline` says whether the outcome also contains small files themselves.
     pub(crate) fn new(artifacts: Artifacts, tenant: TenantName, limits: frames::ArtifactLimits, inline: bool) -> Self {
         let inline_left = if inline { artifacts.options().inline_up_to.0 as usize } else { 0 };
         Self {
@@ -75,7 +76,7 @@ impl Gatherer {
     /// Takes a frame of an artifact.
     ///
     /// # Errors
-    /// The runner breaks the rules: in words.
+    /// What rule the runner breaks, in words.
     pub(crate) fn take(&mut self, frame: &Frame) -> Result<(), String> {
         match (frame.kind, &mut self.current) {
             (Kind::Artifact, None) => {
@@ -135,13 +136,13 @@ impl Gatherer {
         });
     }
 
-    /// Waits until all is stored that came.
+    /// Waits until all files that came are stored.
     pub(crate) async fn finish(mut self, omissions: Omissions) -> Gathered {
         let mut all: Vec<(usize, Stored)> = Vec::with_capacity(self.count);
         while let Some(stored) = self.storing.join_next().await {
             match stored {
                 Ok(stored) => all.push(stored),
-                Err(error) => tracing::error!(%error, "the storing of an artifact ended"),
+                Err(error) => tracing::error!(%error, "the task that stores an artifact ended early"),
             }
         }
         all.sort_unstable_by_key(|(number, _)| *number);
@@ -157,7 +158,7 @@ impl Gatherer {
                     gathered.artifacts.push(*artifact);
                 }
                 Stored::No(path, size) => {
-                    let message = "the fleet's store did not take it";
+                    let message = "the fleet's store did not accept it";
                     gathered.left_out.push(note(&path, Some(size), LeftOutWhy::NotStored, message));
                 }
             }
@@ -166,7 +167,7 @@ impl Gatherer {
     }
 }
 
-/// SHA-256 in hexadecimal digits, off the path of everything else where it takes long.
+/// SHA-256 in hexadecimal digits. If hashing takes long, it is done on another thread.
 pub(super) async fn digest(bytes: Bytes) -> String {
     let hash = |bytes: &[u8]| hex::encode(Sha256::digest(bytes));
     if bytes.len() < SMALL {
@@ -202,7 +203,7 @@ fn timestamp(at: SystemTime) -> String {
     humantime::format_rfc3339_seconds(at).to_string()
 }
 
-/// A path as text, and exactly where it is none.
+/// A path as text. If the path is not UTF-8, the exact path in base64, too.
 fn text(path: &[u8]) -> (String, Option<String>) {
     if let Ok(text) = std::str::from_utf8(path) {
         return (text.to_owned(), None);
@@ -217,12 +218,12 @@ fn text(path: &[u8]) -> (String, Option<String>) {
 
 fn left_out(omission: Omission) -> LeftOut {
     let (why, message) = match omission.why {
-        Why::Link => (LeftOutWhy::Link, "it is a link, or stands behind one: none is followed"),
-        Why::Special => (LeftOutWhy::Special, "it is no regular file"),
+        Why::Link => (LeftOutWhy::Link, "it is a link, or lies behind one: links are not followed"),
+        Why::Special => (LeftOutWhy::Special, "it is not a regular file"),
         Why::TooMany => (LeftOutWhy::TooMany, "more files than the pool's artifacts.max_files"),
-        Why::TooLarge => (LeftOutWhy::TooLarge, "with it there were more bytes than the pool's artifacts.max_bytes"),
+        Why::TooLarge => (LeftOutWhy::TooLarge, "with it, the files would exceed the pool's artifacts.max_bytes"),
         Why::TooDeep => (LeftOutWhy::TooDeep, "its directory is too deep"),
-        Why::TooManyEntries => (LeftOutWhy::TooManyEntries, "too many names: the rest of them was not looked at"),
+        Why::TooManyEntries => (LeftOutWhy::TooManyEntries, "too many names: the rest was not looked at"),
         Why::Unreadable => (LeftOutWhy::Unreadable, "it could not be read"),
         Why::CutShort => (LeftOutWhy::CutShort, "the job was cancelled here, and nothing after it was collected"),
     };

@@ -1,4 +1,5 @@
-//! `GET /artifacts/<tenant>/<id>?name=…&expires=…&signature=…`: what is stored in a folder, for whoever has a signed URL.
+//! The server for artifacts that are stored in a folder, for everybody who has a signed URL:
+//! `GET /artifacts/<tenant>/<id>?name=…&expires=…&signature=…`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,12 +17,13 @@ use thermae_schemas::TenantName;
 use super::sign::Grant;
 use super::{Artifacts, Error, Urls, media_type};
 
-/// The worker's routes beside health and metrics. Those of an S3 store are the store's: here is nothing then.
+/// The worker's routes besides health and metrics. The URLs of an S3 store lead to the store, so these routes then find
+/// nothing.
 pub fn routes(artifacts: Artifacts) -> Router {
     Router::new().route("/artifacts/{tenant}/{id}", get(fetch)).with_state(artifacts)
 }
 
-/// Why something is not handed out.
+/// Why an object is not served.
 #[derive(Debug, Clone, Copy)]
 enum Refusal {
     Signature,
@@ -65,7 +67,7 @@ async fn fetch(
     if !key.signed(&grant, &signature) {
         return Err(Refusal::Signature);
     }
-    // Only a URL of ours says that it has expired.
+    // Only a URL that the fleet signed is told that it has expired.
     if SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() >= expires {
         return Err(Refusal::Expired);
     }
@@ -83,7 +85,7 @@ async fn fetch(
         (header::CONTENT_TYPE, media_type(&name)),
         (header::CONTENT_LENGTH, found.meta.size.to_string()),
         (header::CONTENT_DISPOSITION, disposition(&name)),
-        // It is somebody's code's work: no browser should take it for a page of ours.
+        // The code of a job made the content. No browser should take it for a page of ours.
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
         (header::CONTENT_SECURITY_POLICY, "sandbox".to_owned()),
         (header::CACHE_CONTROL, "private, no-store".to_owned()),
@@ -91,7 +93,7 @@ async fn fetch(
     Ok((headers, Body::from_stream(found.into_stream().fuse())).into_response())
 }
 
-/// Saved by that name, and never shown in place (RFC 6266, RFC 8187).
+/// Makes browsers save the file under this name, and never show it in place (RFC 6266, RFC 8187).
 pub(super) fn disposition(name: &str) -> String {
     let encoded: String = name
         .bytes()

@@ -1,4 +1,4 @@
-//! The files that a job brings, from wherever their content is.
+//! The input files of a job, wherever their content comes from: the job itself or the store.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,13 +11,13 @@ use super::{Artifacts, Error};
 /// A file for the runner.
 #[derive(Debug, Clone)]
 pub(crate) struct InputFile {
-    /// What it is.
+    /// Path, size and mode of the file.
     pub input: Input,
-    /// Its content.
+    /// The file's content.
     pub bytes: Bytes,
 }
 
-/// Gathers a job's files, of `room` bytes together at most.
+/// Gathers the input files of a job, which may have at most `room` bytes together.
 ///
 /// # Errors
 /// The outcome of a job that never runs.
@@ -40,7 +40,7 @@ pub(crate) async fn inputs(
                 Err(e) => return Err(broken(format!("/base64: {e}"))),
             },
             (None, None, Some(reference)) => fetch(artifacts, tenant, at, reference, left).await?,
-            _ => return Err(broken(": has not exactly one of text, base64 and ref".into())),
+            _ => return Err(broken(" must have exactly one of text, base64 and ref".into())),
         };
         let size = bytes.len() as u64;
         left = left.checked_sub(size).ok_or_else(|| too_large(room))?;

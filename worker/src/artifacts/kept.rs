@@ -1,4 +1,5 @@
-//! The files of sessions that move: what one had in `/session` when its worker drained, for the session that comes after it.
+//! Files of sessions that move: what a session had in `/session` when its worker drained, for the next session of this
+//! name.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,16 +10,16 @@ use thermae_schemas::{SessionName, TenantName};
 
 use super::{Artifacts, Error, InputFile};
 
-/// How long they are kept: as long as the registry remembers a session that is gone.
+/// How long the files are kept: as long as the registry remembers a session that is gone.
 pub(super) const AT_MOST: Duration = thermae_backplane::registry::SESSION_TTL;
 
 /// The largest list of a session's files, in bytes.
 const LARGEST_LIST: u64 = 16 << 20;
 
-/// What a session had.
+/// The list of the files that a session had.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Kept {
-    /// Seconds since 1970 when it was kept.
+    /// When the files were kept, in seconds since 1970.
     at: u64,
     files: Vec<KeptFile>,
 }
@@ -26,16 +27,16 @@ pub(crate) struct Kept {
 /// One file of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeptFile {
-    /// Below `/session`.
+    /// Path below `/session`.
     pub path: String,
-    /// Its content in the tenant's part of the store.
+    /// Key of the content in the tenant's part of the store.
     pub id: String,
-    /// Whether its owner may run it.
+    /// Whether the file's owner may run it.
     pub executable: bool,
 }
 
 impl Kept {
-    /// These files, as of now.
+    /// A list of these files, kept now.
     pub(crate) fn now(files: Vec<KeptFile>) -> Self {
         Self { at: seconds(), files }
     }
@@ -45,13 +46,13 @@ fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Any text can be a session's name, not any a path.
+/// Any text can be the name of a session, but not any text can be a path.
 fn key(session: &SessionName) -> String {
     format!("sessions/{}", hex::encode(Sha256::digest(session.as_str())))
 }
 
 impl Artifacts {
-    /// Stores what a session had; its files are stored already.
+    /// Stores the list of what a session had. The files themselves are stored already.
     ///
     /// # Errors
     /// The store fails.
@@ -65,10 +66,11 @@ impl Artifacts {
         self.put(tenant, &key(session), list.into()).await
     }
 
-    /// What a session of that name had, if its worker has kept it and not too long ago; no more than `room` bytes of files.
+    /// The files that an earlier session of this name had, at most `room` bytes together. Empty if none were kept, or
+    /// if that was too long ago.
     ///
     /// # Errors
-    /// The store fails, or there are more bytes.
+    /// The store fails, or the files have more bytes.
     pub(crate) async fn kept_session(
         &self,
         tenant: &TenantName,
@@ -94,10 +96,10 @@ impl Artifacts {
         Ok(files)
     }
 
-    /// Forgets what a session of that name had.
+    /// Forgets the files that an earlier session of this name had.
     pub(crate) async fn forget_session(&self, tenant: &TenantName, session: &SessionName) {
         if let Err(error) = self.remove(tenant, &key(session)).await {
-            tracing::warn!(%error, %session, "what a session had kept can't be removed; it is too old in a while");
+            tracing::warn!(%error, %session, "a session's kept files can't be removed; a later sweep removes them");
         }
     }
 }

@@ -1,12 +1,14 @@
-//! Files of jobs outside their sandboxes: where artifacts are stored, how they are fetched, and from where inputs come.
+//! Files of jobs outside of their sandboxes: where artifacts are stored, how clients fetch them, and where input files
+//! come from.
 //!
 //! ```text
 //! runner ══ frames ══▶ gather ─▶ store (content-addressed, by tenant) ─▶ signed URL in the outcome
 //! job's files: text, base64, ref ◀── store                                   └─▶ S3, or this worker's own http
 //! ```
 //!
-//! An object's key is `<tenant>/<sha256>`, an outcome's `<tenant>/outcomes/<sha256>`: what one tenant stores, no other
-//! can name. A `ref` is always looked up below its own tenant's part, and never is a path of this machine.
+//! The key of an object is `<tenant>/<sha256>`, and that of an outcome is `<tenant>/outcomes/<sha256>`. No tenant can
+//! name what another tenant stores: a `ref` is always looked up below its own tenant's part, and is never a path on
+//! this machine.
 
 mod gather;
 mod http;
@@ -39,49 +41,49 @@ pub use options::{ArtifactLimits, ArtifactOptions};
 use sign::Key;
 pub(crate) use sweep::sweeps;
 
-/// How long an object may take to be stored or read.
+/// How long it may take to store or read an object.
 const STORE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why the store can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Its URL is none that is known here.
+    /// The URL of the store is of an unknown kind.
     #[error("artifacts.store {0:?} is neither file:///folder nor s3://bucket/prefix")]
     Url(String),
-    /// Where clients reach this worker is no URL.
+    /// The address at which clients reach this worker is not a URL.
     #[error("artifacts.url_base {0:?} is not of the form http://host:port")]
     Base(String),
-    /// An option of an S3 store that does not exist.
+    /// The S3 store has no such option.
     #[error("artifacts.s3.{0}: there is no such option")]
     Option(String),
     /// The folder can't be made.
     #[error("the folder for artifacts can't be made")]
     Folder(#[source] std::io::Error),
-    /// The store itself refuses.
+    /// The store itself reports an error.
     #[error(transparent)]
     Store(#[from] object_store::Error),
-    /// It did not answer in time.
+    /// The store did not answer in time.
     #[error("the store did not answer within {} s", STORE_TIMEOUT.as_secs())]
     Late,
-    /// An object that is larger than its reader has room for.
+    /// An object is larger than its reader has room for.
     #[error("it has {size} bytes, more than {room}")]
     TooLarge {
-        /// Its size.
+        /// Size of the object, in bytes.
         size: u64,
-        /// What there is room for.
+        /// Bytes that the reader has room for.
         room: u64,
     },
 }
 
 impl Error {
-    /// Whether there is no such object.
+    /// Whether the object does not exist.
     fn is_missing(&self) -> bool {
         use object_store::Error as E;
         matches!(self, Self::Store(E::NotFound { .. } | E::InvalidPath { .. }))
     }
 }
 
-/// The fleet's store, as this worker uses it. Cheap to clone.
+/// The fleet's store, as this worker uses it. Cloning it is cheap.
 #[derive(Clone)]
 pub struct Artifacts(Arc<Inner>);
 
@@ -90,13 +92,14 @@ struct Inner {
     prefix: Path,
     urls: Urls,
     options: ArtifactOptions,
-    /// The same as a folder, where it is one: what is in it is its owner's alone.
+    /// The store again, if it is a folder: only its owner may read what is in it.
     local: Option<Arc<LocalFileSystem>>,
-    /// Goes with this worker, where no store is configured.
+    /// The temporary folder if no store is configured. It is removed with this worker.
     _folder: Option<OwnFolder>,
 }
 
-/// The folder of a worker without a configured store. One that was left by a worker that was killed goes with the next that starts.
+/// The folder of a worker without a configured store. If the worker is killed, the next worker that starts removes the
+/// folder.
 struct OwnFolder(LockedDir);
 
 impl Drop for OwnFolder {
@@ -105,17 +108,17 @@ impl Drop for OwnFolder {
     }
 }
 
-/// Who serves what is stored.
+/// Who serves the objects.
 enum Urls {
     /// The store itself.
     Store(Arc<dyn Signer>),
-    /// This worker's own server, where its address is known.
+    /// This worker's own server, if its address is known.
     Own { key: Box<Key>, base: Option<Url> },
 }
 
 impl Artifacts {
-    /// Opens the store. `listen` is where this worker's own server listens, where it has one: URLs lead there unless the options name
-    /// another place.
+    /// Opens the store. `listen` is the address of this worker's own server, if it has one. URLs lead there, unless the
+    /// options name another place.
     ///
     /// # Errors
     /// The options can't be used.
@@ -130,7 +133,7 @@ impl Artifacts {
             None => {
                 let name = format!("artifacts-{}", uuid::Uuid::new_v4().simple());
                 let made = OwnFolder(LockedDir::make(&std::env::temp_dir(), &name).map_err(Error::Folder)?);
-                // Beside the lock, so that no tenant's part can be in its place.
+                // Beside the lock, so that no tenant's part can take its place.
                 let path = made.0.path().join("store");
                 make_folder(&path).map_err(Error::Folder)?;
                 let store = Arc::new(LocalFileSystem::new_with_prefix(path)?);
@@ -159,7 +162,7 @@ impl Artifacts {
         Ok(Self(Arc::new(Inner { store, prefix, urls, options: options.clone(), local, _folder: folder })))
     }
 
-    /// Whether what is stored outlives this worker.
+    /// Whether objects outlive this worker.
     pub(crate) fn is_lasting(&self) -> bool {
         self.0.options.store.is_some()
     }
@@ -168,7 +171,7 @@ impl Artifacts {
         &self.0.options
     }
 
-    /// An object's path in the store: always below its tenant's part.
+    /// Path of an object in the store. It is always below the tenant's part.
     fn path(&self, tenant: &TenantName, key: &str) -> Result<Path, Error> {
         let key = Path::parse(key).map_err(object_store::Error::from)?;
         let below = self.0.prefix.parts().chain([tenant.as_str().into()]);
@@ -185,7 +188,7 @@ impl Artifacts {
         let put = self.0.store.put(&path, PutPayload::from_bytes(bytes));
         tokio::time::timeout(STORE_TIMEOUT, put).await.map_err(|_| Error::Late)??;
         if let Some(file) = file {
-            // Nobody could reach it meanwhile: its folder is closed.
+            // Nobody could reach the file before this, because its folder is closed.
             let owners = std::os::unix::fs::PermissionsExt::from_mode(0o600);
             match std::fs::set_permissions(file, owners) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::Folder(error)),
@@ -195,7 +198,7 @@ impl Artifacts {
         Ok(())
     }
 
-    /// Removes an object; that there is none is fine.
+    /// Removes an object. If there is none, this is no error.
     async fn remove(&self, tenant: &TenantName, key: &str) -> Result<(), Error> {
         let path = self.path(tenant, key)?;
         let removed = tokio::time::timeout(STORE_TIMEOUT, self.0.store.delete(&path)).await.map_err(|_| Error::Late)?;
@@ -205,7 +208,7 @@ impl Artifacts {
         }
     }
 
-    /// Stores something for a tenant's jobs; what their `files[].ref` takes.
+    /// Stores content for a tenant's jobs. Returns the key that their `files[].ref` can name.
     ///
     /// # Errors
     /// The store fails.
@@ -218,7 +221,7 @@ impl Artifacts {
     /// Reads an object of at most `room` bytes.
     ///
     /// # Errors
-    /// There is none, it is larger, or the store fails.
+    /// The object does not exist, is larger, or the store fails.
     pub async fn get(&self, tenant: &TenantName, key: &str, room: u64) -> Result<Bytes, Error> {
         let path = self.path(tenant, key)?;
         let read = async {
@@ -231,10 +234,11 @@ impl Artifacts {
         tokio::time::timeout(STORE_TIMEOUT, read).await.map_err(|_| Error::Late)?
     }
 
-    /// A URL that anybody may fetch an object by until the time that comes with it; nothing where nobody serves it.
+    /// A URL from which anybody can fetch an object, and the time until which it is valid. `None` if nothing serves the
+    /// object.
     async fn url(&self, tenant: &TenantName, key: &str, name: &str) -> Result<Option<(String, SystemTime)>, Error> {
         let ttl = self.options().url_ttl.0;
-        // In whole seconds, as it is signed.
+        // In whole seconds, because these are signed.
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let expires = Duration::from_secs((now + ttl).as_secs());
         let url = match &self.0.urls {
@@ -259,10 +263,11 @@ impl std::fmt::Debug for Artifacts {
     }
 }
 
-/// Where a server is reached that listens there: on every address, that by which this machine reaches others.
+/// URL of a server that listens on this address. If it listens on all addresses: the address by which this machine
+/// reaches others.
 fn own_base(listen: SocketAddr) -> String {
     let outward = || {
-        // Nothing is sent: the kernel only says which way it would go.
+        // This sends nothing: the kernel only chooses the route.
         let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
         socket.connect("192.0.2.1:9").ok()?;
         Some(socket.local_addr().ok()?.ip())
@@ -274,19 +279,19 @@ fn own_base(listen: SocketAddr) -> String {
     format!("http://{}", SocketAddr::new(ip, listen.port()))
 }
 
-/// What a name promises of its content.
+/// The media type of a file, guessed from its name.
 fn media_type(name: &str) -> String {
     mime_guess::from_path(name).first_or_octet_stream().to_string()
 }
 
-/// Nobody else on this machine needs to read it.
+/// Makes a folder that nobody else on this machine can read.
 fn make_folder(path: &std::path::Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 fn s3(url: &str, options: &ArtifactOptions) -> Result<object_store::aws::AmazonS3, Error> {
-    // One TLS library has one provider of its ciphers; another part of the process may have chosen already.
+    // A process can install only one provider of TLS ciphers. Another part of it may have done so already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = AmazonS3Builder::from_env().with_url(url);
     for (name, value) in &options.s3 {

@@ -1,4 +1,4 @@
-//! Where artifacts are stored, and how many of them.
+//! Where artifacts are stored, and how many of them are collected.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,18 @@ use thermae_runner::frames;
 use thermae_service::secret::Secret;
 use thermae_service::units::{ByteSize, Millis};
 
-/// Where artifacts are stored and how they are handed out.
+/// Where artifacts are stored, and how clients get them.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ArtifactOptions {
-    /// `file:///folder`, shared by the workers where there are several, or `s3://bucket/prefix`. Where it is missing, a temporary folder
-    /// of this worker's own, which goes with it. Nothing is ever deleted from a store that is named here: give the bucket a lifecycle
-    /// rule, or the folder a clean-up by age.
+    /// Where artifacts are stored, and also large outcomes (`outcome_inline_bytes`): `file:///folder` (a folder that
+    /// all workers share) or `s3://bucket/prefix`. By default, artifacts are in a temporary folder of this worker,
+    /// which is deleted when the worker ends. In a store that is named here, artifacts stay until `keep` has passed; if
+    /// `keep` is not set, they are never deleted.
     pub store: Option<String>,
-    /// Options of an S3 store, by the names that `AWS_…` variables of the environment have after their prefix, in small letters:
-    /// `region`, `endpoint`, `allow_http`, `access_key_id`, … The variables themselves are read, too, and these win. Each may be
-    /// given as a file, `secret_access_key_file` say.
+    /// Options of an S3 store, named like the environment variables `AWS_…` without that prefix, in small letters:
+    /// `region`, `endpoint`, `allow_http`, `access_key_id` and so on. The variables are read, too, but these options
+    /// override them. You can give each option as a file, for example `secret_access_key_file`.
     #[schemars(extend("x-own-files" = [
         "web_identity_token_file",
         "aws_web_identity_token_file",
@@ -26,20 +27,22 @@ pub struct ArtifactOptions {
         "aws_container_authorization_token_file",
     ]))]
     pub s3: BTreeMap<String, Secret>,
-    /// How long a signed URL may be used.
+    /// How long a signed URL is valid.
     pub url_ttl: Millis,
-    /// Where clients reach this worker's server, as `http://host:port`, for URLs of a folder; its own address where it is missing (`listen`; the one by which
-    /// it reaches others where that is `0.0.0.0`). URLs
-    /// of an S3 store are the store's.
+    /// Address at which clients reach this worker's server, as `http://host:port`, for the URLs of a folder. By
+    /// default, the address of `listen`, or, if that is `0.0.0.0`, the address by which this machine reaches others.
+    /// The URLs of an S3 store lead to the store.
     pub url_base: Option<String>,
-    /// How long what is stored stays, of jobs and of clients: what is older is removed from `store`, and no `ref` leads
-    /// there any more. At least `url_ttl` and `record_ttl`. For ever where it is missing. (Outcomes and lists of
-    /// sessions' files go after `record_ttl` in any case.)
+    /// How long artifacts, and files that clients stored, stay in `store` after they were last stored. After that, they
+    /// are deleted, and jobs can't name them by `ref` any more. At least `url_ttl` and `record_ttl`. By default, they
+    /// are never deleted. Outcomes and the lists of sessions' files are always deleted after `record_ttl`, and after 24
+    /// hours at the earliest.
     pub keep: Option<Millis>,
-    /// Signs the URLs of a folder; the same for all workers that share it. A random one of this worker's own where it is missing, so that
-    /// URLs end with it.
+    /// Key that signs the URLs of a folder. All workers that share the folder need the same key. By default, a random
+    /// key of this worker, so that its URLs become invalid when it ends.
     pub signing_key: Option<Secret>,
-    /// Content that one outcome may hold itself, where its job asks for that: all of its artifacts together.
+    /// Largest total size of the artifacts whose content one outcome contains, if its job asks for that
+    /// (`artifacts.inline`).
     pub inline_up_to: ByteSize,
 }
 
@@ -57,13 +60,15 @@ impl Default for ArtifactOptions {
     }
 }
 
-/// How much is collected of what one run leaves. A worker holds that many bytes in memory for each running job at most.
+/// Bounds on the artifacts that are collected from one run. A worker holds at most this many bytes in memory for each
+/// running job.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ArtifactLimits {
-    /// Files; 0 collects none.
+    /// Largest number of artifacts that are collected from one job. 0 collects none. The outcome lists what was left
+    /// out.
     pub max_files: u32,
-    /// Bytes, all files together.
+    /// Largest total size of the artifacts that are collected from one job. The outcome lists what was left out.
     pub max_bytes: ByteSize,
 }
 
@@ -74,13 +79,13 @@ impl Default for ArtifactLimits {
 }
 
 impl ArtifactLimits {
-    /// As the runner holds them.
+    /// The same bounds, as the runner enforces them.
     pub(crate) fn for_runner(&self) -> frames::ArtifactLimits {
         let default = frames::ArtifactLimits::default();
         frames::ArtifactLimits {
             files: self.max_files,
             bytes: self.max_bytes.0,
-            // Names that turn out to be no files cost time as well.
+            // Names that are not files take time, too.
             entries: default.entries.max(self.max_files.saturating_mul(2)),
             ..default
         }

@@ -1,11 +1,11 @@
-//! Outcomes that are too large for the registry.
+//! Outcomes that are too large for the registry, in the store.
 
 use bytes::Bytes;
 use thermae_schemas::TenantName;
 
 use super::{Artifacts, Error, gather};
 
-/// More than any outcome has.
+/// More bytes than any outcome has.
 const LARGEST: u64 = 64 << 20;
 
 fn key(digest: &str) -> String {
@@ -13,7 +13,7 @@ fn key(digest: &str) -> String {
 }
 
 impl Artifacts {
-    /// Stores an outcome; its digest.
+    /// Stores an outcome, and returns its digest.
     ///
     /// # Errors
     /// The store fails.
@@ -23,7 +23,7 @@ impl Artifacts {
         Ok(digest)
     }
 
-    /// The outcome with this digest, byte for byte; `None` where the store does not have it any more.
+    /// The outcome with this digest, byte for byte. `None` if the store does not have it any more.
     ///
     /// # Errors
     /// The store fails.
@@ -33,7 +33,7 @@ impl Artifacts {
             outcome => outcome?,
         };
         if gather::digest(outcome.clone()).await != digest {
-            tracing::error!(%tenant, digest, "an outcome in the store is not what was stored");
+            tracing::error!(%tenant, digest, "an outcome in the store does not match its digest");
             return Ok(None);
         }
         Ok(Some(outcome))

@@ -1,28 +1,29 @@
-//! Signed URLs of the worker's own server: whoever has one may fetch that object under that name until that time.
+//! Signed URLs of the worker's own server. Everybody who has such a URL can fetch its object, under its name, until it
+//! expires.
 
 use hmac::{Hmac, KeyInit, Mac};
 use object_store::signer::Url;
 use sha2::Sha256;
 use thermae_schemas::TenantName;
 
-/// What signs.
+/// The key that signs URLs.
 pub(super) struct Key(Hmac<Sha256>);
 
-/// What is signed.
+/// What a signed URL allows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grant<'a> {
-    /// Whose.
+    /// Name of the tenant.
     pub(super) tenant: &'a str,
-    /// Which object.
+    /// Key of the object.
     pub(super) key: &'a str,
-    /// The name that it is saved by, which says its media type as well.
+    /// Name under which the object is saved. It also decides the media type.
     pub(super) name: &'a str,
-    /// In seconds since 1970.
+    /// When the URL expires, in seconds since 1970.
     pub(super) expires: u64,
 }
 
 impl Key {
-    /// That secret; a random one where there is none.
+    /// A key from this secret, or a random key.
     pub(super) fn new(secret: Option<&str>) -> Self {
         let random = || [uuid::Uuid::new_v4().into_bytes(), uuid::Uuid::new_v4().into_bytes()].concat();
         let secret = secret.map_or_else(random, |text| text.as_bytes().to_vec());
@@ -33,7 +34,7 @@ impl Key {
         let mut mac = self.0.clone();
         mac.update(b"thermae artifact 1\0");
         for part in [grant.tenant, grant.key, grant.name] {
-            // Lengths, so that no two grants have one text.
+            // With their lengths, so that no two grants have the same text.
             mac.update(&(part.len() as u64).to_le_bytes());
             mac.update(part.as_bytes());
         }
@@ -41,7 +42,7 @@ impl Key {
         mac
     }
 
-    /// The URL for it below `base`.
+    /// The signed URL of an object, below `base`.
     pub(super) fn url(&self, base: &Url, tenant: &TenantName, key: &str, name: &str, expires: u64) -> Url {
         let mac = self.mac(&Grant { tenant: tenant.as_str(), key, name, expires }).finalize().into_bytes();
         let mut url = base.clone();
@@ -56,7 +57,7 @@ impl Key {
         url
     }
 
-    /// Whether that signature is of that grant. Takes as long whatever is wrong with it.
+    /// Whether this is the grant's signature. The check takes the same time whatever is wrong with it.
     pub(super) fn signed(&self, grant: &Grant<'_>, signature: &str) -> bool {
         hex::decode(signature).is_ok_and(|bytes| self.mac(grant).verify_slice(&bytes).is_ok())
     }

@@ -1,6 +1,7 @@
-//! Retention: what is too old goes from the store. One worker of a fleet does it, whichever holds the lease.
+//! Retention: objects that are too old are removed from the store. One worker of a fleet does this: the one that holds
+//! the lease.
 //!
-//! Only what has a name of ours is ever removed: `<tenant>/<sha256>`, `<tenant>/outcomes/<sha256>`,
+//! Only objects with names of the fleet's own are ever removed: `<tenant>/<sha256>`, `<tenant>/outcomes/<sha256>` and
 //! `<tenant>/sessions/<sha256>`.
 
 use std::sync::Arc;
@@ -17,15 +18,15 @@ use crate::context::Context;
 
 /// Time between two sweeps.
 const EVERY: Duration = Duration::from_secs(3600);
-/// From a worker's start to its first one.
+/// Time from a worker's start to its first sweep.
 const FIRST: Duration = Duration::from_secs(300);
-/// Name of the lease.
+/// Name of the lease in the registry.
 const LEASE: &str = "sweep";
 
-/// What an object is.
+/// The kinds of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// An artifact, or what a client stored.
+    /// An artifact, or content that a client stored.
     Artifact,
     /// An outcome.
     Outcome,
@@ -44,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// The folder below a tenant's.
+    /// The folder below a tenant's part; `None` for the part itself.
     fn folder(self) -> Option<&'static str> {
         match self {
             Self::Artifact => None,
@@ -57,9 +58,9 @@ impl Kind {
 /// How old an object may be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ages {
-    /// Of jobs and clients; `None`: as old as it likes.
+    /// Artifacts, and content that clients stored. `None`: they are never removed.
     pub artifacts: Option<Duration>,
-    /// Outcomes and lists of sessions: as long as the registry can name one.
+    /// Outcomes and lists of sessions' files: as long as the registry can name one.
     pub records: Duration,
 }
 
@@ -69,7 +70,7 @@ impl Ages {
     }
 }
 
-/// Sweeps now and then until `end`.
+/// Sweeps regularly until `end`.
 pub(crate) async fn sweeps(ctx: Arc<Context>, end: CancellationToken) {
     let ages = Ages {
         artifacts: ctx.options.artifacts.keep.map(|keep| keep.0),
@@ -87,7 +88,7 @@ pub(crate) async fn sweeps(ctx: Arc<Context>, end: CancellationToken) {
                     }
                 }
                 Ok(false) => {}
-                Err(error) => tracing::debug!(%error, "whether to sweep can't be asked"),
+                Err(error) => tracing::debug!(%error, "can't ask the registry whether to sweep"),
             }
             tokio::time::sleep(EVERY).await;
         }
@@ -100,7 +101,7 @@ fn is_digest(name: &str) -> bool {
 }
 
 impl Artifacts {
-    /// Removes what is too old, and tells of each object.
+    /// Removes the objects that are too old, and calls `removed` for each.
     pub(crate) async fn sweep(&self, ages: Ages, now: SystemTime, removed: impl Fn(Kind)) -> Result<(), Error> {
         let store = &self.0.store;
         let found = tokio::time::timeout(STORE_TIMEOUT, store.list_with_delimiter(Some(&self.0.prefix)));
@@ -129,7 +130,7 @@ impl Artifacts {
         loop {
             let next = tokio::time::timeout(STORE_TIMEOUT, objects.try_next()).await.map_err(|_| Error::Late)??;
             let Some(object) = next else { return Ok(()) };
-            // Below a tenant's own objects lie the other kinds'.
+            // The list of a tenant's artifacts also has the objects of the other kinds, which lie deeper.
             let ours = object.location.parts().count() == depth && object.location.filename().is_some_and(is_digest);
             if ours && is_old(&object, age, now) && self.remove_old(&object.location, age, now).await? {
                 removed(kind);
@@ -137,7 +138,7 @@ impl Artifacts {
         }
     }
 
-    /// Looks again, since the list may be long: what was stored again meanwhile is young again.
+    /// Removes an object if it is still old. It may have been stored again while the list was read.
     async fn remove_old(&self, at: &Path, age: Duration, now: SystemTime) -> Result<bool, Error> {
         let work = async {
             let meta = self.0.store.head(at).await?;
@@ -148,7 +149,7 @@ impl Artifacts {
             Ok(true)
         };
         match tokio::time::timeout(STORE_TIMEOUT, work).await.map_err(|_| Error::Late)? {
-            // Somebody else was faster.
+            // Another process was faster.
             Err(error) if Error::is_missing(&error) => Ok(false),
             done => done,
         }

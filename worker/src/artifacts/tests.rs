@@ -169,7 +169,7 @@ async fn inputs_come_from_text_and_base64_within_their_room() {
     assert_eq!(code(gather(vec![InputFile::text("../x", "")]).await), ErrorCode::BadPath);
 }
 
-/// Options for that bucket, below a prefix of it.
+/// Options for a store in this bucket, below a prefix.
 fn in_bucket(bucket: &Bucket) -> ArtifactOptions {
     let endpoint = format!("http://{}", bucket.addr());
     let s3 = [
@@ -240,7 +240,7 @@ fn a_workers_own_folder_goes_with_it() {
     assert!(!folder.exists());
 }
 
-/// Every folder and file below one, with its mode.
+/// Finds every folder and file below a folder, with its mode.
 fn modes(below: &std::path::Path, found: &mut Vec<(String, u32)>) {
     use std::os::unix::fs::PermissionsExt;
     for entry in std::fs::read_dir(below).unwrap().map(Result::unwrap) {
@@ -280,7 +280,8 @@ async fn what_is_stored_in_a_folder_is_its_owners_alone_and_goes_with_the_worker
     }
 }
 
-/// Stored: an artifact, an outcome, a session's list, and what is none of ours.
+/// Stores an artifact, an outcome, the list of a session, and an object whose name is not the fleet's. Returns the keys
+/// of all but the list.
 async fn stored(artifacts: &Artifacts) -> Vec<String> {
     let acme = tenant("acme");
     let artifact = artifacts.keep(&acme, "old".into()).await.unwrap();

@@ -1,6 +1,6 @@
-//! A tool call's way: from the runner's frame through the gate to the client, and its answer back.
+//! The path of a tool call: from the runner's frame through the gate to the client, and the answer back.
 //!
-//! Nothing of a call is held longer than it takes to leave the worker, and every call is answered, whatever is wrong with it.
+//! A call is held in memory only until it has left the worker. Every call is answered, whatever is wrong with it.
 
 use std::time::{Duration, Instant};
 
@@ -17,19 +17,19 @@ use crate::tools::{Open, Refused};
 use crate::wire;
 use crate::work::Work;
 
-/// What a call is answered with; or, where not even its number can be read, why not: such a runner is broken.
+/// The answer to a call. If not even the number of the call can be read: the reason, because such a runner is broken.
 type Answered = Result<frames::ToolResult, String>;
 
 /// How long a call may wait for its answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
-    /// So long.
+    /// The time itself.
     pub within: Duration,
-    /// Whether that is what was left of the job's wall clock, and not the limit of the tool's own.
+    /// Whether this is what is left of the job's wall-clock time, and not the tool's own limit.
     pub by_wall: bool,
 }
 
-/// Takes a call through. It is counted already.
+/// Checks a call, sends it to the client and waits for the answer. The gate has already counted the call.
 pub(super) async fn call(
     ctx: &Context,
     work: &Work,
@@ -57,7 +57,7 @@ pub(super) async fn call(
     Ok(frames::ToolResult { call, result })
 }
 
-/// Answers a call that was one too many.
+/// Answers a call that exceeds a bound.
 pub(super) fn too_many(ctx: &Context, frame: &Frame, refused: &Refused) -> Answered {
     let call = number(frame).ok_or("a tool call can't be read")?;
     Ok(frames::ToolResult { call, result: Err(refuse(ctx, refused)) })
@@ -78,7 +78,7 @@ fn count(ctx: &Context, unreadable: Result<(u32, Refused), String>) -> Answered 
     Ok(frames::ToolResult { call, result: Err(refuse(ctx, &refused)) })
 }
 
-/// The number of a call that can't be read otherwise. The runner writes it first.
+/// The number of a call, even if the rest of it can't be read. The runner writes the number first.
 fn number(frame: &Frame) -> Option<u32> {
     #[derive(Deserialize)]
     struct Numbered {
@@ -92,7 +92,7 @@ fn number(frame: &Frame) -> Option<u32> {
     std::str::from_utf8(&digits[..end]).ok()?.parse().ok()
 }
 
-/// Sends a call that was let through to the client, and waits for the answer.
+/// Sends a call that passed the gate to the client, and waits for the answer.
 #[tracing::instrument(name = "tool_call", skip_all, fields(otel.kind = "client", tool.name = tool))]
 async fn ask(
     ctx: &Context,
@@ -121,8 +121,10 @@ async fn exchange(
     open: &mut Open,
     patience: Patience,
 ) -> Result<Result<Box<RawValue>, String>, Refused> {
-    let gone =
-        || Refused { code: ErrorCode::ClientGone, message: format!("nobody is there to answer the call of {tool:?}") };
+    let gone = || Refused {
+        code: ErrorCode::ClientGone,
+        message: format!("no client is there to answer the call of {tool:?}"),
+    };
     let internal = |message| Refused { code: ErrorCode::Internal, message };
     let key = work.reply_to.as_deref().ok_or_else(gone)?;
     let mut waiting = ctx.calls.begin(&work.key.tenant);
@@ -152,7 +154,8 @@ async fn exchange(
             sent = publish => match sent {
                 Ok(()) => {}
                 Err(bus::Error::Unroutable { .. }) => return Err(gone()),
-                // Whether it arrived is not known, and a tool may act: it is not sent twice. The answer may yet come.
+                // It is not known whether the call arrived. A tool may have an effect, so the call is not sent twice.
+                // The answer may still come.
                 Err(bus::Error::Disconnected(_)) => {}
                 Err(e) => return Err(internal(e.to_string())),
             },

@@ -1,4 +1,4 @@
-//! The fence: nothing of the code runs before the registry says so.
+//! The fence: no code runs before the registry has moved the job's record to *started*.
 
 use thermae_backplane::bus::Delivery;
 use thermae_backplane::record::Start;
@@ -7,17 +7,19 @@ use thermae_backplane::registry::{Claim, StartRequest};
 use super::settle::{ack, tell_and_ack, to_resolve};
 use crate::clock::Moment;
 use crate::context::Context;
-use crate::metrics::Phase;
+use crate::phase::Phase;
 use crate::running::Guard;
 use crate::work::Work;
 
-/// Claims a job's start. `None`: it must not run here, and its delivery is settled.
+/// Claims the start of a job. `None` if the job must not run here. Its delivery is then settled, unless the worker gave
+/// up.
 #[tracing::instrument(name = "start", skip_all)]
 pub(crate) async fn claim(ctx: &Context, delivery: &Delivery, work: &Work) -> Option<Guard> {
     let claim =
         Claim { attempt: work.attempt, owner: ctx.id.clone(), nonce: uuid::Uuid::new_v4().simple().to_string() };
     let Some(guard) = ctx.table.enter(&work.key, &work.job.pool, claim.clone()) else {
-        // A second copy of what runs here at this moment: the connection was lost and the broker handed it out again.
+        // A second copy of a job that is under way here: the connection was lost, and the broker delivered the job
+        // again.
         to_resolve(ctx, delivery, "copy").await;
         return None;
     };
@@ -33,12 +35,13 @@ pub(crate) async fn claim(ctx: &Context, delivery: &Delivery, work: &Work) -> Op
         lease: ctx.options.lease.0,
         ttl: ctx.options.record_ttl.0,
     };
-    // Counted from before the request: never longer than the registry's own.
+    // Measured from before the request, so that the lease is never longer than the registry's own.
     let mut asked = Moment::now();
     let answer = ctx
         .insist("start", || {
             asked = Moment::now();
-            // What it was when it came may be long ago: where the broker took it back, another worker has a copy.
+            // The delivery may have come long ago. If the broker has taken it back since then, another worker has a
+            // copy.
             let request = StartRequest { only_copy: work.only_copy && delivery.is_current(), ..request.clone() };
             async move { ctx.registry.start(&request).await }
         })

@@ -1,4 +1,5 @@
-//! One run of a job's code in a container, watched: output in, tool calls out and back, and whatever must end it early.
+//! Runs a job's code in a container and watches it: takes its output, passes its tool calls on, and ends it early if
+//! necessary.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,26 +18,26 @@ use crate::artifacts::Gatherer;
 use crate::bundle;
 use crate::conn::{Conn, Running, exit_of};
 use crate::context::Context;
-use crate::metrics::Phase;
 use crate::options::{Bounds, Granted};
 use crate::outcome::Collected;
+use crate::phase::Phase;
 use crate::running::{Entry, LeaseLost};
 use crate::work::Work;
 
-/// How long a run may take to end after it was killed, or after its time was up by the runner's own clock.
+/// How long a run may take to end after it was killed, or after its time was over by the runner's own clock.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How a run ended.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "made once per run, and nearly always the largest")]
 pub(crate) enum Ended {
-    /// By the runner's word.
+    /// The runner reported this end.
     Exit(Exit),
-    /// The container died: why.
+    /// The container died, for this reason.
     Gone(String),
-    /// The client cancelled it, and the container died of that.
+    /// The client cancelled the job, and the container died from that.
     Cancelled,
-    /// The lease was lost: nothing of it counts.
+    /// The lease was lost, so nothing of the run counts.
     LeaseLost(LeaseLost),
     /// The worker stops.
     Stopped,
@@ -45,21 +46,21 @@ pub(crate) enum Ended {
 /// A run that ended.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    /// How.
+    /// How it ended.
     pub ended: Ended,
     /// What it printed and displayed.
     pub collected: Collected,
-    /// The files that it left; they may still be on their way to the store.
+    /// The files that it left. They may still be on their way to the store.
     pub files: Gatherer,
-    /// Tool calls that left the worker.
+    /// Number of tool calls that passed the gate.
     pub tool_calls: u32,
-    /// How long at least one of them waited for its answer.
+    /// How long at least one tool call waited for its answer.
     pub tool_wait: Duration,
     /// Whether the container may be used again.
     pub usable: bool,
 }
 
-/// Why we end a run.
+/// Why the worker ends a run.
 #[derive(Debug, Clone, Copy)]
 enum Early {
     Cancel,
@@ -67,7 +68,7 @@ enum Early {
     Stop,
 }
 
-/// Runs a job's code. The claim must stand.
+/// Runs a job's code. The job's claim must be valid.
 #[tracing::instrument(name = "run", skip_all)]
 pub(crate) async fn run_code(
     ctx: &Context,
@@ -92,7 +93,7 @@ pub(crate) async fn run_code(
     let ended = match conn.run(&request, &prepared.files, || entry.check()).await {
         Ok(Ok(running)) => watch.follow(ctx, work, entry, prepared, running).await,
         Ok(Err(lost)) => Ended::LeaseLost(lost),
-        // It was never sent, so nothing ran.
+        // The run was never sent, so nothing ran.
         Err(e) => Ended::Exit(not_started(e.to_string())),
     };
     let pool = &work.job.pool;
@@ -138,7 +139,7 @@ fn not_started(reason: String) -> Exit {
     Exit::bare(End::NotStarted { reason }, false)
 }
 
-/// The runner cuts output at the limit; this is for one that does not.
+/// The runner cuts the output at the limit. This bound is for a runner that does not.
 fn output_bound(limits: &Granted) -> usize {
     usize::try_from(limits.run.output_bytes).unwrap_or(usize::MAX).saturating_add(64 << 10)
 }
@@ -147,13 +148,13 @@ struct Watch {
     collected: Collected,
     files: Gatherer,
     bounds: Bounds,
-    /// Bytes of what was displayed and kept.
+    /// Bytes of the displayed things that were kept.
     displayed: u64,
     tool_wait: ToolWait,
     max_output: usize,
 }
 
-/// How long tool calls were waited for, calls at once counted once.
+/// How long the code waited for tool calls. Time in which several calls wait counts once.
 #[derive(Default)]
 struct ToolWait {
     before: Duration,
@@ -161,7 +162,7 @@ struct ToolWait {
 }
 
 impl ToolWait {
-    /// So many calls wait at this moment.
+    /// Notes how many calls wait now.
     fn now(&mut self, calls: usize) {
         match (calls, self.since) {
             (0, Some(since)) => {
@@ -193,15 +194,16 @@ impl Watch {
         let mut streamer = Streamer::new(ctx, work, entry);
         let mut calls = FuturesUnordered::new();
         let mut early: Option<Early> = None;
-        // What came after the output that is gathered.
+        // A frame that must wait until the output before it was sent.
         let mut waiting: Option<Frame> = None;
         let overdue_at = sleep_until(overdue);
         let (cancelled, lost, stopped) = (entry.cancel.cancelled(), entry.lost(), ctx.stop.cancelled());
         let patient_until = began + Duration::from_millis(limits.run.wall_ms);
         tokio::pin!(overdue_at, cancelled, lost, stopped);
         let end = loop {
-            // What its tenant moves beyond its allowance waits: a little here, so that few events carry it, the rest in the
-            // sandbox, and the code with it; but not beyond its wall clock, since the end of the run comes behind what it wrote.
+            // Output beyond the tenant's allowance waits: a little of it here, so that few events carry it, and the
+            // rest in the sandbox, where the code waits with it. It waits no longer than the job's wall clock, because
+            // the runner reports the end of the run after all output.
             let owes = if streamer.sent() { ctx.owes_until(work).map(|until| until.min(patient_until)) } else { None };
             let owes = owes.filter(|until| *until > Instant::now());
             if owes.is_none() {
@@ -216,7 +218,7 @@ impl Watch {
             };
             let end_it = tokio::select! {
                 biased;
-                // Before the code's own frames: those may never cease to come.
+                // These come before the code's own frames, which may never stop.
                 why = &mut lost, if !matches!(early, Some(Early::Lease(_))) => Early::Lease(why),
                 () = &mut cancelled, if early.is_none() => Early::Cancel,
                 () = &mut stopped, if early.is_none() => Early::Stop,
@@ -238,7 +240,7 @@ impl Watch {
                             Err(refused) => answer(&running, calls::too_many(ctx, &frame, &refused)),
                         },
                         Kind::Artifact | Kind::ArtifactData | Kind::ArtifactEnd => {
-                            // The code has ended; what counts now is that its files come.
+                            // The code has ended. What counts now is that its files keep coming.
                             overdue_at.as_mut().reset(Instant::now() + END_TIMEOUT);
                             if let Err(why) = self.files.take(&frame) {
                                 running.abandon(&format!("its artifacts can't be read: {why}"));
@@ -256,7 +258,7 @@ impl Watch {
                                 }
                             };
                         }
-                        other => tracing::debug!(kind = ?other, "an odd frame in a run"),
+                        other => tracing::debug!(kind = ?other, "an unexpected frame in a run"),
                     }
                     continue;
                 }
@@ -266,7 +268,7 @@ impl Watch {
                     continue;
                 }
                 () = &mut overdue_at => {
-                    // What the runner itself can't end is ended with its container.
+                    // The runner can't end the run, so it is ended with its container.
                     running.abandon("a run did not end");
                     overdue_at.as_mut().reset(Instant::now() + END_TIMEOUT);
                     continue;
@@ -276,14 +278,14 @@ impl Watch {
             running.kill();
             overdue_at.as_mut().reset(Instant::now() + END_TIMEOUT);
         };
-        // However it ended, but for a lost lease: without one nothing is sent.
+        // However the run ended, but not without a lease: then nothing is sent.
         if !matches!(end, Ended::LeaseLost(_)) {
             streamer.end().await;
         }
         end
     }
 
-    /// Collects output, and has it gathered for its client.
+    /// Collects output, and gathers it for the client.
     fn output(&mut self, streamer: &mut Streamer<'_>, output: Output, bytes: &[u8]) {
         let room = self.max_output.saturating_sub(self.collected.stdout.len() + self.collected.stderr.len());
         let bytes = &bytes[..bytes.len().min(room)];
@@ -309,7 +311,7 @@ impl Watch {
     }
 }
 
-/// Answers a tool call. A runner that sends what is none can't be trusted with the rest.
+/// Answers a tool call. If the call had no number, the runner can't be trusted with the rest.
 fn answer(running: &Running, answered: Result<frames::ToolResult, String>) {
     match answered {
         Ok(answer) => running.answer(&answer),
@@ -317,7 +319,7 @@ fn answer(running: &Running, answered: Result<frames::ToolResult, String>) {
     }
 }
 
-/// How long a tool call may wait: its own limit, and never beyond the job's wall clock.
+/// How long a tool call may wait: at most its own limit, and at most what is left of the job's wall-clock time.
 fn patience(limits: &Granted, began: Instant) -> Patience {
     let own = Duration::from_millis(limits.tool_ms);
     let wall = Duration::from_millis(limits.run.wall_ms).saturating_sub(began.elapsed());
@@ -333,12 +335,12 @@ fn gone(early: Option<Early>, why: String) -> Ended {
     }
 }
 
-/// A run that ended by itself before our kill reached it ended as it did; but without a lease nothing counts.
+/// If a run ended before the worker's kill reached it, its own end counts. But without a lease, nothing counts.
 fn ended(early: Option<Early>, exit: Exit) -> Ended {
     match (early, &exit.end) {
         (Some(Early::Lease(lost)), _) => Ended::LeaseLost(lost),
         (Some(Early::Stop), End::Killed) => Ended::Stopped,
-        (None, End::Killed) => Ended::Gone("the runner killed it unasked".into()),
+        (None, End::Killed) => Ended::Gone("the runner killed it without being asked to".into()),
         _ => Ended::Exit(exit),
     }
 }

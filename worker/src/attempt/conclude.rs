@@ -1,4 +1,4 @@
-//! From the end of a run to the acknowledgement: record, publish, acknowledge, in this order.
+//! From the end of a run to the acknowledgement of its delivery: record, publish, acknowledge, in this order.
 
 use thermae_backplane::bus::Delivery;
 use thermae_backplane::record::Finish;
@@ -11,13 +11,14 @@ use super::prepare::Prepared;
 use super::settle::{ack, publish_and_ack, result_of, tell_and_ack, to_resolve};
 use crate::artifacts::Gathered;
 use crate::context::Context;
-use crate::metrics::Phase;
 use crate::outcome::{About, Told, of_exit, tell};
+use crate::phase::Phase;
 use crate::running::Guard;
 use crate::shelf::Large;
 use crate::work::Work;
 
-/// Ends an attempt. The job stays in the table of running ones, and so in the heartbeats, until it is recorded.
+/// Ends an attempt. The job stays in the table of running jobs, and so in the heartbeats, until its outcome is
+/// recorded.
 pub(crate) async fn conclude(
     ctx: &Context,
     delivery: &Delivery,
@@ -46,24 +47,24 @@ pub(crate) async fn conclude(
             return to_resolve(ctx, delivery, "lease_lost").await;
         }
         Ended::Gone(_) | Ended::Stopped if again => {
-            // It ended here and now: let it be decided at once, not when the lease has passed.
+            // The run has ended for sure, so the scheduler can decide at once, and not only when the lease has passed.
             let given_up = ctx.insist("abandon", || ctx.registry.abandon(&work.key, &guard.claim)).await;
             if let Some(Err(e)) = given_up {
-                tracing::error!(error = %e, "the attempt can't be given up; its lease will pass");
+                tracing::error!(error = %e, "the attempt can't be given up; its lease will expire");
             }
             drop(guard);
             return to_resolve(ctx, delivery, "again").await;
         }
         Ended::Gone(why) => {
             let message = format!(
-                "The container died under the code, which may have run in part ({why}). \
-                 Code that may safely run twice can be given max_attempts above 1."
+                "The container died during the run, and the code may have run in part ({why}). If the code may safely \
+                 run twice, set max_attempts above 1."
             );
             tell(Outcome::lost(ErrorCode::SandboxLost, message), None, collected, about)
         }
         Ended::Stopped => {
-            let message = "The worker was stopped before the code had ended; it ran in part. \
-                           Code that may safely run twice can be given max_attempts above 1.";
+            let message = "The worker was stopped before the code ended; the code ran in part. If the code may safely \
+                           run twice, set max_attempts above 1.";
             tell(Outcome::lost(ErrorCode::WorkerStopped, message), None, collected, about)
         }
         Ended::Cancelled => {
@@ -76,7 +77,7 @@ pub(crate) async fn conclude(
     record(ctx, delivery, work, guard, status, told).await;
 }
 
-/// Records an outcome and publishes whichever one stands.
+/// Records an outcome, and publishes the outcome that counts.
 #[tracing::instrument(name = "finish", skip_all)]
 async fn record(ctx: &Context, delivery: &Delivery, work: &Work, guard: Guard, status: Status, told: Told) {
     let began = std::time::Instant::now();
@@ -98,7 +99,7 @@ async fn record(ctx: &Context, delivery: &Delivery, work: &Work, guard: Guard, s
         Some(Ok(Finish::Won)) => {
             ctx.metrics.job(&work.job.pool, status);
             publish_and_ack(ctx, delivery, work, request.outcome.clone()).await;
-            // Off the job's path: it is over.
+            // The job is over, so this is not on its path.
             ctx.shelf.offer(ctx, Large { job: request.job, outcome: request.outcome, keep: request.keep });
         }
         Some(Ok(Finish::Terminal(other))) => tell_and_ack(ctx, delivery, work, other).await,

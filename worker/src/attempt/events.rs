@@ -1,4 +1,5 @@
-//! What the client hears while the code runs, if it asked for it. These events are not persistent, and nothing waits for them.
+//! The events that a client gets while the code runs, if its job asks for them. They are not persistent, and may get
+//! lost.
 
 use std::time::Duration;
 
@@ -14,27 +15,28 @@ use crate::running::Entry;
 use crate::wire;
 use crate::work::Work;
 
-/// How long a streamed event may hold the run up.
+/// How long one streamed event may hold up the run.
 const EVENT_WITHIN: Duration = Duration::from_millis(200);
 
-/// Events that are sent before the broker must have taken them. A job that writes byte by byte makes a million; they share a connection
-/// with the results of all tenants, which would wait behind them.
+/// Events that are sent before the broker must have accepted them. A job that writes byte by byte makes a million
+/// events. They share a connection with the results of all tenants, which would have to wait behind them.
 const UNTAKEN: u32 = 128;
 
-/// What an event costs at least of its tenant's allowance, in bytes: RabbitMQ has as much work with it as with so many.
+/// The least that an event costs of its tenant's allowance, in bytes. RabbitMQ has as much work with an event as with
+/// this many bytes.
 const LEAST: usize = 4 << 10;
 
-/// So much output is gathered while its tenant owes, in bytes; the code waits then.
+/// Bytes of output that are gathered while the tenant exceeds its allowance. Beyond this, the code waits.
 const GATHERED: usize = 64 << 10;
 
-/// Which of the two streams.
+/// One of the two output streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
     Stdout,
     Stderr,
 }
 
-/// Streams a job's events to its client, as far as it asked for them.
+/// Streams to the client those of a job's events that the job asks for.
 pub(super) struct Streamer<'a> {
     ctx: &'a Context,
     work: &'a Work,
@@ -44,11 +46,11 @@ pub(super) struct Streamer<'a> {
     output: bool,
     display: bool,
     seq: u64,
-    /// Whether anything was sent.
     sent: bool,
-    /// Events since the broker had taken all.
+    /// Number of events that were sent since the broker last had accepted all.
     untaken: u32,
-    /// What is not sent yet of either stream: what was gathered, and the beginnings of characters whose rest has not come yet.
+    /// Bytes of each stream that are not sent yet: what was gathered, and the beginning of a character whose rest has
+    /// not come.
     unsent: [Vec<u8>; 2],
 }
 
@@ -81,15 +83,15 @@ impl<'a> Streamer<'a> {
         }
     }
 
-    /// Keeps output for one event, until it is released. A job that writes byte by byte would pay for each with an event's
-    /// price.
+    /// Gathers output for one event, until it is released. If each byte of a job that writes byte by byte were sent at
+    /// once, each would cost as much as an event.
     pub(super) fn gather(&mut self, output: Output, bytes: &[u8]) {
         if self.output {
             self.unsent[output as usize].extend_from_slice(bytes);
         }
     }
 
-    /// Whether more may be gathered.
+    /// Whether more output may be gathered.
     pub(super) fn has_room(&self) -> bool {
         self.unsent.iter().map(Vec::len).sum::<usize>() < GATHERED
     }
@@ -118,7 +120,8 @@ impl<'a> Streamer<'a> {
         }
     }
 
-    /// Sends what is left of characters that never became whole; when it returns, the result comes after all that was sent.
+    /// Sends all that is left, even characters that never became complete. After this, the result comes behind all
+    /// events.
     pub(super) async fn end(&mut self) {
         for output in [Output::Stdout, Output::Stderr] {
             let rest = std::mem::take(&mut self.unsent[output as usize]);
@@ -150,7 +153,7 @@ impl<'a> Streamer<'a> {
 
     async fn publish(&mut self, body: Bytes) {
         let Some(key) = self.key else { return };
-        // Without a lease nothing of the run counts, and its client may hear of another attempt already.
+        // Without a lease, nothing of the run counts, and the client may already get the events of another attempt.
         if self.entry.check().is_err() {
             return;
         }
@@ -166,16 +169,16 @@ impl<'a> Streamer<'a> {
     }
 }
 
-/// Says so where an event may be lost: that costs nothing but the event.
+/// Logs that an event may be lost. The result has everything that the event has.
 fn lost<T>(sent: Result<Result<T, bus::Error>, Elapsed>) {
     match sent {
         Ok(Ok(_)) => {}
-        Ok(Err(e)) => tracing::debug!(error = %e, "a streamed event may be lost; the result has it all"),
-        Err(e) => tracing::debug!(error = %e, "a streamed event may be lost; the result has it all"),
+        Ok(Err(e)) => tracing::debug!(error = %e, "a streamed event may be lost; the result has everything"),
+        Err(e) => tracing::debug!(error = %e, "a streamed event may be lost; the result has everything"),
     }
 }
 
-/// Bytes at the end that are the beginning of a character.
+/// Number of bytes at the end that are an incomplete character.
 fn unfinished(bytes: &[u8]) -> usize {
     let tail = bytes.len().saturating_sub(3);
     (tail..bytes.len())

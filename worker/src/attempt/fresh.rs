@@ -1,4 +1,4 @@
-//! A job without a session: a slot, a container, a fresh sandbox.
+//! Jobs without a session: each gets a slot, a container and a fresh sandbox.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,21 +11,21 @@ use super::code::{Ended, Ran, run_code};
 use super::prepare::late;
 use super::{claim, conclude, prepare, reject, requeue};
 use crate::context::Context;
-use crate::metrics::Phase;
+use crate::phase::Phase;
 use crate::pool::{Pool, PooledContainer};
 use crate::work::Work;
 
-/// How long a delivery may wait for a slot; far below the broker's own patience with what is not acknowledged.
+/// How long a delivery may wait for a slot. This is far below RabbitMQ's timeout for acknowledgements.
 const SLOT_WITHIN: Duration = Duration::from_secs(10 * 60);
 
-/// Containers that are tried while the runner says that nothing of the code ran.
+/// Containers that are tried as long as the runner reports that nothing of the code ran.
 const TRIES: u32 = 3;
 
-/// Takes a delivery of a pool's queue through the worker.
+/// Takes a delivery from a pool's queue through the worker.
 pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: &Delivery) {
     let began = Instant::now();
     let Some(pool) = ctx.pool(&work.job.pool).cloned() else {
-        let message = format!("This worker serves no pool {}.", work.job.pool);
+        let message = format!("This worker does not serve the pool {}.", work.job.pool);
         return reject(&ctx, delivery, &work, Outcome::rejected(ErrorCode::UnknownPool, message)).await;
     };
     let mut prepared = match prepare(&ctx, &work, pool.options()).await {
@@ -63,7 +63,7 @@ pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: &Delivery)
         if !nothing_ran(&ran) || tries == TRIES {
             break ran;
         }
-        // The claim stands and nothing of the code ran: another container may do what this one could not.
+        // The claim is valid and nothing of the code ran, so another container may succeed.
         tries += 1;
         tracing::warn!(container = held.name(), "the sandbox could not be made; trying another container");
         held.quarantine("it could not make a sandbox");
@@ -80,7 +80,7 @@ pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: &Delivery)
             }
         }
     };
-    // The next job may have the container while this one's outcome is on its way.
+    // The next job can have the container while this job's outcome is on its way.
     if ran.usable && !nothing_ran(&ran) {
         held.give_back();
     } else {

@@ -1,16 +1,16 @@
-//! One delivery's way through the worker, from the queue to its acknowledgement.
+//! The path of one delivery through the worker, from its queue to its acknowledgement.
 //!
 //! ```text
 //! delivery ─▶ checks ─▶ slot, container ─▶ start (fence) ─▶ run ─▶ finish (record) ─▶ publish ─▶ ack
 //!    │          │            │                 │             │        │
-//!    │          │ rejected   │ none, or we     │ ended,      │        └ another outcome stands: that one is published
+//!    │          │ rejected   │ none, or we     │ ended,      │        └ another outcome counts: that one is published
 //!    │          ▼            ▼ drain           ▼ moved on    └ container dies: once more by `resolve`, or `lost`
 //! dead letter  settle     requeue         publish / resolve  └ lease lost: nothing is sent, `resolve` decides
 //! ```
 //!
-//! The order of the last four steps is the promise: nothing runs before *start* says so, nothing is published that is not
-//! recorded, nothing is acknowledged that is not published. A crash between any two leaves a delivery that comes again and
-//! finds the record.
+//! The order of the last four steps makes the promise true: nothing runs before *start* allows it, nothing is published
+//! that is not recorded, and nothing is acknowledged that is not published. If the worker crashes between two steps,
+//! the delivery comes again and finds the record.
 
 mod calls;
 mod claim;
@@ -37,21 +37,22 @@ use tracing::{Instrument, Span};
 use crate::context::Context;
 use crate::work::Work;
 
-/// Reads a delivery of a work queue. What is none of the scheduler's goes to the dead letters, where `resolve` sees it.
+/// Reads a delivery from a work queue. If it did not come from a scheduler, it is dead-lettered, so that `resolve` gets
+/// it.
 pub(crate) async fn read(delivery: Delivery) -> Option<(Work, Delivery)> {
     match Work::read(&delivery) {
         Ok(work) => Some((work, delivery)),
         Err(e) => {
             let id = delivery.message.message_id.as_deref().unwrap_or_default();
-            tracing::error!(job.id = id, error = %e, "a delivery that no scheduler made");
+            tracing::error!(job.id = id, error = %e, "a delivery did not come from a scheduler");
             let _ = delivery.dead_letter().await;
             None
         }
     }
 }
 
-/// Takes a job without a session through the worker. A panic on the way leaves its delivery to `resolve`, since the code may have
-/// started; the container that was taken for it is dropped in use, and so removed.
+/// Takes a job without a session through the worker. If this panics, the delivery goes to `resolve`, because the code
+/// may have started. The job's container is then dropped while it is in use, and so removed.
 pub(crate) async fn attempt(ctx: Arc<Context>, work: Work, delivery: Delivery) {
     let span = span(&work);
     async {
@@ -64,7 +65,7 @@ pub(crate) async fn attempt(ctx: Arc<Context>, work: Work, delivery: Delivery) {
     .await;
 }
 
-/// The span of an attempt, below that of whoever submitted the job.
+/// The span of an attempt. Its parent is the span of the client that submitted the job.
 pub(crate) fn span(work: &Work) -> Span {
     let span = tracing::info_span!(
         "job",

@@ -1,4 +1,4 @@
-//! What can be said of a job before anything is done for it: whether this pool runs it at all, and with which limits.
+//! Checks that need no container: whether the pool runs a job at all, and with which limits.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use crate::work::Work;
 
 /// A job that may run here.
 pub(crate) struct Prepared {
-    /// Its limits.
+    /// The limits of the job.
     pub limits: Granted,
-    /// What it may call.
+    /// The gate for the job's tool calls.
     pub gate: Arc<Gate>,
-    /// The same, for the runner.
+    /// The job's tools, as the runner needs them.
     pub tools: Vec<thermae_runner::frames::Tool>,
-    /// What it is to find.
+    /// The job's input files.
     pub files: Vec<InputFile>,
-    /// What it may display, call and leave behind.
+    /// Bounds on what the job may display, call and leave behind.
     pub bounds: Bounds,
-    /// How much is collected of what it leaves.
+    /// Bounds on the files that are collected from the job.
     pub artifacts: thermae_runner::frames::ArtifactLimits,
 }
 
-/// Checks a job against its pool, and fetches the files that it brings.
+/// Checks a job against its pool, and fetches its input files.
 ///
 /// # Errors
 /// The outcome of a job that never runs.
@@ -56,7 +56,7 @@ pub(crate) async fn prepare(ctx: &Context, work: &Work, pool: &PoolOptions) -> R
         _ => {}
     }
     let (specs, params, bounds) = (job.tools.clone(), work.params.clone(), pool.bounds);
-    // Schemas are compiled, which takes longer than reading them.
+    // Compiling schemas takes longer than reading them.
     let compiled = ctx.heavy.check(4 * work.tool_bytes, move || Gate::new(&specs, params, bounds)).await;
     let (gate, tools) = compiled.map_err(|e| Outcome::rejected(ErrorCode::SchemaViolation, format!("{e}.")))?;
     if work.is_expired() {
@@ -70,7 +70,7 @@ pub(crate) async fn prepare(ctx: &Context, work: &Work, pool: &PoolOptions) -> R
     Ok(Prepared { limits, gate: Arc::new(gate), tools, files, bounds, artifacts: pool.artifacts.for_runner() })
 }
 
-/// The deadline passed before the code started.
+/// The outcome of a job whose deadline passed before its code started.
 pub(super) fn late() -> Outcome {
     Outcome::rejected(ErrorCode::DeadlineExceeded, "The job did not start before its deadline. Nothing of it ran.")
 }

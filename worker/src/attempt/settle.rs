@@ -1,4 +1,4 @@
-//! How a delivery leaves the worker.
+//! The ways in which a delivery leaves the worker: answered and acknowledged, back to its queue, or to `resolve`.
 
 use bytes::Bytes;
 use thermae_backplane::bus::{self, Delivery, HeaderValue, Headers, Message};
@@ -9,18 +9,18 @@ use thermae_schemas::{Outcome, names};
 use tracing::Span;
 
 use crate::context::Context;
-use crate::metrics::Phase;
 use crate::outcome::Told;
+use crate::phase::Phase;
 use crate::wire;
 use crate::work::Work;
 
-/// The result message of an outcome: the bytes that are recorded, and published as often as need be.
+/// The result message of an outcome. These bytes are recorded, and published as often as necessary.
 pub(super) fn result_of(work: &Work, attempt: u32, told: &Told) -> Bytes {
     match wire::result(work, attempt, told) {
         Ok(body) => body,
         Err(e) => {
-            // Maps with keys of text and finite numbers always become JSON.
-            tracing::error!(error = %e, "an outcome that is no JSON");
+            // Maps with text keys, and finite numbers, can always be written as JSON.
+            tracing::error!(error = %e, "an outcome can't be written as JSON");
             Bytes::from_static(b"{}")
         }
     }
@@ -48,8 +48,9 @@ pub(super) fn reply(work: &Work, key: &str, body: Bytes, persistent: bool) -> Me
     }
 }
 
-/// Publishes until the broker has confirmed it. `false` when the worker gave up first. What a client's own queue refuses is
-/// not tried again: it may be of no size at all, and then the job would never leave the worker.
+/// Publishes a message until the broker has confirmed it. `false` if the worker gave up first. If a client's own queue
+/// refuses the message, it is not tried again: the client may have made a queue of no size at all, and then the job
+/// would never leave the worker.
 #[tracing::instrument(name = "publish", skip_all)]
 pub(crate) async fn publish(ctx: &Context, message: Message) -> Result<bool, bus::Error> {
     let to_client = message.exchange == names::REPLIES;
@@ -77,14 +78,15 @@ pub(super) async fn publish_and_ack(ctx: &Context, delivery: &Delivery, work: &W
     if let Some(key) = &work.reply_to {
         let began = std::time::Instant::now();
         match publish(ctx, reply(work, key, result, true)).await {
-            // Not published and not acknowledged: it comes again, finds the record and is published then.
+            // Neither published nor acknowledged: the delivery comes again, finds the record, and its result is
+            // published then.
             Ok(false) => return,
             Ok(true) => ctx.metrics.phase(pool, Phase::Publish, began.elapsed().as_secs_f64()),
             Err(e @ bus::Error::Unroutable { .. }) => {
-                tracing::info!(error = %e, "nobody hears the result; it stays recorded")
+                tracing::info!(error = %e, "nobody receives the result; it stays recorded")
             }
             Err(e @ bus::Error::Refused { .. }) => {
-                tracing::warn!(error = %e, "the client's queue does not take the result; it stays recorded")
+                tracing::warn!(error = %e, "the client's queue does not accept the result; it stays recorded")
             }
             Err(e) => tracing::error!(error = %e, "the result can't be published; it stays recorded"),
         }
@@ -94,43 +96,43 @@ pub(super) async fn publish_and_ack(ctx: &Context, delivery: &Delivery, work: &W
     ctx.metrics.phase(pool, Phase::Ack, began.elapsed().as_secs_f64());
 }
 
-/// Publishes what is left of a job that ended, then acknowledges. What the store keeps is read by whoever takes
-/// requests for it, maybe this worker; here a job's slot would wait for it.
+/// Publishes what is left of a job that has ended, then acknowledges. If the outcome is in the store, this publishes a
+/// request for it. Whichever worker takes the request reads the store, so that no job's slot waits for the store here.
 pub(super) async fn tell_and_ack(ctx: &Context, delivery: &Delivery, work: &Work, ended: Ended) {
     if let (Some(wanted), Some(key)) = (Wanted::new(&work.key, &ended), &work.reply_to) {
         match publish(ctx, wanted.message(key.clone(), work.correlation_id.clone())).await {
             Ok(true) => return ack(delivery).await,
             Ok(false) => return,
-            Err(e) => tracing::error!(error = %e, "an outcome is in the store, and no worker can be asked for it"),
+            Err(e) => tracing::error!(error = %e, "an outcome is in the store, but no worker can be asked for it"),
         }
     }
     publish_and_ack(ctx, delivery, work, ended.result(&work.key.job)).await;
 }
 
-/// Acknowledges. Where that fails the delivery comes again, finds the record, and is answered from it.
+/// Acknowledges a delivery. If this fails, the delivery comes again, finds the record, and is answered from it.
 pub(super) async fn ack(delivery: &Delivery) {
     if let Err(e) = delivery.ack().await {
         tracing::debug!(error = %e, "the acknowledgement failed; the delivery will come again");
     }
 }
 
-/// Gives a delivery back unrun.
+/// Gives a delivery back to its queue. Nothing of its job ran.
 pub(crate) async fn requeue(ctx: &Context, delivery: &Delivery, why: &'static str) {
     ctx.metrics.returned.with_label_values(&[why]).inc();
     tracing::info!(why, "handing the job back to its queue");
     if let Err(e) = delivery.requeue().await {
-        tracing::debug!(error = %e, "it goes back by itself");
+        tracing::debug!(error = %e, "the requeue failed; the delivery will come again");
     }
 }
 
-/// Hands a copy of unknown fate to whoever decides, then acknowledges.
+/// Hands a copy of unknown fate to `resolve`, then acknowledges it.
 pub(crate) async fn to_resolve(ctx: &Context, delivery: &Delivery, why: &'static str) {
     ctx.metrics.returned.with_label_values(&[why]).inc();
     tracing::info!(why, "handing the job to resolve");
     let message = Message {
         exchange: names::RESOLVE.to_owned(),
         key: String::new(),
-        // Signed by whoever handed it out, if at all; the broker takes no message in another's name.
+        // A scheduler may have signed the message, and the broker accepts no message in another user's name.
         user_id: None,
         mandatory: true,
         persistent: true,
@@ -150,7 +152,7 @@ pub(crate) async fn to_resolve(ctx: &Context, delivery: &Delivery, why: &'static
 pub(crate) async fn reject(ctx: &Context, delivery: &Delivery, work: &Work, outcome: Outcome) {
     let status = outcome.status;
     let code = outcome.error.as_ref().map_or("", |e| e.code.as_str());
-    tracing::info!(error.code = code, "the job is turned away");
+    tracing::info!(error.code = code, "the job is rejected");
     let request = SettleRequest {
         job: work.key.clone(),
         pool: Some(work.job.pool.clone()),
@@ -167,7 +169,7 @@ pub(crate) async fn reject(ctx: &Context, delivery: &Delivery, work: &Work, outc
             publish_and_ack(ctx, delivery, work, request.outcome).await;
         }
         Some(Ok(Settle::Terminal(other))) => tell_and_ack(ctx, delivery, work, other).await,
-        // Only who names a digest is told so.
+        // Only a request that names a digest can get this answer.
         Some(Ok(Settle::Conflict)) => ack(delivery).await,
         Some(Ok(Settle::Started { .. })) => to_resolve(ctx, delivery, "started_elsewhere").await,
         Some(Err(e)) => {

@@ -1,7 +1,8 @@
-//! The Docker backend: hardened containers, created ahead.
+//! The Docker backend: makes hardened containers, ahead of jobs.
 //!
-//! Every container is removed by the engine when its runner exits, and the runner exits when its connection ends: what a
-//! killed worker leaves vanishes by itself. [`super::Backend::sweep`] is for what an engine's own crash leaves.
+//! The engine removes every container when its runner exits, and a runner exits when its connection ends. So the
+//! containers of a killed worker vanish without help. [`super::Backend::sweep`] removes what a crash of the engine
+//! leaves.
 
 mod spec;
 mod uids;
@@ -21,13 +22,14 @@ use super::{Backend, Container, Error, Identity, LABEL_FLEET, LABEL_WORKER, Left
 use crate::options::{DockerOptions, PoolOptions};
 use uids::{Uid, Uids};
 
-/// The seccomp profile of containers: Docker's own and what a runner needs to make namespaces.
+/// The default seccomp profile of containers: Docker's own, with what a runner needs to make namespaces.
 const SECCOMP: &str = include_str!("../../../images/seccomp.json");
 
-/// The project's AppArmor profile, `images/apparmor/thermae`: the engine's own denies the mounts that sandboxes are made of.
+/// Name of the project's AppArmor profile, `images/apparmor/thermae`. The engine's own profile forbids the mounts that
+/// sandboxes are made of.
 const APPARMOR: &str = "thermae";
 
-/// Label of an image that says where its interpreter is.
+/// Label of an image that names the path of its interpreter.
 const LABEL_PYTHON: &str = "thermae.python";
 
 /// Makes Docker containers.
@@ -39,15 +41,15 @@ pub struct Docker {
     client: OnceCell<Client>,
     /// Whether the engine's host has AppArmor.
     apparmor: OnceCell<bool>,
-    /// Whether it refused our profile.
+    /// Whether the engine refused the project's profile.
     unloaded: AtomicBool,
 }
 
 impl Docker {
-    /// A backend with these options. The engine need not answer yet.
+    /// Makes a backend with these options. The engine does not have to answer yet.
     ///
     /// # Errors
-    /// The seccomp profile can't be read.
+    /// The seccomp profile can't be used, or the user ids belong to somebody else.
     pub fn new(options: &DockerOptions, sockets: SocketDir) -> Result<Self, Error> {
         let seccomp = match &options.seccomp {
             None => SECCOMP.to_owned(),
@@ -61,7 +63,8 @@ impl Docker {
             let text = std::fs::read_to_string(table).unwrap_or_default();
             if let Some(whom) = uids::lent(&text, options.first_uid, options.uids) {
                 return Err(Error::Unfit(format!(
-                    "docker.first_uid: {table} lends users of this range to {whom}, whose own containers would share them: choose another"
+                    "docker.first_uid: {table} gives user ids of this range to {whom}, whose own containers would \
+                     share them: choose another range"
                 )));
             }
         }
@@ -76,7 +79,7 @@ impl Docker {
         })
     }
 
-    /// The connection, made and its version negotiated at the first call that succeeds.
+    /// The connection. The first call that succeeds makes it and negotiates its version.
     async fn client(&self) -> Result<&Client, Error> {
         let engine = |source| Error::Engine { step: "connecting", source };
         self.client
@@ -98,13 +101,13 @@ impl Docker {
             EngineError::DockerResponseServerError { status_code: 404, .. } => {
                 Error::Unfit(format!("the engine has no image {:?}: build it or pull it", pool.image))
             }
-            source => Error::Engine { step: "looking at the image", source },
+            source => Error::Engine { step: "inspecting the image", source },
         })?;
         let label = image.config.and_then(|c| c.labels).and_then(|mut l| l.remove(LABEL_PYTHON));
         Ok(label.unwrap_or_else(|| "/usr/bin/python3".to_owned()))
     }
 
-    /// Where the engine's host sees a directory of ours.
+    /// The path at which the engine's host sees a directory of ours.
     fn on_host(&self, dir: &Path) -> PathBuf {
         match (&self.options.socket_dir_host, dir.strip_prefix(self.sockets.root())) {
             (Some(host), Ok(rest)) => host.join(rest),
@@ -112,7 +115,7 @@ impl Docker {
         }
     }
 
-    /// Whether to try the project's profile: whether it is loaded only the host's root knows.
+    /// Whether to try the project's profile. Only root on the host knows whether it is loaded.
     async fn may_have_profile(&self, client: &Client) -> Result<bool, Error> {
         if self.options.apparmor.is_some() || self.unloaded.load(Ordering::Relaxed) {
             return Ok(false);
@@ -133,7 +136,7 @@ impl Docker {
     ) -> Result<Made, Error> {
         let python = self.python(client, pool).await?;
         let listening = self.sockets.listen(identity.serial)?;
-        let uid = self.uids.take().ok_or_else(|| Error::Unfit("docker.uids: every user is in use".into()))?;
+        let uid = self.uids.take().ok_or_else(|| Error::Unfit("docker.uids: every user id is in use".into()))?;
         let name = identity.name();
         let body = spec::container(spec::Parts {
             identity,
@@ -147,7 +150,7 @@ impl Docker {
         let options = CreateContainerOptions { name: Some(name.clone()), ..Default::default() };
         let made = client.create_container(Some(options), body).await;
         made.map_err(|source| Error::Engine { step: "creating a container", source })?;
-        // From here on the container is removed whatever happens: also when this future is dropped.
+        // From here on, the container is removed in any case, even if this future is dropped.
         let mut created = Engine { client: client.clone(), name: name.clone(), uid: Some(uid), dir: None, gone: false };
         if let Err(source) = client.start_container(&name, None).await {
             created.destroy().await;
@@ -170,7 +173,7 @@ impl Docker {
     }
 }
 
-/// Whether an engine's refusal is about the profile, and not about the container.
+/// Whether the engine refused the AppArmor profile, and not the container.
 fn is_about_apparmor(error: &Error) -> bool {
     let text = super::native::chain(error).to_lowercase();
     matches!(error, Error::Engine { .. }) && text.contains("apparmor")
@@ -186,7 +189,8 @@ impl Backend for Docker {
                     self.unloaded.store(true, Ordering::Relaxed);
                     tracing::warn!(
                         error = super::native::chain(&e),
-                        "the engine's host has AppArmor and not our profile; load it with `apparmor_parser -r images/apparmor/thermae`"
+                        "the engine's host has AppArmor, but not the profile thermae; load it with `apparmor_parser -r \
+                         images/apparmor/thermae`"
                     );
                 }
                 made => return made,
@@ -216,7 +220,7 @@ impl Backend for Docker {
                 tracing::info!(container.id = %id, worker = leftover.worker, "removing a dead worker's container");
                 match client.remove_container(&id, Some(force())).await {
                     Ok(()) => removed += 1,
-                    Err(e) => tracing::debug!(container.id = %id, error = %e, "can't remove it"),
+                    Err(e) => tracing::debug!(container.id = %id, error = %e, "can't remove a dead worker's container"),
                 }
             }
         }
@@ -250,7 +254,7 @@ struct Engine {
 impl Engine {
     async fn remove(client: &Client, name: &str) {
         match client.remove_container(name, Some(force())).await {
-            // The engine removes it by itself as soon as its runner is dead.
+            // The engine itself removes the container as soon as its runner is dead.
             Ok(()) | Err(EngineError::DockerResponseServerError { status_code: 404 | 409, .. }) => {}
             Err(e) => tracing::warn!(container = name, error = %e, "can't remove a container"),
         }
@@ -272,7 +276,7 @@ impl Container for Engine {
 }
 
 impl Drop for Engine {
-    /// Only where [`Container::destroy`] was not called: the making was given up half-way.
+    /// Does something only if [`Container::destroy`] was not called, because making the container was given up.
     fn drop(&mut self) {
         if self.gone {
             return;

@@ -1,4 +1,5 @@
-//! What draws the outer wall: makes containers whose runner connects to a socket of ours, and takes them away.
+//! Backends make the outer wall: containers whose runners connect to a socket of the worker. They also remove these
+//! containers.
 
 pub mod docker;
 pub mod native;
@@ -16,31 +17,31 @@ use crate::options::PoolOptions;
 
 pub use socket::SocketDir;
 
-/// What can go wrong with the making of containers.
+/// What can go wrong when a container is made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The engine does not answer, or refuses.
     #[error("the container engine failed at {step}")]
     Engine {
-        /// What was being done.
+        /// The step that failed.
         step: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         source: bollard::errors::Error,
     },
-    /// The system refuses.
+    /// The operating system refuses.
     #[error("{step} failed")]
     System {
-        /// What was being done.
+        /// The step that failed.
         step: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
     /// The runner ended or did not connect.
     #[error("the container's runner did not connect: {0}")]
     Runner(String),
-    /// This pool can't be made on this machine.
+    /// This machine can't make the pool's containers.
     #[error("{0}")]
     Unfit(String),
 }
@@ -51,33 +52,33 @@ impl Error {
     }
 }
 
-/// Who makes a container, and as which.
+/// Who makes a container, and which one of its containers it is.
 #[derive(Debug, Clone)]
 pub struct Identity {
-    /// The worker.
+    /// Id of the worker.
     pub worker: WorkerId,
-    /// The fleet's name.
+    /// Name of the fleet.
     pub fleet: String,
-    /// The pool.
+    /// Name of the pool.
     pub pool: PoolName,
-    /// Counts this worker's containers.
+    /// Number of the container among those of this worker.
     pub serial: u64,
 }
 
 impl Identity {
-    /// The container's name, unique in the world.
+    /// The container's name, which is globally unique.
     pub fn name(&self) -> String {
         format!("thermae-{}-{}-{}", self.worker, self.pool, self.serial)
     }
 }
 
-/// A container that was made: its runner is connected and waits for its set-up.
+/// A container that was made. Its runner is connected and waits for its set-up.
 pub struct Made {
-    /// The connection.
+    /// The connection to the runner.
     pub stream: UnixStream,
-    /// The container.
+    /// The container itself.
     pub container: Box<dyn Container>,
-    /// Path of the Python interpreter inside.
+    /// Path of the Python interpreter in the container.
     pub python: String,
 }
 
@@ -87,20 +88,20 @@ pub trait Backend: Send + Sync + 'static {
     /// Makes a container of this pool and waits for its runner to connect.
     async fn create(&self, identity: &Identity, pool: &PoolOptions) -> Result<Made, Error>;
 
-    /// Looks through what jobs of this pool are shown of the machine.
+    /// Checks the files of the machine that jobs of this pool can see.
     ///
     /// # Errors
-    /// [`Error::Unfit`] where that is something that jobs must not be shown.
+    /// [`Error::Unfit`] if there is something among them that jobs must not see.
     async fn vet(&self, _: &PoolOptions) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Whether each container has a kernel of its own, so that one wall is enough.
+    /// Whether each container has its own kernel, so that one wall is enough.
     fn has_own_kernel(&self) -> bool {
         false
     }
 
-    /// Removes containers that other workers left: those for which `orphaned` says so.
+    /// Removes the containers for which `orphaned` returns true.
     ///
     /// Returns how many were removed.
     async fn sweep(&self, orphaned: &mut (dyn for<'a> FnMut(Leftover<'a>) -> bool + Send)) -> Result<usize, Error>;
@@ -109,25 +110,25 @@ pub trait Backend: Send + Sync + 'static {
 /// A container that some worker made.
 #[derive(Debug, Clone, Copy)]
 pub struct Leftover<'a> {
-    /// Fleet of that worker.
+    /// Fleet of the worker.
     pub fleet: &'a str,
-    /// That worker's id, name and boot.
+    /// Id of the worker: its name and its boot.
     pub worker: &'a str,
-    /// Whether it runs.
+    /// Whether the container runs.
     pub running: bool,
 }
 
-/// A container.
+/// A container that a backend has made.
 #[async_trait]
 pub trait Container: Send + Sync {
-    /// Its name.
+    /// The container's name.
     fn name(&self) -> &str;
 
-    /// Kills whatever runs in it and removes it. The connection is closed already.
+    /// Kills everything in the container and removes it. The connection is closed already.
     async fn destroy(&mut self);
 }
 
-/// The set-up for a pool's runners.
+/// The set-up message for the runners of a pool.
 pub fn setup(pool: &PoolOptions, python: String) -> Setup {
     Setup {
         wire: thermae_runner::frames::WIRE,
@@ -142,18 +143,18 @@ pub fn setup(pool: &PoolOptions, python: String) -> Setup {
     }
 }
 
-/// Memory of a whole container: one job, its files, and the zygotes.
+/// Memory of a whole container in bytes: one job, its files, and the zygotes.
 pub(crate) fn container_memory(pool: &PoolOptions) -> u64 {
     pool.limits.ceiling.memory.0 + pool.disk.0 + pool.overhead.0
 }
 
-/// Processes and threads of a whole container: one job's, and the runner's own, of which each sandbox made ahead has two (an init, and the
-/// process that waits for its program), for each of three zygotes.
+/// Processes and threads of a whole container: one job's, and the runner's own. Each sandbox that is made ahead has two
+/// (an init, and the process that waits for its program), for each of three zygotes.
 pub(crate) fn container_pids(pool: &PoolOptions) -> u32 {
     pool.limits.ceiling.pids.saturating_add(26).saturating_add(pool.spares.saturating_mul(6))
 }
 
-/// Labels by which a container's maker is known.
+/// Labels that say who made a container.
 pub(crate) fn labels(identity: &Identity) -> BTreeMap<&'static str, String> {
     BTreeMap::from([
         (LABEL_FLEET, identity.fleet.clone()),
@@ -166,5 +167,5 @@ pub(crate) const LABEL_FLEET: &str = "thermae.fleet";
 pub(crate) const LABEL_WORKER: &str = "thermae.worker";
 pub(crate) const LABEL_POOL: &str = "thermae.pool";
 
-/// Time after which a container that should be gone is killed outright.
+/// Time after which a container that should be gone is killed.
 pub(crate) const KILL_AFTER: Duration = Duration::from_secs(2);

@@ -1,4 +1,5 @@
-//! The native backend: the runner draws the outer wall itself, with namespaces of this machine. No engine is needed.
+//! The native backend: the runner itself makes the outer wall, from namespaces of this machine. No container engine is
+//! needed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,25 +20,25 @@ use super::{
 };
 use crate::options::{NativeOptions, PoolOptions};
 
-/// Lines of a runner's own log that are kept for the message when it fails.
+/// Lines of a runner's log that are kept for the error message if it fails.
 const LAST_WORDS: usize = 6;
 
-/// Makes containers out of namespaces.
+/// Makes containers from namespaces.
 pub struct Native {
     command: Vec<String>,
     show: Vec<PathBuf>,
     sockets: SocketDir,
     tasks: TaskTracker,
-    /// What is shown, and what is hidden of that, once it was found to hold files only. Held while it is looked
-    /// through: once is enough.
+    /// Paths that were checked, each with what is hidden below it. They contain only directories, regular files and
+    /// links. The lock is held during a check, so that nothing is checked twice.
     looked_at: AsyncMutex<BTreeSet<(String, Vec<String>)>>,
 }
 
 impl Native {
-    /// A backend with these options.
+    /// Makes a backend with these options.
     ///
     /// # Errors
-    /// This program's own path is not known, and no runner is configured.
+    /// No runner is configured, and this program's own path is not known.
     pub fn new(options: &NativeOptions, sockets: SocketDir, tasks: TaskTracker) -> Result<Self, Error> {
         let command = if options.runner.is_empty() {
             let exe = std::env::current_exe().map_err(Error::system("finding this program"))?;
@@ -48,11 +49,11 @@ impl Native {
         Ok(Self { command, show: options.show.clone(), sockets, tasks, looked_at: AsyncMutex::default() })
     }
 
-    /// The command that starts a runner behind this pool's outer wall, and the interpreter inside. What the runner is to do
-    /// is still to be added.
+    /// The command that starts a runner behind this pool's outer wall, and the path of the interpreter inside. The
+    /// caller adds the arguments that say what the runner does.
     ///
     /// # Errors
-    /// [`Error::Unfit`] where there is no interpreter.
+    /// [`Error::Unfit`] if there is no interpreter, or a dataset can't be read.
     pub fn command(&self, pool: &PoolOptions) -> Result<(Command, String), Error> {
         let spec = self.spec(pool)?;
         let outer = serde_json::to_string(&spec).map_err(|e| Error::Unfit(e.to_string()))?;
@@ -61,25 +62,25 @@ impl Native {
             .args(&self.command[1..])
             .arg("--outer")
             .arg(outer)
-            // Nothing of this process's environment reaches the code.
+            // Nothing of this process's environment may reach the code.
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .stdin(Stdio::null())
-            // A terminal's Ctrl-C is for the worker, which drains.
+            // Ctrl-C in a terminal is for the worker, which then drains.
             .process_group(0);
         Ok((command, spec.python))
     }
 
     fn spec(&self, pool: &PoolOptions) -> Result<Spec, Error> {
         let mut spec = Spec::detect(pool.python.as_deref()).map_err(|e| Error::Unfit(chain(&e)))?;
-        // What the operator shows is seen whole.
+        // What the operator shows is shown whole.
         spec.hide.retain(|hidden| {
             !self.show.iter().any(|shown| shown.starts_with(hidden) || Path::new(hidden).starts_with(shown))
         });
         spec.show.extend(self.show.iter().map(|p| p.to_string_lossy().into_owned()));
         for (name, path) in &pool.datasets {
             if let Err(e) = std::fs::metadata(path) {
-                return Err(Error::Unfit(format!("the dataset {name}, {}: {e}", path.display())));
+                return Err(Error::Unfit(format!("the dataset {name} can't be read at {}: {e}", path.display())));
             }
             spec.data.insert(name.clone(), path.to_string_lossy().into_owned());
         }
@@ -129,11 +130,11 @@ impl Backend for Native {
         Ok(Made { stream, container: Box::new(container), python })
     }
 
-    /// Looks for sockets and the like: once, since it may be a million files.
+    /// Looks for sockets and the like. Each path is checked once, because it may have a million files.
     async fn vet(&self, pool: &PoolOptions) -> Result<(), Error> {
         let spec = self.spec(pool)?;
         let mut known = self.looked_at.lock().await;
-        // A dataset is shown whole, whatever an environment hides at the place that it comes from.
+        // A dataset is shown whole, even if an environment hides something at its original path.
         let datasets = spec.data.into_values().map(|path| (path, Vec::new()));
         for place in spec.show.into_iter().map(|path| (path, spec.hide.clone())).chain(datasets) {
             if known.contains(&place) {
@@ -148,7 +149,7 @@ impl Backend for Native {
         Ok(())
     }
 
-    /// A runner ends with its connection, and so with its worker: there is nothing to sweep but directories.
+    /// A runner ends with its connection, and so with its worker. There is nothing to remove.
     async fn sweep(&self, _: &mut (dyn for<'a> FnMut(Leftover<'a>) -> bool + Send)) -> Result<usize, Error> {
         Ok(0)
     }
@@ -178,17 +179,17 @@ impl Container for Process {
     }
 }
 
-/// The process that waits for a runner, outside its walls. Whoever drops it asks it to end, and not by force: it is the
-/// one to take the control group away.
+/// The process that waits for a runner, outside of the runner's walls. Dropping it asks the process to end, but does
+/// not kill it, because the process has to remove the control group.
 struct Supervisor(Child);
 
 impl Supervisor {
-    /// Nothing once it has been waited for.
+    /// `None` once the process has been waited for.
     fn pid(&self) -> Option<Pid> {
         self.0.id().and_then(|id| Pid::from_raw(id.cast_signed()))
     }
 
-    /// It kills the runner, and with it everything inside.
+    /// Asks the process to end. It then kills the runner, and with it everything inside.
     fn end(&self) {
         if let Some(pid) = self.pid() {
             let _ = kill_process(pid, Signal::TERM);

@@ -1,5 +1,5 @@
-//! The socket on which one container's runner connects: in a directory of its own, gone from the file system as soon as
-//! it is connected.
+//! The socket on which one container's runner connects. It has its own directory, and is unlinked as soon as the runner
+//! is connected.
 
 use std::fs;
 use std::io;
@@ -13,9 +13,10 @@ use tokio::net::{UnixListener, UnixStream};
 use super::Error;
 use crate::locked_dir::LockedDir;
 
-/// The directory that holds all of one worker's sockets. Only its owner may enter it.
+/// The directory that holds all sockets of one worker. Only its owner can enter it.
 ///
-/// Its worker holds a lock in it; a directory that nobody holds is a dead worker's, and the next one removes it.
+/// The worker holds a lock in the directory. If nobody holds the lock, the worker is dead, and the next one removes the
+/// directory.
 #[derive(Debug, Clone)]
 pub struct SocketDir {
     root: PathBuf,
@@ -24,11 +25,11 @@ pub struct SocketDir {
 }
 
 impl SocketDir {
-    /// Makes a worker's directory below that one. Where it is missing: below this user's own `XDG_RUNTIME_DIR`, else the system's
-    /// directory for temporary files.
+    /// Makes a worker's directory below `root`. By default, `root` is the user's `XDG_RUNTIME_DIR`, or else the
+    /// system's directory for temporary files.
     ///
     /// # Errors
-    /// It can't be made.
+    /// The directory can't be made.
     pub fn open(root: Option<&Path>, worker: &str) -> io::Result<Self> {
         if let Some(root) = root {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(root)?;
@@ -38,22 +39,23 @@ impl SocketDir {
         Ok(Self { root, path: held.path().to_owned(), held: Arc::new(held) })
     }
 
-    /// What it was made below.
+    /// The directory in which this one was made.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Removes it.
+    /// Removes the directory.
     pub fn remove(&self) {
         self.held.remove();
     }
 
-    /// Listens for one container. The names of the directories are short, since a socket's path has little room.
+    /// Listens for one container. The names are short, because the length of a socket's path is limited.
     pub(super) fn listen(&self, serial: u64) -> Result<Listening, Error> {
         let dir = self.path.join(serial.to_string());
         let made = || -> io::Result<UnixListener> {
             let _ = fs::remove_dir_all(&dir);
-            // Whoever is inside the container may pass through; nobody outside can reach it, below a closed directory.
+            // Everybody inside the container may pass through. Nobody outside can reach it, because the worker's
+            // directory is closed.
             fs::DirBuilder::new().mode(0o755).create(&dir)?;
             fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
             let listener = UnixListener::bind(dir.join("sock"))?;
@@ -70,18 +72,18 @@ impl SocketDir {
     }
 }
 
-/// Where nobody else of this machine can put anything, if there is such a place.
+/// A directory where no other user of this machine can put anything, if there is one.
 fn own_root() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     let own = |path: &PathBuf| {
         let mine = |meta: fs::Metadata| meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw();
-        // A socket's path has little room.
+        // The length of a socket's path is limited.
         path.as_os_str().len() < 50 && fs::symlink_metadata(path).is_ok_and(mine)
     };
     runtime.filter(own).unwrap_or_else(std::env::temp_dir)
 }
 
-/// A directory that is removed with its holder.
+/// A directory that is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct OwnDir(PathBuf);
 
@@ -91,7 +93,7 @@ impl Drop for OwnDir {
     }
 }
 
-/// A socket that waits for its runner.
+/// A socket that waits for a runner.
 pub(super) struct Listening {
     listener: UnixListener,
     dir: OwnDir,
@@ -106,7 +108,7 @@ impl Listening {
         self.dir.0.join("sock")
     }
 
-    /// Waits for the runner. The socket is then unlinked, so that nobody else connects; the directory stays for as long
+    /// Waits for the runner. Then the socket is unlinked, so that nobody else can connect. The directory stays as long
     /// as the container, which has it mounted.
     pub(super) async fn accept(self, within: Duration) -> Result<(UnixStream, OwnDir), Error> {
         let accepted = tokio::time::timeout(within, self.listener.accept()).await;
@@ -114,7 +116,7 @@ impl Listening {
         match accepted {
             Ok(Ok((stream, _))) => Ok((stream, self.dir)),
             Ok(Err(e)) => Err(Error::system("accepting the runner")(e)),
-            Err(_) => Err(Error::Runner(format!("not within {} ms", within.as_millis()))),
+            Err(_) => Err(Error::Runner(format!("no connection within {} ms", within.as_millis()))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The runner's proof that its container is clean.
+//! The runner's proofs that its container is clean: requests for them, and their verdicts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,32 +10,33 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Conn, Inner};
 
-/// What the last proof said.
+/// What the proofs of a container have shown so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Nothing is left of any job.
     Clean,
-    /// Something is: what.
+    /// Something is left; the runner's findings.
     Unclean(Vec<String>),
-    /// There will be none, and no job either: a session has the container, which goes with it, or its runner is gone.
+    /// No proof will come, and no job: a session has the container, which is removed with the session, or the runner is
+    /// gone.
     Moot,
 }
 
-/// Requests for proofs and their answers.
+/// Requests for proofs, and their answers.
 pub(super) struct Proof {
     asked: Mutex<Asked>,
     given: watch::Sender<(u32, Verdict)>,
     moot: CancellationToken,
-    /// What the container weighed at the last look, in bytes.
+    /// Memory of the container when the runner last measured it, in bytes.
     pub(super) memory: AtomicU64,
 }
 
-/// What was asked for so far.
+/// The requests so far.
 #[derive(Default)]
 struct Asked {
     /// Number of the last request.
     last: u32,
-    /// Whether somebody awaits all answers, also those to requests to come.
+    /// Whether a task awaits all answers, including those to later requests.
     awaited: bool,
 }
 
@@ -55,13 +56,13 @@ impl Proof {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An answer to that request and all before it.
+    /// Notes an answer to this request and to all earlier ones.
     pub(super) fn given(&self, number: u32, proof: frames::Proof) {
         self.memory.store(proof.memory_bytes, Ordering::Relaxed);
         let verdict = if proof.findings.is_empty() { Verdict::Clean } else { Verdict::Unclean(proof.findings) };
         self.given.send_modify(|given| {
             given.0 = number;
-            // What was found once stays found, though the next look may come too late to see it.
+            // A finding stays, although a later look may come too late to see it.
             if given.1 == Verdict::Clean {
                 given.1 = verdict;
             }
@@ -73,15 +74,15 @@ impl Proof {
 pub(crate) struct Proven {
     inner: Arc<Inner>,
     number: u32,
-    /// Proofs that were asked for before this one and are still to come.
+    /// Number of proofs that were asked for before this one and have not come yet.
     pub(crate) behind: u32,
-    /// Whether nobody else awaits the answers; then whoever holds this must, to the last ([`Proven::next`]).
+    /// Whether no other task awaits the answers. Then the holder of this must await them all ([`Proven::next`]).
     pub(crate) alone: bool,
     given: watch::Receiver<(u32, Verdict)>,
 }
 
 impl Conn {
-    /// Asks for a proof that nothing is left of the runs so far; it comes when no run goes on.
+    /// Asks for a proof that nothing is left of the runs so far. It comes when no run is under way.
     pub(crate) fn verify(&self) -> Proven {
         let given = self.0.proof.given.subscribe();
         let mut asked = self.0.proof.asked();
@@ -93,12 +94,13 @@ impl Conn {
         Proven { inner: Arc::clone(&self.0), number, behind, alone, given }
     }
 
-    /// A session has the container from now on: there will be no more proofs.
+    /// Gives the container to a session: no more proofs will come.
     pub(crate) fn no_more_proofs(&self) {
         self.0.proof.moot.cancel();
     }
 
-    /// Memory that the container's standing processes share with nobody outside, by its runner's last word.
+    /// Memory that the container's permanent processes share with no process outside of it, in bytes, as the runner
+    /// last reported it.
     pub(crate) fn memory(&self) -> u64 {
         self.0.proof.memory.load(Ordering::Relaxed)
     }
@@ -109,14 +111,15 @@ impl Conn {
         self.0.proof.given.borrow().0 >= asked
     }
 
-    /// Whether the last proof found something.
+    /// Whether a proof has found something.
     pub(crate) fn is_unclean(&self) -> bool {
         self.0.proof.given.borrow().1 != Verdict::Clean
     }
 }
 
 impl Proven {
-    /// What was asked for since, if it is still to come: an answer is one to all requests before it, and to none after it.
+    /// The latest request, if its answer has not come yet. An answer counts for all requests before it, and for none
+    /// after it.
     pub(crate) fn next(self) -> Option<Self> {
         let mut asked = self.inner.proof.asked();
         let number = asked.last;
@@ -126,13 +129,13 @@ impl Proven {
         awaited.then_some(Self { number, behind: 0, ..self })
     }
 
-    /// A verdict that does not come is one, too: the container is not to be trusted.
+    /// Records that no verdict came. The container then counts as unclean.
     pub(crate) fn despair(&self) {
-        let verdict = Verdict::Unclean(vec!["the runner gives no proof".into()]);
+        let verdict = Verdict::Unclean(vec!["the runner gave no proof".into()]);
         self.inner.proof.given.send_modify(|given| given.1 = verdict);
     }
 
-    /// The verdict. `None` when it did not come in time though no run was under way.
+    /// The verdict. `None` if it did not come in time, although no run was under way.
     pub(crate) async fn verdict(&mut self, within: Duration) -> Option<Verdict> {
         loop {
             let idle = self.inner.idle();
@@ -173,7 +176,7 @@ mod tests {
         let mut first = conn.verify();
         assert!(first.alone);
         conn.0.proof.given(1, clean());
-        // The answer is there, and not yet looked at, when the next job ends.
+        // The answer is there, but nobody has looked at it yet, when the next job ends.
         let second = conn.verify();
         assert!(!second.alone && second.behind == 0);
         assert_eq!(first.verdict(Duration::from_secs(60)).await, Some(Verdict::Clean));

@@ -1,4 +1,5 @@
-//! Writing frames: at once where the socket takes them, else by a task that waits for room. Never torn, never blocking.
+//! Writes frames: at once if the socket has room, otherwise in a task that waits for room. No frame is torn, and no
+//! caller waits.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,10 +9,10 @@ use thermae_runner::frames::Frame;
 use tokio::net::UnixStream;
 use tokio::sync::Notify;
 
-/// Bytes that may wait for a runner that does not read.
+/// Most bytes that may wait for a runner that does not read.
 const MAX_PENDING: usize = 96 << 20;
 
-/// Above this, what can wait for the runner to read does.
+/// Above this many waiting bytes, files are held back until the runner reads.
 const ENOUGH: usize = 4 << 20;
 
 /// The writing half of a connection.
@@ -24,7 +25,7 @@ pub(super) struct Writer {
 struct State {
     stream: Option<Arc<UnixStream>>,
     queue: VecDeque<Vec<u8>>,
-    /// Bytes of the queue's first that were written.
+    /// Number of bytes of the queue's first frame that were written.
     at: usize,
     bytes: usize,
 }
@@ -39,7 +40,7 @@ impl Writer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a frame after all that were sent before it.
+    /// Sends a frame after all frames that were sent before it.
     pub(super) fn send(&self, frame: &Frame) -> io::Result<()> {
         let mut bytes = Vec::new();
         frame.encode(&mut bytes);
@@ -67,7 +68,7 @@ impl Writer {
         }
     }
 
-    /// Writes what waits whenever there is room; ends only by an error.
+    /// Writes what waits whenever there is room. Returns when the socket was released or fails.
     pub(super) async fn run(&self) -> io::Result<()> {
         loop {
             self.pending.notified().await;
@@ -86,7 +87,7 @@ impl Writer {
         }
     }
 
-    /// Lets go of the socket.
+    /// Releases the socket, and drops what waits.
     pub(super) fn shut(&self) {
         let mut state = self.state();
         state.stream = None;

@@ -1,4 +1,4 @@
-//! What draws the outer wall, and how.
+//! The backends: what makes the outer wall, and how.
 
 use std::path::PathBuf;
 
@@ -6,39 +6,43 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thermae_service::units::Millis;
 
-/// The Docker backend.
+/// The options of the Docker backend.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DockerOptions {
-    /// Path of the engine's Unix socket.
+    /// Path of the Unix socket of the Docker engine.
     pub socket: PathBuf,
-    /// The runtime of the outer wall (`runc`, `crun`, `runsc`, …); the engine's default where it is missing. By a name
-    /// with `runsc`, `gvisor`, `kata` or `firecracker` you declare that it gives each container a kernel of its own;
-    /// then there need not be an inner wall.
+    /// The runtime of the outer wall (`runc`, `crun`, `runsc`, …). By default, the engine's own default. With a name
+    /// that contains `runsc`, `gvisor`, `kata` or `firecracker`, you declare that the runtime gives each container its
+    /// own kernel. An inner wall is then not required.
     pub runtime: Option<String>,
-    /// AppArmor profile, loaded on the host. Where it is missing and the host has AppArmor, `thermae` is tried.
+    /// AppArmor profile, which must be loaded on the host. By default, `thermae` is tried if the host has AppArmor, and
+    /// the engine's own profile is used if `thermae` is not loaded.
     pub apparmor: Option<String>,
-    /// File with another seccomp profile than the one built in.
+    /// File with a seccomp profile (JSON) that replaces the built-in one.
     pub seccomp: Option<PathBuf>,
-    /// First of the users that containers run as. Nobody else may have them: not people, and not those to whom
-    /// `/etc/subuid` lends users (which begins at 100000 on most machines). A worker in a container reads its own `/etc/subuid` and
-    /// `/etc/subgid`: compare the range with its host's yourself, or mount these there.
+    /// The first of the user ids that containers run as. Nobody else may have these ids: no account, and no range in
+    /// `/etc/subuid` (on most machines, these ranges begin at 100000). A worker in a container can read only its own
+    /// `/etc/subuid` and `/etc/subgid`. In that case, compare the ids with the host's files yourself, or mount these
+    /// into the container.
     pub first_uid: u32,
-    /// Number of such users; each container has one of its own.
+    /// Number of these user ids. Each container has one of its own.
     pub uids: u32,
-    /// Where the engine's host sees `socket_dir`, if it sees it elsewhere (a worker that is in a container itself).
+    /// Path of `socket_dir` on the engine's host, if it differs from the path that the worker sees (because the worker
+    /// itself runs in a container).
     pub socket_dir_host: Option<PathBuf>,
-    /// How long a call of the engine may take.
+    /// How long one call to the engine may take, in whole seconds.
     pub timeout: Millis,
 }
 
 impl DockerOptions {
-    /// Whether the outer wall is gVisor's, which has a kernel of its own: by the name under which the engine knows it.
+    /// Whether the outer wall is gVisor, which has its own kernel. The name under which the engine knows the runtime
+    /// decides.
     pub fn is_gvisor(&self) -> bool {
         self.runtime_has(&["runsc", "gvisor"])
     }
 
-    /// Whether the outer wall is declared to be a virtual machine's or gVisor's.
+    /// Whether the outer wall is declared to be a virtual machine or gVisor, so that each container has its own kernel.
     pub fn has_own_kernel(&self) -> bool {
         self.is_gvisor() || self.runtime_has(&["kata", "firecracker"])
     }
@@ -63,12 +67,13 @@ impl Default for DockerOptions {
     }
 }
 
-/// The native backend.
+/// The options of the native backend.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NativeOptions {
-    /// Command line of the runner; this program's own `__runner` where it is empty.
+    /// Command line of the runner. If it is empty, the worker's program starts itself with `__runner`.
     pub runner: Vec<String>,
-    /// Further directories or files of this machine that sandboxes may read.
+    /// More directories or files of this machine that sandboxes may read. They may contain only directories, regular
+    /// files and links.
     pub show: Vec<PathBuf>,
 }

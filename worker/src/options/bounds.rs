@@ -1,4 +1,4 @@
-//! What one job may make its worker, its client and its tenant's neighbours hold.
+//! Bounds on what one job may make the worker, its client and other tenants hold.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,22 +6,26 @@ use thermae_service::units::ByteSize;
 
 use crate::fit::LARGEST;
 
-/// What a job may display, call and leave behind. A job can't ask for more.
+/// Bounds on what a job may display, call and leave behind. A job can't ask for more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Bounds {
-    /// Things that a job may display. Further ones are left out, and a note in the outcome says how many.
+    /// Number of things that a job may display. Further ones are left out, and a note in the outcome says how many.
     pub displays: u32,
-    /// Bytes of JSON of what a job displays, all of it together. What does not fit is left out, and a note says so.
+    /// Largest total size of what a job displays, in bytes of JSON. What does not fit is left out, and a note in the
+    /// outcome says so.
     pub display_bytes: ByteSize,
-    /// Tool calls of a job; those that are refused count, too. Further ones raise `ToolError` (`tool_call_limit`).
+    /// Number of tool calls that a job may make, including calls that are refused. Further calls raise `ToolError`
+    /// (`tool_call_limit`).
     pub tool_calls: u32,
-    /// Bytes of JSON of the arguments of a job's tool calls together. Further calls raise `ToolError` (`tool_call_limit`).
+    /// Largest total size of the arguments of a job's tool calls, in bytes of JSON. Further calls raise `ToolError`
+    /// (`tool_call_limit`).
     pub tool_argument_bytes: ByteSize,
-    /// Bytes of JSON of an outcome, 15 MiB at most. What was displayed last is cut first, then the value, then the output; notes stand in
-    /// their places.
+    /// Largest size of an outcome, in bytes of JSON, from 1 MiB to 15 MiB. If an outcome is larger, what was displayed
+    /// last is cut first, then the value, then the output. Notes replace what was cut.
     pub outcome_bytes: ByteSize,
-    /// Bytes of the jobs that wait for one session on this worker. Further jobs are rejected (`quota_exceeded`).
+    /// Largest total size of the jobs that wait for one session on this worker. Further jobs are rejected
+    /// (`quota_exceeded`).
     pub session_queue_bytes: ByteSize,
 }
 
@@ -39,7 +43,7 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// The most that an outcome may have, in bytes of JSON.
+    /// Largest size of an outcome, in bytes of JSON.
     pub(crate) fn outcome(&self) -> usize {
         usize::try_from(self.outcome_bytes.0).map_or(LARGEST, |n| n.min(LARGEST))
     }

@@ -1,4 +1,4 @@
-//! Limits of jobs: what holds for those that ask for none, and the most that one may ask for.
+//! Limits of jobs: the limits for jobs that ask for none, and the most that a job may ask for.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,15 +6,15 @@ use thermae_runner::frames;
 use thermae_schemas::{LimitRequest, LimitsUsed};
 use thermae_service::units::{ByteSize, Millis};
 
-/// A pool's limits.
+/// The limits of a pool.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitOptions {
-    /// For jobs that ask for nothing else.
+    /// For jobs that ask for no limit of their own.
     pub default: Limits,
-    /// The most that a job may ask for. Its memory and its pids make the container's size.
+    /// The most that a job may ask for. The size of a container follows from its memory and its pids.
     pub ceiling: Limits,
-    /// Between the interrupt at the end of the wall clock, which the code sees, and the kill.
+    /// Time between the interrupt that the code gets when its wall-clock time is over, and the kill.
     pub grace: Millis,
 }
 
@@ -35,15 +35,15 @@ impl Default for LimitOptions {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Wall clock.
+    /// Time that a job may run, by the wall clock.
     pub wall: Millis,
-    /// CPU time.
+    /// CPU time of a job.
     pub cpu: Millis,
-    /// Memory.
+    /// Memory of a job.
     pub memory: ByteSize,
-    /// Processes and threads.
+    /// Number of processes and threads of a job.
     pub pids: u32,
-    /// Standard output and standard error together.
+    /// Size of a job's standard output and standard error together.
     pub output: ByteSize,
     /// How long a tool call may wait for its answer.
     pub tool_wait: Millis,
@@ -62,17 +62,17 @@ impl Default for Limits {
     }
 }
 
-/// The limits that hold for one job.
+/// The limits that apply to one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Granted {
-    /// For the runner.
+    /// The limits that the runner enforces.
     pub run: frames::Limits,
-    /// How long a tool call may wait, in milliseconds.
+    /// How long a tool call may wait for its answer, in milliseconds.
     pub tool_ms: u64,
 }
 
 impl Granted {
-    /// As they stand in the outcome.
+    /// These limits, as the outcome reports them.
     pub fn used(&self) -> LimitsUsed {
         LimitsUsed {
             wall_ms: self.run.wall_ms,
@@ -88,7 +88,7 @@ impl LimitOptions {
     /// The limits for a job that asks for these.
     ///
     /// # Errors
-    /// The first limit above its ceiling (or zero), in words for whoever submitted it.
+    /// The first limit that is above its ceiling or zero, as a message for the client that submitted the job.
     pub fn grant(&self, ask: &LimitRequest) -> Result<Granted, String> {
         let (d, c) = (&self.default, &self.ceiling);
         Ok(Granted {
@@ -104,7 +104,7 @@ impl LimitOptions {
         })
     }
 
-    /// The ceilings, as the runner holds them too.
+    /// The ceilings that the runner enforces, too.
     pub fn runner_ceiling(&self) -> frames::Limits {
         let c = &self.ceiling;
         frames::Limits {

@@ -1,20 +1,24 @@
-//! Which of several containers a job gets.
+//! Chooses the container that a job gets.
 
 use std::time::Duration;
 
-/// An idle member that a tenant may have.
+/// An idle container that a tenant may use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate {
-    /// Whether it is the tenant's already.
+    /// Whether it already belongs to the tenant.
     pub(super) bound: bool,
-    /// Whether its next sandbox stands.
+    /// Whether its next sandbox is ready.
     pub(super) stocked: bool,
-    /// Since its last job began.
+    /// Time since its last job began.
     pub(super) rested: Duration,
 }
 
-/// Of the tenant's own whose next sandbox stands, the one that worked last: what it touches is still in the processor's caches. Where none is so
-/// far, one that nobody used, but no more of them than the tenant can use at once; else its own that rested longest.
+/// Chooses one of these containers, in this order:
+///
+/// - The tenant's own container that worked last, of those whose next sandbox is ready: its memory is still in the
+///   processor's caches.
+/// - An unused container, unless the tenant has as many as it can use at once.
+/// - The tenant's own container that has rested longest.
 pub(super) fn choose(suitable: &[Candidate], busy: usize, slots: usize) -> Option<usize> {
     let own = || suitable.iter().enumerate().filter(|(_, c)| c.bound);
     let stocked = own().filter(|(_, c)| c.stocked).min_by_key(|(_, c)| c.rested);

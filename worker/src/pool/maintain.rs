@@ -1,4 +1,5 @@
-//! The pool's background: makes containers, retires old ones, notices dead ones, backs off while the engine is down.
+//! The pool's background task: makes containers, retires old ones, notices dead ones, and backs off while the engine is
+//! down.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::backend::{Identity, setup};
 use crate::conn::{self, Conn, Pings};
 use crate::options::Reuse;
 
-/// How often it looks by itself, without being woken.
+/// How often the task looks at the pool if nothing wakes it.
 const TICK: Duration = Duration::from_secs(1);
 const BACKOFF: Duration = Duration::from_millis(200);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
@@ -40,7 +41,7 @@ impl Pool {
         }
     }
 
-    /// Removes idle members that died or whose time has come.
+    /// Removes idle containers that died, are not clean, or are too old.
     fn tidy(self: &Arc<Self>) {
         let gone = {
             let mut state = self.state();
@@ -71,7 +72,8 @@ impl Pool {
             }
             // While the engine fails, one attempt at a time is enough.
             let parallel = if state.failures > 0 { 1 } else { self.options.create_parallel as usize };
-            // Once they stood: those to come are beside jobs. Where each job uses one up, jobs go no faster than they are made.
+            // After the start, further containers can wait while jobs run. But if each job uses up a container, jobs
+            // are only as fast as containers are made.
             let patient = *self.warm.borrow() && self.options.reuse != Reuse::Job && !self.lacks_wall();
             let bounds = Bounds {
                 slots: self.options.slots() as usize,
@@ -91,14 +93,14 @@ impl Pool {
         for _ in 0..create {
             let pool = Arc::clone(self);
             self.tasks.spawn(async move {
-                // Never given up half-way: what an engine is making can't be removed yet.
+                // This is never cancelled, because a container that the engine is still making can't be removed.
                 let made = pool.make().await;
                 pool.made(made);
             });
         }
     }
 
-    /// Takes note of an attempt at making a container.
+    /// Notes the result of an attempt to make a container.
     fn made(self: &Arc<Self>, made: Result<Member, String>) {
         let mut state = self.state();
         state.creating -= 1;
@@ -120,7 +122,7 @@ impl Pool {
                 let (first, none_left) = (state.failures == 1, state.idle.is_empty() && state.busy == 0);
                 drop(state);
                 if first {
-                    tracing::warn!(pool = %self.name, error = why, "can't make a container; trying on");
+                    tracing::warn!(pool = %self.name, error = why, "can't make a container; trying again");
                 }
                 if none_left {
                     let now = Condition::Unhealthy(why);
@@ -135,8 +137,8 @@ impl Pool {
         self.wake.notify_one();
     }
 
-    /// Some containers stand: says so, and whether they are all that there should be for a start. While more can't be made, those
-    /// that stand are.
+    /// Reports that some containers are ready, and whether they are enough for a start. If more can't be made, those
+    /// that are ready are enough.
     fn stands(&self) {
         let (standing, failing) = {
             let s = self.state();
@@ -150,7 +152,8 @@ impl Pool {
         }
     }
 
-    /// Makes one container. What it shows is looked at while its runner starts; no job runs in it before both are done.
+    /// Makes one container. What it shows of the machine is checked while its runner starts. No job runs in it before
+    /// both are done.
     async fn make(self: &Arc<Self>) -> Result<Member, String> {
         let within = 2 * self.options.create_within.0;
         let vetted = timeout(within, self.backend.vet(&self.options));
@@ -158,7 +161,7 @@ impl Pool {
         let why = match vetted {
             Ok(Ok(())) => return member,
             Ok(Err(e)) => chain(&e),
-            Err(_) => format!("what jobs are shown could not be looked through within {} ms", within.as_millis()),
+            Err(_) => format!("the folders that jobs are shown could not be checked within {} ms", within.as_millis()),
         };
         if let Ok(mut member) = member {
             drop(member.conn);
@@ -178,8 +181,9 @@ impl Pool {
         };
         let within = self.options.create_within.0;
         let create = self.backend.create(&identity, &self.options);
-        let made =
-            timeout(within * 2, create).await.map_err(|_| format!("not within {} ms", 2 * within.as_millis()))?;
+        let made = timeout(within * 2, create)
+            .await
+            .map_err(|_| format!("the container was not made within {} ms", 2 * within.as_millis()))?;
         let mut made = made.map_err(|e| chain(&e))?;
         let pings = Pings { every: self.options.ping_every.0, within: self.options.ping_within.0 };
         let conn = Conn::start(made.stream, &setup(&self.options, made.python), pings, &self.tasks);
@@ -221,7 +225,7 @@ impl Pool {
         }
     }
 
-    /// Wakes the background when a container dies, so that it is replaced at once.
+    /// Wakes the background task when a container dies, so that it is replaced at once.
     fn watch(self: &Arc<Self>, conn: &Conn) {
         let (pool, closed) = (Arc::clone(self), conn.closed().clone());
         self.tasks.spawn(async move {
@@ -230,7 +234,7 @@ impl Pool {
         });
     }
 
-    /// Every container of a pool warns of the same things.
+    /// Logs a warning once, because every container of a pool gives the same warnings.
     fn warn_once(&self, warning: &str) {
         if self.metrics.first_warning(warning) {
             tracing::warn!(pool = %self.name, "{warning}");

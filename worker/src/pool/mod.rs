@@ -1,16 +1,18 @@
-//! A pool: containers of one spec, made ahead in the background, lent to one job (or session) at a time.
+//! A pool: containers of one specification. They are made ahead in the background, and lent to one job (or session) at
+//! a time.
 //!
 //! ```text
 //!            refill                acquire                 give back
 //!  (absent) ───────▶ idle, unbound ───────▶ lent (bound) ───────────▶ idle, bound to its tenant ──▶ retired
 //!                                              │ keep: a session has it                │ no memory for more such
-//!                                              └─ broken: destroyed                    └─ evicted, least recently used first
+//!                                              └─ broken: destroyed                    └─ evicted, oldest use first
 //! ```
 //!
-//! The warm ones are kept whatever tenants hold. Those that nobody waits for yet are made while no job wants the machine.
+//! The warm containers are kept for any tenant, whatever single tenants hold. Containers that nobody waits for are made
+//! while no job needs the machine.
 //!
-//! [`Pool::acquire`] takes an idle container without waiting for anything; only when there is none it waits for the
-//! background to make one. What is destroyed is destroyed off the job's path, too.
+//! [`Pool::acquire`] takes an idle container without waiting. Only if there is none, it waits until the background task
+//! has made one. Containers are also destroyed in the background.
 
 mod choice;
 mod maintain;
@@ -39,10 +41,10 @@ pub(crate) use pooled::PooledContainer;
 use state::{State, Waiter};
 pub(crate) use traffic::Traffic;
 
-/// What can go wrong with taking a container.
+/// What can go wrong when a job takes a container.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum Error {
-    /// None became free, or could be made, in time.
+    /// No container became free in time, and none could be made.
     #[error("no container became free within {} ms", .0.as_millis())]
     Busy(Duration),
     /// The pool is closed.
@@ -50,16 +52,16 @@ pub(crate) enum Error {
     Closed,
 }
 
-/// Whether a pool is of use.
+/// Whether a pool can run jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Condition {
     /// It makes its first containers.
     Starting,
     /// It has containers, and takes jobs.
     Ready,
-    /// It has none and can't make any: why.
+    /// It has no containers and can't make any, for this reason.
     Unhealthy(String),
-    /// The machine allows no inner wall, and nobody has said that one wall is enough: why there is none.
+    /// Its containers have no inner wall, for this reason, and the options do not say that one wall is enough.
     Unwalled(String),
 }
 
@@ -73,39 +75,39 @@ pub(crate) struct Pool {
     slots: Arc<Semaphore>,
     traffic: Traffic,
     state: Mutex<State>,
-    /// For tenants' idle containers, in bytes.
+    /// Memory for idle containers of tenants, in bytes.
     bound_memory: u64,
     wake: Notify,
     serial: Arc<AtomicU64>,
     condition: watch::Sender<Condition>,
-    /// Whether its warm containers stood once.
+    /// Whether the warm containers were ready once.
     warm: watch::Sender<bool>,
-    /// Whether jobs run as soon as one container stands.
+    /// Whether jobs run as soon as one container is ready.
     early: bool,
     tasks: TaskTracker,
     closed: CancellationToken,
     metrics: PoolMetrics,
 }
 
-/// Who a pool belongs to.
+/// The worker that a pool belongs to.
 #[derive(Clone)]
 pub(crate) struct Owner {
-    /// The worker.
+    /// Id of the worker.
     pub worker: WorkerId,
-    /// Its fleet.
+    /// Name of the fleet.
     pub fleet: String,
-    /// Counts all its containers.
+    /// Counts all containers of the worker.
     pub serial: Arc<AtomicU64>,
     /// Where the pool's tasks run.
     pub tasks: TaskTracker,
-    /// Whether jobs run as soon as one container stands, and not only once the warm ones do.
+    /// Whether jobs run as soon as one container is ready, and not only when the warm ones are.
     pub early: bool,
-    /// Memory for a pool's idle containers of tenants, where its options don't say, in bytes.
+    /// Memory for a pool's idle containers of tenants if its options do not name any, in bytes.
     pub bound_memory: u64,
 }
 
 impl Pool {
-    /// A pool that is empty until [`Pool::run`] runs.
+    /// Makes a pool. It is empty until [`Pool::run`] runs.
     pub(crate) fn new(
         name: PoolName,
         options: PoolOptions,
@@ -134,22 +136,19 @@ impl Pool {
         })
     }
 
-    /// Its name.
     pub(crate) fn name(&self) -> &PoolName {
         &self.name
     }
 
-    /// Its options.
     pub(crate) fn options(&self) -> &PoolOptions {
         &self.options
     }
 
-    /// Its backend.
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
         &self.backend
     }
 
-    /// What its tenants' jobs move.
+    /// What the jobs of the pool's tenants move.
     pub(crate) fn traffic(&self) -> &Traffic {
         &self.traffic
     }
@@ -159,12 +158,12 @@ impl Pool {
         &self.slots
     }
 
-    /// Whether it is of use, and every change of that.
+    /// Whether the pool can run jobs, and every change of this.
     pub(crate) fn condition(&self) -> watch::Receiver<Condition> {
         self.condition.subscribe()
     }
 
-    /// Whether its warm containers stand, their sandboxes made ahead, or once stood.
+    /// Whether the warm containers were ready once, with their sandboxes.
     pub(crate) fn warm(&self) -> watch::Receiver<bool> {
         self.warm.subscribe()
     }
@@ -176,7 +175,7 @@ impl Pool {
     /// Takes a container for a job of this tenant. Cancel-safe.
     ///
     /// # Errors
-    /// [`Error::Busy`] when none became free in time; the background goes on trying to make one.
+    /// [`Error::Busy`] if none became free in time. The background task continues to make one.
     pub(crate) async fn acquire(self: &Arc<Self>, tenant: &TenantName) -> Result<(PooledContainer, Warmth), Error> {
         let waiting = {
             let mut state = self.state();
@@ -206,7 +205,7 @@ impl Pool {
         }
     }
 
-    /// Puts a member where it is of most use: to whoever waits for one, else among the idle ones.
+    /// Gives a container to a job that waits for one, or else puts it among the idle ones.
     fn place(self: &Arc<Self>, mut member: Member) {
         let mut state = self.state();
         if state.closed || member.conn.closed().is_cancelled() {
@@ -219,7 +218,8 @@ impl Pool {
             drop(state);
             match waiter.tx.send(held) {
                 Ok(()) => return,
-                // It had given up: what it was sent is taken back before its drop would put it here again.
+                // The job has stopped waiting. The container is taken back first, because dropping the loan would put
+                // it here again.
                 Err(mut held) => match held.take_unused() {
                     Some(back) => {
                         state = self.state();
@@ -235,7 +235,7 @@ impl Pool {
         self.wake.notify_one();
     }
 
-    /// Takes a member away, off everybody's path.
+    /// Removes a container in the background.
     fn destroy(self: &Arc<Self>, mut member: Member, why: &'static str) {
         tracing::debug!(pool = %self.name, container = member.container.name(), why, "removing a container");
         member.conn.close(why);
@@ -248,17 +248,18 @@ impl Pool {
         self.options.reuse == Reuse::Job || self.backend.has_own_kernel()
     }
 
-    /// Whether its containers have no inner wall.
+    /// Whether the pool's containers have no inner wall.
     pub(crate) fn lacks_wall(&self) -> bool {
         self.metrics.unwalled.get() != 0
     }
 
-    /// Reuse policy; `job` where the machine allows no inner wall, whatever was configured.
+    /// The reuse policy for a container. Without an inner wall it is always `job`, whatever is configured.
     fn reuse(&self, member: &Member) -> Reuse {
         if member.nested { self.options.reuse } else { Reuse::Job }
     }
 
-    /// Closes it: waiters are sent away, idle containers are removed, lent ones as they come back.
+    /// Closes the pool: jobs that wait are sent away, idle containers are removed, and lent ones are removed when they
+    /// come back.
     pub(crate) fn close(self: &Arc<Self>) {
         let idle = {
             let mut state = self.state();
@@ -278,8 +279,8 @@ impl Pool {
 /// Whether a container was ready when a job came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Warmth {
-    /// It was.
+    /// The container was ready.
     Warm,
-    /// The job waited for it.
+    /// The job waited for the container.
     Cold,
 }

@@ -1,6 +1,6 @@
-//! What a pool's background does next: pure arithmetic.
+//! Calculates what a pool's background task does next. This is pure arithmetic.
 
-/// What the background does next.
+/// Number of containers that the background task makes and evicts next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) create: usize,
@@ -10,35 +10,36 @@ pub(super) struct Plan {
 /// How many containers a pool may have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// Jobs that run at once.
+    /// Number of jobs that run at once.
     pub(super) slots: usize,
-    /// Kept for whoever comes.
+    /// Containers that are kept for any tenant.
     pub(super) warm: usize,
-    /// Made at once for jobs that wait.
+    /// Containers that are made at once for jobs that wait.
     pub(super) parallel: usize,
-    /// Made at once ahead of jobs.
+    /// Containers that are made at once ahead of jobs.
     pub(super) ahead: usize,
 }
 
-/// How many containers a pool has, sessions' apart.
+/// How many containers a pool has, without those of sessions.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
-    /// Idle, for anybody.
+    /// Idle, for any tenant.
     pub(super) free: usize,
     /// Idle, for one tenant only.
     pub(super) bound: usize,
-    /// Of those, as many as the memory for them holds.
+    /// Number of the bound ones that fit into the memory for them.
     pub(super) fits: usize,
     /// Lent, or about to be idle again.
     pub(super) busy: usize,
     pub(super) creating: usize,
-    /// Jobs that wait for one.
+    /// Jobs that wait for a container.
     pub(super) waiting: usize,
 }
 
 impl Counts {
-    /// `warm` are kept for whoever comes, and tenants' idle ones are never in their way: those go, least recently used first, that fit
-    /// neither into the memory for them nor into what is left of `slots + warm`.
+    /// Plans so that `warm` containers are kept for any tenant, and that the idle containers of tenants never take
+    /// their place. A tenant's idle container is evicted if it fits neither into the memory for them nor into what is
+    /// left of `slots + warm`. The least recently used one goes first.
     pub(super) fn plan(self, bounds: Bounds, shared: bool) -> Plan {
         let Bounds { slots, warm, parallel, ahead } = bounds;
         let most = if shared { slots.max(warm) } else { slots + warm };

@@ -1,4 +1,4 @@
-//! A container on loan.
+//! A container that is lent to a job or a session.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{Member, Pool};
 use crate::conn::Conn;
 use crate::options::Reuse;
 
-/// A container on loan. Dropped after use without a word, it counts as broken and is removed.
+/// A container on loan. If it is dropped after use, it counts as broken and is removed.
 pub(crate) struct PooledContainer {
     member: Option<Member>,
     pool: Arc<Pool>,
@@ -24,7 +24,7 @@ impl PooledContainer {
         Self { member: Some(member), pool, tenant: tenant.clone(), used: false, session: false }
     }
 
-    /// Its connection; from now on it counts as used, and belongs to its tenant.
+    /// The container's connection. From now on, the container counts as used, and belongs to its tenant.
     pub(crate) fn conn(&mut self) -> Arc<Conn> {
         if !self.used {
             self.used = true;
@@ -38,12 +38,12 @@ impl PooledContainer {
         }
     }
 
-    /// Its name.
+    /// The container's name.
     pub(crate) fn name(&self) -> &str {
         self.member.as_ref().map_or("", |m| m.container.name())
     }
 
-    /// Counts a job.
+    /// Counts a job that runs in the container.
     pub(crate) fn count_job(&mut self) {
         if let Some(member) = &mut self.member {
             member.jobs += 1;
@@ -51,7 +51,7 @@ impl PooledContainer {
         }
     }
 
-    /// A session keeps it: it no longer counts as lent to a job.
+    /// Keeps the container for a session, so that it no longer counts as lent to a job.
     pub(crate) fn keep_for_session(&mut self) {
         if !self.session {
             self.session = true;
@@ -66,7 +66,7 @@ impl PooledContainer {
         }
     }
 
-    /// Gives it back for the next job, or retires it when its time has come.
+    /// Gives the container back for the next job, or retires it if it is due.
     pub(crate) fn give_back(mut self) {
         let Some(member) = self.settle() else { return };
         let options = &self.pool.options;
@@ -86,21 +86,21 @@ impl PooledContainer {
         }
     }
 
-    /// Removes it: it is not to be trusted any more.
+    /// Removes the container, because it is not to be trusted any more.
     pub(crate) fn quarantine(mut self, why: &'static str) {
         if let Some(member) = self.settle() {
             self.pool.quarantine(member, why);
         }
     }
 
-    /// Removes it: a session ended, or never began.
+    /// Removes the container, because its session has ended or never began.
     pub(crate) fn discard(mut self, why: &'static str) {
         if let Some(member) = self.settle() {
             self.pool.destroy(member, why);
         }
     }
 
-    /// Takes the member back if it was never used; what counts it as lent stays.
+    /// Takes the container out of the loan if it was never used. The pool still counts it as lent.
     pub(super) fn take_unused(&mut self) -> Option<Member> {
         if self.used { None } else { self.member.take() }
     }

@@ -1,4 +1,4 @@
-//! Proofs that containers are clean, asked for after each job.
+//! Proofs that containers are clean. One is asked for after each job.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,18 +7,19 @@ use super::{Member, Pool};
 use crate::conn::Verdict;
 use crate::options::Reuse;
 
-/// Why a container is removed whose proof found something.
-pub(super) const UNCLEAN: &str = "something of a job is left in it";
+/// Why a container is removed if its proof found something.
+pub(super) const UNCLEAN: &str = "a job left something in it";
 
-/// Jobs of one tenant that may follow each other without a pause in which a proof can be given. Then the next one waits for it.
+/// Jobs of one tenant that may follow each other without a pause for a proof. After that, the next job waits for the
+/// proof.
 const AT_MOST: u32 = 100;
 
 /// How long a proof may take while no job runs. The runner itself gives what is left of a job two seconds to vanish.
 const PROOF_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Pool {
-    /// Takes a container back from a job and has it proven clean: before anybody else's job, and as a rule beside the next of the
-    /// same tenant.
+    /// Takes a container back from a job, and asks for a proof that it is clean. If only one tenant uses the container,
+    /// the next job normally does not wait for the proof. If tenants share it, every job does.
     pub(super) fn prove(self: &Arc<Self>, member: Member) {
         let (conn, name) = (Arc::clone(&member.conn), member.container.name().to_owned());
         let mut proven = conn.verify();

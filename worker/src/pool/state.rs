@@ -1,4 +1,4 @@
-//! What a pool has, and the rules of who may have what: pure, under one short lock.
+//! What a pool has, and the rules for who gets which container. All of it is under one lock that is held only briefly.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,13 +13,15 @@ use super::member::Member;
 use super::plan::{Bounds, Counts, Plan};
 use crate::options::Reuse;
 
-/// So long containers that nobody waits for are not made after a job came: the job has the machine to itself, and many are over by then.
+/// Containers that nobody waits for are not made in this time after a job got a container. The job has the machine to
+/// itself, and many jobs end within this time.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// So long they can be put off by jobs that follow each other. Then they are made beside the jobs.
+/// How long a series of jobs can put these containers off. After that, they are made while jobs run.
 const AT_MOST: Duration = Duration::from_secs(1);
 
-/// Idle containers of tenants that a pool keeps at most, however small: each has processes, and files that the worker holds open.
+/// Most idle containers of tenants that a pool keeps, however small they are, because each has processes, and files
+/// that the worker holds open.
 const MOST_BOUND: usize = 128;
 
 /// A job that waits for a container.
@@ -28,24 +30,24 @@ pub(super) struct Waiter {
     pub(super) tx: oneshot::Sender<PooledContainer>,
 }
 
-/// What a pool has.
+/// The state of a pool.
 pub(super) struct State {
     reuse: Reuse,
     pub(super) idle: Vec<Member>,
     pub(super) waiters: VecDeque<Waiter>,
-    /// Lent to jobs.
+    /// Containers that are lent to jobs.
     pub(super) busy: usize,
-    /// Back from jobs, and not proven clean yet.
+    /// Containers that are back from jobs, and are not proven clean yet.
     pub(super) proving: usize,
-    /// Lent to sessions.
+    /// Containers that are lent to sessions.
     pub(super) sessions: usize,
     pub(super) creating: usize,
-    /// Attempts at making a container that failed in a row.
+    /// Attempts to make a container that failed in a row.
     pub(super) failures: u32,
     pub(super) retry_at: Option<Instant>,
-    /// Since when fewer are there, or being made, than should be warm.
+    /// Since when fewer unbound containers than `warm` are ready or being made.
     pub(super) lacking: Option<Instant>,
-    /// When a job was last given one.
+    /// When a job last got a container.
     pub(super) taken: Option<Instant>,
     pub(super) closed: bool,
 }
@@ -76,7 +78,7 @@ impl State {
         self.reuse != Reuse::Tenant || member.tenant.is_none()
     }
 
-    /// Takes the idle member that suits best.
+    /// Takes the idle container that suits the tenant best.
     pub(super) fn take(&mut self, tenant: &TenantName, slots: usize) -> Option<Member> {
         let (mut places, mut suitable) = (Vec::new(), Vec::new());
         for (at, member) in self.idle.iter().enumerate() {
@@ -94,7 +96,7 @@ impl State {
         Some(self.idle.remove(places[at]))
     }
 
-    /// Takes the one that has waited longest for such a member and still does.
+    /// Takes the job that has waited longest for such a container, and still waits.
     pub(super) fn waiter_for(&mut self, member: &Member) -> Option<Waiter> {
         self.waiters.retain(|w| !w.tx.is_closed());
         let at = self.waiters.iter().position(|w| self.suits(member, &w.tenant))?;
@@ -102,8 +104,8 @@ impl State {
         self.waiters.remove(at)
     }
 
-    /// What the background does next, with so much memory for tenants' idle ones. Whether those that nobody waits for can be made
-    /// later is for the caller to say.
+    /// What the background task does next, with `memory` bytes for idle containers of tenants. `patient` says whether
+    /// containers that nobody waits for can be made later.
     pub(super) fn plan(&mut self, mut bounds: Bounds, memory: u64, patient: bool) -> Plan {
         self.waiters.retain(|w| !w.tx.is_closed());
         let free = self.idle.iter().filter(|m| self.anyones(m)).count();
@@ -122,7 +124,7 @@ impl State {
             self.lacking = None;
         }
         if !self.waiters.is_empty() {
-            // Tenants come faster than containers: the next one is close behind.
+            // Tenants come faster than containers, so the next job that must wait will come soon.
             bounds.ahead = bounds.parallel;
         } else if patient && self.later().is_some_and(|at| now < at) {
             bounds.ahead = 0;
@@ -130,24 +132,24 @@ impl State {
         counts.plan(bounds, self.reuse == Reuse::Shared)
     }
 
-    /// When to make those that nobody waits for, where they are put off.
+    /// When to make the containers that nobody waits for; `None` if they are not put off.
     pub(super) fn later(&self) -> Option<Instant> {
         Some((self.taken? + QUIET).min(self.lacking? + AT_MOST))
     }
 
-    /// Idle members that only one tenant may have.
+    /// Idle containers that only one tenant may have.
     pub(super) fn bound(&self) -> impl Iterator<Item = &Member> + Clone {
         self.idle.iter().filter(|m| !self.anyones(m))
     }
 
-    /// Takes the idle member of some tenant that was used longest ago.
+    /// Takes the idle container of a tenant that was used longest ago.
     pub(super) fn evict(&mut self) -> Option<Member> {
         let at = (0..self.idle.len()).filter(|&i| !self.anyones(&self.idle[i])).min_by_key(|&i| self.idle[i].used)?;
         Some(self.idle.remove(at))
     }
 }
 
-/// How many of these, the most recently used first, have room in so much memory.
+/// How many of these containers fit into `memory` bytes, the most recently used first.
 fn fits(mut members: Vec<(Instant, u64)>, memory: u64) -> usize {
     if members.iter().map(|(_, weight)| weight).sum::<u64>() <= memory {
         return members.len().min(MOST_BOUND);

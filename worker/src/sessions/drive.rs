@@ -1,4 +1,4 @@
-//! The life of one session.
+//! The life of one session: its jobs run one after the other, until it ends.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,16 +15,17 @@ use super::queue::{Next, Waiting};
 use super::{Session, Sessions, moved};
 use crate::attempt::{Ended, Ran, claim, conclude, prepare, reject, requeue, run_code, span, to_resolve};
 use crate::conn::Conn;
-use crate::metrics::Phase;
+use crate::phase::Phase;
 use crate::pool::PooledContainer;
 
-/// How long a job may wait for its session before its delivery is handed on: the broker's own patience is 30 minutes.
+/// How long a job may wait for its session before its delivery goes to `resolve`. RabbitMQ's timeout for
+/// acknowledgements is 30 minutes.
 const WAIT_AT_MOST: Duration = Duration::from_secs(20 * 60);
 
-/// How long the outcome of a job that closes its session waits for a heartbeat without that session.
+/// How long the outcome of a job that closes its session waits for a heartbeat that no longer names the session.
 const ANNOUNCED_WITHIN: Duration = Duration::from_secs(1);
 
-/// A session's sandbox, once its first job has made it.
+/// The container that a session lives in.
 pub(super) struct Home {
     held: PooledContainer,
     conn: Arc<Conn>,
@@ -32,13 +33,13 @@ pub(super) struct Home {
     made: bool,
 }
 
-/// How a session's job went, for the session.
+/// What a job means for its session.
 enum Went {
-    /// The session lives, if it was made.
+    /// The session goes on, if it was made.
     On,
-    /// It is no more.
+    /// The session is lost.
     Over,
-    /// Its client wanted it closed.
+    /// The job closed the session.
     Closed,
 }
 
@@ -72,7 +73,7 @@ impl Sessions {
                 match caught("session's job", run).await {
                     Ok(went) => went,
                     Err(_) => {
-                        // Its code may have started. The sandbox goes with the session.
+                        // The job's code may have started. The sandbox ends with the session.
                         to_resolve(&self.ctx, &job.delivery, "panicked").await;
                         Went::Over
                     }
@@ -83,7 +84,7 @@ impl Sessions {
             match went {
                 Went::Over => break Gone::Lost,
                 Went::Closed => break Gone::Closed,
-                // Its first job never ran: nothing was made, and its name is free for whoever comes next.
+                // The first job never ran, so no session was made, and its name is free for the next job.
                 Went::On if home.is_none() => break Gone::Closed,
                 Went::On => {}
             }
@@ -105,7 +106,7 @@ impl Sessions {
         }
     }
 
-    /// Takes a session off the table, unless it is off already: then a new one may bear its name.
+    /// Removes a session from the table, unless it was removed already: a new session may then have its name.
     fn take_off(&self, session: &Session, gone: Gone) {
         let mut state = self.state();
         if state.held.get(&session.key).is_some_and(|s| std::ptr::eq(&**s, session)) {
@@ -113,11 +114,12 @@ impl Sessions {
         }
     }
 
-    /// Announces that a session is closed before its client hears so: whoever then asks for sessions must not see it.
+    /// Announces that a session is closed before its client gets the result, so that the client does not see the
+    /// session if it then asks for its sessions.
     async fn announce_closed(&self, session: &Session) {
         self.take_off(session, Gone::Closed);
         if tokio::time::timeout(ANNOUNCED_WITHIN, self.pulse.beat()).await.is_err() {
-            tracing::warn!(session = %session.key.1, "a closed session is listed until heartbeats arrive again");
+            tracing::warn!(session = %session.key.1, "a closed session stays listed until heartbeats arrive again");
         }
     }
 
@@ -156,7 +158,7 @@ impl Sessions {
         };
         ctx.metrics.phase(&work.job.pool, Phase::Acquire, began.elapsed().as_secs_f64());
         let Some(guard) = claim(ctx, delivery, work).await else {
-            // The job must not run here. A container that was taken for it goes, unused in effect.
+            // The job must not run here. A container that was taken for it is removed, although no code ran in it.
             if let Some(new) = new {
                 new.held.discard("its session was never made");
             }
@@ -182,7 +184,7 @@ impl Sessions {
             moved::settled(ctx, session).await;
         }
         drop(permit);
-        // Before the client hears of it: whoever has the result may count on the session being idle.
+        // This comes before the result, because a client that has the result may rely on the session being idle.
         session.queue.ended();
         let state = SessionState { id: session.key.1.clone(), fresh, alive: alive && !close, restored_files: restored };
         if close {
@@ -211,7 +213,7 @@ async fn died(home: Option<&Home>) {
     }
 }
 
-/// Whether the session goes on after a run that ended so.
+/// Whether the session goes on after this run.
 fn lives(ran: &Ran, closed: &CancellationToken) -> bool {
     let said = matches!(&ran.ended, Ended::Exit(exit) if exit.session_lives);
     said && ran.usable && !closed.is_cancelled()

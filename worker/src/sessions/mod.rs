@@ -1,8 +1,8 @@
-//! Sessions: each holds a container of its own, and runs its jobs one after the other, in the order in which they came.
+//! Sessions. Each holds its own container, and runs its jobs one after the other, in the order in which they came.
 //!
-//! A session that idles holds no slot. It ends when it has idled too long, when its sandbox dies, when the worker drains,
-//! or when its tenant wants one more than the pool may hold. Whatever ended it is said to the registry, and to the jobs
-//! that still wait for it: never is one silently replaced by an empty one.
+//! An idle session holds no slot. A session ends when a job closes it, when it was idle for too long, when its sandbox
+//! dies, when the worker drains, or when its tenant needs room for another session. The registry, and the jobs that
+//! still wait for the session, are told the reason. A session is never silently replaced by an empty one.
 
 mod drive;
 mod moved;
@@ -27,10 +27,10 @@ use crate::pool::Pool;
 use crate::work::Work;
 use queue::{Queue, Refused, Why};
 
-/// Ended sessions that are remembered, so that a job on its way to one hears why.
+/// Number of ended sessions that are remembered, so that a job that comes too late is told the reason.
 const REMEMBERED: usize = 1024;
 
-/// A session's full name.
+/// Tenant and name of a session.
 type Key = (TenantName, SessionName);
 
 /// The sessions of this worker.
@@ -47,12 +47,11 @@ struct State {
     ended: VecDeque<(Key, Gone)>,
 }
 
-/// One session.
 struct Session {
     key: Key,
     pool: Arc<Pool>,
     queue: Queue,
-    /// How long it may idle, in milliseconds.
+    /// How long the session may be idle, in milliseconds.
     idle_ms: AtomicU64,
 }
 
@@ -68,7 +67,7 @@ impl Session {
 }
 
 impl Sessions {
-    /// None yet. Their tasks run on `tasks`; `pulse` announces those that are closed.
+    /// No sessions yet. Their tasks will run on `tasks`, and `pulse` announces sessions that were closed.
     pub(crate) fn new(ctx: Arc<Context>, tasks: TaskTracker, pulse: Arc<Pulse>) -> Arc<Self> {
         Arc::new(Self { ctx, tasks, pulse, state: Mutex::default() })
     }
@@ -77,7 +76,7 @@ impl Sessions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As heartbeats say it.
+    /// The sessions as a heartbeat reports them.
     pub(crate) fn held(&self) -> Vec<SessionHeld> {
         let state = self.state();
         let held = state.held.values().map(|s| SessionHeld {
@@ -89,8 +88,8 @@ impl Sessions {
         held.collect()
     }
 
-    /// Takes a session's job: puts it behind those that the session has, makes the session if it may be made, or turns the
-    /// job away. Jobs of one session must come here in their order.
+    /// Takes a job of a session: puts it into the session's queue, makes the session if that is allowed, or turns the
+    /// job away. The jobs of one session must come here in their order.
     pub(crate) fn submit(self: &Arc<Self>, name: SessionName, work: Work, delivery: Delivery) {
         let key = (work.key.tenant.clone(), name);
         let mut state = self.state();
@@ -139,11 +138,12 @@ impl Sessions {
         }
     }
 
-    /// Room for one more session of the job's tenant; at the bound, one of its own that idles is ended for it.
+    /// Makes room for one more session of the job's tenant. If a bound is reached, an idle session of the same tenant
+    /// is ended.
     #[allow(clippy::result_large_err, reason = "made once per session that is turned away")]
     fn make_room(&self, state: &mut State, work: &Work) -> Result<Arc<Pool>, Option<Outcome>> {
         let Some(pool) = self.ctx.pool(&work.job.pool) else {
-            let message = format!("This worker serves no pool {}.", work.job.pool);
+            let message = format!("This worker does not serve the pool {}.", work.job.pool);
             return Err(Some(Outcome::rejected(ErrorCode::UnknownPool, message)));
         };
         let max = pool.options().max_sessions as usize;
@@ -159,9 +159,9 @@ impl Sessions {
                 }
                 _ => {
                     let bound = if own().count() >= max_own {
-                        format!("as many sessions of this tenant as it may ({max_own}), and none of them is idle")
+                        format!("its maximum of {max_own} sessions of this tenant, and none of them is idle")
                     } else {
-                        format!("as many sessions as it may ({max}), and none of this tenant's is idle")
+                        format!("its maximum of {max} sessions, and none of this tenant's is idle")
                     };
                     let message = format!("This worker holds {bound}. Try again when one has ended.");
                     return Err(Some(Outcome::rejected(ErrorCode::SessionLimit, message)));
@@ -171,7 +171,7 @@ impl Sessions {
         Ok(Arc::clone(pool))
     }
 
-    /// Takes a session off the table; its own task ends it.
+    /// Removes a session from the table. The session's own task ends it.
     fn forget(&self, state: &mut State, key: &Key, gone: Gone) {
         state.held.remove(key);
         if state.ended.len() == REMEMBERED {
@@ -187,7 +187,7 @@ impl Sessions {
         self.ctx.metrics.sessions_ended.with_label_values(&[why]).inc();
     }
 
-    /// Says to the registry that a session is no more.
+    /// Tells the registry that a session has ended.
     async fn end(&self, key: &Key, gone: Gone) {
         let (ctx, id) = (&self.ctx, &self.ctx.id);
         let ended = ctx.insist("end session", || ctx.registry.end_session(&key.0, &key.1, id, gone)).await;
@@ -201,7 +201,7 @@ impl Sessions {
         async {
             match outcome {
                 Some(outcome) => {
-                    // It was placed here and never made: its name is free again.
+                    // The session was placed here and never made, so its name is free again.
                     self.end(&key, Gone::Closed).await;
                     reject(&self.ctx, &delivery, &work, outcome).await;
                 }
@@ -215,11 +215,11 @@ impl Sessions {
         .await;
     }
 
-    /// Answers a job whose session is no more.
+    /// Answers a job whose session has ended.
     async fn turn_away(&self, delivery: &Delivery, work: &Work, gone: Gone) {
         let anew = work.job.session.as_ref().is_some_and(|s| s.if_gone() == IfGone::New);
         if anew || gone == Gone::Closed {
-            // A scheduler places it anew; this worker may not, or there might be two of one name.
+            // A scheduler places the session again. If this worker made it, there might be two with the same name.
             return to_resolve(&self.ctx, delivery, "session_gone").await;
         }
         let outcome = match gone {
@@ -236,11 +236,11 @@ impl Sessions {
     }
 }
 
-/// So much waits for the job's session that no more may.
+/// The outcome of a job for which its session's queue has no room.
 fn full(most: u64) -> Outcome {
     let message = format!(
-        "The jobs that wait for the session have more than {most} bytes together. Nothing of this one ran. Submit it when others have \
-         ended; whoever runs the pool can raise its bounds.session_queue_bytes."
+        "Together, the jobs that wait for the session have more than {most} bytes. Nothing of this job ran. Submit it \
+         again when others have ended; the pool's operator can raise bounds.session_queue_bytes."
     );
     Outcome::rejected(ErrorCode::QuotaExceeded, message)
 }

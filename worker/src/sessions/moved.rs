@@ -1,5 +1,6 @@
-//! A session's files move with it: kept by a worker that drains, put back by the one that makes the session anew. What it had in memory
-//! is lost, and its jobs are told so; see [`super::Sessions`].
+//! The files of a session move with it: a worker that drains keeps them in the store, and the worker that makes the
+//! session again puts them back. What the session had in memory is lost, and its jobs are told so; see
+//! [`super::Sessions`].
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,13 +15,14 @@ use crate::conn::{Conn, exit_of};
 use crate::context::Context;
 use crate::work::Work;
 
-/// How long the keeping of one session's files may take.
+/// How long it may take to keep the files of one session.
 const KEEP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Where every path of a session's begins.
+/// Beginning of the path of every file of a session.
 const BELOW: &[u8] = b"/session/";
 
-/// Keeps the files of a session that ends with its worker. Whatever does not work is logged: the session is lost in any case.
+/// Keeps the files of a session that ends with its worker. Errors are only logged, because the session is lost in any
+/// case.
 pub(super) async fn keep(ctx: &Context, session: &Session, conn: &Conn) {
     if !ctx.artifacts.is_lasting() {
         return;
@@ -40,12 +42,14 @@ pub(super) async fn keep(ctx: &Context, session: &Session, conn: &Conn) {
         Err(why) => Err(why),
     };
     match stored {
-        Ok(files) => tracing::info!(session = %name, files, "a session's files are kept for whoever makes it anew"),
+        Ok(files) => {
+            tracing::info!(session = %name, files, "a session's files are kept for a new session of this name")
+        }
         Err(why) => tracing::warn!(session = %name, why, "a session's files are lost with it"),
     }
 }
 
-/// All files that a session has, stored.
+/// Stores all files of a session, and returns them.
 async fn gather(ctx: &Context, session: &Session, conn: &Conn) -> Result<Vec<KeptFile>, String> {
     let limits = session.pool.options().artifacts.for_runner();
     let tenant: TenantName = session.key.0.clone();
@@ -77,7 +81,7 @@ async fn gather(ctx: &Context, session: &Session, conn: &Conn) -> Result<Vec<Kep
         }
     }
     let gathered = gatherer.finish(Omissions::default()).await;
-    // A name that is no text is no name of a job's file either.
+    // A job's files can't have a name that is not UTF-8, so such a file could not be put back.
     let files = gathered.artifacts.into_iter().filter(|a| a.path_base64.is_none()).filter_map(|artifact| {
         let path = artifact.path.as_bytes().strip_prefix(BELOW)?;
         Some(KeptFile {
@@ -89,7 +93,8 @@ async fn gather(ctx: &Context, session: &Session, conn: &Conn) -> Result<Vec<Kep
     Ok(files.collect())
 }
 
-/// Puts what a session of this name had kept in front of the files that its first job brings; how many they are.
+/// Puts the files that an earlier session of this name had before the files that the first job brings. Returns how many
+/// they are.
 pub(super) async fn put_back(ctx: &Context, work: &Work, session: &Session, prepared: &mut Prepared) -> u64 {
     if !ctx.artifacts.is_lasting() {
         return 0;
@@ -107,13 +112,13 @@ pub(super) async fn put_back(ctx: &Context, work: &Work, session: &Session, prep
             count
         }
         Err(error) => {
-            tracing::warn!(%error, session = %name, "what a session had kept can't be put back");
+            tracing::warn!(%error, session = %name, "a session's kept files can't be put back");
             0
         }
     }
 }
 
-/// The files that were put back are the session's own again.
+/// Forgets the kept files, because they are the session's own again.
 pub(super) async fn settled(ctx: &Context, session: &Session) {
     if ctx.artifacts.is_lasting() {
         ctx.artifacts.forget_session(&session.key.0, &session.key.1).await;

@@ -1,4 +1,4 @@
-//! The jobs that wait for one session, and what it does at this moment.
+//! The jobs that wait for one session, and whether the session is idle.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 use crate::work::Work;
 
-/// A job that waits.
 pub(super) struct Waiting {
     pub(super) work: Work,
     pub(super) delivery: Delivery,
@@ -23,23 +22,23 @@ impl Waiting {
     }
 }
 
-/// A job that was not taken.
+/// A job that the queue did not accept.
 pub(super) struct Refused {
     pub(super) work: Work,
     pub(super) delivery: Delivery,
     pub(super) why: Why,
 }
 
-/// Why a job was not taken.
+/// Why a job was not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
     /// The session has ended.
     Ended,
-    /// So much waits for it that no more may.
+    /// The jobs that wait have too many bytes.
     Full,
 }
 
-/// The jobs that wait.
+/// The jobs that wait for one session.
 pub(super) struct Queue {
     state: Mutex<State>,
     wake: Notify,
@@ -47,7 +46,7 @@ pub(super) struct Queue {
 
 struct State {
     jobs: VecDeque<Waiting>,
-    /// Bytes of them.
+    /// Bytes of the jobs that wait.
     bytes: u64,
     running: bool,
     /// When the last job ended.
@@ -57,9 +56,9 @@ struct State {
 
 /// What a session does next.
 pub(super) enum Next {
-    /// Run this.
+    /// Run this job.
     Job(Box<Waiting>),
-    /// It has idled for too long, or gives way to another of its tenant's.
+    /// End: the session was idle for too long, or makes room for another session of its tenant.
     Expired,
 }
 
@@ -74,7 +73,8 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a job last; gives it back where the session has ended, or where more than so many bytes would wait.
+    /// Puts a job at the end. Gives the job back if the session has ended, or if more than `most` bytes would wait. An
+    /// idle session accepts any job.
     pub(super) fn push(&self, work: Work, delivery: Delivery, most: u64) -> Result<(), Box<Refused>> {
         let mut state = self.state();
         if state.closed {
@@ -90,7 +90,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits for the next job, at most until the session has idled for so long. Cancel-safe.
+    /// Waits for the next job, at most until the session was idle for this time. Cancel-safe.
     pub(super) async fn next(&self, idle: Duration) -> Next {
         loop {
             let until = {
@@ -117,14 +117,14 @@ impl Queue {
         }
     }
 
-    /// The job that ran has ended.
+    /// Notes that the job that ran has ended.
     pub(super) fn ended(&self) {
         let mut state = self.state();
         state.running = false;
         state.idle_since = Instant::now();
     }
 
-    /// Jobs that have waited for so long.
+    /// Takes out the jobs that have waited for at least this time.
     pub(super) fn take_old(&self, age: Duration) -> Vec<Waiting> {
         let mut state = self.state();
         let old = state.jobs.iter().take_while(|j| j.since.elapsed() >= age).count();
@@ -133,7 +133,7 @@ impl Queue {
         old
     }
 
-    /// Closes it: what waits is given back.
+    /// Closes the queue, and returns the jobs that wait.
     pub(super) fn close(&self) -> Vec<Waiting> {
         let mut state = self.state();
         state.closed = true;
@@ -141,7 +141,7 @@ impl Queue {
         state.jobs.drain(..).collect()
     }
 
-    /// Closes it if it idles, and wakes its session; whether it did.
+    /// Closes the queue if the session is idle, and wakes the session. Returns whether it was idle.
     pub(super) fn evict(&self) -> bool {
         let mut state = self.state();
         let idle = !state.running && state.jobs.is_empty();
@@ -152,13 +152,13 @@ impl Queue {
         idle
     }
 
-    /// Since when it has idled; `None` while it does not.
+    /// Since when the session has been idle; `None` if it is not idle.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let state = self.state();
         (!state.running && state.jobs.is_empty() && !state.closed).then_some(state.idle_since)
     }
 
-    /// Time until it expires if nothing comes.
+    /// Time until the session expires if no job comes.
     pub(super) fn expires_in(&self, idle: Duration) -> Duration {
         self.idle_since().map_or(idle, |since| idle.saturating_sub(since.elapsed()))
     }

@@ -1,4 +1,5 @@
-//! What one job's code may call, and how often.
+//! The gate for tool calls: what the code of one job may call, and how often. Every call passes it before it leaves the
+//! worker.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,20 +18,20 @@ use crate::options::Bounds;
 /// Why a call did not leave the worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refused {
-    /// Its code.
+    /// Code of the error.
     pub code: ErrorCode,
-    /// For the code that called.
+    /// Message for the code that called.
     pub message: String,
 }
 
 impl Refused {
-    /// As the code sees it.
+    /// The error as the code sees it.
     pub(crate) fn text(&self) -> String {
         format!("{}: {}", self.code.as_str(), self.message)
     }
 }
 
-/// Most values in arguments that are held against a schema: only those become a tree.
+/// Most values in arguments that are checked against a schema. Only these arguments become a tree in memory.
 const MOST_CHECKED: usize = 100_000;
 
 /// Tool calls of one run that may wait for answers at once.
@@ -39,7 +40,7 @@ const MOST_AT_ONCE: usize = 1024;
 /// Bytes of a job's tool calls that may be on their way through the worker at once.
 const MOST_HELD: usize = 32 << 20;
 
-/// What one job's code may call.
+/// What the code of one job may call.
 pub(crate) struct Gate {
     tools: HashMap<String, Declared>,
     bounds: Bounds,
@@ -54,17 +55,17 @@ struct Declared {
 /// What the job has used so far.
 #[derive(Default)]
 struct Used {
-    /// Calls that came.
+    /// Number of calls that came, whether or not they passed.
     came: u32,
-    /// Bytes of them.
+    /// Bytes of these calls.
     bytes: u64,
-    /// Calls that were let through.
+    /// Number of calls that passed.
     passed: u32,
-    /// The same, by tool.
+    /// Number of calls that passed, by tool.
     by_tool: HashMap<String, u32>,
-    /// Calls that are not answered yet.
+    /// Number of calls that are not answered yet.
     open: usize,
-    /// Bytes of those that have not left the worker.
+    /// Bytes of the calls that have not left the worker.
     held: usize,
 }
 
@@ -75,12 +76,12 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// The gate that it came to.
+    /// The gate that counted the call.
     pub(crate) fn gate(&self) -> &Arc<Gate> {
         &self.gate
     }
 
-    /// It left the worker: nothing of it is held any more.
+    /// Notes that the call has left the worker, so that none of its bytes are held any more.
     pub(crate) fn left(&mut self) {
         self.gate.used().held -= std::mem::take(&mut self.held);
     }
@@ -94,11 +95,12 @@ impl Drop for Open {
 }
 
 impl Gate {
-    /// The gate for these tools, and the tools as the runner is told of them. `params` are the arguments' names in order,
-    /// as found by [`super::param_names`].
+    /// Makes the gate for these tools, and describes the tools for the runner. `params` are the names of each tool's
+    /// arguments in order, as [`super::param_names`] finds them.
     ///
     /// # Errors
-    /// Two tools of one name, a schema that is none: in words for whoever submitted the job.
+    /// Two tools have the same name in the code, or a schema can't be used. The text is for the client that submitted
+    /// the job.
     pub(crate) fn new(
         specs: &[ToolSpec],
         mut params: Vec<Vec<String>>,
@@ -133,20 +135,20 @@ impl Gate {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a call of so many bytes as it comes, before anything of it is read.
+    /// Counts a call of this many bytes when it comes, before anything of it is read.
     ///
     /// # Errors
-    /// It is one too many.
+    /// The call exceeds a bound.
     pub(crate) fn comes(self: &Arc<Self>, bytes: usize) -> Result<Open, Refused> {
         let Bounds { tool_calls, tool_argument_bytes, .. } = self.bounds;
         let mut used = self.used();
         used.came = used.came.saturating_add(1);
         used.bytes = used.bytes.saturating_add(bytes as u64);
         let why = if used.came > tool_calls {
-            format!("a job may make {tool_calls} tool calls; whoever runs the pool can raise its bounds.tool_calls")
+            format!("a job may make at most {tool_calls} tool calls; the pool's operator can raise bounds.tool_calls")
         } else if used.bytes > tool_argument_bytes.0 {
             format!(
-                "the arguments of a job's tool calls may have {} bytes together; whoever runs the pool can raise its \
+                "the arguments of a job's tool calls may have at most {} bytes together; the pool's operator can raise \
                  bounds.tool_argument_bytes",
                 tool_argument_bytes.0
             )
@@ -162,7 +164,7 @@ impl Gate {
         Err(Refused { code: ErrorCode::ToolCallLimit, message: why })
     }
 
-    /// About how much work the check of a call with so many bytes is, in bytes read.
+    /// Estimates the work to check a call with this many bytes, in bytes read.
     pub(crate) fn cost(&self, name: &str, bytes: usize) -> usize {
         match self.tools.get(name).and_then(|tool| tool.schema.as_ref()) {
             Some(schema) => schema.cost(bytes),
@@ -170,11 +172,11 @@ impl Gate {
         }
     }
 
-    /// Checks one call and counts it. What it returns may leave the worker: the arguments as they came, or, where a schema was held
-    /// against them, exactly what was checked.
+    /// Checks one call and counts it. Returns what may leave the worker: the arguments as they came or, if they were
+    /// checked against a schema, exactly what was checked.
     ///
     /// # Errors
-    /// It must not leave the worker, and why.
+    /// Why the call must not leave the worker.
     pub(crate) fn check(&self, name: &str, arguments: Box<RawValue>) -> Result<Box<RawValue>, Refused> {
         let refuse = |code, message| Err(Refused { code, message });
         let bad = |why: String| refuse(ErrorCode::ToolArguments, format!("the arguments of {name:?} {why}"));
@@ -182,14 +184,14 @@ impl Gate {
             return refuse(ErrorCode::UnknownTool, format!("the job declares no tool {name:?}"));
         };
         let bytes = arguments.get().len();
-        // The call is a message to the client, and would be refused by the broker.
+        // The call becomes a message to the client, and the broker would refuse a larger one.
         if bytes > LARGEST {
             return bad(format!("are larger than {LARGEST} bytes"));
         }
         let most = if tool.schema.is_some() { MOST_CHECKED } else { MOST_VALUES };
         match measure(arguments.get().as_bytes(), most) {
             Ok(found) if found.is_object => {}
-            Ok(_) => return bad("are no JSON object".into()),
+            Ok(_) => return bad("are not a JSON object".into()),
             Err(e) => return bad(format!("can't be sent: {e}")),
         }
         let arguments = match &tool.schema {
@@ -202,20 +204,20 @@ impl Gate {
         let mut used = self.used();
         let calls = used.by_tool.entry(name.to_owned()).or_default();
         if let Some(max) = tool.max_calls.filter(|max| *calls >= *max) {
-            return refuse(ErrorCode::ToolCallLimit, format!("{name:?} may be called {max} times in one job"));
+            return refuse(ErrorCode::ToolCallLimit, format!("{name:?} may be called at most {max} times in one job"));
         }
         *calls += 1;
         used.passed += 1;
         Ok(arguments)
     }
 
-    /// Calls that were let through.
+    /// Number of calls that passed the gate.
     pub(crate) fn calls(&self) -> u32 {
         self.used().passed
     }
 }
 
-/// Holds arguments against a schema; gives what was checked. Where a key stands twice that is not all that came.
+/// Checks arguments against a schema, and returns what was checked. If a key appears twice, this is not all that came.
 fn held_against(schema: &Schema, arguments: Box<RawValue>, bytes: usize) -> Result<Box<RawValue>, String> {
     let tree: Value = serde_json::from_str(arguments.get()).map_err(|e| format!("can't be sent: {e}"))?;
     drop(arguments);

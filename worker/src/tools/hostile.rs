@@ -11,7 +11,7 @@ use thermae_schemas::{ErrorCode, ToolSpec};
 use super::{Gate, Refused, param_names};
 use crate::options::Bounds;
 
-/// Far above what a check may take, far below what the worst of these would take unchecked.
+/// Far more than a check may take, and far less than the worst of these would take without a budget.
 const SOON: Duration = Duration::from_secs(20);
 
 fn gate(schema: Value) -> Result<Gate, String> {
@@ -78,7 +78,7 @@ fn a_walk_that_doubles_at_every_step_is_given_up() {
 
 #[test]
 fn deep_arguments_of_a_recursive_schema_are_given_up() {
-    // An honest schema, nearly: a tree of two kinds of nodes. The code chooses the depth.
+    // A nearly honest schema: a tree with two kinds of nodes. The code chooses the depth.
     let schema = json!({"type": ["object", "integer"], "anyOf": [
         {"type": "integer"},
         {"properties": {"l": {"$ref": "#"}}, "required": ["l"]},
@@ -134,7 +134,7 @@ fn references_that_tools_really_use_still_work() {
     let wrong = check(schema.clone(), r#"{"thing":{"next":{"n":"one"}}}"#).unwrap_err();
     assert!(wrong.message.contains("at /thing/next/n"), "{}", wrong.message);
     assert!(check(schema, r#"{"name":1}"#).is_err());
-    // A large tree of a large grammar, and many small things: the budget grows with the arguments.
+    // A large tree with a large grammar, and many small values: the budget grows with the arguments.
     let kinds: Vec<_> =
         (0..20).map(|n| json!({"properties": {"k": {"const": n}, "l": {"$ref": "#"}, "r": {"$ref": "#"}}})).collect();
     let grammar = json!({"type": "object", "required": ["k"], "anyOf": kinds});

@@ -1,4 +1,5 @@
-//! Tool calls that wait for the client's answer. An answer counts only for a call that waits, and only from its tenant.
+//! Tool calls that wait for the client's answer. An answer counts only if a call waits for it, and only from the call's
+//! own tenant.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,16 +11,16 @@ use tokio::sync::oneshot;
 
 use super::Refused;
 
-/// Largest result of a tool, in bytes of JSON. RabbitMQ 4 takes no larger message.
+/// Largest result of a tool, in bytes of JSON. RabbitMQ 4 accepts no larger message.
 pub(crate) const LARGEST_ANSWER: usize = 16 << 20;
 
-/// What a message may have beside the result that it carries.
+/// Bytes that a message may have in addition to its result.
 const ENVELOPE: usize = 64 << 10;
 
-/// Longest error of a tool that the code sees whole, in characters.
+/// Longest error of a tool that the code gets whole, in characters.
 const LONGEST_ERROR: usize = 1 << 20;
 
-/// What a client answered, any JSON or why not; or what is wrong with its answer.
+/// The client's answer (any JSON, or an error of the tool), or else what is wrong with the answer.
 pub(crate) type Answer = Result<Result<Box<RawValue>, String>, Refused>;
 
 /// The calls that wait.
@@ -32,17 +33,17 @@ struct Pending {
     tx: oneshot::Sender<Answer>,
 }
 
-/// A call that waits; forgotten when it is dropped.
+/// A call that waits. Dropping it forgets the call.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     table: Outstanding,
-    /// The call's name: 128 random bits.
+    /// Id of the call: a random UUID, as 32 hexadecimal digits.
     pub call: String,
     rx: oneshot::Receiver<Answer>,
 }
 
 impl Waiting {
-    /// The answer.
+    /// Waits for the answer.
     pub(crate) async fn answer(&mut self) -> Answer {
         (&mut self.rx).await.unwrap_or_else(|_| Ok(Err("the call was given up".into())))
     }
@@ -54,24 +55,24 @@ impl Drop for Waiting {
     }
 }
 
-/// Why an answer was not taken.
+/// Why an answer was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unwanted {
-    /// It can't be read; the call that it names was told so.
-    #[error("it can't be read, which its call was told: {0}")]
+    /// It can't be read. The call that it names was told so.
+    #[error("it can't be read, and its call was told so: {0}")]
     Told(String),
-    /// It can't be read, and names no call that waits.
+    /// It can't be read, and it names no call that waits.
     #[error("it can't be read, and names no call that waits: {0}")]
     Unreadable(String),
     /// No such call waits (any more).
     #[error("no call {0:?} waits")]
     NotWaiting(String),
-    /// Another tenant's call.
+    /// It is for a call of another tenant.
     #[error("call {0:?} belongs to another tenant")]
     Foreign(String),
 }
 
-/// The wire's tool result, with what it holds left as it came.
+/// A tool result, with its content left as it came.
 #[derive(Deserialize)]
 struct Wire {
     call: String,
@@ -85,12 +86,12 @@ impl Wire {
     fn answer(self) -> Result<Result<Box<RawValue>, String>, String> {
         match (self.ok, self.error) {
             (Some(value), None) if value.get().len() > LARGEST_ANSWER => {
-                Err(format!("its `ok` has {} bytes, and {LARGEST_ANSWER} are the most", value.get().len()))
+                Err(format!("its `ok` has {} bytes; at most {LARGEST_ANSWER} are allowed", value.get().len()))
             }
             (Some(value), None) => Ok(Ok(value)),
             (None, Some(error)) => match serde_json::from_str::<String>(error.get()) {
                 Ok(text) => Ok(Err(cut(text))),
-                Err(e) => Err(format!("its `error` is no text: {e}")),
+                Err(e) => Err(format!("its `error` is not a string: {e}")),
             },
             (Some(_), Some(_)) => Err("it has both `ok` and `error`".into()),
             (None, None) => Err("it has neither `ok` nor `error`".into()),
@@ -106,14 +107,14 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// The calls that a message names, as far as that can be seen without reading it whole.
+/// The calls that a message names, as far as this can be seen without parsing it.
 fn named(body: &[u8]) -> impl Iterator<Item = &str> {
     const KEY: &[u8] = b"\"call\"";
     let places = body.windows(KEY.len()).enumerate().filter(|(_, found)| *found == KEY);
     places.filter_map(|(at, _)| {
         let rest = body[at + KEY.len()..].trim_ascii_start().strip_prefix(b":")?;
         let rest = rest.trim_ascii_start().strip_prefix(b"\"")?;
-        // As long as the names that are given here.
+        // As long as the ids that are given here.
         std::str::from_utf8(rest.get(..32)?).ok()
     })
 }
@@ -128,7 +129,7 @@ impl Outstanding {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new call of this tenant's job.
+    /// Makes a new call of this tenant's job.
     pub(crate) fn begin(&self, tenant: &TenantName) -> Waiting {
         let call = uuid::Uuid::new_v4().simple().to_string();
         let (tx, rx) = oneshot::channel();
@@ -136,19 +137,19 @@ impl Outstanding {
         Waiting { table: self.clone(), call, rx }
     }
 
-    /// Takes an answer that came under this tenant's key.
+    /// Takes an answer that this tenant sent.
     ///
     /// # Errors
-    /// It answers nothing that waits, or can't be read.
+    /// No such call waits, or the answer can't be read.
     pub(crate) fn answer(&self, tenant: &TenantName, body: &[u8]) -> Result<(), Unwanted> {
         if body.len() > LARGEST_ANSWER + ENVELOPE {
-            let why = format!("it has {} bytes, and {LARGEST_ANSWER} are the most", body.len());
+            let why = format!("it has {} bytes; at most {LARGEST_ANSWER} are allowed", body.len());
             return Err(self.unreadable(tenant, named(body), why));
         }
         let wire: Wire = match serde_json::from_slice(body) {
             Ok(wire) => wire,
             Err(e) => {
-                let why = format!("it is not the JSON that it should be (NaN and Infinity are not JSON): {e}");
+                let why = format!("it is not JSON of the expected form (NaN and Infinity are not JSON): {e}");
                 return Err(self.unreadable(tenant, named(body), why));
             }
         };
@@ -177,7 +178,8 @@ impl Outstanding {
     /// Tells the first of these calls that waits what is wrong with its answer.
     fn unreadable<'a>(&self, tenant: &TenantName, calls: impl IntoIterator<Item = &'a str>, why: String) -> Unwanted {
         let message = format!(
-            "the client's answer can't be used: {why}. An answer is JSON with `call` and either `ok`, any JSON, or `error`, a text"
+            "the client's answer can't be used: {why}. An answer is JSON with `call` and either `ok` (any JSON) or \
+             `error` (a string)"
         );
         let refused = Refused { code: ErrorCode::ToolAnswer, message };
         for call in calls {
@@ -234,12 +236,12 @@ mod tests {
             (r#""ok": NaN"#, "NaN and Infinity are not JSON"),
             (r#""ok": [1, -Infinity]"#, "not JSON"),
             (r#""ok": 1, "error": "no""#, "both"),
-            (r#""error": 5"#, "no text"),
-            (r#""error": null"#, "no text"),
+            (r#""error": 5"#, "not a string"),
+            (r#""error": null"#, "not a string"),
             (r#""fine": 1"#, "neither"),
             (r#""ok": 1, "ok": 2"#, "duplicate"),
-            (&format!(r#""ok": {large}"#), "are the most"),
-            (&format!(r#""ok": {larger}"#), "are the most"),
+            (&format!(r#""ok": {large}"#), "are allowed"),
+            (&format!(r#""ok": {larger}"#), "are allowed"),
         ] {
             for swapped in [false, true] {
                 let mut call = table.begin(&acme);

@@ -1,5 +1,5 @@
-//! The names of tools' arguments in the order in which the client wrote them: for positional calls. JSON values lose
-//! that order, so it is read from the job's own text.
+//! The names of tools' arguments in the order in which the client wrote them, which is the order of positional
+//! arguments. A JSON value in memory loses this order, so it is read from the text of the job.
 
 use std::fmt;
 
@@ -46,8 +46,8 @@ impl<'de> Deserialize<'de> for Keys {
     }
 }
 
-/// For every tool of a job, the names of its arguments in order; nothing where the job has none, or its schemas are no
-/// objects.
+/// For every tool of a job, the names of its arguments in order. Empty if the job has no tools, or if a schema is not
+/// an object.
 pub(crate) fn param_names(job: &[u8]) -> Vec<Vec<String>> {
     let Ok(job) = serde_json::from_slice::<Job>(job) else { return Vec::new() };
     job.tools.into_iter().map(|t| t.input_schema.map_or_else(Vec::new, |s| s.properties.0)).collect()

@@ -1,10 +1,10 @@
-//! The input schemas of tools. They come from the client, the arguments from the code: neither may cost the worker more than its
-//! due.
+//! The input schemas of tools. Schemas come from the client and arguments from the code. Neither may cost the worker
+//! too much.
 //!
-//! A schema's references make it a graph, and a walk through that can be endless, deeper than the stack, or as long as
-//! two to the power of the arguments' depth. So what a reference points at is marked with a keyword of our own, which
-//! counts the visits, and ends the check when they were too many. A schema whose references could lead past the marks is
-//! refused, and so is one that leads deeper than a stack should go.
+//! References make a schema a graph. A walk through the graph can be endless, deeper than the stack, or as long as two
+//! to the power of the arguments' depth. So every target of a reference is marked with a keyword of our own. This
+//! keyword counts the visits, and ends the check if there are too many. A schema is refused if its references could
+//! lead past the marks, or if it is deeper than a stack should go.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -15,44 +15,46 @@ use jsonschema::{Keyword, PatternOptions, ValidationError, Validator};
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
-/// The keyword that counts: its value is what one visit costs.
+/// The keyword that counts visits. Its value is the cost of one visit.
 const COST: &str = "x-thermae-cost";
 
-/// Most levels on the longest way through a schema, from reference to reference.
+/// Most levels on the longest path through a schema, across all references.
 const DEEPEST: usize = 1000;
 
-/// What any check may cost: visits of a reference's target, times the size of the target.
+/// The budget of any check. Each visit to the target of a reference costs as much as the target has values.
 const BUDGET: u64 = 1 << 19;
 
-/// What each byte of the arguments adds to it: honest checks visit each value a few times, and values have some bytes.
+/// What each byte of the arguments adds to the budget: honest checks visit each value a few times, and each value has
+/// some bytes.
 const BUDGET_PER_BYTE: u64 = 64;
 
-/// The most that arguments of any length add. It is seconds.
+/// The most that arguments of any length add. It amounts to seconds.
 const LARGEST_ADDITION: u64 = 1 << 26;
 
 /// Keywords that refer to another schema.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// Longest text of a complaint, in characters.
+/// Longest text of an error, in characters.
 const LONGEST: usize = 500;
 
 thread_local! {
-    /// What is left for the check that runs on this thread.
+    /// What is left of the budget of the check on this thread.
     static LEFT: Cell<u64> = const { Cell::new(0) };
 }
 
 /// One tool's input schema.
 pub(super) struct Schema {
     validator: Validator,
-    /// Values in it; none where it refers to itself, and a check may take as long as its budget lets it.
+    /// Number of values in the schema. `None` if it has references or anchors, because a check may then take as long as
+    /// its budget allows.
     size: Option<usize>,
 }
 
 impl Schema {
-    /// Compiles it. Patterns run in linear time.
+    /// Compiles a schema. Its patterns run in linear time.
     ///
     /// # Errors
-    /// It is no schema, points elsewhere, or is too deep: in words for whoever submitted the job.
+    /// It is not a schema, points outside itself, or is too deep. The text is for the client that submitted the job.
     pub(super) fn compile(schema: &Value) -> Result<Self, String> {
         let mut schema = schema.clone();
         let values = size(&schema);
@@ -68,15 +70,15 @@ impl Schema {
         Ok(Self { validator, size })
     }
 
-    /// About how much work the check of so many bytes is, in bytes read.
+    /// Estimates the work to check this many bytes, in bytes read.
     pub(super) fn cost(&self, bytes: usize) -> usize {
         self.size.map_or(usize::MAX, |size| bytes.saturating_mul(size.div_ceil(4)))
     }
 
-    /// Checks arguments that had so many bytes.
+    /// Checks arguments that had this many bytes.
     ///
     /// # Errors
-    /// What is wrong with them, in words for the code.
+    /// What is wrong with the arguments, in words for the code.
     pub(super) fn check(&self, arguments: &Value, bytes: usize) -> Result<(), String> {
         LEFT.set(BUDGET + BUDGET_PER_BYTE.saturating_mul(bytes as u64).min(LARGEST_ADDITION));
         let checked = catch_unwind(AssertUnwindSafe(|| match self.validator.validate(arguments) {
@@ -84,7 +86,7 @@ impl Schema {
             Err(e) => {
                 let at = e.instance_path().to_string();
                 let at = if at.is_empty() { String::new() } else { format!(" at {at}") };
-                Err(format!("break its input schema{at}: {}", cut(&e.to_string())))
+                Err(format!("do not match its input schema{at}: {}", cut(&e.to_string())))
             }
         }));
         match checked {
@@ -95,17 +97,17 @@ impl Schema {
     }
 }
 
-/// Unwinds from the middle of a check whose budget is spent; nothing else would stop it.
+/// Payload of the unwind that ends a check whose budget is used up. Nothing else could stop the check.
 struct Spent;
 
-/// The keyword's validator: passes everything, for a price.
+/// Validator of the keyword. It accepts everything, for a price.
 struct Meter(u64);
 
 impl Meter {
     fn charge(&self) {
         match LEFT.get().checked_sub(self.0) {
             Some(left) => LEFT.set(left),
-            // Not a panic: no hook runs, nothing is printed.
+            // This is not a panic: no hook runs, and nothing is printed.
             None => resume_unwind(Box::new(Spent)),
         }
     }
@@ -123,14 +125,14 @@ impl<'i> Keyword<'i> for Meter {
     }
 }
 
-/// Marks the root and whatever a reference can point at; says how many of the latter there are.
+/// Marks the root and every target of a reference. Returns the number of targets.
 fn mark(schema: &mut Value) -> Result<usize, String> {
     let old = schema.get("$schema").and_then(Value::as_str).is_some_and(|s| s.contains("draft-04"));
     let mut seen = Seen { identity: if old { "id" } else { "$id" }, ..Seen::default() };
     seen.walk(schema, &mut String::new(), 0)?;
     let levels = (seen.targets.len() + 1) * seen.depth;
     if levels > DEEPEST {
-        return Err(format!("its references may lead {levels} levels deep; {DEEPEST} is the most"));
+        return Err(format!("its references may lead {levels} levels deep; at most {DEEPEST} are allowed"));
     }
     let targets = seen.targets.len();
     seen.targets.insert(String::new());
@@ -149,17 +151,17 @@ fn mark(schema: &mut Value) -> Result<usize, String> {
 /// What a walk through a schema finds.
 #[derive(Default)]
 struct Seen {
-    /// The keyword that gives a schema a name of its own.
+    /// The keyword that gives a schema its own name.
     identity: &'static str,
-    /// Pointers to all that references can point at.
+    /// Pointers to everything that a reference can point at.
     targets: BTreeSet<String>,
-    /// Its deepest level.
+    /// Deepest level of the schema.
     depth: usize,
 }
 
 impl Seen {
-    /// Looks at everything: what is data and what a schema can't be told apart without the whole grammar, and a reference that
-    /// was overlooked would be a way past the marks.
+    /// Looks at everything. Without the whole grammar, data can't be told from schemas, and an overlooked reference
+    /// would be a way past the marks.
     fn walk(&mut self, value: &Value, at: &mut String, depth: usize) -> Result<(), String> {
         self.depth = self.depth.max(depth + 1);
         match value {
@@ -190,11 +192,11 @@ impl Seen {
 
     fn object(&mut self, map: &Map<String, Value>, at: &str, depth: usize) -> Result<(), String> {
         if map.contains_key(COST) {
-            return Err(format!("the keyword {COST:?} is the fleet's own"));
+            return Err(format!("the keyword {COST:?} is reserved for the fleet"));
         }
-        // Below one of these, pointers would begin elsewhere.
+        // Below such a keyword, pointers would begin elsewhere.
         if depth > 0 && map.get(self.identity).is_some_and(Value::is_string) {
-            return Err(format!("{:?} below the schema's root", self.identity));
+            return Err(format!("{:?} is allowed only at the schema's root", self.identity));
         }
         if ["$anchor", "$dynamicAnchor"].iter().any(|anchor| map.get(*anchor).is_some_and(Value::is_string)) {
             self.targets.insert(at.to_owned());
@@ -202,19 +204,19 @@ impl Seen {
         for reference in REFERENCES.iter().filter_map(|key| map.get(*key)).filter_map(Value::as_str) {
             let decoded = percent_decode_str(reference).decode_utf8_lossy();
             match decoded.strip_prefix('#') {
-                // A name: that of an anchor, which is marked.
+                // The name of an anchor, which is marked.
                 Some(name) if !name.is_empty() && !name.starts_with('/') => {}
                 Some(pointer) => {
                     self.targets.insert(pointer.to_owned());
                 }
-                None => return Err(cut(&format!("the reference {reference:?} points elsewhere")).to_owned()),
+                None => return Err(cut(&format!("the reference {reference:?} points outside the schema")).to_owned()),
             }
         }
         Ok(())
     }
 }
 
-/// Values in a value.
+/// Number of values in a value, itself included.
 fn size(value: &Value) -> u64 {
     1 + match value {
         Value::Object(map) => map.values().map(size).sum(),

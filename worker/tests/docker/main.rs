@@ -1,5 +1,5 @@
-//! The worker on a real Docker engine: `THERMAE_TEST_DOCKER` (its socket) and `THERMAE_TEST_IMAGE` say which, and
-//! `cargo xtask test` sets them.
+//! The worker on a real Docker engine. `THERMAE_TEST_DOCKER` (its socket) and `THERMAE_TEST_IMAGE` say which engine and
+//! image to use; `cargo xtask test` sets them.
 
 #![allow(unreachable_pub, dead_code, reason = "the harness is another test program's")]
 
@@ -23,7 +23,7 @@ fn variable(name: &str) -> String {
 fn docker_options() -> Options {
     let mut options = options();
     options.docker.socket = variable("THERMAE_TEST_DOCKER").into();
-    // A fleet of this test's own: others share the engine.
+    // Other fleets share the engine, so this test has its own.
     options.fleet = uuid::Uuid::new_v4().simple().to_string();
     let pool = options.pools.get_mut(&pool_name()).unwrap();
     pool.backend = BackendKind::Docker;
@@ -73,7 +73,8 @@ async fn jobs_run_behind_both_walls_and_nothing_is_left() {
     within("the containers' end", gone(&engine, &name)).await;
 }
 
-/// gVisor has no namespaces for a runner to make sandboxes of: a worker finds that out and uses a container per job.
+/// gVisor has no namespaces from which a runner could make sandboxes. A worker finds that out, and uses one container
+/// per job.
 #[tokio::test(flavor = "multi_thread")]
 async fn gvisor_draws_the_outer_wall() {
     let (mut fleet, mut options, engine) = (Fleet::new().await, docker_options(), engine().await);
@@ -186,7 +187,7 @@ async fn a_missing_image_is_named_and_loses_nothing() {
 async fn what_a_dead_boot_of_this_worker_left_is_swept_away() {
     let (fleet, options, engine) = (Fleet::new().await, docker_options(), engine().await);
     let name = options.fleet.clone();
-    // What an engine's crash leaves: a container of an earlier boot that never started.
+    // A crash of the engine leaves this: a container of an earlier boot that never started.
     let labels = [("thermae.fleet", name.as_str()), ("thermae.worker", "test-000000000000")];
     let body = bollard::models::ContainerCreateBody {
         image: Some(variable("THERMAE_TEST_IMAGE")),
@@ -204,8 +205,8 @@ async fn what_a_dead_boot_of_this_worker_left_is_swept_away() {
     worker.end().await;
 }
 
-/// Where the machine forbids nested namespaces, as many do: a worker refuses to start, unless it was told to give each job a container of
-/// its own.
+/// Many machines forbid nested namespaces. There, a worker refuses to start, unless its options give each job its own
+/// container.
 #[tokio::test(flavor = "multi_thread")]
 async fn where_nested_namespaces_are_forbidden_each_job_has_its_own_container() {
     let (mut fleet, mut options, engine) = (Fleet::new().await, docker_options(), engine().await);
@@ -220,7 +221,7 @@ async fn where_nested_namespaces_are_forbidden_each_job_has_its_own_container() 
     options.pools.get_mut(&pool_name()).unwrap().reuse = thermae_worker::Reuse::Job;
     let name = options.fleet.clone();
     let worker = fleet.worker(options).await;
-    // The image's layers are mounted anew for each container.
+    // The image's layers are mounted again for each container.
     let code = "import os\nroot = next(l for l in open('/proc/self/mountinfo') if ' / / ' in l)\nprint(__import__('zlib').crc32(root.encode()), os.path.exists('/tmp/left'))\nopen('/tmp/left', 'w').close()";
     let mut roots = Vec::new();
     for _ in 0..4 {
@@ -237,7 +238,7 @@ async fn where_nested_namespaces_are_forbidden_each_job_has_its_own_container() 
     within("the containers' end", gone(&engine, &name)).await;
 }
 
-/// A zygote that is still loading is no measure of one that has loaded.
+/// The state of a zygote that is still loading is no measure for one that has loaded.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_zygote_that_starts_beside_the_jobs_makes_no_container_unclean() {
     let (mut fleet, mut options) = (Fleet::new().await, docker_options());
@@ -247,7 +248,8 @@ async fn a_zygote_that_starts_beside_the_jobs_makes_no_container_unclean() {
     let worker = fleet.worker(options).await;
     let verified = "thermae_worker_containers_verified_total";
     let code = "import sys\nprint('pandas' in sys.modules)\nif len(sys.argv) > 9:\n    import pandas";
-    // The first job starts the zygote, and each of the others is a chance to look at it while it loads; the last look is after that.
+    // The first job starts the zygote. Each further job is a chance to look at it while it loads. The last look is
+    // after that.
     let loaded = async {
         let mut loaded = false;
         while !loaded {

@@ -1,4 +1,4 @@
-//! A backend whose containers are scripted: what a runner says, when it hangs, when it dies.
+//! A backend with scripted containers: tests decide what a runner says, when it hangs and when it dies.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,32 +12,42 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::watch;
 
-/// What a scripted runner does with a program, by the program's text.
+/// What a scripted runner does with a program. The program's text decides:
 ///
-/// `print X` prints X and ends; `hang` starts and never ends but by a kill; `deaf` starts and does not even hear a kill;
-/// `value N`, `show N` and `call N` hand on a value, a displayed thing and a tool call's arguments of N times `{"":0}`; `shows N` displays N
-/// small things; `waits` calls a tool, and its time is over when that is answered; `words X` goes on until it is killed, and then says X; `frame X` sends X as a tool call. What a tool call is answered is printed, and the program ends.
-/// `die` starts and closes the connection; `nostart` says that nothing ran; `litter` ends, and every later proof finds it.
+/// - `print X` prints X and ends.
+/// - `hang` starts, and ends only if it is killed.
+/// - `deaf` starts, and ignores even a kill.
+/// - `value N` ends with a value of N times `{"":0}`, `show N` displays such a value, and `call N` calls a tool with
+///   it.
+/// - `shows N` displays N small things.
+/// - `waits` calls a tool. When the call is answered, the time of the program is over.
+/// - `words X` runs until it is killed, and then prints X.
+/// - `frame X` sends X as a tool call.
+/// - `die` starts and closes the connection.
+/// - `nostart` reports that nothing ran.
+/// - `litter` ends, and every later proof finds something.
+///
+/// The answer to any other tool call is printed, and then the program ends.
 #[derive(Default)]
 pub struct Script {
     /// Programs that runners have started, in order.
     pub started: Mutex<Vec<String>>,
-    /// Containers made so far, and destroyed.
+    /// Number of containers that were made, and that were destroyed.
     pub made: AtomicU32,
     pub destroyed: AtomicU32,
     /// Whether making containers fails.
     pub broken: watch::Sender<bool>,
-    /// Containers beyond so many are not made before this is raised; 0 means no bound.
+    /// Number of containers that can be made. Further ones wait until it is raised. 0 means no bound.
     pub room: watch::Sender<u32>,
     /// Whether containers that wait to be made fail.
     pub full: watch::Sender<bool>,
-    /// Runners that answer `nostart` for their first so many runs, whatever the program.
+    /// Number of runs that are answered like `nostart`, whatever the program.
     pub sick: AtomicU32,
-    /// Whether runners say that they have no inner wall.
+    /// Whether runners report that they have no inner wall.
     pub unwalled: AtomicBool,
     /// Whether proofs that containers are clean are held back.
     pub proofs_held: watch::Sender<bool>,
-    /// What runners say that they weigh, in bytes.
+    /// Memory that runners report, in bytes.
     pub weight: AtomicU64,
     /// Names of containers that were destroyed, in order.
     pub removed: Mutex<Vec<String>>,
@@ -54,7 +64,7 @@ impl Script {
         self.started.lock().unwrap().iter().filter(|c| *c == code).count()
     }
 
-    /// Waits until a program has started so often.
+    /// Waits until a program has started this many times.
     pub async fn until_started(&self, code: &str, times: usize) {
         let started = async {
             while self.starts(code) < times {
@@ -225,7 +235,7 @@ async fn serve(mut socket: UnixStream, script: &Script, name: &str) -> std::io::
     }
 }
 
-/// A JSON object that holds so many of what costs most as a tree.
+/// A JSON object with this many of the values that take the most memory as a tree.
 fn many(n: &str) -> String {
     format!(r#"{{"x":[{}0]}}"#, r#"{"":0},"#.repeat(n.parse().unwrap()))
 }

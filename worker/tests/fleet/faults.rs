@@ -1,4 +1,4 @@
-//! What may go wrong, with scripted runners: one outcome for every job, whatever dies, and code that runs once.
+//! Faults, with scripted runners: every job gets one outcome, whatever dies, and code runs once.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use crate::fake::{Fake, Script};
 use crate::harness::{Fleet, Worker, options, pool_name, python, within};
 use crate::outages::Cut;
 
-/// What is kept of jobs that end.
+/// How long the registry keeps outcomes and records.
 pub const KEEP: Keep = Keep {
     outcome: Duration::from_secs(600),
     record: Duration::from_secs(600),
@@ -34,14 +34,14 @@ async fn two_deliveries_of_one_job_run_it_once() {
     let job = python("print once");
     let mut message = fleet.assign(&fleet.tenant.clone(), &job, None).await;
     message.headers.set_flag(names::H_MAYBE_DUPLICATE, true);
-    // Both wait in the queue before anybody takes them.
+    // Both copies are published one after the other, while the worker runs.
     let worker = scripted(&fleet, options(), &script).await;
     for _ in 0..2 {
         fleet.bus.publish(message.clone()).await.unwrap().wait().await.unwrap();
     }
     let outcome = fleet.outcome(&job).await;
     assert_eq!((outcome.status, outcome.stdout.as_str()), (Status::Succeeded, "once"));
-    // The second is answered from the record, or left to resolve when it came while the first one ran.
+    // The second copy is answered from the record. If it came while the first one ran, it went to `resolve`.
     let mut resolve = fleet.bus.consume(names::RESOLVE_QUEUE, 1).await.unwrap();
     tokio::select! {
         again = fleet.outcome(&job) => assert_eq!(again, outcome),
@@ -90,7 +90,7 @@ async fn whether_a_delivery_is_the_only_copy_is_judged_at_its_start() {
         }
     })
     .await;
-    // The broker takes back what is not settled, and the registry forgets it.
+    // The broker takes back the delivery that is not settled, and the registry forgets the job.
     fleet.bus.delete_queue(&queue).await.unwrap();
     fleet.registry.empty();
     script.room.send_replace(0);
@@ -204,7 +204,7 @@ async fn a_drain_gives_back_what_has_not_started_and_lets_the_rest_end() {
     worker.drain.cancel();
     fleet.until_state(&worker.id, WorkerState::Draining).await;
     assert_eq!(script.starts("print later"), 0);
-    // It still hears cancels.
+    // It still receives cancels.
     fleet.cancel(&worker.id, &running).await;
     assert_eq!(fleet.outcome(&running).await.status, Status::Cancelled);
     worker.end().await;
@@ -291,7 +291,7 @@ async fn a_worker_that_was_buried_declares_its_queues_again_and_only_then_takes_
     let worker = scripted(&fleet, options(), &script).await;
     let own = [names::worker_queue(&worker.id), names::control_queue(&worker.id), names::calls_queue(&worker.id)];
     while fleet.bus.queue_depth(names::WORKERS_QUEUE).await.unwrap() != Some(0) {
-        // What it wrote down at its start.
+        // The entry that the worker made when it started.
         let mut journal = fleet.bus.consume(names::WORKERS_QUEUE, 1).await.unwrap();
         within("the entry", journal.next()).await.unwrap().ack().await.unwrap();
     }
@@ -308,7 +308,7 @@ async fn a_worker_that_was_buried_declares_its_queues_again_and_only_then_takes_
     }
     assert_eq!(fleet.depth(names::WORKERS_QUEUE).await, 1, "it is written down again");
     fleet.until_state(&worker.id, WorkerState::Ready).await;
-    // Cancels reach it, and so do jobs for it alone.
+    // The worker receives cancels, and jobs for it alone.
     let job = python("hang");
     fleet.submit(&job).await;
     script.until_started("hang", 1).await;

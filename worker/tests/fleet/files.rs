@@ -1,4 +1,4 @@
-//! Files of jobs: in, out, and from one job to the next.
+//! Files of jobs: into the sandbox, out of it, and from one job to the next.
 
 use base64::Engine;
 use thermae_schemas::{ArtifactRequest, ErrorCode, InputFile, Job, LeftOutWhy, Status, TenantName};
@@ -32,7 +32,7 @@ async fn a_jobs_files_go_in_and_come_out_and_into_the_next_job() {
     let file = InputFile { text: None, reference: Some(artifact.id.clone()), ..InputFile::text("again.txt", "") };
     let next = Job { files: vec![file], ..python("print(open('again.txt').read())") };
     assert_eq!(fleet.run(&next).await.stdout, "HELLO\n");
-    // Another tenant's worth nothing here.
+    // For another tenant, the reference leads to nothing.
     let globex = TenantName::new("globex").unwrap();
     let stolen = Job { id: thermae_schemas::JobId::random(), ..next };
     fleet.submit_as(&globex, &stolen).await;

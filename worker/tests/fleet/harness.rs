@@ -1,18 +1,17 @@
 //! A fleet for one test.
 
+// The path is told because other tests have this file by its path, too.
+#[path = "harness/hears.rs"]
+mod hears;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use thermae_backplane::bus::{self, Consumer, Delivery, Headers, Message, QueueSpec, SharedBus};
+use thermae_backplane::bus::{self, Consumer, Headers, Message, QueueSpec, SharedBus};
 use thermae_backplane::declare_fleet;
-use thermae_backplane::record::Start;
-use thermae_backplane::registry::{self, Admit, Admitted, Claim, JobKey, Registry, SessionAdmit, StartRequest, Target};
-use thermae_schemas::{
-    ClientId, Event, EventBody, Job, Outcome, PoolName, SessionRequest, TenantName, ToolCall, ToolReply, ToolResult,
-    WorkerId, WorkerState, names,
-};
+use thermae_backplane::registry::{self, Admit, Admitted, JobKey, Registry, SessionAdmit, Target};
+use thermae_schemas::{ClientId, Event, Job, PoolName, SessionRequest, TenantName, WorkerId, WorkerState, names};
 use thermae_service::health::Health;
 use thermae_service::units::Millis;
 use thermae_worker::backend::Backend;
@@ -20,7 +19,7 @@ use thermae_worker::{Options, Parts, Service};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than anything here takes; a test that waits so long has failed.
+/// Longer than anything here takes. A test that waits this long has failed.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A fleet with one client of the tenant `acme`.
@@ -44,18 +43,18 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Waits for an end that nobody asked for.
+    /// Waits until the worker ends with an error, without a drain.
     pub async fn refusal(self) -> thermae_worker::Error {
         within("the worker's end", self.run).await.unwrap().unwrap_err()
     }
 
-    /// Drains it and waits for its end.
+    /// Drains the worker and waits for its end.
     pub async fn end(self) {
         self.drain.cancel();
         within("the worker's end", self.run).await.unwrap().unwrap();
     }
 
-    /// Sum of a counter's values, all labels together, where the labels given fit.
+    /// Sum of a metric over all series, or over those with this value of a label.
     pub fn count(&self, name: &str, label: &str) -> f64 {
         let families = self.metrics.gather();
         let metrics = families.iter().filter(|f| f.name() == name).flat_map(|f| f.get_metric());
@@ -64,7 +63,7 @@ impl Worker {
     }
 }
 
-/// Fails the test when something takes for ever.
+/// Fails the test if something takes longer than [`TEST_TIMEOUT`].
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(TEST_TIMEOUT, future).await {
         Ok(value) => value,
@@ -109,12 +108,12 @@ impl Fleet {
         Self { broker, bus, registry, tenant, client, replies, unread: VecDeque::new() }
     }
 
-    /// A worker of the real runner's.
+    /// A worker with the real runner.
     pub async fn worker(&self, options: Options) -> Worker {
         self.start(options, self.registry.clone(), None).await
     }
 
-    /// A worker, once it takes jobs.
+    /// Starts a worker, and waits until it takes jobs.
     pub async fn start(
         &self,
         options: Options,
@@ -145,7 +144,7 @@ impl Fleet {
         Worker { id, drain, metrics, health, run }
     }
 
-    /// Waits until the registry has heard this of a worker.
+    /// Waits until the registry knows that the worker is in this state.
     pub async fn until_state(&self, worker: &WorkerId, state: WorkerState) {
         let known = async {
             loop {
@@ -163,7 +162,7 @@ impl Fleet {
         JobKey::new(self.tenant.clone(), job.id.clone())
     }
 
-    /// What a scheduler does with a job: admits it and hands it out.
+    /// Admits a job and hands it out, as a scheduler does.
     pub async fn submit(&self, job: &Job) {
         self.submit_as(&self.tenant.clone(), job).await;
     }
@@ -173,13 +172,13 @@ impl Fleet {
         self.bus.publish(message).await.unwrap().wait().await.unwrap();
     }
 
-    /// A session's job, placed on this worker.
+    /// Submits a job of a session, placed on this worker.
     pub async fn submit_to(&self, worker: &WorkerId, job: &Job) {
         let message = self.assign(&self.tenant, job, Some(worker.clone())).await;
         self.bus.publish(message).await.unwrap().wait().await.unwrap();
     }
 
-    /// A scheduler's admission of a job.
+    /// Admits a job, as a scheduler does.
     pub async fn admit(&self, tenant: &TenantName, job: &Job, candidate: Option<WorkerId>) -> Admitted {
         let reply_key = names::reply_key(&self.tenant, &self.client);
         self.registry
@@ -207,7 +206,7 @@ impl Fleet {
             .unwrap()
     }
 
-    /// The work message of a job, its record made.
+    /// Makes the record of a job. Returns its work message.
     pub async fn assign(&self, tenant: &TenantName, job: &Job, candidate: Option<WorkerId>) -> Message {
         let reply_key = names::reply_key(&self.tenant, &self.client);
         let admitted = self.admit(tenant, job, candidate).await;
@@ -236,7 +235,7 @@ impl Fleet {
         }
     }
 
-    /// A second copy of a job's work message, marked as one that may be.
+    /// A second copy of a job's work message, marked as a possible duplicate.
     pub async fn assign_again(&self, job: &Job) -> Message {
         let mut headers = Headers::default();
         headers.set_text(names::H_TENANT, self.tenant.as_str());
@@ -255,177 +254,6 @@ impl Fleet {
             persistent: true,
             ..Message::default()
         }
-    }
-
-    /// The next event's bytes, whichever job's: for those that are too large to be made a tree of.
-    #[allow(dead_code, reason = "of use to the test of memory alone, which has this file, too")]
-    pub async fn raw(&mut self) -> Bytes {
-        assert!(self.unread.is_empty(), "some were read already");
-        let delivery = within("an event", self.replies.next()).await.expect("the bus is open");
-        delivery.ack().await.unwrap();
-        delivery.message.body
-    }
-
-    /// The next event, whichever job's.
-    pub async fn event(&mut self) -> Event {
-        if let Some(event) = self.unread.pop_front() {
-            return event;
-        }
-        let delivery = within("an event", self.replies.next()).await.expect("the bus is open");
-        delivery.ack().await.unwrap();
-        serde_json::from_slice(&delivery.message.body).unwrap()
-    }
-
-    /// This job's next event; others' are kept.
-    pub async fn event_of(&mut self, job: &Job) -> EventBody {
-        let mut others = VecDeque::new();
-        let found = loop {
-            let event = self.event().await;
-            if event.job == job.id {
-                break event.body;
-            }
-            others.push_back(event);
-        };
-        others.append(&mut self.unread);
-        self.unread = others;
-        found
-    }
-
-    /// The outcome of a job, streamed events before it left out.
-    pub async fn outcome(&mut self, job: &Job) -> Outcome {
-        loop {
-            if let EventBody::Result(outcome) = self.event_of(job).await {
-                return outcome;
-            }
-        }
-    }
-
-    /// Submits a job and waits for its outcome.
-    pub async fn run(&mut self, job: &Job) -> Outcome {
-        self.submit(job).await;
-        self.outcome(job).await
-    }
-
-    /// The next tool call of a job.
-    pub async fn tool_call(&mut self, job: &Job) -> ToolCall {
-        loop {
-            match self.event_of(job).await {
-                EventBody::ToolCall(call) => return call,
-                EventBody::Result(outcome) => panic!("it ended first: {outcome:?}"),
-                _ => {}
-            }
-        }
-    }
-
-    /// Answers a tool call, under this tenant's key.
-    pub async fn answer_as(&self, tenant: &TenantName, call: &ToolCall, reply: ToolReply) {
-        let worker = call.reply_to.split_once('.').unwrap().1;
-        let mut message = Message {
-            exchange: names::CALLS.into(),
-            key: format!("{tenant}.{worker}"),
-            body: serde_json::to_vec(&ToolResult::new(call.call.clone(), reply)).unwrap().into(),
-            mandatory: true,
-            ..Message::default()
-        };
-        message.sign(&*self.bus, tenant);
-        self.bus.publish(message).await.unwrap().wait().await.unwrap();
-    }
-
-    /// Sends this as the answer to a tool call.
-    pub async fn answer_with(&self, call: &ToolCall, body: String) {
-        let mut message = Message {
-            exchange: names::CALLS.into(),
-            key: call.reply_to.clone(),
-            body: body.into(),
-            mandatory: true,
-            ..Message::default()
-        };
-        message.sign(&*self.bus, &self.tenant);
-        self.bus.publish(message).await.unwrap().wait().await.unwrap();
-    }
-
-    pub async fn answer(&self, call: &ToolCall, reply: ToolReply) {
-        self.answer_as(&self.tenant.clone(), call, reply).await;
-    }
-
-    /// Cancels a job that runs there, as a scheduler does.
-    pub async fn cancel(&self, worker: &WorkerId, job: &Job) {
-        let mut headers = Headers::default();
-        headers.set_text(names::H_TENANT, self.tenant.as_str());
-        let message = Message {
-            exchange: names::WORK.into(),
-            key: names::control_key(worker),
-            body: serde_json::to_vec(&thermae_schemas::Cancel::new(job.id.clone())).unwrap().into(),
-            headers,
-            mandatory: true,
-            ..Message::default()
-        };
-        self.bus.publish(message).await.unwrap().wait().await.unwrap();
-    }
-
-    /// The next message on `resolve`.
-    pub async fn resolved(&self) -> Delivery {
-        let mut consumer = self.bus.consume(names::RESOLVE_QUEUE, 1).await.unwrap();
-        let delivery = within("a message on resolve", consumer.next()).await.unwrap();
-        delivery.ack().await.unwrap();
-        delivery
-    }
-
-    /// A job's message on `resolve`, others left out.
-    pub async fn resolved_of(&self, job: &Job) -> Delivery {
-        loop {
-            let delivery = self.resolved().await;
-            if delivery.message.message_id.as_deref() == Some(job.id.as_str()) {
-                return delivery;
-            }
-        }
-    }
-
-    /// Starts a job in somebody else's name.
-    pub async fn start_elsewhere(&self, job: &Job, message: &Message) -> Claim {
-        let claim = Claim { attempt: 1, owner: WorkerId::boot("other"), nonce: "other".into() };
-        let request = StartRequest {
-            job: self.key(job),
-            pool: job.pool.clone(),
-            claim: claim.clone(),
-            epoch: registry::Epoch(message.headers.text(names::H_EPOCH).unwrap().to_owned()),
-            only_copy: true,
-            max_attempts: job.max_attempts,
-            reply_key: message.reply_to.clone(),
-            correlation_id: None,
-            lease: Duration::from_secs(60),
-            ttl: Duration::from_secs(600),
-        };
-        assert_eq!(self.registry.start(&request).await.unwrap(), Start::Go);
-        claim
-    }
-
-    /// Messages that wait in a queue.
-    pub async fn depth(&self, queue: &str) -> u64 {
-        self.bus.queue_depth(queue).await.unwrap().unwrap_or(0)
-    }
-
-    pub async fn registry_is_empty(&self) -> bool {
-        self.registry.workers().await.unwrap().is_empty()
-    }
-
-    /// Waits for the recorded outcome of a job.
-    pub async fn until_recorded(&self, job: &Job) -> String {
-        let recorded = async {
-            loop {
-                if let Some(recorded) = self.recorded(job).await {
-                    return String::from_utf8(recorded.to_vec()).unwrap();
-                }
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        within("the record", recorded).await
-    }
-
-    /// The recorded outcome of a job.
-    pub async fn recorded(&self, job: &Job) -> Option<Bytes> {
-        let record = self.registry.lookup(&self.key(job)).await.unwrap()?;
-        registry::outcome_of(&record).cloned()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Jobs through the real runner.
+//! Jobs, with the real runner.
 
 use thermae_schemas::{ErrorCode, EventBody, Language, LimitRequest, Status, Stream, TenantName, names};
 
@@ -80,7 +80,8 @@ async fn what_a_pool_does_not_run_is_rejected_and_recorded() {
         assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Rejected, code));
         assert!(fleet.recorded(&job).await.is_some());
     }
-    // The second is older than its record may live: were it to start, nothing would show that it ran before.
+    // The second message is older than the record of its job may be. If the job started, nothing would show that it ran
+    // before.
     for (job, header, code) in [
         (late, names::H_DEADLINE, ErrorCode::DeadlineExceeded),
         (python("print('again')"), names::H_EXPIRES, ErrorCode::SubmissionExpired),
@@ -125,7 +126,7 @@ async fn output_streams_while_the_code_runs_when_it_was_asked_for() {
         }
     };
     assert_eq!(seen[0], "started");
-    // Each of these comes through a pipe of its own, so their order is not promised.
+    // Each of these comes through its own pipe, so their order is not fixed.
     seen.sort();
     assert_eq!(seen, ["display", "err b\n", "out é\n", "started"]);
     assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str(), outcome.displays.len()), ("é\n", "b\n", 1));
@@ -155,7 +156,8 @@ async fn a_container_is_one_tenants() {
     let pool = options.pools.get_mut(&pool_name()).unwrap();
     (pool.slots, pool.warm) = (Some(1), Some(1));
     let worker = fleet.worker(options).await;
-    // More tenants than there is room for containers: each in turn displaces the one that was used longest ago.
+    // There are more tenants than the pool has room for containers. Each displaces the container that was used longest
+    // ago.
     for round in 0..2 {
         for tenant in ["acme", "globex", "initech", "umbrella"] {
             let job = python("print('in')");

@@ -1,4 +1,4 @@
-//! What one job or one tenant may make a worker hold, and what it hears beyond that.
+//! Bounds on what one job or one tenant can make a worker hold, and what they are told when they exceed these.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn tools(code: &str) -> Job {
     job
 }
 
-/// Prints what the call's end is.
+/// A job that prints the length of its call's result, or the error.
 fn one_call() -> Job {
     tools("try:\n    print(len(await look()))\nexcept ToolError as e:\n    print(e)")
 }
@@ -80,7 +80,7 @@ async fn a_tool_call_that_can_t_be_read_is_answered() {
         let outcome = fleet.run(&tools(&format!("frame {frame}"))).await;
         assert!(outcome.stdout.contains("tool_arguments: the call can't be read"), "{outcome:?}");
     }
-    // Without a number nobody can be answered: such a runner is broken.
+    // A call without a number can't be answered: such a runner is broken.
     let outcome = fleet.run(&tools("frame {}")).await;
     assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Lost, ErrorCode::SandboxLost));
     assert_eq!(fleet.run(&python("print on")).await.stdout, "on");
@@ -110,11 +110,11 @@ async fn a_jobs_tool_calls_are_counted_and_the_code_hears_how_to_have_more() {
 async fn an_answer_that_can_t_be_used_is_an_error_in_the_code_and_counted() {
     let mut fleet = Fleet::new().await;
     let worker = fleet.worker(options()).await;
-    // Above what a frame to the container holds: the container must not end of it.
+    // More than a frame to the container can hold. The container must not end because of it.
     let large = format!(r#""{}""#, "x".repeat(33 << 20));
-    let answers = [("\"ok\": NaN", "NaN"), ("\"ok\": 1, \"error\": \"e\"", "both"), ("\"error\": [1]", "no text")]
+    let answers = [("\"ok\": NaN", "NaN"), ("\"ok\": 1, \"error\": \"e\"", "both"), ("\"error\": [1]", "not a string")]
         .map(|(a, b)| (a.to_owned(), b));
-    let too_large = (format!("\"ok\": {large}"), "are the most");
+    let too_large = (format!("\"ok\": {large}"), "are allowed");
     for (rest, said) in answers.into_iter().chain([too_large]) {
         let job = one_call();
         fleet.submit(&job).await;
@@ -125,7 +125,7 @@ async fn an_answer_that_can_t_be_used_is_an_error_in_the_code_and_counted() {
         assert!(outcome.stdout.contains("tool_answer") && outcome.stdout.contains(said), "{}", outcome.stdout);
     }
     assert_eq!(worker.count("thermae_worker_tool_calls_total", "tool_answer"), 4.0);
-    // And the largest that may be is taken.
+    // The largest answer that is allowed is accepted.
     let job = one_call();
     fleet.submit(&job).await;
     let call = fleet.tool_call(&job).await;

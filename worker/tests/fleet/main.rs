@@ -1,5 +1,5 @@
-//! The worker in a fleet of one process: the bus's and the registry's twins, a scheduler of a few lines, and either the
-//! real runner behind the native backend or a scripted one.
+//! The worker in a fleet of one process: with the twins of the bus and the registry, a scheduler of a few lines, and
+//! either the real runner behind the native backend or a scripted one.
 
 #![allow(unreachable_pub, reason = "one test program, many files")]
 

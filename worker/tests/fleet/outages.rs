@@ -1,4 +1,5 @@
-//! A registry or a broker that is away, and leases that pass meanwhile: nothing runs twice, and nothing is sent without a lease.
+//! Outages of the registry and the broker, and leases that pass in the meantime: nothing runs twice, and nothing is
+//! sent without a lease.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +27,7 @@ pub struct Cut {
     pub finishes_fail: AtomicBool,
     pub finishes_panic: AtomicBool,
     pub heartbeats_panic: AtomicBool,
-    /// Whether a start is answered when its lease has passed.
+    /// Whether a start is answered only when its lease has passed.
     pub starts_late: AtomicBool,
 }
 
@@ -156,7 +157,7 @@ async fn a_worker_past_its_lease_kills_the_code_and_sends_nothing() {
     assert_eq!(resolved.message.message_id.as_deref(), Some(job.id.as_str()));
     assert_eq!(worker.count("thermae_worker_leases_lost_total", "passed"), 1.0);
     registry.cut.send_replace(false);
-    // Not a word of it went to the client: the next thing it hears is the next job.
+    // Nothing of the job went to the client: its next event is of the next job.
     let next = python("print next");
     fleet.submit(&next).await;
     assert_eq!(fleet.event().await.job, next.id);
@@ -219,7 +220,7 @@ async fn a_revoked_claim_kills_the_code() {
         }
     })
     .await;
-    // Somebody ends the attempt behind the worker's back.
+    // Another process ends the attempt, and the worker does not know.
     let claim = Claim { attempt: 1, owner: worker.id.clone(), nonce: running.nonce };
     let request = FinishRequest {
         job: fleet.key(&job),
@@ -247,7 +248,7 @@ async fn a_lost_connection_to_the_broker_runs_nothing_twice() {
     let job = python("hang");
     fleet.submit(&job).await;
     script.until_started("hang", 1).await;
-    // The broker hands the job out again, marked: another worker's connection gets it.
+    // The broker delivers the job again, marked as a possible duplicate.
     let message = fleet.assign_again(&job).await;
     let again: SharedBus = fleet.bus.clone();
     again.publish(message).await.unwrap().wait().await.unwrap();

@@ -1,4 +1,4 @@
-//! Large outcomes: in the store, and told from there.
+//! Large outcomes: they move to the store, and are sent again from there.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ async fn until_stored(fleet: &Fleet, job: &Job) -> Wanted {
     within("the store", stored).await
 }
 
-/// A copy of a job that ended is published from its record.
+/// Delivers a copy of a job that has ended. Its outcome is published again.
 async fn again(fleet: &mut Fleet, job: &Job) -> Outcome {
     let copy = fleet.assign_again(job).await;
     fleet.bus.publish(copy).await.unwrap().wait().await.unwrap();
@@ -91,7 +91,7 @@ async fn an_equal_job_is_answered_from_the_store() {
         fleet.bus.publish(request.message(key, None)).await.unwrap().wait().await.unwrap();
         let told = fleet.outcome(&second).await;
         assert_eq!((told.duplicate_of.as_deref(), &told.stdout), (Some(job.id.as_str()), &first.stdout));
-        // As large as the first one, and so stored, too.
+        // It is as large as the first one, so it is stored, too.
         until_stored(&fleet, &second).await;
     }
     worker.end().await;

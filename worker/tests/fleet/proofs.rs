@@ -1,4 +1,4 @@
-//! A container is proven clean after each job, and one that is not goes.
+//! A container is proven clean after each job. One that is not clean is removed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use crate::harness::{Fleet, Worker, options, pool_name, python, within};
 const VERIFIED: &str = "thermae_worker_containers_verified_total";
 const QUARANTINED: &str = "thermae_worker_containers_quarantined_total";
 
-/// One slot, one container.
+/// One slot and one container.
 fn one(reuse: Reuse) -> Options {
     let mut options = options();
     let pool = options.pools.get_mut(&pool_name()).unwrap();
@@ -25,7 +25,7 @@ async fn start(fleet: &Fleet, options: Options, script: &Arc<Script>) -> Worker 
     fleet.start(options, fleet.registry.clone(), Some(Arc::new(Fake(Arc::clone(script))))).await
 }
 
-/// Waits until a counter stands there.
+/// Waits until a counter has at least this value.
 async fn until_count(worker: &Worker, name: &str, label: &str, count: f64) {
     let reached = async {
         while worker.count(name, label) < count {
@@ -43,7 +43,7 @@ async fn a_container_that_a_job_has_littered_goes_and_the_next_job_runs_in_anoth
         let worker = start(&fleet, one(reuse), &script).await;
         assert_eq!(fleet.run(&python("litter")).await.status, Status::Succeeded, "the job itself did nothing wrong");
         until_count(&worker, QUARANTINED, "", 1.0).await;
-        // The background may see what was found before it is counted.
+        // The container may be removed before its finding is counted.
         until_count(&worker, VERIFIED, "unclean", 1.0).await;
         assert_eq!(fleet.run(&python("print on")).await.stdout, "on");
         until_count(&worker, VERIFIED, "clean", 1.0).await;
@@ -81,7 +81,7 @@ async fn the_same_tenants_next_job_does_not() {
     assert_eq!(worker.count(VERIFIED, "clean"), 0.0);
     script.proofs_held.send_replace(false);
     until_count(&worker, VERIFIED, "clean", 1.0).await;
-    // The tenant's, and one for whoever comes.
+    // The tenant's own, and one for any tenant.
     until_count(&worker, "thermae_worker_containers", "idle", 2.0).await;
     worker.end().await;
     assert_eq!(script.made.load(Ordering::SeqCst), 2);

@@ -1,4 +1,4 @@
-//! Ready means warm.
+//! A worker is ready when its warm containers are.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,14 +11,14 @@ use thermae_worker::Parts;
 use crate::fake::{Fake, Script};
 use crate::harness::{Fleet, Worker, options, pool_name, python, within};
 
-/// A worker that is to have three containers and can make two at first.
+/// A worker that should have three containers, and can make only two at first.
 async fn half_made(fleet: &Fleet, script: &Arc<Script>, early: bool) -> Worker {
     let mut options = options();
     options.pools.get_mut(&pool_name()).unwrap().warm = Some(3);
     script.room.send_replace(2);
     let backend = Some(Arc::new(Fake(Arc::clone(script))) as Arc<_>);
     let worker = fleet.start_with(options, fleet.registry.clone(), Parts { backend, early, ..Parts::default() });
-    // The third is asked for once one of the first two stands.
+    // The third one is requested once one of the first two is ready.
     within("the third container", async {
         while script.made.load(Ordering::SeqCst) < 3 || worker.count("thermae_worker_containers", "idle") < 2.0 {
             tokio::time::sleep(Duration::from_millis(2)).await;

@@ -1,4 +1,4 @@
-//! Sessions, through the real runner.
+//! Sessions, with the real runner.
 
 use thermae_backplane::bus::Message;
 use thermae_backplane::registry::{Gone, Registry};
@@ -103,7 +103,7 @@ async fn an_idle_session_expires_and_a_job_on_its_way_hears_that() {
     fleet.bus.publish(message).await.unwrap().wait().await.unwrap();
     let outcome = fleet.outcome(&late).await;
     assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Rejected, ErrorCode::SessionExpired));
-    // One that would take a new session is placed anew by a scheduler, and not here behind its back.
+    // A scheduler places a job that accepts a new session again. This worker must not do that on its own.
     fleet.bus.publish(anew.clone()).await.unwrap().wait().await.unwrap();
     let resolved = fleet.resolved().await.message;
     assert_eq!(resolved, Message { exchange: names::RESOLVE.into(), key: String::new(), mandatory: false, ..anew });
@@ -122,7 +122,7 @@ async fn a_tenant_at_its_bound_gives_up_the_session_it_used_longest_ago() {
         assert_eq!(outcome.status, Status::Succeeded, "{name}: {outcome:?}");
     }
     assert_eq!(at(&mut fleet, &worker.id, &session_job("b", "print(x)")).await.stdout, "1\n");
-    // Another tenant takes none of them away.
+    // Another tenant can't end any of them.
     let other = TenantName::new("globex").unwrap();
     let job = session_job("z", "1");
     let message = fleet.assign(&other, &job, Some(worker.id.clone())).await;
@@ -140,7 +140,7 @@ async fn a_drain_loses_sessions_plainly() {
     let id = worker.id.clone();
     worker.end().await;
     let (tenant, session) = (fleet.tenant.clone(), SessionName::new("s").unwrap());
-    // It has said so itself; saying it again changes nothing.
+    // The worker has told the registry itself. Telling it again changes nothing.
     fleet.registry.end_session(&tenant, &session, &id, Gone::Lost).await.unwrap();
     let job = session_job("s", "print(x)");
     let admit = fleet.admit(&tenant, &job, Some(id)).await;
@@ -164,7 +164,7 @@ async fn a_reset_begins_anew_under_the_same_name() {
     assert!(state.fresh && state.alive);
     let outcome = at(&mut fleet, &worker.id, &session_job("s", "print(y)")).await;
     assert_eq!((outcome.stdout.as_str(), outcome.session.unwrap().fresh), ("2\n", false));
-    // A job that never starts resets nothing.
+    // A job that never starts does not reset its session.
     let mut late = with("s", "print(1)", |s| s.reset = true);
     late.limits.wall_ms = Some(u64::MAX);
     assert_eq!(at(&mut fleet, &worker.id, &late).await.status, Status::Rejected);
@@ -186,7 +186,7 @@ async fn a_closed_session_frees_its_name_and_its_container() {
         }
     })
     .await;
-    // A failing job closes its session just as well.
+    // A job that fails closes its session, too.
     let outcome = at(&mut fleet, &worker.id, &with("s", "print(x); raise ValueError", |s| s.close = true)).await;
     assert_eq!((outcome.status, outcome.stdout.as_str()), (Status::Failed, "1\n"));
     assert!(!outcome.session.unwrap().alive);
@@ -197,7 +197,7 @@ async fn a_closed_session_frees_its_name_and_its_container() {
         }
     })
     .await;
-    // It is counted a moment before the registry hears of it; saying it again changes nothing.
+    // The end is counted a moment before the registry is told. Telling it again changes nothing.
     let (tenant, session) = (fleet.tenant.clone(), SessionName::new("s").unwrap());
     fleet.registry.end_session(&tenant, &session, &worker.id, Gone::Closed).await.unwrap();
     let outcome = at(&mut fleet, &worker.id, &session_job("s", "print('x' in dir())")).await;
@@ -273,7 +273,7 @@ async fn on_a_drain_a_sessions_files_move_and_its_memory_is_lost_plainly() {
     assert_eq!(outcome.stdout, "False kept\n", "{outcome:?}");
     let state = outcome.session.unwrap();
     assert_eq!((state.fresh, state.restored_files), (true, 1));
-    // Once it has them back they are its own: who comes after it finds nothing.
+    // Files that were put back are the session's own: a session that comes after it does not find them.
     let anew =
         at(&mut fleet, &second.id, &with("s", "import os\nprint(os.listdir('/session'))", |s| s.reset = true)).await;
     assert_eq!((anew.stdout.as_str(), anew.session.unwrap().restored_files), ("['artifacts']\n", 0));

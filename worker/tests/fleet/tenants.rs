@@ -1,4 +1,5 @@
-//! Containers that stand ready for one tenant each: how many are kept, which go, and that nobody else gets one.
+//! Containers that are kept ready for one tenant each: how many are kept, which ones go, and that no other tenant gets
+//! them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,11 +17,11 @@ const EVICTED: &str = "thermae_worker_containers_evicted_total";
 const BOUND: &str = "thermae_worker_containers_bound";
 const IDLE: &str = "idle";
 
-/// What a scripted container says that it holds, and what the worker adds to that at most.
+/// Memory that a scripted container reports, and an upper bound of what the worker counts for it.
 const HOLDS: u64 = 84 << 20;
 const WEIGHS: u64 = 100 << 20;
 
-/// One slot, and memory for so many idle containers of tenants.
+/// One slot, and memory for this many idle containers of tenants.
 fn room_for(containers: u64) -> Options {
     let mut options = options();
     let pool = options.pools.get_mut(&pool_name()).unwrap();
@@ -36,7 +37,7 @@ async fn start(fleet: &Fleet, options: Options) -> (Worker, Arc<Script>) {
     (fleet.start(options, fleet.registry.clone(), Some(backend)).await, script)
 }
 
-/// Runs a job of this tenant, and gives its container's name.
+/// Runs a job of this tenant, and returns the name of its container.
 async fn run(fleet: &mut Fleet, script: &Script, tenant: &str) -> String {
     let job = python(&format!("print {tenant}"));
     fleet.submit_as(&TenantName::new(tenant).unwrap(), &job).await;
@@ -110,7 +111,7 @@ async fn idle_ones_of_tenants_take_no_place_of_those_kept_for_whoever_comes() {
     for tenant in ["a", "b", "c", "d"] {
         run(&mut fleet, &script, tenant).await;
     }
-    // One slot and two warm: the tenants' have what these leave.
+    // One slot and two warm containers: the tenants' containers get what these leave.
     until("the warm ones beside the tenants'", || {
         let bound = worker.count(BOUND, "");
         bound <= 1.0 && worker.count("thermae_worker_containers", IDLE) - bound == 2.0
@@ -127,7 +128,7 @@ async fn the_heavier_they_say_they_are_the_fewer_are_kept() {
         run(&mut fleet, &script, tenant).await;
     }
     until("three idle ones of tenants", || worker.count(BOUND, "") == 3.0).await;
-    // The next proofs tell.
+    // The next proofs report the new value.
     script.weight.store(4 * HOLDS, Ordering::SeqCst);
     for tenant in ["a", "b", "c"] {
         run(&mut fleet, &script, tenant).await;

@@ -1,4 +1,4 @@
-//! Tool calls, through the real runner.
+//! Tool calls, with the real runner.
 
 use serde_json::json;
 use thermae_backplane::bus::{Bus, ExchangeKind, ExchangeSpec, Headers, Message, QueueSpec};
@@ -63,7 +63,7 @@ except ToolError as e:
 ";
     let job = with_tools(code, vec![strict]);
     let mut message = fleet.assign(&fleet.tenant.clone(), &job, None).await;
-    // The order in which a client wrote its properties is that of positional arguments; our own types sort them.
+    // Positional arguments have the order in which a client wrote the properties; our own types sort them.
     let sorted = r#"{"alpha":{"type":"boolean"},"zeta":{"type":"integer"}}"#;
     let written = r#"{"zeta":{"type":"integer"},"alpha":{"type":"boolean"}}"#;
     message.body = String::from_utf8(message.body.to_vec()).unwrap().replace(sorted, written).into();
@@ -102,7 +102,7 @@ async fn answers_that_their_tenant_did_not_send_are_dropped() {
     fleet.submit(&job).await;
     let call = fleet.tool_call(&job).await;
     let forged = ToolResult::new(call.call.clone(), ToolReply::Ok(json!("forged")));
-    // As RabbitMQ delivers what another tenant's queue dead-letters under this one's key.
+    // RabbitMQ delivers this if another tenant's queue dead-letters a message under this tenant's key.
     let mut dead = Message {
         exchange: names::CALLS.into(),
         key: call.reply_to.clone(),
@@ -113,14 +113,14 @@ async fn answers_that_their_tenant_did_not_send_are_dropped() {
     let honest = dead.clone();
     dead.headers.set_text(names::H_DEAD_QUEUE, "replies.globex.trap");
     fleet.bus.publish(dead.clone()).await.unwrap().wait().await.unwrap();
-    // As it delivers what a CC header brings here: under the key that was checked, which is not one of this queue's.
+    // RabbitMQ delivers this for a CC header: the message has the key that was checked, which is not one of this queue.
     let away =
         QueueSpec { bindings: vec![(names::CALLS.into(), "*.elsewhere".into())], ..QueueSpec::calls(&worker.id) };
     fleet.bus.declare_queue(&away).await.unwrap();
     let copied = Message { key: "acme.elsewhere".into(), headers: Headers::default(), ..dead };
     fleet.bus.publish(copied).await.unwrap().wait().await.unwrap();
-    // By an exchange of another tenant's own, whose alternate exchange is the one for answers; by that tenant, in its own name and in
-    // the fleet's; and by nobody who says who it is.
+    // Messages through another tenant's own exchange, whose alternate exchange is the one for answers, and messages
+    // that this tenant sends directly: each with its own name as the sender, and without a sender.
     let own = ExchangeSpec {
         name: "replies.globex.x".into(),
         kind: ExchangeKind::Topic,
@@ -138,7 +138,7 @@ async fn answers_that_their_tenant_did_not_send_are_dropped() {
     ] {
         globex.publish(forged).await.unwrap().wait().await.unwrap();
     }
-    // They were taken first: it is one queue.
+    // They were read first, because all answers share one queue.
     fleet.answer(&call, ToolReply::Ok(json!("true"))).await;
     assert_eq!(fleet.outcome(&job).await.stdout, "true\n");
     assert_eq!(worker.count("thermae_worker_forged_total", ""), 6.0);

@@ -1,4 +1,4 @@
-//! What one tenant moves through the servers that all share: beyond its allowance it waits, and nobody else.
+//! What one tenant moves through the servers that all share. Beyond its allowance, this tenant waits, and no other.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use thermae_worker::Options;
 use crate::fake::{Fake, Script};
 use crate::harness::{Fleet, options, pool_name, python, within};
 
-/// So many bytes a second; four seconds' worth are free.
+/// An allowance of this many bytes per second. Four seconds' worth are free.
 fn allowed(bytes: u64) -> Options {
     let mut options = options();
     options.pools.get_mut(&pool_name()).unwrap().tenant_traffic = Some(ByteSize(bytes));
@@ -26,7 +26,7 @@ fn calling() -> Job {
     job
 }
 
-/// Streams its output.
+/// A job that streams its output.
 fn streaming(code: &str, wall_ms: u64) -> Job {
     let mut job = python(code);
     job.stream = vec![Stream::Output];
@@ -39,7 +39,7 @@ async fn a_tenant_that_moved_too_much_waits_and_no_other() {
     let mut fleet = Fleet::new().await;
     let script = Script::new();
     let worker = fleet.start(allowed(4000), fleet.registry.clone(), Some(Arc::new(Fake(Arc::clone(&script))))).await;
-    // More than six seconds' worth: two of them are waited for.
+    // More than six seconds' worth, so the next job waits for two of them.
     let began = Instant::now();
     fleet.run(&python(&format!("print {}", "x".repeat(25_000)))).await;
     let (next, other) = (python("print next"), python("print other"));
@@ -76,7 +76,7 @@ async fn what_a_job_streams_beyond_its_tenants_allowance_comes_later_and_whole()
 async fn output_in_small_pieces_is_sent_in_few_events_once_the_allowance_is_used_up() {
     let mut fleet = Fleet::new().await;
     let worker = fleet.worker(allowed(100_000)).await;
-    // An event costs 4 KiB: a hundred of them have used up four seconds' worth, and the others would take minutes.
+    // An event costs 4 KiB. A hundred of them use up four seconds' worth, and the others would take minutes.
     let job = streaming("import os\nfor n in range(5_000): os.write(1, b'x'); os.write(2, b'y')\nprint('end')", 60_000);
     fleet.submit(&job).await;
     let (mut events, mut out, mut err) = (0, String::new(), String::new());
@@ -102,7 +102,7 @@ async fn a_container_whose_output_waits_is_not_taken_for_hung() {
     let pool = options.pools.get_mut(&pool_name()).unwrap();
     (pool.ping_every, pool.ping_within) = (Millis::from_millis(100), Millis::from_millis(400));
     let worker = fleet.worker(options).await;
-    // Soon more waits than is free, gathered and kept for the run, so that nothing is read until some of it may be sent.
+    // Soon more output waits than there is room for it, so that no more is read until some of it may be sent.
     let mut job = streaming("import os, time\nwhile True: os.write(1, b'x' * 1000); time.sleep(0.001)", 3_000);
     job.limits.output_bytes = Some(8 << 20);
     fleet.submit(&job).await;
@@ -120,7 +120,7 @@ async fn output_that_waits_does_not_outlast_the_jobs_wall_clock() {
     fleet.submit(&job).await;
     let outcome = fleet.outcome(&job).await;
     assert_eq!(outcome.status, Status::TimedOut);
-    // Its allowance would hold it back for fourteen seconds.
+    // The allowance alone would hold the output back for fourteen seconds.
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     worker.end().await;
 }
@@ -133,7 +133,7 @@ async fn answers_that_no_call_waits_for_wait_apart() {
     fleet.submit(&job).await;
     let call = fleet.tool_call(&job).await;
     let apart = names::calls_apart_queue(&globex, &worker.id);
-    // The first shows that the tenant sends too many.
+    // The first answer shows that the tenant sends too many.
     fleet.answer_as(&globex, &call, ToolReply::Ok(json!(0))).await;
     let set_apart = async {
         while fleet.bus.queue_depth(&apart).await.unwrap().is_none() {
@@ -144,7 +144,7 @@ async fn answers_that_no_call_waits_for_wait_apart() {
     for n in 1..5 {
         fleet.answer_as(&globex, &call, ToolReply::Ok(json!(n))).await;
     }
-    // One is taken, and its price is waited for; the next one is at hand.
+    // One answer is taken, and its price is waited for. The next one is prefetched.
     let wait = async {
         while fleet.depth(&apart).await != 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -173,7 +173,7 @@ async fn answers_that_another_tenant_moved_here_cost_the_keys_tenant_nothing() {
     fleet.bus.declare_exchange(&moved).await.unwrap();
     let forged = Message { exchange: moved.name, key: call.reply_to.clone(), body: "{}".into(), ..Message::default() };
     fleet.bus.publish(forged).await.unwrap().wait().await.unwrap();
-    // Behind it in the same queue.
+    // This one is behind it in the same queue.
     fleet.answer(&call, ToolReply::Ok(json!("mine"))).await;
     assert_eq!(fleet.outcome(&job).await.stdout, "mine\n");
     assert_eq!(worker.count("thermae_worker_forged_total", ""), 1.0);

@@ -1,4 +1,4 @@
-//! Signed URLs: whom they let in, and for how long.
+//! Signed URLs: what they give access to, and how long.
 
 use thermae_runner::frames::Omissions;
 use thermae_service::units::Millis;
@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 
-/// GET of a path with its query: status, headers and body as they came.
+/// GET of a path with its query. Returns status, headers and body as they came.
 pub(super) async fn get(addr: std::net::SocketAddr, target: &str) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = tokio::net::TcpStream::connect(addr).await.unwrap();
@@ -57,7 +57,7 @@ async fn a_signed_url_gives_the_file_and_a_changed_one_does_not() {
         let answer = get(server.addr(), &bad).await;
         assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("\"bad_signature\""), "{bad}: {answer}");
     }
-    // Still health beside it.
+    // Health is still served beside artifacts.
     assert!(get(server.addr(), "/healthz").await.starts_with("HTTP/1.1 200"));
 }
 

@@ -1,4 +1,4 @@
-//! What a container is made of: one place where every hardening option stands.
+//! What a Docker container is made of. Every hardening option is set here.
 
 use std::path::Path;
 
@@ -10,13 +10,14 @@ use bollard::models::{
 use crate::backend::{Identity, container_memory, container_pids, labels};
 use crate::options::{DockerOptions, PoolOptions};
 
-/// Where a container sees its socket's directory.
+/// Where a container sees the directory of its socket.
 const SOCKETS: &str = "/run/thermae";
 
 /// Where a container sees its pool's datasets.
 const DATA: &str = "/data";
 
-/// Threads that gVisor itself has in a container, with room: 80 were counted in idle ones, those of what is inside included (Debian 12's).
+/// Threads that gVisor itself has in a container, with room to spare: 80 were counted in idle ones, including those of
+/// the processes inside (gVisor of Debian 12).
 const GVISOR_PIDS: i64 = 200;
 
 /// What a container is made of.
@@ -25,13 +26,13 @@ pub(super) struct Parts<'a> {
     pub(super) pool: &'a PoolOptions,
     pub(super) options: &'a DockerOptions,
     pub(super) uid: u32,
-    /// The socket's directory, as the engine's host sees it.
+    /// Directory of the socket, as the engine's host sees it.
     pub(super) sockets: &'a Path,
     pub(super) seccomp: &'a str,
     pub(super) apparmor: Option<&'a str>,
 }
 
-/// The engine's request for it.
+/// The request to the engine that makes the container.
 pub(super) fn container(parts: Parts<'_>) -> ContainerCreateBody {
     let Parts { identity, pool, options, uid, sockets, seccomp, apparmor } = parts;
     let memory = container_memory(pool).cast_signed();
@@ -41,7 +42,7 @@ pub(super) fn container(parts: Parts<'_>) -> ContainerCreateBody {
         image: Some(pool.image.clone()),
         // The image's entry point is the runner.
         cmd: Some(vec!["--connect".into(), format!("{SOCKETS}/sock")]),
-        // A user of its own: two containers with one would share the kernel's per-user limits.
+        // Its own user: two containers with the same user would share the kernel's per-user limits.
         user: Some(format!("{uid}:{uid}")),
         hostname: Some("thermae".into()),
         working_dir: Some("/".into()),
@@ -50,33 +51,33 @@ pub(super) fn container(parts: Parts<'_>) -> ContainerCreateBody {
         host_config: Some(HostConfig {
             network_mode: Some("none".into()),
             ipc_mode: Some("private".into()),
-            // Else /proc/self/cgroup tells the container's id and where the machine keeps it.
+            // Otherwise, /proc/self/cgroup shows the container's id, and where the machine keeps it.
             cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
             readonly_rootfs: Some(true),
             privileged: Some(false),
             cap_drop: Some(vec!["ALL".into()]),
             security_opt: Some(security),
-            // `systempaths=unconfined`: else the kernel refuses a fresh /proc below; the runner masks its own.
+            // `systempaths=unconfined`: otherwise, the kernel refuses a fresh /proc below. The runner masks its own.
             masked_paths: Some(Vec::new()),
             readonly_paths: Some(Vec::new()),
             pids_limit: Some(pids(pool, options)),
             memory: Some(memory),
             cpu_shares: Some(pool.cpu_shares.into()),
             nano_cpus: pool.cpu_quota.map(|percent| i64::from(percent) * 10_000_000),
-            // The same number: no swap on top.
+            // The same value, so that there is no swap in addition.
             memory_swap: Some(memory),
             oom_score_adj: Some(200),
             shm_size: Some(1 << 20),
-            // At 1, and only at 1, the kernel starts no handler of the machine's when a process crashes.
+            // With the value 1, and only with it, the kernel starts no crash handler of the machine.
             ulimits: Some(vec![limit("core", 1), limit("rtprio", 0), limit("nice", 0)]),
-            // The kernel keeps a closed connection in mind for a minute: the next job could not bind its port. gVisor has a network of
-            // its own.
+            // The kernel remembers a closed connection for a minute, so that the next job could not bind its port.
+            // gVisor has its own network.
             sysctls: (!options.is_gvisor())
                 .then(|| [("net.ipv4.tcp_max_tw_buckets".to_owned(), "0".to_owned())].into()),
             tmpfs: Some([("/tmp".to_owned(), "rw,nosuid,nodev,size=4m,mode=1777".to_owned())].into()),
             // The runner is process 1 and reaps.
             init: Some(false),
-            // What ends is gone, also when its worker is.
+            // The engine removes a container that ends, even if its worker is gone.
             auto_remove: Some(true),
             runtime: options.runtime.clone(),
             mounts: Some(
@@ -98,14 +99,14 @@ fn limit(name: &str, value: i64) -> ResourcesUlimits {
     ResourcesUlimits { name: Some(name.to_owned()), soft: Some(value), hard: Some(value) }
 }
 
-/// Processes and threads of a container. gVisor's count in with those inside, and may be as many again: it follows each thread by one of
-/// its own.
+/// Most processes and threads of a container. gVisor's own threads count, too. They can be as many as those inside,
+/// because gVisor has one for each thread inside.
 fn pids(pool: &PoolOptions, options: &DockerOptions) -> i64 {
     let inside = i64::from(container_pids(pool));
     if options.is_gvisor() { 2 * inside + GVISOR_PIDS } else { inside }
 }
 
-/// Something of the engine's host, to be read.
+/// A read-only mount of something on the engine's host.
 fn shown(source: &Path, target: String) -> Mount {
     Mount {
         target: Some(target),

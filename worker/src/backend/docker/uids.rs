@@ -1,9 +1,9 @@
-//! Users for containers: one each, so that none shares another's per-user limits.
+//! User ids of containers. Each container has its own, so that no two share the kernel's per-user limits.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A range of users.
+/// A range of user ids.
 #[derive(Debug, Clone)]
 pub(super) struct Uids(Arc<Mutex<State>>);
 
@@ -15,7 +15,7 @@ struct State {
     used: BTreeSet<u32>,
 }
 
-/// A user in use; given back on drop.
+/// A user id in use. Dropping it gives the id back.
 #[derive(Debug)]
 pub(super) struct Uid {
     uids: Uids,
@@ -24,12 +24,12 @@ pub(super) struct Uid {
 
 impl Uids {
     pub(super) fn new(first: u32, count: u32) -> Self {
-        // Workers on one engine begin at different places, so that they seldom meet.
+        // Workers on one engine begin at different places, so that they rarely use the same ids.
         let next = uuid::Uuid::new_v4().as_u128() as u32 % count.max(1);
         Self(Arc::new(Mutex::new(State { first, count, next, used: BTreeSet::new() })))
     }
 
-    /// A user that nobody has; the one used longest ago.
+    /// The unused id that was used longest ago; `None` if all are in use.
     pub(super) fn take(&self) -> Option<Uid> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..state.count {
@@ -55,7 +55,8 @@ impl Drop for Uid {
     }
 }
 
-/// Whom a table of subordinate users (`/etc/subuid`) lends one of these to: another engine's containers would be of the same user.
+/// Whom a table of subordinate ids (`/etc/subuid`) gives some of these ids. That user's own containers would run as the
+/// same users.
 pub(super) fn lent(table: &str, first: u32, count: u32) -> Option<&str> {
     let (first, end) = (u64::from(first), u64::from(first) + u64::from(count));
     table.lines().find_map(|line| {
