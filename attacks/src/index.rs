@@ -1,4 +1,4 @@
-//! The index of all attacks, for `docs/security.md`.
+//! The index of all attacks, for `docs/attacks.md`.
 
 use std::fmt::Write;
 

@@ -12,8 +12,8 @@
 //! the guard gives. Most attacks also have a positive control: the same program, run by the plain interpreter with the
 //! guard off, gets through. This shows that it is the guard that stops the attack.
 //!
-//! `docs/security.md` has the threat model and the index of the attacks. [`index`] makes the index, and a test compares
-//! the page with it.
+//! `docs/security.md` has the threat model, and `docs/attacks.md` the index of the attacks. [`index`] makes the index,
+//! and a test compares the page with it.
 
 #![forbid(unsafe_code)]
 

@@ -84,14 +84,14 @@ fn attacks_of_a_tenant_on_a_fleet_hold() {
 
 #[test]
 fn the_page_lists_the_attacks() {
-    let file = program::folder().join("../../docs/security.md");
+    let file = program::folder().join("../../docs/attacks.md");
     let page = std::fs::read_to_string(&file).unwrap();
     let attacks = program::load(&program::folder()).unwrap();
     let current = index::put_into(&page, &index::markdown(&attacks, &scenarios::load().unwrap()))
-        .expect("docs/security.md has the index's marks");
+        .expect("docs/attacks.md has the index's marks");
     if std::env::var_os("THERMAE_UPDATE").is_some() {
         std::fs::write(&file, current).unwrap();
     } else {
-        assert!(page == current, "docs/security.md is not current: run this test with THERMAE_UPDATE=1");
+        assert!(page == current, "docs/attacks.md is not current: run this test with THERMAE_UPDATE=1");
     }
 }
