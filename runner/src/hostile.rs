@@ -12,8 +12,8 @@ use thermae_hostile as hostile;
 use crate::channel::{Channel, Got};
 use crate::frames::{Frame, Kind, Run, Setup, ToolResult};
 use crate::inner::Birth;
+use crate::languages::python::{scan, zygote};
 use crate::seqpacket::{Packets, send_with_fds};
-use crate::{scan, zygote};
 
 /// A channel, and the job's end of it.
 fn channel() -> (Channel, UnixStream) {

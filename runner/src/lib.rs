@@ -22,20 +22,20 @@ mod group;
 mod hostile;
 mod inherited;
 mod inner;
+mod io;
+mod languages;
 mod limits;
-mod link;
 mod mounts;
 pub mod outer;
 pub mod peer;
 mod procfs;
-pub mod python;
-mod scan;
+mod runs;
+mod sandboxes;
 mod seccomp;
 mod seqpacket;
 #[allow(unsafe_code)]
 mod sys;
 mod watch;
-mod zygote;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -44,7 +44,7 @@ use std::process::ExitCode;
 
 pub use error::{Error, Result};
 use frames::{Kind, Setup};
-use link::Link;
+use io::Link;
 use outer::{Outer, Spec};
 
 /// Runs the runner with these command-line arguments (without the program name) and returns the process's exit status.
@@ -77,14 +77,19 @@ enum Task {
 impl Options {
     fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Self> {
         let usage = |text: &str| Error::Usage(format!("{text}; usage: --connect PATH [--outer JSON]"));
+        let bad = |flag: &str, e: serde_json::Error| usage(&format!("{flag}: {e}"));
         let (mut task, mut outer) = (None, None);
         let mut args = args.into_iter();
         while let Some(flag) = args.next() {
             let value = args.next().and_then(|v| v.into_string().ok());
             match (flag.to_str(), value) {
                 (Some("--connect"), Some(path)) => task = Some(Task::Connect(path)),
-                (Some("--floor"), Some(json)) => task = Some(Task::Floor(serde_json::from_str(&json)?)),
-                (Some("--outer"), Some(json)) => outer = Some(serde_json::from_str(&json)?),
+                (Some("--floor"), Some(json)) => {
+                    task = Some(Task::Floor(serde_json::from_str(&json).map_err(|e| bad("--floor", e))?))
+                }
+                (Some("--outer"), Some(json)) => {
+                    outer = Some(serde_json::from_str(&json).map_err(|e| bad("--outer", e))?)
+                }
                 _ => return Err(usage(&format!("unknown or incomplete argument {}", flag.to_string_lossy()))),
             }
         }

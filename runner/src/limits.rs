@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Resource, Rlimit};
 
 use crate::frames::Limits;
-use crate::zygote::Hatched;
+use crate::languages::python::Hatched;
 
 /// Descriptors that a job may hold.
 const OPEN_FILES: u64 = 1024;

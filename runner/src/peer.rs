@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Context, Error, Result};
 use crate::frames::{Frame, Kind, Ready, Setup};
-use crate::link::Link;
+use crate::io::Link;
 
 /// A connected runner.
 pub struct Peer {

@@ -15,7 +15,7 @@ import time
 import unittest
 import warnings
 
-SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "python")
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "languages", "python")
 sys.path.insert(0, SOURCES)
 
 import harness  # noqa: E402

@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::Engine;
+use super::Sandboxes;
 use super::cell::Stage;
-use super::supply::{DEATH, pid_of};
-use crate::error::{Context, Result};
+use super::deaths::{DEATH, pid_of};
+use crate::error::Result;
 use crate::frames::{self, Kind};
-use crate::inner::{LOOK, Look, own_mounts};
+use crate::inner::{Look, own_mounts};
+use crate::io::Io;
 use crate::procfs;
 
 /// How long a job's leftovers may take to vanish: the kernel ends the rest of a sandbox after its init has ended.
@@ -28,7 +29,7 @@ const GROWTH: u64 = 32 << 20;
 
 /// The state of proofs: requests, looks, and how a clean container looks.
 #[derive(Default)]
-pub(super) struct Proof {
+pub(crate) struct Proof {
     /// Number of the last request without an answer.
     asked: Option<u32>,
     /// Since when the container is quiet, while a request waits.
@@ -40,7 +41,7 @@ pub(super) struct Proof {
     /// How the container looked before its first job.
     base: Option<Sight>,
     /// As [`frames::Ready::memory_bytes`], at the last look.
-    pub(super) memory: u64,
+    pub(crate) memory: u64,
 }
 
 /// What a look at a container between two jobs shows.
@@ -92,130 +93,128 @@ impl Sight {
     }
 }
 
-impl Engine {
+impl Proof {
     /// Notes that the worker wants a proof.
-    pub(super) fn ask_proof(&mut self, number: u32) {
-        self.proof.asked = Some(number);
-        self.proof.quiet_since = None;
+    pub(crate) fn ask(&mut self, number: u32) {
+        self.asked = Some(number);
+        self.quiet_since = None;
     }
 
-    /// Whether it is known how a clean container looks. If not, begins to find out.
-    pub(super) fn knows_clean(&mut self) -> Result<bool> {
-        if self.wall.is_none() || self.proof.base.is_some() {
+    /// Whether it is known how a clean container looks. If not, begins to find out. `busy` is whether any run goes on
+    /// or waits, or its files are collected.
+    pub(crate) fn knows_clean(&mut self, sandboxes: &Sandboxes, busy: bool) -> Result<bool> {
+        if !sandboxes.nested() || self.base.is_some() {
             return Ok(true);
         }
-        if self.proof.looking.is_none() && self.quiet() {
-            self.look()?;
+        if self.looking.is_none() && quiet(sandboxes, busy) {
+            self.look(sandboxes)?;
         }
         Ok(false)
     }
 
-    /// When [`Engine::prove`] has something to do next.
-    pub(super) fn next_look(&self) -> Option<Instant> {
-        self.proof.asked?;
-        self.proof.again_at.into_iter().chain(self.death_due()).min()
+    /// When [`Proof::prove`] has something to do next.
+    pub(crate) fn deadline(&self, sandboxes: &Sandboxes) -> Option<Instant> {
+        self.asked?;
+        self.again_at.into_iter().chain(sandboxes.death_due()).min()
     }
 
     /// Goes on with the proof that was asked for.
-    pub(super) fn prove(&mut self) -> Result<()> {
+    pub(crate) fn prove(&mut self, sandboxes: &Sandboxes, busy: bool, io: &mut Io) -> Result<()> {
         let now = Instant::now();
-        if self.proof.asked.is_none() || self.proof.looking.is_some() || self.proof.again_at.is_some_and(|at| now < at)
-        {
+        if self.asked.is_none() || self.looking.is_some() || self.again_at.is_some_and(|at| now < at) {
             return Ok(());
         }
-        if self.wall.is_none() {
-            return self.testify(vec!["there is no inner wall, so nothing can be proven".into()], now);
+        if !sandboxes.nested() {
+            return self.testify(vec!["there is no inner wall, so nothing can be proven".into()], now, io);
         }
-        if self.death_due().is_some_and(|due| due <= now) {
-            return self.testify(vec![format!("a sandbox is not dead {} s after its end", DEATH.as_secs())], now);
+        if sandboxes.death_due().is_some_and(|due| due <= now) {
+            return self.testify(vec![format!("a sandbox is not dead {} s after its end", DEATH.as_secs())], now, io);
         }
         // Forget the time, which is past and would keep the loop awake: the look is now, or when the container is quiet
         // again.
-        self.proof.again_at = None;
-        if !self.quiet() {
-            self.proof.quiet_since = None;
+        self.again_at = None;
+        if !quiet(sandboxes, busy) {
+            self.quiet_since = None;
             return Ok(());
         }
-        self.proof.quiet_since.get_or_insert(now);
-        self.look()
+        self.quiet_since.get_or_insert(now);
+        self.look(sandboxes)
     }
 
-    /// Whether the container is quiet: no run goes on or waits, no files are collected, there is no session, and no
-    /// sandbox is being made or is dying.
-    fn quiet(&self) -> bool {
-        let busy = !self.pending.is_empty() || !self.harvests.is_empty() || !self.dying.is_empty();
-        !busy && self.cells.values().all(|c| c.stage == Stage::Spare)
-    }
-
-    fn look(&mut self) -> Result<()> {
-        let Some(wall) = &self.wall else { return Ok(()) };
-        self.proof.looking = Some(Instant::now());
-        wall.nursery.send(&LOOK.to_le_bytes(), &[]).step("ask the nursery to look")
+    fn look(&mut self, sandboxes: &Sandboxes) -> Result<()> {
+        self.looking = Some(Instant::now());
+        sandboxes.ask_to_look()
     }
 
     /// Takes the nursery's look at itself, and looks at the rest.
-    pub(super) fn looked(&mut self, nursery: &str) -> Result<()> {
-        let Some(began) = self.proof.looking.take() else { return Ok(()) };
+    pub(super) fn looked(&mut self, nursery: &str, sandboxes: &Sandboxes, busy: bool, io: &mut Io) -> Result<()> {
+        let Some(began) = self.looking.take() else { return Ok(()) };
         // A run has come meanwhile, and its sandbox must not be judged. The next look is after it.
-        if !self.quiet() {
+        if !quiet(sandboxes, busy) {
             return Ok(());
         }
-        let (sight, memory) = self.sight(serde_json::from_str(nursery)?);
-        self.proof.memory = memory;
-        let Some(base) = &mut self.proof.base else {
-            self.proof.base = Some(sight);
+        let (sight, memory) = sight(sandboxes, serde_json::from_str(nursery)?);
+        self.memory = memory;
+        let Some(base) = &mut self.base else {
+            self.base = Some(sight);
             return Ok(());
         };
         base.learn(&sight);
         let findings = sight.findings(base);
         let now = Instant::now();
         // For a request that came during this look, the time begins now.
-        let since = *self.proof.quiet_since.get_or_insert(now);
+        let since = *self.quiet_since.get_or_insert(now);
         if !findings.is_empty() && now - since < VANISH_TIMEOUT {
-            self.proof.again_at = Some(now + AGAIN);
+            self.again_at = Some(now + AGAIN);
             return Ok(());
         }
-        self.testify(findings, began)
+        self.testify(findings, began, io)
     }
 
-    fn testify(&mut self, findings: Vec<String>, began: Instant) -> Result<()> {
-        let Some(number) = self.proof.asked.take() else { return Ok(()) };
-        (self.proof.quiet_since, self.proof.again_at) = (None, None);
+    fn testify(&mut self, findings: Vec<String>, began: Instant, io: &mut Io) -> Result<()> {
+        let Some(number) = self.asked.take() else { return Ok(()) };
+        (self.quiet_since, self.again_at) = (None, None);
         let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let proof = frames::Proof { findings, took_us, memory_bytes: self.proof.memory };
-        Ok(self.link.push_json(Kind::Verified, number, &proof)?)
+        let proof = frames::Proof { findings, took_us, memory_bytes: self.memory };
+        Ok(io.link.push_json(Kind::Verified, number, &proof)?)
     }
+}
 
-    /// Looks at the container. Also returns the memory of the long-lived processes that no file backs. The processes of
-    /// sandboxes are left out: they share nearly all memory with their zygote, and finding out which part would cost
-    /// more than the rest of the look.
-    fn sight(&self, nursery: Look) -> (Sight, u64) {
-        let me = std::process::id() as i32;
-        let zygotes = self.zygotes.iter().flatten().map(|z| z.pid);
-        let mut known: BTreeSet<i32> = zygotes.chain(self.wall.as_ref().map(|w| w.pid)).chain([me]).collect();
-        for cell in self.cells.values() {
-            known.insert(cell.pid);
-            known.extend(cell.sandbox.as_ref().and_then(|s| pid_of(s.init.as_fd())));
-        }
-        let own: usize =
-            self.zygotes.iter().flatten().count() + self.cells.values().map(|c| c.descriptors()).sum::<usize>();
-        let (runner, inits) = (memory(me), self.wall.as_ref().map_or_else(Memory::default, |wall| memory(wall.pid)));
-        let mut held = runner.own + inits.own;
-        let mut standing = BTreeMap::from([
-            ("runner".to_string(), (descriptors("/proc/self/fd").saturating_sub(own), runner.resident)),
-            ("nursery".to_string(), (nursery.descriptors, inits.resident)),
-        ]);
-        for zygote in self.zygotes.iter().flatten() {
-            let memory = memory(zygote.pid);
-            held += memory.own;
-            // A zygote that is still loading grows with what it loads.
-            if zygote.hatched.is_some() {
-                let open = descriptors(&format!("/proc/{}/fd", zygote.pid));
-                standing.insert(format!("zygote {}", zygote.pid), (open, memory.resident));
-            }
-        }
-        (Sight { strangers: strangers(&known), mounts: [own_mounts(), nursery.mounts], standing }, held)
+/// Whether the container is quiet: no run goes on or waits, no files are collected, there is no session, and no sandbox
+/// is being made or is dying.
+fn quiet(sandboxes: &Sandboxes, busy: bool) -> bool {
+    !busy && !sandboxes.any_dying() && sandboxes.cells.values().all(|cell| cell.stage == Stage::Spare)
+}
+
+/// Looks at the container. Also returns the memory of the long-lived processes that no file backs. The processes of
+/// sandboxes are left out: they share nearly all memory with their zygote, and finding out which part would cost more
+/// than the rest of the look.
+fn sight(sandboxes: &Sandboxes, nursery: Look) -> (Sight, u64) {
+    let me = std::process::id() as i32;
+    let zygotes = || sandboxes.zygotes.iter();
+    let wall = sandboxes.wall.as_ref().map(|wall| wall.pid);
+    let mut known: BTreeSet<i32> = zygotes().map(|z| z.pid).chain(wall).chain([me]).collect();
+    for cell in sandboxes.cells.values() {
+        known.insert(cell.pid);
+        known.extend(cell.sandbox.as_ref().and_then(|s| pid_of(s.init.as_fd())));
     }
+    let own: usize = zygotes().count() + sandboxes.cells.values().map(|c| c.descriptors()).sum::<usize>();
+    let (runner, inits) = (memory(me), wall.map_or_else(Memory::default, memory));
+    let mut held = runner.own + inits.own;
+    let mut standing = BTreeMap::from([
+        ("runner".to_string(), (descriptors("/proc/self/fd").saturating_sub(own), runner.resident)),
+        ("nursery".to_string(), (nursery.descriptors, inits.resident)),
+    ]);
+    for zygote in zygotes() {
+        let memory = memory(zygote.pid);
+        held += memory.own;
+        // A zygote that is still loading grows with what it loads.
+        if zygote.hatched.is_some() {
+            let open = descriptors(&format!("/proc/{}/fd", zygote.pid));
+            standing.insert(format!("zygote {}", zygote.pid), (open, memory.resident));
+        }
+    }
+    (Sight { strangers: strangers(&known), mounts: [own_mounts(), nursery.mounts], standing }, held)
 }
 
 /// All processes of the container except `known`, with their names. A process that vanishes meanwhile does not count.

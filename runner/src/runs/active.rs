@@ -1,15 +1,18 @@
-//! A run that goes on: its pipes, tool calls and clocks, and how its end is judged.
+//! A run that goes on, and its pipes.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use rustix::event::epoll::EventFlags;
+
+use super::clocks::MEMORY_TICK;
 use super::pending::Pending;
 use crate::channel::Message;
-use crate::frames::{CodeError, End, Kind, Limits, Tool};
-use crate::link::Link;
-use crate::sys::Status;
+use crate::frames::{Kind, Limits, Tool};
+use crate::io::{Io, Link, Token};
+use crate::sys;
 
 /// Tool calls of a run that may be outstanding at once.
 pub(super) const MAX_CALLS: usize = 1024;
@@ -88,7 +91,74 @@ pub(super) struct Active {
     pub(super) done: Option<Message>,
 }
 
+/// The runner's ends of a run's pipes.
+pub(super) struct Pipes {
+    stdout: std::fs::File,
+    stderr: std::fs::File,
+    /// As [`Active::stdin`].
+    stdin: Option<(std::fs::File, Vec<u8>, usize)>,
+}
+
+impl Pipes {
+    /// Makes the pipes for a run with this standard input. Also returns the job's ends: standard input, output and
+    /// error.
+    pub(super) fn open(stdin: Option<&str>) -> io::Result<(Self, Vec<OwnedFd>)> {
+        let (stdout, out_end) = output_pipe()?;
+        let (stderr, err_end) = output_pipe()?;
+        let (in_end, stdin) = match stdin.filter(|text| !text.is_empty()) {
+            // Opened for this run alone: locks and flags belong to the open file, and the next run would find them.
+            None => (sys::null_device()?, None),
+            Some(text) => {
+                let (read, write) = input_pipe()?;
+                (read, Some((write, text.to_owned().into_bytes(), 0)))
+            }
+        };
+        Ok((Self { stdout, stderr, stdin }, vec![in_end, out_end, err_end]))
+    }
+
+    /// Begins to watch the outputs of the run in that sandbox.
+    pub(super) fn watch(&self, id: u32, flags: EventFlags, io: &Io) {
+        let _ = io.watch(&self.stdout, Token::Stdout(id), flags);
+        let _ = io.watch(&self.stderr, Token::Stderr(id), flags);
+    }
+}
+
 impl Active {
+    /// A run that is handed to its process now. `warm` is whether a sandbox was ready, `oom_before` the number of OOM
+    /// kills so far.
+    pub(super) fn new(pending: &Pending, pipes: Pipes, warm: bool, oom_before: u64) -> Self {
+        let handed = Instant::now();
+        let limits = pending.run.limits;
+        Self {
+            number: pending.number,
+            limits,
+            tools: pending.run.tools.clone(),
+            unstarted: None,
+            session: pending.session().is_some(),
+            warm,
+            arrived: pending.arrived,
+            handed,
+            began: None,
+            outputs: [
+                Output { kind: Kind::Stdout, pipe: Some(pipes.stdout) },
+                Output { kind: Kind::Stderr, pipe: Some(pipes.stderr) },
+            ],
+            output_bytes: 0,
+            stdin: pipes.stdin,
+            calls: HashMap::new(),
+            last_call: 0,
+            cause: None,
+            interrupted: false,
+            next_cpu_check: handed + Duration::from_millis(limits.cpu_ms),
+            container_cpu_before: None,
+            oom_before,
+            next_memory_check: handed + MEMORY_TICK,
+            memory_peak: 0,
+            memory_over: false,
+            done: None,
+        }
+    }
+
     /// Moves what a pipe holds to the worker, at most one `chunk` of it.
     pub(super) fn pump(&mut self, which: usize, link: &mut Link, chunk: &mut [u8]) -> Pumped {
         let output = &mut self.outputs[which];
@@ -146,68 +216,17 @@ impl Active {
         self.stdin = None;
         false
     }
-
-    /// When the code is interrupted.
-    pub(super) fn soft_at(&self) -> Instant {
-        self.handed + Duration::from_millis(self.limits.wall_ms)
-    }
-
-    /// When the run is killed.
-    pub(super) fn hard_at(&self) -> Instant {
-        self.soft_at() + Duration::from_millis(self.limits.grace_ms)
-    }
-
-    /// Judges how the run ended. `status` is the kernel's report on the process; `None` if the process has said `done`
-    /// and still lives. `oom` is whether the kernel killed a process for memory during the run.
-    pub(super) fn judge(&mut self, status: Option<Status>, oom: bool) -> (End, Option<CodeError>) {
-        let mut done = self.done.take();
-        let error = done.as_mut().and_then(|d| d.error.take());
-        let how = done.as_ref().and_then(|d| d.how.clone());
-        let soft = || End::TimedOut { limit: "wall".into(), soft: true };
-        let end = match (self.cause.take(), status) {
-            (Some(Cause::Output), _) => End::OutputLimit,
-            (Some(Cause::Killed), _) => End::Killed,
-            (Some(Cause::Wall), _) => End::TimedOut { limit: "wall".into(), soft: false },
-            (Some(Cause::Cpu), _) => End::TimedOut { limit: "cpu".into(), soft: false },
-            (Some(Cause::Memory), _) => End::OutOfMemory,
-            (Some(Cause::Broken(message)), _) => {
-                let error = CodeError { kind: "ChannelError".into(), message, traceback: String::new() };
-                return (End::Raised, Some(error));
-            }
-            (None, _) if self.began.is_none() => {
-                End::NotStarted { reason: format!("the sandbox's process ended before the code ran ({status:?})") }
-            }
-            // The killed process may be any of the job's; the rest of the program went on without it.
-            (None, _) if oom => End::OutOfMemory,
-            (None, Some(Status::Signaled(libc::SIGXCPU))) => End::TimedOut { limit: "cpu".into(), soft: false },
-            (None, Some(Status::Signaled(signal))) => End::Signaled { signal },
-            // The process's own word only tells apart what the kernel reports alike: exits with status 1.
-            (None, Some(Status::Exited(code))) => match how.as_deref() {
-                Some("memory") if code == 1 => End::OutOfMemory,
-                _ if self.interrupted => soft(),
-                Some("raised" | "interrupted") if code == 1 => End::Raised,
-                _ => End::Exited { code },
-            },
-            (None, None) => match how.as_deref() {
-                Some("memory") => End::OutOfMemory,
-                _ if self.interrupted => soft(),
-                Some("raised" | "interrupted") => End::Raised,
-                _ => End::Exited { code: done.as_ref().and_then(|d| d.code).unwrap_or(0) & 0xff },
-            },
-        };
-        (end, error)
-    }
 }
 
 /// A pipe (reader, writer) whose reading end never blocks the runner.
-pub(super) fn output_pipe() -> io::Result<(std::fs::File, OwnedFd)> {
+fn output_pipe() -> io::Result<(std::fs::File, OwnedFd)> {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&read, true)?;
     Ok((read.into(), write))
 }
 
 /// A pipe (reader, writer) whose writing end never blocks the runner.
-pub(super) fn input_pipe() -> io::Result<(OwnedFd, std::fs::File)> {
+fn input_pipe() -> io::Result<(OwnedFd, std::fs::File)> {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&write, true)?;
     Ok((read, write.into()))

@@ -1,5 +1,5 @@
-//! Starts zygotes (the warm interpreters that jobs' processes are forked from) and receives their answers. The engine's
-//! supply calls it. What a zygote does is in `python/zygote.py`.
+//! Starts zygotes (the warm interpreters that jobs' processes are forked from) and receives their answers. `zygote.py`
+//! is what a zygote does.
 
 use std::ffi::CString;
 use std::io::Write;
@@ -8,14 +8,14 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::HARNESS;
 use crate::error::{Context, Error, Result};
-use crate::python::HARNESS;
 use crate::seccomp::Programs;
 use crate::seqpacket::Packets;
 use crate::sys::{self, Fork};
 
 /// The zygote's program.
-const SOURCE: &str = include_str!("python/zygote.py");
+const SOURCE: &str = include_str!("zygote.py");
 
 /// The interpreter's `-c` argument: it reads the program from descriptor 4, so that the program is not on the command
 /// line and `__main__` stays clean.

@@ -6,21 +6,12 @@
 //! the sandbox's storage count against the disk's limit instead.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::Engine;
-use super::active::Cause;
 use crate::group::MemoryGroup;
 use crate::inner::Sandbox;
 use crate::watch;
-
-/// Shortest time between two checks of a run's memory. Most runs end before the first one.
-pub(super) const MEMORY_TICK: Duration = Duration::from_millis(25);
-
-/// The time until the next check is at least this many times as long as the check took.
-const PART: u32 = 20;
 
 /// The memory counters of the container's control group, and what was there before the first run.
 pub(super) struct Counted {
@@ -56,51 +47,13 @@ impl Counted {
     pub(super) fn oom_kills(&self) -> u64 {
         self.group.as_ref().map_or(0, MemoryGroup::oom_kills)
     }
-}
-
-/// What a check of a sandbox found, in bytes.
-struct MemoryUse {
-    /// Files in its storage.
-    stored: u64,
-    /// Everything else. This counts against the limit.
-    charged: u64,
-    /// Whether `charged` certainly belongs to this sandbox.
-    sure: bool,
-}
-
-impl Engine {
-    pub(super) fn check_memory(&mut self, running: &[u32], now: Instant) {
-        for &id in running {
-            let due = |r: &&super::Active| r.cause.is_none() && now >= r.next_memory_check;
-            let Some(cell) = self.cells.get(&id) else { continue };
-            let Some(run) = cell.active.as_ref().filter(due) else { continue };
-            if self.counted.oom_kills() > run.oom_before {
-                self.condemn(id, Cause::Memory);
-                continue;
-            }
-            let zygote = self.zygote(cell.flavor).and_then(|z| z.hatched.as_ref()).map_or(0, |h| h.data);
-            let limit = run.limits.memory_bytes + zygote;
-            let held = cell.sandbox.as_ref().map(|sandbox| self.held(sandbox, limit));
-            let Some(run) = self.cells.get_mut(&id).and_then(|c| c.active.as_mut()) else { continue };
-            run.next_memory_check = now + MEMORY_TICK.max(now.elapsed() * PART);
-            if let Some(held) = held {
-                run.memory_peak = run.memory_peak.max(held.stored + held.charged);
-                let over = held.charged > limit;
-                // Otherwise two checks in a row must find it: the group may still count what the last sandbox held.
-                let again = std::mem::replace(&mut run.memory_over, over);
-                if over && (again || held.sure) {
-                    self.condemn(id, Cause::Memory);
-                }
-            }
-        }
-    }
 
     /// Measures what a sandbox holds. The sum of what each process sees is cheap and nearly always enough. If it is
-    /// above the limit, it is measured exactly.
-    fn held(&self, sandbox: &Sandbox, limit: u64) -> MemoryUse {
+    /// above the limit, it is measured exactly. `collecting` is whether files of an ended run are being collected.
+    pub(super) fn held(&self, sandbox: &Sandbox, limit: u64, collecting: bool) -> MemoryUse {
         let stored = watch::stored(&sandbox.storage);
         // While a run's files are collected, its storage may still be there, and the group counts it.
-        let counted = if self.harvests.is_empty() { self.counted.shared() } else { None };
+        let counted = if collecting { None } else { self.shared() };
         let files = |mapped: u64| match counted {
             Some(bytes) => bytes.saturating_sub(stored),
             None => mapped + watch::anonymous_files(&sandbox.proc_dir),
@@ -114,6 +67,16 @@ impl Engine {
         let charged = memory.private + files(memory.shared);
         MemoryUse { stored, charged, sure: counted.is_none() || memory.private > limit }
     }
+}
+
+/// What a check of a sandbox found, in bytes.
+pub(super) struct MemoryUse {
+    /// Files in its storage.
+    pub(super) stored: u64,
+    /// Everything else. This counts against the limit.
+    pub(super) charged: u64,
+    /// Whether `charged` certainly belongs to this sandbox.
+    pub(super) sure: bool,
 }
 
 /// Bytes in a sandbox's storage at the end of a run; 0 without a sandbox.

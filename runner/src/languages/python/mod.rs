@@ -1,7 +1,15 @@
-//! The Python that the runner embeds: the harness and its parts, loaded by the zygote under these names, in this order.
+//! Python: its zygotes, and the modules that the zygotes load before any job.
 
-/// Names and sources of the modules. Each may import those before it. The zygote makes a `Harness` of the last one.
-pub const HARNESS: [(&str, &str); 8] = [
+pub(crate) mod scan;
+pub(crate) mod zygote;
+mod zygotes;
+
+pub(crate) use zygote::{Child, Hatched};
+pub(crate) use zygotes::{FLAVORS, Flavor, Heard, Zygotes};
+
+/// Names and sources of the harness and its parts. A zygote loads them in this order, so each may import those before
+/// it. It makes a `Harness` of the last one.
+const HARNESS: [(&str, &str); 8] = [
     ("zygote_pages", include_str!("zygote_pages.py")),
     ("harness_channel", include_str!("harness_channel.py")),
     ("harness_told", include_str!("harness_told.py")),

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::cell::Flavor;
 use crate::files;
-use crate::frames::{End, Run, Tool};
+use crate::frames::{Place, Run, Tool};
+use crate::languages::python::Flavor;
 
 /// How many sandboxes may die under a run before its code starts. Then the run ends.
 pub(super) const MOST_LOST: u32 = 2;
@@ -26,6 +26,30 @@ pub(super) struct Pending {
     pub(super) lost: u32,
 }
 
+impl Pending {
+    /// Name of the session that it runs in; `None` for a fresh sandbox.
+    pub(super) fn session(&self) -> Option<&str> {
+        match &self.run.place {
+            Place::Fresh => None,
+            Place::Session { session, .. } => Some(session),
+        }
+    }
+
+    /// The message that gives the program to a job's process. `linger` is as in [`RunMessage`].
+    pub(super) fn message(&self, linger: bool) -> RunMessage<'_> {
+        RunMessage {
+            op: "run",
+            code: &self.run.code,
+            env: &self.run.env,
+            tools: &self.run.tools,
+            session: self.session().is_some(),
+            linger,
+            follow: self.run.follow,
+            soft_ms: None,
+        }
+    }
+}
+
 /// The message that gives a program to a job's process.
 #[derive(Serialize)]
 pub(super) struct RunMessage<'a> {
@@ -40,11 +64,4 @@ pub(super) struct RunMessage<'a> {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) follow: bool,
     pub(super) soft_ms: Option<u64>,
-}
-
-/// Whether a waiting run can start.
-pub(super) enum Slot {
-    Here(u32),
-    Wait,
-    Never(End),
 }

@@ -1,31 +1,15 @@
-//! Cells: the engine's records of sandboxes, from their making to their end.
+//! Cells: the runner's records of sandboxes, from their making to their end.
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use super::active::Active;
-use super::baseline::{Baseline, Others};
 use crate::channel::Channel;
-use crate::files::Seen;
 use crate::inner::Sandbox;
-
-/// Which zygote a sandbox's process is forked from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Flavor {
-    /// An interpreter with the harness only.
-    Bare = 0,
-    /// Also holds the modules of the standard library that many programs import ([`crate::scan::COMMON`]).
-    Common = 1,
-    /// Also holds the modules of the preload list.
-    Loaded = 2,
-}
-
-/// From the smallest to the largest: each holds what those before it hold.
-pub(super) const FLAVORS: [Flavor; 3] = [Flavor::Bare, Flavor::Common, Flavor::Loaded];
+use crate::languages::python::Flavor;
 
 /// The stages of a sandbox's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// The nursery makes its namespaces.
     Walling,
     /// The zygote forks its process.
@@ -44,7 +28,7 @@ pub(super) enum Stage {
 
 impl Stage {
     /// Whether the sandbox is still being made.
-    pub(super) fn unborn(self) -> bool {
+    pub(crate) fn unborn(self) -> bool {
         matches!(self, Self::Walling | Self::Forking | Self::Joining)
     }
 }
@@ -58,35 +42,41 @@ pub(super) struct Dying {
 }
 
 /// One sandbox.
-pub(super) struct Cell {
-    pub(super) flavor: Flavor,
-    pub(super) stage: Stage,
+pub(crate) struct Cell {
+    pub(crate) flavor: Flavor,
+    pub(crate) stage: Stage,
     /// When the nursery or the zygote was last asked to make it, so that a hang is noticed.
     pub(super) since: Instant,
     /// Handles on the sandbox. `None` before it is made, after it was killed, or without an inner wall.
-    pub(super) sandbox: Option<Sandbox>,
+    pub(crate) sandbox: Option<Sandbox>,
     /// The job's end of the channel, until it is sent to a zygote.
     pub(super) child_end: Option<OwnedFd>,
-    pub(super) channel: Channel,
+    pub(crate) channel: Channel,
     /// Whether its process has said that it is in its sandbox.
-    pub(super) joined: bool,
+    pub(crate) joined: bool,
     /// Pid of its process in the runner's pid namespace; 0 while it is unknown, and after the process was reaped.
-    pub(super) pid: i32,
+    pub(crate) pid: i32,
     pub(super) pidfd: Option<OwnedFd>,
-    /// Name of the session that lives here.
-    pub(super) session: Option<String>,
-    pub(super) active: Option<Active>,
-    /// Its files that the worker knows already.
-    pub(super) seen: Seen,
-    /// CPU time of the sandbox's making and of the runs before the current one.
-    pub(super) cpu_before: Baseline,
-    /// Whether earlier runs of its session have started processes.
-    pub(super) others: Others,
 }
 
 impl Cell {
+    /// The record of a sandbox that is about to be made.
+    pub(super) fn new(flavor: Flavor, channel: Channel, child_end: OwnedFd) -> Self {
+        Self {
+            flavor,
+            stage: Stage::Walling,
+            since: Instant::now(),
+            sandbox: None,
+            child_end: Some(child_end),
+            channel,
+            joined: false,
+            pid: 0,
+            pidfd: None,
+        }
+    }
+
     /// Kills everything in the sandbox.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         if let Some(sandbox) = &self.sandbox {
             sandbox.kill();
         }
@@ -115,7 +105,7 @@ impl Cell {
     }
 
     /// Sends a signal to its process.
-    pub(super) fn signal(&self, signal: rustix::process::Signal) {
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let _ = match (&self.pidfd, rustix::process::Pid::from_raw(self.pid)) {
             (Some(pidfd), _) => rustix::process::pidfd_send_signal(pidfd, signal),
             // The process is a child of this one, so the pid is its own until it is reaped; then `self.pid` is 0.

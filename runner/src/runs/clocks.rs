@@ -1,0 +1,120 @@
+//! Clocks of a run: its time-outs, and the watches over CPU time and memory.
+
+use std::time::{Duration, Instant};
+
+use super::active::{Active, Cause};
+use super::baseline::Baseline;
+use super::memory::Counted;
+use crate::cpu::CpuCounter;
+use crate::sandboxes::{Cell, HEAD_START};
+use crate::{sys, watch};
+
+/// Shortest time between two checks of CPU time, once a run may have used it up.
+const CPU_TICK: Duration = Duration::from_millis(5);
+
+/// CPU time that the runner and its zygotes may use during a run, such as for imports of the preload list or a spare.
+const BESIDE: Duration = Duration::from_secs(1);
+
+/// Shortest time between two checks of a run's memory. Most runs end before the first one.
+pub(super) const MEMORY_TICK: Duration = Duration::from_millis(25);
+
+/// The time until the next check of memory is at least this many times as long as the check took.
+const PART: u32 = 20;
+
+impl Active {
+    /// When the code is interrupted.
+    pub(super) fn soft_at(&self) -> Instant {
+        self.handed + Duration::from_millis(self.limits.wall_ms)
+    }
+
+    /// When the run is killed.
+    pub(super) fn hard_at(&self) -> Instant {
+        self.soft_at() + Duration::from_millis(self.limits.grace_ms)
+    }
+
+    /// When a check has something to do next; `None` for a run that was killed already, of which only the end is waited
+    /// for.
+    pub(super) fn next_check(&self, now: Instant) -> Option<Instant> {
+        if self.cause.is_some() {
+            return None;
+        }
+        let wall = if self.interrupted { self.hard_at() } else { self.soft_at() };
+        let next = wall.min(self.next_cpu_check).min(self.next_memory_check);
+        Some(if self.in_head_start(now) { next.min(self.handed + HEAD_START) } else { next })
+    }
+
+    /// Whether it still has the machine to itself.
+    pub(super) fn in_head_start(&self, now: Instant) -> bool {
+        now - self.handed < HEAD_START
+    }
+
+    /// Interrupts it when its wall-clock time is over. Returns why it is to be killed, if that did not help.
+    pub(super) fn check_wall(&mut self, now: Instant, cell: &Cell) -> Option<Cause> {
+        if now >= self.hard_at() && self.cause.is_none() {
+            return Some(Cause::Wall);
+        }
+        if now >= self.soft_at() && !self.interrupted {
+            self.interrupted = true;
+            cell.signal(rustix::process::Signal::INT);
+        }
+        None
+    }
+
+    /// Checks its CPU time, if that is due. `before` is what its sandbox had used before it.
+    pub(super) fn check_cpu(
+        &mut self,
+        now: Instant,
+        cell: &Cell,
+        before: &Baseline,
+        container: Option<&CpuCounter>,
+    ) -> Option<Cause> {
+        if now < self.next_cpu_check {
+            return None;
+        }
+        let limit = Duration::from_millis(self.limits.cpu_ms);
+        let own = sys::cpu_time(cell.pid).unwrap_or_default().saturating_sub(before.own);
+        // The clock of the main process is exact; the sum over the sandbox has steps of 10 ms.
+        let all = cell.sandbox.as_ref().map(|s| watch::cpu(&s.proc_dir).saturating_sub(before.all));
+        let used = own.max(all.unwrap_or_default());
+        // Neither counts a process that has ended and that nobody waits for. The container's control group does, but it
+        // counts everything else in the container, too. So the group's time has a higher limit, and counts from the
+        // first check on. (An earlier start would cost a read in every run, and most runs end before their first
+        // check.)
+        let container = container.and_then(CpuCounter::read).unwrap_or_default();
+        let since = container.saturating_sub(*self.container_cpu_before.get_or_insert(container));
+        let (left, left_of_container) = (limit.saturating_sub(used), (limit + BESIDE).saturating_sub(since));
+        if left.is_zero() || left_of_container.is_zero() {
+            return Some(Cause::Cpu);
+        }
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        self.next_cpu_check = now + (left.min(left_of_container) / cores).max(CPU_TICK);
+        None
+    }
+
+    /// Checks its memory, if that is due. `zygote` is what its zygote holds, in bytes; `collecting` is whether files of
+    /// an ended run are being collected.
+    pub(super) fn check_memory(
+        &mut self,
+        now: Instant,
+        cell: &Cell,
+        zygote: u64,
+        counted: &Counted,
+        collecting: bool,
+    ) -> Option<Cause> {
+        if self.cause.is_some() || now < self.next_memory_check {
+            return None;
+        }
+        if counted.oom_kills() > self.oom_before {
+            return Some(Cause::Memory);
+        }
+        let limit = self.limits.memory_bytes + zygote;
+        let held = cell.sandbox.as_ref().map(|sandbox| counted.held(sandbox, limit, collecting));
+        self.next_memory_check = now + MEMORY_TICK.max(now.elapsed() * PART);
+        let held = held?;
+        self.memory_peak = self.memory_peak.max(held.stored + held.charged);
+        let over = held.charged > limit;
+        // Otherwise two checks in a row must find it: the group may still count what the last sandbox held.
+        let again = std::mem::replace(&mut self.memory_over, over);
+        (over && (again || held.sure)).then_some(Cause::Memory)
+    }
+}

@@ -1,0 +1,190 @@
+//! Takes runs from the worker and hands them to sandboxes.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Instant;
+
+use rustix::event::epoll::EventFlags;
+
+use super::Runs;
+use super::active::{Active, Pipes};
+use super::pending::Pending;
+use crate::frames::{End, Frame, Place, Run};
+use crate::io::{Io, Token};
+use crate::sandboxes::{Sandboxes, Stage};
+use crate::{files, limits};
+
+/// Whether a waiting run can start.
+enum Slot {
+    Here(u32),
+    Wait,
+    Never(End),
+}
+
+impl Runs {
+    /// Takes a run. It waits until [`Runs::dispatch`] finds a sandbox for it.
+    pub(crate) fn accept(&mut self, number: u32, frame: &Frame, sandboxes: &mut Sandboxes, io: &mut Io) {
+        match self.read(number, frame, sandboxes) {
+            Ok(pending) => self.pending.push_back(pending),
+            Err(reason) => io.refuse(number, End::NotStarted { reason }),
+        }
+    }
+
+    /// Reads and checks a run. `Err` says why it is refused.
+    fn read(&mut self, number: u32, frame: &Frame, sandboxes: &mut Sandboxes) -> Result<Pending, String> {
+        let files = self.inbox.take(number)?;
+        if !sandboxes.nested() && !files.is_empty() {
+            return Err("files need an inner wall, and this machine allows none".into());
+        }
+        let mut run: Run = frame.parse().map_err(|e| format!("the run can't be read: {e}"))?;
+        if run.language != "python" {
+            return Err(format!("unsupported language {:?}", run.language));
+        }
+        if self.going.contains_key(&number) || self.pending.iter().any(|p| p.number == number) {
+            return Err(format!("run {number} exists already"));
+        }
+        run.limits =
+            limits::bounded(&run.limits, &self.setup.ceiling).map_err(|what| format!("limit {what} is zero"))?;
+        let flavor = sandboxes.zygotes.choose(&run);
+        Ok(Pending { number, run, files, flavor, arrived: Instant::now(), waited: false, lost: 0 })
+    }
+
+    /// Whether that run waits for a sandbox to be made, rather than for its session.
+    pub(super) fn needs_sandbox(&self, pending: &Pending) -> bool {
+        pending.session().is_none_or(|name| !self.sessions.contains_key(name))
+    }
+
+    fn slot(&self, pending: &Pending, sandboxes: &Sandboxes) -> Slot {
+        if let Place::Session { session, create } = &pending.run.place {
+            match self.sessions.get(session) {
+                Some(&id) if sandboxes.stage(id) == Some(Stage::Idle) && !self.harvests.of_session(id) => {
+                    return Slot::Here(id);
+                }
+                Some(_) => return Slot::Wait,
+                None if !create => return Slot::Never(End::NoSession),
+                None => {}
+            }
+        }
+        sandboxes.spare(sandboxes.zygotes.or_bare(pending.flavor)).map_or(Slot::Wait, Slot::Here)
+    }
+
+    /// Starts every waiting run that can start. None can while a sandbox is dying: sandboxes share a network namespace,
+    /// where a run could meet a process that is still alive.
+    pub(crate) fn dispatch(&mut self, sandboxes: &mut Sandboxes, io: &mut Io) {
+        let mut waiting = VecDeque::new();
+        while let Some(mut pending) = self.pending.pop_front() {
+            let slot = self.slot(&pending, sandboxes);
+            if matches!(slot, Slot::Here(_)) && sandboxes.any_dying() {
+                waiting.push_back(pending);
+                continue;
+            }
+            let first = !std::mem::replace(&mut pending.waited, true);
+            match slot {
+                Slot::Wait => waiting.push_back(pending),
+                Slot::Never(end) => io.refuse(pending.number, end),
+                Slot::Here(id) => {
+                    if let Err(pending) = self.hand_over(id, pending, first, sandboxes, io) {
+                        // The sandbox was dead. The code has not started, so another sandbox may take the run.
+                        self.pending.push_front(*pending);
+                    }
+                }
+            }
+        }
+        self.pending = waiting;
+    }
+
+    /// Gives a run to a sandbox. `Err` returns the run if the sandbox turns out to be dead.
+    fn hand_over(
+        &mut self,
+        id: u32,
+        pending: Pending,
+        warm: bool,
+        sandboxes: &mut Sandboxes,
+        io: &mut Io,
+    ) -> Result<(), Box<Pending>> {
+        if let Err(end) = self.place(id, &pending, sandboxes) {
+            self.refuse_in(id, pending.number, end, sandboxes, io);
+            return Ok(());
+        }
+        let pipes = match self.send(id, &pending, sandboxes) {
+            Ok(pipes) => pipes,
+            Err(e) => {
+                self.give_up(id, &format!("hand a run over: {e}"), sandboxes, io);
+                return Err(Box::new(pending));
+            }
+        };
+        pipes.watch(id, self.output_flags(), io);
+        let mut run = Active::new(&pending, pipes, warm, self.counted.oom_kills());
+        if run.feed()
+            && let Some((pipe, ..)) = &run.stdin
+        {
+            let _ = io.watch(pipe, Token::Stdin(id), EventFlags::OUT);
+        }
+        let Some(cell) = sandboxes.get_mut(id) else { return Err(Box::new(pending)) };
+        cell.stage = Stage::Running;
+        if cell.channel.pending() {
+            io.rewatch(&cell.channel, Token::Channel(id), EventFlags::IN | EventFlags::OUT);
+        }
+        let occupant = self.occupants.entry(id).or_default();
+        if let Some(name) = pending.session() {
+            occupant.session = Some(name.to_owned());
+            self.sessions.insert(name.to_owned(), id);
+        }
+        self.going.insert(pending.number, id);
+        let run = occupant.begin(run, cell);
+        if !run.session {
+            run.unstarted = Some(Box::new(pending));
+        }
+        Ok(())
+    }
+
+    /// Sets a run's limits, and sends it to the process of its sandbox. Returns the run's pipes.
+    fn send(&self, id: u32, pending: &Pending, sandboxes: &mut Sandboxes) -> io::Result<Pipes> {
+        let (cell, hatched) = sandboxes.with_zygote(id).ok_or(io::ErrorKind::NotFound)?;
+        let json = serde_json::to_vec(&pending.message(cell.sandbox.is_some()))?;
+        let (pipes, ends) = Pipes::open(pending.run.stdin.as_deref())?;
+        if let Some(hatched) = hatched {
+            let fresh = pending.session().is_none();
+            limits::apply_run(cell.pid, &pending.run.limits, &self.setup.ceiling, hatched, fresh)?;
+        }
+        cell.channel.received = 0;
+        cell.channel.send(&json, ends)?;
+        Ok(pipes)
+    }
+
+    /// Writes a run's input files into its sandbox.
+    ///
+    /// # Errors
+    /// How the run ends if a file can't be written.
+    fn place(&mut self, id: u32, pending: &Pending, sandboxes: &Sandboxes) -> Result<(), End> {
+        if pending.files.is_empty() {
+            return Ok(());
+        }
+        let Some(sandbox) = sandboxes.get(id).and_then(|cell| cell.sandbox.as_ref()) else { return Ok(()) };
+        let seen = &mut self.occupants.entry(id).or_default().seen;
+        files::place(&sandbox.storage, &pending.files, seen)
+            .map_err(|(path, error)| End::BadFile { path, reason: error.to_string() })
+    }
+
+    /// Ends a run that was about to start in that sandbox. A session lives on. A spare is killed, because it may hold
+    /// some of the run's files.
+    fn refuse_in(&mut self, id: u32, number: u32, end: End, sandboxes: &mut Sandboxes, io: &mut Io) {
+        let lives = sandboxes.stage(id) == Some(Stage::Idle);
+        io.refuse_beside(number, end, lives);
+        if !lives {
+            sandboxes.end(id, io);
+        }
+    }
+
+    /// Removes a sandbox that could not take a run: a spare is given up, a session is closed.
+    fn give_up(&mut self, id: u32, reason: &str, sandboxes: &mut Sandboxes, io: &mut Io) {
+        match sandboxes.stage(id) {
+            Some(Stage::Idle) => self.ended(id, None, sandboxes, io),
+            Some(_) => {
+                self.occupants.remove(&id);
+                sandboxes.failed(id, reason, io);
+            }
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The end of a run: how it is judged, and what it used.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::active::{Active, Cause};
+use super::baseline::Baseline;
+use super::memory;
+use crate::frames::{CodeError, End, Exit, Usage};
+use crate::sandboxes::Cell;
+use crate::sys::{self, Reaped, Status};
+use crate::watch;
+
+impl Active {
+    /// The exit of a run that ended at `now`. `reaped` is the kernel's report on its process; `None` if the process has
+    /// said `done` and still lives. `oom` is whether the kernel killed a process for memory during the run.
+    pub(super) fn exit(
+        &mut self,
+        now: Instant,
+        reaped: Option<Reaped>,
+        oom: bool,
+        cell: &Cell,
+        before: &Baseline,
+    ) -> Exit {
+        let session_lives = reaped.is_none() && self.session;
+        let value = self.done.as_mut().and_then(|done| done.value.take());
+        let (end, error) = self.judge(reaped.map(|r| r.status), oom);
+        let cpu = match &reaped {
+            Some(reaped) => reaped.cpu,
+            None => {
+                // 0 for a run of less than a clock tick.
+                let children = watch::children_cpu(cell.pid, now - self.handed).max(before.children);
+                sys::cpu_time(cell.pid).unwrap_or_default() + children
+            }
+        };
+        let process = reaped.map_or_else(|| watch::peak_memory(cell.pid), |r| r.max_rss);
+        let usage = Usage {
+            wall_us: micros(now - self.handed),
+            cpu_us: micros(cpu.saturating_sub(before.own + before.children)),
+            memory_bytes: self.memory_peak.max(process + memory::stored(cell.sandbox.as_ref())),
+            output_bytes: self.output_bytes,
+        };
+        let began = self.began.unwrap_or(now);
+        let phases = BTreeMap::from([
+            ("acquire".to_string(), micros(self.handed - self.arrived)),
+            ("start".to_string(), micros(began - self.handed)),
+            ("run".to_string(), micros(now - began)),
+            ("collect".to_string(), micros(now.elapsed())),
+        ]);
+        let value = value.filter(|_| matches!(end, End::Exited { .. }));
+        Exit { end, error, value, usage, phases, warm: self.warm, session_lives, left_out: Default::default() }
+    }
+
+    /// Judges how the run ended. `status` is the kernel's report on the process, as in [`Active::exit`].
+    fn judge(&mut self, status: Option<Status>, oom: bool) -> (End, Option<CodeError>) {
+        let mut done = self.done.take();
+        let error = done.as_mut().and_then(|d| d.error.take());
+        let how = done.as_ref().and_then(|d| d.how.clone());
+        let soft = || End::TimedOut { limit: "wall".into(), soft: true };
+        let end = match (self.cause.take(), status) {
+            (Some(Cause::Output), _) => End::OutputLimit,
+            (Some(Cause::Killed), _) => End::Killed,
+            (Some(Cause::Wall), _) => End::TimedOut { limit: "wall".into(), soft: false },
+            (Some(Cause::Cpu), _) => End::TimedOut { limit: "cpu".into(), soft: false },
+            (Some(Cause::Memory), _) => End::OutOfMemory,
+            (Some(Cause::Broken(message)), _) => {
+                let error = CodeError { kind: "ChannelError".into(), message, traceback: String::new() };
+                return (End::Raised, Some(error));
+            }
+            (None, _) if self.began.is_none() => {
+                End::NotStarted { reason: format!("the sandbox's process ended before the code ran ({status:?})") }
+            }
+            // The killed process may be any of the job's; the rest of the program went on without it.
+            (None, _) if oom => End::OutOfMemory,
+            (None, Some(Status::Signaled(libc::SIGXCPU))) => End::TimedOut { limit: "cpu".into(), soft: false },
+            (None, Some(Status::Signaled(signal))) => End::Signaled { signal },
+            // The process's own word only tells apart what the kernel reports alike: exits with status 1.
+            (None, Some(Status::Exited(code))) => match how.as_deref() {
+                Some("memory") if code == 1 => End::OutOfMemory,
+                _ if self.interrupted => soft(),
+                Some("raised" | "interrupted") if code == 1 => End::Raised,
+                _ => End::Exited { code },
+            },
+            (None, None) => match how.as_deref() {
+                Some("memory") => End::OutOfMemory,
+                _ if self.interrupted => soft(),
+                Some("raised" | "interrupted") => End::Raised,
+                _ => End::Exited { code: done.as_ref().and_then(|d| d.code).unwrap_or(0) & 0xff },
+            },
+        };
+        (end, error)
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,175 @@
+//! Collects the files that a run leaves, after it has ended and before its [`Exit`] is sent.
+//!
+//! A fresh sandbox is killed first, so that nothing can change its files any more. A session's processes live on, and
+//! the walk over the files is safe against them. The walk takes small steps, and only while the worker keeps up, so
+//! that the engine serves everything else meanwhile.
+
+use std::collections::BTreeMap;
+
+use crate::files::{self, Scope, Seen, Step, Walk};
+use crate::frames::{ArtifactLimits, End, Exit, Kind, Why};
+use crate::io::Io;
+use crate::sandboxes::{Sandboxes, Stage};
+
+/// Steps of a walk in one turn of the engine's loop.
+const STEPS: usize = 64;
+
+/// A run that has ended, and whose exit is not sent yet.
+pub(super) struct Ended {
+    /// Its sandbox.
+    pub(super) id: u32,
+    pub(super) number: u32,
+    /// Whether it was a session's.
+    pub(super) session: bool,
+    pub(super) exit: Exit,
+}
+
+/// An ended run whose files are being collected.
+struct Harvest {
+    walk: Walk,
+    exit: Exit,
+    from: From,
+}
+
+/// Where the files come from.
+enum From {
+    /// From that sandbox, which is not dead yet. Collecting has to wait.
+    Dying(u32),
+    /// From a dead sandbox.
+    Dead,
+    /// From a run of the session in that sandbox.
+    Session(u32),
+    /// From the session in that sandbox, of which everything in `/session` is sent.
+    Kept(u32),
+}
+
+/// A run whose files are all collected.
+pub(super) struct Collected {
+    pub(super) exit: Exit,
+    /// The session's sandbox, if the run was one of a session, and the session's files that the worker knows now.
+    pub(super) session: Option<(u32, Seen)>,
+}
+
+/// The ended runs whose files are being collected, by their numbers.
+pub(super) struct Harvests {
+    bounds: ArtifactLimits,
+    going: BTreeMap<u32, Harvest>,
+}
+
+impl Harvests {
+    pub(super) fn new(bounds: ArtifactLimits) -> Self {
+        Self { bounds, going: BTreeMap::new() }
+    }
+
+    /// Begins to collect a run's files. Returns the exit if there is nothing to collect, which is nearly always so.
+    /// `seen` is what the worker knows of a session's files.
+    pub(super) fn begin(
+        &mut self,
+        Ended { id, number, session, mut exit }: Ended,
+        seen: &mut Seen,
+        sandboxes: &mut Sandboxes,
+        io: &mut Io,
+    ) -> Option<Exit> {
+        let cell = sandboxes.get(id)?;
+        let unwanted = self.bounds.files == 0 || matches!(exit.end, End::Killed | End::NotStarted { .. });
+        let scope = if session { Scope::SessionRun } else { Scope::Run };
+        let Some(sandbox) = cell.sandbox.as_ref().filter(|s| !unwanted && files::any(&s.storage, scope)) else {
+            return Some(exit);
+        };
+        let opened = sandbox.storage.try_clone().and_then(|storage| {
+            let known = std::mem::take(seen);
+            Ok(Walk::new(storage, scope, self.bounds, known)?)
+        });
+        let walk = match opened {
+            Ok(walk) => walk,
+            Err(e) => {
+                crate::log(&format!("collect the files of run {number}: {e}"));
+                exit.left_out.add(b"/workspace/artifacts".to_vec(), Why::Unreadable, None);
+                return Some(exit);
+            }
+        };
+        let from = match cell.stage {
+            Stage::Ending => {
+                // The walk waits until every process of the sandbox is dead.
+                sandboxes.bury(id, io);
+                From::Dying(id)
+            }
+            _ => From::Session(id),
+        };
+        self.going.insert(number, Harvest { walk, exit, from });
+        None
+    }
+
+    /// Begins to send everything that the session in that sandbox keeps. An exit follows, as for a run.
+    pub(super) fn keep(&mut self, id: u32, number: u32, sandboxes: &Sandboxes, io: &mut Io) {
+        let storage = sandboxes.get(id).and_then(|cell| cell.sandbox.as_ref()).map(|s| s.storage.try_clone());
+        let walk =
+            storage.and_then(|storage| Walk::new(storage.ok()?, Scope::Session, self.bounds, Seen::default()).ok());
+        match walk {
+            Some(walk) => {
+                let exit = Exit::bare(End::Exited { code: 0 }, true);
+                self.going.insert(number, Harvest { walk, exit, from: From::Kept(id) });
+            }
+            None => io.refuse(number, End::NotStarted { reason: "its storage can't be opened".into() }),
+        }
+    }
+
+    /// Called when every process of that sandbox is dead: its files can be read from now on.
+    pub(super) fn read_from_now(&mut self, id: u32) {
+        let dying = |harvest: &&mut Harvest| matches!(harvest.from, From::Dying(cell) if cell == id);
+        self.going.values_mut().filter(dying).for_each(|harvest| harvest.from = From::Dead);
+    }
+
+    /// Whether files of any run are being collected.
+    pub(super) fn any(&self) -> bool {
+        !self.going.is_empty()
+    }
+
+    /// Whether there is something to collect now.
+    pub(super) fn any_due(&self) -> bool {
+        self.going.values().any(|h| !matches!(h.from, From::Dying(_)))
+    }
+
+    /// Whether files of the session in that sandbox are still being collected.
+    pub(super) fn of_session(&self, id: u32) -> bool {
+        self.going.values().any(|h| matches!(h.from, From::Session(session) | From::Kept(session) if session == id))
+    }
+
+    /// The runs whose files can be collected now.
+    pub(super) fn due(&self) -> Vec<u32> {
+        self.going.iter().filter(|(_, h)| !matches!(h.from, From::Dying(_))).map(|(number, _)| *number).collect()
+    }
+
+    /// Goes on collecting the files of a run, for one turn of the loop, while the worker keeps up. Returns the exit and
+    /// what belongs to it once all are collected.
+    pub(super) fn step(&mut self, number: u32, io: &mut Io) -> Option<Collected> {
+        for _ in 0..STEPS {
+            if io.link.congested() {
+                return None;
+            }
+            match self.going.get_mut(&number)?.walk.step(&mut io.chunk) {
+                Step::Worked => {}
+                Step::Data(bytes) => io.link.push(Kind::ArtifactData, number, bytes),
+                Step::Begin(artifact) => drop(io.link.push_json(Kind::Artifact, number, &artifact)),
+                Step::End(end) => drop(io.link.push_json(Kind::ArtifactEnd, number, &end)),
+                Step::Done => return self.done(number),
+            }
+        }
+        None
+    }
+
+    fn done(&mut self, number: u32) -> Option<Collected> {
+        let Harvest { walk, mut exit, from } = self.going.remove(&number)?;
+        let (left_out, seen) = walk.end();
+        exit.left_out = left_out;
+        let session = if let From::Session(id) = from { Some((id, seen)) } else { None };
+        Some(Collected { exit, session })
+    }
+
+    /// Stops collecting the files of a run that is killed after its code has ended.
+    pub(super) fn cut_short(&mut self, number: u32) {
+        if let Some(harvest) = self.going.get_mut(&number) {
+            harvest.walk.cut();
+        }
+    }
+}

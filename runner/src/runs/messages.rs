@@ -1,0 +1,161 @@
+//! Handles the messages that a job's process sends on its channel, none of which is trusted, and sends it tool results.
+
+use std::time::Instant;
+
+use rustix::event::epoll::EventFlags;
+use serde_json::value::RawValue;
+
+use super::Runs;
+use super::active::{Cause, MAX_CALLS, MAX_RECEIVED};
+use crate::channel::{Got, Message};
+use crate::frames::{Kind, ToolCall, ToolResult};
+use crate::io::{Io, Token};
+use crate::sandboxes::{Sandboxes, Stage};
+
+impl Runs {
+    /// Takes what the process of a sandbox has sent, and goes on sending what waits for it.
+    pub(crate) fn on_channel(&mut self, id: u32, flags: EventFlags, sandboxes: &mut Sandboxes, io: &mut Io) {
+        let Some(cell) = sandboxes.get_mut(id) else { return };
+        if flags.contains(EventFlags::OUT) {
+            let flushed = cell.channel.flush();
+            if flushed.is_err() || !cell.channel.pending() {
+                io.rewatch(&cell.channel, Token::Channel(id), EventFlags::IN);
+            }
+        }
+        let got = cell.channel.fill(&mut io.chunk);
+        let closed = !matches!(got, Ok(Got::Empty));
+        while let Some(cell) = sandboxes.get_mut(id) {
+            if cell.channel.received > MAX_RECEIVED
+                && let Some(run) = self.run_mut(id)
+            {
+                let text = format!("more than {MAX_RECEIVED} bytes on the job's channel in run {}", run.number);
+                return self.condemn(id, Cause::Broken(text), sandboxes);
+            }
+            match cell.channel.next() {
+                Ok(Some(message)) => self.on_message(id, message, sandboxes, io),
+                Ok(None) => break,
+                Err(text) => return self.broken_channel(id, text, sandboxes, io),
+            }
+        }
+        if closed && let Some(cell) = sandboxes.get(id) {
+            io.unwatch(&cell.channel);
+            match cell.stage {
+                // A fresh program may run on without its channel. The end of its process says how it went.
+                Stage::Running if self.run_mut(id).is_none_or(|run| !run.session) => {}
+                Stage::Ending => {}
+                // A session without a channel can't be given another run.
+                _ => cell.kill(),
+            }
+        }
+    }
+
+    fn broken_channel(&mut self, id: u32, text: String, sandboxes: &mut Sandboxes, io: &mut Io) {
+        if self.run_mut(id).is_some() {
+            return self.condemn(id, Cause::Broken(text), sandboxes);
+        }
+        match sandboxes.get(id) {
+            Some(cell) if matches!(cell.stage, Stage::Idle | Stage::Ending) => {
+                // The bad message stays where it is, and would wake the loop again and again.
+                io.unwatch(&cell.channel);
+                cell.kill();
+            }
+            Some(_) => sandboxes.failed(id, &text, io),
+            None => {}
+        }
+    }
+
+    fn on_message(&mut self, id: u32, message: Message, sandboxes: &mut Sandboxes, io: &mut Io) {
+        let Some(cell) = sandboxes.get(id) else { return };
+        let Some(run) = self.run_mut(id) else {
+            // A session's threads may send messages between runs. They are ignored.
+            match message.op.as_str() {
+                "ready" if !cell.joined => sandboxes.joined(id),
+                "failed" if !cell.joined => {
+                    let reason = message.reason.unwrap_or_default();
+                    sandboxes.failed(id, &format!("join the sandbox: {reason}"), io);
+                }
+                _ => {}
+            }
+            return;
+        };
+        match message.op.as_str() {
+            "started" if run.began.is_none() => {
+                run.began = Some(Instant::now());
+                run.unstarted = None;
+                io.link.push(Kind::Started, run.number, &[]);
+            }
+            "display" => {
+                let bundle = message.data.as_deref().map(RawValue::get).filter(|d| d.starts_with('{'));
+                if let Some(bundle) = bundle {
+                    io.link.push(Kind::Display, run.number, bundle.as_bytes());
+                }
+            }
+            "call" => self.on_call(id, message, sandboxes, io),
+            "done" if run.done.is_none() => {
+                run.done = Some(message);
+                // A fresh program that is done is over, too. Its process would still keep the kernel busy with its
+                // memory for longer than most programs run. A program that says `done` early gains nothing that
+                // `os._exit` would not give it.
+                if run.session || cell.sandbox.is_some() {
+                    self.finish(id, None, sandboxes, io);
+                }
+            }
+            op => {
+                let text = format!("an unexpected {op:?} on the job's channel");
+                self.condemn(id, Cause::Broken(text), sandboxes);
+            }
+        }
+    }
+
+    /// Checks a tool call and hands it to the worker. A call that is refused is answered here.
+    fn on_call(&mut self, id: u32, message: Message, sandboxes: &mut Sandboxes, io: &mut Io) {
+        let Some(run) = self.run_mut(id) else { return };
+        let (Some(number), Some(name)) = (message.call, message.name) else {
+            return self.condemn(id, Cause::Broken("a tool call without number or name".into()), sandboxes);
+        };
+        let declared = run.tools.iter().any(|t| t.name == name);
+        let arguments = message.arguments.filter(|a| a.get().starts_with('{'));
+        let problem = match (&arguments, declared) {
+            (_, false) => Some(format!("no such tool: {name:?}")),
+            (None, _) => Some("a tool's arguments are a JSON object".to_string()),
+            _ if run.calls.len() >= MAX_CALLS => Some(format!("more than {MAX_CALLS} tool calls at once")),
+            _ => None,
+        };
+        match (problem, arguments) {
+            (None, Some(arguments)) => {
+                run.last_call += 1;
+                run.calls.insert(run.last_call, number);
+                let call = ToolCall { call: run.last_call, name, arguments };
+                let _ = io.link.push_json(Kind::ToolCall, run.number, &call);
+            }
+            (problem, _) => {
+                let text = serde_json::json!({"op": "result", "call": number, "error": problem.unwrap_or_default()});
+                self.tell(id, text.to_string().as_bytes(), sandboxes, io);
+            }
+        }
+    }
+
+    /// Hands the answer to a tool call to the code.
+    pub(crate) fn on_tool_result(&mut self, number: u32, result: &ToolResult, sandboxes: &mut Sandboxes, io: &mut Io) {
+        let Some(&id) = self.going.get(&number) else { return };
+        let Some(call) = self.run_mut(id).and_then(|run| run.calls.remove(&result.call)) else { return };
+        let text = match &result.result {
+            Ok(value) => format!(r#"{{"op":"result","call":{call},"ok":{}}}"#, value.get()),
+            Err(error) => serde_json::json!({"op": "result", "call": call, "error": error}).to_string(),
+        };
+        self.tell(id, text.as_bytes(), sandboxes, io);
+    }
+
+    fn tell(&mut self, id: u32, json: &[u8], sandboxes: &mut Sandboxes, io: &mut Io) {
+        let Some(cell) = sandboxes.get_mut(id) else { return };
+        match cell.channel.send(json, Vec::new()) {
+            Ok(()) if cell.channel.pending() => {
+                io.rewatch(&cell.channel, Token::Channel(id), EventFlags::IN | EventFlags::OUT);
+            }
+            Ok(()) => {}
+            // The process is gone; the reaper judges its end.
+            Err(e) if e.raw_os_error().is_some() => {}
+            Err(e) => self.condemn(id, Cause::Broken(e.to_string()), sandboxes),
+        }
+    }
+}

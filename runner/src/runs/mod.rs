@@ -1,0 +1,316 @@
+//! Runs: those that wait for a sandbox, those that go on, the sessions that they belong to, and the files that they
+//! leave.
+
+mod active;
+mod baseline;
+mod clocks;
+mod dispatch;
+mod end;
+mod harvest;
+mod memory;
+mod messages;
+mod occupant;
+mod pending;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::rc::Rc;
+use std::time::Instant;
+
+use rustix::event::epoll::EventFlags;
+use rustix::process::Signal;
+
+use crate::cpu::CpuCounter;
+use crate::files::Inbox;
+use crate::frames::{End, Kind, Setup};
+use crate::group::MemoryGroup;
+use crate::io::{Io, Token};
+use crate::sandboxes::{DEATH, Demand, Sandboxes, Stage};
+use crate::sys::Reaped;
+use active::{Active, Cause, Pumped};
+use harvest::{Ended, Harvests};
+use memory::Counted;
+use occupant::Occupant;
+use pending::{MOST_LOST, Pending};
+
+/// The runs of a container.
+pub(crate) struct Runs {
+    setup: Rc<Setup>,
+    pending: VecDeque<Pending>,
+    /// Input files of runs that have not arrived yet.
+    pub(crate) inbox: Inbox,
+    /// What uses each sandbox, by the sandbox's number.
+    occupants: BTreeMap<u32, Occupant>,
+    /// Sandboxes of sessions, by the sessions' names.
+    sessions: HashMap<String, u32>,
+    /// Sandboxes of runs that go on, by the runs' numbers.
+    going: HashMap<u32, u32>,
+    harvests: Harvests,
+    /// Counts the container's memory.
+    counted: Counted,
+    /// Counts the container's CPU time.
+    cpu: Option<CpuCounter>,
+    /// Whether jobs' outputs are not read, because too much waits for the worker.
+    congested: bool,
+}
+
+impl Runs {
+    pub(crate) fn new(setup: Rc<Setup>, group: Option<MemoryGroup>, cpu: Option<CpuCounter>) -> Self {
+        Self {
+            pending: VecDeque::new(),
+            inbox: Inbox::default(),
+            occupants: BTreeMap::new(),
+            sessions: HashMap::new(),
+            going: HashMap::new(),
+            harvests: Harvests::new(setup.artifacts),
+            counted: Counted::new(group),
+            cpu,
+            congested: false,
+            setup,
+        }
+    }
+
+    /// Notes how much memory the container holds before the first run.
+    pub(crate) fn settle(&mut self) {
+        self.counted.settle();
+    }
+
+    /// Whether a run waits, or files are being collected. (What a run uses shows in its sandbox's stage.)
+    pub(crate) fn busy(&self) -> bool {
+        !self.pending.is_empty() || self.harvests.any()
+    }
+
+    /// What the runs need of the sandboxes.
+    pub(crate) fn demand(&self, sandboxes: &Sandboxes) -> Demand {
+        let mut demand = Demand { any_waits: !self.pending.is_empty(), ..Demand::default() };
+        for pending in self.pending.iter().filter(|pending| self.needs_sandbox(pending)) {
+            demand.waiting[sandboxes.zygotes.or_bare(pending.flavor) as usize] += 1;
+        }
+        let now = Instant::now();
+        demand.head_start = self.active().any(|(_, run)| run.in_head_start(now));
+        demand
+    }
+
+    /// The runs that go on, with the numbers of their sandboxes.
+    fn active(&self) -> impl Iterator<Item = (u32, &Active)> {
+        self.occupants.iter().filter_map(|(id, occupant)| Some((*id, occupant.run.as_ref()?)))
+    }
+
+    fn run_mut(&mut self, id: u32) -> Option<&mut Active> {
+        self.occupants.get_mut(&id)?.run.as_mut()
+    }
+
+    /// When [`Runs::tick`] or [`Runs::gather`] has something to do next.
+    pub(crate) fn deadline(&self, now: Instant, sandboxes: &Sandboxes, io: &Io) -> Option<Instant> {
+        if self.harvests.any_due() && !io.link.congested() {
+            return Some(now);
+        }
+        let death = sandboxes.death_due().filter(|_| !self.pending.is_empty());
+        self.active().filter_map(|(_, run)| run.next_check(now)).chain(death).min()
+    }
+
+    /// Interrupts and kills the runs that have reached a limit.
+    pub(crate) fn tick(&mut self, now: Instant, sandboxes: &Sandboxes, io: &mut Io) {
+        let collecting = self.harvests.any();
+        for (id, occupant) in &mut self.occupants {
+            let (Some(run), Some(cell)) = (&mut occupant.run, sandboxes.get(*id)) else { continue };
+            let zygote = sandboxes.zygotes.hatched(cell.flavor).map_or(0, |hatched| hatched.data);
+            let cause = run
+                .check_wall(now, cell)
+                .or_else(|| run.check_cpu(now, cell, &occupant.cpu_before, self.cpu.as_ref()))
+                .or_else(|| run.check_memory(now, cell, zygote, &self.counted, collecting));
+            if let Some(cause) = cause {
+                run.cause.get_or_insert(cause);
+                cell.kill();
+            }
+        }
+        if sandboxes.death_due().is_some_and(|due| now >= due) {
+            // The worker has other containers for the waiting runs.
+            self.refuse_all(&format!("the sandbox before it is not dead after {} s", DEATH.as_secs()), io);
+        }
+    }
+
+    /// Refuses the waiting runs if no sandbox can be made for them.
+    pub(crate) fn refuse_hopeless(&mut self, sandboxes: &mut Sandboxes, io: &mut Io) {
+        if let Some(reason) = sandboxes.hopeless() {
+            self.refuse_all(&reason, io);
+        }
+    }
+
+    /// Refuses every run that waits.
+    fn refuse_all(&mut self, reason: &str, io: &mut Io) {
+        for pending in self.pending.drain(..) {
+            io.refuse(pending.number, End::NotStarted { reason: reason.to_owned() });
+        }
+    }
+
+    /// Interrupts the code of a run.
+    pub(crate) fn interrupt(&self, number: u32, sandboxes: &Sandboxes) {
+        if let Some(cell) = self.going.get(&number).and_then(|id| sandboxes.get(*id)) {
+            cell.signal(Signal::INT);
+        }
+    }
+
+    /// Kills a run, or takes it back if it waits.
+    pub(crate) fn kill(&mut self, number: u32, sandboxes: &Sandboxes, io: &mut Io) {
+        if let Some(at) = self.pending.iter().position(|p| p.number == number) {
+            self.pending.remove(at);
+            return io.refuse(number, End::Killed);
+        }
+        self.inbox.forget(number);
+        self.harvests.cut_short(number);
+        if let Some(&id) = self.going.get(&number) {
+            self.condemn(id, Cause::Killed, sandboxes);
+        }
+    }
+
+    /// Kills a run. Its exit follows when the kernel reports that its process is gone.
+    fn condemn(&mut self, id: u32, cause: Cause, sandboxes: &Sandboxes) {
+        if let Some(run) = self.run_mut(id) {
+            run.cause.get_or_insert(cause);
+            if run.cause == Some(Cause::Output) {
+                run.outputs.iter_mut().for_each(|o| o.pipe = None);
+            }
+        }
+        if let Some(cell) = sandboxes.get(id) {
+            cell.kill();
+        }
+    }
+
+    /// Moves what a run has written to that output (0 for standard output) to the worker.
+    pub(crate) fn on_output(&mut self, id: u32, which: usize, sandboxes: &Sandboxes, io: &mut Io) {
+        if self.congested {
+            return;
+        }
+        let Some(run) = self.run_mut(id) else { return };
+        if run.pump(which, &mut io.link, &mut io.chunk) == Pumped::Over {
+            self.condemn(id, Cause::Output, sandboxes);
+        }
+    }
+
+    /// Goes on feeding a run's standard input.
+    pub(crate) fn on_stdin(&mut self, id: u32) {
+        if let Some(run) = self.run_mut(id) {
+            run.feed();
+        }
+    }
+
+    /// Stops reading the runs' outputs while too much waits for the worker.
+    pub(crate) fn heed_congestion(&mut self, io: &Io) {
+        if io.link.congested() == self.congested {
+            return;
+        }
+        self.congested = !self.congested;
+        let flags = self.output_flags();
+        for (id, run) in self.active() {
+            for (output, token) in run.outputs.iter().zip([Token::Stdout(id), Token::Stderr(id)]) {
+                if let Some(pipe) = &output.pipe {
+                    io.rewatch(pipe, token, flags);
+                }
+            }
+        }
+    }
+
+    /// What a run's outputs are watched for.
+    fn output_flags(&self) -> EventFlags {
+        if self.congested { EventFlags::empty() } else { EventFlags::IN }
+    }
+
+    /// Closes a session. A run of it is killed.
+    pub(crate) fn close_session(&mut self, name: &str, sandboxes: &mut Sandboxes, io: &mut Io) {
+        match self.sessions.get(name).copied() {
+            Some(id) if self.run_mut(id).is_some() => self.condemn(id, Cause::Killed, sandboxes),
+            Some(id) => sandboxes.end(id, io),
+            None => io.link.push(Kind::SessionClosed, 0, name.as_bytes()),
+        }
+    }
+
+    /// Begins to send everything that a session keeps. An exit follows, as for a run.
+    pub(crate) fn keep(&mut self, number: u32, name: &str, sandboxes: &Sandboxes, io: &mut Io) {
+        match self.sessions.get(name) {
+            Some(&id) if sandboxes.stage(id) == Some(Stage::Idle) && !self.harvests.of_session(id) => {
+                self.harvests.keep(id, number, sandboxes, io);
+            }
+            _ => io.refuse(number, End::NoSession),
+        }
+    }
+
+    /// Goes on collecting files, for one turn of the loop.
+    pub(crate) fn gather(&mut self, sandboxes: &Sandboxes, io: &mut Io) {
+        for number in self.harvests.due() {
+            if io.link.congested() {
+                return;
+            }
+            let Some(mut collected) = self.harvests.step(number, io) else { continue };
+            if let Some((id, seen)) = collected.session {
+                // The session may have died meanwhile.
+                match self.occupants.get_mut(&id).filter(|_| sandboxes.stage(id) == Some(Stage::Idle)) {
+                    Some(occupant) => occupant.seen = seen,
+                    None => collected.exit.session_lives = false,
+                }
+            }
+            io.tell_exit(number, &collected.exit);
+        }
+    }
+
+    /// Called when every process of that sandbox is dead.
+    pub(crate) fn on_dead(&mut self, id: u32) {
+        self.harvests.read_from_now(id);
+    }
+
+    /// Finishes a run and sends its exit, after collecting its files if there are any. `reaped` is the kernel's report
+    /// on the process; `None` if the process has said `done` and still lives.
+    fn finish(&mut self, id: u32, reaped: Option<Reaped>, sandboxes: &mut Sandboxes, io: &mut Io) {
+        let now = Instant::now();
+        if reaped.is_some() {
+            // Read what the process said before its end.
+            self.on_channel(id, EventFlags::IN, sandboxes, io);
+        }
+        let Some(occupant) = self.occupants.get_mut(&id) else { return };
+        let (Some(mut run), Some(cell)) = (occupant.run.take(), sandboxes.get_mut(id)) else { return };
+        let (number, session) = (run.number, run.session);
+        self.going.remove(&number);
+        if let Some(mut pending) = run.unstarted.take().filter(|p| run.cause.is_none() && p.lost < MOST_LOST) {
+            // The sandbox died before the code started, so another sandbox may take the run.
+            pending.lost += 1;
+            self.pending.push_front(*pending);
+            return sandboxes.end(id, io);
+        }
+        run.drain(&mut io.link, &mut io.chunk);
+        cell.stage = if reaped.is_none() && session { Stage::Idle } else { Stage::Ending };
+        let oom = self.counted.oom_kills() > run.oom_before;
+        let exit = run.exit(now, reaped, oom, cell, &occupant.cpu_before);
+        let ended = Ended { id, number, session, exit };
+        if let Some(exit) = self.harvests.begin(ended, &mut occupant.seen, sandboxes, io) {
+            io.tell_exit(number, &exit);
+        }
+        if sandboxes.stage(id) == Some(Stage::Ending) {
+            sandboxes.bury(id, io);
+        }
+    }
+
+    /// Removes a sandbox whose process or session has ended, after finishing its run. `reaped` is the kernel's report
+    /// on the process, if it is reaped.
+    pub(crate) fn ended(&mut self, id: u32, reaped: Option<Reaped>, sandboxes: &mut Sandboxes, io: &mut Io) {
+        let Some(cell) = sandboxes.get_mut(id) else { return };
+        if reaped.is_some() {
+            cell.pid = 0; // The kernel may give this pid to another process from now on.
+        }
+        if cell.stage.unborn() || cell.stage == Stage::Spare {
+            let reason = format!("its process ended: {:?}", reaped.map(|r| r.status));
+            sandboxes.failed(id, &reason, io);
+            return self.refuse_hopeless(sandboxes, io);
+        }
+        if self.run_mut(id).is_some() {
+            self.finish(id, reaped, sandboxes, io);
+        }
+        let occupant = self.occupants.remove(&id);
+        if sandboxes.remove(id, io).is_none() {
+            return;
+        }
+        if let Some(name) = occupant.and_then(|occupant| occupant.session) {
+            self.sessions.remove(&name);
+            io.link.push(Kind::SessionClosed, 0, name.as_bytes());
+        }
+        sandboxes.sweep();
+    }
+}

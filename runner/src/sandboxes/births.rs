@@ -1,0 +1,197 @@
+//! Makes sandboxes ahead of the jobs, without slowing running jobs down.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::EventFlags;
+
+use super::cell::{Cell, Stage};
+use super::deaths::pid_of;
+use super::{Proof, Sandboxes};
+use crate::channel::Channel;
+use crate::error::{Context, Result};
+use crate::inner::{Birth, LOOK};
+use crate::io::{Io, Token};
+use crate::languages::python::{Child, FLAVORS, Flavor, Heard};
+use crate::limits;
+
+/// For this long, a run has the machine to itself. Spares are made and wanted zygotes are started only when the run has
+/// ended or takes longer.
+pub(crate) const HEAD_START: Duration = Duration::from_millis(5);
+
+/// Longest time that a step in the making of a sandbox may take before it counts as hung.
+pub(super) const STALL: Duration = Duration::from_secs(3);
+
+/// After this many failures in a row, waiting runs are refused.
+const MAX_FAILURES: u32 = 3;
+
+/// What runs need.
+#[derive(Debug, Default)]
+pub(crate) struct Demand {
+    /// By flavor: how many runs wait for a sandbox to be made.
+    pub(crate) waiting: [usize; FLAVORS.len()],
+    /// Whether any run waits, for a sandbox or for its session.
+    pub(crate) any_waits: bool,
+    /// Whether a run is in its [`HEAD_START`].
+    pub(crate) head_start: bool,
+}
+
+impl Sandboxes {
+    /// Makes the sandboxes that runs wait for. Makes spares and starts wanted zygotes only if no run is slowed down by
+    /// that.
+    pub(crate) fn replenish(&mut self, demand: &Demand, io: &mut Io) -> Result<()> {
+        if self.retry_at.is_some_and(|at| Instant::now() < at) {
+            return Ok(());
+        }
+        self.retry_at = None;
+        // If a run waits for a killed sandbox to die, the processors are left to that.
+        let awaits_death = !self.dying.is_empty() && demand.any_waits;
+        let quiet = !awaits_death && !demand.head_start;
+        // Without an inner wall the container runs one job only: no later program could use another zygote.
+        let pause = quiet && self.nested() && demand.waiting.iter().all(|n| *n == 0);
+        for flavor in FLAVORS {
+            if self.zygotes.is_broken(flavor) {
+                continue;
+            }
+            if pause {
+                self.zygotes.start_wanted(flavor, io);
+            }
+            if self.zygotes.hatched(flavor).is_none() {
+                continue;
+            }
+            let needed = demand.waiting[flavor as usize] + if quiet { self.setup.spares as usize } else { 0 };
+            let of_flavor = || self.cells.values().filter(move |cell| cell.flavor == flavor);
+            let unborn = of_flavor().filter(|cell| cell.stage.unborn()).count();
+            let have = of_flavor().filter(|cell| cell.stage == Stage::Spare).count() + unborn;
+            // Two at a time keep both cores of a small machine busy. More would only delay the first one.
+            for _ in have..needed.min(have + 2usize.saturating_sub(unborn)) {
+                self.conceive(flavor, io)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to make one sandbox.
+    fn conceive(&mut self, flavor: Flavor, io: &mut Io) -> Result<()> {
+        let id = self.next_cell;
+        self.next_cell += 1;
+        let (channel, child_end) = Channel::pair().step("job's channel")?;
+        io.watch(&channel, Token::Channel(id), EventFlags::IN)?;
+        self.cells.insert(id, Cell::new(flavor, channel, child_end));
+        match &self.wall {
+            Some(wall) => wall.nursery.send(&id.to_le_bytes(), &[]).step("ask the nursery"),
+            None => {
+                self.ask_zygote(id, io);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes an answer of the nursery: the namespaces of a sandbox, or its look at itself, which `proof` gets.
+    pub(crate) fn on_nursery(&mut self, proof: &mut Proof, busy: bool, io: &mut Io) -> Result<()> {
+        let Some(wall) = &self.wall else { return Ok(()) };
+        let birth = Birth::receive(&wall.nursery).step("hear from the nursery")?;
+        if let (LOOK, Err(seen)) = (birth.id, &birth.outcome) {
+            return proof.looked(seen, self, busy, io);
+        }
+        match birth.outcome {
+            Ok(sandbox) => match self.cells.get_mut(&birth.id) {
+                Some(cell) => {
+                    cell.sandbox = Some(sandbox);
+                    self.ask_zygote(birth.id, io);
+                }
+                None => sandbox.kill(),
+            },
+            Err(reason) => self.failed(birth.id, &reason, io),
+        }
+        Ok(())
+    }
+
+    fn ask_zygote(&mut self, id: u32, io: &mut Io) {
+        let Some(cell) = self.cells.get_mut(&id) else { return };
+        let namespaces = cell.sandbox.as_mut().map(|s| std::mem::take(&mut s.namespaces)).unwrap_or_default();
+        let fds: Vec<OwnedFd> = cell.child_end.take().into_iter().chain(namespaces).collect();
+        cell.stage = Stage::Forking;
+        cell.since = Instant::now();
+        if !self.zygotes.ask(cell.flavor, id, &fds) {
+            self.failed(id, "its zygote is gone", io);
+        }
+    }
+
+    /// Takes a message of a zygote.
+    pub(crate) fn on_zygote(&mut self, flavor: Flavor, io: &mut Io) -> Result<()> {
+        match self.zygotes.hear(flavor, io)? {
+            Heard::Nothing => {}
+            Heard::Forked(id, child) => self.forked(id, child, io),
+            Heard::Failed(id, reason) => self.failed(id, &reason, io),
+        }
+        Ok(())
+    }
+
+    fn forked(&mut self, id: u32, Child { pid, pidfd }: Child, io: &mut Io) {
+        let pid = match &pidfd {
+            Some(pidfd) => pid_of(pidfd).unwrap_or(0),
+            None if self.wall.is_none() => pid,
+            None => 0, // A pid of another namespace is of no use without a pidfd.
+        };
+        let Some(cell) = self.cells.get_mut(&id) else {
+            match pidfd {
+                Some(pidfd) => drop(rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL)),
+                None => crate::sys::kill(pid),
+            }
+            return;
+        };
+        (cell.pid, cell.pidfd, cell.stage) = (pid, pidfd, Stage::Joining);
+        if pid <= 0 {
+            return self.failed(id, "its process ended at once", io);
+        }
+        // If memory is short, the kernel should kill a job rather than the runner or a zygote.
+        let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), "900");
+        let hatched = self.zygotes.hatched(cell.flavor);
+        match hatched.map(|h| limits::apply_ceiling(pid, &self.setup.ceiling, self.setup.disk_bytes, h)) {
+            Some(Ok(())) => self.settle(id),
+            Some(Err(e)) => self.failed(id, &format!("set its limits: {e}"), io),
+            None => self.failed(id, "its zygote is gone", io),
+        }
+    }
+
+    /// Notes that the process of a sandbox is in it.
+    pub(crate) fn joined(&mut self, id: u32) {
+        if let Some(cell) = self.cells.get_mut(&id) {
+            cell.joined = true;
+            self.settle(id);
+        }
+    }
+
+    /// Makes a sandbox a spare once the zygote has answered and the process itself has said `ready`, in any order.
+    fn settle(&mut self, id: u32) {
+        if let Some(cell) = self.cells.get_mut(&id)
+            && cell.joined
+            && cell.stage == Stage::Joining
+        {
+            cell.stage = Stage::Spare;
+            self.failures = 0;
+        }
+    }
+
+    /// Gives up a sandbox that never held a run, and pauses before the next is made. After [`MAX_FAILURES`] in a row,
+    /// there is no hope for the waiting runs.
+    pub(crate) fn failed(&mut self, id: u32, reason: &str, io: &mut Io) {
+        let Some(cell) = self.remove(id, io) else { return };
+        if cell.stage == Stage::Ending {
+            return;
+        }
+        crate::log(&format!("a sandbox could not be made: {reason}"));
+        self.failures += 1;
+        let pause = Duration::from_millis(20 << self.failures.min(6));
+        self.retry_at = Some(Instant::now() + pause);
+        if self.failures >= MAX_FAILURES {
+            self.hopeless = Some(format!("no sandbox could be made: {reason}"));
+        }
+    }
+
+    /// Why the waiting runs are to be refused, once.
+    pub(crate) fn hopeless(&mut self) -> Option<String> {
+        self.hopeless.take()
+    }
+}

@@ -1,0 +1,177 @@
+//! Sandboxes: how they are made ahead of runs, how they end, and the proof that nothing of them is left.
+//!
+//! ```text
+//! nursery ─ namespaces ─▶ zygote ─ fork ─▶ the process joins them ─▶ spare ─▶ running ◀─▶ idle (a session) ─▶ ending
+//! ```
+//!
+//! A *cell* is the runner's record of one sandbox. What uses a sandbox is the concern of [`crate::runs`], not of this
+//! module.
+
+mod births;
+mod cell;
+mod deaths;
+mod proof;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Instant;
+
+use rustix::event::epoll::EventFlags;
+
+pub(crate) use births::{Demand, HEAD_START};
+pub(crate) use cell::{Cell, Stage};
+pub(crate) use deaths::DEATH;
+pub(crate) use proof::Proof;
+
+use crate::error::{Context, Error, Result};
+use crate::frames::Setup;
+use crate::inner::Wall;
+use crate::io::{Io, Token};
+use crate::languages::python::{Flavor, Hatched, Zygotes};
+use crate::seccomp::Programs;
+use crate::sys::{self, Status};
+use births::STALL;
+use cell::Dying;
+
+/// The sandboxes of a container, and what they are made with.
+pub(crate) struct Sandboxes {
+    setup: Rc<Setup>,
+    wall: Option<Wall>,
+    pub(crate) zygotes: Zygotes,
+    cells: BTreeMap<u32, Cell>,
+    next_cell: u32,
+    /// Sandboxes that were killed and may not be dead yet, by their cells' numbers.
+    dying: BTreeMap<u32, Dying>,
+    /// How many sandboxes in a row could not be made.
+    failures: u32,
+    /// After a failure, no sandbox is made before this time.
+    retry_at: Option<Instant>,
+    /// Why no sandbox can be made, after too many failures in a row.
+    hopeless: Option<String>,
+}
+
+impl Sandboxes {
+    /// Watches the nursery and starts the first zygotes.
+    ///
+    /// # Errors
+    /// If an interpreter can't be started.
+    pub(crate) fn new(setup: Rc<Setup>, wall: Option<Wall>, programs: Programs, io: &Io) -> Result<Self> {
+        if let Some(wall) = &wall {
+            io.watch(&wall.nursery, Token::Nursery, EventFlags::IN)?;
+        }
+        let zygotes = Zygotes::new(setup.clone(), wall.is_some(), programs);
+        let mut sandboxes = Self {
+            setup,
+            wall,
+            zygotes,
+            cells: BTreeMap::new(),
+            next_cell: 1,
+            dying: BTreeMap::new(),
+            failures: 0,
+            retry_at: None,
+            hopeless: None,
+        };
+        sandboxes.zygotes.start(Flavor::Bare, io)?;
+        if sandboxes.setup.preload_eager && !sandboxes.setup.preload.is_empty() {
+            sandboxes.zygotes.start(Flavor::Loaded, io)?;
+        }
+        Ok(sandboxes)
+    }
+
+    /// Whether there is an inner wall.
+    pub(crate) fn nested(&self) -> bool {
+        self.wall.is_some()
+    }
+
+    pub(crate) fn get(&self, id: u32) -> Option<&Cell> {
+        self.cells.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Cell> {
+        self.cells.get_mut(&id)
+    }
+
+    /// A sandbox, and what the zygote that it was forked from has said of itself.
+    pub(crate) fn with_zygote(&mut self, id: u32) -> Option<(&mut Cell, Option<&Hatched>)> {
+        let cell = self.cells.get_mut(&id)?;
+        let hatched = self.zygotes.hatched(cell.flavor);
+        Some((cell, hatched))
+    }
+
+    /// The stage of a sandbox; `None` if it is gone.
+    pub(crate) fn stage(&self, id: u32) -> Option<Stage> {
+        self.cells.get(&id).map(|cell| cell.stage)
+    }
+
+    /// A spare of that flavor, the one that was made first.
+    pub(crate) fn spare(&self, flavor: Flavor) -> Option<u32> {
+        self.cells.iter().find(|(_, c)| c.stage == Stage::Spare && c.flavor == flavor).map(|(id, _)| *id)
+    }
+
+    /// Whether runs with a program of that flavor can start at once, or never will.
+    pub(crate) fn stocked(&self, flavor: Flavor) -> bool {
+        self.zygotes.is_broken(flavor)
+            || self.zygotes.hatched(flavor).is_some() && (self.setup.spares == 0 || self.spare(flavor).is_some())
+    }
+
+    /// The sandbox whose process has that pid.
+    pub(crate) fn of_pid(&self, pid: i32) -> Option<u32> {
+        self.cells.iter().find(|(_, cell)| cell.pid == pid).map(|(id, _)| *id)
+    }
+
+    /// Takes note of the end of the nursery or of a zygote; `false` if that process was neither.
+    ///
+    /// # Errors
+    /// If the runner can't go on without it.
+    pub(crate) fn helper_ended(&mut self, pid: i32, status: Status, io: &mut Io) -> Result<bool> {
+        if self.wall.as_ref().is_some_and(|w| w.pid == pid) {
+            return Err(Error::Protocol(format!("the nursery ended: {status:?}")));
+        }
+        let Some(flavor) = self.zygotes.of_pid(pid) else { return Ok(false) };
+        if self.zygotes.died(flavor, status, io)? {
+            let forking = |cell: &Cell| cell.flavor == flavor && cell.stage == Stage::Forking;
+            let orphans: Vec<u32> = self.cells.iter().filter(|(_, c)| forking(c)).map(|(id, _)| *id).collect();
+            orphans.into_iter().for_each(|id| self.failed(id, "its zygote ended", io));
+        }
+        Ok(true)
+    }
+
+    /// When [`Sandboxes::check`] or [`Sandboxes::replenish`] has something to do next.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let unborn = self.cells.values().filter(|cell| cell.stage.unborn()).map(|cell| cell.since + STALL);
+        self.retry_at.into_iter().chain(unborn).chain(self.zygotes.hatching_until()).min()
+    }
+
+    /// Gives up sandboxes whose making hangs, and kills zygotes that hang.
+    pub(crate) fn check(&mut self, now: Instant, io: &mut Io) {
+        let hangs = |cell: &Cell| cell.stage.unborn() && now >= cell.since + STALL;
+        let stalled: Vec<u32> = self.cells.iter().filter(|(_, c)| hangs(c)).map(|(id, _)| *id).collect();
+        for id in stalled {
+            if let Some(cell) = self.cells.get(&id).filter(|cell| cell.stage == Stage::Forking)
+                && let Some(zygote) = self.zygotes.get(cell.flavor)
+            {
+                // When its end is reaped, another one takes its place.
+                sys::kill(zygote.pid);
+            }
+            self.failed(id, &format!("no progress in {} s", STALL.as_secs()), io);
+        }
+        self.zygotes.check(now);
+    }
+
+    /// Asks the nursery to look at itself, for a proof.
+    fn ask_to_look(&self) -> Result<()> {
+        let Some(wall) = &self.wall else { return Ok(()) };
+        wall.nursery.send(&crate::inner::LOOK.to_le_bytes(), &[]).step("ask the nursery to look")
+    }
+}
+
+impl Drop for Sandboxes {
+    /// Kills everything that was started. The nursery is pid 1 for all zygotes and sandboxes, so its end is theirs,
+    /// too.
+    fn drop(&mut self) {
+        self.cells.values().for_each(Cell::kill);
+        for pid in self.zygotes.iter().map(|z| z.pid).chain(self.wall.as_ref().map(|w| w.pid)) {
+            sys::kill(pid);
+        }
+    }
+}
