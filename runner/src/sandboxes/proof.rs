@@ -249,7 +249,9 @@ fn memory(pid: i32) -> Memory {
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
+    use std::io::{Read, Write};
     use std::os::unix::ffi::OsStrExt;
+    use std::process::Stdio;
 
     use super::*;
 
@@ -265,8 +267,12 @@ mod tests {
     fn a_stranger_of_any_name_is_seen() {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join(OsStr::from_bytes(b"\xff\xfe"));
-        std::fs::copy("/bin/sleep", &program).unwrap();
-        let mut child = std::process::Command::new(&program).arg("60").spawn().unwrap();
+        std::fs::copy("/bin/cat", &program).unwrap();
+        let mut child =
+            std::process::Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // The kernel lets the parent go on before it gives the child its new name. Once the program answers, it has it.
+        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let seen = strangers(&BTreeSet::new());
         child.kill().unwrap();
         child.wait().unwrap();
