@@ -15,6 +15,8 @@ TARGET = json.loads(os.environ.pop("ATTACK", "{}"))
 CONTROL = "report" in TARGET
 # A folder in which the attack may make files.
 PLACE = TARGET["folder"] if CONTROL else TARGET.get("place")
+# Whether this is a plain interpreter, which a program in bash has started.
+ALONE = not CONTROL and not hasattr(__builtins__, "display")
 REPORT = open(TARGET["report"], "a") if CONTROL else None
 EVIDENCE = {"container": "%s %s" % (os.readlink("/proc/self/ns/net"), os.stat("/").st_dev)}
 
@@ -234,12 +236,16 @@ def verdict():
     if CONTROL:
         REPORT.write(json.dumps(EVIDENCE) + "\n")
         REPORT.flush()
+    elif ALONE:
+        tell()
     return Verdict()
 
 
 def tell():
     """Hand over the evidence now, in a job that will not reach its end."""
-    if not CONTROL:
+    if ALONE:
+        os.write(1, b"\nEVIDENCE %s\n" % json.dumps(EVIDENCE).encode())
+    elif not CONTROL:
         display({"application/json": dict(EVIDENCE)}, raw=True)
 
 

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 use tokio::process::Command;
 
-use crate::evidence::{Evidence, compare};
-use crate::program::Attack;
+use crate::evidence::{Evidence, LINE, compare};
+use crate::program::{Attack, Payload, Preludes};
 use crate::sheet::{Control, Mode};
 use crate::targets::Map;
 
@@ -36,11 +36,11 @@ pub enum Shown {
 }
 
 /// Runs an attack's control with the interpreter `python`.
-pub async fn run(attack: &Attack, python: &Path, folder: &Path, prelude: &str, map: &Map) -> Shown {
+pub async fn run(attack: &Attack, python: &Path, folder: &Path, preludes: &Preludes, map: &Map) -> Shown {
     let Some(control) = &attack.sheet.control else {
         return Shown::None(attack.sheet.uncontrolled.clone().unwrap_or_default());
     };
-    match evidence(attack, control, python, folder, prelude, map).await {
+    match evidence(attack, control, python, folder, preludes, map).await {
         Err(error) => Shown::Failed(format!("{error:#}")),
         Ok(evidence) => {
             let problems = compare(&evidence, &attack.sheet.open, false);
@@ -55,18 +55,31 @@ pub async fn run(attack: &Attack, python: &Path, folder: &Path, prelude: &str, m
     }
 }
 
+/// A program in Python that runs one in bash and takes its observations.
+fn started(code: &str) -> String {
+    let code = json!(code);
+    format!(
+        "import subprocess\nran = subprocess.run(['bash', '-c', {code}, 'main.sh'], stdout=subprocess.PIPE, text=True)\n\
+         for line in ran.stdout.splitlines():\n    if line.startswith('{LINE}'):\n        EVIDENCE.update(json.loads(line[{}:]))\n",
+        LINE.len()
+    )
+}
+
 async fn evidence(
     attack: &Attack,
     control: &Control,
     python: &Path,
     folder: &Path,
-    prelude: &str,
+    preludes: &Preludes,
     map: &Map,
 ) -> Result<Vec<Evidence>> {
     let report = tempfile::NamedTempFile::new()?;
     let mut target = serde_json::to_value(map)?;
     target["report"] = json!(report.path());
-    let whole = |code: &String| format!("{prelude}\n{code}\nverdict()\n");
+    let whole = |code: &String| match attack.language {
+        Payload::Python => preludes.whole(Payload::Python, code),
+        Payload::Bash => preludes.whole(Payload::Python, &started(&preludes.whole(Payload::Bash, code))),
+    };
     let plan = json!({
         "mode": match control.mode { Mode::Apart => "apart", Mode::Fork => "fork", Mode::Same => "same" },
         "jobs": attack.jobs.iter().map(whole).collect::<Vec<_>>(),

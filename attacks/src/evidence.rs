@@ -10,14 +10,20 @@ use crate::sheet::{ANY_NAME, Findings};
 /// Observation that names the job's container. Only the suite uses it; sheets say nothing about it.
 const CONTAINER: &str = "container";
 
+/// Beginning of a line of output with observations, of a job that can't display anything.
+pub const LINE: &str = "EVIDENCE ";
+
 /// A job's observations, by name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Evidence(BTreeMap<String, Value>);
 
 impl Evidence {
-    /// Collects the observations in a job's displays and in its value.
+    /// Collects the observations in a job's displays, in its value, and in the lines that begin with [`LINE`].
     pub fn of(outcome: &Outcome) -> Self {
         let mut all = Self::default();
+        for line in outcome.stdout.lines().filter_map(|line| line.strip_prefix(LINE)) {
+            all.0.extend(Self::parse(line).unwrap_or_default().0);
+        }
         for bundle in outcome.displays.iter().chain(&outcome.value) {
             all.add(bundle);
         }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::judge;
-use crate::program::Attack;
+use crate::program::{Attack, Payload};
 use crate::scenarios::Scenario;
 use crate::sheet::Sheet;
 use crate::site::Backend;
@@ -21,7 +21,7 @@ struct Entry<'a> {
 /// The index in Markdown: a table for each group.
 pub fn markdown(attacks: &[Attack], scenarios: &[Scenario]) -> String {
     let programs = attacks.iter().map(|attack| {
-        let file = format!("programs/{}.py", attack.name);
+        let file = format!("programs/{}.{}", attack.name, if attack.language == Payload::Bash { "sh" } else { "py" });
         Entry { name: &attack.name, file, sheet: &attack.sheet }
     });
     let others = scenarios.iter().map(|s| Entry { name: s.name, file: s.file(), sheet: &s.sheet });
@@ -48,7 +48,7 @@ pub fn markdown(attacks: &[Attack], scenarios: &[Scenario]) -> String {
     }
     text.push_str("\n### Not tried on gVisor\n\n| attack | why |\n| --- | --- |\n");
     for attack in attacks {
-        if let Some(why) = judge::left_out(attack, &Backend::Docker(Some("runsc".to_owned()))) {
+        if let Some(why) = judge::left_out(attack, &Backend::Docker(Some("runsc".to_owned())).into()) {
             let _ = writeln!(text, "| {} | {why} |", attack.name);
         }
     }

@@ -6,9 +6,9 @@ use sha2::{Digest, Sha256};
 use thermae_schemas::{LeftOutWhy, Outcome, Status};
 
 use crate::evidence::{Evidence, compare};
-use crate::program::Attack;
+use crate::program::{Attack, Payload};
 use crate::sheet::{Difference, Ending, Findings};
-use crate::site::Backend;
+use crate::site::{Backend, Place};
 
 /// Everything that arrived from one run of an attack.
 #[derive(Debug)]
@@ -21,38 +21,48 @@ pub struct Run {
     pub calls: usize,
 }
 
-/// What differs on this backend; `None` on the native one, for which the sheet itself is written.
-pub fn difference<'a>(attack: &'a Attack, backend: &Backend) -> Option<&'a Difference> {
-    match backend {
+/// What differs there, the more important first. The sheet itself is written for Python on the native backend.
+fn differences<'a>(attack: &'a Attack, at: &Place) -> Vec<&'a Difference> {
+    let sheet = &attack.sheet;
+    let of_backend = match &at.backend {
         Backend::Native => None,
-        Backend::Rootless => Some(&attack.sheet.rootless),
-        Backend::Docker(_) if backend.is_runsc() => Some(&attack.sheet.runsc),
-        Backend::Docker(_) => Some(&attack.sheet.docker),
-    }
+        Backend::Rootless => Some(&sheet.rootless),
+        Backend::Docker(_) if at.backend.is_runsc() => Some(&sheet.runsc),
+        Backend::Docker(_) => Some(&sheet.docker),
+    };
+    (at.payload == Payload::Bash).then_some(&sheet.bash).into_iter().chain(of_backend).collect()
 }
 
-/// Why the attack is not run on this backend; `None` if it is.
-pub fn left_out(attack: &Attack, backend: &Backend) -> Option<String> {
-    let several = "it needs several jobs in one container, and on gVisor each job has its own";
-    let several = (backend.is_runsc() && attack.jobs.len() > 1).then(|| several.to_owned());
-    difference(attack, backend).and_then(|d| d.skip.clone()).or(several)
+/// Why the attack is not run there; `None` if it is.
+pub fn left_out(attack: &Attack, at: &Place) -> Option<String> {
+    let several = at.backend.is_runsc() && attack.jobs.len() > 1;
+    let (bash, own) = (at.payload == Payload::Bash, attack.language == Payload::Bash);
+    let by_rule = [
+        (several, "it needs several jobs in one container, and on gVisor each job has its own"),
+        (bash && own, "it is in bash anyway"),
+        (bash && !attack.sheet.tools.is_empty(), "programs in bash can't call tools"),
+        (bash && attack.group() == "channel", "it speaks on the channel of Python's harness"),
+    ];
+    let told = differences(attack, at).into_iter().find_map(|d| d.skip.clone());
+    told.or_else(|| by_rule.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why.to_owned()))
 }
 
-/// What must be found on this backend.
-pub fn wanted(attack: &Attack, backend: &Backend) -> Findings {
-    let difference = difference(attack, backend);
-    let mut wanted = difference.and_then(|d| d.instead.clone()).unwrap_or_else(|| attack.sheet.held.clone());
-    wanted.extend(difference.into_iter().flat_map(|d| d.held.clone()));
+/// What must be found there.
+pub fn wanted(attack: &Attack, at: &Place) -> Findings {
+    let differences = differences(attack, at);
+    let instead = differences.iter().find_map(|d| d.instead.clone());
+    let mut wanted = instead.unwrap_or_else(|| attack.sheet.held.clone());
+    wanted.extend(differences.into_iter().rev().flat_map(|d| d.held.clone()));
     wanted
 }
 
 /// Everything that speaks against the attack having held; empty if it has held.
-pub fn problems(attack: &Attack, backend: &Backend, run: &Run) -> Vec<String> {
+pub fn problems(attack: &Attack, at: &Place, run: &Run) -> Vec<String> {
     let mut evidence: Vec<_> = run.outcomes.iter().map(Evidence::of).collect();
     let mut problems = Vec::new();
     let containers: Vec<_> = evidence.iter().filter_map(Evidence::container).collect();
     // On gVisor, all kernels give their namespaces the same names, and each job has a container of its own.
-    let told_apart = !backend.is_runsc();
+    let told_apart = !at.backend.is_runsc();
     if told_apart && containers.windows(2).any(|pair| pair[0] != pair[1]) {
         problems.push("its jobs were not in one container, and show nothing".to_owned());
     }
@@ -66,9 +76,9 @@ pub fn problems(attack: &Attack, backend: &Backend, run: &Run) -> Vec<String> {
         }
         evidence.push(own);
     }
-    problems.extend(compare(&evidence, &wanted(attack, backend), true));
+    problems.extend(compare(&evidence, &wanted(attack, at), true));
     if let Some((first, others)) = run.outcomes.split_first() {
-        let differently = difference(attack, backend).and_then(|d| d.outcome.as_ref());
+        let differently = differences(attack, at).into_iter().find_map(|d| d.outcome.as_ref());
         problems.extend(ending(differently.unwrap_or(&attack.sheet.outcome), first, run.calls));
         let bad = others.iter().filter(|o| o.status != Status::Succeeded);
         problems.extend(bad.map(|outcome| format!("a later job: {}", ended(outcome))));
@@ -155,7 +165,8 @@ mod tests {
 
     fn attack() -> Attack {
         let sheet = "tries = ''\nwins = ''\nguard = ''\nuncontrolled = ''\n[held]\na = 1\n[docker.held]\na = 2";
-        Attack { name: "g/n".into(), sheet: toml::from_str(sheet).unwrap(), jobs: vec![], neighbour: None }
+        let sheet = toml::from_str(sheet).unwrap();
+        Attack { name: "g/n".into(), language: Payload::Python, sheet, jobs: vec![], neighbour: None }
     }
 
     fn told(a: i64, container: i64) -> Outcome {
@@ -167,16 +178,16 @@ mod tests {
     #[test]
     fn what_a_backend_gives_otherwise_is_asked_of_it_alone() {
         let run = |a| Run { outcomes: vec![told(a, 7)], neighbour: None, calls: 0 };
-        assert!(problems(&attack(), &Backend::Native, &run(1)).is_empty());
-        assert!(problems(&attack(), &Backend::Docker(None), &run(2)).is_empty());
-        assert_eq!(problems(&attack(), &Backend::Native, &run(2)).len(), 1);
+        assert!(problems(&attack(), &Backend::Native.into(), &run(1)).is_empty());
+        assert!(problems(&attack(), &Backend::Docker(None).into(), &run(2)).is_empty());
+        assert_eq!(problems(&attack(), &Backend::Native.into(), &run(2)).len(), 1);
     }
 
     #[test]
     fn jobs_that_were_not_where_they_should_be_show_nothing() {
         let apart = Run { outcomes: vec![told(1, 7), told(1, 8)], neighbour: None, calls: 0 };
-        assert_eq!(problems(&attack(), &Backend::Native, &apart).len(), 1);
+        assert_eq!(problems(&attack(), &Backend::Native.into(), &apart).len(), 1);
         let together = Run { outcomes: vec![told(1, 7)], neighbour: Some(told(1, 7)), calls: 0 };
-        assert_eq!(problems(&attack(), &Backend::Native, &together).len(), 1);
+        assert_eq!(problems(&attack(), &Backend::Native.into(), &together).len(), 1);
     }
 }

@@ -13,7 +13,7 @@ use clap::Parser;
 use thermae_attacks::program::{self, Attack};
 use thermae_attacks::report::{Report, Verdict, tally};
 use thermae_attacks::scenarios::{self, Scenario};
-use thermae_attacks::site::{Backend, Machine};
+use thermae_attacks::site::{Backend, Machine, Place};
 use thermae_attacks::suite::Suite;
 use tracing_subscriber::EnvFilter;
 
@@ -27,7 +27,7 @@ struct Args {
     /// Where to try the attacks (comma-separated): native, rootless, docker, docker:RUNTIME, fleet, client.
     ///
     /// With `native`, `rootless` (native as an ordinary user), `docker` and `docker:RUNTIME`, jobs attack containers of
-    /// that kind from inside. With `fleet`, a tenant attacks a fleet on RabbitMQ and Redis. With `client`, files attack
+    /// that kind from inside. With `+bash` after one of these, programs in bash start the attacks. With `fleet`, a tenant attacks a fleet on RabbitMQ and Redis. With `client`, files attack
     /// the command line.
     #[arg(long = "backend", value_delimiter = ',', default_value = "native")]
     backends: Vec<Surface>,
@@ -61,7 +61,7 @@ struct Args {
 enum Surface {
     Client,
     Fleet,
-    Container(Backend),
+    Container(Place),
 }
 
 impl FromStr for Surface {
@@ -117,9 +117,9 @@ async fn run(args: Args) -> Result<ExitCode> {
             Surface::Client => scenarios::run_on_client(&scenarios, controls, show)?,
             Surface::Fleet => scenarios::run_on_fleet(&scenarios, controls, show).await?,
             Surface::Container(_) if attacks.is_empty() => continue,
-            Surface::Container(backend) => {
+            Surface::Container(place) => {
                 let controls = controls && std::mem::take(&mut first);
-                inside(&args, backend, &folder, &attacks, controls).await?
+                inside(&args, place, &folder, &attacks, controls).await?
             }
         });
     }
@@ -132,20 +132,17 @@ async fn run(args: Args) -> Result<ExitCode> {
 }
 
 /// Tries the attacks that are programs, from inside the sandboxes of one backend.
-async fn inside(
-    args: &Args,
-    backend: &Backend,
-    folder: &Path,
-    attacks: &[Attack],
-    controls: bool,
-) -> Result<Vec<Report>> {
+async fn inside(args: &Args, place: &Place, folder: &Path, attacks: &[Attack], controls: bool) -> Result<Vec<Report>> {
     let root = rustix::process::geteuid().is_root();
-    if *backend == Backend::Rootless && root {
-        return rootless::run(&args.rootless_python, folder, attacks, |report| show(args, report)).await;
+    if place.backend == Backend::Rootless && root {
+        return rootless::run(place, &args.rootless_python, folder, attacks, |report| show(args, report)).await;
     }
-    // For an ordinary user, native containers are rootless ones.
-    let backend = if *backend == Backend::Native && !root { Backend::Rootless } else { backend.clone() };
-    let suite = Suite::open(folder, backend, &args.machine, controls).await?;
+    let mut place = place.clone();
+    if place.backend == Backend::Native && !root {
+        // For an ordinary user, native containers are rootless ones.
+        place.backend = Backend::Rootless;
+    }
+    let suite = Suite::open(folder, place, &args.machine, controls).await?;
     let mut reports = Vec::new();
     for attack in attacks {
         let report = suite.attack(attack).await;

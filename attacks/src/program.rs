@@ -1,4 +1,4 @@
-//! The attacks' files: Python programs in `programs/<group>/<name>.py`, and the prelude that is put before each.
+//! The attacks' files: programs in `programs/<group>/<name>.py` or `.sh`, and the preludes that are put before them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,23 @@ use crate::sheet::Sheet;
 /// Beginning of a line that starts another part: `the next job`, `the same job again`, or `the neighbour`.
 const PART: &str = "# --- ";
 
+/// What a job's program is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Payload {
+    /// Python.
+    Python,
+    /// Bash. An attack that is in Python is then started by a program in bash.
+    Bash,
+}
+
 /// An attack that is a program.
 #[derive(Debug, Clone)]
 pub struct Attack {
     /// `<group>/<name>`.
     pub name: String,
-    /// The sheet in the program's docstring.
+    /// What the program is written in.
+    pub language: Payload,
+    /// The sheet at the top of the program.
     pub sheet: Sheet,
     /// Jobs that run one after the other in one container. A later job may look for what an earlier one left.
     pub jobs: Vec<String>,
@@ -52,10 +63,15 @@ fn above(start: &Path) -> Option<PathBuf> {
 pub fn load(folder: &Path) -> Result<Vec<Attack>> {
     let mut attacks = Vec::new();
     for group in entries(folder)?.into_iter().filter(|p| p.is_dir()) {
-        for file in entries(&group)?.into_iter().filter(|p| p.extension().is_some_and(|e| e == "py")) {
+        for file in entries(&group)? {
+            let language = match file.extension().and_then(|extension| extension.to_str()) {
+                Some("py") => Payload::Python,
+                Some("sh") => Payload::Bash,
+                _ => continue,
+            };
             let name = file.strip_prefix(folder)?.with_extension("").to_string_lossy().into_owned();
             let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
-            attacks.push(parse(name, &text).with_context(|| file.display().to_string())?);
+            attacks.push(parse(name, language, &text).with_context(|| file.display().to_string())?);
         }
     }
     ensure!(!attacks.is_empty(), "no attack in {}", folder.display());
@@ -63,12 +79,32 @@ pub fn load(folder: &Path) -> Result<Vec<Attack>> {
 }
 
 /// The helpers that are put before each program.
-///
-/// # Errors
-/// The file can't be read.
-pub fn prelude(folder: &Path) -> Result<String> {
-    let file = folder.join("prelude.py");
-    fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))
+#[derive(Debug, Clone)]
+pub struct Preludes {
+    python: String,
+    bash: String,
+}
+
+impl Preludes {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// A file can't be read.
+    pub fn read(folder: &Path) -> Result<Self> {
+        let read = |name| {
+            let file = folder.join(name);
+            fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))
+        };
+        Ok(Self { python: read("prelude.py")?, bash: read("prelude.sh")? })
+    }
+
+    /// The whole program of a job.
+    pub fn whole(&self, language: Payload, code: &str) -> String {
+        match language {
+            Payload::Python => format!("{}\n{code}\nverdict()\n", self.python),
+            Payload::Bash => format!("{}\n{code}", self.bash),
+        }
+    }
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
@@ -78,10 +114,14 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn parse(name: String, text: &str) -> Result<Attack> {
-    let body = text.strip_prefix("\"\"\"\n").context("does not begin with a docstring on lines of its own")?;
-    let (sheet, code) = body.split_once("\n\"\"\"\n").context("the docstring does not end")?;
-    let sheet: Sheet = toml::from_str(sheet).context("the docstring is not the TOML of an attack")?;
+fn parse(name: String, language: Payload, text: &str) -> Result<Attack> {
+    let (begin, end) = match language {
+        Payload::Python => ("\"\"\"\n", "\n\"\"\"\n"),
+        Payload::Bash => (": <<'SHEET'\n", "\nSHEET\n"),
+    };
+    let body = text.strip_prefix(begin).with_context(|| format!("does not begin with {begin:?}"))?;
+    let (sheet, code) = body.split_once(end).context("the sheet does not end")?;
+    let sheet: Sheet = toml::from_str(sheet).context("the sheet is not the TOML of an attack")?;
     ensure!(sheet.control.is_some() != sheet.uncontrolled.is_some(), "say either `control` or `uncontrolled`");
     ensure!(sheet.control.is_some() != sheet.open.is_empty(), "`open` is what a control finds");
     let (mut jobs, mut neighbour) = (vec![String::new()], None);
@@ -102,7 +142,7 @@ fn parse(name: String, text: &str) -> Result<Attack> {
             Some(other) => bail!("unknown part {other:?}"),
         }
     }
-    Ok(Attack { name, sheet, jobs, neighbour })
+    Ok(Attack { name, language, sheet, jobs, neighbour })
 }
 
 #[cfg(test)]
@@ -112,9 +152,10 @@ mod tests {
     #[test]
     fn a_file_is_a_sheet_and_jobs() {
         let text = "\"\"\"\ntries = 't'\nwins = 'w'\nguard = 'g'\nuncontrolled = 'u'\n[held]\na = 1\n\"\"\"\nx\n# --- the next job\ny\n# --- the neighbour\nz\n";
-        let attack = parse("g/n".into(), text).unwrap();
+        let attack = parse("g/n".into(), Payload::Python, text).unwrap();
         assert_eq!((attack.jobs, attack.neighbour), (vec!["x\n".to_owned(), "y\n".to_owned()], Some("z\n".to_owned())));
-        let again = parse("g/n".into(), &text.replace("the next job\ny", "the same job again")).unwrap();
+        let again =
+            parse("g/n".into(), Payload::Python, &text.replace("the next job\ny", "the same job again")).unwrap();
         assert_eq!(again.jobs, ["x\n", "x\n"]);
     }
 

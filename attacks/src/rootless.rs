@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use thermae_attacks::machine::{Changed, Setting};
 use thermae_attacks::program::Attack;
 use thermae_attacks::report::Report;
+use thermae_attacks::site::Place;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
@@ -18,6 +19,7 @@ const USER: u32 = 61_613;
 
 /// Runs the attacks as that user. Shows each report when it comes.
 pub(crate) async fn run(
+    place: &Place,
     python: &Path,
     folder: &Path,
     attacks: &[Attack],
@@ -38,7 +40,7 @@ pub(crate) async fn run(
     command
         .args(["--reuid", &USER.to_string(), "--regid", &USER.to_string(), "--clear-groups", "--inh-caps=-all"])
         .arg(&program)
-        .args(["--backend", "rootless", "--json", "--no-controls", "--programs"])
+        .args(["--backend", &place.to_string(), "--json", "--no-controls", "--programs"])
         .arg(&programs)
         .arg("--python")
         .arg(python)

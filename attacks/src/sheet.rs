@@ -61,12 +61,18 @@ pub struct Sheet {
     /// What differs if the outer runtime is gVisor's.
     #[serde(default)]
     pub runsc: Difference,
+    /// What differs if a program in bash starts the attack.
+    #[serde(default)]
+    pub bash: Difference,
+    /// Whether the jobs run in one session.
+    #[serde(default)]
+    pub session: bool,
 }
 
 /// Expected observations, by name.
 pub type Findings = BTreeMap<String, Expected>;
 
-/// What differs on one backend. A comment in the sheet says why.
+/// What differs on one backend, or in bash. A comment in the sheet says why.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {

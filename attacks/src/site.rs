@@ -17,6 +17,7 @@ use thermae_worker::{BackendKind, DockerOptions, Reuse};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::program::Payload;
 use crate::tools::Tools;
 
 /// How long the first container may take.
@@ -65,6 +66,39 @@ impl std::fmt::Display for Backend {
             Self::Docker(None) => f.write_str("docker"),
             Self::Docker(Some(runtime)) => write!(f, "docker:{runtime}"),
         }
+    }
+}
+
+/// Where attacks are tried: a backend, and what a program there is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// What makes the containers.
+    pub backend: Backend,
+    /// What the attacking jobs are programs of.
+    pub payload: Payload,
+}
+
+impl From<Backend> for Place {
+    fn from(backend: Backend) -> Self {
+        Self { backend, payload: Payload::Python }
+    }
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_suffix("+bash") {
+            Some(backend) => Ok(Self { backend: backend.parse()?, payload: Payload::Bash }),
+            None => text.parse::<Backend>().map(Self::from),
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bash = if self.payload == Payload::Bash { "+bash" } else { "" };
+        write!(f, "{}{bash}", self.backend)
     }
 }
 

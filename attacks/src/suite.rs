@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use thermae_runner::outer::Spec;
-use thermae_schemas::{Job, Outcome, Status, ToolSpec};
+use thermae_schemas::{Job, Language, Outcome, SessionName, SessionRequest, Status, ToolSpec};
 
 use crate::control::{self, Shown};
 use crate::evidence::Evidence;
 use crate::judge::{self, Run, ended};
 use crate::machine::Changed;
-use crate::program::{self, Attack};
+use crate::program::{Attack, Payload, Preludes};
 use crate::report::{Report, Verdict};
-use crate::site::{Backend, Fleet, Machine};
+use crate::site::{Fleet, Machine, Place};
 use crate::targets::Targets;
 use crate::tools::{GATE, Tools};
 
@@ -36,9 +36,9 @@ const SLOWER: (u32, Duration) = (3, Duration::from_millis(30));
 /// Fleets, targets and settings for attacks on one backend.
 pub struct Suite<'a> {
     folder: &'a Path,
-    prelude: String,
+    preludes: Preludes,
     honest: String,
-    backend: Backend,
+    place: Place,
     /// A fleet with one slot: all jobs run in one container.
     one: Fleet,
     /// A fleet with two slots, which has another container for the neighbour.
@@ -68,16 +68,16 @@ impl<'a> Suite<'a> {
     ///
     /// # Errors
     /// The backend can't make containers on this machine.
-    pub async fn open(folder: &'a Path, backend: Backend, machine: &Machine, controls: bool) -> Result<Self> {
+    pub async fn open(folder: &'a Path, place: Place, machine: &Machine, controls: bool) -> Result<Self> {
         let honest = folder.join("honest.py");
-        let one = Fleet::open(&backend, machine, 1).await.with_context(|| format!("the backend {backend}"))?;
+        let one = Fleet::open(&place.backend, machine, 1).await.with_context(|| format!("the backend {place}"))?;
         let mut suite = Self {
             folder,
-            prelude: program::prelude(folder)?,
+            preludes: Preludes::read(folder)?,
             honest: std::fs::read_to_string(&honest).with_context(|| format!("read {}", honest.display()))?,
             one,
-            two: Fleet::open(&backend, machine, 2).await?,
-            backend,
+            two: Fleet::open(&place.backend, machine, 2).await?,
+            place,
             targets: Targets::new()?,
             controls: if controls { Some(interpreter(machine)?) } else { None },
             changed: machine.changed.clone(),
@@ -98,12 +98,12 @@ impl<'a> Suite<'a> {
         let begun = Instant::now();
         let report = |verdict, control| Report {
             attack: attack.name.clone(),
-            backend: self.backend.to_string(),
+            backend: self.place.to_string(),
             verdict,
             control,
             seconds: begun.elapsed().as_secs_f64(),
         };
-        if let Some(why) = judge::left_out(attack, &self.backend) {
+        if let Some(why) = judge::left_out(attack, &self.place) {
             return report(Verdict::Skipped(why), String::new());
         }
         let changed = match attack.sheet.machine.map(|setting| match &self.changed {
@@ -141,7 +141,7 @@ impl<'a> Suite<'a> {
 
     async fn control(&self, attack: &Attack) -> Option<Shown> {
         let python = self.controls.as_ref()?;
-        Some(control::run(attack, python, self.folder, &self.prelude, &self.targets.map()).await)
+        Some(control::run(attack, python, self.folder, &self.preludes, &self.targets.map()).await)
     }
 
     /// Runs an attack's jobs, and then honest ones if its sheet asks for that. Gives what speaks against it having
@@ -151,7 +151,7 @@ impl<'a> Suite<'a> {
             self.settle().await?;
         }
         let run = self.run(attack).await?;
-        let mut problems = judge::problems(attack, &self.backend, &run);
+        let mut problems = judge::problems(attack, &self.place, &run);
         if attack.sheet.aftermath {
             let at = run.outcomes.first().and_then(|o| Evidence::of(o).container().cloned());
             // If each job has a container of its own, the container takes most of the time.
@@ -175,7 +175,7 @@ impl<'a> Suite<'a> {
     /// Whether each job has a container of its own and no inner wall. On gVisor this is so, because it has no nested
     /// pid namespaces to join.
     fn apart(&self) -> bool {
-        self.backend.is_runsc()
+        self.place.backend.is_runsc()
     }
 
     /// Waits until the container has been checked. A container that has had no pause for a hundred jobs is checked
@@ -202,7 +202,7 @@ impl<'a> Suite<'a> {
         let neighbour = match &attack.neighbour {
             None => None,
             Some(code) => {
-                let mut job = self.job(code, &target);
+                let mut job = self.job(Payload::Python, code, &target);
                 job.tools = vec![serde_json::from_value::<ToolSpec>(json!({ "name": GATE }))?];
                 let handle = fleet.submit(job, &gate).await?;
                 tokio::select! {
@@ -214,7 +214,7 @@ impl<'a> Suite<'a> {
         };
         let (mut outcomes, mut calls) = (Vec::new(), 0);
         for (number, code) in attack.jobs.iter().enumerate() {
-            let (mut job, tools) = (self.job(code, &target), Arc::<Tools>::default());
+            let (mut job, tools) = (self.attacker(attack, code, &target), Arc::<Tools>::default());
             job.limits = attack.sheet.limits.clone();
             job.tools.clone_from(&attack.sheet.tools);
             outcomes.push(fleet.submit(job, &tools).await?.result().await?);
@@ -230,8 +230,23 @@ impl<'a> Suite<'a> {
         Ok(Run { outcomes, neighbour, calls })
     }
 
-    fn job(&self, code: &str, target: &str) -> Job {
-        let mut job = Job::python(format!("{}\n{code}\nverdict()\n", self.prelude));
+    /// A job of the attack, in the language that is tried here.
+    fn attacker(&self, attack: &Attack, code: &str, target: &str) -> Job {
+        let mut job = self.job(attack.language, code, target);
+        if attack.language != self.place.payload && self.place.payload == Payload::Bash {
+            // The program is not on the command line, where others of its processes would look for it.
+            let started = format!("exec python3 -I /dev/fd/9 9<<'THE_END'\n{}THE_END\n", job.code);
+            (job.language, job.code) = (Language::bash(), started);
+        }
+        if attack.sheet.session {
+            job.session = SessionName::new(attack.name.as_str()).ok().map(SessionRequest::new);
+        }
+        job
+    }
+
+    fn job(&self, language: Payload, code: &str, target: &str) -> Job {
+        let code = self.preludes.whole(language, code);
+        let mut job = if language == Payload::Bash { Job::bash(code) } else { Job::python(code) };
         job.env.insert("ATTACK".to_owned(), target.to_owned());
         job
     }
@@ -244,7 +259,7 @@ impl<'a> Suite<'a> {
         while left > 0 || (quickest > most && start.elapsed() < HONEST_TIME) {
             left = left.saturating_sub(1);
             let begun = Instant::now();
-            let handle = self.one.submit(self.job(&self.honest, "{}"), &Arc::default()).await?;
+            let handle = self.one.submit(self.job(Payload::Python, &self.honest, "{}"), &Arc::default()).await?;
             let outcome: Outcome = handle.result().await?;
             quickest = quickest.min(begun.elapsed());
             ensure!(outcome.status == Status::Succeeded, "an honest job {}", ended(&outcome));

@@ -22,7 +22,7 @@ pub(crate) fn advice(code: ErrorCode) -> &'static str {
         StoreUnavailable => "Submit the job again. The worker's log says what is wrong with the store.",
         FileNotPlaced => "Give the file another path. In a session, the code can also remove what is in the way.",
         UnknownPool => "Check the pool's name, or add the pool to a worker's configuration.",
-        UnsupportedLanguage => "Write the code in Python, or choose a pool that runs the language.",
+        UnsupportedLanguage => "Choose a pool that runs the language, or a session of that language.",
         LimitTooHigh => {
             "Ask for less, or raise the pool's ceiling: limits.ceiling in the worker's configuration. The embedded \
              fleet's ceilings rise with --memory, --wall, --cpu, --pids and --tool-wait, as far as the machine allows."

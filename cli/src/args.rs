@@ -254,8 +254,11 @@ Exit status: 0 success; 1 the code failed; 2 usage, or a job that no fleet would
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
     /// File of the program; - reads it from standard input
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "command")]
+    pub(crate) file: Option<PathBuf>,
+    /// Run this command instead of a program, in bash
+    #[arg(value_name = "COMMAND", last = true, conflicts_with_all = ["file", "language"])]
+    pub(crate) command: Vec<String>,
     /// Which fleet.
     #[command(flatten)]
     pub(crate) fleet: FleetArgs,

@@ -20,7 +20,7 @@ fn main() {
     spec.memory_bytes = Some(2 << 30);
     let mut setup = setup(&spec);
     setup.spares = 2;
-    setup.preload = vec!["numpy".into(), "pandas".into()];
+    setup.languages[0] = common::python(&spec, &["numpy", "pandas"], true);
     setup.ceiling.memory_bytes = 1 << 30;
     let mut runner = Runner::start(&spec, setup);
     println!("ready: {:?} {:?}", runner.ready.preloaded, runner.ready.warnings);

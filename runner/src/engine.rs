@@ -21,7 +21,7 @@ use crate::frames::{Frame, Kind, Ready, Setup, WIRE};
 use crate::group::MemoryGroup;
 use crate::inner::{Shape, Wall};
 use crate::io::{Io, Link, Token};
-use crate::languages::python::{FLAVORS, Flavor};
+use crate::languages::Flavor;
 use crate::outer::Outer;
 use crate::runs::Runs;
 use crate::sandboxes::{Proof, Sandboxes};
@@ -115,7 +115,7 @@ impl Engine {
                 Token::Worker => worker = flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR),
                 Token::Signals => reap = true,
                 Token::Nursery => sandboxes.on_nursery(proof, runs.busy(), io)?,
-                Token::Zygote(n) => sandboxes.on_zygote(FLAVORS[n as usize % FLAVORS.len()], io)?,
+                Token::Zygote(n) => sandboxes.on_zygote(Flavor(n as usize), io)?,
                 Token::Channel(id) => runs.on_channel(id, flags, sandboxes, io),
                 Token::Stdout(id) => runs.on_output(id, 0, sandboxes, io),
                 Token::Stderr(id) => runs.on_output(id, 1, sandboxes, io),
@@ -185,18 +185,13 @@ impl Engine {
             self.sandboxes.zygotes.warnings.drain(..).for_each(|warning| crate::log(&warning));
             return Ok(());
         }
-        let eager = self.setup.preload_eager && !self.setup.preload.is_empty();
-        if !self.sandboxes.stocked(Flavor::Bare)
-            || eager && !self.sandboxes.stocked(Flavor::Loaded)
-            || !self.proof.knows_clean(&self.sandboxes, self.runs.busy())?
-        {
+        if !self.sandboxes.stocked() || !self.proof.knows_clean(&self.sandboxes, self.runs.busy())? {
             return Ok(());
         }
         self.warnings.append(&mut self.sandboxes.zygotes.warnings);
-        let hatched = |flavor: Flavor| self.sandboxes.zygotes.hatched(flavor);
         let ready = Ready {
-            python: hatched(Flavor::Bare).map(|h| format!("Python {}", h.python)).unwrap_or_default(),
-            preloaded: hatched(Flavor::Loaded).map(|h| h.preloaded.clone()).unwrap_or_default(),
+            languages: self.sandboxes.zygotes.languages(),
+            preloaded: self.sandboxes.zygotes.preloaded(),
             warnings: std::mem::take(&mut self.warnings),
             nested: self.sandboxes.nested(),
             pid: std::process::id(),

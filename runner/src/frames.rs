@@ -21,7 +21,7 @@ pub use files::{Artifact, ArtifactEnd, ArtifactLimits, Input, Omission, Omission
 pub use kind::Kind;
 
 /// Version of this wire. [`Setup`] carries it, and a runner of another version refuses.
-pub const WIRE: u32 = 2;
+pub const WIRE: u32 = 3;
 
 /// Largest frame either side accepts, in bytes, header excluded.
 pub const MAX_FRAME: usize = 32 << 20;
@@ -31,14 +31,9 @@ pub const MAX_FRAME: usize = 32 << 20;
 pub struct Setup {
     /// Must be [`WIRE`].
     pub wire: u32,
-    /// Absolute path of the Python interpreter inside the container.
-    pub python: String,
-    /// Modules that the loaded zygote imports; if empty, there is no loaded zygote. Missing ones are skipped and
-    /// reported.
-    pub preload: Vec<String>,
-    /// Whether the loaded zygote starts at once. If not, it starts when a job first imports one of its modules.
-    pub preload_eager: bool,
-    /// Sandboxes made ahead of jobs (spares), for each zygote that is running.
+    /// The languages that programs may be written in. A language that the container lacks is reported.
+    pub languages: Vec<LanguageSetup>,
+    /// Sandboxes made ahead of jobs (spares), for each zygote that a program was forked from or will be.
     pub spares: u32,
     /// Size of each sandbox's writable file systems together, in bytes (`/tmp`, `/workspace`, `/session`, `/dev/shm`).
     pub disk_bytes: u64,
@@ -49,6 +44,16 @@ pub struct Setup {
     /// Whether to build the inner wall. If not, each job is a process without a sandbox, and the container must run one
     /// job only (reuse policy `job`).
     pub nested: bool,
+}
+
+/// A language that programs may be written in.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LanguageSetup {
+    /// Its name, as in [`Run::language`].
+    pub name: String,
+    /// What the language's folder in the runner calls its `Options`; nothing if it has none.
+    #[serde(default)]
+    pub options: serde_json::Value,
 }
 
 /// Limits of one run. Zero is refused, except for [`Limits::grace_ms`].
@@ -105,10 +110,13 @@ pub struct Tool {
 /// Runs one program. The run's number is that of the frame.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Run {
-    /// Only `python` is supported.
+    /// Name of the language.
     pub language: String,
     /// The program.
     pub code: String,
+    /// A command and its arguments, in place of a program.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub argv: Vec<String>,
     /// Text for standard input; `None` is an empty input.
     #[serde(default)]
     pub stdin: Option<String>,
@@ -166,6 +174,11 @@ pub enum End {
         path: String,
         /// Why.
         reason: String,
+    },
+    /// The session runs programs in another language. The code did not start.
+    OtherLanguage {
+        /// Name of the session's language.
+        language: String,
     },
     /// The runner could not start the run. The code did not start.
     NotStarted {
@@ -246,8 +259,8 @@ impl Exit {
 /// Sent once, when the container is ready for its first run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ready {
-    /// Version of the interpreter, such as `Python 3.11.7`.
-    pub python: String,
+    /// The languages that programs can be written in here, with what runs them, such as `Python 3.11.7`.
+    pub languages: BTreeMap<String, String>,
     /// Preload modules that could be imported. Empty if the loaded zygote starts later ([`Setup::preload_eager`]).
     pub preloaded: Vec<String>,
     /// What this machine could not provide, in words for a person. Empty when all is well.

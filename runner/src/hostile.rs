@@ -12,7 +12,7 @@ use thermae_hostile as hostile;
 use crate::channel::{Channel, Got};
 use crate::frames::{Frame, Kind, Run, Setup, ToolResult};
 use crate::inner::Birth;
-use crate::languages::python::{scan, zygote};
+use crate::languages::{python::scan, zygote};
 use crate::seqpacket::{Packets, send_with_fds};
 
 /// A channel, and the job's end of it.

@@ -45,6 +45,8 @@ use std::process::ExitCode;
 pub use error::{Error, Result};
 use frames::{Kind, Setup};
 use io::Link;
+pub use languages::names as languages;
+pub use languages::python::Options as PythonOptions;
 use outer::{Outer, Spec};
 
 /// Runs the runner with these command-line arguments (without the program name) and returns the process's exit status.

@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Resource, Rlimit};
 
 use crate::frames::Limits;
-use crate::languages::python::Hatched;
+use crate::languages::Hatched;
 
 /// Descriptors that a job may hold.
 const OPEN_FILES: u64 = 1024;
@@ -51,7 +51,7 @@ pub(crate) fn apply_ceiling(pid: i32, ceiling: &Limits, disk_bytes: u64, zygote:
     set(pid, Resource::Memlock, 8 << 20, 8 << 20)?;
     give_way(pid)?;
     set_memory(pid, ceiling, ceiling, zygote)?;
-    set_pids(pid, ceiling, ceiling)
+    set_pids(pid, ceiling, ceiling, zygote)
 }
 
 /// Lowers the limits to what one run asked for. A session's process lives on (`fresh` is false): a later run can raise
@@ -65,13 +65,13 @@ pub(crate) fn apply_run(
 ) -> rustix::io::Result<()> {
     if !fresh {
         set_memory(pid, limits, ceiling, zygote)?;
-        return set_pids(pid, limits, ceiling);
+        return set_pids(pid, limits, ceiling, zygote);
     }
     if limits.memory_bytes < ceiling.memory_bytes {
         set_memory(pid, limits, limits, zygote)?;
     }
     if limits.pids < ceiling.pids {
-        set_pids(pid, limits, limits)?;
+        set_pids(pid, limits, limits, zygote)?;
     }
     // The kernel counts whole seconds, and each process by itself. The runner's watch is finer and counts them
     // together.
@@ -94,10 +94,10 @@ fn set_memory(pid: i32, soft: &Limits, hard: &Limits, zygote: &Hatched) -> rusti
 }
 
 /// Limits the number of a sandbox's processes. Since Linux 5.14 the kernel counts per user *and user namespace*, and
-/// every sandbox has a user namespace of its own. Its init counts, too. Before 5.14, processes outside the sandbox
+/// every sandbox has a user namespace of its own. Its init counts, too, and so do processes of the language's own. Before 5.14, processes outside the sandbox
 /// would count, so there is no limit.
-fn set_pids(pid: i32, soft: &Limits, hard: &Limits) -> rustix::io::Result<()> {
-    let count = |limits: &Limits| u64::from(limits.pids) + 1;
+fn set_pids(pid: i32, soft: &Limits, hard: &Limits, zygote: &Hatched) -> rustix::io::Result<()> {
+    let count = |limits: &Limits| u64::from(limits.pids) + 1 + u64::from(zygote.helpers);
     if counts_per_namespace() { set(pid, Resource::Nproc, count(soft), count(hard)) } else { Ok(()) }
 }
 

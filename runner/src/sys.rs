@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Flags of `clone` and `unshare` for new namespaces.
 pub(crate) use libc::{
-    CLONE_NEWCGROUP, CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS,
+    CLONE_NEWCGROUP, CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS, CLONE_PARENT,
 };
 
 /// Which side of a [`fork`] runs.
@@ -263,6 +263,26 @@ pub(crate) fn drop_capabilities() -> io::Result<()> {
         check(libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()))?;
         check(libc::c_long::from(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))).map(drop)
     }
+}
+
+/// Names this process, as `ps` shows it; at most 15 bytes.
+pub(crate) fn set_name(name: &std::ffi::CStr) {
+    // SAFETY: the kernel reads a string that ends in NUL.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
+}
+
+/// Loads a system-call filter: an array of `struct sock_filter`. It needs `no_new_privs`.
+///
+/// # Errors
+/// If the kernel refuses the filter.
+pub(crate) fn load_filter(program: &[u8]) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        len: (program.len() / size_of::<libc::sock_filter>()) as u16,
+        filter: program.as_ptr().cast_mut().cast(),
+    };
+    // SAFETY: the kernel copies as many instructions as `len` says, from bytes that are alive and have no alignment
+    // that it relies on.
+    check(libc::c_long::from(unsafe { libc::prctl(libc::PR_SET_SECCOMP, 2, &raw const program, 0, 0) })).map(drop)
 }
 
 /// Sets `PR_SET_DUMPABLE`. `false` hides this process's memory and `/proc` entries from other processes of its user.

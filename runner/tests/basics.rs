@@ -16,7 +16,8 @@ fn a_sandbox_knows_where_it_is() {
 fn a_program_prints_in_a_sandbox_made_ahead() {
     let mut runner = Runner::new();
     assert!(runner.ready.nested, "{:?}", runner.ready.warnings);
-    assert!(runner.ready.python.starts_with("Python 3."), "{}", runner.ready.python);
+    let languages = &runner.ready.languages;
+    assert!(languages["python"].starts_with("Python 3.") && languages["bash"].starts_with("bash "), "{languages:?}");
     let outcome = runner.python("print(1 + 1)");
     assert_eq!(outcome.ok(), "2\n");
     assert!(outcome.started);

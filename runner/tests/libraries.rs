@@ -5,7 +5,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Runner, setup};
+use common::{Runner, preloading};
 use thermae_runner::outer::Spec;
 
 /// Makes a virtual environment with these modules and returns its interpreter.
@@ -24,9 +24,7 @@ fn with_modules(name: &str, modules: &[(&str, &str)]) -> PathBuf {
 fn with_preloaded(python: &Path, modules: &[&str]) -> Runner {
     let mut spec = Spec::detect(Some(python)).unwrap();
     spec.memory_bytes = Some(1 << 30);
-    let mut setup = setup(&spec);
-    setup.preload = modules.iter().map(|m| (*m).to_owned()).collect();
-    let runner = Runner::start(&spec, setup);
+    let runner = Runner::start(&spec, preloading(&spec, modules, true));
     assert_eq!(runner.ready.preloaded, modules, "{:?}", runner.ready.warnings);
     runner
 }

@@ -5,7 +5,7 @@ mod common;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use common::{Runner, limits, program, session, setup, spec};
+use common::{Runner, limits, preloading, program, session, setup, spec};
 use thermae_runner::frames::{End, Frame, Kind, Limits, Run};
 
 /// Pids of the processes below `pid` whose command line contains `text`.
@@ -176,9 +176,7 @@ fn a_killed_spare_is_not_handed_out() {
 #[test]
 fn a_lazy_loaded_zygote_starts_with_the_first_import() {
     let spec = spec();
-    let list = vec!["decimal".to_string(), "no_such_module".to_string()];
-    let mut runner =
-        Runner::start(&spec, thermae_runner::frames::Setup { preload: list, preload_eager: false, ..setup(&spec) });
+    let mut runner = Runner::start(&spec, preloading(&spec, &["decimal", "no_such_module"], false));
     assert!(runner.ready.preloaded.is_empty());
     let code = "import sys\nhad = '_decimal' in sys.modules\nimport decimal\nprint(had)";
     assert_eq!(runner.python(code).ok(), "False\n");
@@ -194,8 +192,7 @@ fn a_lazy_loaded_zygote_starts_with_the_first_import() {
 fn a_preload_list_that_gives_nothing_leaves_no_run_waiting() {
     let spec = spec();
     for _ in 0..20 {
-        let list = vec!["no_such_module".to_owned()];
-        let mut runner = Runner::start(&spec, thermae_runner::frames::Setup { preload: list, ..setup(&spec) });
+        let mut runner = Runner::start(&spec, preloading(&spec, &["no_such_module"], true));
         assert_eq!(runner.run(&program("import random\nprint(1)")).ok(), "1\n");
     }
 }
@@ -203,8 +200,7 @@ fn a_preload_list_that_gives_nothing_leaves_no_run_waiting() {
 #[test]
 fn an_eager_preload_list_is_reported() {
     let spec = spec();
-    let list = vec!["decimal".to_string(), "no_such_module".to_string()];
-    let runner = Runner::start(&spec, thermae_runner::frames::Setup { preload: list, ..setup(&spec) });
+    let runner = Runner::start(&spec, preloading(&spec, &["decimal", "no_such_module"], true));
     assert_eq!(runner.ready.preloaded, ["decimal"]);
     assert!(runner.ready.warnings.iter().any(|w| w.contains("no_such_module")), "{:?}", runner.ready.warnings);
 }
@@ -301,7 +297,8 @@ fn where_it_cannot_work_it_says_so() {
         .unwrap();
     let (mut socket, _) = listener.accept().unwrap();
     std::fs::remove_dir_all(&dir).unwrap();
-    let setup = thermae_runner::frames::Setup { python: "/no/such/python".into(), ..setup(&spec) };
+    let setup =
+        preloading(&thermae_runner::outer::Spec { python: "/no/such/python".into(), ..spec.clone() }, &[], true);
     let mut bytes = Vec::new();
     Frame::json(Kind::Setup, 0, &setup).unwrap().encode(&mut bytes);
     std::io::Write::write_all(&mut socket, &bytes).unwrap();

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Trouble;
-use crate::options::Options;
+use crate::options::{Options, PoolOptions};
 use crate::session_workers::SessionWorkers;
 
 /// A snapshot of the workers.
@@ -54,12 +54,11 @@ pub(crate) enum Unserved {
 
 impl FleetView {
     /// Languages that a pool runs. `None` if the pool is unknown.
-    pub(crate) fn languages<'a>(&'a self, options: &'a Options, pool: &PoolName) -> Option<&'a [Language]> {
-        let seen = self.pools.get(pool).map(|view| view.languages.as_slice()).filter(|l| !l.is_empty());
-        seen.or_else(|| options.pools.get(pool).map(|pool| pool.languages.as_slice())).or_else(|| {
-            // The pool is known only by its submit queues. Until a worker announces more, assume that it runs Python.
-            self.pools.contains_key(pool).then_some(&[Language::Python])
-        })
+    pub(crate) fn languages(&self, options: &Options, pool: &PoolName) -> Option<Vec<Language>> {
+        let seen = self.pools.get(pool).map(|view| &view.languages).filter(|l| !l.is_empty());
+        let told = seen.or_else(|| options.pools.get(pool).map(|pool| &pool.languages)).cloned();
+        // A pool may be known only by its submit queues. Until a worker announces more, assume the defaults.
+        told.or_else(|| self.pools.contains_key(pool).then(|| PoolOptions::default().languages))
     }
 
     /// Names of all known pools.
@@ -85,7 +84,7 @@ impl FleetView {
                 view.slots = view.slots.saturating_add(capacity.slots);
                 for language in &capacity.languages {
                     if !view.languages.contains(language) {
-                        view.languages.push(*language);
+                        view.languages.push(language.clone());
                     }
                 }
                 let held = beat.sessions.iter().filter(|session| session.pool == *name).count();

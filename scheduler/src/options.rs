@@ -107,7 +107,7 @@ pub struct PoolOptions {
 
 impl Default for PoolOptions {
     fn default() -> Self {
-        Self { languages: vec![Language::Python], outcome_ttl: None }
+        Self { languages: vec![Language::python(), Language::bash()], outcome_ttl: None }
     }
 }
 

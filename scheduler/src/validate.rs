@@ -4,7 +4,7 @@ mod schema;
 
 use serde::Deserialize;
 use thermae_backplane::bus::Message;
-use thermae_schemas::{ErrorCode, ErrorInfo, InputFile, Job, JobId, lacks_code, names};
+use thermae_schemas::{ErrorCode, ErrorInfo, InputFile, Job, JobId, Language, lacks_code, names};
 
 use crate::age;
 use crate::context::now_ms;
@@ -76,7 +76,21 @@ pub(crate) fn check(options: &Options, fleet: &FleetView, lane: &Lane, message: 
         let why = format!("pool {:?} does not run {}; it runs: {runs}", job.pool.as_str(), job.language.as_str());
         return refuse(id, ErrorCode::UnsupportedLanguage, why);
     }
+    if let Some(why) = unfit(&job) {
+        return refuse(id, ErrorCode::SchemaViolation, why.to_owned());
+    }
     Ok(job)
+}
+
+/// What the job asks for that its language does not have.
+fn unfit(job: &Job) -> Option<&'static str> {
+    let bash = job.language == Language::bash();
+    match () {
+        () if !job.argv.is_empty() && !job.code.is_empty() => Some("/argv: a job has either code or argv"),
+        () if !job.argv.is_empty() && !bash => Some("/argv: only bash runs commands; set language to bash"),
+        () if !job.tools.is_empty() && bash => Some("/tools: programs in bash can't call tools"),
+        () => None,
+    }
 }
 
 /// The refusal of a message that has no `user_id`. Everything else about it is right, but nothing proves who sent it.

@@ -63,7 +63,7 @@ codes! {
     FileNotPlaced = "file_not_placed", false;
     /// No pool of that name is configured.
     UnknownPool = "unknown_pool", false;
-    /// The pool does not run that language.
+    /// The pool does not run that language, or the session runs another.
     UnsupportedLanguage = "unsupported_language", false;
     /// The job asks for a higher limit than the pool allows.
     LimitTooHigh = "limit_too_high", false;

@@ -115,6 +115,11 @@ name!(
     ClientId, "client", is_word, WORD_RULE, WORD_PATTERN
 );
 name!(
+    /// Name of a language that programs are written in. A pool refuses the languages that it does not run
+    /// (`unsupported_language`).
+    Language, "language", is_word, WORD_RULE, WORD_PATTERN
+);
+name!(
     /// Id of a worker process, `<name>-<boot>`: the worker's name, and a random id that is new at every start.
     WorkerId, "worker", is_word, WORD_RULE, WORD_PATTERN
 );
@@ -123,6 +128,25 @@ impl JobId {
     /// A new id. Ids are ordered by time (UUID version 7).
     pub fn random() -> Self {
         Self(uuid::Uuid::now_v7().to_string())
+    }
+}
+
+impl Language {
+    /// Python 3.
+    pub fn python() -> Self {
+        Self("python".to_owned())
+    }
+
+    /// Bash.
+    pub fn bash() -> Self {
+        Self("bash".to_owned())
+    }
+}
+
+impl Default for Language {
+    /// Python.
+    fn default() -> Self {
+        Self::python()
     }
 }
 

@@ -6,13 +6,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ArtifactRequest, InputFile, JobId, PoolName, SessionName, Stream};
+use crate::{ArtifactRequest, InputFile, JobId, Language, PoolName, SessionName, Stream};
 
 /// One request to run one program. Unknown fields are refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("anyOf" = [
     {"required": ["code"]},
+    {"required": ["argv"], "properties": {"argv": {"minItems": 1}}},
     {"required": ["session"], "properties": {"session": {"required": ["close"], "properties": {"close": {"const": true}}}}},
 ]))]
 pub struct Job {
@@ -22,12 +23,15 @@ pub struct Job {
     /// Id of the job, unique in its tenant. If you submit the same job again under its id, it does not run twice: you
     /// get its recorded outcome.
     pub id: JobId,
-    /// Language of the code.
+    /// Language of the code: the name of a language that the pool runs, such as `python` or `bash`.
     #[serde(default)]
     pub language: Language,
-    /// The program. Only a job that closes its session can omit it.
+    /// The program. Only a job with `argv`, or one that closes its session, can omit it.
     #[serde(default)]
     pub code: String,
+    /// A command and its arguments, in place of `code`. Only `bash` runs commands.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub argv: Vec<String>,
     /// Pool that the job runs in; `default` if the field is missing.
     #[serde(default = "default_pool")]
     pub pool: PoolName,
@@ -85,7 +89,7 @@ fn default_pool() -> PoolName {
     PoolName::new("default").unwrap_or_else(|_| unreachable!("'default' is a valid name"))
 }
 
-/// Whether a job lacks the code that it must have. `text` is the JSON that the job was read from: in a [`Job`], missing
+/// Whether a job lacks the code or command that it must have. `text` is the JSON that the job was read from: in a [`Job`], missing
 /// code looks like empty code, which is allowed.
 pub fn lacks_code(job: &Job, text: &[u8]) -> bool {
     #[derive(Deserialize)]
@@ -93,6 +97,7 @@ pub fn lacks_code(job: &Job, text: &[u8]) -> bool {
         code: Option<serde::de::IgnoredAny>,
     }
     job.code.is_empty()
+        && job.argv.is_empty()
         && !job.session.as_ref().is_some_and(|session| session.close)
         && serde_json::from_slice::<Named>(text).is_ok_and(|named| named.code.is_none())
 }
@@ -103,8 +108,9 @@ impl Job {
         Self {
             protocol: crate::PROTOCOL,
             id: JobId::random(),
-            language: Language::Python,
+            language: Language::python(),
             code: code.into(),
+            argv: Vec::new(),
             pool: default_pool(),
             class: Class::default(),
             session: None,
@@ -121,29 +127,10 @@ impl Job {
             labels: BTreeMap::new(),
         }
     }
-}
 
-/// Language of a job's code. A pool refuses the languages that it does not run (`unsupported_language`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Language {
-    /// Python 3.
-    #[default]
-    Python,
-    /// JavaScript. No pool runs it yet (`unsupported_language`).
-    Javascript,
-    /// Shell. No pool runs it yet (`unsupported_language`).
-    Shell,
-}
-
-impl Language {
-    /// The language's name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Python => "python",
-            Self::Javascript => "javascript",
-            Self::Shell => "shell",
-        }
+    /// A job in bash with a new id. All other fields have their defaults.
+    pub fn bash(code: impl Into<String>) -> Self {
+        Self { language: Language::bash(), ..Self::python(code) }
     }
 }
 
@@ -292,6 +279,8 @@ mod tests {
             (r#"{"id": "a", "session": {"id": "s", "close": true}}"#, false),
             (r#"{"id": "a", "code": ""}"#, false),
             (r#"{"id": "a", "code": "1"}"#, false),
+            (r#"{"id": "a", "argv": ["ls"]}"#, false),
+            (r#"{"id": "a", "argv": []}"#, true),
         ] {
             let job: Job = serde_json::from_str(text).unwrap();
             assert_eq!(lacks_code(&job, text.as_bytes()), lacks, "{text}");

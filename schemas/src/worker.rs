@@ -56,17 +56,8 @@ pub struct PoolCapacity {
     pub busy: u32,
     /// Number of sessions that the worker may hold in this pool.
     pub max_sessions: u32,
-    /// Languages that the pool runs. A reader leaves out the languages that it does not know, because workers are
-    /// upgraded before schedulers.
-    #[serde(deserialize_with = "known_languages")]
+    /// Languages that the pool runs.
     pub languages: Vec<Language>,
-}
-
-fn known_languages<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Language>, D::Error> {
-    use serde::de::value::{Error, StrDeserializer};
-    let names = Vec::<String>::deserialize(from)?;
-    let read = |name: &String| Language::deserialize(StrDeserializer::<Error>::new(name)).ok();
-    Ok(names.iter().filter_map(read).collect())
 }
 
 /// A job that runs on a worker.

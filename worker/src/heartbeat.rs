@@ -116,7 +116,7 @@ impl Heart {
                     slots: if *pool.condition().borrow() == Condition::Ready { options.slots() } else { 0 },
                     busy: options.slots() - (pool.slots().available_permits() as u32).min(options.slots()),
                     max_sessions: options.max_sessions,
-                    languages: options.languages.clone(),
+                    languages: pool.languages(),
                 };
                 (name.clone(), capacity)
             })

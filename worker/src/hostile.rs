@@ -22,9 +22,7 @@ fn setup() -> Setup {
     let ceiling = Limits { wall_ms: 1, grace_ms: 1, cpu_ms: 1, memory_bytes: 1, pids: 1, output_bytes: 1 };
     Setup {
         wire: WIRE,
-        python: "python3".into(),
-        preload: Vec::new(),
-        preload_eager: false,
+        languages: Vec::new(),
         spares: 1,
         disk_bytes: 1,
         ceiling,

@@ -131,7 +131,7 @@ pub struct PoolOptions {
     /// `/usr/bin/python3`. Native: on this machine; by default, the interpreter of the active virtualenv, or else the
     /// one on `PATH`.
     pub python: Option<PathBuf>,
-    /// Languages that the pool runs. Only `python` is supported so far.
+    /// Languages that the pool runs: `python`, `bash` or both. A language that the containers lack is left out.
     pub languages: Vec<Language>,
     /// Number of jobs that run at the same time, from 1 to 4096. By default, twice the number of processors.
     pub slots: Option<u32>,
@@ -219,7 +219,7 @@ impl Default for PoolOptions {
             backend: BackendKind::default(),
             image: "thermae/python:dev".into(),
             python: None,
-            languages: vec![Language::Python],
+            languages: vec![Language::python(), Language::bash()],
             slots: None,
             warm: None,
             bound_memory: None,
@@ -342,7 +342,8 @@ impl Options {
             check(!pool.ping_every.0.is_zero(), key("ping_every"), "must not be zero")?;
             check(!pool.languages.is_empty(), key("languages"), "must not be empty")?;
             for language in &pool.languages {
-                check(*language == Language::Python, key("languages"), "python is the only language so far")?;
+                let known = thermae_runner::languages().any(|known| known == language.as_str());
+                check(known, key("languages"), "the languages are python and bash")?;
             }
             for (dataset, path) in &pool.datasets {
                 let key = key(&format!("datasets.{dataset}"));

@@ -180,6 +180,10 @@ fn judge(exit: &Exit, limits: &Granted, tool_wait: Duration) -> (Status, Option<
             let message = "The session and its variables were lost with the sandbox. Nothing of this job ran.";
             (Status::Rejected, error(ErrorCode::SessionLost, message.into()))
         }
+        End::OtherLanguage { language } => {
+            let message = format!("The session runs programs in {language}. Nothing of this job ran.");
+            (Status::Rejected, error(ErrorCode::UnsupportedLanguage, message))
+        }
         End::BadFile { path, reason } => {
             let message = format!("The file {path} could not be placed: {reason}. Nothing of the code ran.");
             (Status::Rejected, error(ErrorCode::FileNotPlaced, message))
@@ -287,12 +291,14 @@ mod tests {
             (End::Killed, Status::Cancelled, ErrorCode::Cancelled),
             (End::NoSession, Status::Rejected, ErrorCode::SessionLost),
             (End::NotStarted { reason: "x".into() }, Status::Rejected, ErrorCode::SandboxFailed),
+            (End::OtherLanguage { language: "x".into() }, Status::Rejected, ErrorCode::UnsupportedLanguage),
             (End::BadFile { path: "a".into(), reason: "x".into() }, Status::Rejected, ErrorCode::FileNotPlaced),
         ] {
             let made = outcome(end, b"");
             let error = made.error.unwrap();
             assert_eq!((made.status, error.code), (status, code));
-            let retry = status == Status::Rejected && code != ErrorCode::FileNotPlaced;
+            let retry = status == Status::Rejected
+                && ![ErrorCode::FileNotPlaced, ErrorCode::UnsupportedLanguage].contains(&code);
             assert_eq!(error.safe_to_retry, retry, "{code:?}");
         }
         assert_eq!(outcome(End::Exited { code: 0 }, b"").error, None);

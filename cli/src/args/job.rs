@@ -9,8 +9,7 @@ use thermae_service::units::Millis;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Job")]
 pub(crate) struct JobArgs {
-    /// Language of the program: python (javascript and shell have no pool yet); by default, derived from the file's
-    /// name
+    /// Language of the program: python or bash; by default, derived from the file's name
     #[arg(long, value_name = "NAME")]
     pub(crate) language: Option<String>,
     /// File for the program's standard input; - passes on this command's own

@@ -18,12 +18,14 @@ pub(super) fn job(args: &RunArgs, tools: &Tools) -> Result<Job, Failure> {
     let options = &args.job;
     let bad = |error: schemas::NameError| Failure::usage("usage", error);
     let ours = |path: &Path| path.as_os_str() == "-";
-    if ours(&args.file) && options.stdin.as_deref().is_some_and(ours) {
+    if args.file.as_deref().is_some_and(ours) && options.stdin.as_deref().is_some_and(ours) {
         let why = "the program and its standard input can't both come from the command's own standard input";
         return Err(Failure::usage("usage", why));
     }
-    let mut job = Job::python(text(&args.file, "program")?);
-    job.language = language(options.language.as_deref(), &args.file)?;
+    let mut job = match &args.file {
+        Some(file) => Job { language: language(args)?, ..Job::python(text(file, "program")?) },
+        None => Job { argv: args.command.clone(), ..Job::bash("") },
+    };
     job.stdin = options.stdin.as_deref().map(|path| text(path, "standard input")).transpose()?;
     job.env = environment(&options.env)?;
     job.limits = limits(&args.limits)?;
@@ -97,16 +99,27 @@ fn text(path: &Path, what: &str) -> Result<String, Failure> {
     })
 }
 
-fn language(name: Option<&str>, file: &Path) -> Result<Language, Failure> {
+/// The language of the program that these arguments name.
+///
+/// # Errors
+/// The name can't be a language's.
+pub(crate) fn language(args: &RunArgs) -> Result<Language, Failure> {
+    match &args.file {
+        Some(file) => named(args.job.language.as_deref(), file),
+        None => Ok(Language::bash()),
+    }
+}
+
+fn named(name: Option<&str>, file: &Path) -> Result<Language, Failure> {
     let by_name = |name: &str| match name {
-        "python" | "py" => Some(Language::Python),
-        "javascript" | "js" | "mjs" => Some(Language::Javascript),
-        "shell" | "sh" | "bash" => Some(Language::Shell),
+        "python" | "py" => Some(Language::python()),
+        "bash" | "sh" => Some(Language::bash()),
+        "javascript" | "js" | "mjs" => Language::new("javascript").ok(),
         _ => None,
     };
     match name {
-        Some(name) => by_name(name).ok_or_else(|| {
-            Failure::usage("unsupported_language", format!("no pool runs {name:?}")).help("pools run only python")
+        Some(name) => by_name(name).map_or_else(|| Language::new(name), Ok).map_err(|e| {
+            Failure::usage("unsupported_language", e.to_string()).help("a pool runs python, bash or both")
         }),
         None => Ok(file.extension().and_then(|e| e.to_str()).and_then(by_name).unwrap_or_default()),
     }
@@ -203,11 +216,12 @@ mod tests {
 
     #[test]
     fn the_language_is_that_of_the_option_or_of_the_file() {
-        assert_eq!(language(None, Path::new("a.py")).unwrap(), Language::Python);
-        assert_eq!(language(None, Path::new("-")).unwrap(), Language::Python);
-        assert_eq!(language(None, Path::new("a.js")).unwrap(), Language::Javascript);
-        assert_eq!(language(Some("shell"), Path::new("a.py")).unwrap(), Language::Shell);
-        assert_eq!(language(Some("cobol"), Path::new("a.py")).unwrap_err().code, "unsupported_language");
+        assert_eq!(named(None, Path::new("a.py")).unwrap(), Language::python());
+        assert_eq!(named(None, Path::new("-")).unwrap(), Language::python());
+        assert_eq!(named(None, Path::new("a.js")).unwrap(), "javascript".parse().unwrap());
+        assert_eq!(named(Some("sh"), Path::new("a.py")).unwrap(), Language::bash());
+        assert_eq!(named(None, Path::new("a.sh")).unwrap(), Language::bash());
+        assert_eq!(named(Some("no name"), Path::new("a.py")).unwrap_err().code, "unsupported_language");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thermae_client::{Events, JobHandle};
-use thermae_schemas::{BatchLine, EventBody, Job, Outcome};
+use thermae_schemas::{BatchLine, EventBody, Job, Language, Outcome};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{RunArgs, Stream};
@@ -32,13 +32,15 @@ struct Prepared {
 
 fn prepare(args: &RunArgs) -> Result<Prepared, Failure> {
     let files = args.tools.tools_file.as_deref();
-    let tools = Arc::new(Tools::gather(&args.tools.tools, files, beside(args), &Trust::of_user())?);
+    // A program in bash can't call tools. Those of a file that happens to be beside it are not meant for it.
+    let beside = if job::language(args)? == Language::bash() { None } else { beside(args) };
+    let tools = Arc::new(Tools::gather(&args.tools.tools, files, beside, &Trust::of_user())?);
     Ok(Prepared { job: job::job(args, &tools)?, given: files::read(&args.job.files)?, tools })
 }
 
 /// The folder of the program; `None` if the program comes from standard input.
 fn beside(args: &RunArgs) -> Option<&Path> {
-    (args.file.as_os_str() != "-").then(|| args.file.parent()).flatten()
+    args.file.as_deref().filter(|file| file.as_os_str() != "-").and_then(Path::parent)
 }
 
 /// Runs the program.

@@ -50,6 +50,19 @@ fn an_exception_is_told_with_its_line_and_status_1() {
 }
 
 #[test]
+fn scripts_and_commands_run_in_bash() {
+    let thermae = Thermae::with("main.sh", "echo $((6 * 7))\npwd\nexit 3");
+    let answer = thermae.call(&["run", "main.sh"]);
+    assert_eq!((answer.status, answer.stdout.as_str()), (1, "42\n/workspace\n"), "{answer:?}");
+    assert!(answer.stderr.starts_with("error[code_exited]: ") && answer.stderr.contains('3'), "{}", answer.stderr);
+    let answer = thermae.call(&["run", "--file", "main.sh", "--", "grep", "-c", "echo $", "main.sh"]);
+    assert_eq!((answer.status, answer.stdout.as_str()), (0, "1\n"), "{answer:?}");
+    let answer = thermae.call(&["run", "main.sh", "--tool", "t=cat"]);
+    assert_eq!(answer.status, 2, "{answer:?}");
+    assert!(answer.stderr.contains("can't call tools"), "{}", answer.stderr);
+}
+
+#[test]
 fn an_exit_status_of_the_code_is_status_1() {
     let answer = run("import sys\nsys.exit(7)", &[]);
     assert_eq!(answer.status, 1, "{answer:?}");

@@ -7,8 +7,7 @@ use lapin::options::{QueueBindOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use thermae_backplane::bus::{self, Bus, Message, QueueSpec, Rabbit, RabbitOptions};
 use thermae_schemas::{
-    Class, ClientId, ErrorCode, Event, EventBody, Job, JobId, Language, Outcome, PoolName, Status, Stream, TenantName,
-    names,
+    Class, ClientId, ErrorCode, Event, EventBody, Job, JobId, Outcome, PoolName, Status, Stream, TenantName, names,
 };
 
 use crate::Test;
@@ -110,7 +109,7 @@ fn malformed(fleet: &Fleet) -> Result<()> {
 fn unknown(fleet: &Fleet) -> Result<()> {
     let outcome = run(fleet, Job { pool: PoolName::new("no-such")?, ..Job::python("") })?;
     refused(&outcome, ErrorCode::UnknownPool, "no-such")?;
-    let outcome = run(fleet, Job { language: Language::Javascript, ..Job::python("") })?;
+    let outcome = run(fleet, Job { language: "javascript".parse().unwrap(), ..Job::python("") })?;
     refused(&outcome, ErrorCode::UnsupportedLanguage, "javascript")
 }
 

@@ -16,6 +16,7 @@ use crate::fleet::Fleet;
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("jobs::a_program_prints_in_a_fresh_sandbox", prints),
+    ("jobs::a_script_runs_in_bash_and_a_session_keeps_its_shell", bash),
     ("jobs::an_exception_is_an_answer", raises),
     ("jobs::tool_calls_are_answered_at_once_when_gathered", tools),
     ("jobs::a_session_keeps_its_variables_and_others_see_none", sessions),
@@ -44,6 +45,25 @@ fn prints(fleet: &Fleet) -> Result<()> {
         let outcome = run(fleet, job)?;
         ensure!((outcome.status, outcome.stdout.as_str()) == (Status::Succeeded, "2 False\n"), "{outcome:?}");
     }
+    Ok(())
+}
+
+fn bash(fleet: &Fleet) -> Result<()> {
+    let outcome = run(fleet, Job::bash("echo $((1 + 1)); echo file > artifacts/f; exit 4"))?;
+    let code = outcome.error.as_ref().map(|error| error.code);
+    ensure!((outcome.stdout.as_str(), code) == ("2\n", Some(ErrorCode::CodeExited)), "{outcome:?}");
+    ensure!(outcome.artifacts.len() == 1, "{outcome:?}");
+    let session = SessionRequest::new(SessionName::new(uuid::Uuid::new_v4().to_string())?);
+    let in_session = |job: Job| Job { session: Some(session.clone()), ..job };
+    run(fleet, in_session(Job::bash("cd /tmp; f() { echo \"<$1>\"; }; exit 1")))?;
+    let command = Job { argv: vec!["f".into(), "a b".into()], ..Job::bash("") };
+    let outcome = run(fleet, in_session(command))?;
+    ensure!(outcome.stdout == "<a b>\n", "{outcome:?}");
+    let other = run(fleet, in_session(Job::python("print(1)")))?;
+    let code = other.error.as_ref().map(|error| error.code);
+    ensure!(code == Some(ErrorCode::UnsupportedLanguage), "{other:?}");
+    let outcome = run(fleet, in_session(Job::bash("pwd")))?;
+    ensure!(outcome.stdout == "/tmp\n", "{outcome:?}");
     Ok(())
 }
 

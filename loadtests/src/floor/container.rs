@@ -54,6 +54,7 @@ impl Container {
         let run = Run {
             language: "python".into(),
             code: case.job(SESSION).code,
+            argv: Vec::new(),
             stdin: None,
             env: BTreeMap::new(),
             place: match case {

@@ -48,14 +48,15 @@ impl Active {
         now - self.handed < HEAD_START
     }
 
-    /// Interrupts it when its wall-clock time is over. Returns why it is to be killed, if that did not help.
-    pub(super) fn check_wall(&mut self, now: Instant, cell: &Cell) -> Option<Cause> {
+    /// Interrupts it when its wall-clock time is over; `group` is as in [`Cell::interrupt`]. Returns why it is to be
+    /// killed, if that did not help.
+    pub(super) fn check_wall(&mut self, now: Instant, cell: &Cell, group: bool) -> Option<Cause> {
         if now >= self.hard_at() && self.cause.is_none() {
             return Some(Cause::Wall);
         }
         if now >= self.soft_at() && !self.interrupted {
             self.interrupted = true;
-            cell.signal(rustix::process::Signal::INT);
+            cell.interrupt(group);
         }
         None
     }

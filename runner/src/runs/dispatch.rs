@@ -37,15 +37,12 @@ impl Runs {
             return Err("files need an inner wall, and this machine allows none".into());
         }
         let mut run: Run = frame.parse().map_err(|e| format!("the run can't be read: {e}"))?;
-        if run.language != "python" {
-            return Err(format!("unsupported language {:?}", run.language));
-        }
         if self.going.contains_key(&number) || self.pending.iter().any(|p| p.number == number) {
             return Err(format!("run {number} exists already"));
         }
         run.limits =
             limits::bounded(&run.limits, &self.setup.ceiling).map_err(|what| format!("limit {what} is zero"))?;
-        let flavor = sandboxes.zygotes.choose(&run);
+        let flavor = sandboxes.zygotes.choose(&run)?;
         Ok(Pending { number, run, files, flavor, arrived: Instant::now(), waited: false, lost: 0 })
     }
 
@@ -56,6 +53,11 @@ impl Runs {
 
     fn slot(&self, pending: &Pending, sandboxes: &Sandboxes) -> Slot {
         if let Place::Session { session, create } = &pending.run.place {
+            let other = self.sessions.get(session).and_then(|&id| sandboxes.get(id)).map(|cell| cell.flavor);
+            if let Some(language) = other.map(|f| sandboxes.zygotes.language(f)).filter(|l| *l != pending.run.language)
+            {
+                return Slot::Never(End::OtherLanguage { language: language.to_owned() });
+            }
             match self.sessions.get(session) {
                 Some(&id) if sandboxes.stage(id) == Some(Stage::Idle) && !self.harvests.of_session(id) => {
                     return Slot::Here(id);
@@ -65,7 +67,7 @@ impl Runs {
                 None => {}
             }
         }
-        sandboxes.spare(sandboxes.zygotes.or_bare(pending.flavor)).map_or(Slot::Wait, Slot::Here)
+        sandboxes.spare(sandboxes.zygotes.or_smallest(pending.flavor)).map_or(Slot::Wait, Slot::Here)
     }
 
     /// Starts every waiting run that can start. None can while a sandbox is dying: sandboxes share a network namespace,

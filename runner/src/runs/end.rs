@@ -73,6 +73,7 @@ impl Active {
             // The killed process may be any of the job's; the rest of the program went on without it.
             (None, _) if oom => End::OutOfMemory,
             (None, Some(Status::Signaled(libc::SIGXCPU))) => End::TimedOut { limit: "cpu".into(), soft: false },
+            (None, Some(Status::Signaled(libc::SIGINT))) if self.interrupted => soft(),
             (None, Some(Status::Signaled(signal))) => End::Signaled { signal },
             // The process's own word only tells apart what the kernel reports alike: exits with status 1.
             (None, Some(Status::Exited(code))) => match how.as_deref() {

@@ -17,7 +17,6 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
-use rustix::process::Signal;
 
 use crate::cpu::CpuCounter;
 use crate::files::Inbox;
@@ -81,9 +80,10 @@ impl Runs {
 
     /// What the runs need of the sandboxes.
     pub(crate) fn demand(&self, sandboxes: &Sandboxes) -> Demand {
-        let mut demand = Demand { any_waits: !self.pending.is_empty(), ..Demand::default() };
+        let waiting = vec![0; sandboxes.zygotes.flavors().count()];
+        let mut demand = Demand { waiting, any_waits: !self.pending.is_empty(), head_start: false };
         for pending in self.pending.iter().filter(|pending| self.needs_sandbox(pending)) {
-            demand.waiting[sandboxes.zygotes.or_bare(pending.flavor) as usize] += 1;
+            demand.waiting[sandboxes.zygotes.or_smallest(pending.flavor).0] += 1;
         }
         let now = Instant::now();
         demand.head_start = self.active().any(|(_, run)| run.in_head_start(now));
@@ -113,9 +113,10 @@ impl Runs {
         let collecting = self.harvests.any();
         for (id, occupant) in &mut self.occupants {
             let (Some(run), Some(cell)) = (&mut occupant.run, sandboxes.get(*id)) else { continue };
-            let zygote = sandboxes.zygotes.hatched(cell.flavor).map_or(0, |hatched| hatched.data);
+            let zygotes = &sandboxes.zygotes;
+            let zygote = zygotes.hatched(cell.flavor).map_or(0, |hatched| hatched.data);
             let cause = run
-                .check_wall(now, cell)
+                .check_wall(now, cell, zygotes.interrupts_group(cell.flavor))
                 .or_else(|| run.check_cpu(now, cell, &occupant.cpu_before, self.cpu.as_ref()))
                 .or_else(|| run.check_memory(now, cell, zygote, &self.counted, collecting));
             if let Some(cause) = cause {
@@ -146,7 +147,7 @@ impl Runs {
     /// Interrupts the code of a run.
     pub(crate) fn interrupt(&self, number: u32, sandboxes: &Sandboxes) {
         if let Some(cell) = self.going.get(&number).and_then(|id| sandboxes.get(*id)) {
-            cell.signal(Signal::INT);
+            cell.interrupt(sandboxes.zygotes.interrupts_group(cell.flavor));
         }
     }
 

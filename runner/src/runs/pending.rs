@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::files;
 use crate::frames::{Place, Run, Tool};
-use crate::languages::python::Flavor;
+use crate::languages::Flavor;
 
 /// How many sandboxes may die under a run before its code starts. Then the run ends.
 pub(super) const MOST_LOST: u32 = 2;
@@ -40,6 +40,7 @@ impl Pending {
         RunMessage {
             op: "run",
             code: &self.run.code,
+            argv: &self.run.argv,
             env: &self.run.env,
             tools: &self.run.tools,
             session: self.session().is_some(),
@@ -55,6 +56,8 @@ impl Pending {
 pub(super) struct RunMessage<'a> {
     pub(super) op: &'static str,
     pub(super) code: &'a str,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    pub(super) argv: &'a [String],
     pub(super) env: &'a BTreeMap<String, String>,
     pub(super) tools: &'a [Tool],
     pub(super) session: bool,

@@ -12,7 +12,7 @@ use crate::channel::Channel;
 use crate::error::{Context, Result};
 use crate::inner::{Birth, LOOK};
 use crate::io::{Io, Token};
-use crate::languages::python::{Child, FLAVORS, Flavor, Heard};
+use crate::languages::{Child, Flavor, Heard};
 use crate::limits;
 
 /// For this long, a run has the machine to itself. Spares are made and wanted zygotes are started only when the run has
@@ -29,7 +29,7 @@ const MAX_FAILURES: u32 = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Demand {
     /// By flavor: how many runs wait for a sandbox to be made.
-    pub(crate) waiting: [usize; FLAVORS.len()],
+    pub(crate) waiting: Vec<usize>,
     /// Whether any run waits, for a sandbox or for its session.
     pub(crate) any_waits: bool,
     /// Whether a run is in its [`HEAD_START`].
@@ -49,7 +49,7 @@ impl Sandboxes {
         let quiet = !awaits_death && !demand.head_start;
         // Without an inner wall the container runs one job only: no later program could use another zygote.
         let pause = quiet && self.nested() && demand.waiting.iter().all(|n| *n == 0);
-        for flavor in FLAVORS {
+        for flavor in self.zygotes.flavors() {
             if self.zygotes.is_broken(flavor) {
                 continue;
             }
@@ -59,7 +59,8 @@ impl Sandboxes {
             if self.zygotes.hatched(flavor).is_none() {
                 continue;
             }
-            let needed = demand.waiting[flavor as usize] + if quiet { self.setup.spares as usize } else { 0 };
+            let needed = demand.waiting[flavor.0]
+                + if quiet && self.zygotes.is_wanted(flavor) { self.setup.spares as usize } else { 0 };
             let of_flavor = || self.cells.values().filter(move |cell| cell.flavor == flavor);
             let unborn = of_flavor().filter(|cell| cell.stage.unborn()).count();
             let have = of_flavor().filter(|cell| cell.stage == Stage::Spare).count() + unborn;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::channel::Channel;
 use crate::inner::Sandbox;
-use crate::languages::python::Flavor;
+use crate::languages::Flavor;
 
 /// The stages of a sandbox's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,8 +104,16 @@ impl Cell {
             + self.sandbox.as_ref().map_or(0, Sandbox::descriptors)
     }
 
+    /// Interrupts its process or, with `group`, the whole process group that its process leads.
+    pub(crate) fn interrupt(&self, group: bool) {
+        match rustix::process::Pid::from_raw(self.pid) {
+            Some(pid) if group => drop(rustix::process::kill_process_group(pid, rustix::process::Signal::INT)),
+            _ => self.signal(rustix::process::Signal::INT),
+        }
+    }
+
     /// Sends a signal to its process.
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+    fn signal(&self, signal: rustix::process::Signal) {
         let _ = match (&self.pidfd, rustix::process::Pid::from_raw(self.pid)) {
             (Some(pidfd), _) => rustix::process::pidfd_send_signal(pidfd, signal),
             // The process is a child of this one, so the pid is its own until it is reaped; then `self.pid` is 0.

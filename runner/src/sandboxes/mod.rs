@@ -27,7 +27,7 @@ use crate::error::{Context, Error, Result};
 use crate::frames::Setup;
 use crate::inner::Wall;
 use crate::io::{Io, Token};
-use crate::languages::python::{Flavor, Hatched, Zygotes};
+use crate::languages::{Flavor, Hatched, Zygotes};
 use crate::seccomp::Programs;
 use crate::sys::{self, Status};
 use births::STALL;
@@ -54,12 +54,12 @@ impl Sandboxes {
     /// Watches the nursery and starts the first zygotes.
     ///
     /// # Errors
-    /// If an interpreter can't be started.
+    /// If a zygote can't be started.
     pub(crate) fn new(setup: Rc<Setup>, wall: Option<Wall>, programs: Programs, io: &Io) -> Result<Self> {
         if let Some(wall) = &wall {
             io.watch(&wall.nursery, Token::Nursery, EventFlags::IN)?;
         }
-        let zygotes = Zygotes::new(setup.clone(), wall.is_some(), programs);
+        let zygotes = Zygotes::new(&setup, wall.is_some(), programs)?;
         let mut sandboxes = Self {
             setup,
             wall,
@@ -71,10 +71,7 @@ impl Sandboxes {
             retry_at: None,
             hopeless: None,
         };
-        sandboxes.zygotes.start(Flavor::Bare, io)?;
-        if sandboxes.setup.preload_eager && !sandboxes.setup.preload.is_empty() {
-            sandboxes.zygotes.start(Flavor::Loaded, io)?;
-        }
+        sandboxes.zygotes.start_eager(io)?;
         Ok(sandboxes)
     }
 
@@ -108,10 +105,12 @@ impl Sandboxes {
         self.cells.iter().find(|(_, c)| c.stage == Stage::Spare && c.flavor == flavor).map(|(id, _)| *id)
     }
 
-    /// Whether runs with a program of that flavor can start at once, or never will.
-    pub(crate) fn stocked(&self, flavor: Flavor) -> bool {
-        self.zygotes.is_broken(flavor)
-            || self.zygotes.hatched(flavor).is_some() && (self.setup.spares == 0 || self.spare(flavor).is_some())
+    /// Whether everything is there that a container makes before its first run.
+    pub(crate) fn stocked(&self) -> bool {
+        let zygotes = &self.zygotes;
+        let serves = |f: Flavor| zygotes.hatched(f).is_some() && zygotes.is_wanted(f) && !zygotes.is_broken(f);
+        zygotes.all_settled()
+            && (self.setup.spares == 0 || zygotes.flavors().all(|f| !serves(f) || self.spare(f).is_some()))
     }
 
     /// The sandbox whose process has that pid.

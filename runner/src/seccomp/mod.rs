@@ -21,7 +21,8 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
 };
 
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
+use crate::sys;
 use entry::{Arg, Entry, Test};
 
 /// The three programs as the kernel takes them: arrays of `struct sock_filter` in this machine's byte order.
@@ -48,6 +49,25 @@ impl Programs {
             absent: bytes(&program(&missing, SeccompAction::Allow, absent)?),
             seal: bytes(&program(&sealed, SeccompAction::Allow, deny)?),
         })
+    }
+}
+
+impl Programs {
+    /// Loads the two filters that a zygote has into this process. Sets `no_new_privs`.
+    ///
+    /// # Errors
+    /// If the kernel refuses a filter.
+    pub(crate) fn load_base(&self) -> Result<()> {
+        rustix::thread::set_no_new_privs(true).map_err(std::io::Error::from).step("set no_new_privs")?;
+        [&self.base, &self.absent].into_iter().try_for_each(|program| sys::load_filter(program).step("load a filter"))
+    }
+
+    /// Loads the filter that ends a process's way into its sandbox.
+    ///
+    /// # Errors
+    /// If the kernel refuses the filter.
+    pub(crate) fn load_seal(&self) -> Result<()> {
+        sys::load_filter(&self.seal).step("load the seal")
     }
 }
 

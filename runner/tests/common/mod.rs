@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use thermae_runner::frames::{
-    Artifact, ArtifactEnd, ArtifactLimits, End, Exit, Frame, Input, Kind, Limits, Place, Proof, Ready, Run, Setup,
-    Tool, ToolCall, ToolResult, WIRE, Why,
+    Artifact, ArtifactEnd, ArtifactLimits, End, Exit, Frame, Input, Kind, LanguageSetup, Limits, Place, Proof, Ready,
+    Run, Setup, Tool, ToolCall, ToolResult, WIRE, Why,
 };
 use thermae_runner::outer::Spec;
 use thermae_runner::peer::Peer;
@@ -89,12 +89,25 @@ pub fn limits() -> Limits {
     Limits { wall_ms: 20_000, grace_ms: 500, cpu_ms: 10_000, memory_bytes: 256 << 20, pids: 64, output_bytes: 1 << 20 }
 }
 
+/// Python with this preload list.
+pub fn python(spec: &Spec, preload: &[&str], preload_eager: bool) -> LanguageSetup {
+    let preload = preload.iter().map(|module| (*module).to_owned()).collect();
+    let options = thermae_runner::PythonOptions { path: spec.python.clone(), preload, preload_eager };
+    LanguageSetup { name: "python".into(), options: serde_json::to_value(options).unwrap() }
+}
+
+/// A set-up whose only language is Python with this preload list.
+pub fn preloading(spec: &Spec, preload: &[&str], preload_eager: bool) -> Setup {
+    Setup { languages: vec![python(spec, preload, preload_eager)], ..setup(spec) }
+}
+
 pub fn setup(spec: &Spec) -> Setup {
     Setup {
         wire: WIRE,
-        python: spec.python.clone(),
-        preload: Vec::new(),
-        preload_eager: true,
+        languages: vec![
+            python(spec, &[], true),
+            LanguageSetup { name: "bash".into(), options: serde_json::Value::Null },
+        ],
         spares: 1,
         disk_bytes: 32 << 20,
         artifacts: ArtifactLimits::default(),
@@ -114,6 +127,7 @@ pub fn program(code: &str) -> Run {
     Run {
         language: "python".into(),
         code: code.into(),
+        argv: Vec::new(),
         stdin: None,
         env: BTreeMap::new(),
         place: Place::Fresh,
@@ -121,6 +135,14 @@ pub fn program(code: &str) -> Run {
         tools: Vec::new(),
         follow: false,
     }
+}
+
+pub fn bash(code: &str) -> Run {
+    Run { language: "bash".into(), ..program(code) }
+}
+
+pub fn bash_session(name: &str, code: &str) -> Run {
+    Run { language: "bash".into(), ..session(name, code) }
 }
 
 pub fn session(name: &str, code: &str) -> Run {

@@ -94,7 +94,7 @@ fn words(error: &ValidationError<'_>) -> String {
         return format!("{} is not one of {}", error.instance(), values.join(", "));
     }
     if fields.iter().any(|field| field == "\"code\"") {
-        return "\"code\" is missing; only a job that closes its session may omit it".to_owned();
+        return "\"code\" is missing; only a job with \"argv\", or one that closes its session, may omit it".to_owned();
     }
     let fields = fields.iter().map(|field| format!("{field} is missing"));
     let values = values.iter().map(|value| format!("it is not {value}"));

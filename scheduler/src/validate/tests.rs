@@ -57,10 +57,10 @@ fn what_would_have_been_right_is_said_in_words() {
             r#"{"id": "a", "code": "", "session": {"id": "s", "if_gone": 1}}"#,
             r#"/session/if_gone: 1 is not one of "fail", "new""#,
         ),
-        (r#"{"id": "a"}"#, r#"/: "code" is missing; only a job that closes its session may omit it"#),
+        (r#"{"id": "a"}"#, r#"/: "code" is missing; only a job with "argv", or one that closes its session, may omit it"#),
         (
             r#"{"id": "a", "session": {"id": "s"}}"#,
-            r#"/: "code" is missing; only a job that closes its session may omit it"#,
+            r#"/: "code" is missing; only a job with "argv", or one that closes its session, may omit it"#,
         ),
     ] {
         assert_eq!(says(body), (ErrorCode::SchemaViolation, says_so.to_owned()), "{body}");
@@ -80,6 +80,28 @@ fn what_would_have_been_right_is_said_in_words() {
 fn a_job_that_closes_its_session_needs_no_code() {
     let job = read(br#"{"id": "a", "session": {"id": "s", "close": true}}"#).unwrap();
     assert_eq!(job.code, "");
+}
+
+#[test]
+fn a_job_asks_only_for_what_its_language_has() {
+    let lane = Lane::parse("acme.normal.default").unwrap();
+    let check = |fields: &str| {
+        let body = format!(r#"{{"id": "a", {fields}}}"#);
+        let message = Message { key: lane.to_string(), body: body.into(), ..Message::default() };
+        super::check(&Options::default(), &FleetView::default(), &lane, &message)
+    };
+    for fields in [r#""language": "bash", "argv": ["ls"]"#, r#""language": "bash", "code": "ls""#] {
+        assert!(check(fields).is_ok(), "{fields}");
+    }
+    for (fields, code) in [
+        (r#""argv": ["ls"]"#, ErrorCode::SchemaViolation),
+        (r#""language": "bash", "argv": ["ls"], "code": "ls""#, ErrorCode::SchemaViolation),
+        (r#""language": "bash", "code": "ls", "tools": [{"name": "t"}]"#, ErrorCode::SchemaViolation),
+        (r#""language": "cobol", "code": """#, ErrorCode::UnsupportedLanguage),
+        (r#""language": "no name", "code": """#, ErrorCode::SchemaViolation),
+    ] {
+        assert_eq!(check(fields).unwrap_err().error.code, code, "{fields}");
+    }
 }
 
 #[test]

@@ -5,9 +5,7 @@ use std::time::Duration;
 use thermae_backplane::bus::QueueSpec;
 use thermae_backplane::registry::{JobKey, outcome_of};
 use thermae_scheduler::Options;
-use thermae_schemas::{
-    ClientId, ErrorCode, Event, EventBody, JobId, Language, Outcome, Status, Stream, WorkerState, names,
-};
+use thermae_schemas::{ClientId, ErrorCode, Event, EventBody, JobId, Outcome, Status, Stream, WorkerState, names};
 use thermae_service::units::Millis;
 
 use crate::fleet::{LONG, Servers, depth, job, options, pool, soon, submit_raw, tenant};
@@ -266,7 +264,7 @@ async fn a_language_that_no_worker_of_the_pool_runs_is_named() {
     let _order = servers.worker("w1", 1).await.work("").await;
     let client = servers.client("acme").await;
     let mut shell = job("sh");
-    shell.language = Language::Shell;
+    shell.language = "cobol".parse().unwrap();
     let outcome = soon(client.submit(shell, None).await.unwrap().result()).await.unwrap();
     let error = outcome.error.unwrap();
     assert_eq!(error.code, ErrorCode::UnsupportedLanguage);

@@ -192,7 +192,7 @@ impl Worker {
             slots: self.slots,
             busy: 0,
             max_sessions: self.max_sessions,
-            languages: vec![Language::Python],
+            languages: vec![Language::python()],
         };
         let beat = Heartbeat {
             protocol: 1,

@@ -126,6 +126,7 @@ fn request(work: &Work, prepared: &Prepared, place: Place) -> Run {
     Run {
         language: job.language.as_str().to_owned(),
         code: job.code.clone(),
+        argv: job.argv.clone(),
         stdin: job.stdin.clone(),
         env,
         place,

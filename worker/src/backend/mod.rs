@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use thermae_runner::frames::Setup;
-use thermae_schemas::{PoolName, WorkerId};
+use thermae_runner::PythonOptions;
+use thermae_runner::frames::{LanguageSetup, Setup};
+use thermae_schemas::{Language, PoolName, WorkerId};
 use tokio::net::UnixStream;
 
 use crate::options::PoolOptions;
@@ -130,11 +131,15 @@ pub trait Container: Send + Sync {
 
 /// The set-up message for the runners of a pool.
 pub fn setup(pool: &PoolOptions, python: String) -> Setup {
+    let python = PythonOptions { path: python, preload: pool.preload.clone(), preload_eager: pool.preload_eager };
+    let options = |language: &Language| match language.as_str() {
+        "python" => serde_json::to_value(&python).unwrap_or_default(),
+        _ => serde_json::Value::Null,
+    };
+    let language = |language| LanguageSetup { name: Language::to_string(language), options: options(language) };
     Setup {
         wire: thermae_runner::frames::WIRE,
-        python,
-        preload: pool.preload.clone(),
-        preload_eager: pool.preload_eager,
+        languages: pool.languages.iter().map(language).collect(),
         spares: pool.spares,
         disk_bytes: pool.disk.0,
         artifacts: pool.artifacts.for_runner(),

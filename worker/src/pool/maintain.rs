@@ -1,9 +1,10 @@
 //! The pool's background task: makes containers, retires old ones, notices dead ones, and backs off while the engine is
 //! down.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use thermae_schemas::Language;
 use tokio::time::{Instant, timeout};
 
 use super::plan::Bounds;
@@ -202,6 +203,9 @@ impl Pool {
                     self.condition.send_replace(Condition::Unwalled(why.clone()));
                     return Err(why);
                 }
+                let has = |language: &&Language| ready.languages.contains_key(language.as_str());
+                let languages = self.options.languages.iter().filter(has).cloned().collect();
+                *self.languages.lock().unwrap_or_else(PoisonError::into_inner) = languages;
                 self.metrics.creations.observe(began.elapsed().as_secs_f64());
                 let now = Instant::now();
                 let conn = Arc::new(conn);

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use thermae_schemas::{PoolName, TenantName, WorkerId};
+use thermae_schemas::{Language, PoolName, TenantName, WorkerId};
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -87,6 +87,8 @@ pub(crate) struct Pool {
     tasks: TaskTracker,
     closed: CancellationToken,
     metrics: PoolMetrics,
+    /// The languages that the last new container has. Empty before the first.
+    languages: Mutex<Vec<Language>>,
 }
 
 /// The worker that a pool belongs to.
@@ -130,10 +132,16 @@ impl Pool {
             early: owner.early,
             tasks: owner.tasks,
             closed: CancellationToken::new(),
+            languages: Mutex::default(),
             name,
             options,
             backend,
         })
+    }
+
+    /// The languages that the pool runs: those of its options that its containers have.
+    pub(crate) fn languages(&self) -> Vec<Language> {
+        self.languages.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn name(&self) -> &PoolName {

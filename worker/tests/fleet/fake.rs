@@ -152,8 +152,8 @@ async fn serve(mut socket: UnixStream, script: &Script, name: &str) -> std::io::
                     let nested = !script.unwalled.load(Ordering::SeqCst);
                     let warnings = if nested { vec![] } else { vec!["no inner wall: scripted".to_owned()] };
                     let memory_bytes = script.weight.load(Ordering::SeqCst);
-                    let ready =
-                        Ready { python: setup.python, preloaded: vec![], warnings, nested, pid: 1, memory_bytes };
+                    let languages = setup.languages.iter().map(|l| (l.name.clone(), String::new())).collect();
+                    let ready = Ready { languages, preloaded: vec![], warnings, nested, pid: 1, memory_bytes };
                     send(&mut socket, Frame::json(Kind::Ready, 0, &ready).unwrap()).await?;
                 }
                 Kind::Ping => send(&mut socket, Frame::raw(Kind::Pong, 0, Vec::new())).await?,

@@ -1,6 +1,6 @@
 //! Jobs, with the real runner.
 
-use thermae_schemas::{ErrorCode, EventBody, Language, LimitRequest, Status, Stream, TenantName, names};
+use thermae_schemas::{ErrorCode, EventBody, LimitRequest, Status, Stream, TenantName, names};
 
 use crate::harness::{Fleet, options, pool_name, python};
 
@@ -70,7 +70,7 @@ async fn what_a_pool_does_not_run_is_rejected_and_recorded() {
     let mut fleet = Fleet::new().await;
     let worker = fleet.worker(options()).await;
     let mut javascript = python("1");
-    javascript.language = Language::Javascript;
+    javascript.language = "javascript".parse().unwrap();
     let mut greedy = python("1");
     greedy.limits = LimitRequest { memory_bytes: Some(1 << 50), ..LimitRequest::default() };
     let mut late = python("1");

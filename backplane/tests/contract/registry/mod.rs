@@ -120,7 +120,7 @@ pub fn shelve(name: &str, outcome: &str) -> ShelveRequest {
 }
 
 pub fn beat(name: &str) -> Heartbeat {
-    let capacity = PoolCapacity { slots: 2, busy: 0, max_sessions: 4, languages: vec![Language::Python] };
+    let capacity = PoolCapacity { slots: 2, busy: 0, max_sessions: 4, languages: vec![Language::python()] };
     Heartbeat {
         protocol: 1,
         worker: worker(name),

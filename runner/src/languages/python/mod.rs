@@ -1,11 +1,70 @@
-//! Python: its zygotes, and the modules that the zygotes load before any job.
+//! Python: its three zygotes, and the modules that they load before any job.
+//!
+//! - *bare*: an interpreter with the harness only.
+//! - *common*: also holds the modules of the standard library that many programs import ([`scan::COMMON`]).
+//! - *loaded*: also holds the modules of the preload list.
 
 pub(crate) mod scan;
-pub(crate) mod zygote;
-mod zygotes;
+mod zygote;
 
-pub(crate) use zygote::{Child, Hatched};
-pub(crate) use zygotes::{FLAVORS, Flavor, Heard, Zygotes};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Hatched, Language, Nest, Zygote};
+use crate::error::Result;
+use crate::frames::{Place, Run};
+
+const BARE: usize = 0;
+const COMMON: usize = 1;
+const LOADED: usize = 2;
+
+/// The options of Python in [`crate::frames::Setup::languages`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Options {
+    /// Absolute path of the interpreter inside the container.
+    pub path: String,
+    /// Modules that the loaded zygote imports; if empty, there is no loaded zygote. Missing ones are skipped and
+    /// reported.
+    pub preload: Vec<String>,
+    /// Whether the loaded zygote starts at once. If not, it starts when a job first imports one of its modules.
+    pub preload_eager: bool,
+}
+
+struct Python(Options);
+
+pub(super) fn open(options: &Value) -> Result<Box<dyn Language>> {
+    Ok(Box::new(Python(Options::deserialize(options)?)))
+}
+
+impl Language for Python {
+    fn zygotes(&self) -> usize {
+        3
+    }
+
+    fn is_eager(&self, zygote: usize) -> bool {
+        zygote == BARE || zygote == LOADED && self.0.preload_eager && !self.0.preload.is_empty()
+    }
+
+    fn choose(&self, run: &Run) -> usize {
+        match () {
+            () if scan::imports_any(&run.code, &self.0.preload) => LOADED,
+            // Only a session's first program is known here, and many will follow.
+            () if matches!(run.place, Place::Session { .. }) || scan::wants_common(&run.code) => COMMON,
+            () => BARE,
+        }
+    }
+
+    fn start(&self, zygote: usize, nest: &Nest) -> Result<Zygote> {
+        let common: &[&str] = if zygote == BARE { &[] } else { &scan::COMMON };
+        let preload = if zygote == LOADED { self.0.preload.as_slice() } else { &[] };
+        zygote::start(nest, &self.0.path, common, preload)
+    }
+
+    /// Without a module of its list, the loaded zygote would be a second common one.
+    fn is_useful(&self, zygote: usize, hatched: &Hatched) -> bool {
+        zygote != LOADED || !hatched.preloaded.is_empty()
+    }
+}
 
 /// Names and sources of the harness and its parts. A zygote loads them in this order, so each may import those before
 /// it. It makes a `Harness` of the last one.

@@ -1,0 +1,157 @@
+//! The zygote: forks the processes of sandboxes.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::Command;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::job;
+use crate::error::{Context, Error, Result};
+use crate::languages::zygote::{Child, Hatched, Nest, send_child};
+use crate::procfs;
+use crate::seqpacket::Packets;
+use crate::sys::{self, Fork};
+
+/// Runs the zygote, which ends with the runner.
+pub(super) fn run(control: &Packets, nest: &Nest, bash: &'static str) -> ! {
+    sys::die_with_parent();
+    sys::default_signals();
+    let _ = rustix::process::setsid();
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    sys::close_all_but(control);
+    let ended = serve(control, nest, bash);
+    if let Err(e) = ended {
+        crate::log(&format!("bash: {e}"));
+    }
+    sys::exit(1)
+}
+
+fn serve(control: &Packets, nest: &Nest, bash: &'static str) -> Result<()> {
+    let version = version(bash)?;
+    let null = sys::null_device().step("open /dev/null")?;
+    for fd in 0..3 {
+        sys::place_fd(null.as_fd(), fd).step("close the standard streams")?;
+    }
+    drop(null);
+    sys::set_name(c"bash zygote");
+    let home = open_pid_namespace(nest)?;
+    let means = Means::find(nest)?;
+    if nest.nested {
+        nest.programs.load_base()?;
+    }
+    let (vm, data) = sizes();
+    let hatched = Hatched { version, threads: 1, vm, data, helpers: 1, ..Hatched::default() };
+    control.send(&serde_json::to_vec(&hatched)?, &[]).step("greet the runner")?;
+    loop {
+        let Ok((request, fds)) = control.receive() else { sys::exit(0) };
+        let Some(id) = request.first_chunk().map(|id| u32::from_le_bytes(*id)) else { continue };
+        let forked = match &home {
+            Some(home) => fork_into(home, &fds),
+            None => means.fork().map_err(|e| Error::Step { step: "fork".into(), source: e }),
+        };
+        let answer = match forked {
+            Ok(Fork::Child) => job::run(fds, nest, bash),
+            Ok(Fork::Parent { pid, pidfd }) => Ok(Child { pid, pidfd }),
+            Err(Error::Step { source, .. }) => Err(source.raw_os_error().unwrap_or(libc::EIO)),
+            Err(_) => Err(libc::EIO),
+        };
+        send_child(control, id, answer).step("answer the runner")?;
+    }
+}
+
+/// Asks bash for its version, which also shows that it runs here.
+fn version(bash: &str) -> Result<String> {
+    let output = Command::new(bash).args(["--norc", "-c", "echo \"$BASH_VERSION\""]).env_clear().output();
+    let output = output.step(format!("start {bash}"))?;
+    let version = String::from_utf8_lossy(&output.stdout);
+    match version.split('(').next().map(str::trim).filter(|version| output.status.success() && !version.is_empty()) {
+        Some(version) => Ok(format!("bash {version}")),
+        None => Err(Error::Interpreter { path: bash.into(), reason: format!("it ended with {}", output.status) }),
+    }
+}
+
+/// The zygote's own pid namespace, to which it returns after each fork. `None` without an inner wall.
+fn open_pid_namespace(nest: &Nest) -> Result<Option<OwnedFd>> {
+    let open = || std::fs::File::open("/proc/self/ns/pid").map(OwnedFd::from).step("open the pid namespace");
+    nest.nested.then(open).transpose()
+}
+
+/// Forks a child of the runner's into the pid namespace that is the second of these descriptors.
+fn fork_into(home: &OwnedFd, fds: &[OwnedFd]) -> Result<Fork> {
+    let join = |namespace: &OwnedFd| {
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::ProcessID)).step("join a pid namespace")
+    };
+    join(fds.get(1).ok_or_else(|| Error::Protocol("a request without namespaces".into()))?)?;
+    let forked = sys::fork(sys::CLONE_PARENT).step("fork");
+    if !matches!(forked, Ok(Fork::Child)) {
+        join(home)?;
+    }
+    forked
+}
+
+/// How a child of the runner's is made without an inner wall.
+enum Means {
+    /// By the kernel's flag for it.
+    Parent,
+    /// gVisor's kernel ignores that flag. There, a child is forked twice and orphaned, and orphans become children of
+    /// the runner, too.
+    Orphan,
+}
+
+impl Means {
+    /// Finds out by a trial which of the two this kernel needs.
+    fn find(nest: &Nest) -> Result<Self> {
+        if nest.nested {
+            return Ok(Self::Parent);
+        }
+        match sys::fork(sys::CLONE_PARENT).step("fork on trial")? {
+            Fork::Child => sys::exit(0),
+            Fork::Parent { pid, .. } => {
+                let own = sys::wait(pid, true).step("wait for a trial")?;
+                Ok(if own.is_some() { Self::Orphan } else { Self::Parent })
+            }
+        }
+    }
+
+    fn fork(&self) -> std::io::Result<Fork> {
+        match self {
+            Self::Parent => sys::fork(sys::CLONE_PARENT),
+            Self::Orphan => orphan(),
+        }
+    }
+}
+
+fn orphan() -> std::io::Result<Fork> {
+    let (heard, told) = rustix::pipe::pipe()?;
+    match sys::fork(0)? {
+        Fork::Child => match sys::fork(0) {
+            Ok(Fork::Child) => Ok(Fork::Child),
+            Ok(Fork::Parent { pid, .. }) => {
+                let _ = rustix::io::write(&told, &pid.to_le_bytes());
+                sys::exit(0)
+            }
+            Err(_) => sys::exit(1),
+        },
+        Fork::Parent { pid: middle, .. } => {
+            drop(told);
+            let mut pid = [0; 4];
+            let got = rustix::io::read(&heard, &mut pid);
+            sys::wait(middle, true)?;
+            match got {
+                Ok(4) => Ok(Fork::Parent { pid: i32::from_le_bytes(pid), pidfd: None }),
+                _ => Err(std::io::Error::from_raw_os_error(libc::EAGAIN)),
+            }
+        }
+    }
+}
+
+/// Address space and private writable memory of this process, in bytes.
+fn sizes() -> (u64, u64) {
+    let status = procfs::text("/proc/self/status").unwrap_or_default();
+    let size = |key: &str| {
+        let kib =
+            status.lines().find_map(|line| line.strip_prefix(key)?.split_whitespace().next()?.parse::<u64>().ok());
+        kib.unwrap_or(0) * 1024
+    };
+    (size("VmSize:"), size("VmData:"))
+}

@@ -1,0 +1,314 @@
+//! The zygotes of a container: which of them run, and which one a program is forked from.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::EventFlags;
+
+use super::zygote;
+use super::{Child, Hatched, LANGUAGES, Language, Nest, Zygote};
+use crate::error::{Error, Result};
+use crate::frames::{LanguageSetup, Run, Setup};
+use crate::io::{Io, Token};
+use crate::seccomp::Programs;
+use crate::sys::{self, Status};
+
+/// Longest time that a zygote may take for its imports.
+const HATCHING: Duration = Duration::from_secs(120);
+
+/// Which zygote a sandbox's process is forked from: its number among those of all languages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Flavor(pub(crate) usize);
+
+/// What a zygote has said.
+pub(crate) enum Heard {
+    /// Nothing about a sandbox.
+    Nothing,
+    /// It has forked the process of that sandbox.
+    Forked(u32, Child),
+    /// It could not fork the process of that sandbox.
+    Failed(u32, String),
+}
+
+/// A language that this container runs, and its first zygote.
+struct Offer {
+    name: &'static str,
+    language: Box<dyn Language>,
+    first: Flavor,
+}
+
+/// The place of one zygote.
+struct Slot {
+    /// Position of its language in [`Zygotes::offers`].
+    offer: usize,
+    running: Option<Zygote>,
+    /// Whether sandboxes are made ahead from this zygote, because a program would have been forked from it best or will
+    /// be.
+    wanted: bool,
+    /// Whether the zygote could not be started. Nothing is forked from it then.
+    broken: bool,
+}
+
+/// The zygotes of a container.
+pub(crate) struct Zygotes {
+    nest: Nest,
+    offers: Vec<Offer>,
+    slots: Vec<Slot>,
+    /// What the zygotes could not provide, in words for a person.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Zygotes {
+    /// The zygotes of the languages in the set-up. None runs yet. `nested` is whether there is an inner wall to fork
+    /// into. A language that this container lacks is a warning.
+    ///
+    /// # Errors
+    /// If no language is left.
+    pub(crate) fn new(setup: &Setup, nested: bool, programs: Programs) -> Result<Self> {
+        let mut zygotes =
+            Self { nest: Nest { nested, programs }, offers: Vec::new(), slots: Vec::new(), warnings: Vec::new() };
+        for LanguageSetup { name, options } in &setup.languages {
+            let known = LANGUAGES.iter().find(|(known, _)| known == name);
+            let opened = known.map(|(name, open)| open(options).map(|language| (*name, language)));
+            match opened {
+                Some(Ok((name, language))) => zygotes.add(name, language),
+                Some(Err(e)) => zygotes.warnings.push(format!("{name}: {e}")),
+                None => zygotes.warnings.push(format!("{name}: this runner does not know the language")),
+            }
+        }
+        if zygotes.offers.is_empty() {
+            return Err(Error::Protocol(format!("no language to run: {}", zygotes.warnings.join("; "))));
+        }
+        Ok(zygotes)
+    }
+
+    fn add(&mut self, name: &'static str, language: Box<dyn Language>) {
+        let (offer, first) = (self.offers.len(), Flavor(self.slots.len()));
+        let slot = |n| Slot { offer, running: None, wanted: language.has_spares_at_once(n), broken: false };
+        self.slots.extend((0..language.zygotes()).map(slot));
+        self.offers.push(Offer { name, language, first });
+    }
+
+    /// Starts the zygotes that every container has from the beginning.
+    ///
+    /// # Errors
+    /// If one can't be started.
+    pub(crate) fn start_eager(&mut self, io: &Io) -> Result<()> {
+        let eager: Vec<Flavor> = self.flavors().filter(|flavor| self.is_eager(*flavor)).collect();
+        eager.into_iter().try_for_each(|flavor| self.start(flavor, io))
+    }
+
+    fn is_eager(&self, flavor: Flavor) -> bool {
+        let offer = self.offer(flavor);
+        offer.language.is_eager(flavor.0 - offer.first.0)
+    }
+
+    /// All of them: those of each language together, the smallest first.
+    pub(crate) fn flavors(&self) -> impl Iterator<Item = Flavor> + use<> {
+        (0..self.slots.len()).map(Flavor)
+    }
+
+    fn offer(&self, flavor: Flavor) -> &Offer {
+        &self.offers[self.slots[flavor.0].offer]
+    }
+
+    /// The zygotes of the same language, the smallest first.
+    fn sisters(&self, flavor: Flavor) -> impl Iterator<Item = Flavor> + use<> {
+        let offer = self.offer(flavor);
+        (offer.first.0..offer.first.0 + offer.language.zygotes()).map(Flavor)
+    }
+
+    pub(crate) fn get(&self, flavor: Flavor) -> Option<&Zygote> {
+        self.slots[flavor.0].running.as_ref()
+    }
+
+    /// What that zygote has said of itself, once it can be forked from.
+    pub(crate) fn hatched(&self, flavor: Flavor) -> Option<&Hatched> {
+        self.get(flavor)?.hatched.as_ref()
+    }
+
+    /// All that run.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Zygote> {
+        self.slots.iter().filter_map(|slot| slot.running.as_ref())
+    }
+
+    /// The zygote with that pid.
+    pub(crate) fn of_pid(&self, pid: i32) -> Option<Flavor> {
+        self.flavors().find(|flavor| self.get(*flavor).is_some_and(|zygote| zygote.pid == pid))
+    }
+
+    /// Whether nothing can be forked from that zygote, now or later.
+    pub(crate) fn is_broken(&self, flavor: Flavor) -> bool {
+        self.slots[flavor.0].broken
+    }
+
+    /// Whether sandboxes are made ahead from that zygote.
+    pub(crate) fn is_wanted(&self, flavor: Flavor) -> bool {
+        self.slots[flavor.0].wanted
+    }
+
+    /// Name of the language of that zygote.
+    pub(crate) fn language(&self, flavor: Flavor) -> &'static str {
+        self.offer(flavor).name
+    }
+
+    /// Whether an interrupt of a program of that zygote is for the whole process group.
+    pub(crate) fn interrupts_group(&self, flavor: Flavor) -> bool {
+        self.offer(flavor).language.interrupts_group()
+    }
+
+    /// That flavor, or the smallest of its language if its zygote is broken.
+    pub(crate) fn or_smallest(&self, flavor: Flavor) -> Flavor {
+        if self.is_broken(flavor) { self.offer(flavor).first } else { flavor }
+    }
+
+    /// The languages that programs can be written in here, with their versions.
+    pub(crate) fn languages(&self) -> BTreeMap<String, String> {
+        let hatched = |offer: &Offer| Some((offer.name.to_owned(), self.hatched(offer.first)?.version.clone()));
+        self.offers.iter().filter_map(hatched).collect()
+    }
+
+    /// The modules that the zygotes that start with the container hold beyond those that every zygote holds.
+    pub(crate) fn preloaded(&self) -> Vec<String> {
+        self.iter().filter_map(|zygote| zygote.hatched.as_ref()).flat_map(|h| h.preloaded.clone()).collect()
+    }
+
+    pub(crate) fn start(&mut self, flavor: Flavor, io: &Io) -> Result<()> {
+        let offer = self.offer(flavor);
+        let zygote = offer.language.start(flavor.0 - offer.first.0, &self.nest)?;
+        io.watch(&zygote.control, Token::Zygote(flavor.0 as u32), EventFlags::IN)?;
+        self.slots[flavor.0].running = Some(zygote);
+        Ok(())
+    }
+
+    /// Starts that zygote if a program has wanted it. If that fails, the smallest one stands in for it.
+    pub(crate) fn start_wanted(&mut self, flavor: Flavor, io: &Io) {
+        if self.is_wanted(flavor)
+            && self.get(flavor).is_none()
+            && let Err(e) = self.start(flavor, io)
+        {
+            crate::log(&format!("zygote {}: {e}", flavor.0));
+            self.slots[flavor.0].broken = true;
+        }
+    }
+
+    /// Chooses the zygote for a program: the smallest one that has what the program needs. If that zygote is not there,
+    /// it is noted as wanted for later programs, and the best one that is there serves this program.
+    ///
+    /// # Errors
+    /// Why no program in that language can run here.
+    pub(crate) fn choose(&mut self, run: &Run) -> Result<Flavor, String> {
+        let offer = self.offers.iter().find(|offer| offer.name == run.language);
+        let Some(offer) = offer.filter(|offer| !self.is_broken(offer.first)) else {
+            return Err(format!("this container does not run the language {:?}", run.language));
+        };
+        let first = offer.first;
+        let wanted = self.or_smallest(Flavor(first.0 + offer.language.choose(run)));
+        self.slots[wanted.0].wanted = true;
+        let there = |f: &Flavor| !self.is_broken(*f) && self.hatched(*f).is_some();
+        let larger = self.sisters(first).filter(|f| *f >= wanted).find(there);
+        Ok(larger.or_else(|| self.sisters(first).filter(|f| *f < wanted).filter(there).last()).unwrap_or(first))
+    }
+
+    /// Asks a zygote to fork the process of a sandbox; `false` if the zygote is gone.
+    pub(crate) fn ask(&self, flavor: Flavor, id: u32, fds: &[OwnedFd]) -> bool {
+        self.get(flavor).is_some_and(|zygote| zygote.control.send(&id.to_le_bytes(), fds).is_ok())
+    }
+
+    /// Takes a message of a zygote.
+    pub(crate) fn hear(&mut self, flavor: Flavor, io: &Io) -> Result<Heard> {
+        let Some(zygote) = self.slots.get_mut(flavor.0).and_then(|slot| slot.running.as_mut()) else {
+            return Ok(Heard::Nothing);
+        };
+        zygote.heard = Instant::now();
+        if zygote.hatched.is_none() {
+            match zygote.control.receive() {
+                Ok((bytes, _)) => self.hatch(flavor, serde_json::from_slice(&bytes)?, io),
+                Err(_) => self.hang_up(flavor, io),
+            }
+            return Ok(Heard::Nothing);
+        }
+        Ok(match zygote::receive_child(&zygote.control) {
+            Ok(Some((id, Ok(child)))) => Heard::Forked(id, child),
+            Ok(Some((id, Err(errno)))) => {
+                Heard::Failed(id, format!("fork: {}", std::io::Error::from_raw_os_error(errno)))
+            }
+            Ok(None) => Heard::Nothing,
+            Err(_) => {
+                self.hang_up(flavor, io);
+                Heard::Nothing
+            }
+        })
+    }
+
+    /// Takes a zygote's first message.
+    fn hatch(&mut self, flavor: Flavor, hatched: Hatched, io: &Io) {
+        self.warnings.extend(hatched.missing.iter().map(|missing| format!("preload: {missing}")));
+        if hatched.threads > 1 {
+            self.warnings.push(format!("preload: a module started {} threads", hatched.threads - 1));
+        }
+        let offer = self.offer(flavor);
+        let useful = offer.language.is_useful(flavor.0 - offer.first.0, &hatched);
+        if let Some(zygote) = &mut self.slots[flavor.0].running {
+            zygote.hatched = Some(hatched);
+        }
+        if !useful {
+            self.slots[flavor.0].broken = true;
+            self.hang_up(flavor, io);
+        }
+    }
+
+    /// Stops listening to a zygote and kills it. Its end is reaped later.
+    fn hang_up(&mut self, flavor: Flavor, io: &Io) {
+        if let Some(zygote) = self.get(flavor) {
+            io.unwatch(&zygote.control);
+            sys::kill(zygote.pid);
+        }
+    }
+
+    /// Starts another zygote in a dead one's place. Returns whether it did: what the dead one was forking is lost then.
+    /// A zygote that never became ready is not replaced.
+    ///
+    /// # Errors
+    /// If the first zygote of a container never became ready, or one can't be replaced that programs need.
+    pub(crate) fn died(&mut self, flavor: Flavor, status: Status, io: &Io) -> Result<bool> {
+        let Some(dead) = self.slots[flavor.0].running.take() else { return Ok(false) };
+        if self.is_broken(flavor) {
+            return Ok(false);
+        }
+        let offer = self.offer(flavor);
+        if dead.hatched.is_none() {
+            let text = format!("{} could not become a zygote: {status:?}", offer.name);
+            if flavor == Flavor(0) {
+                return Err(Error::Protocol(text));
+            }
+            self.warnings.push(text);
+            self.slots[flavor.0].broken = true;
+            return Ok(false);
+        }
+        if !offer.language.can_start_late() {
+            return Err(Error::Protocol(format!("the zygote of {} ended: {status:?}", offer.name)));
+        }
+        crate::log(&format!("a zygote ended ({status:?}) and is started anew"));
+        self.start(flavor, io)?;
+        Ok(true)
+    }
+
+    /// By when the zygotes that are still importing must be ready.
+    pub(crate) fn hatching_until(&self) -> impl Iterator<Item = Instant> {
+        self.iter().filter(|zygote| zygote.hatched.is_none()).map(|zygote| zygote.heard + HATCHING)
+    }
+
+    /// Kills zygotes that take too long for their imports.
+    pub(crate) fn check(&self, now: Instant) {
+        for zygote in self.iter().filter(|zygote| zygote.hatched.is_none() && now >= zygote.heard + HATCHING) {
+            sys::kill(zygote.pid);
+        }
+    }
+
+    /// Whether every zygote that starts with the container is ready, or never will be.
+    pub(crate) fn all_settled(&self) -> bool {
+        self.flavors().filter(|f| self.is_eager(*f)).all(|f| self.is_broken(f) || self.hatched(f).is_some())
+    }
+}

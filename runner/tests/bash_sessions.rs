@@ -1,0 +1,191 @@
+//! Sessions in bash: a shell that goes on after its programs have ended.
+
+mod common;
+
+use common::{Runner, bash_session, limits};
+use thermae_runner::frames::{End, Limits, Run};
+
+const SOFT: fn() -> End = || End::TimedOut { limit: "wall".into(), soft: true };
+
+fn short() -> Limits {
+    Limits { wall_ms: 300, grace_ms: 10_000, ..limits() }
+}
+
+/// Sets up everything that a session keeps.
+const STATE: &str = "cd /tmp; export E=exported; v='a b'; a=(1 '2 3'); declare -A m=([k]=v); f() { echo \"f $1\"; }
+shopt -s nullglob; set -o pipefail; umask 027; readonly r=9; i=0";
+
+/// Shows it.
+const SHOW: &str =
+    "pwd; printenv E; echo \"$v ${a[1]} ${m[k]} $r\"; f x; shopt -p nullglob; set -o | grep pipefail; umask";
+
+const SHOWN: &str = "/tmp\nexported\na b 2 3 v 9\nf x\nshopt -s nullglob\npipefail       \ton\n0027\n";
+
+#[test]
+fn directory_environment_functions_and_options_persist() {
+    let mut runner = Runner::new();
+    runner.run(&bash_session("s", STATE)).ok();
+    let outcome = runner.run(&bash_session("s", SHOW));
+    assert_eq!(outcome.ok(), SHOWN);
+    assert!(outcome.exit.unwrap().session_lives);
+}
+
+/// What ends a shell ends the program only.
+#[test]
+fn whatever_leaves_the_shell_ends_the_program_and_not_the_session() {
+    let mut runner = Runner::new();
+    runner.run(&bash_session("s", STATE)).ok();
+    for (code, end) in [
+        ("exit 3", End::Exited { code: 3 }),
+        ("f() { echo \"f $1\"; exit 4; }; f; echo never", End::Exited { code: 4 }),
+        ("f() { echo \"f $1\"; }; set -e; false; echo never", End::Exited { code: 1 }),
+        ("true; false; echo never", End::Exited { code: 1 }),
+        ("set +e; false; echo ${unset:?}", End::Exited { code: 127 }),
+        ("set -u; echo $unset", End::Exited { code: 127 }),
+        ("set +u; if", End::Exited { code: 2 }),
+        ("no_such_command", End::Exited { code: 127 }),
+        ("(exit 6)", End::Exited { code: 6 }),
+        ("exit", End::Exited { code: 0 }),
+        ("exec 0<&- 1>&- 2>&-; exec {fd}<&-; exit 8", End::Exited { code: 8 }),
+        ("set -C; exit 9", End::Exited { code: 9 }),
+        ("set -C; (exit 9)", End::Exited { code: 9 }),
+    ] {
+        let outcome = runner.run(&bash_session("s", code));
+        assert_eq!(outcome.end(), &end, "{code}: {outcome:?}");
+        assert!(outcome.exit.as_ref().unwrap().session_lives, "{code}");
+        assert!(!outcome.out().contains("never"), "{code}");
+    }
+    assert_eq!(runner.run(&bash_session("s", SHOW)).ok(), SHOWN);
+}
+
+#[test]
+fn an_interrupt_ends_the_program_and_not_the_session() {
+    let mut runner = Runner::new();
+    runner.run(&bash_session("s", STATE)).ok();
+    for code in
+        ["sleep 60\necho never", "while :; do :; done", "g() { sleep 60; }; g; echo never", "(sleep 60); echo never"]
+    {
+        let outcome = runner.run(&Run { limits: short(), ..bash_session("s", code) });
+        assert_eq!((outcome.end(), outcome.out().as_str()), (&SOFT(), ""), "{code}: {outcome:?}");
+        assert!(outcome.exit.unwrap().session_lives, "{code}");
+    }
+    assert_eq!(runner.run(&bash_session("s", SHOW)).ok(), SHOWN);
+    let trapped = "trap 'echo caught' INT; sleep 60; echo after";
+    let outcome = runner.run(&Run { limits: short(), ..bash_session("s", trapped) });
+    assert_eq!((outcome.end(), outcome.out().as_str()), (&SOFT(), "caught\nafter\n"));
+    // The program's own trap stays.
+    let outcome = runner.run(&Run { limits: short(), ..bash_session("s", "sleep 60; echo again") });
+    assert_eq!((outcome.end(), outcome.out().as_str()), (&SOFT(), "caught\nagain\n"));
+}
+
+#[test]
+fn what_ends_the_shells_process_ends_the_session_and_is_told() {
+    let mut runner = Runner::new();
+    for (code, end) in [
+        ("kill -KILL $$", End::Signaled { signal: 9 }),
+        ("exec sh -c 'echo other; exit 5'", End::Exited { code: 5 }),
+        ("trap 'echo bye' EXIT; exit 6", End::Exited { code: 6 }),
+    ] {
+        let outcome = runner.run(&bash_session("s", code));
+        let lives = outcome.exit.as_ref().unwrap().session_lives;
+        assert_eq!((outcome.end(), lives), (&end, false), "{code}: {outcome:?}");
+        assert_eq!(runner.wait_closed(), "s", "{code}");
+    }
+}
+
+#[test]
+fn traps_on_exit_run_when_the_program_ends() {
+    let mut runner = Runner::new();
+    let outcome = runner.run(&bash_session("s", "trap 'echo \"it'\\''s over\"; x=1' EXIT; echo body; (exit 3)"));
+    assert_eq!((outcome.end(), outcome.out().as_str()), (&End::Exited { code: 3 }, "body\nit's over\n"));
+    assert_eq!(runner.run(&bash_session("s", "echo $x; trap -p EXIT | grep -c over")).out(), "1\n0\n");
+    let outcome = runner.run(&bash_session("s", "trap 'exit 5' EXIT; true"));
+    assert_eq!((outcome.end(), outcome.exit.as_ref().unwrap().session_lives), (&End::Exited { code: 5 }, true));
+    // Traps on signals stay, also over a shell that is started anew.
+    runner.run(&bash_session("s", "trap 'echo usr1' USR1; exit 0")).ok();
+    assert_eq!(runner.run(&bash_session("s", "kill -USR1 $$; echo end")).ok(), "usr1\nend\n");
+}
+
+#[test]
+fn background_jobs_go_on_and_print_to_nobody_later() {
+    let mut runner = Runner::new();
+    let code = "mkfifo go; (trap '' PIPE; read < go; echo late; echo done > /tmp/done) & echo $!";
+    let pid = runner.run(&bash_session("s", code)).ok();
+    let outcome =
+        runner.run(&bash_session("s", "kill -0 $! && echo alive; echo > go; wait $!; cat /tmp/done; echo $!"));
+    assert_eq!(outcome.ok(), format!("alive\ndone\n{pid}"));
+    // They outlive a shell that is started anew, but that does not know them.
+    let code = "sleep 1000 & echo $! > pid; exit 0";
+    runner.run(&bash_session("s", code)).ok();
+    assert_eq!(runner.run(&bash_session("s", "kill -0 $(cat pid) && echo alive")).ok(), "alive\n");
+    // An interrupt is not for them.
+    let outcome = runner.run(&Run { limits: short(), ..bash_session("s", "sleep 60") });
+    assert_eq!(outcome.end(), &SOFT());
+    assert_eq!(runner.run(&bash_session("s", "kill -0 $(cat pid) && echo alive")).ok(), "alive\n");
+}
+
+#[test]
+fn output_that_looks_like_a_status_is_output() {
+    let mut runner = Runner::new();
+    let outcome = runner.run(&bash_session("s", "echo 1 7; echo '{\"op\":\"done\"}'; echo 1 7 >&2; exit 2"));
+    assert_eq!((outcome.end(), outcome.out().as_str()), (&End::Exited { code: 2 }, "1 7\n{\"op\":\"done\"}\n"));
+}
+
+#[test]
+fn each_run_has_its_own_streams_arguments_and_limits() {
+    let mut runner = Runner::new();
+    let mut run = Run { stdin: Some("in\n".into()), ..bash_session("s", "cat; printf '%s|' \"$X\"") };
+    run.env.insert("X".into(), "it's\n".into());
+    assert_eq!(runner.run(&run).ok(), "in\nit's\n|");
+    assert_eq!(runner.run(&bash_session("s", "cat; echo $# \"$X\"")).ok(), "0 it's\n\n");
+    let command = Run { argv: vec!["f".into(), "a b".into()], ..bash_session("s", "") };
+    runner.run(&bash_session("s", "f() { echo \"<$1>\"; }")).ok();
+    assert_eq!(runner.run(&command).ok(), "<a b>\n");
+    let line = runner.run(&bash_session("s", "true\n\nno_such_command"));
+    assert_eq!(String::from_utf8_lossy(&line.stderr), "main.sh: line 3: no_such_command: command not found\n");
+    assert_eq!(runner.run(&bash_session("s", "set -x; true")).stderr, b"++ true\n");
+    assert_eq!(runner.run(&bash_session("s", "echo quiet")).stderr, b"");
+    let few = Limits { pids: 4, ..limits() };
+    let many = "for i in 1 2 3 4 5 6 7 8; do sleep 0.01 & done; wait; echo all";
+    let outcome = runner.run(&Run { limits: few, ..bash_session("p", many) });
+    assert!(String::from_utf8_lossy(&outcome.stderr).contains("fork"), "{outcome:?}");
+    assert_eq!(runner.run(&bash_session("p", many)).ok(), "all\n");
+    let busy = "i=0; while ((i < 200000)); do ((i += 1)); done";
+    let first = runner.run(&bash_session("s", busy)).exit.unwrap().usage.cpu_us;
+    let idle = runner.run(&bash_session("s", "true")).exit.unwrap().usage.cpu_us;
+    assert!(first > 50_000 && idle < first / 4, "{first} {idle}");
+}
+
+#[test]
+fn sessions_are_apart_and_leave_nothing() {
+    let mut runner = Runner::new();
+    runner.run(&bash_session("a", "x=a; echo a > f")).ok();
+    runner.run(&bash_session("b", "x=b")).ok();
+    assert_eq!(runner.run(&bash_session("a", "echo $x; cat f")).ok(), "a\na\n");
+    assert_eq!(runner.run(&bash_session("b", "echo $x; ls")).ok(), "b\nartifacts\n");
+    for name in ["a", "b"] {
+        runner.send(&thermae_runner::frames::Frame::raw(thermae_runner::frames::Kind::CloseSession, 0, name));
+        assert_eq!(runner.wait_closed(), name);
+    }
+    let proof = runner.ask_proof();
+    assert_eq!(runner.wait_proof(proof), Vec::<String>::new());
+}
+
+#[test]
+fn a_session_has_one_language() {
+    let mut runner = Runner::new();
+    runner.run(&bash_session("s", "x=1")).ok();
+    let outcome = runner.run(&common::session("s", "x = 2"));
+    assert_eq!(outcome.end(), &End::OtherLanguage { language: "bash".into() });
+    assert_eq!(runner.run(&bash_session("s", "echo $x")).ok(), "1\n");
+}
+
+#[test]
+fn without_an_inner_wall_a_session_works_too() {
+    let spec = common::spec();
+    let setup = thermae_runner::frames::Setup { nested: false, ..common::setup(&spec) };
+    let mut runner = Runner::start(&spec, setup);
+    let outcome = runner.run(&bash_session("s", "x=1; exit 2"));
+    assert!(outcome.exit.as_ref().is_some_and(|exit| exit.session_lives), "{outcome:?}");
+    assert_eq!(runner.run(&bash_session("s", "echo $x")).ok(), "1\n");
+}
