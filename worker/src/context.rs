@@ -18,7 +18,7 @@ use crate::options::Options;
 use crate::pool::Pool;
 use crate::running::Table;
 use crate::shelf::Shelf;
-use crate::tools::Outstanding;
+use crate::tools::Provider;
 use crate::work::Work;
 
 const BACKOFF: Duration = Duration::from_millis(50);
@@ -36,8 +36,8 @@ pub(crate) struct Context {
     pub metrics: Metrics,
     /// The jobs under way.
     pub table: Table,
-    /// The tool calls that wait for answers.
-    pub calls: Outstanding,
+    /// Answers tool calls.
+    pub provider: Arc<dyn Provider>,
     /// Moves large outcomes to the store.
     pub shelf: Shelf,
     /// Reads and checks large inputs.

@@ -13,7 +13,6 @@
 
 #![forbid(unsafe_code)]
 
-mod answers;
 mod artifacts;
 mod attempt;
 pub mod backend;

@@ -14,7 +14,6 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::answers;
 use crate::artifacts::{self, Artifacts};
 use crate::backend::docker::Docker;
 use crate::backend::native::Native;
@@ -32,7 +31,7 @@ use crate::running::Table;
 use crate::sessions::Sessions;
 use crate::shelf::Shelf;
 use crate::stored;
-use crate::tools::Outstanding;
+use crate::tools::Client;
 use crate::watch::{refusal, watch_bus, watch_pools};
 
 /// Time, after the grace of the drain, for killing the jobs that still run, and for recording and publishing their
@@ -100,6 +99,7 @@ pub struct Parts {
 /// A worker. [`Service::run`] starts it.
 pub struct Service {
     ctx: Arc<Context>,
+    client: Arc<Client>,
     sockets: SocketDir,
     tasks: TaskTracker,
     state: watch::Sender<WorkerState>,
@@ -158,6 +158,7 @@ impl Service {
             let owner = Owner { bound_memory, ..owner.clone() };
             pools.insert(name.clone(), Pool::new(name.clone(), pool.clone(), backend, owner, &metrics));
         }
+        let client = Arc::new(Client::new(Arc::clone(&bus), id.clone(), pools.clone()));
         let ctx = Arc::new(Context {
             id,
             bus,
@@ -165,7 +166,7 @@ impl Service {
             artifacts,
             metrics,
             table: Table::default(),
-            calls: Outstanding::default(),
+            provider: client.clone(),
             shelf: Shelf::default(),
             heavy: Heavy::default(),
             pools,
@@ -177,6 +178,7 @@ impl Service {
         });
         Ok(Self {
             ctx,
+            client,
             sockets,
             tasks,
             state: watch::Sender::new(WorkerState::Starting),
@@ -247,7 +249,7 @@ impl Service {
                 services.spawn(vital.watch("sweep", artifacts::sweeps(Arc::clone(ctx), late.clone())));
                 services.spawn(vital.watch("outcomes queue", stored::outcomes_queue(Arc::clone(ctx), late.clone())));
             }
-            services.spawn(vital.watch("calls queue", answers::run(Arc::clone(ctx), late.clone())));
+            services.spawn(vital.watch("calls queue", self.client.answers(Arc::clone(ctx), late.clone())));
             let jobs = TaskTracker::new();
             for pool in ctx.pools.values() {
                 jobs.spawn(vital.watch("pool queue", consume::pool_queue(Arc::clone(ctx), Arc::clone(pool))));

@@ -4,14 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
-use futures::stream::FuturesUnordered;
-use thermae_runner::frames::{self, End, Exit, Frame, Kind, Place, Run};
+use thermae_runner::frames::{End, Exit, Frame, Kind, Place, Run};
 use thermae_schemas::Stream;
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
-use super::calls::{self, Patience};
 use super::events::{Output, Streamer};
 use super::prepare::Prepared;
 use crate::artifacts::Gatherer;
@@ -22,6 +19,7 @@ use crate::options::{Bounds, Granted};
 use crate::outcome::Collected;
 use crate::phase::Phase;
 use crate::running::{Entry, LeaseLost};
+use crate::tools::{self, InFlight, Patience};
 use crate::work::Work;
 
 /// How long a run may take to end after it was killed, or after its time was over by the runner's own clock.
@@ -87,7 +85,7 @@ pub(crate) async fn run_code(
         files: Gatherer::new(ctx.artifacts.clone(), tenant, prepared.artifacts, inline),
         bounds: prepared.bounds,
         displayed: 0,
-        tool_wait: ToolWait::default(),
+        tool_wait: Duration::ZERO,
         max_output: output_bound(&prepared.limits),
     };
     let ended = match conn.run(&request, &prepared.files, || entry.check()).await {
@@ -111,7 +109,7 @@ pub(crate) async fn run_code(
         collected: watch.collected,
         files: watch.files,
         tool_calls: prepared.gate.calls() - calls_before,
-        tool_wait: watch.tool_wait.total(),
+        tool_wait: watch.tool_wait,
         usable: !conn.closed().is_cancelled(),
     }
 }
@@ -151,33 +149,9 @@ struct Watch {
     bounds: Bounds,
     /// Bytes of the displayed things that were kept.
     displayed: u64,
-    tool_wait: ToolWait,
+    /// As [`Ran::tool_wait`], from the end of the run.
+    tool_wait: Duration,
     max_output: usize,
-}
-
-/// How long the code waited for tool calls. Time in which several calls wait counts once.
-#[derive(Default)]
-struct ToolWait {
-    before: Duration,
-    since: Option<Instant>,
-}
-
-impl ToolWait {
-    /// Notes how many calls wait now.
-    fn now(&mut self, calls: usize) {
-        match (calls, self.since) {
-            (0, Some(since)) => {
-                self.before += since.elapsed();
-                self.since = None;
-            }
-            (1.., None) => self.since = Some(Instant::now()),
-            _ => {}
-        }
-    }
-
-    fn total(&self) -> Duration {
-        self.before + self.since.map_or(Duration::ZERO, |since| since.elapsed())
-    }
 }
 
 impl Watch {
@@ -193,7 +167,7 @@ impl Watch {
         let limits = prepared.limits;
         let overdue = began + Duration::from_millis(limits.run.wall_ms + limits.run.grace_ms) + END_TIMEOUT;
         let mut streamer = Streamer::new(ctx, work, entry);
-        let mut calls = FuturesUnordered::new();
+        let mut calls = InFlight::new();
         let mut early: Option<Early> = None;
         // A frame that must wait until the output before it was sent.
         let mut waiting: Option<Frame> = None;
@@ -234,11 +208,11 @@ impl Watch {
                         Kind::Display => self.display(ctx, &mut streamer, frame).await,
                         Kind::ToolCall => match prepared.gate.comes(frame.body.len()) {
                             Ok(open) => {
-                                let call = calls::call(ctx, work, entry, frame, open, patience(&limits, began));
+                                let patience = Patience::new(&limits, began);
+                                let call = tools::call(ctx, work, entry, frame, open, patience);
                                 calls.push(call.in_current_span());
-                                self.tool_wait.now(calls.len());
                             }
-                            Err(refused) => answer(&running, calls::too_many(ctx, &frame, &refused)),
+                            Err(refused) => tools::turn_away(ctx, &running, &frame, &refused),
                         },
                         Kind::Artifact | Kind::ArtifactData | Kind::ArtifactEnd => {
                             // The code has ended. What counts now is that its files keep coming.
@@ -249,7 +223,7 @@ impl Watch {
                             }
                         }
                         Kind::Exit => {
-                            self.tool_wait.now(0);
+                            calls.stop();
                             let bytes = frame.body.len();
                             break match ctx.heavy.scan(bytes, move || exit_of(&frame)).await {
                                 Ok(exit) => ended(early, exit),
@@ -264,8 +238,7 @@ impl Watch {
                     continue;
                 }
                 Some(answered) = calls.next(), if !calls.is_empty() => {
-                    answer(&running, answered);
-                    self.tool_wait.now(calls.len());
+                    tools::answer(&running, answered);
                     continue;
                 }
                 () = &mut overdue_at => {
@@ -283,6 +256,7 @@ impl Watch {
         if !matches!(end, Ended::LeaseLost(_)) {
             streamer.end().await;
         }
+        self.tool_wait = calls.waited();
         end
     }
 
@@ -310,21 +284,6 @@ impl Watch {
         streamer.display(&bundle).await;
         self.collected.displays.push(bundle);
     }
-}
-
-/// Answers a tool call. If the call had no number, the runner can't be trusted with the rest.
-fn answer(running: &Running, answered: Result<frames::ToolResult, String>) {
-    match answered {
-        Ok(answer) => running.answer(&answer),
-        Err(why) => running.abandon(&why),
-    }
-}
-
-/// How long a tool call may wait: at most its own limit, and at most what is left of the job's wall-clock time.
-fn patience(limits: &Granted, began: Instant) -> Patience {
-    let own = Duration::from_millis(limits.tool_ms);
-    let wall = Duration::from_millis(limits.run.wall_ms).saturating_sub(began.elapsed());
-    Patience { within: own.min(wall.max(Duration::from_millis(1))), by_wall: wall < own }
 }
 
 fn gone(early: Option<Early>, why: String) -> Ended {

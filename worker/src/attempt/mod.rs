@@ -12,7 +12,6 @@
 //! that is not recorded, and nothing is acknowledged that is not published. If the worker crashes between two steps,
 //! the delivery comes again and finds the record.
 
-mod calls;
 mod claim;
 mod code;
 mod conclude;
@@ -26,7 +25,7 @@ pub(crate) use code::{Ended, Ran, run_code};
 pub(crate) use conclude::conclude;
 use fresh::pool_job;
 pub(crate) use prepare::{Prepared, prepare};
-pub(crate) use settle::{publish, reject, requeue, to_resolve};
+pub(crate) use settle::{publish, reject, reply, requeue, to_resolve};
 
 use std::sync::Arc;
 

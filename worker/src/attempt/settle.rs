@@ -27,7 +27,7 @@ pub(super) fn result_of(work: &Work, attempt: u32, told: &Told) -> Bytes {
 }
 
 /// A message to the job's client.
-pub(super) fn reply(work: &Work, key: &str, body: Bytes, persistent: bool) -> Message {
+pub(crate) fn reply(work: &Work, key: &str, body: Bytes, persistent: bool) -> Message {
     let mut headers = Headers::default();
     let trace = thermae_service::trace::forward(&Span::current(), &work.trace);
     for (name, value) in [(names::H_TRACEPARENT, trace.traceparent), (names::H_TRACESTATE, trace.tracestate)] {

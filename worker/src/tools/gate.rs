@@ -8,28 +8,13 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use thermae_runner::frames;
 use thermae_schemas::json::measure;
-use thermae_schemas::{ErrorCode, ToolSpec, alias};
+use thermae_schemas::{AliasClash, ErrorCode, ToolSpec, alias, alias_clash};
 
-use super::schema::Schema;
+use super::Refused;
+use super::schema::{Mismatch, Schema};
 use crate::bundle::MOST_VALUES;
 use crate::fit::LARGEST;
 use crate::options::Bounds;
-
-/// Why a call did not leave the worker.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refused {
-    /// Code of the error.
-    pub code: ErrorCode,
-    /// Message for the code that called.
-    pub message: String,
-}
-
-impl Refused {
-    /// The error as the code sees it.
-    pub(crate) fn text(&self) -> String {
-        format!("{}: {}", self.code.as_str(), self.message)
-    }
-}
 
 /// Most values in arguments that are checked against a schema. Only these arguments become a tree in memory.
 const MOST_CHECKED: usize = 100_000;
@@ -39,6 +24,28 @@ const MOST_AT_ONCE: usize = 1024;
 
 /// Bytes of a job's tool calls that may be on their way through the worker at once.
 const MOST_HELD: usize = 32 << 20;
+
+/// Why a job's tools can't be used. The text is for the client that submitted the job.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("the tools {:?} and {:?} would both be called {} in the code; rename one", .0.first, .0.second, .0.alias)]
+    Clash(AliasClash),
+    #[error("input_schema of the tool {tool:?}: {why}")]
+    Schema { tool: String, why: String },
+}
+
+/// What is wrong with the arguments of a call. The text goes on from the name of the tool.
+#[derive(Debug, thiserror::Error)]
+enum BadArguments {
+    #[error("are larger than {LARGEST} bytes")]
+    Large,
+    #[error("are not a JSON object")]
+    NoObject,
+    #[error("can't be sent: {0}")]
+    Unsendable(#[from] serde_json::Error),
+    #[error(transparent)]
+    Mismatch(#[from] Mismatch),
+}
 
 /// What the code of one job may call.
 pub(crate) struct Gate {
@@ -99,30 +106,25 @@ impl Gate {
     /// arguments in order, as [`super::param_names`] finds them.
     ///
     /// # Errors
-    /// Two tools have the same name in the code, or a schema can't be used. The text is for the client that submitted
-    /// the job.
+    /// Two tools have the same name in the code, or a schema can't be used.
     pub(crate) fn new(
         specs: &[ToolSpec],
         mut params: Vec<Vec<String>>,
         bounds: Bounds,
-    ) -> Result<(Self, Vec<frames::Tool>), String> {
+    ) -> Result<(Self, Vec<frames::Tool>), Error> {
+        if let Some(clash) = alias_clash(specs.iter().map(|spec| spec.name.as_str())) {
+            return Err(Error::Clash(clash));
+        }
         params.resize(specs.len(), Vec::new());
         let mut tools = HashMap::with_capacity(specs.len());
-        let mut told: Vec<frames::Tool> = Vec::with_capacity(specs.len());
+        let mut told = Vec::with_capacity(specs.len());
         for (spec, params) in specs.iter().zip(params) {
-            let alias = alias(&spec.name);
-            if let Some(other) = told.iter().find(|t| t.alias == alias) {
-                return Err(format!(
-                    "the tools {:?} and {:?} would both be called {alias} in the code; rename one",
-                    other.name, spec.name
-                ));
-            }
             let schema = spec.input_schema.as_ref().map(Schema::compile).transpose();
-            let schema = schema.map_err(|e| format!("input_schema of the tool {:?}: {e}", spec.name))?;
+            let schema = schema.map_err(|e| Error::Schema { tool: spec.name.clone(), why: e.brief() })?;
             tools.insert(spec.name.clone(), Declared { schema, max_calls: spec.max_calls });
             told.push(frames::Tool {
                 name: spec.name.clone(),
-                alias,
+                alias: alias(&spec.name),
                 description: spec.description.clone(),
                 params,
                 raw: spec.raw,
@@ -161,7 +163,7 @@ impl Gate {
             used.held += bytes;
             return Ok(Open { gate: Arc::clone(self), held: bytes });
         };
-        Err(Refused { code: ErrorCode::ToolCallLimit, message: why })
+        Err(Refused::new(ErrorCode::ToolCallLimit, why))
     }
 
     /// Estimates the work to check a call with this many bytes, in bytes read.
@@ -178,28 +180,13 @@ impl Gate {
     /// # Errors
     /// Why the call must not leave the worker.
     pub(crate) fn check(&self, name: &str, arguments: Box<RawValue>) -> Result<Box<RawValue>, Refused> {
-        let refuse = |code, message| Err(Refused { code, message });
-        let bad = |why: String| refuse(ErrorCode::ToolArguments, format!("the arguments of {name:?} {why}"));
+        let refuse = |code, message: String| Err(Refused::new(code, message));
         let Some(tool) = self.tools.get(name) else {
             return refuse(ErrorCode::UnknownTool, format!("the job declares no tool {name:?}"));
         };
-        let bytes = arguments.get().len();
-        // The call becomes a message to the client, and the broker would refuse a larger one.
-        if bytes > LARGEST {
-            return bad(format!("are larger than {LARGEST} bytes"));
-        }
-        let most = if tool.schema.is_some() { MOST_CHECKED } else { MOST_VALUES };
-        match measure(arguments.get().as_bytes(), most) {
-            Ok(found) if found.is_object => {}
-            Ok(_) => return bad("are not a JSON object".into()),
-            Err(e) => return bad(format!("can't be sent: {e}")),
-        }
-        let arguments = match &tool.schema {
-            None => arguments,
-            Some(schema) => match held_against(schema, arguments, bytes) {
-                Ok(checked) => checked,
-                Err(why) => return bad(why),
-            },
+        let arguments = match tool.check(arguments) {
+            Ok(checked) => checked,
+            Err(why) => return refuse(ErrorCode::ToolArguments, format!("the arguments of {name:?} {why}")),
         };
         let mut used = self.used();
         let calls = used.by_tool.entry(name.to_owned()).or_default();
@@ -217,17 +204,31 @@ impl Gate {
     }
 }
 
-/// Checks arguments against a schema, and returns what was checked. If a key appears twice, this is not all that came.
-fn held_against(schema: &Schema, arguments: Box<RawValue>, bytes: usize) -> Result<Box<RawValue>, String> {
-    let tree: Value = serde_json::from_str(arguments.get()).map_err(|e| format!("can't be sent: {e}"))?;
-    drop(arguments);
-    schema.check(&tree, bytes)?;
-    serde_json::value::to_raw_value(&tree).map_err(|e| format!("can't be sent: {e}"))
+impl Declared {
+    /// Checks arguments. If there is a schema, returns what was checked against it. If a key appears twice, this is not
+    /// all that came.
+    fn check(&self, arguments: Box<RawValue>) -> Result<Box<RawValue>, BadArguments> {
+        let bytes = arguments.get().len();
+        // The call becomes a message to the client, and the broker would refuse a larger one.
+        if bytes > LARGEST {
+            return Err(BadArguments::Large);
+        }
+        let most = if self.schema.is_some() { MOST_CHECKED } else { MOST_VALUES };
+        if !measure(arguments.get().as_bytes(), most)?.is_object {
+            return Err(BadArguments::NoObject);
+        }
+        let Some(schema) = &self.schema else { return Ok(arguments) };
+        let tree: Value = serde_json::from_str(arguments.get())?;
+        drop(arguments);
+        schema.check(&tree, bytes)?;
+        Ok(serde_json::value::to_raw_value(&tree)?)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use thermae_schemas::ALIAS_CASES;
 
     use super::*;
 
@@ -241,7 +242,7 @@ mod tests {
 
     #[test]
     fn tools_have_the_names_that_the_wire_contract_gives_them() {
-        for (name, expected) in thermae_schemas::ALIAS_CASES {
+        for (name, expected) in ALIAS_CASES {
             let (_, told) = Gate::new(&[spec(name)], vec![], Bounds::default()).unwrap();
             assert_eq!(told[0].alias, *expected);
         }
@@ -250,7 +251,14 @@ mod tests {
     #[test]
     fn two_tools_must_not_become_one() {
         let error = Gate::new(&[spec("a.b"), spec("a-b")], vec![], Bounds::default()).err().unwrap();
-        assert!(error.contains("\"a.b\"") && error.contains("a_b"), "{error}");
+        let text = "the tools \"a.b\" and \"a-b\" would both be called a_b in the code; rename one";
+        assert_eq!(error.to_string(), text);
+        for (first, one) in ALIAS_CASES {
+            for (second, other) in ALIAS_CASES {
+                let gate = Gate::new(&[spec(first), spec(second)], vec![], Bounds::default());
+                assert_eq!(gate.is_err(), one == other, "{first:?} and {second:?}");
+            }
+        }
     }
 
     #[test]

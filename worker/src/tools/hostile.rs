@@ -22,7 +22,7 @@ fn gate(schema: Value) -> Result<Gate, String> {
         max_calls: None,
         raw: false,
     };
-    Gate::new(&[spec], vec![], Bounds::default()).map(|(gate, _)| gate)
+    Gate::new(&[spec], vec![], Bounds::default()).map(|(gate, _)| gate).map_err(|e| e.to_string())
 }
 
 fn check(schema: Value, arguments: &str) -> Result<Box<RawValue>, Refused> {

@@ -1,12 +1,25 @@
-//! Tool calls: what the code may call, checked before anything leaves the machine, and the calls that wait for answers.
+//! Tool calls: what a job's code may call, the path of each call, and who answers it.
+//!
+//! ```text
+//! frame of the runner ─▶ Gate: bounds ─▶ call: read ─▶ Gate: check ─▶ Provider ─▶ frame to the runner
+//!                                                                        └ Client: reply queue ─▶ queue `calls`
+//! ```
+//!
+//! Each provider has a file or a folder of its own. The rest of the worker knows only the trait.
 
+mod call;
+mod client;
 mod gate;
 #[cfg(test)]
 mod hostile;
-mod outstanding;
+mod in_flight;
 mod params;
+mod provider;
 mod schema;
 
-pub(crate) use gate::{Gate, Open, Refused};
-pub(crate) use outstanding::{Outstanding, Unwanted};
+pub(crate) use call::{Patience, answer, call, turn_away};
+pub(crate) use client::Client;
+pub(crate) use gate::{Gate, Open};
+pub(crate) use in_flight::InFlight;
 pub(crate) use params::param_names;
+pub(crate) use provider::{Answer, Call, Provider, Refused};

@@ -42,6 +42,42 @@ thread_local! {
     static LEFT: Cell<u64> = const { Cell::new(0) };
 }
 
+/// Why a schema can't be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error("its references may lead {0} levels deep; at most {DEEPEST} are allowed")]
+    Deep(usize),
+    #[error("the reference \"#{0}\" points at nothing")]
+    Dangling(String),
+    #[error("the reference {0:?} points outside the schema")]
+    Outside(String),
+    #[error("{0:?} is allowed only at the schema's root")]
+    Identity(&'static str),
+    #[error("the keyword {COST:?} is reserved for the fleet")]
+    Reserved,
+    /// It is not a schema.
+    #[error(transparent)]
+    Invalid(Box<ValidationError<'static>>),
+}
+
+impl Error {
+    /// The error's text, cut to [`LONGEST`] characters, because it may quote the schema.
+    pub(super) fn brief(&self) -> String {
+        cut(&self.to_string()).to_owned()
+    }
+}
+
+/// Why arguments do not pass a check. The text is for the code.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Mismatch {
+    /// A value is not as the schema wants it. `at` is the value's place; nothing for the arguments as a whole.
+    #[error("do not match its input schema{}{at}: {why}", if at.is_empty() { "" } else { " at " })]
+    Value { at: String, why: String },
+    /// The budget is used up.
+    #[error("take too long to check against its input schema")]
+    TooLong,
+}
+
 /// One tool's input schema.
 pub(super) struct Schema {
     validator: Validator,
@@ -54,8 +90,8 @@ impl Schema {
     /// Compiles a schema. Its patterns run in linear time.
     ///
     /// # Errors
-    /// It is not a schema, points outside itself, or is too deep. The text is for the client that submitted the job.
-    pub(super) fn compile(schema: &Value) -> Result<Self, String> {
+    /// It is not a schema, points outside itself, or is too deep.
+    pub(super) fn compile(schema: &Value) -> Result<Self, Error> {
         let mut schema = schema.clone();
         let values = size(&schema);
         let plain = mark(&mut schema)? == 0;
@@ -66,7 +102,7 @@ impl Schema {
                 Ok(Box::new(Meter(cost.as_u64().unwrap_or(1))) as Box<dyn for<'i> Keyword<'i>>)
             })
             .build(&schema)
-            .map_err(|e| cut(&e.to_string()).to_owned())?;
+            .map_err(|e| Error::Invalid(Box::new(e)))?;
         Ok(Self { validator, size })
     }
 
@@ -78,20 +114,17 @@ impl Schema {
     /// Checks arguments that had this many bytes.
     ///
     /// # Errors
-    /// What is wrong with the arguments, in words for the code.
-    pub(super) fn check(&self, arguments: &Value, bytes: usize) -> Result<(), String> {
+    /// What is wrong with the arguments.
+    pub(super) fn check(&self, arguments: &Value, bytes: usize) -> Result<(), Mismatch> {
         LEFT.set(BUDGET + BUDGET_PER_BYTE.saturating_mul(bytes as u64).min(LARGEST_ADDITION));
-        let checked = catch_unwind(AssertUnwindSafe(|| match self.validator.validate(arguments) {
-            Ok(()) => Ok(()),
-            Err(e) => {
-                let at = e.instance_path().to_string();
-                let at = if at.is_empty() { String::new() } else { format!(" at {at}") };
-                Err(format!("do not match its input schema{at}: {}", cut(&e.to_string())))
-            }
+        let checked = catch_unwind(AssertUnwindSafe(|| {
+            self.validator
+                .validate(arguments)
+                .map_err(|e| Mismatch::Value { at: e.instance_path().to_string(), why: cut(&e.to_string()).to_owned() })
         }));
         match checked {
             Ok(result) => result,
-            Err(reason) if reason.is::<Spent>() => Err("take too long to check against its input schema".into()),
+            Err(reason) if reason.is::<Spent>() => Err(Mismatch::TooLong),
             Err(reason) => resume_unwind(reason),
         }
     }
@@ -126,19 +159,19 @@ impl<'i> Keyword<'i> for Meter {
 }
 
 /// Marks the root and every target of a reference. Returns the number of targets.
-fn mark(schema: &mut Value) -> Result<usize, String> {
+fn mark(schema: &mut Value) -> Result<usize, Error> {
     let old = schema.get("$schema").and_then(Value::as_str).is_some_and(|s| s.contains("draft-04"));
     let mut seen = Seen { identity: if old { "id" } else { "$id" }, ..Seen::default() };
     seen.walk(schema, &mut String::new(), 0)?;
     let levels = (seen.targets.len() + 1) * seen.depth;
     if levels > DEEPEST {
-        return Err(format!("its references may lead {levels} levels deep; at most {DEEPEST} are allowed"));
+        return Err(Error::Deep(levels));
     }
     let targets = seen.targets.len();
     seen.targets.insert(String::new());
     for pointer in seen.targets {
         let Some(target) = schema.pointer_mut(&pointer) else {
-            return Err(cut(&format!("the reference \"#{pointer}\" points at nothing")).to_owned());
+            return Err(Error::Dangling(pointer));
         };
         let cost = size(target);
         if let Value::Object(target) = target {
@@ -162,7 +195,7 @@ struct Seen {
 impl Seen {
     /// Looks at everything. Without the whole grammar, data can't be told from schemas, and an overlooked reference
     /// would be a way past the marks.
-    fn walk(&mut self, value: &Value, at: &mut String, depth: usize) -> Result<(), String> {
+    fn walk(&mut self, value: &Value, at: &mut String, depth: usize) -> Result<(), Error> {
         self.depth = self.depth.max(depth + 1);
         match value {
             Value::Object(map) => {
@@ -181,7 +214,7 @@ impl Seen {
         Ok(())
     }
 
-    fn below(&mut self, value: &Value, key: &str, at: &mut String, depth: usize) -> Result<(), String> {
+    fn below(&mut self, value: &Value, key: &str, at: &mut String, depth: usize) -> Result<(), Error> {
         let before = at.len();
         at.push('/');
         at.push_str(key);
@@ -190,13 +223,13 @@ impl Seen {
         Ok(())
     }
 
-    fn object(&mut self, map: &Map<String, Value>, at: &str, depth: usize) -> Result<(), String> {
+    fn object(&mut self, map: &Map<String, Value>, at: &str, depth: usize) -> Result<(), Error> {
         if map.contains_key(COST) {
-            return Err(format!("the keyword {COST:?} is reserved for the fleet"));
+            return Err(Error::Reserved);
         }
         // Below such a keyword, pointers would begin elsewhere.
         if depth > 0 && map.get(self.identity).is_some_and(Value::is_string) {
-            return Err(format!("{:?} is allowed only at the schema's root", self.identity));
+            return Err(Error::Identity(self.identity));
         }
         if ["$anchor", "$dynamicAnchor"].iter().any(|anchor| map.get(*anchor).is_some_and(Value::is_string)) {
             self.targets.insert(at.to_owned());
@@ -209,7 +242,7 @@ impl Seen {
                 Some(pointer) => {
                     self.targets.insert(pointer.to_owned());
                 }
-                None => return Err(cut(&format!("the reference {reference:?} points outside the schema")).to_owned()),
+                None => return Err(Error::Outside(reference.to_owned())),
             }
         }
         Ok(())

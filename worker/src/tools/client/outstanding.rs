@@ -9,10 +9,7 @@ use serde_json::value::RawValue;
 use thermae_schemas::{ErrorCode, TenantName};
 use tokio::sync::oneshot;
 
-use super::Refused;
-
-/// Largest result of a tool, in bytes of JSON. RabbitMQ 4 accepts no larger message.
-pub(crate) const LARGEST_ANSWER: usize = 16 << 20;
+use crate::tools::provider::{Answer, Failed, LARGEST_ANSWER, Refused};
 
 /// Bytes that a message may have in addition to its result.
 const ENVELOPE: usize = 64 << 10;
@@ -20,12 +17,9 @@ const ENVELOPE: usize = 64 << 10;
 /// Longest error of a tool that the code gets whole, in characters.
 const LONGEST_ERROR: usize = 1 << 20;
 
-/// The client's answer (any JSON, or an error of the tool), or else what is wrong with the answer.
-pub(crate) type Answer = Result<Result<Box<RawValue>, String>, Refused>;
-
 /// The calls that wait.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Outstanding(Arc<Mutex<HashMap<String, Pending>>>);
+pub(super) struct Outstanding(Arc<Mutex<HashMap<String, Pending>>>);
 
 #[derive(Debug)]
 struct Pending {
@@ -35,7 +29,7 @@ struct Pending {
 
 /// A call that waits. Dropping it forgets the call.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(super) struct Waiting {
     table: Outstanding,
     /// Id of the call: a random UUID, as 32 hexadecimal digits.
     pub call: String,
@@ -44,8 +38,8 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     /// Waits for the answer.
-    pub(crate) async fn answer(&mut self) -> Answer {
-        (&mut self.rx).await.unwrap_or_else(|_| Ok(Err("the call was given up".into())))
+    pub(super) async fn answer(&mut self) -> Answer {
+        (&mut self.rx).await.unwrap_or_else(|_| Err(Failed::Tool("the call was given up".into())))
     }
 }
 
@@ -56,20 +50,37 @@ impl Drop for Waiting {
 }
 
 /// Why an answer was not accepted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unwanted {
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unwanted {
     /// It can't be read. The call that it names was told so.
     #[error("it can't be read, and its call was told so: {0}")]
-    Told(String),
+    Told(Malformed),
     /// It can't be read, and it names no call that waits.
     #[error("it can't be read, and names no call that waits: {0}")]
-    Unreadable(String),
+    Unreadable(Malformed),
     /// No such call waits (any more).
     #[error("no call {0:?} waits")]
     NotWaiting(String),
     /// It is for a call of another tenant.
     #[error("call {0:?} belongs to another tenant")]
     Foreign(String),
+}
+
+/// What is wrong with an answer. The text is also for the code that called.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Malformed {
+    #[error("it has {0} bytes; at most {LARGEST_ANSWER} are allowed")]
+    LargeMessage(usize),
+    #[error("its `ok` has {0} bytes; at most {LARGEST_ANSWER} are allowed")]
+    LargeResult(usize),
+    #[error("it is not JSON of the expected form (NaN and Infinity are not JSON): {0}")]
+    Form(serde_json::Error),
+    #[error("its `error` is not a string: {0}")]
+    Error(serde_json::Error),
+    #[error("it has both `ok` and `error`")]
+    Both,
+    #[error("it has neither `ok` nor `error`")]
+    Neither,
 }
 
 /// A tool result, with its content left as it came.
@@ -83,18 +94,16 @@ struct Wire {
 }
 
 impl Wire {
-    fn answer(self) -> Result<Result<Box<RawValue>, String>, String> {
+    fn answer(self) -> Result<Answer, Malformed> {
         match (self.ok, self.error) {
-            (Some(value), None) if value.get().len() > LARGEST_ANSWER => {
-                Err(format!("its `ok` has {} bytes; at most {LARGEST_ANSWER} are allowed", value.get().len()))
-            }
+            (Some(value), None) if value.get().len() > LARGEST_ANSWER => Err(Malformed::LargeResult(value.get().len())),
             (Some(value), None) => Ok(Ok(value)),
-            (None, Some(error)) => match serde_json::from_str::<String>(error.get()) {
-                Ok(text) => Ok(Err(cut(text))),
-                Err(e) => Err(format!("its `error` is not a string: {e}")),
-            },
-            (Some(_), Some(_)) => Err("it has both `ok` and `error`".into()),
-            (None, None) => Err("it has neither `ok` nor `error`".into()),
+            (None, Some(error)) => {
+                let text = serde_json::from_str(error.get()).map_err(Malformed::Error)?;
+                Ok(Err(Failed::Tool(cut(text))))
+            }
+            (Some(_), Some(_)) => Err(Malformed::Both),
+            (None, None) => Err(Malformed::Neither),
         }
     }
 }
@@ -130,7 +139,7 @@ impl Outstanding {
     }
 
     /// Makes a new call of this tenant's job.
-    pub(crate) fn begin(&self, tenant: &TenantName) -> Waiting {
+    pub(super) fn begin(&self, tenant: &TenantName) -> Waiting {
         let call = uuid::Uuid::new_v4().simple().to_string();
         let (tx, rx) = oneshot::channel();
         self.calls().insert(call.clone(), Pending { tenant: tenant.clone(), tx });
@@ -141,21 +150,17 @@ impl Outstanding {
     ///
     /// # Errors
     /// No such call waits, or the answer can't be read.
-    pub(crate) fn answer(&self, tenant: &TenantName, body: &[u8]) -> Result<(), Unwanted> {
+    pub(super) fn answer(&self, tenant: &TenantName, body: &[u8]) -> Result<(), Unwanted> {
         if body.len() > LARGEST_ANSWER + ENVELOPE {
-            let why = format!("it has {} bytes; at most {LARGEST_ANSWER} are allowed", body.len());
-            return Err(self.unreadable(tenant, named(body), why));
+            return Err(self.unreadable(tenant, named(body), Malformed::LargeMessage(body.len())));
         }
         let wire: Wire = match serde_json::from_slice(body) {
             Ok(wire) => wire,
-            Err(e) => {
-                let why = format!("it is not JSON of the expected form (NaN and Infinity are not JSON): {e}");
-                return Err(self.unreadable(tenant, named(body), why));
-            }
+            Err(e) => return Err(self.unreadable(tenant, named(body), Malformed::Form(e))),
         };
         let call = wire.call.clone();
         match wire.answer() {
-            Ok(answer) => self.give(tenant, call, Ok(answer)),
+            Ok(answer) => self.give(tenant, call, answer),
             Err(why) => Err(self.unreadable(tenant, std::iter::once(&*call), why)),
         }
     }
@@ -176,14 +181,19 @@ impl Outstanding {
     }
 
     /// Tells the first of these calls that waits what is wrong with its answer.
-    fn unreadable<'a>(&self, tenant: &TenantName, calls: impl IntoIterator<Item = &'a str>, why: String) -> Unwanted {
+    fn unreadable<'a>(
+        &self,
+        tenant: &TenantName,
+        calls: impl IntoIterator<Item = &'a str>,
+        why: Malformed,
+    ) -> Unwanted {
         let message = format!(
             "the client's answer can't be used: {why}. An answer is JSON with `call` and either `ok` (any JSON) or \
              `error` (a string)"
         );
-        let refused = Refused { code: ErrorCode::ToolAnswer, message };
+        let refused = Refused::new(ErrorCode::ToolAnswer, message);
         for call in calls {
-            match self.give(tenant, call.to_owned(), Err(refused.clone())) {
+            match self.give(tenant, call.to_owned(), Err(refused.clone().into())) {
                 Ok(()) => return Unwanted::Told(why),
                 Err(foreign @ Unwanted::Foreign(_)) => return foreign,
                 Err(_) => {}
@@ -206,7 +216,7 @@ mod tests {
         assert!(matches!(table.answer(&globex, body.as_bytes()), Err(Unwanted::Foreign(_))));
         table.answer(&acme, body.as_bytes()).unwrap();
         assert!(matches!(table.answer(&acme, body.as_bytes()), Err(Unwanted::NotWaiting(_))));
-        assert_eq!(call.answer().await.unwrap().unwrap().get(), "null");
+        assert_eq!(call.answer().await.unwrap().get(), "null");
     }
 
     #[tokio::test]
@@ -216,7 +226,7 @@ mod tests {
         let mut call = table.begin(&acme);
         let body = format!(r#"{{"call": "{}", "ok": {{"n": 123456789012345678901234567890.10, "a":  1}}}}"#, call.call);
         table.answer(&acme, body.as_bytes()).unwrap();
-        assert_eq!(call.answer().await.unwrap().unwrap().get(), r#"{"n": 123456789012345678901234567890.10, "a":  1}"#);
+        assert_eq!(call.answer().await.unwrap().get(), r#"{"n": 123456789012345678901234567890.10, "a":  1}"#);
     }
 
     #[test]
@@ -249,7 +259,7 @@ mod tests {
                 let body = if swapped { format!("{{{rest}, {name}}}") } else { format!("{{{name}, {rest}}}") };
                 let taken = table.answer(&acme, body.as_bytes());
                 assert!(matches!(taken, Err(Unwanted::Told(_))), "{taken:?}");
-                let refused = call.answer().await.unwrap_err();
+                let Err(Failed::Refused(refused)) = call.answer().await else { panic!("{rest} is accepted") };
                 assert_eq!(refused.code, ErrorCode::ToolAnswer);
                 assert!(refused.message.contains(said), "{}", refused.message);
             }
@@ -275,6 +285,7 @@ mod tests {
         let mut call = table.begin(&acme);
         let body = format!(r#"{{"call": "{}", "error": "{}"}}"#, call.call, "\u{e9}".repeat(2 * LONGEST_ERROR));
         table.answer(&acme, body.as_bytes()).unwrap();
-        assert!(call.answer().await.unwrap().unwrap_err().ends_with("<cut: the error is too long>"));
+        let Err(Failed::Tool(error)) = call.answer().await else { panic!("no error") };
+        assert!(error.ends_with("<cut: the error is too long>"));
     }
 }

@@ -16,9 +16,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::outstanding::{Outstanding, Unwanted};
 use crate::consume::subscribe;
 use crate::context::Context;
-use crate::tools::Unwanted;
 
 /// Answers that may be unacknowledged at once. There are few, because clients can make each as large as the broker
 /// accepts.
@@ -34,12 +34,13 @@ const IDLE: Duration = Duration::from_secs(60);
 /// A queue that was unbound is empty after this time without a delivery.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Takes answers to tool calls until `end`.
-pub(crate) async fn run(ctx: Arc<Context>, end: CancellationToken) {
+/// Takes answers to these calls until `end`.
+pub(super) async fn run(ctx: Arc<Context>, calls: Outstanding, end: CancellationToken) {
     let queue = QueueSpec::calls(&ctx.id);
     let answers = Arc::new(Answers {
         identity: Identity::new(ctx.bus.as_ref(), &[]),
         ctx,
+        calls,
         end,
         allowance: Allowance::new(BURST, MOST),
         apart: Mutex::default(),
@@ -73,6 +74,7 @@ pub(crate) async fn run(ctx: Arc<Context>, end: CancellationToken) {
 
 struct Answers {
     ctx: Arc<Context>,
+    calls: Outstanding,
     end: CancellationToken,
     identity: Identity,
     allowance: Allowance,
@@ -105,7 +107,7 @@ impl Answers {
     /// the answer was accepted.
     async fn answer(&self, tenant: &TenantName, body: Bytes) -> bool {
         let ctx = &self.ctx;
-        let (calls, author) = (ctx.calls.clone(), tenant.clone());
+        let (calls, author) = (self.calls.clone(), tenant.clone());
         let taken = ctx.heavy.scan(body.len(), move || calls.answer(&author, &body)).await;
         match &taken {
             Ok(()) => {}

@@ -1,0 +1,216 @@
+//! The path of a tool call: from the runner's frame through the gate to the provider, and the answer back.
+//!
+//! A call is held in memory only until it has left the worker. Every call is answered, whatever is wrong with it.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use thermae_runner::frames::{self, Frame};
+use thermae_schemas::ErrorCode;
+use tokio::time::Instant;
+
+use super::{Answer, Call, Open, Provider, Refused};
+use crate::conn::Running;
+use crate::context::Context;
+use crate::metrics::Metrics;
+use crate::options::Granted;
+use crate::running::Entry;
+use crate::work::Work;
+
+/// The answer to a call, as the runner gets it.
+type Answered = Result<frames::ToolResult, Unreadable>;
+
+/// Not even the number of the call can be read. Such a runner is broken.
+#[derive(Debug, thiserror::Error)]
+#[error("a tool call can't be read: {0}")]
+pub(crate) struct Unreadable(serde_json::Error);
+
+/// How long a call may wait for its answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    within: Duration,
+    /// Whether this is what is left of the job's wall-clock time, and not the tool's own limit.
+    by_wall: bool,
+}
+
+impl Patience {
+    /// At most the tool's own limit, and at most what is left of the wall-clock time of a run that began at `began`.
+    pub(crate) fn new(limits: &Granted, began: Instant) -> Self {
+        let own = Duration::from_millis(limits.tool_ms);
+        let wall = Duration::from_millis(limits.run.wall_ms).saturating_sub(began.elapsed());
+        Self { within: own.min(wall.max(Duration::from_millis(1))), by_wall: wall < own }
+    }
+}
+
+/// Checks a call, has it answered, and waits for the answer. The gate has already counted the call.
+///
+/// # Errors
+/// The call can't be answered.
+pub(crate) async fn call(
+    ctx: &Context,
+    work: &Work,
+    entry: &Entry,
+    frame: Frame,
+    mut open: Open,
+    patience: Patience,
+) -> Answered {
+    let bytes = frame.body.len();
+    let read = ctx.heavy.scan(bytes, move || frame.parse().map_err(|e| (number(&frame), e)));
+    let frames::ToolCall { call, name, arguments } = match read.await {
+        Ok(call) => call,
+        Err((Some(call), e)) => {
+            let refused = Refused::new(ErrorCode::ToolArguments, format!("the call can't be read: {e}"));
+            return Ok(refuse(ctx, call, &refused));
+        }
+        Err((None, e)) => return Err(Unreadable(e)),
+    };
+    let gate = open.gate().clone();
+    let steps = gate.cost(&name, bytes);
+    let checked = ctx.heavy.check(steps, move || (gate.check(&name, arguments), name));
+    let (checked, name) = checked.await;
+    let lost = || Refused::new(ErrorCode::WorkerLost, "the worker lost its lease on the job");
+    let arguments = match entry.check().map_err(|_| lost()).and(checked) {
+        Ok(arguments) => arguments,
+        Err(refused) => return Ok(refuse(ctx, call, &refused)),
+    };
+    let asked = Call { work, tool: &name, arguments, within: patience.within, open: &mut open };
+    let answer = ask(&*ctx.provider, &ctx.metrics, asked, patience.by_wall).await;
+    Ok(frames::ToolResult { call, result: answer.map_err(|failed| failed.to_string()) })
+}
+
+/// Answers a call that exceeds a bound.
+pub(crate) fn turn_away(ctx: &Context, running: &Running, frame: &Frame, refused: &Refused) {
+    match number(frame) {
+        Some(call) => running.answer(&refuse(ctx, call, refused)),
+        None => running.abandon("a tool call can't be read"),
+    }
+}
+
+/// Hands an answer to the run. If the call had no number, the runner can't be trusted with the rest.
+pub(crate) fn answer(running: &Running, answered: Answered) {
+    match answered {
+        Ok(answer) => running.answer(&answer),
+        Err(unreadable) => running.abandon(&unreadable.to_string()),
+    }
+}
+
+fn refuse(ctx: &Context, call: u32, refused: &Refused) -> frames::ToolResult {
+    ctx.metrics.tool_calls.with_label_values(&[refused.code.as_str()]).inc();
+    frames::ToolResult { call, result: Err(refused.to_string()) }
+}
+
+/// The number of a call, even if the rest of it can't be read. The runner writes the number first.
+fn number(frame: &Frame) -> Option<u32> {
+    #[derive(Deserialize)]
+    struct Numbered {
+        call: u32,
+    }
+    if let Ok(Numbered { call }) = frame.parse() {
+        return Some(call);
+    }
+    let digits = frame.body.strip_prefix(br#"{"call":"#)?;
+    let end = digits.iter().position(|b| !b.is_ascii_digit())?;
+    std::str::from_utf8(&digits[..end]).ok()?.parse().ok()
+}
+
+/// Has a call answered that passed the gate. Gives it up when its time is over.
+#[tracing::instrument(name = "tool_call", skip_all, fields(otel.kind = "client", tool.name = call.tool))]
+async fn ask(provider: &dyn Provider, metrics: &Metrics, call: Call<'_>, by_wall: bool) -> Answer {
+    let began = Instant::now();
+    let (tool, within) = (call.tool, call.within);
+    let answer = tokio::time::timeout(within, provider.call(call)).await.unwrap_or_else(|_| {
+        let seconds = within.as_secs_f64();
+        let whose = if by_wall { ", which was all that was left of the job's limits.wall_ms" } else { "" };
+        let message = format!("{tool:?} was not answered within {seconds} s{whose}");
+        Err(Refused::new(ErrorCode::ToolTimeout, message).into())
+    });
+    let result = answer.as_ref().map_or_else(|failed| failed.label(), |_| "ok");
+    metrics.tool_calls.with_label_values(&[result]).inc();
+    metrics.tool_seconds.observe(began.elapsed().as_secs_f64());
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use async_trait::async_trait;
+    use serde_json::value::RawValue;
+    use thermae_runner::frames::Kind;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::options::Bounds;
+    use crate::tools::Gate;
+    use crate::tools::provider::Failed;
+    use crate::work::tests::work;
+
+    /// Gives every call this answer.
+    struct Fixed(Answer);
+
+    #[async_trait]
+    impl Provider for Fixed {
+        async fn call(&self, _: Call<'_>) -> Answer {
+            self.0.clone()
+        }
+    }
+
+    /// Answers no call. Cancels the token when a call is given up.
+    struct Silent(CancellationToken);
+
+    #[async_trait]
+    impl Provider for Silent {
+        async fn call(&self, _: Call<'_>) -> Answer {
+            let _given_up = self.0.clone().drop_guard();
+            std::future::pending().await
+        }
+    }
+
+    /// Asks a provider as for a call of the tool `t`.
+    async fn asked(provider: &dyn Provider, metrics: &Metrics, within: Duration, by_wall: bool) -> Answer {
+        let (gate, _) = Gate::new(&[], vec![], Bounds::default()).unwrap();
+        let mut open = Arc::new(gate).comes(2).unwrap();
+        let arguments = RawValue::from_string("{}".into()).unwrap();
+        ask(provider, metrics, Call { work: &work(), tool: "t", arguments, within, open: &mut open }, by_wall).await
+    }
+
+    #[tokio::test]
+    async fn a_call_is_given_up_when_its_time_is_over() {
+        let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
+        for (by_wall, rest) in [(false, ""), (true, ", which was all that was left of the job's limits.wall_ms")] {
+            let given_up = CancellationToken::new();
+            let answer = asked(&Silent(given_up.clone()), &metrics, Duration::from_millis(5), by_wall).await;
+            let text = answer.unwrap_err().to_string();
+            assert_eq!(text, format!("tool_timeout: \"t\" was not answered within 0.005 s{rest}"));
+            assert!(given_up.is_cancelled());
+        }
+        assert_eq!(metrics.tool_calls.with_label_values(&["tool_timeout"]).get(), 2);
+    }
+
+    #[tokio::test]
+    async fn any_provider_s_answer_is_passed_on_and_counted() {
+        let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
+        let value = RawValue::from_string("[1,  2]".into()).unwrap();
+        let error = Failed::Tool("no such city".into());
+        let gone = Failed::Refused(Refused::new(ErrorCode::ClientGone, "nobody is there"));
+        for (answer, label, text) in [
+            (Ok(value), "ok", "[1,  2]"),
+            (Err(error), "error", "no such city"),
+            (Err(gone), "client_gone", "client_gone: nobody is there"),
+        ] {
+            let given = asked(&Fixed(answer), &metrics, Duration::from_secs(60), false).await;
+            assert_eq!(given.map_or_else(|failed| failed.to_string(), |value| value.get().to_owned()), text);
+            assert_eq!(metrics.tool_calls.with_label_values(&[label]).get(), 1, "{label}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_can_t_be_read_still_has_a_number() {
+        let number = |body: &str| number(&Frame::raw(Kind::ToolCall, 1, body));
+        assert_eq!(number(r#"{"call":7,"name":3}"#), Some(7));
+        assert_eq!(number(r#"{"name":"t","call":8}"#), Some(8));
+        assert_eq!(number(r#"{"call":9,"name":"t","arguments":NaN}"#), Some(9));
+        assert_eq!(number(r#"{"call":-1}"#), None);
+        assert_eq!(number("call"), None);
+    }
+}

@@ -1,0 +1,94 @@
+//! The client that submitted a job answers the calls of its code. A call goes to the job's reply queue, and its answer
+//! comes through the worker's queue `calls`.
+
+mod answers;
+mod outstanding;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use thermae_backplane::bus::{self, SharedBus};
+use thermae_schemas::{ErrorCode, PoolName, WorkerId, names};
+use tokio_util::sync::CancellationToken;
+
+use super::{Answer, Call, Provider, Refused};
+use crate::attempt::reply;
+use crate::context::Context;
+use crate::pool::Pool;
+use crate::wire;
+use outstanding::Outstanding;
+
+/// Asks the client that submitted the job.
+pub(crate) struct Client {
+    bus: SharedBus,
+    worker: WorkerId,
+    /// The pools, which count what each tenant moves through the servers.
+    pools: BTreeMap<PoolName, Arc<Pool>>,
+    calls: Outstanding,
+}
+
+impl Client {
+    pub(crate) fn new(bus: SharedBus, worker: WorkerId, pools: BTreeMap<PoolName, Arc<Pool>>) -> Self {
+        Self { bus, worker, pools, calls: Outstanding::default() }
+    }
+
+    /// Takes the clients' answers until `end`. Without this, no call is answered.
+    pub(crate) fn answers(
+        &self,
+        ctx: Arc<Context>,
+        end: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + 'static + use<> {
+        answers::run(ctx, self.calls.clone(), end)
+    }
+}
+
+#[async_trait]
+impl Provider for Client {
+    async fn call(&self, call: Call<'_>) -> Answer {
+        let Call { work, tool, arguments, within, open } = call;
+        let tenant = &work.key.tenant;
+        let gone = || Refused::new(ErrorCode::ClientGone, format!("no client is there to answer the call of {tool:?}"));
+        let internal = |error: &dyn std::error::Error| Refused::new(ErrorCode::Internal, error.to_string());
+        let key = work.reply_to.as_deref().ok_or_else(gone)?;
+        let mut waiting = self.calls.begin(tenant);
+        let message = wire::Call {
+            call: &waiting.call,
+            tool,
+            arguments: &arguments,
+            reply_to: &names::calls_key(tenant, &self.worker),
+            within_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX),
+        };
+        let body = wire::tool_call(work, message).map_err(|e| internal(&e))?;
+        drop(arguments);
+        let traffic = self.pools.get(&work.job.pool).map(|pool| pool.traffic());
+        if let Some(traffic) = traffic {
+            traffic.settled(tenant).await;
+            traffic.count(tenant, body.len());
+        }
+        let failed = async {
+            let publish = async {
+                let sent = self.bus.publish(reply(work, key, body, false)).await?.wait().await;
+                open.left();
+                sent
+            };
+            match publish.await {
+                // If the connection was lost, it is not known whether the call arrived. A tool may have an effect, so
+                // the call is not sent twice. The answer may still come.
+                Ok(()) | Err(bus::Error::Disconnected(_)) => std::future::pending().await,
+                Err(bus::Error::Unroutable { .. }) => gone(),
+                Err(e) => internal(&e),
+            }
+        };
+        // The answer may come before the broker's confirm.
+        let answer = tokio::select! {
+            biased;
+            answer = waiting.answer() => answer,
+            refused = failed => Err(refused.into()),
+        };
+        if let (Some(traffic), Ok(value)) = (traffic, &answer) {
+            traffic.count(tenant, value.get().len());
+        }
+        answer
+    }
+}

@@ -1,0 +1,90 @@
+//! The interface between the worker and whoever answers tool calls.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::value::RawValue;
+use thermae_schemas::ErrorCode;
+
+use super::Open;
+use crate::work::Work;
+
+/// Largest result of a call, in bytes of JSON. RabbitMQ 4 accepts no larger message.
+pub(super) const LARGEST_ANSWER: usize = 16 << 20;
+
+/// A provider of tools: it answers calls. The client that submitted the job is one ([`super::Client`]).
+///
+/// A provider gets only calls that were checked: the job declares the tool, the arguments match the tool's schema, no
+/// bound is exceeded, and the worker still has its lease on the job. Calls of many jobs and tenants come at the same
+/// time.
+///
+/// # Deadline and cancellation
+/// The worker drops the future of a call when [`Call::within`] is over, and also when the run ends first. So a provider
+/// needs no timer. It ties everything that must end with the call to the future, so that `Drop` cleans it up. It tells
+/// [`Call::within`] to a peer that would otherwise go on with the call.
+///
+/// # Duties
+/// - A tool may have effects. A provider never makes a call again if the first try may have arrived.
+/// - A result has at most [`LARGEST_ANSWER`] bytes, and the text of an error at most a megabyte. If an answer does not
+///   fit in a frame to the runner, the container is lost.
+/// - A provider does not block the thread, and does not panic: a panic ends the whole attempt.
+#[async_trait]
+pub(crate) trait Provider: Send + Sync {
+    /// Answers one call.
+    async fn call(&self, call: Call<'_>) -> Answer;
+}
+
+/// A call that was checked.
+pub(crate) struct Call<'a> {
+    /// The job whose code makes the call.
+    pub work: &'a Work,
+    /// Name of the tool, as the job declares it.
+    pub tool: &'a str,
+    /// The arguments: a JSON object.
+    pub arguments: Box<RawValue>,
+    /// How long the answer may take, from now.
+    pub within: Duration,
+    /// The gate's note of this call. If the provider frees the arguments and every copy of them before it has the
+    /// answer, it calls [`Open::left`]. Then the job can have more calls on their way.
+    pub open: &'a mut Open,
+}
+
+/// The result of a call (any JSON), or why there is none.
+pub(crate) type Answer = Result<Box<RawValue>, Failed>;
+
+/// Why a call has no result. The text is for the code that called.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Failed {
+    /// The tool ran and reports this error.
+    #[error("{0}")]
+    Tool(String),
+    /// The tool did not run, or its answer did not arrive.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
+
+impl Failed {
+    /// The label of such calls in metrics.
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            Self::Tool(_) => "error",
+            Self::Refused(refused) => refused.code.as_str(),
+        }
+    }
+}
+
+/// Why a call was not made, or not answered. The code sees the error's code and message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {message}", code.as_str())]
+pub(crate) struct Refused {
+    /// Code of the error. `metrics.rs` lists the codes that occur here.
+    pub code: ErrorCode,
+    /// Message for the code that called.
+    pub message: String,
+}
+
+impl Refused {
+    pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
