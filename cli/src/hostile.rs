@@ -4,7 +4,7 @@ use std::io::{Seek, Write};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use thermae_hostile as hostile;
+use thermae_testkit::hostile;
 
 use crate::batch::jobs::{self, Defaults};
 use crate::tools::{Tools, Trust};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use thermae_hostile as hostile;
+use thermae_testkit::hostile;
 
 use crate::channel::{Channel, Got};
 use crate::frames::{Frame, Kind, Run, Setup, ToolResult};

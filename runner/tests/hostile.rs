@@ -5,8 +5,8 @@ mod common;
 use common::{Runner, program, tool};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use thermae_hostile as hostile;
 use thermae_runner::frames::{End, Run};
+use thermae_testkit::hostile;
 
 /// Finds the channel among its own descriptors, as hostile code would, and sends the bytes from standard input there.
 const SAY: &str = "

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use thermae_backplane::bus::{Delivery, HeaderValue, Headers, Message};
-use thermae_hostile as hostile;
 use thermae_schemas::{ErrorCode, Job, names};
+use thermae_testkit::hostile;
 
 use crate::fleet::FleetView;
 use crate::head::Head;

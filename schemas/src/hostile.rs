@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde::{Serialize, de::DeserializeOwned};
-use thermae_hostile as hostile;
+use thermae_testkit::hostile;
 
 use crate::*;
 

@@ -1,7 +1,7 @@
 //! Arbitrary text in place of the quantities of configuration files and command lines.
 
 use proptest::prelude::*;
-use thermae_hostile as hostile;
+use thermae_testkit::hostile;
 
 use crate::units::{ByteSize, Millis};
 

@@ -1,7 +1,7 @@
 //! Spans reach an OTLP receiver, as children of the span in the received headers.
 
-use thermae_collector::Collector;
 use thermae_service::{telemetry, trace};
+use thermae_testkit::collector::Collector;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn spans_reach_a_receiver_under_the_parent_that_came_in() {

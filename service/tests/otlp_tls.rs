@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use thermae_collector::Collector;
 use thermae_service::telemetry;
 use thermae_service::tls::Tls;
+use thermae_testkit::collector::Collector;
 use tokio::net::{TcpListener, TcpStream};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

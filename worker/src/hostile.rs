@@ -7,9 +7,9 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use thermae_backplane::bus::{Delivery, HeaderValue, Headers, Message};
-use thermae_hostile as hostile;
 use thermae_runner::frames::{Exit, Frame, HEADER, Kind, Limits, MAX_FRAME, Setup, WIRE};
 use thermae_schemas::{Event, EventBody, LimitRequest, WorkerId, names};
+use thermae_testkit::hostile;
 use tokio_util::task::TaskTracker;
 
 use crate::conn::{Conn, Pings, exit_of};

@@ -2,16 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-/// The root of the workspace, whatever the current folder is.
+/// The root of the workspace.
 ///
-/// It is found at run time, because a clone can be moved, or copied with its `target`: the folder in which this program
-/// was compiled may be another one. `cargo run` tells where the package is. Without cargo, this program's own file
-/// tells, or the current folder.
+/// It is found at run time, because a clone can be moved, or copied with its `target`, and a program that was built in
+/// one clone can be started in another.
 pub(crate) fn root() -> PathBuf {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-    let starts = [package, this_program(), std::env::current_dir().ok()];
-    let found = starts.iter().flatten().find_map(|start| workspace(start));
-    found.unwrap_or_else(|| PathBuf::from("."))
+    root_from(package, std::env::current_dir().ok(), this_program()).unwrap_or_else(|| PathBuf::from("."))
+}
+
+/// `cargo run` tells where the package is. Without cargo, the current folder tells, or this program's own file.
+fn root_from(package: Option<PathBuf>, current: Option<PathBuf>, program: Option<PathBuf>) -> Option<PathBuf> {
+    [package, current, program].iter().flatten().find_map(|start| workspace(start))
 }
 
 /// The nearest workspace at or above `start` that has this program in it.
@@ -71,12 +73,14 @@ mod tests {
     fn the_workspace_is_the_one_around_the_package_wherever_it_was_compiled() {
         let moved = std::env::temp_dir().join(format!("thermae-moved-{}", std::process::id()));
         std::fs::create_dir_all(moved.join("xtask/src")).unwrap();
-        let before = workspace(&moved.join("xtask/src"));
+        let inside = Some(moved.join("xtask/src"));
+        let before = root_from(inside.clone(), None, None);
         std::fs::write(moved.join("Cargo.lock"), "").unwrap();
         std::fs::write(moved.join("xtask/Cargo.toml"), "").unwrap();
-        let after = workspace(&moved.join("xtask/src"));
+        let after = root_from(inside.clone(), None, None);
+        let started_in = root_from(None, inside, Some(root()));
         std::fs::remove_dir_all(&moved).unwrap();
-        assert_eq!((before, after), (None, Some(moved)));
+        assert_eq!((before, after, started_in), (None, Some(moved.clone()), Some(moved)));
         assert!(root().join("xtask/src/paths.rs").is_file());
     }
 }

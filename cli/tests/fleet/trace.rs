@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use thermae_collector::{Collector, Span};
+use thermae_testkit::collector::{Collector, Span};
 
 use crate::HarmTest;
 use crate::fleet::Fleet;

@@ -1,9 +1,9 @@
 mod urls;
 
-use thermae_bucket::Bucket;
 use thermae_runner::frames::{self, Frame, Kind, Omissions, Why};
 use thermae_schemas::{ErrorCode, InputFile, Job, LeftOutWhy, Outcome};
 use thermae_service::units::ByteSize;
+use thermae_testkit::bucket::{self, Bucket};
 
 use super::*;
 
@@ -176,11 +176,11 @@ fn in_bucket(bucket: &Bucket) -> ArtifactOptions {
         ("endpoint", endpoint.as_str()),
         ("allow_http", "true"),
         ("region", "eu-north-1"),
-        ("access_key_id", thermae_bucket::KEY_ID),
-        ("secret_access_key", thermae_bucket::SECRET),
+        ("access_key_id", bucket::KEY_ID),
+        ("secret_access_key", bucket::SECRET),
     ];
     let s3 = s3.map(|(name, value)| (name.to_owned(), value.into())).into();
-    let store = Some(format!("s3://{}/some/prefix", thermae_bucket::NAME));
+    let store = Some(format!("s3://{}/some/prefix", bucket::NAME));
     ArtifactOptions { store, s3, ..Default::default() }
 }
 

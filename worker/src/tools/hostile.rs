@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use thermae_hostile as hostile;
 use thermae_schemas::{ErrorCode, ToolSpec};
+use thermae_testkit::hostile;
 
 use super::{Gate, Refused, param_names};
 use crate::options::Bounds;

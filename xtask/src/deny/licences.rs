@@ -4,61 +4,17 @@
 use std::collections::BTreeSet;
 
 /// Whether an expression can be satisfied with allowed licences only; false if it can't be read.
-pub(crate) fn satisfied(expression: &str, allowed: &BTreeSet<String>) -> bool {
-    let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
-    let words: Vec<&str> = spaced.split_whitespace().collect();
-    let mut reader = Reader { words: &words, at: 0, allowed };
-    reader.any().is_some_and(|yes| yes && reader.at == words.len())
-}
-
-struct Reader<'a> {
-    words: &'a [&'a str],
-    at: usize,
-    allowed: &'a BTreeSet<String>,
-}
-
-impl Reader<'_> {
-    fn next_is(&mut self, word: &str) -> bool {
-        let found = self.words.get(self.at).is_some_and(|next| *next == word);
-        self.at += usize::from(found);
-        found
+pub(super) fn satisfied(expression: &str, allowed: &BTreeSet<String>) -> bool {
+    // Brackets that can be satisfied are replaced by an allowed licence, and others by a word that is no licence.
+    if let Some((before, rest)) = expression.rsplit_once('(')
+        && let Some((inside, after)) = rest.split_once(')')
+    {
+        let stand_in = allowed.first().filter(|_| satisfied(inside, allowed)).map_or("none", String::as_str);
+        return satisfied(&format!("{before} {stand_in} {after}"), allowed);
     }
-
-    /// `all (OR all)*`; `None` if the expression can't be read.
-    fn any(&mut self) -> Option<bool> {
-        let mut yes = self.all()?;
-        while self.next_is("OR") {
-            yes |= self.all()?;
-        }
-        Some(yes)
-    }
-
-    /// `one (AND one)*`; AND binds closer than OR.
-    fn all(&mut self) -> Option<bool> {
-        let mut yes = self.one()?;
-        while self.next_is("AND") {
-            yes &= self.one()?;
-        }
-        Some(yes)
-    }
-
-    fn one(&mut self) -> Option<bool> {
-        if self.next_is("(") {
-            let yes = self.any()?;
-            return self.next_is(")").then_some(yes);
-        }
-        let name = *self.words.get(self.at)?;
-        if matches!(name, ")" | "OR" | "AND" | "WITH") {
-            return None;
-        }
-        self.at += 1;
-        if self.next_is("WITH") {
-            let exception = *self.words.get(self.at)?;
-            self.at += 1;
-            return Some(self.allowed.contains(&format!("{name} WITH {exception}")));
-        }
-        Some(self.allowed.contains(name))
-    }
+    // `AND` binds closer than `OR`.
+    let mut any = expression.split('/').flat_map(|part| part.split(" OR "));
+    any.any(|all| all.split(" AND ").all(|one| allowed.contains(one.trim())))
 }
 
 #[cfg(test)]
@@ -89,6 +45,7 @@ mod tests {
             "MIT OR",
             "(MIT",
             "MIT )",
+            "MIT (GPL-3.0)",
         ] {
             assert!(!satisfied(no, &allowed), "{no}");
         }

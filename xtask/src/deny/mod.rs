@@ -1,20 +1,25 @@
-//! Checks the dependencies' bans, licences and sources by the rules of `deny.toml`.
+//! Checks the dependencies: licences, bans and duplicates by the rules of `deny.toml`, and how many there are.
 //!
-//! cargo-deny does this better where it is installed. Building it takes many minutes on two cores, so this module
-//! checks the main rules of the same file over `cargo metadata` where cargo-deny is missing.
+//! cargo-deny reads `deny.toml` better where it is installed. Building it takes many minutes on two cores, so this
+//! module checks the main rules of the same file over `cargo tree` where cargo-deny is missing.
 
 mod licences;
+mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::{cargo, paths};
+use crate::paths;
+use tree::Tree;
+
+/// The most crates that `cargo run`, the first command of the README, may build.
+const MOST_CRATES: usize = 307;
 
 /// The part of `deny.toml` that is checked here. Other keys are cargo-deny's own.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Rules {
+struct Rules {
     licenses: Licenses,
     bans: Bans,
 }
@@ -29,14 +34,7 @@ struct Bans {
     #[serde(default)]
     deny: Vec<Banned>,
     #[serde(default)]
-    skip: Vec<Named>,
-}
-
-/// A crate as `name` or `name@version`. The rule's reason, which is for readers of the file, is ignored.
-#[derive(Debug, Deserialize)]
-struct Named {
-    #[serde(rename = "crate")]
-    name: String,
+    skip: Vec<Skipped>,
 }
 
 /// A banned crate, why it is banned, and the crates that may use it nevertheless.
@@ -49,194 +47,114 @@ struct Banned {
     wrappers: BTreeSet<String>,
 }
 
+/// A crate that may be there beside another version of itself. `syn@2` is every 2.x version of syn; `syn` is every one.
 #[derive(Debug, Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-    resolve: Resolve,
+struct Skipped {
+    #[serde(rename = "crate")]
+    rule: String,
 }
 
-#[derive(Debug, Deserialize)]
-struct Resolve {
-    nodes: Vec<Node>,
+impl Skipped {
+    fn holds(&self, name: &str, version: &str) -> bool {
+        let (ruled, prefix) = self.rule.split_once('@').unwrap_or((&self.rule, version));
+        ruled == name && format!("{version}.").starts_with(&format!("{prefix}."))
+    }
 }
 
-#[derive(Debug, Deserialize)]
-struct Node {
-    id: String,
-    #[serde(default)]
-    dependencies: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Package {
-    id: String,
-    name: String,
-    version: String,
-    license: Option<String>,
-    source: Option<String>,
-    dependencies: Vec<Dependency>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Dependency {
-    name: String,
-    req: String,
-    path: Option<String>,
-    source: Option<String>,
-    /// The registry's address; `None` for the default registry.
-    registry: Option<String>,
-}
-
-/// Checks the locked dependencies. Gives one line for each breach.
-pub(crate) fn check() -> Result<Vec<String>> {
+/// Checks the workspace's dependencies by the rules of `deny.toml`. The error has every breach.
+pub(crate) fn check() -> Result<()> {
     let text = std::fs::read_to_string(paths::root().join("deny.toml")).context("read deny.toml")?;
     let rules: Rules = toml::from_str(&text).context("read deny.toml")?;
-    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let output = cargo::command(&["metadata", "--format-version", "1", "--locked", "--filter-platform", &platform])
-        .output()
-        .context("start cargo metadata")?;
-    if !output.status.success() {
-        bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    let metadata: Metadata = serde_json::from_slice(&output.stdout).context("read cargo's metadata")?;
-    Ok(breaches(&rules, &metadata))
+    let breaches = breaches(&rules, &tree::read(&["--workspace"])?);
+    ensure!(breaches.is_empty(), "{}", breaches.join("; "));
+    Ok(())
 }
 
-fn breaches(rules: &Rules, metadata: &Metadata) -> Vec<String> {
-    let used: BTreeSet<&str> = metadata.resolve.nodes.iter().map(|node| node.id.as_str()).collect();
-    let packages: Vec<&Package> = metadata.packages.iter().filter(|package| used.contains(&*package.id)).collect();
-    let default = default_registry(metadata);
+/// Checks how many crates `cargo run` builds on this machine.
+pub(crate) fn first_build() -> Result<()> {
+    few_enough(tree::read(&["--package", "thermae", "--edges", "normal,build"])?.len())
+}
+
+fn few_enough(crates: usize) -> Result<()> {
+    ensure!(
+        crates <= MOST_CRATES,
+        "`cargo run` builds {crates} crates, more than {MOST_CRATES}: drop the new dependency or some of its features \
+         (`cargo tree -p thermae -e normal,build -i CRATE` shows what needs it); if it is worth a longer first build, \
+         raise MOST_CRATES in xtask/src/deny/mod.rs"
+    );
+    Ok(())
+}
+
+/// One line for each breach.
+fn breaches(rules: &Rules, tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
-    let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for package in packages {
-        let Package { name, version, .. } = package;
-        match package.license.as_deref() {
-            Some(license) if licences::satisfied(license, &rules.licenses.allow) => {}
-            Some(license) => found.push(format!("{name} {version}: the licence {license} is not allowed")),
-            None => found.push(format!("{name} {version}: has no licence expression")),
+    let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for ((name, version), package) in tree {
+        if !licences::satisfied(&package.licence, &rules.licenses.allow) {
+            found.push(format!("{name} {version}: the licence {:?} is not allowed", package.licence));
         }
-        match package.source.as_deref() {
-            // A member of the workspace.
-            None => found.extend(wildcards(package)),
-            Some(source) if Some(source) == default => {}
-            Some(source) => found.push(format!("{name} {version}: comes from {source}")),
-        }
-        if let Some(ban) = rules.bans.deny.iter().find(|ban| ban.name == *name)
-            && !users(metadata, &package.id).all(|user| ban.wrappers.contains(user))
-        {
+        let ban = rules.bans.deny.iter().find(|ban| ban.name == *name);
+        if let Some(ban) = ban.filter(|ban| !package.users.is_subset(&ban.wrappers)) {
             found.push(format!("{name} {version}: is banned: {}", ban.reason));
         }
-        if !rules.bans.skip.iter().any(|skip| matches(&skip.name, name, version)) {
-            versions.entry(name).or_default().insert(version);
+        if !rules.bans.skip.iter().any(|skipped| skipped.holds(name, version)) {
+            versions.entry(name).or_default().push(version);
         }
     }
-    for (name, versions) in versions.iter().filter(|(_, versions)| versions.len() > 1) {
-        let list: Vec<&str> = versions.iter().copied().collect();
-        found.push(format!("{name}: {} versions at once ({})", list.len(), list.join(", ")));
-    }
+    versions.retain(|_, versions| versions.len() > 1);
+    found.extend(
+        versions
+            .iter()
+            .map(|(name, versions)| format!("{name}: {} versions at once ({})", versions.len(), versions.join(", "))),
+    );
     found
-}
-
-/// Names of the packages that depend on `id`; the package's own name if no package does.
-fn users<'a>(metadata: &'a Metadata, id: &'a str) -> impl Iterator<Item = &'a str> {
-    let nodes = metadata.resolve.nodes.iter().filter(move |node| node.dependencies.iter().any(|d| d == id));
-    let mut users: Vec<&str> = nodes.map(|node| node.id.as_str()).collect();
-    if users.is_empty() {
-        users.push(id);
-    }
-    let named = |user: &str| metadata.packages.iter().find(|package| package.id == user).map(|package| &*package.name);
-    users.into_iter().filter_map(named).collect::<Vec<_>>().into_iter()
-}
-
-fn wildcards(package: &Package) -> Vec<String> {
-    let open = package.dependencies.iter().filter(|dependency| dependency.req == "*" && dependency.path.is_none());
-    open.map(|dependency| format!("{}: any version of {} would do", package.name, dependency.name)).collect()
-}
-
-/// Cargo's default registry: the one from which the workspace's members take packages without naming a registry.
-fn default_registry(metadata: &Metadata) -> Option<&str> {
-    let members = metadata.packages.iter().filter(|package| package.source.is_none());
-    let mut dependencies = members.flat_map(|member| &member.dependencies);
-    dependencies.find_map(|dependency| {
-        let source = dependency.source.as_deref()?;
-        (dependency.registry.is_none() && source.starts_with("registry+")).then_some(source)
-    })
-}
-
-/// `syn@2` is every 2.x version of syn; `syn` is every version.
-fn matches(rule: &str, name: &str, version: &str) -> bool {
-    match rule.split_once('@') {
-        None => rule == name,
-        Some((ruled, prefix)) => {
-            ruled == name
-                && (version == prefix || version.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.')))
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn metadata(packages: &str) -> Metadata {
-        let packages: Vec<serde_json::Value> = serde_json::from_str(packages).unwrap();
-        let nodes: Vec<serde_json::Value> = packages.iter().map(|p| serde_json::json!({ "id": p["id"] })).collect();
-        serde_json::from_value(serde_json::json!({ "packages": packages, "resolve": { "nodes": nodes } })).unwrap()
+    const RULES: &str = "
+        [licenses]
+        allow = ['MIT']
+        [bans]
+        deny = [{ crate = 'bad', reason = 'because', wrappers = ['good'] }]
+        skip = [{ crate = 'two@1', reason = 'moving' }, { crate = 'four', reason = 'all of them' }]
+    ";
+
+    fn found(tree: &str) -> Vec<String> {
+        breaches(&toml::from_str(RULES).unwrap(), &tree::parse(tree).unwrap())
     }
 
     #[test]
     fn what_is_banned_may_come_by_way_of_its_wrappers_alone() {
-        let rules: Rules = toml::from_str(
-            "[licenses]\nallow = ['MIT']\n[bans]\ndeny = [{ crate = 'bad', reason = 'because', wrappers = ['good'] }]\n",
-        )
-        .unwrap();
-        let breaches_with = |user: &str| {
-            let packages = ["good", "other", "bad"].map(|name| {
-                serde_json::json!({ "id": name, "name": name, "version": "1.0.0", "license": "MIT", "source": null, "dependencies": [] })
-            });
-            let nodes = ["good", "other", "bad"].map(|name| {
-                let needs: &[&str] = if name == user { &["bad"] } else { &[] };
-                serde_json::json!({ "id": name, "dependencies": needs })
-            });
-            let metadata = serde_json::json!({ "packages": packages, "resolve": { "nodes": nodes } });
-            breaches(&rules, &serde_json::from_value(metadata).unwrap()).len()
-        };
-        assert_eq!((breaches_with("good"), breaches_with("other"), breaches_with("nobody")), (0, 1, 1));
+        let good = "0|us v0.1.0|MIT|\n1|good v1.0.0|MIT|\n2|bad v1.0.0|MIT|\n";
+        assert_eq!(found(good), [""; 0]);
+        assert_eq!(found(&format!("{good}1|bad v1.0.0|MIT| (*)\n")), ["bad 1.0.0: is banned: because"]);
     }
 
     #[test]
     fn each_kind_of_breach_is_named() {
-        let rules: Rules = toml::from_str(
-            "[licenses]\nallow = ['MIT']\n[bans]\ndeny = [{ crate = 'bad', reason = 'because' }]\n\
-             skip = [{ crate = 'two@1', reason = 'moving' }]\n",
-        )
-        .unwrap();
-        let package = |name: &str, version: &str, license: &str, source: &str| {
-            format!(
-                r#"{{"id":"{name}{version}","name":"{name}","version":"{version}","license":"{license}","source":"{source}","dependencies":[]}}"#
-            )
-        };
-        let index = "registry+https://index.example/default";
-        let other = "registry+https://index.example/other";
-        let member = r#"{"id":"us","name":"us","version":"0.1.0","license":"MIT","source":null,"dependencies":[
-            {"name":"good","req":"^1","path":null,"source":"registry+https://index.example/default","registry":null},
-            {"name":"any","req":"*","path":null,"source":"registry+https://index.example/default","registry":null}]}"#;
-        let all = [
-            member.to_owned(),
-            package("good", "1.0.0", "MIT", index),
-            package("left", "1.0.0", "GPL-3.0", index),
-            package("bad", "1.0.0", "MIT", index),
-            package("elsewhere", "1.0.0", "MIT", other),
-            package("git", "1.0.0", "MIT", "git+https://git.example/x"),
-            package("two", "1.4.0", "MIT", index),
-            package("two", "2.0.0", "MIT", index),
-            package("three", "1.0.0", "MIT", index),
-            package("three", "2.0.0", "MIT", index),
-        ];
-        let found = breaches(&rules, &metadata(&format!("[{}]", all.join(","))));
-        assert_eq!(found.len(), 6, "{found:?}");
-        for (breach, name) in found.iter().zip(["us", "left", "bad", "elsewhere", "git", "three"]) {
-            assert!(breach.starts_with(name), "{breach}");
-        }
+        let others = ["left v1.0.0|GPL-3.0", "none v1.0.0|", "bad v1.0.0|MIT", "two v1.4.0|MIT", "two v2.0.0|MIT"];
+        let more = ["two v10.0.0|MIT", "three v1.0.0|MIT", "three v2.0.0|MIT", "four v1.0.0|MIT", "four v2.0.0|MIT"];
+        let tree: String = others.iter().chain(&more).map(|package| format!("1|{package}|\n")).collect();
+        assert_eq!(
+            found(&format!("0|us v0.1.0|MIT|\n{tree}")),
+            [
+                "bad 1.0.0: is banned: because",
+                "left 1.0.0: the licence \"GPL-3.0\" is not allowed",
+                "none 1.0.0: the licence \"\" is not allowed",
+                "three: 2 versions at once (1.0.0, 2.0.0)",
+                "two: 2 versions at once (10.0.0, 2.0.0)",
+            ]
+        );
+    }
+
+    #[test]
+    fn too_many_crates_are_counted_and_it_is_said_what_to_do() {
+        few_enough(MOST_CRATES).unwrap();
+        let error = few_enough(MOST_CRATES + 1).unwrap_err().to_string();
+        let said = [&(MOST_CRATES + 1).to_string(), "cargo tree", "raise MOST_CRATES", file!()];
+        assert!(said.iter().all(|part| error.contains(*part)), "{error}");
     }
 }

@@ -25,7 +25,7 @@ pub(crate) enum Step {
     Clippy,
     /// Run `cargo doc` with warnings denied.
     Doc,
-    /// Check bans, licences and sources of the dependencies.
+    /// Check licences, bans and duplicates of the dependencies, and how many the first build has.
     Deny,
     /// Check files that other programs read: the containers' profiles, RabbitMQ's definitions, Grafana's dashboard.
     Profiles,
@@ -98,20 +98,17 @@ impl Runner {
         self.cargo_with(Step::Doc, &args, &[("RUSTDOCFLAGS", "-D warnings")], limit);
     }
 
-    /// Checks the dependencies with cargo-deny if it is installed, else with [`crate::deny`].
+    /// Checks the dependencies by `deny.toml`, with cargo-deny if it is installed, and how many the first build has.
     pub(crate) fn deny(&mut self) {
         if !self.wants(Step::Deny) {
             return;
         }
         if paths::find_program("cargo-deny").is_some() {
             self.cargo(Step::Deny, &["deny", "check", "bans", "licenses", "sources"], Duration::from_secs(600));
-            return;
+        } else {
+            self.check("deny", deny::check);
         }
-        self.check("deny", || {
-            let breaches = deny::check()?;
-            anyhow::ensure!(breaches.is_empty(), "{}", breaches.join("; "));
-            Ok(())
-        });
+        self.check("crates of the first build", deny::first_build);
     }
 
     /// Checks files that other programs must be able to read.

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use redis::Value;
-use thermae_hostile as hostile;
+use thermae_testkit::hostile;
 
 use super::reply;
 

@@ -4,8 +4,6 @@
 //! and strategies for `proptest`, which finds more. All tests that use them are named `hostile`, so that `cargo xtask
 //! fuzz` finds them. `PROPTEST_CASES` sets the number of cases for each test.
 
-#![forbid(unsafe_code)]
-
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 

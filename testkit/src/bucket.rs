@@ -1,8 +1,4 @@
 //! An S3 server for tests of the artifact store: one bucket on loopback, kept in a folder. It checks every signature.
-//!
-//! This is a crate of its own, so that features of dependencies are the same in builds with tests and without.
-
-#![forbid(unsafe_code)]
 
 use std::io;
 use std::net::SocketAddr;

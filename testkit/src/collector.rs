@@ -1,8 +1,4 @@
 //! A collector of traces for tests: an OTLP receiver on loopback that keeps the spans that it gets.
-//!
-//! This is a crate of its own, so that features of dependencies are the same in builds with tests and without.
-
-#![forbid(unsafe_code)]
 
 use std::io;
 use std::net::SocketAddr;
