@@ -59,7 +59,7 @@ pub async fn run(attack: &Attack, python: &Path, folder: &Path, preludes: &Prelu
 fn started(code: &str) -> String {
     let code = json!(code);
     format!(
-        "import subprocess\nran = subprocess.run(['bash', '-c', {code}, 'main.sh'], stdout=subprocess.PIPE, text=True)\n\
+        "import subprocess\nran = subprocess.run(['bash', '-c', {code}, 'main.sh'], stdout=subprocess.PIPE, text=True, env=dict(os.environ, ATTACK=json.dumps(TARGET)))\n\
          for line in ran.stdout.splitlines():\n    if line.startswith('{LINE}'):\n        EVIDENCE.update(json.loads(line[{}:]))\n",
         LINE.len()
     )

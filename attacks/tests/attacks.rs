@@ -27,6 +27,11 @@ fn attacks_on_native_containers_hold() {
 }
 
 #[test]
+fn attacks_that_bash_starts_hold() {
+    short("native+bash", &[], 80);
+}
+
+#[test]
 fn attacks_on_an_ordinary_users_containers_hold() {
     // For an ordinary user, the test above has tried them.
     if rustix::process::geteuid().is_root() {

@@ -8,7 +8,7 @@
 //! sandboxes made ahead (spares). Each program runs in a sandbox of its own behind two walls: the outer wall is the
 //! container (`outer` builds the native one), and the inner wall is the sandbox (`inner`). The runner knows no queue,
 //! no tenant and no other container, and it ends with its worker. [`frames`] is the wire format between the two.
-//! [`floor`] and [`peer`] are there for tests and measurements.
+//! [`floor`] is there for measurements.
 
 mod channel;
 mod cpu;
@@ -27,7 +27,6 @@ mod languages;
 mod limits;
 mod mounts;
 pub mod outer;
-pub mod peer;
 mod procfs;
 mod runs;
 mod sandboxes;

@@ -128,6 +128,16 @@ fn a_dead_zygote_is_started_anew() {
     assert_ne!(zygote(&runner), before);
 }
 
+/// The zygote of bash is a copy of the runner from before its first job, so there can be no other one later.
+#[test]
+fn without_the_zygote_of_bash_the_runner_ends() {
+    let mut runner = Runner::new();
+    let comm = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let found = below(runner.child.id(), "").into_iter().find(|pid| comm(pid) == "bash zygote\n").expect("it is there");
+    signal(found, "KILL");
+    assert_eq!(runner.child.wait().unwrap().code(), Some(3));
+}
+
 /// Libraries seed themselves anew when a fork has changed their pid. If a zygote had a job's pid, it would hide the
 /// fork.
 #[test]

@@ -1,6 +1,7 @@
-//! What the tests of several crates share: hostile input, a collector of traces, and an S3 server.
+//! What the tests of several crates share: hostile input, a collector of traces, an S3 server, and the simplest end of a
+//! runner's socket.
 //!
-//! Only tests use this crate. The servers need large dependencies, so each is behind a feature named like its module.
+//! Only tests and measurements use this crate. What needs other dependencies is behind a feature named like its module.
 
 #![forbid(unsafe_code)]
 
@@ -9,3 +10,5 @@ pub mod bucket;
 #[cfg(feature = "collector")]
 pub mod collector;
 pub mod hostile;
+#[cfg(feature = "peer")]
+pub mod peer;

@@ -25,7 +25,8 @@ const LIMIT: Duration = Duration::from_secs(1800);
 pub(crate) struct Options {
     /// Where to try the attacks (comma-separated): native, rootless, docker, docker:RUNTIME, fleet, client.
     ///
-    /// By default, root tries all but `docker:RUNTIME`, and other users try `native`, `fleet` and `client`.
+    /// With `+bash` after one of the first four, programs in bash start the attacks. By default, root tries `native`,
+    /// `native+bash`, `rootless`, `docker`, `docker+bash`, `fleet` and `client`; other users try those that they can.
     #[arg(long, value_delimiter = ',')]
     backend: Vec<String>,
     /// Try only these attacks (comma-separated): groups, or GROUP/NAME.
@@ -41,10 +42,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     supervise::begin()?;
     crate::fleet::build()?;
     let backends = match (options.backend.as_slice(), rustix::process::geteuid().is_root()) {
-        ([], true) => ["native", "rootless", "docker", "fleet", "client"].map(str::to_owned).to_vec(),
+        ([], true) => ["native", "native+bash", "rootless", "docker", "docker+bash", "fleet", "client"]
+            .map(str::to_owned)
+            .to_vec(),
         ([], false) => {
             println!("not root: no Docker; native containers are this user's");
-            ["native", "fleet", "client"].map(str::to_owned).to_vec()
+            ["native", "native+bash", "fleet", "client"].map(str::to_owned).to_vec()
         }
         (named, _) => named.to_vec(),
     };

@@ -3,7 +3,6 @@ tries = "ignores every signal that it can, in a session's shell and in a command
 wins = "a container, forever"
 guard = "after the interrupt at the wall-clock limit and a grace period, the runner kills the sandbox's pid 1, which nothing can ignore"
 uncontrolled = "a kill ends any process, with or without a sandbox"
-aftermath = true
 session = true
 limits = { wall_ms = 300 }
 held.started = "yes"

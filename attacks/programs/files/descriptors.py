@@ -6,6 +6,9 @@ control = { within = ["sh", "-c", 'exec 7</etc/hostname 8</ 9</proc; exec "$@"',
 held.open = [[0, "/dev/null"], [1, "pipe"], [2, "pipe"], [200, "socket"]]
 held.folders = 0
 open.folders = { min = 2 }
+# 9 is where this program is read from.
+[bash]
+held.open = [[0, "/dev/null"], [1, "pipe"], [2, "pipe"], [9, "pipe"]]
 """
 import stat
 

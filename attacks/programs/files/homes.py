@@ -5,6 +5,8 @@ guard = "the view has the interpreter's own folder and the links on the way to i
 control = {}
 held.found = []
 open.found = { none = [[]] }
+[bash]
+skip = "it must run in the pool's own interpreter, whose folder is shown"
 """
 # The folders and links on the way to the interpreter are shown.
 way = [sys.executable, os.path.realpath(sys.executable), sys.prefix, sys.base_prefix, os.path.realpath(sys.base_prefix)]

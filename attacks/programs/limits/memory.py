@@ -9,6 +9,9 @@ outcome = { status = "out_of_memory", error = "out_of_memory" }
 # A job that takes gVisor's kernel beyond the container's bounds ends that kernel, and itself.
 [runsc]
 outcome = { status = "lost", error = "sandbox_lost" }
+# The interpreter's error is an exit status like any other.
+[bash]
+outcome = { status = "failed", error = "code_exited" }
 """
 observe("started", True)
 tell()

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use thermae_runner::frames::{End, Exit, Frame, Kind, Limits, Place, Run, Setup};
-use thermae_runner::peer::Peer;
+use thermae_testkit::peer::Peer;
 use tokio::net::UnixStream;
 use tokio::task::spawn_blocking;
 

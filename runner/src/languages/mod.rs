@@ -32,6 +32,9 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// namespaces came with the request, says `ready` on the job's channel (see [`crate::channel`]) and waits there for
 /// its program.
 pub(crate) trait Language {
+    /// Path of the program that runs the language's programs.
+    fn path(&self) -> &str;
+
     /// The number of its zygotes.
     fn zygotes(&self) -> usize;
 

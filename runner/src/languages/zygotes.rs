@@ -279,7 +279,7 @@ impl Zygotes {
         }
         let offer = self.offer(flavor);
         if dead.hatched.is_none() {
-            let text = format!("{} could not become a zygote: {status:?}", offer.name);
+            let text = format!("{} could not become a zygote: {status:?}", offer.language.path());
             if flavor == Flavor(0) {
                 return Err(Error::Protocol(text));
             }

@@ -59,7 +59,7 @@ impl Runs {
                 return Slot::Never(End::OtherLanguage { language: language.to_owned() });
             }
             match self.sessions.get(session) {
-                Some(&id) if sandboxes.stage(id) == Some(Stage::Idle) && !self.harvests.of_session(id) => {
+                Some(&id) if sandboxes.stage(id) == Some(Stage::Idle) && !self.collections.of_session(id) => {
                     return Slot::Here(id);
                 }
                 Some(_) => return Slot::Wait,

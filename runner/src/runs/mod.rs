@@ -4,9 +4,9 @@
 mod active;
 mod baseline;
 mod clocks;
+mod collect;
 mod dispatch;
 mod end;
-mod harvest;
 mod memory;
 mod messages;
 mod occupant;
@@ -26,7 +26,7 @@ use crate::io::{Io, Token};
 use crate::sandboxes::{DEATH, Demand, Sandboxes, Stage};
 use crate::sys::Reaped;
 use active::{Active, Cause, Pumped};
-use harvest::{Ended, Harvests};
+use collect::{Collections, Ended};
 use memory::Counted;
 use occupant::Occupant;
 use pending::{MOST_LOST, Pending};
@@ -43,7 +43,7 @@ pub(crate) struct Runs {
     sessions: HashMap<String, u32>,
     /// Sandboxes of runs that go on, by the runs' numbers.
     going: HashMap<u32, u32>,
-    harvests: Harvests,
+    collections: Collections,
     /// Counts the container's memory.
     counted: Counted,
     /// Counts the container's CPU time.
@@ -60,7 +60,7 @@ impl Runs {
             occupants: BTreeMap::new(),
             sessions: HashMap::new(),
             going: HashMap::new(),
-            harvests: Harvests::new(setup.artifacts),
+            collections: Collections::new(setup.artifacts),
             counted: Counted::new(group),
             cpu,
             congested: false,
@@ -75,7 +75,7 @@ impl Runs {
 
     /// Whether a run waits, or files are being collected. (What a run uses shows in its sandbox's stage.)
     pub(crate) fn busy(&self) -> bool {
-        !self.pending.is_empty() || self.harvests.any()
+        !self.pending.is_empty() || self.collections.any()
     }
 
     /// What the runs need of the sandboxes.
@@ -101,7 +101,7 @@ impl Runs {
 
     /// When [`Runs::tick`] or [`Runs::gather`] has something to do next.
     pub(crate) fn deadline(&self, now: Instant, sandboxes: &Sandboxes, io: &Io) -> Option<Instant> {
-        if self.harvests.any_due() && !io.link.congested() {
+        if self.collections.any_due() && !io.link.congested() {
             return Some(now);
         }
         let death = sandboxes.death_due().filter(|_| !self.pending.is_empty());
@@ -110,7 +110,7 @@ impl Runs {
 
     /// Interrupts and kills the runs that have reached a limit.
     pub(crate) fn tick(&mut self, now: Instant, sandboxes: &Sandboxes, io: &mut Io) {
-        let collecting = self.harvests.any();
+        let collecting = self.collections.any();
         for (id, occupant) in &mut self.occupants {
             let (Some(run), Some(cell)) = (&mut occupant.run, sandboxes.get(*id)) else { continue };
             let zygotes = &sandboxes.zygotes;
@@ -158,7 +158,7 @@ impl Runs {
             return io.refuse(number, End::Killed);
         }
         self.inbox.forget(number);
-        self.harvests.cut_short(number);
+        self.collections.cut_short(number);
         if let Some(&id) = self.going.get(&number) {
             self.condemn(id, Cause::Killed, sandboxes);
         }
@@ -228,8 +228,8 @@ impl Runs {
     /// Begins to send everything that a session keeps. An exit follows, as for a run.
     pub(crate) fn keep(&mut self, number: u32, name: &str, sandboxes: &Sandboxes, io: &mut Io) {
         match self.sessions.get(name) {
-            Some(&id) if sandboxes.stage(id) == Some(Stage::Idle) && !self.harvests.of_session(id) => {
-                self.harvests.keep(id, number, sandboxes, io);
+            Some(&id) if sandboxes.stage(id) == Some(Stage::Idle) && !self.collections.of_session(id) => {
+                self.collections.keep(id, number, sandboxes, io);
             }
             _ => io.refuse(number, End::NoSession),
         }
@@ -237,11 +237,11 @@ impl Runs {
 
     /// Goes on collecting files, for one turn of the loop.
     pub(crate) fn gather(&mut self, sandboxes: &Sandboxes, io: &mut Io) {
-        for number in self.harvests.due() {
+        for number in self.collections.due() {
             if io.link.congested() {
                 return;
             }
-            let Some(mut collected) = self.harvests.step(number, io) else { continue };
+            let Some(mut collected) = self.collections.step(number, io) else { continue };
             if let Some((id, seen)) = collected.session {
                 // The session may have died meanwhile.
                 match self.occupants.get_mut(&id).filter(|_| sandboxes.stage(id) == Some(Stage::Idle)) {
@@ -255,7 +255,7 @@ impl Runs {
 
     /// Called when every process of that sandbox is dead.
     pub(crate) fn on_dead(&mut self, id: u32) {
-        self.harvests.read_from_now(id);
+        self.collections.read_from_now(id);
     }
 
     /// Finishes a run and sends its exit, after collecting its files if there are any. `reaped` is the kernel's report
@@ -281,7 +281,7 @@ impl Runs {
         let oom = self.counted.oom_kills() > run.oom_before;
         let exit = run.exit(now, reaped, oom, cell, &occupant.cpu_before);
         let ended = Ended { id, number, session, exit };
-        if let Some(exit) = self.harvests.begin(ended, &mut occupant.seen, sandboxes, io) {
+        if let Some(exit) = self.collections.begin(ended, &mut occupant.seen, sandboxes, io) {
             io.tell_exit(number, &exit);
         }
         if sandboxes.stage(id) == Some(Stage::Ending) {

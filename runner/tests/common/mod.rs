@@ -14,7 +14,7 @@ use thermae_runner::frames::{
     Run, Setup, Tool, ToolCall, ToolResult, WIRE, Why,
 };
 use thermae_runner::outer::Spec;
-use thermae_runner::peer::Peer;
+use thermae_testkit::peer::Peer;
 
 /// Longer than anything here may take: a test that waits this long has failed.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);

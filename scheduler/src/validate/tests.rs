@@ -57,7 +57,10 @@ fn what_would_have_been_right_is_said_in_words() {
             r#"{"id": "a", "code": "", "session": {"id": "s", "if_gone": 1}}"#,
             r#"/session/if_gone: 1 is not one of "fail", "new""#,
         ),
-        (r#"{"id": "a"}"#, r#"/: "code" is missing; only a job with "argv", or one that closes its session, may omit it"#),
+        (
+            r#"{"id": "a"}"#,
+            r#"/: "code" is missing; only a job with "argv", or one that closes its session, may omit it"#,
+        ),
         (
             r#"{"id": "a", "session": {"id": "s"}}"#,
             r#"/: "code" is missing; only a job with "argv", or one that closes its session, may omit it"#,

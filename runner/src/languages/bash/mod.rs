@@ -32,6 +32,10 @@ pub(super) fn open(_options: &Value) -> Result<Box<dyn Language>> {
 }
 
 impl Language for Bash {
+    fn path(&self) -> &str {
+        self.path
+    }
+
     fn zygotes(&self) -> usize {
         1
     }

@@ -103,13 +103,18 @@ impl Files {
 pub(super) fn begin(channel: &mut Channel, first: Program, bash: &str) -> io::Error {
     let become_bash = || {
         channel.started()?;
-        let files = Files::make()?;
+        let mut files = Files::make()?;
         match sys::fork(0)? {
             Fork::Child => {
                 let ended = keep(channel, files, first);
                 sys::exit(if ended.is_ok() { 0 } else { 1 })
             }
             Fork::Parent { pid, .. } => {
+                // The keeper has the same files. They are written here, so that bash finds them as soon as it starts.
+                for ((_, script), at) in SCRIPTS.iter().zip(0..) {
+                    let text = files.resolve(script, pid);
+                    write_over(&mut files.scripts[at], &text)?;
+                }
                 let command = Command::new(bash, files.resolve(LOOP, pid).trim_end(), &[], &first.env)?;
                 Ok(command.exec())
             }
@@ -123,11 +128,6 @@ fn keep(channel: &mut Channel, mut files: Files, first: Program) -> io::Result<(
     sys::die_with_parent();
     let _ = rustix::process::setsid();
     sys::set_name(c"keeper");
-    let keeper = rustix::process::getpid().as_raw_pid();
-    for ((_, script), at) in SCRIPTS.iter().zip(0..) {
-        let text = files.resolve(script, keeper);
-        write_over(&mut files.scripts[at], &text)?;
-    }
     let (mut program, mut number) = (first, 1_u64);
     loop {
         write_over(&mut files.env, &shell::assignments(&program.argv, &program.env))?;

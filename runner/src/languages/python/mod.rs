@@ -37,6 +37,10 @@ pub(super) fn open(options: &Value) -> Result<Box<dyn Language>> {
 }
 
 impl Language for Python {
+    fn path(&self) -> &str {
+        &self.0.path
+    }
+
     fn zygotes(&self) -> usize {
         3
     }

@@ -25,7 +25,7 @@ pub(super) struct Ended {
 }
 
 /// An ended run whose files are being collected.
-struct Harvest {
+struct Collection {
     walk: Walk,
     exit: Exit,
     from: From,
@@ -51,12 +51,12 @@ pub(super) struct Collected {
 }
 
 /// The ended runs whose files are being collected, by their numbers.
-pub(super) struct Harvests {
+pub(super) struct Collections {
     bounds: ArtifactLimits,
-    going: BTreeMap<u32, Harvest>,
+    going: BTreeMap<u32, Collection>,
 }
 
-impl Harvests {
+impl Collections {
     pub(super) fn new(bounds: ArtifactLimits) -> Self {
         Self { bounds, going: BTreeMap::new() }
     }
@@ -96,7 +96,7 @@ impl Harvests {
             }
             _ => From::Session(id),
         };
-        self.going.insert(number, Harvest { walk, exit, from });
+        self.going.insert(number, Collection { walk, exit, from });
         None
     }
 
@@ -108,7 +108,7 @@ impl Harvests {
         match walk {
             Some(walk) => {
                 let exit = Exit::bare(End::Exited { code: 0 }, true);
-                self.going.insert(number, Harvest { walk, exit, from: From::Kept(id) });
+                self.going.insert(number, Collection { walk, exit, from: From::Kept(id) });
             }
             None => io.refuse(number, End::NotStarted { reason: "its storage can't be opened".into() }),
         }
@@ -116,8 +116,8 @@ impl Harvests {
 
     /// Called when every process of that sandbox is dead: its files can be read from now on.
     pub(super) fn read_from_now(&mut self, id: u32) {
-        let dying = |harvest: &&mut Harvest| matches!(harvest.from, From::Dying(cell) if cell == id);
-        self.going.values_mut().filter(dying).for_each(|harvest| harvest.from = From::Dead);
+        let dying = |collection: &&mut Collection| matches!(collection.from, From::Dying(cell) if cell == id);
+        self.going.values_mut().filter(dying).for_each(|collection| collection.from = From::Dead);
     }
 
     /// Whether files of any run are being collected.
@@ -159,7 +159,7 @@ impl Harvests {
     }
 
     fn done(&mut self, number: u32) -> Option<Collected> {
-        let Harvest { walk, mut exit, from } = self.going.remove(&number)?;
+        let Collection { walk, mut exit, from } = self.going.remove(&number)?;
         let (left_out, seen) = walk.end();
         exit.left_out = left_out;
         let session = if let From::Session(id) = from { Some((id, seen)) } else { None };
@@ -168,8 +168,8 @@ impl Harvests {
 
     /// Stops collecting the files of a run that is killed after its code has ended.
     pub(super) fn cut_short(&mut self, number: u32) {
-        if let Some(harvest) = self.going.get_mut(&number) {
-            harvest.walk.cut();
+        if let Some(collection) = self.going.get_mut(&number) {
+            collection.walk.cut();
         }
     }
 }
