@@ -8,6 +8,7 @@
 
 pub mod allowance;
 pub mod bus;
+pub mod connect;
 pub mod record;
 pub mod registry;
 pub mod stored;

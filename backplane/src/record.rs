@@ -90,6 +90,17 @@ pub struct Record {
     pub doubtful: bool,
 }
 
+/// A worker's claim on an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// Number of the attempt, from 1.
+    pub attempt: u32,
+    /// The worker.
+    pub owner: WorkerId,
+    /// The claim's name, drawn at random by the worker.
+    pub nonce: String,
+}
+
 /// What a message says about its job. A record that is missing is made from it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Terms {

@@ -8,6 +8,7 @@ use thermae_backplane::bus::{Consumer, Forged, Identity, Message, QueueSpec, Sha
 use thermae_backplane::record::Ended;
 use thermae_backplane::registry::{self, Epoch, JobKey, SharedRegistry};
 use thermae_schemas::{TenantName, names};
+use thermae_service::backoff::Backoff;
 use thermae_service::supervise::caught;
 use thermae_service::trace::TraceContext;
 use tokio::sync::watch;
@@ -139,7 +140,7 @@ impl Context {
     where
         F: Future<Output = Result<T, Trouble>>,
     {
-        let mut pause = crate::outage::Backoff::default();
+        let mut pause = Backoff::default();
         loop {
             match step().await {
                 Ok(done) => {

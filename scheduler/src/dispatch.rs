@@ -26,6 +26,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use thermae_backplane::registry::Notice;
 use thermae_schemas::{ErrorInfo, PoolName, SessionName, TenantName};
+use thermae_service::backoff::Backoff;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -37,7 +38,6 @@ use crate::fair::Popped;
 use crate::fleet::FleetView;
 use crate::head::Head;
 use crate::intake::Lanes;
-use crate::outage::Backoff;
 use gates::Gates;
 use pool::{Due, Pool};
 
@@ -268,7 +268,7 @@ impl Dispatcher {
             }
         }
         if away {
-            self.paused_until = Some(Instant::now() + self.backoff.next());
+            self.paused_until = Some(Instant::now() + self.backoff.next_pause());
         } else {
             self.backoff.reset();
         }

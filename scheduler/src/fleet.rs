@@ -168,7 +168,10 @@ impl Watcher {
             view.used = self.registry.credit_used(name).await?;
         }
         let unreadable = self.registry.unreadable_workers();
-        self.metrics.fleet(&next, &workers, unreadable.len());
+        self.metrics.workers(&workers, unreadable.len());
+        for (name, view) in &next.pools {
+            self.metrics.credit(name, view.credit, view.used);
+        }
         if !unreadable.is_empty() {
             // The pools of these workers are unknown, so any pool may have a worker.
             next.pools.values_mut().for_each(|view| view.unserved = None);

@@ -51,7 +51,7 @@ mod usage;
 mod validate;
 mod work;
 
-pub use config::Config;
+pub use config::{Config, Own};
 pub use error::Error;
 pub use options::{Options, PoolOptions, TenantOptions};
 pub use service::Service;

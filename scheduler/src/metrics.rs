@@ -7,9 +7,7 @@ use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 use thermae_backplane::registry::Usage;
-use thermae_schemas::{Class, ErrorCode, Heartbeat, WorkerState};
-
-use crate::fleet::FleetView;
+use thermae_schemas::{Class, ErrorCode, Heartbeat, PoolName, WorkerState};
 
 /// Buckets in seconds: fine below 5 ms, where handing out takes place, and up to an hour, which jobs may wait in
 /// queues.
@@ -202,7 +200,8 @@ impl Metrics {
         self.lanes.set(whole(n));
     }
 
-    pub(crate) fn fleet(&self, fleet: &FleetView, workers: &[Heartbeat], unreadable: usize) {
+    /// Notes the state of the workers. `unreadable` more have heartbeats that can't be read.
+    pub(crate) fn workers(&self, workers: &[Heartbeat], unreadable: usize) {
         for (state, name) in [
             (WorkerState::Starting, "starting"),
             (WorkerState::Ready, "ready"),
@@ -214,10 +213,12 @@ impl Metrics {
             self.workers.with_label_values(&[name]).set(whole(there));
         }
         self.workers.with_label_values(&["unreadable"]).set(whole(unreadable));
-        for (name, view) in &fleet.pools {
-            self.credit.with_label_values(&[name.as_str()]).set(view.credit.into());
-            self.credit_used.with_label_values(&[name.as_str()]).set(view.used.into());
-        }
+    }
+
+    /// Notes a pool's credit, and how much of it is used.
+    pub(crate) fn credit(&self, pool: &PoolName, credit: u32, used: u32) {
+        self.credit.with_label_values(&[pool.as_str()]).set(credit.into());
+        self.credit_used.with_label_values(&[pool.as_str()]).set(used.into());
     }
 
     pub(crate) fn resolved(&self, decision: &str, took: Duration) {

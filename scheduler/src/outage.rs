@@ -1,8 +1,7 @@
-//! Outages of the broker and the registry: they are logged once, and waited out with growing pauses.
+//! Outages of the broker and the registry: they are logged once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use crate::error::Trouble;
 
@@ -28,34 +27,5 @@ impl Outages {
         if self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed) {
             tracing::info!("it works again; intake continues");
         }
-    }
-}
-
-const FIRST: Duration = Duration::from_millis(50);
-const LONGEST: Duration = Duration::from_secs(2);
-
-/// A pause that doubles each time, up to a limit.
-pub(crate) struct Backoff(Duration);
-
-impl Default for Backoff {
-    fn default() -> Self {
-        Self(FIRST)
-    }
-}
-
-impl Backoff {
-    /// The length of the next pause.
-    pub(crate) fn next(&mut self) -> Duration {
-        let pause = self.0;
-        self.0 = (self.0 * 2).min(LONGEST);
-        pause
-    }
-
-    pub(crate) async fn wait(&mut self) {
-        tokio::time::sleep(self.next()).await;
-    }
-
-    pub(crate) fn reset(&mut self) {
-        self.0 = FIRST;
     }
 }

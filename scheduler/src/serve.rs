@@ -3,11 +3,11 @@
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use thermae_backplane::bus::{Delivery, QueueSpec};
+use thermae_service::backoff::Backoff;
 
 use crate::answer::{acknowledge, give_back};
 use crate::context::Context;
 use crate::error::Trouble;
-use crate::outage::Backoff;
 
 /// The end of a handler: acknowledges the delivery if it was dealt with, or returns it to [`serve`] with the error.
 pub(crate) async fn acknowledged(delivery: Delivery, dealt: Result<(), Trouble>) -> Result<(), (Delivery, Trouble)> {

@@ -4,7 +4,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
@@ -13,6 +12,8 @@ use prometheus::{Encoder, TextEncoder};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
+
+pub use axum::Router;
 
 pub use crate::health::{Condition, Health};
 
@@ -101,19 +102,22 @@ impl Listening {
         tracing::info!(%addr, "serving health and metrics");
         Server { addr, task: AbortOnDropHandle::new(task) }
     }
-}
 
-/// Binds a port, and serves health and metrics there until the token is cancelled.
-///
-/// # Errors
-/// [`Error::Bind`].
-pub async fn serve(
-    addr: SocketAddr,
-    health: Health,
-    metrics: prometheus::Registry,
-    shutdown: CancellationToken,
-) -> Result<Server, Error> {
-    Ok(listen(addr).await?.serve(health, metrics, Router::new(), shutdown))
+    /// Like [`Listening::serve`], until `work` has ended.
+    pub async fn serve_while<T>(
+        self,
+        health: Health,
+        metrics: prometheus::Registry,
+        routes: Router,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let end = CancellationToken::new();
+        let server = self.serve(health, metrics, routes, end.clone());
+        let outcome = work.await;
+        end.cancel();
+        server.stopped().await;
+        outcome
+    }
 }
 
 async fn readyz(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
@@ -163,7 +167,8 @@ mod tests {
         metrics.register(Box::new(counter.clone())).unwrap();
         counter.inc();
         let shutdown = CancellationToken::new();
-        let server = serve(([127, 0, 0, 1], 0).into(), health, metrics, shutdown.clone()).await.unwrap();
+        let listening = listen(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let server = listening.serve(health, metrics, Router::new(), shutdown.clone());
         let addr = server.addr();
 
         assert!(get(addr, "/healthz").await.starts_with("HTTP/1.1 200"));
@@ -188,8 +193,7 @@ mod tests {
     async fn a_taken_port_is_an_error_that_names_it() {
         let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = taken.local_addr().unwrap();
-        let error =
-            serve(addr, Health::new(), prometheus::Registry::new(), CancellationToken::new()).await.unwrap_err();
+        let error = listen(addr).await.unwrap_err();
         assert!(error.to_string().contains(&addr.to_string()));
     }
 }

@@ -4,8 +4,8 @@
 //! each key of this type can also be given as a file: `amqp_file = "/run/secrets/amqp"` replaces `amqp = "…"` (see
 //! [`crate::config`]).
 
-use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,26 @@ pub const FORMAT: &str = "password";
 
 /// Largest size of a file with a secret, in bytes.
 const LONGEST: u64 = 64 * 1024;
+
+/// Why a file can't be used as a secret. This never contains anything from the file.
+#[derive(Debug, thiserror::Error)]
+#[error("the file {} {why}", path.display())]
+pub struct Error {
+    path: PathBuf,
+    why: Why,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Why {
+    #[error("can't be read: {0}")]
+    Unreadable(#[from] io::Error),
+    #[error("has {0} bytes, which is too long for a password or key")]
+    TooLong(u64),
+    #[error("is not UTF-8 text")]
+    NotText,
+    #[error("is empty")]
+    Empty,
+}
 
 /// A text that must not be shown.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,22 +50,21 @@ impl Secret {
     /// Reads a secret from a file. A line break at the end is not part of the secret.
     ///
     /// # Errors
-    /// A sentence that names the file: it can't be read, is empty or too long, or is not UTF-8.
-    pub fn read(path: &Path) -> Result<Self, String> {
-        let refuse = |why: String| format!("the file {} {why}", path.display());
-        let length = std::fs::metadata(path).map_err(|error| refuse(format!("can't be read: {error}")))?.len();
-        if length > LONGEST {
-            return Err(refuse(format!("has {length} bytes, which is too long for a password or key")));
-        }
-        let bytes = std::fs::read(path).map_err(|error| refuse(format!("can't be read: {error}")))?;
-        let text = String::from_utf8(bytes).map_err(|_| refuse("is not UTF-8 text".to_owned()))?;
-        let text = text.strip_suffix('\n').unwrap_or(&text);
-        let text = text.strip_suffix('\r').unwrap_or(text);
-        if text.is_empty() {
-            return Err(refuse("is empty".to_owned()));
-        }
-        Ok(Self(text.to_owned()))
+    /// The file can't be read, is empty or too long, or is not UTF-8. The message names the file.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        read(path).map(Self).map_err(|why| Error { path: path.to_owned(), why })
     }
+}
+
+fn read(path: &Path) -> Result<String, Why> {
+    let length = std::fs::metadata(path)?.len();
+    if length > LONGEST {
+        return Err(Why::TooLong(length));
+    }
+    let text = String::from_utf8(std::fs::read(path)?).map_err(|_| Why::NotText)?;
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    let text = text.strip_suffix('\r').unwrap_or(text);
+    if text.is_empty() { Err(Why::Empty) } else { Ok(text.to_owned()) }
 }
 
 impl From<&str> for Secret {
@@ -130,10 +149,10 @@ mod tests {
         }
         assert_eq!(file(b" a b \n\n").unwrap().expose(), " a b \n");
         for (text, word) in [(&b""[..], "empty"), (b"\n", "empty"), (b"\xff", "UTF-8"), (&[b'x'; 70_000], "bytes")] {
-            let why = file(text).unwrap_err();
+            let why = file(text).unwrap_err().to_string();
             assert!(why.contains(word) && why.contains("secret"), "{why}");
         }
-        assert!(Secret::read(&dir.path().join("missing")).unwrap_err().contains("missing"));
+        assert!(Secret::read(&dir.path().join("missing")).unwrap_err().to_string().contains("missing"));
     }
 
     #[test]

@@ -10,15 +10,28 @@ pub(crate) const MOST_VALUES: usize = 1_000_000;
 /// A MIME bundle, as JSON text.
 pub(crate) type Bundle = Box<RawValue>;
 
+/// Why a text is no bundle, in words for the reader of the outcome.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// It is JSON, but not an object.
+    #[error("it is not a JSON object")]
+    NotAnObject,
+    /// It is not JSON that every reader can read, or has too many values.
+    #[error("its JSON can't be used: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It is not text.
+    #[error(transparent)]
+    Text(#[from] std::string::FromUtf8Error),
+}
+
 /// Makes a bundle from its text.
 ///
 /// # Errors
-/// What is wrong with the text, in words for the reader of the outcome.
-pub(crate) fn read(text: Vec<u8>) -> Result<Bundle, String> {
+/// What is wrong with the text.
+pub(crate) fn read(text: Vec<u8>) -> Result<Bundle, Error> {
     check(&text)?;
     // This copies no bytes.
-    let text = String::from_utf8(text).map_err(|e| e.to_string())?;
-    RawValue::from_string(text).map_err(|e| e.to_string())
+    Ok(RawValue::from_string(String::from_utf8(text)?)?)
 }
 
 /// The bundle as it came, or a note that says why it is not shown.
@@ -35,12 +48,8 @@ pub(crate) fn note(text: &str) -> Bundle {
     RawValue::from_string(bundle.to_string()).unwrap_or_else(|_| unreachable!("what was written as JSON is JSON"))
 }
 
-fn check(text: &[u8]) -> Result<(), String> {
-    match measure(text, MOST_VALUES) {
-        Ok(found) if found.is_object => Ok(()),
-        Ok(_) => Err("it is not a JSON object".into()),
-        Err(e) => Err(format!("its JSON can't be used: {e}")),
-    }
+fn check(text: &[u8]) -> Result<(), Error> {
+    if measure(text, MOST_VALUES)?.is_object { Ok(()) } else { Err(Error::NotAnObject) }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use thermae_backplane::bus::{self, Consumer, Delivery, QueueSpec};
 use thermae_backplane::registry::JobKey;
 use thermae_schemas::{Cancel, TenantName, names};
+use thermae_service::backoff::Backoff;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -67,7 +68,7 @@ pub(crate) async fn subscribe(
             Err(e) => {
                 tracing::warn!(queue = spec.name, error = %e, "can't subscribe to the queue; trying again");
                 gone = matches!(e, bus::Error::Topology(_));
-                end.run_until_cancelled(tokio::time::sleep(AGAIN)).await?;
+                end.run_until_cancelled(Backoff::steady(AGAIN).wait()).await?;
             }
         }
     }
@@ -94,7 +95,7 @@ pub(crate) async fn pool_queue(ctx: Arc<Context>, pool: Arc<Pool>) {
         jobs.close();
         jobs.wait().await;
         if ended == Ended::Lost {
-            let _ = ctx.draining.run_until_cancelled(tokio::time::sleep(Duration::from_secs(1))).await;
+            let _ = ctx.draining.run_until_cancelled(Backoff::steady(AGAIN).wait()).await;
         }
     }
 }

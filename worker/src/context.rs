@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use thermae_backplane::bus::{self, SharedBus};
 use thermae_backplane::registry::{self, SharedRegistry};
 use thermae_schemas::{PoolName, WorkerId};
+use thermae_service::backoff::Backoff;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -20,9 +20,6 @@ use crate::running::Table;
 use crate::shelf::Shelf;
 use crate::tools::Provider;
 use crate::work::Work;
-
-const BACKOFF: Duration = Duration::from_millis(50);
-const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
 /// What all tasks of a worker share.
 pub(crate) struct Context {
@@ -79,18 +76,18 @@ impl Context {
         what: &'static str,
         mut call: impl FnMut() -> F,
     ) -> Option<Result<T, E>> {
-        let mut wait = BACKOFF;
+        let (mut pause, mut said) = (Backoff::default(), false);
         loop {
             match call().await {
                 Err(e) if e.is_transient() => {
-                    if wait == BACKOFF {
+                    if !std::mem::replace(&mut said, true) {
                         tracing::warn!(step = what, error = %e, "the step failed; trying again");
                     }
                 }
                 done => return Some(done),
             }
             tokio::select! {
-                () = tokio::time::sleep(wait) => wait = (wait * 2).min(MAX_BACKOFF),
+                () = pause.wait() => {}
                 () = self.abort.cancelled() => return None,
             }
         }

@@ -6,7 +6,7 @@ use std::io;
 use serde::Serialize;
 
 use crate::bundle::{self, Bundle};
-use crate::outcome::Told;
+use crate::told::Told;
 
 /// Largest part of a message that comes from a job's code, in bytes of JSON.
 pub(crate) const LARGEST: usize = 15 << 20;

@@ -3,37 +3,28 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use thermae_backplane::registry::JobKey;
+use thermae_backplane::registry::{self, JobKey};
 use thermae_schemas::{Heartbeat, PROTOCOL, PoolCapacity, WorkerState};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Moment;
 use crate::context::Context;
 use crate::pool::Condition;
+use crate::pulse::Pulse;
 use crate::sessions::Sessions;
 
-/// Asks for a heartbeat at once, and waits until it has arrived.
-#[derive(Debug, Default)]
-pub(crate) struct Pulse {
-    /// Number of heartbeats that were asked for.
-    asked: AtomicU64,
-    now: Notify,
-    /// Value of `asked` when the last heartbeat that arrived was written.
-    arrived: watch::Sender<u64>,
-}
-
-impl Pulse {
-    /// Waits until a heartbeat has arrived that was written after this call.
-    pub(crate) async fn beat(&self) {
-        let own = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
-        self.now.notify_one();
-        // The sender lives at least as long as this borrow.
-        let _ = self.arrived.subscribe().wait_for(|arrived| *arrived >= own).await;
-    }
+/// Why a heartbeat did not arrive.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    /// The registry did not answer within the lease.
+    #[error("no answer")]
+    NoAnswer,
+    /// The registry refused it, or is away.
+    #[error(transparent)]
+    Registry(#[from] registry::Error),
 }
 
 /// Sends the heartbeats of a worker.
@@ -55,10 +46,10 @@ impl Heart {
         let mut failing = false;
         loop {
             let (began, leased) = (Instant::now(), Moment::now());
-            let asked = self.pulse.asked.load(Ordering::SeqCst);
+            let asked = self.pulse.asked();
             let beat = tokio::time::timeout(self.ctx.options.lease.0, self.beat(leased));
             let outcome = tokio::select! {
-                outcome = beat => outcome.unwrap_or_else(|_| Err("no answer".into())),
+                outcome = beat => outcome.unwrap_or(Err(Error::NoAnswer)),
                 () = end.cancelled() => return,
             };
             match outcome {
@@ -67,14 +58,14 @@ impl Heart {
                         tracing::info!("heartbeats arrive again");
                     }
                     self.condition.ready();
-                    self.pulse.arrived.send_replace(asked);
+                    self.pulse.arrived(asked);
                 }
-                Err(why) => {
+                Err(error) => {
                     self.ctx.metrics.heartbeat_failures.inc();
-                    self.condition.not_ready(why.clone());
+                    self.condition.not_ready(error.to_string());
                     if !std::mem::replace(&mut failing, true) {
                         tracing::warn!(
-                            error = why,
+                            %error,
                             "heartbeats don't arrive; if none does, running jobs are killed when their leases end"
                         );
                     }
@@ -83,17 +74,17 @@ impl Heart {
             tokio::select! {
                 () = tokio::time::sleep_until(began + self.ctx.options.heartbeat_every.0) => {}
                 changed = self.state.changed() => if changed.is_err() { return },
-                () = self.pulse.now.notified() => {}
+                () = self.pulse.wanted() => {}
                 () = end.cancelled() => return,
             }
         }
     }
 
-    async fn beat(&mut self, began: Moment) -> Result<(), String> {
+    async fn beat(&mut self, began: Moment) -> Result<(), Error> {
         let running = self.ctx.table.started();
         let heartbeat = self.word(running.iter().map(|e| e.announce()).collect());
         let lease = self.ctx.options.lease.0;
-        let beat = self.ctx.registry.heartbeat(&heartbeat, lease).await.map_err(|e| e.to_string())?;
+        let beat = self.ctx.registry.heartbeat(&heartbeat, lease).await?;
         for entry in running {
             if revoked(&beat.revoked, &entry.key) {
                 entry.revoke();

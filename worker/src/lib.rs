@@ -22,6 +22,7 @@ mod config;
 mod conn;
 mod consume;
 mod context;
+mod error;
 mod fit;
 mod heartbeat;
 mod heavy;
@@ -35,11 +36,15 @@ mod orphans;
 mod outcome;
 mod phase;
 mod pool;
+mod pulse;
+mod retention;
 mod running;
 mod service;
 mod sessions;
 mod shelf;
+mod shelving;
 mod stored;
+mod told;
 mod tools;
 mod watch;
 mod wire;
@@ -47,7 +52,8 @@ mod work;
 
 pub use artifacts::{ArtifactLimits, ArtifactOptions, Artifacts, Error as ArtifactsError, routes as artifact_routes};
 pub use config::Config;
+pub use error::Error;
 pub use options::{
     BackendKind, Bounds, DockerOptions, Invalid, LimitOptions, Limits, NativeOptions, Options, PoolOptions, Reuse,
 };
-pub use service::{Error, Parts, Service};
+pub use service::{Parts, Service};

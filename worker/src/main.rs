@@ -7,20 +7,33 @@
 //! Exit status: 0 after a drain, 2 if the configuration can't be used or an essential task panicked, 3 after any other
 //! error.
 
-mod flags;
-
+use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use anyhow::Context as _;
 use clap::Parser;
-use thermae_backplane::bus::{Bus, Rabbit};
-use thermae_backplane::registry::{Redis, RedisOptions};
-use thermae_service::health::Health;
-use thermae_service::{config, http, secret, signals, telemetry};
-use thermae_worker::{Artifacts, Config, Parts, Service};
+use serde_json::json;
+use thermae_backplane::connect::Connected;
+use thermae_service::program::{self, Failure, Process};
+use thermae_worker::{Artifacts, Config, Error, Options, Parts, Service, artifact_routes};
 
-use flags::Flags;
+const NAME: &str = "thermae-worker";
+
+/// Run a fleet's jobs: take them from RabbitMQ, run each in a fresh sandbox, and publish its outcome.
+///
+/// The configuration comes from the defaults, the file, the environment (variables that begin with `THERMAE_`) and the
+/// options. Later ones win.
+#[derive(Debug, Parser)]
+#[command(name = NAME, version)]
+struct Args {
+    #[command(flatten)]
+    common: program::Args,
+    /// Address for /healthz, /readyz and /metrics; by default 127.0.0.1:9465.
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// Name of the worker; by default, the host's name.
+    #[arg(long)]
+    name: Option<String>,
+}
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
@@ -28,83 +41,26 @@ fn main() -> ExitCode {
     if args.next().is_some_and(|a| a == "__runner") {
         return thermae_runner::main_with(args);
     }
-    let config = match Flags::parse().load() {
-        Ok(config) => config,
-        Err(e) => return fail(2, &e),
-    };
-    let runtime = match tokio::runtime::Runtime::new().context("starting the runtime") {
-        Ok(runtime) => runtime,
-        Err(e) => return fail(3, &e),
-    };
-    match runtime.block_on(run(config)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) if e.is::<thermae_worker::Error>() || e.is::<telemetry::Error>() => fail(2, &e),
-        Err(e) => fail(3, &e),
-    }
+    let args = Args::parse();
+    let config = args.common.load([("listen", json!(args.listen)), ("name", json!(args.name))], Options::validate);
+    program::run(NAME, &["bus", "registry", "pools"], config, serve)
 }
 
-fn fail(code: u8, error: &anyhow::Error) -> ExitCode {
-    eprintln!("error: {error:#}");
-    ExitCode::from(code)
-}
-
-async fn run(config: Config) -> anyhow::Result<()> {
-    let guard = telemetry::init("thermae-worker", &config.telemetry, &config.tls())?;
-    for (option, url) in [("amqp", &config.amqp), ("redis", &config.redis)] {
-        if secret::is_shown_in_arguments(url.expose()) {
-            tracing::warn!("{}", secret::argument_warning(option));
-        }
-    }
-    for variable in config::unread::<Config>(config::ENV_PREFIX) {
-        tracing::debug!(variable, "not read by this program");
-    }
-    let drain = signals::shutdown().context("setting up signals")?;
-    let (health, metrics) = (Health::new(), prometheus::Registry::new());
-    let (bus_ready, registry_ready) = (health.condition("bus"), health.condition("registry"));
-    health.condition("pools");
-    bus_ready.not_ready("waiting for RabbitMQ");
-    registry_ready.not_ready("waiting for Redis");
-    // The server runs until the drain is over, so that health checks are told about the drain.
-    let serving = tokio_util::sync::CancellationToken::new();
-    let listening = http::listen(config.listen).await?;
-    let artifacts = Artifacts::open(&config.artifacts, Some(listening.addr())).map_err(thermae_worker::Error::from)?;
-    let routes = thermae_worker::artifact_routes(artifacts.clone());
-    let server = listening.serve(health.clone(), metrics.clone(), routes, serving.clone());
-
-    let connect = async {
-        let bus = async {
-            let bus = Rabbit::connect(config.rabbit("thermae-worker")).await?;
-            bus_ready.ready();
-            anyhow::Ok(bus)
-        };
-        let registry = async {
-            // A worker needs no notices.
-            let options = RedisOptions { notices: false, ..config.registry() };
-            let registry = Redis::connect(options).await?;
-            registry_ready.ready();
-            anyhow::Ok(registry)
-        };
-        tokio::try_join!(bus, registry)
+async fn serve(config: Config, process: Process) -> Result<(), Failure> {
+    let Process { health, metrics, stop, listening } = process;
+    let artifacts = Artifacts::open(&config.own.artifacts, Some(listening.addr()));
+    let artifacts = artifacts.map_err(Error::from).map_err(Failure::usage)?;
+    let routes = artifact_routes(artifacts.clone());
+    let work = async {
+        // A worker needs no notices.
+        let connected = Connected::to(&config.common, NAME, false, &health);
+        let Some(connected) = stop.run_until_cancelled(connected).await.transpose()? else { return Ok(()) };
+        let (bus, registry) = (connected.bus.clone(), connected.registry.clone());
+        let parts = Parts { artifacts: Some(artifacts), ..Parts::default() };
+        let service = Service::with_parts(config.own, bus, registry, &metrics, health.clone(), parts);
+        let ran = service.map_err(Failure::usage)?.run(stop.clone()).await;
+        connected.close().await;
+        ran.map_err(Failure::usage)
     };
-    let outcome = match drain.run_until_cancelled(connect).await {
-        None => Ok(()),
-        Some(Err(e)) => Err(e),
-        Some(Ok((bus, registry))) => {
-            let bus: Arc<dyn Bus> = Arc::new(bus);
-            let parts = Parts { artifacts: Some(artifacts), ..Parts::default() };
-            let registry = Arc::new(registry);
-            match Service::with_parts(config.worker(), Arc::clone(&bus), registry, &metrics, health, parts) {
-                Ok(service) => {
-                    let ended = service.run(drain).await;
-                    bus.close().await;
-                    ended.map_err(Into::into)
-                }
-                Err(e) => Err(e.into()),
-            }
-        }
-    };
-    serving.cancel();
-    server.stopped().await;
-    guard.shutdown().await;
-    outcome
+    listening.serve_while(health.clone(), metrics.clone(), routes, Box::pin(work)).await
 }

@@ -8,8 +8,7 @@ use prometheus::{
 };
 use thermae_schemas::{ErrorCode, LeftOutWhy, PoolName, Status};
 
-use crate::phase::Phase;
-use crate::pool::Warmth;
+use crate::phase::{Phase, Warmth};
 
 /// Buckets in seconds. They are fine below 5 ms, because warm jobs take less than that.
 const SECONDS: &[f64] = &[

@@ -17,7 +17,7 @@ use thermae_service::units::{ByteSize, Millis};
 
 pub use backends::{DockerOptions, NativeOptions};
 pub use bounds::Bounds;
-pub(crate) use limits::Granted;
+pub(crate) use limits::{Granted, Refused};
 pub use limits::{LimitOptions, Limits};
 
 use crate::artifacts::{ArtifactLimits, ArtifactOptions};

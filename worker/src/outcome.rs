@@ -10,23 +10,7 @@ use crate::artifacts::Gathered;
 use crate::bundle::{self, Bundle};
 use crate::fit::fit;
 use crate::options::{Bounds, Granted};
-
-/// An outcome as it is sent to the client. What the code made stays as the code wrote it.
-#[derive(Debug, Clone)]
-pub(crate) struct Told {
-    /// The outcome, without value and displays.
-    pub outcome: Outcome,
-    /// Value of the last expression.
-    pub value: Option<Bundle>,
-    /// What was displayed, in order.
-    pub displays: Vec<Bundle>,
-}
-
-impl From<Outcome> for Told {
-    fn from(outcome: Outcome) -> Self {
-        Self { outcome, value: None, displays: Vec::new() }
-    }
-}
+pub(crate) use crate::told::Told;
 
 /// What a run printed, displayed and left, byte for byte.
 #[derive(Debug, Default)]

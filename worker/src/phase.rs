@@ -1,4 +1,4 @@
-//! The parts of a job's path through the worker, as its metrics name them.
+//! A job's path through the worker, as its metrics name it.
 
 /// A part of a job's path through the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,4 +54,13 @@ impl Phase {
             _ => return None,
         })
     }
+}
+
+/// Whether a container was ready when a job came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Warmth {
+    /// The container was ready.
+    Warm,
+    /// The job waited for the container.
+    Cold,
 }

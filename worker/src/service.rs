@@ -7,26 +7,30 @@ use std::time::Duration;
 
 use thermae_backplane::bus::SharedBus;
 use thermae_backplane::registry::SharedRegistry;
-use thermae_schemas::{PoolName, WorkerId, WorkerState};
+use thermae_schemas::{WorkerId, WorkerState};
+use thermae_service::backoff::Backoff;
 use thermae_service::health::{self, Health};
 use thermae_service::supervise::{Panicked, caught};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::artifacts::{self, Artifacts};
+use crate::artifacts::Artifacts;
 use crate::backend::docker::Docker;
 use crate::backend::native::Native;
 use crate::backend::{self, Backend, SocketDir};
 use crate::consume;
 use crate::context::Context;
-use crate::heartbeat::{Heart, Pulse};
+use crate::error::Error;
+use crate::heartbeat::Heart;
 use crate::heavy::Heavy;
 use crate::memory;
 use crate::metrics::Metrics;
-use crate::options::{BackendKind, Invalid, Options};
+use crate::options::{BackendKind, Options};
 use crate::orphans;
 use crate::pool::{Owner, Pool};
+use crate::pulse::Pulse;
+use crate::retention;
 use crate::running::Table;
 use crate::sessions::Sessions;
 use crate::shelf::Shelf;
@@ -41,46 +45,8 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 /// Time after that for ending sessions, containers and connections.
 const CLOSING: Duration = Duration::from_secs(10);
 
-/// Why a worker can't be made, or can't go on.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// An option can't be used.
-    #[error("the worker's options can't be used")]
-    Options(#[from] Invalid),
-    /// A backend can't be set up.
-    #[error("the pool {pool} can't be set up")]
-    Backend {
-        /// Name of the pool.
-        pool: PoolName,
-        /// The cause.
-        #[source]
-        source: backend::Error,
-    },
-    /// The store for artifacts can't be used.
-    #[error("the store for artifacts can't be used")]
-    Artifacts(#[from] artifacts::Error),
-    /// The directory for sockets can't be made.
-    #[error("the directory for the containers' sockets can't be made")]
-    Sockets(#[source] std::io::Error),
-    /// An essential task panicked.
-    #[error("the worker can't go on")]
-    Panicked(#[from] Panicked),
-    /// A pool's containers have no inner wall, and its options do not allow that.
-    #[error(
-        "the pool {pool} has only one wall, but should have two ({why}). `thermae doctor` says what the machine lacks; \
-         on hosts with AppArmor, load images/apparmor/thermae. If one wall is enough, set pools.{pool}.reuse = \
-         \"job\", or name a docker.runtime with a kernel of its own"
-    )]
-    NoInnerWall {
-        /// Name of the pool.
-        pool: PoolName,
-        /// What the runner reported.
-        why: String,
-    },
-    /// A metric with the same name is already registered.
-    #[error("the metrics can't be registered")]
-    Metrics(#[from] prometheus::Error),
-}
+/// Longest pause between two attempts to declare the worker's queues.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// Parts of a worker that the caller can provide.
 #[derive(Default)]
@@ -246,7 +212,7 @@ impl Service {
             if ctx.artifacts.is_lasting() {
                 let (shelf, end) = (Arc::clone(ctx), late.clone());
                 services.spawn(vital.watch("shelf", async move { shelf.shelf.run(&shelf, &end).await }));
-                services.spawn(vital.watch("sweep", artifacts::sweeps(Arc::clone(ctx), late.clone())));
+                services.spawn(vital.watch("sweep", retention::run(Arc::clone(ctx), late.clone())));
                 services.spawn(vital.watch("outcomes queue", stored::outcomes_queue(Arc::clone(ctx), late.clone())));
             }
             services.spawn(vital.watch("calls queue", self.client.answers(Arc::clone(ctx), late.clone())));
@@ -280,7 +246,7 @@ impl Service {
             if !std::mem::replace(&mut said, true) {
                 tracing::warn!(error = %e, "waiting for the bus");
             }
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            Backoff::steady(AGAIN).wait().await;
         }
         self.bus.ready();
     }

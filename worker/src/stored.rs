@@ -10,6 +10,7 @@ use thermae_backplane::record::Settle;
 use thermae_backplane::registry::{JobKey, SettleRequest};
 use thermae_backplane::stored::{Follower, Wanted};
 use thermae_schemas::{Event, EventBody, JobId, names};
+use thermae_service::backoff::Backoff;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +23,7 @@ use crate::shelf::Large;
 const PREFETCH: u16 = 8;
 /// How long a failing store is tried. This is well below RabbitMQ's timeout for acknowledgements.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(10 * 60);
-/// Shortest and longest pause between two attempts. The pause doubles each time.
+/// Shortest and longest pause between two attempts.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 
 /// Answers requests until `end`.
@@ -66,15 +67,14 @@ async fn answer(ctx: &Context, delivery: &Delivery) {
 
 /// The outcome that is asked for. If the store does not give it, an outcome that says that it is no longer kept.
 async fn whole(ctx: &Context, wanted: &Wanted) -> Bytes {
-    let (began, mut pause) = (Instant::now(), PAUSES.0);
+    let (began, mut pause) = (Instant::now(), Backoff::new(PAUSES.0, PAUSES.1));
     loop {
         match ctx.artifacts.outcome(&wanted.tenant, &wanted.digest).await {
             Ok(Some(outcome)) => return outcome,
             Ok(None) => tracing::warn!(job.id = %wanted.job, "the store does not have an outcome any more"),
             Err(error) if began.elapsed() < RETRY_TIMEOUT => {
                 tracing::warn!(job.id = %wanted.job, %error, "an outcome can't be read from the store; trying again");
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(PAUSES.1);
+                pause.wait().await;
                 continue;
             }
             Err(error) => tracing::error!(job.id = %wanted.job, %error, "an outcome can't be read from the store"),

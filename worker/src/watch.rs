@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
+use crate::error::Error;
 use crate::pool::{Condition, Pool};
-use crate::service::Error;
 
 /// Waits until a pool has only one wall, although its options require two.
 pub(crate) async fn refusal(ctx: &Context) -> Error {

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use thermae_schemas::{Outcome, PROTOCOL};
 
 use crate::bundle::Bundle;
-use crate::outcome::Told;
+use crate::told::Told;
 use crate::work::Work;
 
 #[derive(Serialize)]

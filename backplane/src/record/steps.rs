@@ -6,9 +6,9 @@ use std::time::Duration;
 use thermae_schemas::WorkerId;
 
 use super::{
-    Admission, End, Ended, Finish, Millis, Moment, Record, Resolve, Settle, Start, State, Terms, Tombstone, Whole,
+    Admission, Claim, End, Ended, Finish, Millis, Moment, Record, Resolve, Settle, Start, State, Terms, Tombstone,
+    Whole,
 };
-use crate::registry::Claim;
 
 impl Record {
     fn new(state: State, attempt: u32, terms: Terms) -> Self {

@@ -16,10 +16,11 @@ use thermae_schemas::{Heartbeat, JobId, SessionName, TenantName, WorkerId};
 use tokio::sync::broadcast;
 
 pub use self::redis::{Redis, RedisOptions};
+pub use crate::record::Claim;
 use crate::record::{Finish, Record, Resolve, Settle, Start, State, Whole};
 pub use local::Local;
 pub use types::{
-    Admit, Admitted, Beat, Budget, Claim, Epoch, FinishRequest, Gone, JobKey, Keep, Notice, RUNNING_TTL, Repeat,
+    Admit, Admitted, Beat, Budget, Epoch, FinishRequest, Gone, JobKey, Keep, Notice, RUNNING_TTL, Repeat,
     ResolveRequest, SESSION_TTL, SessionAdmit, SettleRequest, ShelveRequest, StartRequest, Target, Usage,
 };
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use thermae_schemas::{Heartbeat, IfGone, JobId, PoolName, SessionName, Status, TenantName, WorkerId};
 
-use crate::record::Ended;
+use crate::record::{Claim, Ended};
 
 /// Id of an epoch: one life of the registry's data.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -31,17 +31,6 @@ impl fmt::Display for JobKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.tenant, self.job)
     }
-}
-
-/// A worker's claim on an attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
-    /// Number of the attempt, from 1.
-    pub attempt: u32,
-    /// The worker.
-    pub owner: WorkerId,
-    /// The claim's name, drawn at random by the worker.
-    pub nonce: String,
 }
 
 /// How long a job that has ended is remembered.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use thermae_backplane::bus::{Consumer, Delivery, QueueSpec};
 use thermae_schemas::TenantName;
+use thermae_service::backoff::Backoff;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +17,6 @@ use super::Lanes;
 use crate::error::Trouble;
 use crate::head::Held;
 use crate::lane::Lane;
-use crate::outage::Backoff;
 
 /// How long an unbound queue must stay silent. Everything that was routed to it before has arrived by then.
 pub(super) const SILENCE: Duration = Duration::from_secs(1);

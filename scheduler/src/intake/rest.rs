@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use thermae_backplane::bus::{Consumer, Delivery, QueueSpec};
 use thermae_schemas::TenantName;
+use thermae_service::backoff::Backoff;
 use tokio::time::Instant;
 
 use super::Lanes;
@@ -16,7 +17,6 @@ use super::consume::SILENCE;
 use super::stray::Stray;
 use crate::error::Trouble;
 use crate::journal::Journal;
-use crate::outage::Backoff;
 
 impl Lanes {
     /// Reads from the journal which tenants have such a queue, and serves these queues.

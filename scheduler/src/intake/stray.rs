@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use thermae_backplane::bus::{Delivery, Forged, Message};
 use thermae_schemas::{ErrorCode, ErrorInfo, PoolName, TenantName, names};
+use thermae_service::backoff::Backoff;
 
 use super::Lanes;
 use crate::age;
@@ -12,7 +13,6 @@ use crate::cancel::cancel;
 use crate::context::{Context, now_ms};
 use crate::error::Trouble;
 use crate::lane::Lane;
-use crate::outage::Backoff;
 use crate::query::answer;
 use crate::validate::{self, Refusal};
 

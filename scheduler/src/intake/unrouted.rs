@@ -3,11 +3,11 @@
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use thermae_backplane::bus::QueueSpec;
+use thermae_service::backoff::Backoff;
 
 use super::Lanes;
 use super::stray::Stray;
 use crate::error::Trouble;
-use crate::outage::Backoff;
 
 /// Messages held at once. Jobs are handled one after the other. All other messages are handled at the same time.
 const PREFETCH: u16 = 64;

@@ -7,6 +7,7 @@ use thermae_backplane::bus::Message;
 use thermae_backplane::registry::JobKey;
 use thermae_backplane::stored::{Follower, Wanted};
 use thermae_schemas::{ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, Status, names};
+use thermae_service::backoff::Backoff;
 
 use super::{HOLD, forget_death, pause, rotate};
 use crate::answer::{Address, Meant, result};
@@ -28,7 +29,7 @@ pub(super) async fn decide(
         return Ok("dropped");
     };
     let leader = JobKey::new(lane.tenant.clone(), first.clone());
-    let (began, mut wait) = (Instant::now(), FIRST_LOOK);
+    let (began, mut looks) = (Instant::now(), Backoff::new(FIRST_LOOK, SLOWEST_LOOK));
     while began.elapsed() < HOLD {
         let Some(record) = ctx.registry.lookup(&leader).await? else {
             return submit_again(ctx, message, lane).await;
@@ -61,8 +62,7 @@ pub(super) async fn decide(
                 }
             };
         }
-        pause(ctx, wait).await?;
-        wait = (wait * 2).min(SLOWEST_LOOK);
+        pause(ctx, looks.next_pause()).await?;
     }
     rotate(ctx, message).await
 }

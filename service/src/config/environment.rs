@@ -8,6 +8,17 @@ use super::Error;
 use super::secrets::Secrets;
 use super::tree::Tree;
 
+/// Why a list or table in a variable can't be read. A message does not repeat the text, which may be a secret.
+#[derive(Debug, thiserror::Error)]
+enum Malformed {
+    #[error("{}", .0.message())]
+    Syntax(#[from] toml::de::Error),
+    #[error("expected one value")]
+    NotOne,
+    #[error(transparent)]
+    Value(#[from] serde_json::Error),
+}
+
 /// The environment variables with one prefix.
 #[derive(Debug, Clone)]
 pub(super) struct Environment {
@@ -50,8 +61,11 @@ impl Environment {
         let mut tree = Tree::default();
         for (name, (path, text)) in self.variables.iter().filter(|(_, (path, _))| keys.contains(&path[0])) {
             let kind = if secrets.has(path) { Ok(ValueKind::String(text.clone())) } else { parse(text) };
-            let kind =
-                kind.map_err(|message| Error::Value { key: path.join("."), origin: Some(name.clone()), message })?;
+            let kind = kind.map_err(|error| Error::Value {
+                key: path.join("."),
+                origin: Some(name.clone()),
+                message: error.to_string(),
+            })?;
             tree.insert(path, Value::new(Some(name), kind));
         }
         tracing::trace!(prefix = self.prefix, "environment read");
@@ -60,11 +74,11 @@ impl Environment {
 }
 
 /// Parses lists and tables as TOML. Everything else stays text, which the types of the structure read later.
-fn parse(text: &str) -> Result<ValueKind, String> {
+fn parse(text: &str) -> Result<ValueKind, Malformed> {
     if !text.starts_with(['[', '{']) {
         return Ok(ValueKind::String(text.to_owned()));
     }
-    let table: toml::Table = toml::from_str(&format!("value = {text}")).map_err(|error| error.message().to_owned())?;
-    let value = table.get("value").cloned().ok_or("expected one value")?;
-    serde_json::to_value(value).map(super::kind).map_err(|error| error.to_string())
+    let table: toml::Table = toml::from_str(&format!("value = {text}"))?;
+    let value = table.get("value").cloned().ok_or(Malformed::NotOne)?;
+    Ok(super::kind(serde_json::to_value(value)?))
 }

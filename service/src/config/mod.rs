@@ -56,7 +56,44 @@ fn load_from<T: DeserializeOwned + JsonSchema>(
     environment: Environment,
     overrides: Overrides,
 ) -> Result<T, Error> {
-    merge(file.map(file::read).transpose()?.unwrap_or_default(), environment, overrides)
+    let file = file.map(file::read).transpose()?.unwrap_or_default();
+    build(merge(&Secrets::of::<T>(), file, environment, overrides)?)
+}
+
+/// Like [`load`], for two structures whose keys lie side by side in one table. `Both` is the structure that flattens
+/// them; its schema names all keys. Serde could build `Both` itself, but then an error would not name the key's path,
+/// because serde buffers the values of a flattened structure.
+pub(crate) fn load_both<Both, A, B>(
+    file: Option<&Path>,
+    env_prefix: &str,
+    overrides: Overrides,
+) -> Result<(A, B), Error>
+where
+    Both: JsonSchema,
+    A: DeserializeOwned + JsonSchema,
+    B: DeserializeOwned,
+{
+    load_both_from::<Both, A, B>(file, Environment::of_process(env_prefix), overrides)
+}
+
+/// Like [`load_both`], with a given environment.
+fn load_both_from<Both, A, B>(
+    file: Option<&Path>,
+    environment: Environment,
+    overrides: Overrides,
+) -> Result<(A, B), Error>
+where
+    Both: JsonSchema,
+    A: DeserializeOwned + JsonSchema,
+    B: DeserializeOwned,
+{
+    let file = file.map(file::read).transpose()?.unwrap_or_default();
+    let schema = Secrets::of::<Both>();
+    let values = merge(&schema, file, environment, overrides)?;
+    schema.refuse_unknown(&values)?;
+    let of_a = Secrets::of::<A>();
+    let (a, b) = values.into_iter().partition(|(key, _)| of_a.has_key(key));
+    Ok((build(a)?, build(b)?))
 }
 
 /// Like [`load`] without flags, for a file whose text was read before. So the text that was checked is the text that is
@@ -65,17 +102,18 @@ fn load_from<T: DeserializeOwned + JsonSchema>(
 /// # Errors
 /// The same as for [`load`].
 pub fn parse<T: DeserializeOwned + JsonSchema>(path: &Path, text: &str, env_prefix: &str) -> Result<T, Error> {
-    merge(file::parse(path, text)?, Environment::of_process(env_prefix), Vec::new())
+    let file = file::parse(path, text)?;
+    build(merge(&Secrets::of::<T>(), file, Environment::of_process(env_prefix), Vec::new())?)
 }
 
-/// Adds the environment and the flags to the file's values, and builds the structure.
-fn merge<T: DeserializeOwned + JsonSchema>(
+/// Adds the environment and the flags to the file's values, and replaces files by the secrets in them.
+fn merge(
+    secrets: &Secrets,
     file: Tree,
     environment: Environment,
     overrides: Overrides,
-) -> Result<T, Error> {
-    let secrets = Secrets::of::<T>();
-    let environment = environment.only(&secrets)?;
+) -> Result<Map<String, Value>, Error> {
+    let environment = environment.only(secrets)?;
     let flags = overrides
         .into_iter()
         .filter(|(_, value)| !value.is_null())
@@ -85,11 +123,15 @@ fn merge<T: DeserializeOwned + JsonSchema>(
         secrets.read_files(source.table())?;
         builder = builder.add_source(source);
     }
-    let merged = builder.build().map_err(|source| Error::value("", None, source))?;
-    let tree = merged.collect().unwrap_or_default();
-    serde_path_to_error::deserialize(merged).map_err(|error| {
+    builder.build().and_then(|merged| merged.collect()).map_err(|source| Error::value("", None, source))
+}
+
+/// Builds the structure from its values.
+fn build<T: DeserializeOwned>(values: Map<String, Value>) -> Result<T, Error> {
+    let table = Value::new(None, ValueKind::Table(values.clone()));
+    serde_path_to_error::deserialize(table).map_err(|error| {
         let key = error.path().to_string();
-        let origin = origin(&tree, &key);
+        let origin = origin(&values, &key);
         Error::value(&key, origin, error.into_inner())
     })
 }

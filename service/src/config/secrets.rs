@@ -36,6 +36,20 @@ impl Secrets {
         .collect()
     }
 
+    /// Whether the structure itself has this key.
+    pub(super) fn has_key(&self, name: &str) -> bool {
+        self.0["properties"].get(name).is_some()
+    }
+
+    /// Refuses a key that the structure doesn't have.
+    pub(super) fn refuse_unknown(&self, values: &Map<String, Value>) -> Result<(), Error> {
+        let Some((key, value)) = values.iter().find(|(key, _)| !self.has_key(key)) else { return Ok(()) };
+        let known = self.0["properties"].as_object().into_iter().flatten();
+        let known: Vec<_> = known.map(|(name, _)| format!("`{name}`")).collect();
+        let message = format!("unknown field `{key}`, expected one of {}", known.join(", "));
+        Err(Error::Value { key: key.clone(), origin: super::first_origin(value), message })
+    }
+
     /// Whether the key at this path is a secret. The text of a secret is used as it is.
     pub(super) fn has(&self, path: &[String]) -> bool {
         let found = path.iter().try_fold(&self.0, |table, name| self.child(table, name));
@@ -63,7 +77,8 @@ impl Secrets {
                 let ValueKind::String(file) = file.kind else {
                     return Err(refuse("expected the name of a file".to_owned()));
                 };
-                let text = Secret::read(Path::new(&file)).map_err(refuse)?.expose().to_owned();
+                let text =
+                    Secret::read(Path::new(&file)).map_err(|error| refuse(error.to_string()))?.expose().to_owned();
                 table.insert(secret.to_owned(), Value::new(origin.as_ref(), ValueKind::String(text)));
             } else if let Some(schema) = self.child(schema, &name)
                 && let Some(Value { kind: ValueKind::Table(inner), .. }) = table.get_mut(&name)

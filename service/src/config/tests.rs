@@ -116,6 +116,40 @@ fn variables_for_others_are_left_alone_but_listed() {
     assert_eq!(variables.others(&Secrets::of::<Options>().keys()), ["THERMAE_LOGG"]);
 }
 
+#[derive(Debug, JsonSchema)]
+struct Both {
+    #[serde(flatten)]
+    _guarded: Guarded,
+    #[serde(flatten)]
+    _options: Options,
+}
+
+#[test]
+fn two_structures_share_a_table_and_errors_still_name_the_key() {
+    let load = |text: &str, variables: &[(&str, &str)]| {
+        load_both_from::<Both, Guarded, Options>(Some(file(text).path()), environment(variables), vec![])
+    };
+    let (_dir, path) = with_secret("hunter2");
+    let text = format!("log = 'debug'\namqp_file = {path:?}\n[pools.default]\nslots = 3\n");
+    let (guarded, options) = load(&text, &[("THERMAE_POOLS__DEFAULT__MEMORY", "1GiB")]).unwrap();
+    assert_eq!((guarded.amqp.expose(), options.log.as_str()), ("hunter2", "debug"));
+    assert_eq!(options.pools["default"], Pool { slots: 3, memory: ByteSize::gib(1) });
+
+    let message = |text: &str, variables: &[(&str, &str)]| load(text, variables).unwrap_err().to_string();
+    let deep = message("[pools.default]\nslotz = 3\n", &[]);
+    assert!(deep.contains("`pools.default.slotz` (from ") && deep.contains("unknown field `slotz`"), "{deep}");
+    let kind = message("[store]\nsigning_key = 3\noptions = 4\n", &[]);
+    assert!(kind.contains("`store.options` (from ") && kind.contains("expected a map"), "{kind}");
+    let variable = message("", &[("THERMAE_POOLS__DEFAULT__MEMORY", "huge")]);
+    assert!(variable.contains("`pools.default.memory` (from THERMAE_POOLS__DEFAULT__MEMORY)"), "{variable}");
+    let unknown = message("logg = 'debug'\n", &[]);
+    assert!(
+        unknown.contains("`logg` (from ") && unknown.contains("unknown field `logg`, expected one of"),
+        "{unknown}"
+    );
+    assert!(unknown.contains("`amqp`") && unknown.contains("`pools`"), "{unknown}");
+}
+
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Guarded {

@@ -50,6 +50,23 @@ struct Current {
     bytes: BytesMut,
 }
 
+/// The rule that a runner breaks.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Broken {
+    /// The frame can't be read.
+    #[error(transparent)]
+    Unreadable(#[from] serde_json::Error),
+    /// It sends more files than its limits allow.
+    #[error("more artifacts than allowed")]
+    Files,
+    /// It sends more bytes than its limits allow.
+    #[error("more bytes of artifacts than allowed")]
+    Bytes,
+    /// It sends the frames in the wrong order.
+    #[error("an unexpected {0:?}")]
+    Unexpected(Kind),
+}
+
 /// What happened to a file.
 #[derive(Debug)]
 enum Stored {
@@ -76,28 +93,28 @@ impl Gatherer {
     /// Takes a frame of an artifact.
     ///
     /// # Errors
-    /// What rule the runner breaks, in words.
-    pub(crate) fn take(&mut self, frame: &Frame) -> Result<(), String> {
+    /// The rule that the runner breaks.
+    pub(crate) fn take(&mut self, frame: &Frame) -> Result<(), Broken> {
         match (frame.kind, &mut self.current) {
             (Kind::Artifact, None) => {
-                let artifact: frames::Artifact = frame.parse().map_err(|e| e.to_string())?;
-                self.files_left = self.files_left.checked_sub(1).ok_or("more artifacts than allowed")?;
+                let artifact: frames::Artifact = frame.parse()?;
+                self.files_left = self.files_left.checked_sub(1).ok_or(Broken::Files)?;
                 let size = artifact.size.min(self.bytes_left);
                 let bytes = BytesMut::with_capacity(usize::try_from(size).unwrap_or(0));
                 self.current = Some(Current { path: artifact.path, bytes });
             }
             (Kind::ArtifactData, Some(current)) => {
                 let left = self.bytes_left.checked_sub(frame.body.len() as u64);
-                self.bytes_left = left.ok_or("more bytes of artifacts than allowed")?;
+                self.bytes_left = left.ok_or(Broken::Bytes)?;
                 current.bytes.extend_from_slice(&frame.body);
             }
             (Kind::ArtifactEnd, current @ Some(_)) => {
-                let end: frames::ArtifactEnd = frame.parse().map_err(|e| e.to_string())?;
+                let end: frames::ArtifactEnd = frame.parse()?;
                 if let Some(current) = current.take() {
                     self.store(current, end.changed);
                 }
             }
-            (kind, _) => return Err(format!("an unexpected {kind:?}")),
+            (kind, _) => return Err(Broken::Unexpected(kind)),
         }
         Ok(())
     }

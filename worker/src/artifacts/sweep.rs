@@ -1,27 +1,16 @@
-//! Retention: objects that are too old are removed from the store. One worker of a fleet does this: the one that holds
-//! the lease.
+//! Removes objects that are too old from the store. [`crate::retention`] calls this regularly.
 //!
 //! Only objects with names of the fleet's own are ever removed: `<tenant>/<sha256>`, `<tenant>/outcomes/<sha256>` and
 //! `<tenant>/sessions/<sha256>`.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStoreExt};
 use thermae_schemas::TenantName;
-use tokio_util::sync::CancellationToken;
 
 use super::{Artifacts, Error, STORE_TIMEOUT};
-use crate::context::Context;
-
-/// Time between two sweeps.
-const EVERY: Duration = Duration::from_secs(3600);
-/// Time from a worker's start to its first sweep.
-const FIRST: Duration = Duration::from_secs(300);
-/// Name of the lease in the registry.
-const LEASE: &str = "sweep";
 
 /// The kinds of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +26,7 @@ pub(crate) enum Kind {
 impl Kind {
     const ALL: [Self; 3] = [Self::Artifact, Self::Outcome, Self::Session];
 
-    fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Artifact => "artifact",
             Self::Outcome => "outcome",
@@ -65,35 +54,14 @@ pub(crate) struct Ages {
 }
 
 impl Ages {
+    /// `keep` is the option of artifacts. `record_ttl` is how long the registry keeps records.
+    pub(crate) fn new(keep: Option<Duration>, record_ttl: Duration) -> Self {
+        Self { artifacts: keep, records: record_ttl.max(super::kept::AT_MOST) }
+    }
+
     fn of(self, kind: Kind) -> Option<Duration> {
         if kind == Kind::Artifact { self.artifacts } else { Some(self.records) }
     }
-}
-
-/// Sweeps regularly until `end`.
-pub(crate) async fn sweeps(ctx: Arc<Context>, end: CancellationToken) {
-    let ages = Ages {
-        artifacts: ctx.options.artifacts.keep.map(|keep| keep.0),
-        records: ctx.options.record_ttl.0.max(super::kept::AT_MOST),
-    };
-    let work = async {
-        tokio::time::sleep(FIRST).await;
-        loop {
-            match ctx.registry.lead(LEASE, ctx.id.as_str(), EVERY * 2).await {
-                Ok(true) => {
-                    let removed = |kind: Kind| ctx.metrics.swept(kind.as_str());
-                    if let Err(error) = ctx.artifacts.sweep(ages, SystemTime::now(), removed).await {
-                        tracing::error!(%error, "the store can't be swept");
-                        ctx.metrics.swept("failed");
-                    }
-                }
-                Ok(false) => {}
-                Err(error) => tracing::debug!(%error, "can't ask the registry whether to sweep"),
-            }
-            tokio::time::sleep(EVERY).await;
-        }
-    };
-    let _ = end.run_until_cancelled(work).await;
 }
 
 fn is_digest(name: &str) -> bool {

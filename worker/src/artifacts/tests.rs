@@ -36,7 +36,7 @@ fn file(path: &[u8], bytes: &[u8]) -> Vec<Frame> {
 }
 
 fn send(gatherer: &mut Gatherer, frames: &[Frame]) -> Result<(), String> {
-    frames.iter().try_for_each(|frame| gatherer.take(frame))
+    frames.iter().try_for_each(|frame| gatherer.take(frame)).map_err(|broken| broken.to_string())
 }
 
 #[tokio::test]

@@ -219,7 +219,7 @@ impl Watch {
                             overdue_at.as_mut().reset(Instant::now() + END_TIMEOUT);
                             if let Err(why) = self.files.take(&frame) {
                                 running.abandon(&format!("its artifacts can't be read: {why}"));
-                                break gone(early, why);
+                                break gone(early, why.to_string());
                             }
                         }
                         Kind::Exit => {

@@ -6,7 +6,7 @@ use thermae_schemas::{ErrorCode, Outcome};
 
 use crate::artifacts::{InputFile, inputs};
 use crate::context::Context;
-use crate::options::{Bounds, Granted, PoolOptions};
+use crate::options::{Bounds, Granted, PoolOptions, Refused};
 use crate::tools::Gate;
 use crate::work::Work;
 
@@ -43,7 +43,10 @@ pub(crate) async fn prepare(ctx: &Context, work: &Work, pool: &PoolOptions) -> R
         return Err(Outcome::rejected(ErrorCode::UnsupportedLanguage, message));
     }
     let limits = pool.limits.grant(&job.limits).map_err(|e| {
-        let code = if e.ends_with("is 0") { ErrorCode::SchemaViolation } else { ErrorCode::LimitTooHigh };
+        let code = match e {
+            Refused::Zero(_) => ErrorCode::SchemaViolation,
+            Refused::TooHigh { .. } => ErrorCode::LimitTooHigh,
+        };
         Outcome::rejected(code, format!("{e}."))
     })?;
     let most = pool.session_idle.as_millis();

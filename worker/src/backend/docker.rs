@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use bollard::Docker as Client;
 use bollard::errors::Error as EngineError;
+use bollard::models::ContainerSummaryStateEnum;
 use bollard::query_parameters::{CreateContainerOptions, ListContainersOptions, RemoveContainerOptions};
 use tokio::sync::OnceCell;
 
@@ -173,7 +174,8 @@ impl Docker {
     }
 }
 
-/// Whether the engine refused the AppArmor profile, and not the container.
+/// Whether the engine refused the AppArmor profile, and not the container. The engine has no code for this. Only the
+/// text tells.
 fn is_about_apparmor(error: &Error) -> bool {
     let text = super::native::chain(error).to_lowercase();
     matches!(error, Error::Engine { .. }) && text.contains("apparmor")
@@ -213,7 +215,7 @@ impl Backend for Docker {
         for container in all {
             let labels = container.labels.unwrap_or_default();
             let label = |key| labels.get(key).map_or("", String::as_str);
-            let running = container.state.is_some_and(|s| s.to_string() == "running");
+            let running = container.state == Some(ContainerSummaryStateEnum::RUNNING);
             let leftover = Leftover { fleet: label(LABEL_FLEET), worker: label(LABEL_WORKER), running };
             let Some(id) = container.id else { continue };
             if orphaned(leftover) {

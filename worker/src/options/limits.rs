@@ -84,12 +84,30 @@ impl Granted {
     }
 }
 
+/// Why a job does not get the limits that it asks for. The text is for the client that submitted the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The limit would let nothing run.
+    #[error("limits.{0} is 0")]
+    Zero(&'static str),
+    /// The limit is above its ceiling.
+    #[error("limits.{name} is {asked}, and this pool allows at most {ceiling}")]
+    TooHigh {
+        /// Name of the limit in the job.
+        name: &'static str,
+        /// What the job asks for.
+        asked: u64,
+        /// What the pool allows.
+        ceiling: u64,
+    },
+}
+
 impl LimitOptions {
     /// The limits for a job that asks for these.
     ///
     /// # Errors
-    /// The first limit that is above its ceiling or zero, as a message for the client that submitted the job.
-    pub fn grant(&self, ask: &LimitRequest) -> Result<Granted, String> {
+    /// The first limit that is above its ceiling or zero.
+    pub fn grant(&self, ask: &LimitRequest) -> Result<Granted, Refused> {
         let (d, c) = (&self.default, &self.ceiling);
         Ok(Granted {
             run: frames::Limits {
@@ -138,11 +156,11 @@ impl LimitOptions {
     }
 }
 
-fn pick(name: &str, asked: Option<u64>, default: u64, ceiling: u64) -> Result<u64, String> {
+fn pick(name: &'static str, asked: Option<u64>, default: u64, ceiling: u64) -> Result<u64, Refused> {
     match asked {
         None => Ok(default),
-        Some(0) => Err(format!("limits.{name} is 0")),
-        Some(n) if n > ceiling => Err(format!("limits.{name} is {n}, and this pool allows at most {ceiling}")),
+        Some(0) => Err(Refused::Zero(name)),
+        Some(asked) if asked > ceiling => Err(Refused::TooHigh { name, asked, ceiling }),
         Some(n) => Ok(n),
     }
 }
@@ -158,6 +176,7 @@ mod tests {
             options.grant(&LimitRequest { wall_ms: Some(300_000), pids: Some(1), ..Default::default() }).unwrap();
         assert_eq!((granted.run.wall_ms, granted.run.pids, granted.run.cpu_ms), (300_000, 1, 30_000));
         let refused = options.grant(&LimitRequest { memory_bytes: Some(1 << 40), ..Default::default() }).unwrap_err();
+        let refused = refused.to_string();
         assert!(refused.contains("memory_bytes") && refused.contains("at most"), "{refused}");
     }
 }

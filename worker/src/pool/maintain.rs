@@ -11,14 +11,32 @@ use super::plan::Bounds;
 use super::proof::UNCLEAN;
 use super::{Condition, Member, Pool};
 use crate::backend::native::chain;
-use crate::backend::{Identity, setup};
+use crate::backend::{self, Identity, setup};
 use crate::conn::{self, Conn, Pings};
 use crate::options::Reuse;
 
 /// How often the task looks at the pool if nothing wakes it.
 const TICK: Duration = Duration::from_secs(1);
-const BACKOFF: Duration = Duration::from_millis(200);
-const MAX_BACKOFF: Duration = Duration::from_secs(5);
+
+/// Why a container could not be made.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    /// The backend can't make it, or can't show it what the options say.
+    #[error("{}", chain(.0))]
+    Backend(backend::Error),
+    /// What the container is shown could not be checked in this time.
+    #[error("the folders that jobs are shown could not be checked within {} ms", .0.as_millis())]
+    Unchecked(Duration),
+    /// The backend did not make it in this time.
+    #[error("the container was not made within {} ms", .0.as_millis())]
+    Late(Duration),
+    /// Its runner did not become ready.
+    #[error(transparent)]
+    Conn(#[from] conn::Error),
+    /// It has no inner wall, for this reason, and one wall is not enough.
+    #[error("{0}")]
+    Unwalled(String),
+}
 
 impl Pool {
     /// Keeps the pool filled until it is closed.
@@ -102,7 +120,7 @@ impl Pool {
     }
 
     /// Notes the result of an attempt to make a container.
-    fn made(self: &Arc<Self>, made: Result<Member, String>) {
+    fn made(self: &Arc<Self>, made: Result<Member, Error>) {
         let mut state = self.state();
         state.creating -= 1;
         match made {
@@ -111,15 +129,17 @@ impl Pool {
                     tracing::info!(pool = %self.name, "containers can be made again");
                 }
                 state.failures = 0;
+                state.pauses.reset();
                 state.retry_at = None;
                 drop(state);
                 self.place(member);
                 self.stands();
             }
-            Err(why) => {
+            Err(error) => {
+                let why = error.to_string();
                 self.metrics.creation_failures.inc();
                 state.failures += 1;
-                state.retry_at = Some(Instant::now() + MAX_BACKOFF.min(BACKOFF * 2u32.pow(state.failures.min(8))));
+                state.retry_at = Some(Instant::now() + state.pauses.next_pause());
                 let (first, none_left) = (state.failures == 1, state.idle.is_empty() && state.busy == 0);
                 drop(state);
                 if first {
@@ -155,14 +175,14 @@ impl Pool {
 
     /// Makes one container. What it shows of the machine is checked while its runner starts. No job runs in it before
     /// both are done.
-    async fn make(self: &Arc<Self>) -> Result<Member, String> {
+    async fn make(self: &Arc<Self>) -> Result<Member, Error> {
         let within = 2 * self.options.create_within.0;
         let vetted = timeout(within, self.backend.vet(&self.options));
         let (vetted, member) = tokio::join!(vetted, self.start());
         let why = match vetted {
             Ok(Ok(())) => return member,
-            Ok(Err(e)) => chain(&e),
-            Err(_) => format!("the folders that jobs are shown could not be checked within {} ms", within.as_millis()),
+            Ok(Err(e)) => Error::Backend(e),
+            Err(_) => Error::Unchecked(within),
         };
         if let Ok(mut member) = member {
             drop(member.conn);
@@ -172,7 +192,7 @@ impl Pool {
     }
 
     /// Starts one container and waits until its runner is ready.
-    async fn start(self: &Arc<Self>) -> Result<Member, String> {
+    async fn start(self: &Arc<Self>) -> Result<Member, Error> {
         let began = Instant::now();
         let identity = Identity {
             worker: self.worker.clone(),
@@ -182,10 +202,8 @@ impl Pool {
         };
         let within = self.options.create_within.0;
         let create = self.backend.create(&identity, &self.options);
-        let made = timeout(within * 2, create)
-            .await
-            .map_err(|_| format!("the container was not made within {} ms", 2 * within.as_millis()))?;
-        let mut made = made.map_err(|e| chain(&e))?;
+        let made = timeout(within * 2, create).await.map_err(|_| Error::Late(within * 2))?;
+        let mut made = made.map_err(Error::Backend)?;
         let pings = Pings { every: self.options.ping_every.0, within: self.options.ping_within.0 };
         let conn = Conn::start(made.stream, &setup(&self.options, made.python), pings, &self.tasks);
         let ready = self.closed.run_until_cancelled(conn.ready(within)).await;
@@ -198,10 +216,11 @@ impl Pool {
                 if !ready.nested && !self.one_wall_is_enough() {
                     drop(conn);
                     made.container.destroy().await;
+                    // `nested` decides. The runner says why only as one of its warnings, so the text is looked for.
                     let why = ready.warnings.iter().find(|w| w.contains("no inner wall")).cloned();
                     let why = why.unwrap_or_else(|| "no inner wall".to_owned());
                     self.condition.send_replace(Condition::Unwalled(why.clone()));
-                    return Err(why);
+                    return Err(Error::Unwalled(why));
                 }
                 let has = |language: &&Language| ready.languages.contains_key(language.as_str());
                 let languages = self.options.languages.iter().filter(has).cloned().collect();
@@ -224,7 +243,7 @@ impl Pool {
             Err(e) => {
                 drop(conn);
                 made.container.destroy().await;
-                Err(e.to_string())
+                Err(e.into())
             }
         }
     }

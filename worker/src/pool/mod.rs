@@ -35,6 +35,7 @@ use tokio_util::task::TaskTracker;
 use crate::backend::Backend;
 use crate::metrics::{Metrics, PoolMetrics};
 use crate::options::{PoolOptions, Reuse};
+use crate::phase::Warmth;
 
 use member::Member;
 pub(crate) use pooled::PooledContainer;
@@ -282,13 +283,4 @@ impl Pool {
     fn next_serial(&self) -> u64 {
         self.serial.fetch_add(1, Ordering::Relaxed)
     }
-}
-
-/// Whether a container was ready when a job came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Warmth {
-    /// The container was ready.
-    Warm,
-    /// The job waited for the container.
-    Cold,
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use thermae_schemas::TenantName;
+use thermae_service::backoff::Backoff;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -23,6 +24,9 @@ const AT_MOST: Duration = Duration::from_secs(1);
 /// Most idle containers of tenants that a pool keeps, however small they are, because each has processes, and files
 /// that the worker holds open.
 const MOST_BOUND: usize = 128;
+
+/// Shortest and longest pause after an attempt to make a container that failed.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(400), Duration::from_secs(5));
 
 /// A job that waits for a container.
 pub(super) struct Waiter {
@@ -44,6 +48,8 @@ pub(super) struct State {
     pub(super) creating: usize,
     /// Attempts to make a container that failed in a row.
     pub(super) failures: u32,
+    /// The pauses after these attempts.
+    pub(super) pauses: Backoff,
     pub(super) retry_at: Option<Instant>,
     /// Since when fewer unbound containers than `warm` are ready or being made.
     pub(super) lacking: Option<Instant>,
@@ -63,6 +69,7 @@ impl State {
             sessions: 0,
             creating: 0,
             failures: 0,
+            pauses: Backoff::new(PAUSES.0, PAUSES.1),
             retry_at: None,
             lacking: None,
             taken: None,

@@ -22,8 +22,8 @@ use tracing::Instrument;
 
 use crate::attempt::{reject, span, to_resolve};
 use crate::context::Context;
-use crate::heartbeat::Pulse;
 use crate::pool::Pool;
+use crate::pulse::Pulse;
 use crate::work::Work;
 use queue::{Queue, Refused, Why};
 

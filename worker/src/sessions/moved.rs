@@ -74,9 +74,9 @@ async fn gather(ctx: &Context, session: &Session, conn: &Conn) -> Result<Vec<Kep
                 if let Ok(head) = frame.parse::<frames::Artifact>() {
                     executable.insert(head.path, head.executable);
                 }
-                gatherer.take(&frame)?;
+                gatherer.take(&frame).map_err(|e| e.to_string())?;
             }
-            Kind::ArtifactData | Kind::ArtifactEnd => gatherer.take(&frame)?,
+            Kind::ArtifactData | Kind::ArtifactEnd => gatherer.take(&frame).map_err(|e| e.to_string())?,
             _ => {}
         }
     }

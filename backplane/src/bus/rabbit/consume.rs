@@ -10,6 +10,7 @@ use lapin::Acker;
 use lapin::Channel;
 use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions};
 use lapin::types::FieldTable;
+use thermae_service::backoff::Backoff;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
@@ -88,7 +89,7 @@ impl RabbitConsumer {
                 false
             }
             Err(_) => {
-                tokio::time::sleep(AGAIN).await;
+                Backoff::steady(AGAIN).wait().await;
                 true
             }
         }

@@ -16,6 +16,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use lapin::uri::AMQPUri;
 use lapin::{Channel, Connection, ConnectionProperties, Event};
+use thermae_service::backoff::Backoff;
 use thermae_service::tls::Tls;
 use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout};
@@ -32,8 +33,6 @@ use crate::bus::Error;
 
 /// How long one attempt to connect may take.
 const ATTEMPT: Duration = Duration::from_secs(10);
-/// Waits between attempts, from the first to the longest. Each is twice the one before.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 /// How often the log says that it still waits.
 const REMIND: Duration = Duration::from_secs(10);
 
@@ -300,7 +299,7 @@ pub(super) async fn establish(options: &RabbitOptions, shared: &Arc<Shared>, fir
     let at = places(&uris);
     let begun = Instant::now();
     let deadline = options.deadline.filter(|_| first).map(|deadline| begun + deadline);
-    let mut wait = BACKOFF.0;
+    let mut pauses = Backoff::default();
     let mut mentioned: Option<Instant> = None;
     loop {
         let error = tokio::select! {
@@ -321,6 +320,7 @@ pub(super) async fn establish(options: &RabbitOptions, shared: &Arc<Shared>, fir
         if first && matches!(error, Error::Denied(_)) {
             return Err(error);
         }
+        let wait = pauses.next_pause();
         if deadline.is_some_and(|deadline| Instant::now() + wait >= deadline) {
             return Err(error);
         }
@@ -333,7 +333,6 @@ pub(super) async fn establish(options: &RabbitOptions, shared: &Arc<Shared>, fir
             () = shared.closed.cancelled() => return Err(Error::Closed),
             () = tokio::time::sleep(wait) => {}
         }
-        wait = (wait * 2).min(BACKOFF.1);
     }
 }
 

@@ -11,6 +11,7 @@ use futures::StreamExt;
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, ErrorKind, RedisError, RedisResult, Script, ServerErrorKind, Value};
 use thermae_schemas::PoolName;
+use thermae_service::backoff::Backoff;
 use thermae_service::tls;
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, timeout};
@@ -24,8 +25,6 @@ use crate::registry::{Epoch, Error, Notice};
 
 /// How long one attempt to connect may take.
 const ATTEMPT: Duration = Duration::from_secs(5);
-/// Waits between attempts, from the first to the longest. Each is twice the one before.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 /// How often the log says that it still waits.
 const REMIND: Duration = Duration::from_secs(10);
 /// How many notices a slow receiver may be behind before it loses some.
@@ -242,7 +241,7 @@ impl Shared {
     pub(super) async fn establish(&self, first: bool) -> Result<PubSub, Error> {
         let at = self.at();
         let deadline = self.options.deadline.filter(|_| first).map(|deadline| Instant::now() + deadline);
-        let mut wait = BACKOFF.0;
+        let mut pauses = Backoff::default();
         let mut mentioned: Option<Instant> = None;
         loop {
             let error = match self.attempt().await {
@@ -258,6 +257,7 @@ impl Shared {
             if first && matches!(error, Error::Unfit(_)) {
                 return Err(error);
             }
+            let wait = pauses.next_pause();
             if deadline.is_some_and(|deadline| Instant::now() + wait >= deadline) {
                 return Err(error);
             }
@@ -266,7 +266,6 @@ impl Shared {
                 mentioned = Some(Instant::now());
             }
             tokio::time::sleep(wait).await;
-            wait = (wait * 2).min(BACKOFF.1);
         }
     }
 
