@@ -77,10 +77,9 @@ impl FromStr for Surface {
 }
 
 fn main() -> Result<ExitCode> {
-    let mut words = std::env::args_os().skip(1);
     // The worker starts native containers by starting this program again.
-    if words.next().is_some_and(|word| word == "__runner") {
-        return Ok(thermae_runner::main_with(words));
+    if let Some(code) = thermae_fleet::runner_entry() {
+        return Ok(code);
     }
     let args = Args::parse();
     let filter = EnvFilter::try_from_env("THERMAE_LOG").unwrap_or_else(|_| EnvFilter::new("error,lapin=off"));

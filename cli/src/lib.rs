@@ -1,10 +1,10 @@
-//! The `thermae` program as a library, which its commands, the load tests and the end-to-end tests share.
+//! The `thermae` program. Programs of others use the crate `thermae-fleet`.
 //!
 //! ```text
 //!  main ─▶ runner_entry?  ── yes ─▶ the runner (started by the embedded fleet's worker)
 //!     │
-//!     └──▶ args ─▶ run │ batch │ sessions │ doctor ─▶ fleet ─▶ embedded: scheduler + worker + in-process backplane
-//!                         │                     └─▶ remote: RabbitMQ, as a tenant
+//!     └──▶ args ─▶ run │ batch │ sessions │ doctor ─▶ fleet ─▶ thermae_fleet: the embedded fleet, or a real one
+//!                         │
 //!                         └─ tools: commands of this machine that the code may call
 //! ```
 
@@ -32,27 +32,12 @@ use thermae_service::{signals, telemetry};
 
 use args::{Cli, Color, Command};
 use failure::{Exit, Failure};
-pub use fleet::{EmbeddedOptions, Error, Fleet, RemoteOptions};
 
-/// Argument that makes this program run as the runner. It is not part of the command line for users.
-const RUNNER: &str = "__runner";
-
-/// If this process was started as `<exe> __runner …`, runs the runner and gives its exit status. Every program that
-/// uses [`Fleet::embedded`] must call this first in its `main`, while the process has only one thread.
-pub fn runner_entry() -> Option<ExitCode> {
-    let mut args = std::env::args_os().skip(1);
-    let first = args.next()?;
-    if first == RUNNER {
-        Some(thermae_runner::main_with(args))
-    } else if first == doctor::PROBE {
-        Some(doctor::probe(args.next() == Some(OsString::from("inner"))))
-    } else {
-        None
-    }
-}
-
-/// Parses the command line and runs the command.
+/// Parses the command line and runs the command. Must be called while the process has only one thread.
 pub fn main() -> ExitCode {
+    if let Some(status) = thermae_fleet::runner_entry().or_else(probe) {
+        return status;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => error.exit(),
@@ -80,6 +65,12 @@ pub fn main() -> ExitCode {
     // There is nothing to wait for: tasks that still run belong to a fleet that is already closed.
     runtime.shutdown_background();
     finish(exit).into()
+}
+
+/// If this process was started by the doctor to try namespaces, tries them and gives its exit status.
+fn probe() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    (args.next()? == doctor::PROBE).then(|| doctor::probe(args.next() == Some(OsString::from("inner"))))
 }
 
 /// The exit status. If output was lost, reports that, too: no command succeeds without its output.

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use thermae_fleet::{EmbeddedOptions, Fleet};
 use thermae_schemas::{ErrorCode, Job, NameError, PoolName, SessionInfo, SessionName, SessionRequest, Status};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{FleetArgs, SessionsArgs, SessionsVerb};
 use crate::failure::{Exit, Failure};
-use crate::fleet::{self, Fleet};
+use crate::fleet;
 use crate::style;
 
 /// How long a scheduler may take to answer.
@@ -45,7 +46,7 @@ async fn open(at: &FleetArgs, interrupt: &CancellationToken) -> Result<Fleet, Fa
         return Err(Failure::usage("no_fleet", problem)
             .help("name a fleet: set THERMAE_AMQP to its URL, or name a file that holds the URL with --amqp-file"));
     }
-    fleet::open(at, fleet::EmbeddedOptions::default(), interrupt).await
+    fleet::open(at, EmbeddedOptions::default(), interrupt).await
 }
 
 async fn act(verb: &SessionsVerb, fleet: &Fleet) -> Result<Exit, Failure> {

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod closure;
 mod dispatch;
 mod error;
 mod handle;
@@ -26,6 +27,7 @@ mod tools;
 mod trace;
 
 pub use client::Client;
+pub use closure::Tools;
 pub use error::Error;
 pub use handle::{Events, JobHandle};
 pub use options::Options;

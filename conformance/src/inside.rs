@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use thermae::{EmbeddedOptions, Fleet};
+use thermae_fleet::{EmbeddedOptions, Fleet};
 use thermae_schemas::{Job, LimitRequest, Outcome, Status};
 use thermae_service::units::{ByteSize, Millis};
 use thermae_worker::{LimitOptions, Limits};
@@ -38,7 +38,7 @@ impl Inside {
             python: Some(python.to_owned()),
             slots: Some(AT_ONCE),
             limits: LimitOptions { default: ceiling.clone(), ceiling, ..LimitOptions::default() },
-            disk: Some(ByteSize::mib(512)),
+            disk: ByteSize::mib(512),
             ..EmbeddedOptions::default()
         };
         Ok(Self { fleet: Fleet::embedded(options).await.context("start the embedded fleet")? })
@@ -78,7 +78,7 @@ impl Inside {
         let mut job = Job::python(code);
         job.limits = LimitRequest::default();
         job.env = env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        Ok(self.fleet.submit(job, None).await?.result().await?)
+        Ok(self.fleet.run(job, None).await?)
     }
 
     /// Stops the fleet, and removes its containers.

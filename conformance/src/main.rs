@@ -21,7 +21,7 @@ struct Args {
 
 fn main() -> Result<ExitCode> {
     // The embedded fleet's containers start this program again as their runner.
-    if let Some(code) = thermae::runner_entry() {
+    if let Some(code) = thermae_fleet::runner_entry() {
         return Ok(code);
     }
     let args = Args::parse();

@@ -1,10 +1,10 @@
 //! The fleet under load: a real one over AMQP, or an embedded one in this process.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use thermae_client::Client;
+use thermae_fleet::{EmbeddedOptions, Fleet, RemoteOptions};
 use thermae_schemas::TenantName;
 use thermae_service::units::Millis;
 
@@ -31,7 +31,7 @@ pub struct Options {
 pub struct Target {
     /// The client that submits jobs.
     pub client: Client,
-    fleet: thermae::Fleet,
+    fleet: Fleet,
 }
 
 impl Options {
@@ -43,12 +43,14 @@ impl Options {
     /// Connects to a real fleet, or starts the embedded one.
     pub async fn open(&self) -> Result<Target> {
         let fleet = match &self.amqp {
-            Some(url) => thermae::Fleet::connect(url, self.tenant.as_deref(), Duration::from_secs(30)).await,
+            Some(url) => {
+                Fleet::connect(RemoteOptions { tenant: self.tenant.clone(), ..RemoteOptions::new(url.as_str()) }).await
+            }
             None => {
-                thermae::Fleet::embedded(thermae::EmbeddedOptions {
+                Fleet::embedded(EmbeddedOptions {
                     python: self.python.clone(),
-                    record_ttl: Some(RECORD_TTL),
-                    ..Default::default()
+                    record_ttl: RECORD_TTL,
+                    ..EmbeddedOptions::default()
                 })
                 .await
             }

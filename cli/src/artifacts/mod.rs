@@ -9,10 +9,10 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
+use thermae_fleet::Fleet;
 use thermae_schemas::{Artifact, Job, LeftOut, LeftOutWhy, Outcome};
 
 use crate::failure::Failure;
-use crate::fleet::Fleet;
 use crate::style;
 use folder::Folder;
 

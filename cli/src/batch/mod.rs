@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use thermae_fleet::Fleet;
 use thermae_schemas::{BatchLine, Job, Outcome, Status};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::BatchArgs;
 use crate::failure::{Exit, Failure};
-use crate::fleet::Fleet;
 use crate::run::limits;
 use crate::tools::{Tools, Trust};
 use crate::{artifacts, fleet, style};
@@ -96,7 +96,7 @@ pub(crate) async fn batch(args: &BatchArgs, interrupt: &CancellationToken) -> Re
     let run = |id: String, job| run(&fleet, id, job, &tools, &stop, kept.as_ref());
     let driven = tokio::select! {
         driven = drive::drive(at_once, &stop, next, run, done) => driven,
-        why = fleet.unfit() => Err(fleet::unfit(why, &args.fleet)),
+        why = fleet.unfit() => Err(fleet::unfit(why)),
     };
     let elapsed = progress.finish();
     results.sync();

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use thermae_fleet::{EmbeddedOptions, Fleet};
 use thermae_schemas::{Job, Outcome, Status};
 use tokio_util::sync::CancellationToken;
 
 use super::Check;
-use crate::fleet::{EmbeddedOptions, Fleet};
+use crate::failure::chain;
 
 const NAME: &str = "a program";
 const MEANS: &str = "No program can run on the embedded fleet or in native pools of this machine.";
@@ -36,14 +37,14 @@ pub(super) async fn check(python: Option<PathBuf>, interrupt: &CancellationToken
 
 async fn run(python: Option<PathBuf>) -> Result<Outcome, String> {
     let options = EmbeddedOptions { python, slots: Some(1), ..EmbeddedOptions::default() };
-    let fleet = Fleet::embedded(options).await.map_err(|error| error.to_string())?;
+    let fleet = Fleet::embedded(options).await.map_err(|error| chain(&error))?;
     let job = async {
         let handle = fleet.submit(Job::python("print(6 * 7)"), None).await?;
         handle.result().await
     };
     let outcome = tokio::select! {
         outcome = job => outcome.map_err(|error| error.to_string()),
-        why = fleet.unfit() => Err(why),
+        why = fleet.unfit() => Err(why.to_string()),
     };
     fleet.close().await;
     outcome

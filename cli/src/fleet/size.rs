@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use thermae_fleet::EmbeddedOptions;
 use thermae_schemas::LimitRequest;
 use thermae_service::units::{ByteSize, Millis};
 use thermae_worker::LimitOptions;
 
-use super::EmbeddedOptions;
 use crate::args::{EmbeddedArgs, FleetArgs};
 use crate::failure::Failure;
 
@@ -26,13 +26,14 @@ pub(crate) fn embedded(
         return Err(Failure::usage("usage", why)
             .help("set pools.<name>.datasets and pools.<name>.disk in the configuration of that fleet's workers"));
     }
+    let default = EmbeddedOptions::default();
     Ok(EmbeddedOptions {
         python: fleet.python(),
         slots,
         limits: limits(asked, memory_of_machine()),
-        disk: args.disk,
+        disk: args.disk.unwrap_or(default.disk),
         datasets: args.data.iter().map(|option| dataset(option)).collect::<Result<_, _>>()?,
-        ..EmbeddedOptions::default()
+        ..default
     })
 }
 

@@ -6,10 +6,10 @@ use std::path::Path;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use thermae_fleet::Fleet;
 use thermae_schemas::{InputFile, check_path};
 
 use crate::failure::Failure;
-use crate::fleet::Fleet;
 
 /// Size from which files go through the embedded fleet's store, in bytes, because a job's message is limited in size.
 const LARGE: usize = 64 << 10;

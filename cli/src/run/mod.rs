@@ -91,7 +91,7 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
         outcome = follow(&handle, events, &mut printer) => (outcome?, false),
         why = fleet.unfit() => {
             fleet.close().await;
-            return Err(fleet::unfit(why, &args.fleet));
+            return Err(fleet::unfit(why));
         }
         () = interrupt.cancelled() => {
             let ended = tokio::time::timeout(CANCEL_WITHIN, async {

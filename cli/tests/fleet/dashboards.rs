@@ -164,14 +164,13 @@ fn lose_a_job(fleet: &Fleet) -> Result<()> {
 struct Bounded {
     jobs: Vec<JobHandle>,
     /// The handles need this connection.
-    _globex: thermae::Fleet,
+    _globex: thermae_fleet::Fleet,
 }
 
 impl Bounded {
     fn start(fleet: &Fleet) -> Result<Self> {
-        let patience = Duration::from_secs(30);
         fleet.runtime.block_on(async {
-            let globex = thermae::Fleet::connect(&fleet.servers.globex, None, patience).await?;
+            let globex = thermae_fleet::Fleet::connect(fleet.servers.globex.as_str()).await?;
             let mut jobs = Vec::new();
             for _ in 0..2 {
                 let job = limited(Job::python("import time\ntime.sleep(600)"), 300_000);

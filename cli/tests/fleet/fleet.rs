@@ -31,7 +31,7 @@ pub(crate) struct Fleet {
     /// Runtime for the tests' clients.
     pub(crate) runtime: Runtime,
     /// A client of the tenant `acme`.
-    pub(crate) acme: thermae::Fleet,
+    pub(crate) acme: thermae_fleet::Fleet,
     processes: Mutex<Vec<Process>>,
     /// Number of workers that were started. Each gets a name of its own, even after earlier ones were killed.
     workers: AtomicUsize,
@@ -56,7 +56,7 @@ impl Fleet {
         }
         processes.iter_mut().try_for_each(Process::await_ready)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        let acme = runtime.block_on(thermae::Fleet::connect(&servers.acme, None, Duration::from_secs(30)))?;
+        let acme = runtime.block_on(thermae_fleet::Fleet::connect(servers.acme.as_str()))?;
         let (processes, workers) = (Mutex::new(processes), AtomicUsize::new(workers));
         Ok(Self { servers, runtime, acme, processes, workers, prefix, dir })
     }

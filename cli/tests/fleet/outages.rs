@@ -111,7 +111,7 @@ fn dead_docker(own: &OwnServers) -> Result<()> {
     );
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let outcome = runtime.block_on(async {
-        let fleet = thermae::Fleet::connect(&own.servers.acme, None, Duration::from_secs(30)).await?;
+        let fleet = thermae_fleet::Fleet::connect(own.servers.acme.as_str()).await?;
         let handle = fleet.client().submit(Job::python("print('waited')"), None).await?;
         std::os::unix::fs::symlink(&own.servers.docker, &socket)?;
         let outcome = tokio::time::timeout(Duration::from_secs(90), handle.result()).await??;

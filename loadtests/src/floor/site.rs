@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
-use thermae::EmbeddedOptions;
+use thermae_fleet::EmbeddedOptions;
 use thermae_schemas::{PoolName, WorkerId};
 use thermae_worker::backend::native::Native;
 use thermae_worker::backend::{Backend, Identity, SocketDir, setup};

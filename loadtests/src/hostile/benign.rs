@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
+use thermae_fleet::Fleet;
 use thermae_schemas::Job;
 use tokio::task::JoinSet;
 
@@ -14,7 +15,7 @@ const BURN: &str = "import time\nend = time.monotonic() + 0.5\nwhile time.monoto
 
 /// Keeps [`IN_FLIGHT`] jobs in flight for `time`. Counts no means, so the result is empty.
 pub(super) async fn run(url: &str, time: Duration) -> Result<BTreeMap<&'static str, u64>> {
-    let fleet = thermae::Fleet::connect(url, None, Duration::from_secs(30)).await?;
+    let fleet = Fleet::connect(url).await?;
     let mut tasks = JoinSet::new();
     for _ in 0..IN_FLIGHT {
         let client = fleet.client().clone();

@@ -1,0 +1,180 @@
+//! The options of the embedded fleet. Each has the name of the worker's own key that it sets.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use thermae_service::units::{ByteSize, Millis};
+use thermae_worker::{BackendKind, LimitOptions, PoolOptions};
+
+/// Options of the embedded fleet. All but `record_ttl` are those of the only pool, `default`, and have the names of its
+/// keys in a worker's configuration.
+///
+/// ```
+/// use thermae_fleet::{ByteSize, EmbeddedOptions, Millis};
+///
+/// let mut options = EmbeddedOptions {
+///     python: Some("/opt/agents/bin/python3".into()),
+///     slots: Some(4),
+///     spares: 2,
+///     preload: vec!["polars".into()],
+///     datasets: [("sales".into(), "/srv/sales".into())].into(),
+///     ..EmbeddedOptions::default()
+/// };
+/// options.limits.default.wall = Millis::from_secs(10);
+/// options.limits.ceiling.memory = ByteSize::gib(1);
+/// assert_eq!(options.pool().limits.ceiling.memory, ByteSize::gib(1));
+/// ```
+#[derive(Debug, Clone)]
+pub struct EmbeddedOptions {
+    /// Python interpreter for the sandboxes; by default, the active virtualenv's, otherwise `python3` on `PATH`.
+    pub python: Option<PathBuf>,
+    /// Number of jobs that run at once, from 1 to 4096; by default, twice the number of processors.
+    pub slots: Option<u32>,
+    /// Number of containers that are kept ready in addition to those in use, at least 1; by default, the same as
+    /// `slots`.
+    pub warm: Option<u32>,
+    /// Number of sandboxes that each container makes ahead of its jobs, for each of its zygotes.
+    pub spares: u32,
+    /// Modules that are imported before jobs need them, by default `numpy` and `pandas`. Modules that the interpreter
+    /// does not have are skipped.
+    pub preload: Vec<String>,
+    /// Whether to import `preload` at once, instead of when the first job needs it, which is the default.
+    pub preload_eager: bool,
+    /// Limits for jobs that ask for none (`limits.default`), and the most that a job may ask for (`limits.ceiling`).
+    /// The containers' size follows from the ceilings of memory and pids.
+    pub limits: LimitOptions,
+    /// Size of all writable file systems of a sandbox together.
+    pub disk: ByteSize,
+    /// Processors that a container may use, in hundredths of one, from 1 to 100000 (50 is half a processor); by
+    /// default, all of them. Containers have a quota only if this process may make control groups.
+    pub cpu_quota: Option<u32>,
+    /// Files and folders of this machine that jobs find at `/data/<name>`, read-only. The paths must be absolute.
+    pub datasets: BTreeMap<String, PathBuf>,
+    /// How long the outcome of a job is kept for a second submit with its id. Outcomes are kept in this process's
+    /// memory, so the default is ten minutes, which is shorter than a worker's.
+    pub record_ttl: Millis,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> Self {
+        let pool = PoolOptions::default();
+        Self {
+            python: pool.python,
+            slots: pool.slots,
+            warm: pool.warm,
+            spares: pool.spares,
+            preload: pool.preload,
+            preload_eager: false,
+            limits: pool.limits,
+            disk: pool.disk,
+            cpu_quota: pool.cpu_quota,
+            datasets: pool.datasets,
+            record_ttl: Millis::from_secs(600),
+        }
+    }
+}
+
+impl EmbeddedOptions {
+    /// Options of the pool that the sandboxes come from.
+    pub fn pool(&self) -> PoolOptions {
+        // Every field is named, so that none can be forgotten.
+        let Self {
+            python,
+            slots,
+            warm,
+            spares,
+            preload,
+            preload_eager,
+            limits,
+            disk,
+            cpu_quota,
+            datasets,
+            record_ttl: _,
+        } = self.clone();
+        let default = PoolOptions::default();
+        PoolOptions {
+            backend: BackendKind::Native,
+            python,
+            slots,
+            warm,
+            spares,
+            preload,
+            preload_eager,
+            limits,
+            disk,
+            cpu_quota,
+            datasets,
+            // The fleet has only one tenant.
+            max_sessions_per_tenant: Some(default.max_sessions),
+            // Nothing is shared with other tenants.
+            tenant_traffic: Some(ByteSize(u64::MAX >> 1)),
+            ..default
+        }
+    }
+
+    /// Options of the worker that has this pool.
+    pub(crate) fn worker(&self) -> thermae_worker::Options {
+        let mut worker = thermae_worker::Options {
+            name: Some("embedded".to_owned()),
+            // When the fleet is closed, nobody waits for running jobs.
+            drain_grace: Millis::from_millis(0),
+            record_ttl: self.record_ttl,
+            outcome_ttl: self.record_ttl,
+            ..thermae_worker::Options::default()
+        };
+        for pool in worker.pools.values_mut() {
+            *pool = self.pool();
+        }
+        worker
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thermae_worker::Limits;
+
+    use super::*;
+
+    #[test]
+    fn every_option_reaches_the_worker() {
+        let limits = LimitOptions {
+            default: Limits { wall: Millis::from_secs(5), cpu: Millis::from_secs(4), ..Limits::default() },
+            ceiling: Limits { memory: ByteSize::gib(2), pids: 100, ..Limits::default() },
+            grace: Millis::from_millis(500),
+        };
+        let options = EmbeddedOptions {
+            python: Some("/opt/python3".into()),
+            slots: Some(3),
+            warm: Some(5),
+            spares: 7,
+            preload: vec!["polars".into()],
+            preload_eager: true,
+            limits: limits.clone(),
+            disk: ByteSize::mib(11),
+            cpu_quota: Some(150),
+            datasets: [("sales".into(), "/srv/sales".into())].into(),
+            record_ttl: Millis::from_secs(13),
+        };
+        let worker = options.worker();
+        worker.validate().unwrap();
+        assert_eq!((worker.record_ttl, worker.outcome_ttl), (Millis::from_secs(13), Millis::from_secs(13)));
+        assert_eq!(worker.pools.len(), 1);
+        let pool = worker.pools.values().next().unwrap();
+        assert_eq!(pool.backend, BackendKind::Native);
+        assert_eq!(pool.python, Some("/opt/python3".into()));
+        assert_eq!((pool.slots(), pool.warm(), pool.spares), (3, 5, 7));
+        assert_eq!((pool.preload.as_slice(), pool.preload_eager), (&["polars".to_owned()][..], true));
+        assert_eq!((&pool.limits.default, &pool.limits.ceiling), (&limits.default, &limits.ceiling));
+        assert_eq!(pool.limits.grace, limits.grace);
+        assert_eq!((pool.disk, pool.cpu_quota), (ByteSize::mib(11), Some(150)));
+        assert_eq!(pool.datasets, options.datasets);
+    }
+
+    #[test]
+    fn the_defaults_are_a_workers_own() {
+        EmbeddedOptions::default().worker().validate().unwrap();
+        let (ours, default) = (EmbeddedOptions::default().pool(), PoolOptions::default());
+        assert_eq!((ours.disk, ours.spares, ours.preload), (default.disk, default.spares, default.preload));
+        assert_eq!(ours.limits.ceiling, default.limits.ceiling);
+    }
+}
