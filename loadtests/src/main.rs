@@ -164,7 +164,10 @@ enum On {
 }
 
 fn main() -> Result<ExitCode> {
-    // The embedded fleet's containers start this program again as their runner.
+    // This program is started again to fork, and as the runner of the embedded fleet's containers.
+    if let Some(code) = floor::entry() {
+        return Ok(code);
+    }
     if let Some(code) = thermae_fleet::runner_entry() {
         return Ok(code);
     }

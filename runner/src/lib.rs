@@ -8,14 +8,12 @@
 //! sandboxes made ahead (spares). Each program runs in a sandbox of its own behind two walls: the outer wall is the
 //! container (`outer` builds the native one), and the inner wall is the sandbox (`inner`). The runner knows no queue,
 //! no tenant and no other container, and it ends with its worker. [`frames`] is the wire format between the two.
-//! [`floor`] is there for measurements.
 
 mod channel;
 mod cpu;
 mod engine;
 mod error;
 mod files;
-pub mod floor;
 pub mod frames;
 mod group;
 #[cfg(test)]
@@ -63,55 +61,52 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// The command line.
 struct Options {
-    task: Task,
+    /// The worker's socket.
+    connect: String,
     outer: Option<Spec>,
-}
-
-/// What the process is for.
-enum Task {
-    /// Work for the worker that listens on this socket.
-    Connect(String),
-    /// Measure what the kernel alone takes (`--floor`).
-    Floor(floor::Plan),
 }
 
 impl Options {
     fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Self> {
         let usage = |text: &str| Error::Usage(format!("{text}; usage: --connect PATH [--outer JSON]"));
-        let bad = |flag: &str, e: serde_json::Error| usage(&format!("{flag}: {e}"));
-        let (mut task, mut outer) = (None, None);
+        let (mut connect, mut outer) = (None, None);
         let mut args = args.into_iter();
         while let Some(flag) = args.next() {
             let value = args.next().and_then(|v| v.into_string().ok());
             match (flag.to_str(), value) {
-                (Some("--connect"), Some(path)) => task = Some(Task::Connect(path)),
-                (Some("--floor"), Some(json)) => {
-                    task = Some(Task::Floor(serde_json::from_str(&json).map_err(|e| bad("--floor", e))?))
-                }
+                (Some("--connect"), Some(path)) => connect = Some(path),
                 (Some("--outer"), Some(json)) => {
-                    outer = Some(serde_json::from_str(&json).map_err(|e| bad("--outer", e))?)
+                    outer = Some(serde_json::from_str(&json).map_err(|e| usage(&format!("--outer: {e}")))?);
                 }
                 _ => return Err(usage(&format!("unknown or incomplete argument {}", flag.to_string_lossy()))),
             }
         }
-        Ok(Self { task: task.ok_or_else(|| usage("--connect is missing"))?, outer })
+        Ok(Self { connect: connect.ok_or_else(|| usage("--connect is missing"))?, outer })
     }
 }
 
-fn start(options: Options) -> Result<i32> {
+fn start(Options { connect, outer }: Options) -> Result<i32> {
     inherited::settle()?;
-    let mut outer = options.outer;
-    if let Some(spec) = &mut outer {
-        // If this fails, forks only take longer. It is not done in a Docker container: the container would be charged
-        // for the file, and the gain there was not measured.
-        let _ = sys::share_relocated_data();
-        spec.settle();
-    }
-    match (options.task, outer) {
-        (Task::Connect(path), outer) => connect(&path, outer),
-        (Task::Floor(plan), Some(spec)) => outer::enter(&spec, |_| floor::serve(&plan, false)),
-        (Task::Floor(plan), None) => Ok(floor::serve(&plan, true)),
-    }
+    self::connect(&connect, outer.map(prepared))
+}
+
+/// A specification with everything that is derived from this process. Also prepares this process for its forks.
+fn prepared(mut spec: Spec) -> Spec {
+    // If this fails, forks only take longer. It is not done in a Docker container: the container would be charged for
+    // the file, and the gain there was not measured.
+    let _ = sys::share_relocated_data();
+    spec.settle();
+    spec
+}
+
+/// Does something else than a runner behind a native container's outer wall, as its pid 1, and returns the exit status.
+/// The process must be single-threaded.
+///
+/// # Errors
+/// If this machine doesn't allow this user to build the wall.
+pub fn behind_outer_wall(spec: Spec, work: impl FnOnce() -> i32) -> Result<i32> {
+    inherited::settle()?;
+    outer::enter(&prepared(spec), |_| work())
 }
 
 fn connect(path: &str, outer: Option<Spec>) -> Result<i32> {

@@ -1,4 +1,4 @@
-//! A bare fork into a sandbox's namespaces. The runner forks, in a process of its own, because this process has
+//! A bare fork into a sandbox's namespaces. A process of its own forks ([`super::bare`]), because this process has
 //! threads.
 
 use std::process::Stdio;
@@ -6,9 +6,9 @@ use std::process::Stdio;
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use hdrhistogram::Histogram;
-use thermae_runner::floor::{Plan, Times};
 
 use super::ON;
+use super::bare::{Plan, Times};
 use super::site::Site;
 use crate::closed::Options;
 use crate::report::Row;
@@ -31,8 +31,8 @@ pub(super) async fn measure(site: &Site, options: Options) -> Result<Row> {
 
 async fn forks(site: &Site, plan: Plan) -> Result<Times> {
     let mut command = site.command()?;
-    command.arg("--floor").arg(serde_json::to_string(&plan)?).stdout(Stdio::piped()).stderr(Stdio::inherit());
-    let output = command.spawn().context("start the runner")?.wait_with_output().await?;
+    command.arg(serde_json::to_string(&plan)?).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    let output = command.spawn().context("start the process that forks")?.wait_with_output().await?;
     ensure!(output.status.success(), "the bare forks: {}", output.status);
     serde_json::from_slice(&output.stdout).context("read the bare forks' times")
 }

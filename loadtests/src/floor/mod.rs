@@ -8,9 +8,12 @@
 //! next one ahead, so that no run waits for the clean-up of another. Rates are measured back to back, in as many
 //! containers (for `fork`: processes) as there are runs in flight.
 
+mod bare;
 mod container;
 mod fork;
 mod site;
+#[allow(unsafe_code)]
+mod sys;
 mod weight;
 
 use std::path::PathBuf;
@@ -23,6 +26,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use crate::cases::Case;
 use crate::closed::Options;
 use crate::report::Row;
+pub use bare::entry;
 use container::Container;
 use site::Site;
 pub use weight::weigh;

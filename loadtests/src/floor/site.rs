@@ -12,6 +12,7 @@ use thermae_worker::{NativeOptions, PoolOptions};
 use tokio::process::Command;
 use tokio_util::task::TaskTracker;
 
+use super::bare::ENTRY;
 use super::container::Container;
 
 /// A backend, and the options of the pool that it serves.
@@ -55,9 +56,11 @@ impl Site {
         Container::start(made.stream, made.container, setup, limits).await
     }
 
-    /// A command that starts a process behind the outer wall. The caller adds what the process must do.
+    /// A command that starts the process that forks, behind the outer wall. The caller adds the plan.
     pub(super) fn command(&self) -> Result<Command> {
-        Ok(self.native.command(&self.pool)?.0)
+        let mut command = Command::new(std::env::current_exe().context("find this program")?);
+        command.arg(ENTRY).arg(serde_json::to_string(&self.native.spec(&self.pool)?)?).env_clear();
+        Ok(command)
     }
 }
 

@@ -90,13 +90,6 @@ fn prepare(shape: &Shape) -> Result<OwnedFd> {
     Ok(root)
 }
 
-/// The minimum that a sandbox is made of, for [`crate::floor`]: the steps of an init that can't be left out.
-pub(crate) fn bare(shape: &Shape) -> Result<()> {
-    storage(shape.disk_bytes)?;
-    proc_tree()?;
-    last_namespace()
-}
-
 fn last_namespace() -> Result<()> {
     sys::unshare(sys::CLONE_NEWUSER).step("the sandbox's user namespace")
 }

@@ -24,11 +24,10 @@ use crate::error::{Context, Error, Result, USERNS_ADVICE};
 use crate::seqpacket::Packets;
 use crate::sys::{self, Fork};
 
-pub(crate) use init::bare;
 pub(crate) use nursery::{Birth, LOOK, Look, own_mounts};
 
 /// The namespaces that a sandbox's init is forked into. It enters its user namespace later, as its last step.
-pub(crate) const FRESH: i32 = sys::CLONE_NEWPID | sys::CLONE_NEWNS | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS;
+const FRESH: i32 = sys::CLONE_NEWPID | sys::CLONE_NEWNS | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS;
 
 /// What every sandbox of this container has in common.
 #[derive(Debug, Clone)]
@@ -119,34 +118,6 @@ fn enter() -> Result<()> {
     })?;
     crate::outer::write_maps(std::process::id() as i32, (0, uid), (0, gid), true)?;
     rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).step("private mounts")
-}
-
-/// Does `work` in a child process in the nursery's place, and returns its exit status. For [`crate::floor`].
-///
-/// # Errors
-/// As for [`Wall::raise`]. What goes wrong in the child is logged there, and the status is 1.
-pub(crate) fn in_place_of_the_nursery(shape: &Shape, work: impl FnOnce() -> Result<()>) -> Result<i32> {
-    enter()?;
-    match sys::fork(0).step("fork into the nursery's place")? {
-        Fork::Child => {
-            sys::die_with_parent();
-            let done = nursery::settle(shape).and_then(|()| work());
-            sys::exit(done.map_or_else(
-                |e| {
-                    crate::log(&e.to_string());
-                    1
-                },
-                |()| 0,
-            ))
-        }
-        Fork::Parent { pid, .. } => {
-            let reaped = sys::wait(pid, true).step("wait in the nursery's place")?;
-            Ok(reaped.map_or(1, |r| match r.status {
-                sys::Status::Exited(code) => code,
-                sys::Status::Signaled(signal) => 128 + signal,
-            }))
-        }
-    }
 }
 
 /// Handles on one sandbox's namespaces and its init.

@@ -13,7 +13,8 @@ use crate::mounts;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// Absolute path of the real interpreter (no shim); put it into [`crate::frames::Setup::python`] too.
+    /// Absolute path of the real interpreter of Python (no shim). It goes into the options of Python in
+    /// [`crate::frames::Setup::languages`], too.
     pub python: String,
     /// Directories or files shown read-only at their own paths, beyond `/usr`, `/lib*`, `/bin`, `/sbin` and a few files
     /// of `/etc`.

@@ -50,11 +50,8 @@ impl Native {
     }
 
     /// The command that starts a runner behind this pool's outer wall, and the path of the interpreter inside. The
-    /// caller adds the arguments that say what the runner does.
-    ///
-    /// # Errors
-    /// [`Error::Unfit`] if there is no interpreter, or a dataset can't be read.
-    pub fn command(&self, pool: &PoolOptions) -> Result<(Command, String), Error> {
+    /// caller adds the socket.
+    fn command(&self, pool: &PoolOptions) -> Result<(Command, String), Error> {
         let spec = self.spec(pool)?;
         let outer = serde_json::to_string(&spec).map_err(|e| Error::Unfit(e.to_string()))?;
         let mut command = Command::new(&self.command[0]);
@@ -71,7 +68,11 @@ impl Native {
         Ok((command, spec.python))
     }
 
-    fn spec(&self, pool: &PoolOptions) -> Result<Spec, Error> {
+    /// What the outer wall of this pool's containers shows and allows.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] if there is no interpreter, or a dataset can't be read.
+    pub fn spec(&self, pool: &PoolOptions) -> Result<Spec, Error> {
         let mut spec = Spec::detect(pool.python.as_deref()).map_err(|e| Error::Unfit(chain(&e)))?;
         // What the operator shows is shown whole.
         spec.hide.retain(|hidden| {
