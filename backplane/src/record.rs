@@ -9,20 +9,20 @@
 //!                       └───────────────────────────┴── otherwise: lost ─────────────┘
 //! ```
 //!
-//! An ended job has two lives. Its whole outcome is kept for a while and within a budget. After that only a
-//! [`Tombstone`] is left, which says how the job ended and when. The tombstone stays as long as a copy of the job's
-//! message may exist, so that no copy is taken for a new job. In between, a large outcome moves to the fleet's store
-//! ([`shelve`]).
+//! An ended job has two lives. In the first, its whole outcome is kept, for a while and within a budget. (During this
+//! time, a large outcome may move to the fleet's store: [`shelve`].) In the second, only a [`Tombstone`] is left, which
+//! says how the job ended and when. The tombstone stays as long as a copy of the job's message may exist, so that no
+//! copy is taken for a new job.
 //!
-//! The in-process registry calls these functions. The scripts of the Redis registry do the same step by step. The
-//! contract suite runs random histories through both and compares the answers. The module `steps` has the functions,
-//! and this file has the types.
+//! This file has the types, and the module `steps` has the functions. The in-process registry calls these functions,
+//! and the Redis registry does each step in a script of its own. The contract suite runs random histories through both
+//! registries and compares the answers.
 //!
-//! When the registry was emptied, a missing record proves nothing. So if other copies of a message may exist, a worker
-//! never starts the job without a record ([`Start::Resolve`]). [`resolve`] holds such a copy until every living worker
-//! has announced its running jobs. Then it counts the copy as an attempt that may have started. So code that may start
-//! once never starts twice. For code that may start n times, an emptied registry can forget starts: each time it is
-//! emptied, one more start is possible.
+//! After the registry was emptied, a missing record doesn't prove that the job never started. Therefore, if other
+//! copies of the message may exist, a worker never starts a job that has no record ([`Start::Resolve`]). [`resolve`]
+//! holds such a copy until every living worker has announced its running jobs. If none of them has announced this job,
+//! the copy counts as an attempt that may have started. This way, code that may start once never starts twice. For code
+//! that may start n times, the registry forgets starts when it is emptied: each time, one more start becomes possible.
 
 mod ended;
 mod steps;
@@ -43,18 +43,18 @@ pub type Millis = u64;
 /// State of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// The job was handed out, or is about to be. The code has not started.
+    /// The job was handed out, or is about to be. Its code has not started.
     Assigned,
     /// The code may have started.
     Started {
         /// The worker that runs it.
         owner: WorkerId,
-        /// The name of the claim. A worker that repeats its start with the same nonce gets the same answer.
+        /// Names the worker's claim. If the worker repeats its start with the same nonce, it gets the same answer.
         nonce: String,
-        /// Until when the owner may run the code, unless it renews the lease.
+        /// Until when the owner may run the code. Each renewal of the lease moves this on.
         lease_until: Millis,
     },
-    /// The job has ended. Its status and mark never change any more.
+    /// The job has ended. From now on, its status and mark never change.
     Terminal {
         /// How it ended.
         status: Status,
@@ -76,17 +76,18 @@ pub struct Record {
     pub attempt: u32,
     /// How often the code may be started.
     pub max_attempts: u32,
-    /// Routing key for the job's events. `None` if the job was submitted without one, and after it has ended.
+    /// Routing key for the job's events. `None` if the job was submitted without one, or has ended.
     pub reply_key: Option<String>,
-    /// The client's own mark, which the result repeats. `None` if the client set none, and after the job has ended.
+    /// A text of the client's, which the result repeats. `None` if the client set none, or the job has ended.
     pub correlation_id: Option<String>,
-    /// Digest of the job. It tells a repeat from another job with the same id. `None` if it isn't known.
+    /// Digest of the job. With it, a repeat of the job can be told from another job with the same id. `None` if it
+    /// isn't known.
     pub digest: Option<String>,
-    /// The client cancelled the job while it ran, so there is no further attempt.
+    /// Whether the client cancelled the job while it ran. If so, there is no further attempt.
     pub cancelled: bool,
-    /// The record may not know all of the job's past: its message may have been admitted before the registry was
-    /// emptied, or the record was read from an older state of the registry's data. Only a copy that is certainly the
-    /// only one may start from it.
+    /// Whether the record may lack a part of the job's past: the job may have been admitted before the registry was
+    /// emptied, or the record comes from an older state of the registry's data. Then a worker may start the job only if
+    /// its copy of the message is certainly the only one.
     pub doubtful: bool,
 }
 
@@ -101,14 +102,14 @@ pub struct Claim {
     pub nonce: String,
 }
 
-/// What a message says about its job. A record that is missing is made from it.
+/// What a message says about its job. If the job has no record, the registry makes one from this.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Terms {
     /// How often the code may be started.
     pub max_attempts: u32,
     /// Routing key for the job's events.
     pub reply_key: Option<String>,
-    /// The client's own mark, which the result repeats.
+    /// A text of the client's, which the result repeats.
     pub correlation_id: Option<String>,
     /// Digest of the job.
     pub digest: Option<String>,
@@ -130,11 +131,11 @@ pub enum Admission {
     Fresh,
     /// The job was handed out before and has not started. Hand it out again, as this attempt.
     Repeat(u32),
-    /// It has started.
+    /// The job has started, and its lease has not passed. There is nothing to hand out.
     UnderWay,
     /// The job has started, as this attempt, and its lease has passed. It must be resolved.
     Lapsed(u32),
-    /// It has ended.
+    /// The job has ended.
     Terminal(Ended),
     /// Another job has this id.
     Conflict,
@@ -173,10 +174,10 @@ pub enum Resolve {
     Hold(Duration),
     /// Hand the job out again, as this attempt. Mark the message `maybe_duplicate`, since other copies may exist.
     Reassign(u32),
-    /// Recorded as lost, with the outcome that the caller gave for this. Publish that outcome.
+    /// The job was recorded as lost, with the outcome that the caller gave for this case. Publish that outcome.
     Lost,
-    /// The job was cancelled while it ran. It is recorded with the outcome that the caller gave for this. Publish that
-    /// outcome.
+    /// The job was cancelled while it ran, and was recorded with the outcome that the caller gave for this case.
+    /// Publish that outcome.
     Cancelled,
     /// A later attempt has started. Acknowledge this copy and forget it.
     Stale,

@@ -7,11 +7,7 @@ use std::sync::Arc;
 
 use thermae_fleet::{EmbeddedOptions, Fleet, Job, Tools, runner_entry};
 
-const CODE: &str = "
-prices = [await price(item=item) for item in ('figs', 'olives', 'wine')]
-print('the prices are', prices)
-sum(prices)
-";
+const CODE: &str = "print('the prices are', [await price(item=item) for item in ('figs', 'olives', 'wine')])";
 
 #[derive(serde::Deserialize)]
 struct Asked {
@@ -31,9 +27,6 @@ async fn run() -> Result<ExitCode, Box<dyn Error>> {
     job.tools = tools.specs();
     let outcome = fleet.run(job, Some(Arc::new(tools))).await?;
     print!("{}{}", outcome.stdout, outcome.stderr);
-    if let Some(value) = outcome.value {
-        println!("the value is {}", value["text/plain"].as_str().unwrap_or("?"));
-    }
     fleet.close().await;
     Ok(ExitCode::SUCCESS)
 }

@@ -261,7 +261,7 @@ impl Exit {
 pub struct Ready {
     /// The languages that programs can be written in here, with what runs them, such as `Python 3.11.7`.
     pub languages: BTreeMap<String, String>,
-    /// Preload modules that could be imported. Empty if the loaded zygote starts later ([`Setup::preload_eager`]).
+    /// Preload modules that could be imported. Empty if they are loaded later.
     pub preloaded: Vec<String>,
     /// What this machine could not provide, in words for a person. Empty when all is well.
     pub warnings: Vec<String>,

@@ -177,6 +177,7 @@ fn a_session_has_one_language() {
     runner.run(&bash_session("s", "x=1")).ok();
     let outcome = runner.run(&common::session("s", "x = 2"));
     assert_eq!(outcome.end(), &End::OtherLanguage { language: "bash".into() });
+    assert!(outcome.exit.unwrap().session_lives);
     assert_eq!(runner.run(&bash_session("s", "echo $x")).ok(), "1\n");
 }
 

@@ -1,8 +1,8 @@
 //! The dispatcher: decides which job is handed out next, and when.
 //!
-//! One task owns all of this state. It is woken by arrivals, by the ends of hand-outs, by credit that was given back,
-//! by a new snapshot of the workers and by deadlines. It never polls. If there is credit, a job is handed out as soon
-//! as it arrives.
+//! One task owns all of the dispatcher's state. These events wake it: a job arrives, a hand-out ends, credit is given
+//! back, a new snapshot of the workers comes, or a deadline passes. It doesn't poll for jobs. If there is credit, a job is handed
+//! out as soon as it arrives.
 //!
 //! ```text
 //!  lanes ──▶ arrive ──▶ [ pool: Fair over tenants ] ──▶ start ──▶ admit::assign ──▶ finished ──┐
@@ -10,8 +10,8 @@
 //!                              └── put back: no credit, tenant busy, no worker, registry away ──┘
 //! ```
 //!
-//! The allowance of a pool is an estimate of its free credit, which saves useless calls. Only the registry's own check
-//! decides.
+//! The *allowance* of a pool is the dispatcher's estimate of the pool's free credit. It saves calls that the registry
+//! would refuse anyway. Only the registry's own check decides.
 
 mod gates;
 mod pool;
@@ -41,12 +41,12 @@ use crate::intake::Lanes;
 use gates::Gates;
 use pool::{Due, Pool};
 
-/// How long hand-outs that have begun may take to end when this scheduler stops leading.
+/// When this scheduler stops leading, hand-outs that have begun may take this long to end.
 const DRAIN: Duration = Duration::from_secs(2);
 
 type Waiting = Popped<TenantName, Head>;
 
-/// The end of a hand-out, with the job if it must be put back.
+/// A hand-out that has ended. `end` holds the job if the job must be put back.
 struct Done {
     pool: PoolName,
     position: Position,
@@ -63,13 +63,14 @@ fn put(position: Position, head: Head) -> Waiting {
     Popped { tenant: position.tenant, class: position.class, ticket: position.ticket, item: head }
 }
 
-/// The dispatcher's state (see the module).
+/// The dispatcher's state (see the docs of this module).
 pub(crate) struct Dispatcher {
     ctx: Context,
     lanes: Lanes,
     pools: BTreeMap<PoolName, Pool>,
     gates: Gates,
-    /// Sessions with a job that is being handed out, and the jobs behind it. This keeps their order.
+    /// Sessions with a job that is being handed out, and that session's next jobs. They wait here, which keeps their
+    /// order.
     sessions: HashMap<(TenantName, SessionName), Vec<Waiting>>,
     flight: FuturesUnordered<BoxFuture<'static, Done>>,
     backoff: Backoff,
@@ -135,12 +136,12 @@ impl Dispatcher {
         }
     }
 
-    /// A job has come to the head of its queue.
+    /// Takes in a job that has come to the head of its queue.
     fn arrive(&mut self, head: Head) {
         let (weight, pool) = (self.ctx.options.weight(&head.key.tenant), self.pool(&head.lane.pool));
         if let Some(stale) = pool.replace(&head) {
-            // The broker delivered the job again. The connection of the first delivery is gone, or the job was
-            // submitted twice.
+            // The broker has delivered the same job again: the connection of the first delivery was lost, or the job
+            // was submitted twice.
             let old = std::mem::replace(stale, head).delivery;
             self.ctx.spawn("give back", async move { give_back(&old).await });
             return;
@@ -160,7 +161,7 @@ impl Dispatcher {
             }
             self.pools.insert(name.clone(), pool);
         }
-        // The line above has inserted it.
+        // The pool exists by now: this inserts nothing.
         self.pools.entry(name.clone()).or_default()
     }
 
@@ -216,7 +217,7 @@ impl Dispatcher {
         true
     }
 
-    /// A hand-out has ended.
+    /// Handles the end of a hand-out.
     fn finished(&mut self, done: Done) {
         let Done { pool: name, position, returned, session, end } = done;
         let tenant = position.tenant.clone();
@@ -280,7 +281,7 @@ impl Dispatcher {
         self.pool(&pool).unpop(weight, waiting);
     }
 
-    /// Credit of a pool was given back.
+    /// Notes that credit of a pool was given back, and lets in one tenant that waited for credit.
     fn credit(&mut self, name: &PoolName) {
         if let Some(pool) = self.pools.get_mut(name) {
             pool.credit_returned();
@@ -290,7 +291,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes over a new snapshot of the workers.
+    /// Takes over a new snapshot of the workers. Jobs that were parked get another try.
     fn snapshot(&mut self, fleet: &Arc<FleetView>) {
         for (name, view) in &fleet.pools {
             self.pool(name).see(view);
@@ -301,7 +302,7 @@ impl Dispatcher {
         }
     }
 
-    /// When the next thing is due that no event announces: the end of a pause, or a deadline.
+    /// When the dispatcher must wake up without an event: at the end of a pause, or at a deadline.
     fn wake_at(&self) -> Option<Instant> {
         if self.paused_until.is_some() {
             return self.paused_until;
@@ -326,10 +327,10 @@ impl Dispatcher {
         }
     }
 
-    /// Refuses a job that waits no longer.
+    /// Refuses a job that is not to wait any longer.
     fn refuse(&mut self, pool: PoolName, position: Position, head: Head, why: ErrorInfo) {
         let ctx = self.ctx.clone();
-        // The end of this hand-out gives one credit back, so one is taken here.
+        // When this ends, `finished` adds one to the allowance, as after a hand-out. So one is taken off here.
         if let Some(pool) = self.pools.get_mut(&pool) {
             pool.allowance -= 1;
         }
@@ -359,7 +360,8 @@ impl Dispatcher {
         }
     }
 
-    /// Runs at each tick: lets in tenants whose notices were lost, ends long waits, and updates the metrics.
+    /// Runs at each tick: lets in tenants in case a notice of credit was lost, ends long waits, and updates the
+    /// metrics.
     fn tick(&mut self) {
         while let Some(tenant) = self.gates.open_one() {
             self.pools.values_mut().for_each(|pool| pool.fair.unblock(&tenant));

@@ -91,9 +91,9 @@ impl Lanes {
         self.0.begun.store(true, Ordering::Relaxed);
         self.list().iter().for_each(|lane| self.begin(lane));
         self.0.ctx.spawn_for_good("journal of lanes", journal::watch(self.clone()));
-        self.restore_rests().await?;
+        rest::restore(&self).await?;
         self.take_over().await?;
-        self.unrouted(QueueSpec::unrouted()).await
+        unrouted::serve(&self, QueueSpec::unrouted()).await
     }
 
     /// Serves the queues that release 0.1.0 left, and removes their bindings. New messages come through the unrouted
@@ -108,7 +108,7 @@ impl Lanes {
             if old.name != names::UNROUTED_QUEUE {
                 let (lanes, bare) = (self.clone(), QueueSpec { bindings: Vec::new(), ..old });
                 ctx.spawn("queue of 0.1.0", async move {
-                    if let Err(error) = lanes.unrouted(bare).await {
+                    if let Err(error) = unrouted::serve(&lanes, bare).await {
                         tracing::debug!(%error, "a queue of an earlier release is not served any more");
                     }
                 });

@@ -88,7 +88,7 @@ fn unfit(job: &Job) -> Option<&'static str> {
     match () {
         () if !job.argv.is_empty() && !job.code.is_empty() => Some("/argv: a job has either code or argv"),
         () if !job.argv.is_empty() && !bash => Some("/argv: only bash runs commands; set language to bash"),
-        () if !job.tools.is_empty() && bash => Some("/tools: programs in bash can't call tools"),
+        () if !job.tools.is_empty() && !job.language.calls_tools() => Some("/tools: programs in bash can't call tools"),
         () => None,
     }
 }

@@ -141,6 +141,11 @@ impl Language {
     pub fn bash() -> Self {
         Self("bash".to_owned())
     }
+
+    /// Whether programs in this language can call tools.
+    pub fn calls_tools(&self) -> bool {
+        *self != Self::bash()
+    }
 }
 
 impl Default for Language {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::artifacts::{Ages, Kind};
+use crate::artifacts::{Ages, Kind, sweep};
 use crate::context::Context;
 
 /// Time between two sweeps.
@@ -26,7 +26,7 @@ pub(crate) async fn run(ctx: Arc<Context>, end: CancellationToken) {
             match ctx.registry.lead(LEASE, ctx.id.as_str(), EVERY * 2).await {
                 Ok(true) => {
                     let removed = |kind: Kind| ctx.metrics.swept(kind.as_str());
-                    if let Err(error) = ctx.artifacts.sweep(ages, SystemTime::now(), removed).await {
+                    if let Err(error) = sweep(&ctx.artifacts, ages, SystemTime::now(), removed).await {
                         tracing::error!(%error, "the store can't be swept");
                         ctx.metrics.swept("failed");
                     }

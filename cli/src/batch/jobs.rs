@@ -111,7 +111,7 @@ fn parse(text: &[u8], defaults: &Defaults) -> Result<(String, Job), String> {
     if let (Some(n), false) = (defaults.max_attempts, says_attempts) {
         job.max_attempts = n;
     }
-    if job.tools.is_empty() {
+    if job.tools.is_empty() && job.language.calls_tools() {
         job.tools.clone_from(&defaults.tools);
     } else if let Some(tool) = job.tools.iter().find(|tool| !defaults.tools.iter().any(|known| known.name == tool.name))
     {
@@ -184,6 +184,15 @@ mod tests {
         assert_eq!((first.code.as_str(), first.max_attempts), ("print(1)", 5));
         assert_eq!((second.code.as_str(), second.max_attempts), ("é", 2));
         assert_ne!(first.id, read(&mut file, &index.entries[0], &defaults).unwrap().id, "a rerun is a new job");
+    }
+
+    #[test]
+    fn only_programs_that_can_call_tools_get_those_of_the_batch() {
+        let tool: ToolSpec = serde_json::from_str(r#"{"name": "t"}"#).unwrap();
+        let defaults = Defaults { tools: vec![tool], ..Defaults::default() };
+        let of = |text: &str| parse(text.as_bytes(), &defaults).unwrap().1.tools.len();
+        assert_eq!(of(r#"{"id": "a", "code": ""}"#), 1);
+        assert_eq!(of(r#"{"id": "a", "language": "bash", "argv": ["ls"]}"#), 0);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `thermae doctor`: checks what this machine allows, by trying it, and says how to fix the rest.
+//! `thermae doctor`: tries out what this machine allows, and says how to fix what it doesn't allow.
 
 mod cgroups;
 mod docker;
@@ -23,7 +23,7 @@ use remedy::Remedy;
 pub(crate) enum State {
     /// Nothing is wrong.
     Ok,
-    /// Something is missing that not everyone needs.
+    /// Something is missing, but only some users need it.
     Warn,
     /// Programs can't run.
     Fail,
@@ -78,10 +78,10 @@ impl Check {
     }
 }
 
-/// Runs all checks and prints them. With `--fix`, makes the changes first.
+/// Runs all checks and prints their results. With `--fix`, first makes the changes that fix findings, and checks again.
 ///
 /// # Errors
-/// `--fix` was used without root, or a change failed. Everything else that is wrong is a failed check.
+/// `--fix` needs root to change something, or a change failed. Everything else that is wrong shows as a failed check.
 pub(crate) async fn doctor(args: &DoctorArgs, interrupt: &CancellationToken) -> Result<Exit, Failure> {
     let mut checks = look(args, interrupt).await;
     if args.fix && mend(&checks)? {
@@ -97,7 +97,7 @@ pub(crate) async fn doctor(args: &DoctorArgs, interrupt: &CancellationToken) -> 
     Ok(if failed { Exit::Code } else { Exit::Success })
 }
 
-/// Makes the changes that `--fix` can make, and prints them to standard error. Gives false if there were none.
+/// Makes the changes that `--fix` can make, and prints them to standard error. Returns `false` if there were none.
 fn mend(checks: &[Check]) -> Result<bool, Failure> {
     let remedies: Vec<Remedy> = checks.iter().filter_map(|check| check.remedy).collect();
     if remedies.is_empty() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thermae_client::{Events, JobHandle};
-use thermae_schemas::{BatchLine, EventBody, Job, Language, Outcome};
+use thermae_schemas::{BatchLine, EventBody, Job, Outcome};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{RunArgs, Stream};
@@ -33,7 +33,7 @@ struct Prepared {
 fn prepare(args: &RunArgs) -> Result<Prepared, Failure> {
     let files = args.tools.tools_file.as_deref();
     // A program in bash can't call tools. Those of a file that happens to be beside it are not meant for it.
-    let beside = if job::language(args)? == Language::bash() { None } else { beside(args) };
+    let beside = if job::language(args)?.calls_tools() { beside(args) } else { None };
     let tools = Arc::new(Tools::gather(&args.tools.tools, files, beside, &Trust::of_user())?);
     Ok(Prepared { job: job::job(args, &tools)?, given: files::read(&args.job.files)?, tools })
 }

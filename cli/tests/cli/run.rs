@@ -55,7 +55,7 @@ fn scripts_and_commands_run_in_bash() {
     let answer = thermae.call(&["run", "main.sh"]);
     assert_eq!((answer.status, answer.stdout.as_str()), (1, "42\n/workspace\n"), "{answer:?}");
     assert!(answer.stderr.starts_with("error[code_exited]: ") && answer.stderr.contains('3'), "{}", answer.stderr);
-    let answer = thermae.call(&["run", "--file", "main.sh", "--", "grep", "-c", "echo $", "main.sh"]);
+    let answer = thermae.call(&["run", "--file", "main.sh", "--", "grep", "-cF", "echo $", "main.sh"]);
     assert_eq!((answer.status, answer.stdout.as_str()), (0, "1\n"), "{answer:?}");
     let answer = thermae.call(&["run", "main.sh", "--tool", "t=cat"]);
     assert_eq!(answer.status, 2, "{answer:?}");

@@ -1,4 +1,4 @@
-//! The files of a run, handled from outside its sandbox: [`place`] writes its inputs, and [`Walk`] reads what it
+//! The files of a run, handled from outside its sandbox: [`place()`] writes its inputs, and [`Walk`] reads what it
 //! leaves.
 //!
 //! ```text

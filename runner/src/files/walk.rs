@@ -1,4 +1,5 @@
-//! Reads the files that a run or a session has left, in small steps, so that the runner's loop goes on meanwhile.
+//! Reads the files that a run or a session has left, in small steps. The runner's loop handles other events between
+//! them.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -29,19 +30,20 @@ pub(crate) enum Step<'a> {
     Done,
 }
 
-/// A walk that goes on.
+/// A walk through the directories of a [`Scope`] in one sandbox.
 pub(crate) struct Walk {
     storage: OwnedFd,
     device: u64,
     scope: Scope,
-    /// What is left of the limits.
+    /// How much more may be sent and listed.
     left: ArtifactLimits,
-    /// The directory that is being walked through (last) and those above it.
+    /// The directory whose names are being looked at (last), and those above it.
     levels: Vec<Level>,
     roots_done: usize,
     reading: Option<Reading>,
-    /// Files that were known before this walk, and those that are known after it.
+    /// Files that were known before this walk and that it has not reached yet.
     before: Seen,
+    /// Files that are known after this walk.
     now: Seen,
     omissions: Omissions,
 }
@@ -61,12 +63,12 @@ struct Reading {
     begun: SystemTime,
     left: u64,
     hash: Option<Sha256>,
-    /// Fingerprint of the file from before, while its content is compared. `None` while the file is sent.
+    /// The file's earlier fingerprint, while the content is compared with it. `None` while the file is sent.
     compare: Option<Print>,
 }
 
 impl Walk {
-    /// Begins a walk. Files of `known` that have not changed are passed over.
+    /// Begins a walk. It passes over files of `known` that have not changed.
     ///
     /// # Errors
     /// If the storage can't be read.
@@ -86,7 +88,7 @@ impl Walk {
         })
     }
 
-    /// Ends the walk. Returns what was left out, and the files that are known now.
+    /// Ends the walk. Returns what was left out, and the files that the next walk may pass over if they don't change.
     pub(crate) fn end(self) -> (Omissions, Seen) {
         (self.omissions, self.now)
     }
@@ -132,7 +134,7 @@ impl Walk {
         }
     }
 
-    /// Lists a directory, in the order of its names.
+    /// Reads the names in a directory and sorts them. The next steps look at these names.
     fn enter(&mut self, dir: OwnedFd, path: Vec<u8>) {
         let Ok(entries) = Dir::read_from(&dir) else {
             return self.omissions.add(path, Why::Unreadable, None);
@@ -159,7 +161,7 @@ impl Walk {
         let path = [level.path.as_slice(), b"/", &name].concat();
         let stat = match statat(&level.dir, &*name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
-            // It was removed meanwhile.
+            // The file was removed after its directory was listed.
             Err(Errno::NOENT) => return Step::Worked,
             Err(_) => return self.omit(path, Why::Unreadable, None),
         };
@@ -187,7 +189,7 @@ impl Walk {
         }
         let Some(level) = self.levels.last() else { return Step::Worked };
         let begun = SystemTime::now();
-        // If the name is no file any more, opening it must neither wait nor follow a link.
+        // If the name no longer stands for a regular file, opening it must neither wait nor follow a link.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = openat(&level.dir, name, flags, Mode::empty()).and_then(|file| Ok((fstat(&file)?, file)));
         let (stat, file) = match opened {
@@ -234,7 +236,7 @@ impl Walk {
                 self.reading = Some(reading);
                 return Step::Worked;
             }
-            // The file ends here and is reported as changed.
+            // If the file can't be read any further, it ends here and is reported as changed.
             Err(_) => 0,
         };
         reading.left -= got as u64;
@@ -259,7 +261,7 @@ impl Walk {
                 self.now.insert(reading.path, Print::new(stamp, before.sha256, reading.begun));
                 return Step::Worked;
             }
-            // The content differs: send the file from its beginning.
+            // The content differs, so the file is sent, from its beginning.
             if std::io::Seek::rewind(&mut reading.file).is_err() {
                 return self.omit(reading.path, Why::Unreadable, None);
             }
@@ -279,7 +281,8 @@ impl Walk {
     }
 }
 
-/// What an error of opening means. A job may have swapped the name since it was looked at.
+/// Why a name is left out, by the error of opening it. After the look at the name, a job may have put something else
+/// there.
 fn refusal(error: Errno) -> Why {
     match error {
         Errno::LOOP | Errno::NOTDIR => Why::Link,

@@ -1,6 +1,7 @@
 //! The nursery: pid 1 of the inner pid namespace. It forks the inits of sandboxes when the runner asks for them.
 //!
-//! It is small and never receives a byte of a job. So the inits, which are copies of it, hold nothing of any job.
+//! The nursery is small and never receives a byte of a job. The inits are copies of it, so they hold nothing of any
+//! job.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -43,15 +44,15 @@ impl Birth {
     }
 }
 
-/// Number of the request that makes no sandbox: the nursery looks at itself and answers with a [`Look`].
+/// The request with this number asks for no sandbox: the nursery looks at itself instead, and answers with a [`Look`].
 pub(crate) const LOOK: u32 = u32::MAX;
 
-/// What the nursery sees of itself.
+/// What the nursery sees when it looks at itself. The proof that the container is clean compares two looks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Look {
     /// Its open descriptors.
     pub(crate) descriptors: usize,
-    /// Digest of its mount table, from which every sandbox's is copied.
+    /// Digest of its mount table, of which each sandbox gets a copy.
     pub(crate) mounts: u64,
 }
 
@@ -71,14 +72,14 @@ pub(crate) fn own_mounts() -> u64 {
 /// First message of a nursery that can make sandboxes. Any other first message says why it can't.
 const SETTLED: &[u8] = b"settled";
 
-/// Waits until the nursery can make sandboxes. Zygotes must be started later: before, they would get pids that jobs
-/// have.
+/// Waits until the nursery can make sandboxes. Zygotes may be started only after that, because until then they would
+/// get pids that jobs have, too.
 pub(super) fn await_settled(socket: &Packets) -> Result<()> {
     let (word, _) = socket.receive().step("hear from the nursery")?;
     if word == SETTLED { Ok(()) } else { Err(Error::Protocol(String::from_utf8_lossy(&word).into_owned())) }
 }
 
-/// Runs the nursery, which ends with the runner.
+/// Runs the nursery. It ends when the runner ends.
 pub(super) fn run(socket: Packets, shape: &Shape) -> ! {
     sys::die_with_parent();
     sys::default_signals();
@@ -113,8 +114,8 @@ pub(super) fn run(socket: Packets, shape: &Shape) -> ! {
     }
 }
 
-/// Gives the nursery a mount namespace of its own and prepares it. Those of sandboxes are copied from it; the runner
-/// and the zygotes keep theirs.
+/// Gives the nursery a mount namespace of its own, and prepares it: each sandbox gets a copy of this namespace. The
+/// runner and the zygotes stay in theirs.
 pub(super) fn settle(shape: &Shape) -> Result<()> {
     rustix::process::umask(rustix::fs::Mode::empty());
     sys::unshare(sys::CLONE_NEWNS).step("nursery's mount namespace")?;
@@ -123,14 +124,15 @@ pub(super) fn settle(shape: &Shape) -> Result<()> {
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount("proc", "/proc", "proc", flags, None).step("mount /proc in the inner pid namespace")?;
-    // Zygotes get pids above 9000, which no job has. So libraries that detect a fork by a changed pid always detect it.
+    // Zygotes get pids above 9000, and no job has such a pid. So libraries that detect a fork by a changed pid always
+    // detect the fork from a zygote.
     if let Err(e) = std::fs::write("/proc/sys/kernel/ns_last_pid", "9000") {
         crate::log(&format!("a zygote's pid may be a job's: ns_last_pid: {e}"));
     }
     Ok(())
 }
 
-/// Makes one sandbox. The descriptors are those of [`Sandbox`], in its order.
+/// Makes one sandbox. Returns the descriptors of a [`Sandbox`], in the order of its fields.
 fn birth(shape: &Shape) -> Result<Vec<OwnedFd>> {
     let (mut ours, theirs) = UnixStream::pair().step("init's socket")?;
     match sys::fork(super::FRESH).step("fork a sandbox's init")? {

@@ -1,5 +1,4 @@
-//! The socket between worker and runner: it queues and collects frames. The engine uses it without blocking;
-//! [`crate::peer`] blocks.
+//! The runner's end of the socket to its worker: it queues and collects frames, and never blocks.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -13,7 +13,7 @@ pub(crate) use zygotes::{Flavor, Heard, Zygotes};
 use crate::error::Result;
 use crate::frames::Run;
 
-/// Makes a language from the options that [`crate::frames::Setup::languages`] has for it.
+/// Makes a language from its options in [`crate::frames::Setup::languages`].
 type Open = fn(&Value) -> Result<Box<dyn Language>>;
 
 /// Every language that this runner knows, by its name on the wire.
@@ -26,28 +26,31 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// A language that programs are written in.
 ///
-/// A program's process is forked from a *zygote*: a process that has everything ready that a program needs and has
-/// never seen a byte of any job. A language may have several zygotes, numbered from 0, the smallest. Each holds what
-/// those before it hold, so that each can serve every program. The process that a zygote forks joins the sandbox whose
-/// namespaces came with the request, says `ready` on the job's channel (see [`crate::channel`]) and waits there for
-/// its program.
+/// A program's process is forked from a *zygote*: a process that has everything ready that a program needs, and that
+/// has never seen a byte of any job. A language may have several zygotes, numbered from 0. Number 0 is the smallest,
+/// and each holds what those before it hold, and more. Any of them can serve every program: the program itself loads
+/// what its zygote lacks.
+///
+/// The runner's request to fork brings the namespaces of a sandbox. The forked process joins them, says `ready` on the
+/// job's channel (see [`crate::channel`]), and waits there for its program.
 pub(crate) trait Language {
-    /// Path of the program that runs the language's programs.
+    /// Path of the interpreter or shell that runs the language's programs.
     fn path(&self) -> &str;
 
-    /// The number of its zygotes.
+    /// How many zygotes the language has.
     fn zygotes(&self) -> usize;
 
-    /// Whether that zygote starts together with the container. If not, it starts after the first program that it would
-    /// serve best.
+    /// Whether this zygote starts together with the container. If not, it starts after the first program for which
+    /// [`Self::choose`] names it.
     fn is_eager(&self, zygote: usize) -> bool;
 
-    /// Whether sandboxes are made ahead of the first program that this zygote would serve best.
+    /// Whether the runner makes sandboxes with this zygote before any program has wanted it.
     fn has_spares_at_once(&self, zygote: usize) -> bool {
         self.is_eager(zygote)
     }
 
-    /// Whether the runner may start that zygote, or start it anew, once it has read a byte of a job.
+    /// Whether the runner may still start a zygote, for the first time or again, once the runner has read a byte of a
+    /// job.
     fn can_start_late(&self) -> bool {
         true
     }
@@ -61,12 +64,13 @@ pub(crate) trait Language {
     /// If it can't be started.
     fn start(&self, zygote: usize, nest: &Nest) -> Result<Zygote>;
 
-    /// Whether a zygote is worth keeping, judged by what it has said of itself.
+    /// Whether a zygote is worth keeping, judged by its own first message.
     fn is_useful(&self, _zygote: usize, _hatched: &Hatched) -> bool {
         true
     }
 
-    /// Whether an interrupt is for all processes of the program's process group rather than for its main process.
+    /// Whether an interrupt goes to all processes of the program's process group. If not, it goes to the main process
+    /// only.
     fn interrupts_group(&self) -> bool {
         false
     }

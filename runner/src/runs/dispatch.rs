@@ -83,7 +83,10 @@ impl Runs {
             let first = !std::mem::replace(&mut pending.waited, true);
             match slot {
                 Slot::Wait => waiting.push_back(pending),
-                Slot::Never(end) => io.refuse(pending.number, end),
+                Slot::Never(end) => {
+                    let lives = matches!(end, End::OtherLanguage { .. });
+                    io.refuse_beside(pending.number, end, lives);
+                }
                 Slot::Here(id) => {
                     if let Err(pending) = self.hand_over(id, pending, first, sandboxes, io) {
                         // The sandbox was dead. The code has not started, so another sandbox may take the run.

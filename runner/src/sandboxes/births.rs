@@ -15,8 +15,8 @@ use crate::io::{Io, Token};
 use crate::languages::{Child, Flavor, Heard};
 use crate::limits;
 
-/// For this long, a run has the machine to itself. Spares are made and wanted zygotes are started only when the run has
-/// ended or takes longer.
+/// How long a new run has the machine to itself. Spares are made, and wanted zygotes are started, only when the run has
+/// ended or has taken longer than this.
 pub(crate) const HEAD_START: Duration = Duration::from_millis(5);
 
 /// Longest time that a step in the making of a sandbox may take before it counts as hung.
@@ -25,10 +25,10 @@ pub(super) const STALL: Duration = Duration::from_secs(3);
 /// After this many failures in a row, waiting runs are refused.
 const MAX_FAILURES: u32 = 3;
 
-/// What runs need.
+/// What the runs need, as far as it decides which sandboxes are made.
 #[derive(Debug, Default)]
 pub(crate) struct Demand {
-    /// By flavor: how many runs wait for a sandbox to be made.
+    /// How many runs wait for a sandbox to be made. The index is the flavor: which zygote the run needs.
     pub(crate) waiting: Vec<usize>,
     /// Whether any run waits, for a sandbox or for its session.
     pub(crate) any_waits: bool,
@@ -37,17 +37,18 @@ pub(crate) struct Demand {
 }
 
 impl Sandboxes {
-    /// Makes the sandboxes that runs wait for. Makes spares and starts wanted zygotes only if no run is slowed down by
-    /// that.
+    /// Makes the sandboxes that runs wait for. Also makes spares and starts wanted zygotes, but only if this slows down
+    /// no run.
     pub(crate) fn replenish(&mut self, demand: &Demand, io: &mut Io) -> Result<()> {
         if self.retry_at.is_some_and(|at| Instant::now() < at) {
             return Ok(());
         }
         self.retry_at = None;
-        // If a run waits for a killed sandbox to die, the processors are left to that.
+        // If a run waits for a killed sandbox to die, spares must not take the processors from that.
         let awaits_death = !self.dying.is_empty() && demand.any_waits;
         let quiet = !awaits_death && !demand.head_start;
-        // Without an inner wall the container runs one job only: no later program could use another zygote.
+        // Without an inner wall, the container runs only one job, so no later program could use a zygote that starts
+        // now.
         let pause = quiet && self.nested() && demand.waiting.iter().all(|n| *n == 0);
         for flavor in self.zygotes.flavors() {
             if self.zygotes.is_broken(flavor) {
@@ -64,7 +65,8 @@ impl Sandboxes {
             let of_flavor = || self.cells.values().filter(move |cell| cell.flavor == flavor);
             let unborn = of_flavor().filter(|cell| cell.stage.unborn()).count();
             let have = of_flavor().filter(|cell| cell.stage == Stage::Spare).count() + unborn;
-            // Two at a time keep both cores of a small machine busy. More would only delay the first one.
+            // Making two at a time keeps both cores of a small machine busy. Making more would only delay the first
+            // one.
             for _ in have..needed.min(have + 2usize.saturating_sub(unborn)) {
                 self.conceive(flavor, io)?;
             }
@@ -72,7 +74,7 @@ impl Sandboxes {
         Ok(())
     }
 
-    /// Begins to make one sandbox.
+    /// Begins to make one sandbox: the nursery makes its namespaces, and then a zygote forks its process into them.
     fn conceive(&mut self, flavor: Flavor, io: &mut Io) -> Result<()> {
         let id = self.next_cell;
         self.next_cell += 1;
@@ -88,7 +90,8 @@ impl Sandboxes {
         }
     }
 
-    /// Takes an answer of the nursery: the namespaces of a sandbox, or its look at itself, which `proof` gets.
+    /// Handles an answer of the nursery. It is either about the namespaces of a sandbox, or the nursery's look at
+    /// itself, which goes to `proof`.
     pub(crate) fn on_nursery(&mut self, proof: &mut Proof, busy: bool, io: &mut Io) -> Result<()> {
         let Some(wall) = &self.wall else { return Ok(()) };
         let birth = Birth::receive(&wall.nursery).step("hear from the nursery")?;
@@ -119,7 +122,7 @@ impl Sandboxes {
         }
     }
 
-    /// Takes a message of a zygote.
+    /// Handles a message from a zygote.
     pub(crate) fn on_zygote(&mut self, flavor: Flavor, io: &mut Io) -> Result<()> {
         match self.zygotes.hear(flavor, io)? {
             Heard::Nothing => {}
@@ -146,7 +149,7 @@ impl Sandboxes {
         if pid <= 0 {
             return self.failed(id, "its process ended at once", io);
         }
-        // If memory is short, the kernel should kill a job rather than the runner or a zygote.
+        // If memory runs out, the kernel should kill a job, and not the runner or a zygote.
         let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), "900");
         let hatched = self.zygotes.hatched(cell.flavor);
         match hatched.map(|h| limits::apply_ceiling(pid, &self.setup.ceiling, self.setup.disk_bytes, h)) {
@@ -156,7 +159,7 @@ impl Sandboxes {
         }
     }
 
-    /// Notes that the process of a sandbox is in it.
+    /// Notes that a sandbox's process has joined the sandbox.
     pub(crate) fn joined(&mut self, id: u32) {
         if let Some(cell) = self.cells.get_mut(&id) {
             cell.joined = true;
@@ -164,7 +167,8 @@ impl Sandboxes {
         }
     }
 
-    /// Makes a sandbox a spare once the zygote has answered and the process itself has said `ready`, in any order.
+    /// Makes a sandbox a spare once two messages have come, in either order: the zygote's answer, and the `ready` of
+    /// the process itself.
     fn settle(&mut self, id: u32) {
         if let Some(cell) = self.cells.get_mut(&id)
             && cell.joined
@@ -175,8 +179,8 @@ impl Sandboxes {
         }
     }
 
-    /// Gives up a sandbox that never held a run, and pauses before the next is made. After [`MAX_FAILURES`] in a row,
-    /// there is no hope for the waiting runs.
+    /// Gives up a sandbox that never held a run, and pauses before the next one is made. After [`MAX_FAILURES`] in a
+    /// row, the runs that wait are refused ([`Self::hopeless()`]).
     pub(crate) fn failed(&mut self, id: u32, reason: &str, io: &mut Io) {
         let Some(cell) = self.remove(id, io) else { return };
         if cell.stage == Stage::Ending {
@@ -191,7 +195,8 @@ impl Sandboxes {
         }
     }
 
-    /// Why the waiting runs are to be refused, once.
+    /// Takes the reason why the waiting runs must be refused. `None` if they need not be, or if the reason was taken
+    /// already.
     pub(crate) fn hopeless(&mut self) -> Option<String> {
         self.hopeless.take()
     }

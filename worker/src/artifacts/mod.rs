@@ -39,7 +39,7 @@ pub(crate) use inputs::{InputFile, inputs};
 pub(crate) use kept::{Kept, KeptFile};
 pub use options::{ArtifactLimits, ArtifactOptions};
 use sign::Key;
-pub(crate) use sweep::{Ages, Kind};
+pub(crate) use sweep::{Ages, Kind, sweep};
 
 /// How long it may take to store or read an object.
 const STORE_TIMEOUT: Duration = Duration::from_secs(30);

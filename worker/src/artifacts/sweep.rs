@@ -68,59 +68,62 @@ fn is_digest(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|c| c.is_ascii_digit() || (b'a'..=b'f').contains(&c))
 }
 
-impl Artifacts {
-    /// Removes the objects that are too old, and calls `removed` for each.
-    pub(crate) async fn sweep(&self, ages: Ages, now: SystemTime, removed: impl Fn(Kind)) -> Result<(), Error> {
-        let store = &self.0.store;
-        let found = tokio::time::timeout(STORE_TIMEOUT, store.list_with_delimiter(Some(&self.0.prefix)));
-        for folder in found.await.map_err(|_| Error::Late)??.common_prefixes {
-            let Some(Ok(tenant)) = folder.filename().map(TenantName::new) else { continue };
-            for kind in Kind::ALL {
-                if let Some(age) = ages.of(kind) {
-                    self.sweep_folder(&tenant, kind, age, now, &removed).await?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    async fn sweep_folder(
-        &self,
-        tenant: &TenantName,
-        kind: Kind,
-        age: Duration,
-        now: SystemTime,
-        removed: impl Fn(Kind),
-    ) -> Result<(), Error> {
-        let below = self.path(tenant, kind.folder().unwrap_or_default())?;
-        let depth = below.parts().count() + 1;
-        let mut objects = self.0.store.list(Some(&below));
-        loop {
-            let next = tokio::time::timeout(STORE_TIMEOUT, objects.try_next()).await.map_err(|_| Error::Late)??;
-            let Some(object) = next else { return Ok(()) };
-            // The list of a tenant's artifacts also has the objects of the other kinds, which lie deeper.
-            let ours = object.location.parts().count() == depth && object.location.filename().is_some_and(is_digest);
-            if ours && is_old(&object, age, now) && self.remove_old(&object.location, age, now).await? {
-                removed(kind);
+/// Removes the objects that are too old, and calls `removed` for each.
+pub(crate) async fn sweep(
+    artifacts: &Artifacts,
+    ages: Ages,
+    now: SystemTime,
+    removed: impl Fn(Kind),
+) -> Result<(), Error> {
+    let store = &artifacts.0.store;
+    let found = tokio::time::timeout(STORE_TIMEOUT, store.list_with_delimiter(Some(&artifacts.0.prefix)));
+    for folder in found.await.map_err(|_| Error::Late)??.common_prefixes {
+        let Some(Ok(tenant)) = folder.filename().map(TenantName::new) else { continue };
+        for kind in Kind::ALL {
+            if let Some(age) = ages.of(kind) {
+                sweep_folder(artifacts, &tenant, kind, age, now, &removed).await?;
             }
         }
     }
+    Ok(())
+}
 
-    /// Removes an object if it is still old. It may have been stored again while the list was read.
-    async fn remove_old(&self, at: &Path, age: Duration, now: SystemTime) -> Result<bool, Error> {
-        let work = async {
-            let meta = self.0.store.head(at).await?;
-            if !is_old(&meta, age, now) {
-                return Ok(false);
-            }
-            self.0.store.delete(at).await?;
-            Ok(true)
-        };
-        match tokio::time::timeout(STORE_TIMEOUT, work).await.map_err(|_| Error::Late)? {
-            // Another process was faster.
-            Err(error) if Error::is_missing(&error) => Ok(false),
-            done => done,
+async fn sweep_folder(
+    artifacts: &Artifacts,
+    tenant: &TenantName,
+    kind: Kind,
+    age: Duration,
+    now: SystemTime,
+    removed: impl Fn(Kind),
+) -> Result<(), Error> {
+    let below = artifacts.path(tenant, kind.folder().unwrap_or_default())?;
+    let depth = below.parts().count() + 1;
+    let mut objects = artifacts.0.store.list(Some(&below));
+    loop {
+        let next = tokio::time::timeout(STORE_TIMEOUT, objects.try_next()).await.map_err(|_| Error::Late)??;
+        let Some(object) = next else { return Ok(()) };
+        // The list of a tenant's artifacts also has the objects of the other kinds, which lie deeper.
+        let ours = object.location.parts().count() == depth && object.location.filename().is_some_and(is_digest);
+        if ours && is_old(&object, age, now) && remove_old(artifacts, &object.location, age, now).await? {
+            removed(kind);
         }
+    }
+}
+
+/// Removes an object if it is still old. It may have been stored again while the list was read.
+async fn remove_old(artifacts: &Artifacts, at: &Path, age: Duration, now: SystemTime) -> Result<bool, Error> {
+    let work = async {
+        let meta = artifacts.0.store.head(at).await?;
+        if !is_old(&meta, age, now) {
+            return Ok(false);
+        }
+        artifacts.0.store.delete(at).await?;
+        Ok(true)
+    };
+    match tokio::time::timeout(STORE_TIMEOUT, work).await.map_err(|_| Error::Late)? {
+        // Another process was faster.
+        Err(error) if Error::is_missing(&error) => Ok(false),
+        done => done,
     }
 }
 

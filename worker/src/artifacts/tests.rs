@@ -312,7 +312,9 @@ async fn what_is_too_old_is_swept_and_nothing_else() {
         let swept = Mutex::new(Vec::new());
         let sweep = async |files: Option<Duration>, later: Duration| {
             let ages = sweep::Ages { artifacts: files, records: 2 * hour };
-            artifacts.sweep(ages, SystemTime::now() + later, |kind| swept.lock().unwrap().push(kind)).await.unwrap();
+            sweep::sweep(&artifacts, ages, SystemTime::now() + later, |kind| swept.lock().unwrap().push(kind))
+                .await
+                .unwrap();
             std::mem::take(&mut *swept.lock().unwrap())
         };
         assert_eq!(sweep(Some(hour), hour / 2).await, []);

@@ -1,5 +1,5 @@
-//! The pool's background task: makes containers, retires old ones, notices dead ones, and backs off while the engine is
-//! down.
+//! The pool's background task. It makes containers, retires old ones and notices dead ones. While the container engine
+//! is down, it tries less and less often.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl Pool {
         }
     }
 
-    /// Removes idle containers that died, are not clean, or are too old.
+    /// Removes idle containers that have died, are not clean, or are too old.
     fn tidy(self: &Arc<Self>) {
         let gone = {
             let mut state = self.state();
@@ -82,6 +82,8 @@ impl Pool {
         }
     }
 
+    /// Begins to make the containers that the pool lacks. Removes idle containers of tenants if there is no memory for
+    /// them.
     fn refill(self: &Arc<Self>) {
         let mut evicted = Vec::new();
         let create = {
@@ -89,10 +91,10 @@ impl Pool {
             if state.closed || state.retry_at.is_some_and(|at| Instant::now() < at) {
                 return;
             }
-            // While the engine fails, one attempt at a time is enough.
+            // While the engine fails, the pool tries to make only one container at a time.
             let parallel = if state.failures > 0 { 1 } else { self.options.create_parallel as usize };
-            // After the start, further containers can wait while jobs run. But if each job uses up a container, jobs
-            // are only as fast as containers are made.
+            // Once the pool has had all its warm containers, further ones can wait while jobs run. But if each job uses
+            // up a container, jobs can only be as fast as containers are made. Then no container waits.
             let patient = *self.warm.borrow() && self.options.reuse != Reuse::Job && !self.lacks_wall();
             let bounds = Bounds {
                 slots: self.options.slots() as usize,
@@ -112,7 +114,7 @@ impl Pool {
         for _ in 0..create {
             let pool = Arc::clone(self);
             self.tasks.spawn(async move {
-                // This is never cancelled, because a container that the engine is still making can't be removed.
+                // Nothing cancels this task, because a container that the engine is still making can't be removed.
                 let made = pool.make().await;
                 pool.made(made);
             });
@@ -158,8 +160,8 @@ impl Pool {
         self.wake.notify_one();
     }
 
-    /// Reports that some containers are ready, and whether they are enough for a start. If more can't be made, those
-    /// that are ready are enough.
+    /// Updates the pool's condition after an attempt to make a container, when the pool has at least one. The pool is
+    /// warm once it has `warm` containers, or if more can't be made.
     fn stands(&self) {
         let (standing, failing) = {
             let s = self.state();
@@ -173,8 +175,8 @@ impl Pool {
         }
     }
 
-    /// Makes one container. What it shows of the machine is checked while its runner starts. No job runs in it before
-    /// both are done.
+    /// Makes one container. While its runner starts, the folders of the machine that the container shows are checked.
+    /// No job runs in it before both are done.
     async fn make(self: &Arc<Self>) -> Result<Member, Error> {
         let within = 2 * self.options.create_within.0;
         let vetted = timeout(within, self.backend.vet(&self.options));
@@ -257,7 +259,7 @@ impl Pool {
         });
     }
 
-    /// Logs a warning once, because every container of a pool gives the same warnings.
+    /// Logs a warning only once, because every container of a pool gives the same warnings.
     fn warn_once(&self, warning: &str) {
         if self.metrics.first_warning(warning) {
             tracing::warn!(pool = %self.name, "{warning}");

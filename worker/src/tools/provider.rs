@@ -12,19 +12,20 @@ use crate::work::Work;
 /// Largest result of a call, in bytes of JSON. RabbitMQ 4 accepts no larger message.
 pub(super) const LARGEST_ANSWER: usize = 16 << 20;
 
-/// A provider of tools: it answers calls. The client that submitted the job is one ([`super::Client`]).
+/// A provider of tools: it answers the tool calls of jobs. For example, the client that submitted the job is a provider
+/// ([`super::Client`]).
 ///
-/// A provider gets only calls that were checked: the job declares the tool, the arguments match the tool's schema, no
-/// bound is exceeded, and the worker still has its lease on the job. Calls of many jobs and tenants come at the same
-/// time.
+/// A provider gets only calls that the worker has checked: the job declares the tool, the arguments match the tool's
+/// schema, no bound is exceeded, and the worker still has its lease on the job. It gets calls of many jobs and tenants
+/// at the same time.
 ///
 /// # Deadline and cancellation
-/// The worker drops the future of a call when [`Call::within`] is over, and also when the run ends first. So a provider
-/// needs no timer. It ties everything that must end with the call to the future, so that `Drop` cleans it up. It tells
-/// [`Call::within`] to a peer that would otherwise go on with the call.
+/// The worker drops the future of a call when [`Call::within`] is over, or when the run ends before that. So a provider
+/// needs no timer. Whatever must end with the call belongs to the future, so that it is cleaned up when the future is
+/// dropped. If a peer would otherwise go on with the call, the provider tells the peer [`Call::within`].
 ///
 /// # Duties
-/// - A tool may have effects. A provider never makes a call again if the first try may have arrived.
+/// - A tool may have effects. So a provider never repeats a call whose first try may have arrived.
 /// - A result has at most [`LARGEST_ANSWER`] bytes, and the text of an error at most a megabyte. If an answer does not
 ///   fit in a frame to the runner, the container is lost.
 /// - A provider does not block the thread, and does not panic: a panic ends the whole attempt.
@@ -34,7 +35,7 @@ pub(crate) trait Provider: Send + Sync {
     async fn call(&self, call: Call<'_>) -> Answer;
 }
 
-/// A call that was checked.
+/// A call that the worker has checked.
 pub(crate) struct Call<'a> {
     /// The job whose code makes the call.
     pub work: &'a Work,
@@ -44,15 +45,16 @@ pub(crate) struct Call<'a> {
     pub arguments: Box<RawValue>,
     /// How long the answer may take, from now.
     pub within: Duration,
-    /// The gate's note of this call. If the provider frees the arguments and every copy of them before it has the
-    /// answer, it calls [`Open::left`]. Then the job can have more calls on their way.
+    /// The gate's record of this call, which counts the arguments as held in memory. If the provider frees the
+    /// arguments and every copy of them before it has the answer, it calls [`Open::left`]. The gate then lets more
+    /// calls of the job through.
     pub open: &'a mut Open,
 }
 
 /// The result of a call (any JSON), or why there is none.
 pub(crate) type Answer = Result<Box<RawValue>, Failed>;
 
-/// Why a call has no result. The text is for the code that called.
+/// Why a call has no result. The text is for the code that made the call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failed {
     /// The tool ran and reports this error.
@@ -64,7 +66,7 @@ pub(crate) enum Failed {
 }
 
 impl Failed {
-    /// The label of such calls in metrics.
+    /// The label in metrics of calls that failed this way.
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::Tool(_) => "error",
@@ -79,7 +81,7 @@ impl Failed {
 pub(crate) struct Refused {
     /// Code of the error. `metrics.rs` lists the codes that occur here.
     pub code: ErrorCode,
-    /// Message for the code that called.
+    /// Message for the code that made the call.
     pub message: String,
 }
 

@@ -70,9 +70,19 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Checks how many crates `cargo run` builds on this machine.
+/// Checks how many crates `cargo run` builds on this machine, and that a build of the workspace uses the same.
 pub(crate) fn first_build() -> Result<()> {
-    few_enough(tree::read(&["--package", "thermae", "--edges", "normal,build"])?.len())
+    let first = ["--package", "thermae", "--edges", "normal,build"];
+    few_enough(tree::read(&first)?.len())?;
+    let all = tree::features(&["--workspace", "--edges", "normal,build,dev"])?;
+    let own: Vec<_> = tree::features(&first)?.into_iter().filter(|crate_| !all.contains(crate_)).collect();
+    ensure!(
+        own.is_empty(),
+        "`cargo run` builds these crates with other features than a build of the workspace, which builds them again: {}; \
+         give them the same features in both (worker/Cargo.toml has an example)",
+        own.join(", ")
+    );
+    Ok(())
 }
 
 fn few_enough(crates: usize) -> Result<()> {

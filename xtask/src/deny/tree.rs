@@ -27,6 +27,16 @@ pub(super) fn read(choice: &[&str]) -> Result<Tree> {
     parse(&String::from_utf8(output.stdout)?)
 }
 
+/// The packages with their features, one text for each.
+pub(super) fn features(choice: &[&str]) -> Result<BTreeSet<String>> {
+    let mut command =
+        cargo::command(&["tree", "--locked", "--color", "never", "--prefix", "none", "--format", "{p} with {f}"]);
+    let output = command.args(choice).output().context("start cargo tree")?;
+    ensure!(output.status.success(), "cargo tree: {}", String::from_utf8_lossy(&output.stderr).trim());
+    let text = String::from_utf8(output.stdout)?;
+    Ok(text.lines().filter(|line| !line.is_empty()).map(|line| line.trim_end_matches(" (*)").to_owned()).collect())
+}
+
 /// Reads lines of the form `DEPTH|NAME vVERSION …|LICENCE|`. The user of a package is the last one above it whose depth
 /// is one less. What a package uses is listed only where the package comes first.
 pub(super) fn parse(text: &str) -> Result<Tree> {

@@ -41,6 +41,7 @@ impl Block {
         }
         let mut command = Command::new("bash");
         command.args(["-euo", "pipefail", "-c", &script]).current_dir(paths::root());
+        crate::cargo::forget_run(&mut command);
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         let done = supervise::run(command, log, Duration::from_secs(1800), |_| {})?;
         match done.failure {

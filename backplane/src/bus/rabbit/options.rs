@@ -58,6 +58,10 @@ impl RabbitOptions {
                 "the broker's URL is not of the form amqp://user:password@host:port/vhost (or amqps://…)".to_owned(),
             )
         })?;
+        // The parser takes an address of IPv6 for no host, and then says localhost.
+        if let Some(address) = ipv6(url) {
+            uri.authority.host = address.to_owned();
+        }
         if let Some(password) = &self.password {
             uri.authority.userinfo.password = password.expose().to_owned();
         }
@@ -79,9 +83,18 @@ pub(crate) fn hosts(url: &str) -> Vec<String> {
     hosts.split(',').map(|host| format!("{scheme}://{user}{host}{path}")).collect()
 }
 
+/// The host of this URL, if it is an address of IPv6 in brackets.
+fn ipv6(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    Some(host.strip_prefix('[')?.split_once(']')?.0)
+}
+
 /// Host and port, for logs.
 pub(super) fn place(uri: &AMQPUri) -> String {
-    format!("{}:{}", uri.authority.host, uri.authority.port)
+    let (host, port) = (&uri.authority.host, uri.authority.port);
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// Hosts and ports, for logs.
@@ -106,6 +119,9 @@ mod tests {
         assert_eq!(places(&uris), "a:5671, b:99, c:5671");
         assert!(uris.iter().all(|uri| uri.authority.userinfo.password == "p" && uri.vhost == "v"));
         assert_eq!(places(&RabbitOptions::new("amqp://a", "test").uris().unwrap()), "a:5672");
+        let uris = RabbitOptions::new("amqp://u:p%5B@[2001:db8::1],[::1]:99/v", "test").uris().unwrap();
+        assert_eq!(places(&uris), "[2001:db8::1]:5672, [::1]:99");
+        assert_eq!(uris[0].authority.host, "2001:db8::1");
     }
 
     #[test]

@@ -5,7 +5,6 @@
 
 mod jobs;
 mod memory;
-mod sessions;
 mod workers;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,13 +1,14 @@
-//! Workers: their heartbeats and deaths, and which scheduler leads.
+//! Workers: their heartbeats and deaths, the sessions that they hold (and what is remembered of those that are gone), and
+//! which scheduler leads.
 
 use std::time::Duration;
 
-use thermae_schemas::{Heartbeat, WorkerId};
+use thermae_schemas::{Heartbeat, IfGone, SessionHeld, SessionName, TenantName, WorkerId};
 
-use super::memory::{Memory, Worker, millis};
+use super::memory::{Forget, Memory, Session, Worker, millis};
 use crate::record::Millis;
-use crate::registry::types::{RUNNING_TTL, capacity_of};
-use crate::registry::{Beat, Claim, JobKey, Notice};
+use crate::registry::types::{RUNNING_TTL, SESSION_TTL, capacity_of};
+use crate::registry::{Admitted, Beat, Claim, Gone, JobKey, Notice, SessionAdmit, Target};
 
 impl Memory {
     pub(super) fn heartbeat(&mut self, beat: &Heartbeat, ttl: Duration, now: Millis) -> Beat {
@@ -67,6 +68,106 @@ impl Memory {
                 self.leaders.insert(shard.to_owned(), (who.to_owned(), now + millis(ttl)));
                 true
             }
+        }
+    }
+
+    fn is_alive(&self, worker: &WorkerId, now: Millis) -> bool {
+        self.workers.get(worker).is_some_and(|worker| worker.alive_until > now)
+    }
+
+    /// Decides where a job goes, without any change.
+    pub(super) fn place(&self, job: &JobKey, admit: Option<&SessionAdmit>, now: Millis) -> Result<Target, Admitted> {
+        let Some(admit) = admit else { return Ok(Target::Pool) };
+        let anew = || match &admit.candidate {
+            Some(worker) => Ok(Target::Worker { worker: worker.clone(), create: true }),
+            None => Err(Admitted::NoSessionWorker),
+        };
+        let Some(session) = self.sessions.get(&(job.tenant.clone(), admit.session.clone())) else {
+            // Its worker may still announce it.
+            return if self.at(now).epoch_age < self.announce_grace { Err(Admitted::NoSessionWorker) } else { anew() };
+        };
+        let gone = session.gone.or((!self.is_alive(&session.worker, now)).then_some(Gone::Lost));
+        match gone {
+            Some(gone) if admit.if_gone == IfGone::Fail => Err(Admitted::SessionGone(gone)),
+            Some(_) => anew(),
+            None => {
+                let creator = session.creator.as_ref().is_none_or(|creator| *creator == job.job);
+                Ok(Target::Worker { worker: session.worker.clone(), create: creator && !session.announced })
+            }
+        }
+    }
+
+    /// Carries out what `place` has decided.
+    pub(super) fn commit_place(&mut self, job: &JobKey, admit: Option<&SessionAdmit>, to: &Target, now: Millis) {
+        let (Some(admit), Target::Worker { worker, create }) = (admit, to) else { return };
+        let place = (job.tenant.clone(), admit.session.clone());
+        let expires = now + millis(SESSION_TTL);
+        if !create {
+            if let Some(session) = self.sessions.get_mut(&place) {
+                session.expires = expires;
+            }
+            return;
+        }
+        let creator = Some(job.job.clone());
+        let session = Session { worker: worker.clone(), creator, announced: false, gone: None, expires };
+        if self.sessions.insert(place, session).is_none() {
+            self.remember_until(expires, Forget::Session(job.tenant.clone(), admit.session.clone()));
+        }
+    }
+
+    /// The job ends without having created its session, so the next job may create it.
+    pub(super) fn release_creation(&mut self, job: &JobKey) {
+        let Some(name) = self.jobs.get(job).and_then(|entry| entry.session.clone()) else { return };
+        if let Some(session) = self.sessions.get_mut(&(job.tenant.clone(), name))
+            && session.creator.as_ref() == Some(&job.job)
+        {
+            session.creator = None;
+        }
+    }
+
+    /// A worker announces that it holds this session.
+    pub(super) fn announce_session(&mut self, worker: &WorkerId, held: &SessionHeld, now: Millis) {
+        let place = (held.tenant.clone(), held.session.clone());
+        let expires = now + millis(SESSION_TTL);
+        if let Some(session) = self.sessions.get_mut(&place) {
+            if session.worker == *worker && session.gone.is_none() {
+                session.announced = true;
+                session.expires = expires;
+            }
+            return;
+        }
+        let session = Session { worker: worker.clone(), creator: None, announced: true, gone: None, expires };
+        self.sessions.insert(place, session);
+        self.remember_until(expires, Forget::Session(held.tenant.clone(), held.session.clone()));
+    }
+
+    pub(super) fn end_session(
+        &mut self,
+        tenant: &TenantName,
+        name: &SessionName,
+        worker: &WorkerId,
+        gone: Gone,
+        now: Millis,
+    ) {
+        let place = (tenant.clone(), name.clone());
+        let Some(session) = self.sessions.get_mut(&place) else { return };
+        if session.worker != *worker || session.gone.is_some() {
+            return;
+        }
+        if gone == Gone::Closed {
+            self.sessions.remove(&place);
+        } else {
+            session.gone = Some(gone);
+            session.expires = now + millis(SESSION_TTL);
+        }
+    }
+
+    /// Marks all sessions of this worker as lost.
+    pub(super) fn lose_sessions(&mut self, worker: &WorkerId, now: Millis) {
+        for session in self.sessions.values_mut().filter(|session| session.worker == *worker && session.gone.is_none())
+        {
+            session.gone = Some(Gone::Lost);
+            session.expires = now + millis(SESSION_TTL);
         }
     }
 }

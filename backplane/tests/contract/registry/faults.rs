@@ -318,7 +318,7 @@ async fn a_heartbeat_that_cannot_be_read_hides_no_other() {
     let connect = || registry::Redis::connect(RedisOptions::new(server.url()));
     let registry = connect().await.unwrap();
     registry.heartbeat(&beat("w"), super::TTL).await.unwrap();
-    // Heartbeats with words that only a newer release knows.
+    // Heartbeats with a state that only a newer release knows, and with a language that no other worker has.
     let (mut state, mut language) = (beat("state"), beat("language"));
     for word in [&state, &language] {
         registry.heartbeat(word, super::TTL).await.unwrap();
@@ -336,7 +336,8 @@ async fn a_heartbeat_that_cannot_be_read_hides_no_other() {
     plant("broken", "{\"of another\": \"shape\"}".to_owned()).await;
     server.tell(&["ZADD", &format!("{prefix}wa"), "99999999999999", "broken"]).await;
     state.state = thermae_schemas::WorkerState::Unknown;
-    language.version = "0".to_owned();
+    let cobol = "cobol".parse().unwrap();
+    language.pools.values_mut().for_each(|pool| pool.languages.insert(0, Clone::clone(&cobol)));
     let seen = connect().await.unwrap();
     assert_eq!(seen.workers().await.unwrap(), [language, state, beat("w")]);
     assert_eq!(seen.unreadable_workers(), [worker("broken")]);

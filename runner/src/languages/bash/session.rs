@@ -1,14 +1,18 @@
-//! A session: bash, and the keeper that gives it one program after the other.
+//! A session: bash, and the keeper that gives it one program after another.
 //!
-//! The keeper is a child of bash, with a session id and so a process group of its own, which no interrupt reaches. Bash
-//! can't receive descriptors, so it opens the keeper's by their paths in `/proc`: the program's streams, the program
-//! itself, a pipe that wakes it and a pipe that takes the program's status. None of them stays open in bash while a
-//! program runs. The status so never comes from the program's output, and a program may close every descriptor.
+//! The keeper is a child of bash. It has called `setsid`, so it has a process group of its own, and no interrupt
+//! reaches it.
 //!
-//! `loop.bash` reads a program, evaluates it in the shell itself and reports its status. Whatever ends the shell in an
-//! orderly way (`exit`, `set -e`, an interrupt) runs `leave.bash`, which writes the shell's state down and makes the
-//! process start bash anew, which takes the state up again. Whatever else ends the process (a signal, `exec`, `exit`
-//! after the program has set a trap on EXIT itself) ends the session, and the kernel reports how.
+//! Bash can't receive descriptors over a socket. So it opens the keeper's descriptors by their paths in `/proc`: the
+//! program's streams, the program itself, a pipe that wakes bash, and a pipe that takes the program's status. While a
+//! program runs, bash has none of these open but the streams. So nothing that the program prints is taken for its
+//! status, and the program may close every descriptor.
+//!
+//! `loop.bash` reads a program, evaluates it in the shell itself and reports its status. If the shell ends in an
+//! orderly way (`exit`, `set -e`, an interrupt), it runs `leave.bash`. This script saves the shell's state and replaces
+//! the shell by a new bash in the same process, which restores the state (`restore.bash`). If the process ends in any
+//! other way (a signal, `exec`, or `exit` after the program has set its own trap on EXIT), the session ends, and the
+//! kernel reports how.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -21,7 +25,8 @@ use super::channel::{Channel, Program};
 use super::shell::{self, Command};
 use crate::sys::{self, Fork};
 
-/// The scripts, with the names that the others call them by. A `@name@` in them stands for a file of the keeper's.
+/// The scripts, with the names by which they call each other. In a script, `@name@` stands for the path of one of the
+/// keeper's files.
 const SCRIPTS: [(&str, &str); 5] = [
     ("restore", include_str!("restore.bash")),
     ("begin", include_str!("begin.bash")),
@@ -30,25 +35,25 @@ const SCRIPTS: [(&str, &str); 5] = [
     ("leave", include_str!("leave.bash")),
 ];
 
-/// What bash executes all the time.
+/// The script that bash executes as long as the session lives: it runs one program after another.
 const LOOP: &str = include_str!("loop.bash");
 
 /// The keeper's files.
 struct Files {
     /// The run's streams, or `/dev/null` between runs.
     streams: [OwnedFd; 3],
-    /// What wakes bash: one line with the run's number.
+    /// The pipe that wakes bash, by a line with the run's number.
     wake: (OwnedFd, File),
-    /// What bash answers: one line with the run's number and its status.
+    /// The pipe for bash's answer: a line with the run's number and its status.
     status: (File, OwnedFd),
     /// The program's parameters and environment variables, as lines of bash.
     env: File,
     code: File,
-    /// The shell's variables and functions while bash is started anew.
+    /// The shell's variables and functions, saved while bash is started anew.
     state: File,
-    /// The shell's options and traps, likewise.
+    /// The shell's options and traps, saved at the same time.
     options: File,
-    /// A place for what a built-in command of bash prints.
+    /// The output of a built-in command of bash, which a script reads back.
     text: File,
     scripts: [File; SCRIPTS.len()],
 }
@@ -71,7 +76,7 @@ impl Files {
         })
     }
 
-    /// Puts these descriptors in the places of the streams.
+    /// Replaces the streams by these descriptors, which get the old numbers and therefore the same paths.
     fn connect(&mut self, streams: &[OwnedFd]) -> io::Result<()> {
         for (place, fd) in self.streams.iter_mut().zip(streams) {
             rustix::io::dup3(fd, place, rustix::io::DupFlags::CLOEXEC)?;
@@ -79,7 +84,7 @@ impl Files {
         Ok(())
     }
 
-    /// Replaces each `@name@` by the path of that file of the keeper's.
+    /// Replaces each `@name@` in a script by the path of the keeper's file with that name.
     fn resolve(&self, script: &str, keeper: i32) -> String {
         let [stdin, stdout, stderr] = &self.streams;
         let streams = [("stdin", stdin.as_fd()), ("stdout", stdout.as_fd()), ("stderr", stderr.as_fd())];
@@ -99,7 +104,8 @@ impl Files {
     }
 }
 
-/// Becomes bash, beside a keeper that gives it the first program and those that follow. Returns only if that fails.
+/// Forks the keeper, and turns this process into bash. The keeper gives bash the first program and those that follow.
+/// Returns only if that fails.
 pub(super) fn begin(channel: &mut Channel, first: Program, bash: &str) -> io::Error {
     let become_bash = || {
         channel.started()?;
@@ -110,7 +116,8 @@ pub(super) fn begin(channel: &mut Channel, first: Program, bash: &str) -> io::Er
                 sys::exit(if ended.is_ok() { 0 } else { 1 })
             }
             Fork::Parent { pid, .. } => {
-                // The keeper has the same files. They are written here, so that bash finds them as soon as it starts.
+                // The keeper shares these files. This process writes the scripts, so that they are complete when bash
+                // starts.
                 for ((_, script), at) in SCRIPTS.iter().zip(0..) {
                     let text = files.resolve(script, pid);
                     write_over(&mut files.scripts[at], &text)?;
@@ -162,8 +169,9 @@ fn await_status(from: &mut File, number: u64) -> io::Result<i32> {
     }
 }
 
-/// The status in such a line: its first word is the number of the run, its last the status. `None` if it is about
-/// another run, or about none: an interrupt may come when the run has just ended.
+/// The status in a line of bash's answer. The first word is the number of the run, and the last word is the status.
+/// `None` if the line is about another run or about none. Bash sends such a line if an interrupt comes when the run has
+/// just ended.
 fn status(line: &[u8], number: u64) -> Option<i32> {
     let mut words = std::str::from_utf8(line).ok()?.split(' ');
     let of = words.next()?.parse::<u64>().ok()?;
