@@ -140,6 +140,19 @@ fn a_program_that_cannot_be_started_is_an_error() {
 }
 
 #[test]
+fn a_language_that_the_container_lacks_is_left_out() {
+    let spec = common::spec();
+    let mut setup = common::setup(&spec);
+    setup.languages[1].name = "cobol".into();
+    let mut runner = Runner::start(&spec, setup);
+    assert_eq!(runner.ready.languages.keys().collect::<Vec<_>>(), ["python"]);
+    assert!(runner.ready.warnings.iter().any(|warning| warning.starts_with("cobol: ")), "{:?}", runner.ready.warnings);
+    let outcome = runner.run(&bash("echo"));
+    assert!(matches!(outcome.end(), End::NotStarted { .. }), "{outcome:?}");
+    assert_eq!(runner.python("print(1)").ok(), "1\n");
+}
+
+#[test]
 fn without_an_inner_wall_a_script_runs_too() {
     let spec = common::spec();
     let setup = thermae_runner::frames::Setup { nested: false, ..common::setup(&spec) };
