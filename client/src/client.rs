@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures::future::BoxFuture;
 use thermae_backplane::bus::SharedBus;
 use thermae_schemas::{ClientId, Job, JobId, Query, SessionInfo, TenantName, names};
 use tokio::sync::{mpsc, watch};
@@ -40,7 +41,12 @@ impl Client {
     /// # Errors
     /// [`Error::NoScheduler`] if the fleet's exchanges do not exist, and [`Error::Bus`] if the broker refuses or can't
     /// be reached.
-    pub async fn connect(bus: SharedBus, tenant: TenantName, options: Options) -> Result<Self, Error> {
+    pub fn connect(bus: SharedBus, tenant: TenantName, options: Options) -> BoxFuture<'static, Result<Self, Error>> {
+        // Boxed here, so that this crate compiles the client, and not each crate that connects.
+        Box::pin(Self::subscribed(bus, tenant, options))
+    }
+
+    async fn subscribed(bus: SharedBus, tenant: TenantName, options: Options) -> Result<Self, Error> {
         let stop = CancellationToken::new();
         let shared = Arc::new(Shared {
             bus,
@@ -77,7 +83,15 @@ impl Client {
     /// # Errors
     /// [`Error::NoScheduler`], [`Error::QueueFull`], [`Error::AlreadySubmitted`], or [`Error::Bus`] if the broker
     /// refuses. What is wrong with the *job* is reported in its outcome.
-    pub async fn submit(&self, job: Job, tools: Option<Arc<dyn ToolHandler>>) -> Result<JobHandle, Error> {
+    pub fn submit(
+        &self,
+        job: Job,
+        tools: Option<Arc<dyn ToolHandler>>,
+    ) -> BoxFuture<'_, Result<JobHandle, Error>> {
+        Box::pin(self.submitted(job, tools))
+    }
+
+    async fn submitted(&self, job: Job, tools: Option<Arc<dyn ToolHandler>>) -> Result<JobHandle, Error> {
         let shared = &self.shared;
         let span = tracing::info_span!(
             "job",

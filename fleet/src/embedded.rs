@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use thermae_backplane::bus::{self, SharedBus};
 use thermae_backplane::declare_fleet;
 use thermae_backplane::registry::{self, SharedRegistry};
@@ -43,7 +44,12 @@ pub(crate) struct Running {
     metrics: prometheus::Registry,
 }
 
-pub(crate) async fn start(options: EmbeddedOptions) -> Result<Fleet, Error> {
+/// Starts the fleet. Boxed, so that this crate compiles it, and not each program that has a fleet.
+pub(crate) fn start(options: EmbeddedOptions) -> BoxFuture<'static, Result<Fleet, Error>> {
+    Box::pin(started(options))
+}
+
+async fn started(options: EmbeddedOptions) -> Result<Fleet, Error> {
     let bus: SharedBus = Arc::new(bus::Local::new());
     let running = Running::start(&options, &bus).await.map_err(Error::Embedded)?;
     let tenant = TenantName::new("local").map_err(Error::Tenant)?;

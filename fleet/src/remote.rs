@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use thermae_backplane::bus::{self, Rabbit, RabbitOptions, SharedBus};
 use thermae_client::Client;
 use thermae_schemas::TenantName;
@@ -80,7 +81,12 @@ impl From<Secret> for RemoteOptions {
     }
 }
 
-pub(crate) async fn connect(options: RemoteOptions) -> Result<Fleet, Error> {
+/// Connects. Boxed, so that this crate compiles it, and not each program that connects.
+pub(crate) fn connect(options: RemoteOptions) -> BoxFuture<'static, Result<Fleet, Error>> {
+    Box::pin(connect_in_time(options))
+}
+
+async fn connect_in_time(options: RemoteOptions) -> Result<Fleet, Error> {
     options.tls.check()?;
     let (host, timeout) = (Endpoint::of(options.amqp.expose())?.host, options.connect_timeout);
     let why = "it accepts connections, but does not answer".to_owned();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use thermae_backplane::bus::{Identity, SharedBus};
 use thermae_backplane::registry::SharedRegistry;
 use thermae_service::http::{Condition, Health};
@@ -59,7 +60,12 @@ impl Service {
     /// # Errors
     /// The broker refuses for good: wrong credentials, or queues with other properties. The registry holds data that
     /// can't be read. An essential task panicked.
-    pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
+    pub fn run(self, stop: CancellationToken) -> BoxFuture<'static, Result<(), Error>> {
+        // Boxed here, so that this crate compiles the scheduler, and not each crate that runs one.
+        Box::pin(self.lead_or_stand_by(stop))
+    }
+
+    async fn lead_or_stand_by(self, stop: CancellationToken) -> Result<(), Error> {
         // However this function ends, its tasks end, too.
         let stop = stop.child_token();
         let _guard = stop.clone().drop_guard();

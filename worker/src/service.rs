@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use thermae_backplane::bus::SharedBus;
 use thermae_backplane::registry::SharedRegistry;
 use thermae_schemas::{WorkerId, WorkerState};
@@ -165,7 +166,12 @@ impl Service {
     /// # Errors
     /// [`Error::NoInnerWall`], or [`Error::Panicked`] if an essential task panicked and the worker drained. Everything
     /// else that fails at run time is tried again, and shows in the readiness conditions.
-    pub async fn run(self, drain: CancellationToken) -> Result<(), Error> {
+    pub fn run(self, drain: CancellationToken) -> BoxFuture<'static, Result<(), Error>> {
+        // Boxed here, so that this crate compiles the worker, and not each crate that runs one.
+        Box::pin(self.work(drain))
+    }
+
+    async fn work(self, drain: CancellationToken) -> Result<(), Error> {
         let ctx = &self.ctx;
         let drain = drain.child_token();
         let (told, mut fallen) = mpsc::channel(1);

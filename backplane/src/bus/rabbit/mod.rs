@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use super::{Bus, Confirm, Consumer, Error, ExchangeSpec, Message, QueueSpec};
 use link::Shared;
@@ -47,13 +48,16 @@ impl Rabbit {
     /// # Errors
     /// [`Error::Denied`] at once if the credentials are wrong, the vhost is forbidden or missing, or the URL is
     /// invalid. [`Error::Disconnected`] when the deadline has passed.
-    pub async fn connect(options: RabbitOptions) -> Result<Self, Error> {
-        let shared = Arc::new(Shared::new());
-        let user = options.user()?;
-        let link = link::establish(&options, &shared, true).await?;
-        shared.set(Some(link.clone()));
-        shared.tasks.spawn(link::keep(options, shared.clone(), link));
-        Ok(Self { shared, user })
+    pub fn connect(options: RabbitOptions) -> BoxFuture<'static, Result<Self, Error>> {
+        // Boxed here, so that this crate compiles the AMQP client, and not each crate that connects.
+        Box::pin(async move {
+            let shared = Arc::new(Shared::new());
+            let user = options.user()?;
+            let link = link::establish(&options, &shared, true).await?;
+            shared.set(Some(link.clone()));
+            shared.tasks.spawn(link::keep(options, shared.clone(), link));
+            Ok(Self { shared, user })
+        })
     }
 }
 

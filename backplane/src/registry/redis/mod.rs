@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use redis::{Cmd, Value};
 use thermae_schemas::{Heartbeat, IfGone, PoolName, SessionName, Status, TenantName, WorkerId};
 use tokio::sync::broadcast;
@@ -45,11 +46,14 @@ impl Redis {
     /// # Errors
     /// [`Error::Unfit`] at once if the credentials are wrong or the URL is invalid. [`Error::Disconnected`] when the
     /// deadline has passed.
-    pub async fn connect(options: RedisOptions) -> Result<Self, Error> {
-        let shared = Arc::new(Shared::new(options)?);
-        let notices = shared.establish(true).await?;
-        shared.tasks.spawn(shared.clone().keep(notices));
-        Ok(Self { shared, seen: std::sync::Mutex::default() })
+    pub fn connect(options: RedisOptions) -> BoxFuture<'static, Result<Self, Error>> {
+        // Boxed here, so that this crate compiles the Redis client, and not each crate that connects.
+        Box::pin(async move {
+            let shared = Arc::new(Shared::new(options)?);
+            let notices = shared.establish(true).await?;
+            shared.tasks.spawn(shared.clone().keep(notices));
+            Ok(Self { shared, seen: std::sync::Mutex::default() })
+        })
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
