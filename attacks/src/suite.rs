@@ -148,7 +148,7 @@ impl<'a> Suite<'a> {
     /// held.
     async fn tried(&self, attack: &Attack) -> Result<Vec<String>> {
         if attack.sheet.aftermath && !self.apart() {
-            self.settle().await?;
+            self.await_proof().await?;
         }
         let run = self.run(attack).await?;
         let mut problems = judge::problems(attack, &self.place, &run);
@@ -181,7 +181,7 @@ impl<'a> Suite<'a> {
     /// Waits until the container has been checked. A container that has had no pause for a hundred jobs is checked
     /// while another one takes its place. This must not happen during an attack after which the container must be the
     /// same.
-    async fn settle(&self) -> Result<()> {
+    async fn await_proof(&self) -> Result<()> {
         let before = self.one.proofs();
         self.one.submit(Job::python("pass"), &Arc::default()).await?.result().await?;
         while self.one.proofs() <= before {

@@ -4,7 +4,7 @@
 //!            admit                start(nonce)               finish(nonce)
 //!  (absent) ───────▶ assigned(n) ─────────────▶ started(n) ───────────────▶ terminal(outcome) ──▶ terminal(tombstone)
 //!     │                 ▲  │                        │ lease passed: resolve      ▲   ▲
-//!     │ settle          │  │ settle                 ├── n < max_attempts ──▶ assigned(n+1)
+//!     │ end_unstarted   │  │ end_unstarted          ├── n < max_attempts ──▶ assigned(n+1)
 //!     └─────────────────┼──┴────────────────────────┼────────────────────────────┘   │
 //!                       └───────────────────────────┴── otherwise: lost ─────────────┘
 //! ```
@@ -35,7 +35,7 @@ use thermae_schemas::{Status, WorkerId};
 
 pub(crate) use ended::DIGITS;
 pub use ended::{End, Ended, Tombstone, Whole, digest};
-pub use steps::{abandon, admission, admit, announce, finish, resolve, settle, shelve, start};
+pub use steps::{abandon, admission, admit, announce, end_unstarted, finish, resolve, shelve, start};
 
 /// Milliseconds: a duration, or a moment by the registry's clock, counted from 1970.
 pub type Millis = u64;
@@ -185,7 +185,7 @@ pub enum Resolve {
 
 /// Answer to a scheduler that wants to end a job before it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Settle {
+pub enum EndUnstarted {
     /// The outcome is recorded. Publish it. A repeat of the same bytes gets this answer, too.
     Won,
     /// Another outcome was recorded. Publish that one.

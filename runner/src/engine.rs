@@ -181,7 +181,7 @@ impl Engine {
     /// Sends [`Ready`] once everything that the first run needs is there.
     fn announce(&mut self) -> Result<()> {
         if self.ready {
-            // The worker has had its list. These are of zygotes that were started later.
+            // The worker has got the warnings before these with `Ready`. These are about zygotes that started later.
             self.sandboxes.zygotes.warnings.drain(..).for_each(|warning| crate::log(&warning));
             return Ok(());
         }
@@ -198,7 +198,7 @@ impl Engine {
             memory_bytes: self.proof.memory,
         };
         self.ready = true;
-        self.runs.settle();
+        self.runs.set_memory_baseline();
         Ok(self.io.link.push_json(Kind::Ready, 0, &ready)?)
     }
 

@@ -11,7 +11,7 @@ use thermae_testkit::hostile;
 
 use crate::channel::{Channel, Got};
 use crate::frames::{Frame, Kind, Run, Setup, ToolResult};
-use crate::inner::Birth;
+use crate::inner::NurseryAnswer;
 use crate::languages::{python::scan, zygote};
 use crate::seqpacket::{Packets, send_with_fds};
 
@@ -206,7 +206,7 @@ proptest! {
         for _ in 0..2 {
             send_with_fds(theirs.as_fd(), &bytes, &vec![null.as_fd(); fds]).unwrap();
         }
-        let made = Birth::receive(&ours).is_ok_and(|birth| birth.outcome.is_ok());
+        let made = NurseryAnswer::receive(&ours).is_ok_and(|answer| answer.result.is_ok());
         prop_assert_eq!(made, fds == 8 && bytes.len() >= 4);
         let child = zygote::receive_child(&ours).unwrap();
         prop_assert_eq!(child.is_some(), bytes.len() >= 12);

@@ -16,7 +16,7 @@ const NO_CORE: u64 = 1;
 ///
 /// # Errors
 /// [`Error::CoreDumps`] if the machine's crash handler would be started for jobs.
-pub(crate) fn settle() -> Result<()> {
+pub(crate) fn set_limits() -> Result<()> {
     let both = |value| Rlimit { current: Some(value), maximum: Some(value) };
     for resource in [Resource::Rtprio, Resource::Nice] {
         match setrlimit(resource, both(0)) {

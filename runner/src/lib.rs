@@ -86,16 +86,16 @@ impl Options {
 }
 
 fn start(Options { connect, outer }: Options) -> Result<i32> {
-    inherited::settle()?;
+    inherited::set_limits()?;
     self::connect(&connect, outer.map(prepared))
 }
 
-/// A specification with everything that is derived from this process. Also prepares this process for its forks.
+/// Completes a specification with the user, and makes this process's forks cheaper.
 fn prepared(mut spec: Spec) -> Spec {
     // If this fails, forks only take longer. It is not done in a Docker container: the container would be charged for
     // the file, and the gain there was not measured.
     let _ = sys::share_relocated_data();
-    spec.settle();
+    spec.choose_user();
     spec
 }
 
@@ -105,7 +105,7 @@ fn prepared(mut spec: Spec) -> Spec {
 /// # Errors
 /// If this machine doesn't allow this user to build the wall.
 pub fn behind_outer_wall(spec: Spec, work: impl FnOnce() -> i32) -> Result<i32> {
-    inherited::settle()?;
+    inherited::set_limits()?;
     outer::enter(&prepared(spec), |_| work())
 }
 

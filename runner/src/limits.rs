@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Resource, Rlimit};
 
 use crate::frames::Limits;
-use crate::languages::Hatched;
+use crate::languages::ZygoteInfo;
 
 /// Descriptors that a job may hold.
 const OPEN_FILES: u64 = 1024;
@@ -44,7 +44,12 @@ pub(crate) fn bounded(asked: &Limits, ceiling: &Limits) -> Result<Limits, &'stat
 }
 
 /// Sets the limits that hold for every run in a sandbox of this container.
-pub(crate) fn apply_ceiling(pid: i32, ceiling: &Limits, disk_bytes: u64, zygote: &Hatched) -> rustix::io::Result<()> {
+pub(crate) fn apply_ceiling(
+    pid: i32,
+    ceiling: &Limits,
+    disk_bytes: u64,
+    zygote: &ZygoteInfo,
+) -> rustix::io::Result<()> {
     set(pid, Resource::Nofile, OPEN_FILES, OPEN_FILES)?;
     set(pid, Resource::Fsize, disk_bytes, disk_bytes)?;
     set(pid, Resource::Msgqueue, 819_200, 819_200)?;
@@ -60,7 +65,7 @@ pub(crate) fn apply_run(
     pid: i32,
     limits: &Limits,
     ceiling: &Limits,
-    zygote: &Hatched,
+    zygote: &ZygoteInfo,
     fresh: bool,
 ) -> rustix::io::Result<()> {
     if !fresh {
@@ -85,7 +90,7 @@ fn give_way(pid: i32) -> rustix::io::Result<()> {
     rustix::process::setpriority_process(Pid::from_raw(pid), (own + NICER).min(NICEST))
 }
 
-fn set_memory(pid: i32, soft: &Limits, hard: &Limits, zygote: &Hatched) -> rustix::io::Result<()> {
+fn set_memory(pid: i32, soft: &Limits, hard: &Limits, zygote: &ZygoteInfo) -> rustix::io::Result<()> {
     let data = |limits: &Limits| zygote.data.saturating_add(limits.memory_bytes);
     let space =
         |limits: &Limits| zygote.vm.saturating_add(limits.memory_bytes.saturating_mul(2)).saturating_add(ADDRESS_SLACK);
@@ -93,10 +98,11 @@ fn set_memory(pid: i32, soft: &Limits, hard: &Limits, zygote: &Hatched) -> rusti
     set(pid, Resource::As, space(soft), space(hard))
 }
 
-/// Limits the number of a sandbox's processes. Since Linux 5.14 the kernel counts per user *and user namespace*, and
-/// every sandbox has a user namespace of its own. Its init counts, too, and so do processes of the language's own. Before 5.14, processes outside the sandbox
-/// would count, so there is no limit.
-fn set_pids(pid: i32, soft: &Limits, hard: &Limits, zygote: &Hatched) -> rustix::io::Result<()> {
+/// Limits the number of a sandbox's processes. Since Linux 5.14 the kernel counts them per user *and user namespace*,
+/// and every sandbox has a user namespace of its own. The sandbox's init counts, too, and so do the processes that
+/// belong to the language ([`ZygoteInfo::helpers`]). Before 5.14, processes outside the sandbox would count, so there
+/// is no limit.
+fn set_pids(pid: i32, soft: &Limits, hard: &Limits, zygote: &ZygoteInfo) -> rustix::io::Result<()> {
     let count = |limits: &Limits| u64::from(limits.pids) + 1 + u64::from(zygote.helpers);
     if counts_per_namespace() { set(pid, Resource::Nproc, count(soft), count(hard)) } else { Ok(()) }
 }

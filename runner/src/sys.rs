@@ -55,7 +55,7 @@ fn clone(flags: i32) -> io::Result<Fork> {
 
 /// Moves this process (or, for pid namespaces, its future children) into new namespaces.
 pub(crate) fn unshare(flags: i32) -> io::Result<()> {
-    // SAFETY: no CLONE_FILES or CLONE_FS games: plain namespace flags touch no memory.
+    // SAFETY: callers pass flags for namespaces only, and these touch no memory.
     check(libc::c_long::from(unsafe { libc::unshare(flags) })).map(drop)
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn count(proc_dir: impl AsFd) -> usize {
 pub(crate) fn memory(proc_dir: impl AsFd) -> Memory {
     let mut sum = Memory::default();
     for name in processes(&proc_dir) {
-        if let Ok(status) = told(&proc_dir, &name, "status", |text| text.contains("\nRssAnon:")) {
+        if let Ok(status) = read_shared(&proc_dir, &name, "status", |text| text.contains("\nRssAnon:")) {
             sum.private += kib(&status, "RssAnon:").unwrap_or(0);
             sum.shared += kib(&status, "RssShmem:").unwrap_or(0);
         }
@@ -56,12 +56,12 @@ pub(crate) fn memory(proc_dir: impl AsFd) -> Memory {
 }
 
 /// As [`memory`], but a page that several processes share counts once. This is slow: the kernel walks through all their
-/// page tables. With `shared`, [`Memory::shared`] has the shared mappings that have no name and can't be counted
-/// elsewhere; without, it is 0. `None` if the kernel doesn't report the memory of a process that is there.
+/// page tables. If `shared` is set, [`Memory::shared`] is the sum of the shared mappings without a file, which nothing
+/// else counts; otherwise it is 0. `None` if the kernel doesn't report the memory of a process that is there.
 pub(crate) fn shared_once(proc_dir: impl AsFd, shared: bool) -> Option<Memory> {
     let mut sum = Memory::default();
     for name in processes(&proc_dir) {
-        match told(&proc_dir, &name, "smaps_rollup", |text| !text.is_empty()) {
+        match read_shared(&proc_dir, &name, "smaps_rollup", |text| !text.is_empty()) {
             // A process that has no memory reports nothing.
             Ok(text) if text.is_empty() => continue,
             Ok(text) => sum.private += kib(&text, "Pss_Anon:")?,
@@ -69,7 +69,8 @@ pub(crate) fn shared_once(proc_dir: impl AsFd, shared: bool) -> Option<Memory> {
             Err(_) => return None,
         }
         if shared {
-            sum.shared += nameless(&told(&proc_dir, &name, "smaps", |text| !text.is_empty()).unwrap_or_default());
+            let smaps = read_shared(&proc_dir, &name, "smaps", |text| !text.is_empty());
+            sum.shared += nameless(&smaps.unwrap_or_default());
         }
     }
     Some(sum)
@@ -122,16 +123,16 @@ fn read(proc_dir: impl AsFd, process: &str, file: &str) -> io::Result<String> {
     procfs::text_of(fd.into())
 }
 
-/// Reads a file of a process; `tells` is whether a text says anything. The first thread of a process may end before the
-/// others, and its file then says nothing about what the threads share. In that case another thread's file is read.
-fn told(proc_dir: impl AsFd, process: &str, file: &str, tells: impl Fn(&str) -> bool) -> io::Result<String> {
+/// Reads a file of a process about what its threads share, such as memory. The first thread may end before the others,
+/// and its file then has none of this. In that case another thread's file is read. `complete` is whether a text has it.
+fn read_shared(proc_dir: impl AsFd, process: &str, file: &str, complete: impl Fn(&str) -> bool) -> io::Result<String> {
     let text = read(&proc_dir, process, file);
-    if text.as_deref().is_ok_and(&tells) {
+    if text.as_deref().is_ok_and(&complete) {
         return text;
     }
     let others = || {
         let threads = directory(&proc_dir, &format!("{process}/task")).ok()?;
-        names(&threads).iter().find_map(|thread| read(&threads, thread, file).ok().filter(|text| tells(text)))
+        names(&threads).iter().find_map(|thread| read(&threads, thread, file).ok().filter(|text| complete(text)))
     };
     others().map_or(text, Ok)
 }

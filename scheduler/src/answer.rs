@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use thermae_backplane::bus::{self, Delivery, Message};
-use thermae_backplane::record::{Ended, Settle};
-use thermae_backplane::registry::{JobKey, SettleRequest};
+use thermae_backplane::record::{EndUnstarted, Ended};
+use thermae_backplane::registry::{EndUnstartedRequest, JobKey};
 use thermae_backplane::stored::Wanted;
 use thermae_schemas::{ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, PoolName, Status, TenantName, names};
 
@@ -109,14 +109,14 @@ impl Context {
 
     /// Records the outcome of a job that has not started, and sends the outcome that is recorded then. If the job runs,
     /// nothing is changed or sent: its worker will answer.
-    pub(crate) async fn settle(
+    pub(crate) async fn end_unstarted(
         &self,
         key: &JobKey,
         pool: Option<&PoolName>,
         outcome: Outcome,
         to: &Address,
         meant: Meant,
-    ) -> Result<Settle, Trouble> {
+    ) -> Result<EndUnstarted, Trouble> {
         let status = outcome.status;
         let body = result(&key.job, 0, outcome);
         let (digest, cancel) = match meant {
@@ -124,7 +124,7 @@ impl Context {
             Meant::ToCancel => (None, true),
             Meant::Job(digest) => (Some(digest), false),
         };
-        let request = SettleRequest {
+        let request = EndUnstartedRequest {
             job: key.clone(),
             pool: pool.cloned(),
             outcome: body.clone(),
@@ -133,14 +133,14 @@ impl Context {
             cancel,
             keep: self.options.keep(pool),
         };
-        let settled = self.registry.settle(&request).await?;
-        match &settled {
-            Settle::Won => self.send_result(&key.job, to, body).await?,
-            Settle::Terminal(recorded) => self.send_recorded(key, to, recorded.clone()).await?,
-            Settle::Conflict => self.send_conflict(key, to).await?,
-            Settle::Started { .. } => {}
+        let answer = self.registry.end_unstarted(&request).await?;
+        match &answer {
+            EndUnstarted::Won => self.send_result(&key.job, to, body).await?,
+            EndUnstarted::Terminal(recorded) => self.send_recorded(key, to, recorded.clone()).await?,
+            EndUnstarted::Conflict => self.send_conflict(key, to).await?,
+            EndUnstarted::Started { .. } => {}
         }
-        Ok(settled)
+        Ok(answer)
     }
 
     /// Rejects a job that was checked or admitted, and records that.
@@ -155,7 +155,7 @@ impl Context {
         self.metrics.rejected(error.code);
         tracing::debug!(job.id = %key.job, tenant = %key.tenant, code = error.code.as_str(), "job rejected");
         let outcome = Outcome::with_error(Status::Rejected, error);
-        self.settle(key, Some(pool), outcome, to, Meant::Job(digest.to_owned())).await.map(drop)
+        self.end_unstarted(key, Some(pool), outcome, to, Meant::Job(digest.to_owned())).await.map(drop)
     }
 
     /// Refuses a message that never became a job, and acknowledges it. Repeats this through outages.
@@ -184,7 +184,7 @@ impl Context {
                     Some(job) => {
                         let key = JobKey::new(tenant.clone(), job.clone());
                         let meant = Meant::Job(digest.clone());
-                        self.settle(&key, pool, outcome.clone(), &to, meant).await.map(drop)
+                        self.end_unstarted(&key, pool, outcome.clone(), &to, meant).await.map(drop)
                     }
                     // There is no id to record it under. The correlation id tells the client which message was refused:
                     // its own, or else the message's id.

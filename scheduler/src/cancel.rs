@@ -1,7 +1,7 @@
 //! Cancels: a job that has not started ends here. A job that runs is ended by its worker.
 
 use thermae_backplane::bus::{self, Message};
-use thermae_backplane::record::Settle;
+use thermae_backplane::record::EndUnstarted;
 use thermae_backplane::registry::JobKey;
 use thermae_schemas::{Cancel, ErrorCode, ErrorInfo, Outcome, Status, TenantName, names};
 
@@ -30,11 +30,12 @@ pub(crate) async fn cancel(ctx: &Context, tenant: &TenantName, message: &Message
         _ => Address::of(&key.tenant, message),
     };
     let error = ErrorInfo::new(ErrorCode::Cancelled, "the job was cancelled before it started");
-    let settled = ctx.settle(&key, None, Outcome::with_error(Status::Cancelled, error), &to, Meant::ToCancel).await?;
-    match settled {
-        Settle::Won => ctx.metrics.cancelled("waiting"),
-        Settle::Terminal(_) | Settle::Conflict => ctx.metrics.cancelled("ended"),
-        Settle::Started { owner, .. } => {
+    let answer =
+        ctx.end_unstarted(&key, None, Outcome::with_error(Status::Cancelled, error), &to, Meant::ToCancel).await?;
+    match answer {
+        EndUnstarted::Won => ctx.metrics.cancelled("waiting"),
+        EndUnstarted::Terminal(_) | EndUnstarted::Conflict => ctx.metrics.cancelled("ended"),
+        EndUnstarted::Started { owner, .. } => {
             ctx.metrics.cancelled("running");
             let mut control = Message {
                 exchange: names::WORK.to_owned(),

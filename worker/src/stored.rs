@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use thermae_backplane::bus::{self, Delivery, Message, QueueSpec};
-use thermae_backplane::record::Settle;
-use thermae_backplane::registry::{JobKey, SettleRequest};
+use thermae_backplane::record::EndUnstarted;
+use thermae_backplane::registry::{EndUnstartedRequest, JobKey};
 use thermae_backplane::stored::{Follower, Wanted};
 use thermae_schemas::{Event, EventBody, JobId, names};
 use thermae_service::backoff::Backoff;
@@ -118,7 +118,7 @@ async fn follow(ctx: &Context, request: &Message, wanted: &Wanted, follower: &Fo
     outcome.duplicate_of = Some(wanted.job.to_string());
     let status = outcome.status;
     let body = serde_json::to_vec(&Event::new(follower.job.clone(), 0, EventBody::Result(outcome)));
-    let settle = SettleRequest {
+    let end = EndUnstartedRequest {
         job: JobKey::new(wanted.tenant.clone(), follower.job.clone()),
         pool: Some(follower.pool.clone()),
         // Writing plain structures to memory can't fail.
@@ -128,14 +128,14 @@ async fn follow(ctx: &Context, request: &Message, wanted: &Wanted, follower: &Fo
         cancel: false,
         keep: ctx.options.keep(&follower.pool),
     };
-    match ctx.insist("settle", || ctx.registry.settle(&settle)).await {
+    match ctx.insist("settle", || ctx.registry.end_unstarted(&end)).await {
         None => false,
-        Some(Ok(Settle::Won)) => {
-            let sent = send(ctx, request, &follower.job, settle.outcome.clone()).await;
-            ctx.shelf.offer(ctx, Large { job: settle.job, outcome: settle.outcome, keep: settle.keep });
+        Some(Ok(EndUnstarted::Won)) => {
+            let sent = send(ctx, request, &follower.job, end.outcome.clone()).await;
+            ctx.shelf.offer(ctx, Large { job: end.job, outcome: end.outcome, keep: end.keep });
             sent
         }
-        Some(Ok(Settle::Terminal(ended))) => match Wanted::new(&settle.job, &ended) {
+        Some(Ok(EndUnstarted::Terminal(ended))) => match Wanted::new(&end.job, &ended) {
             // The request came twice: the job's own outcome is in the store by now.
             Some(own) => {
                 let outcome = whole(ctx, &own).await;
@@ -144,7 +144,7 @@ async fn follow(ctx: &Context, request: &Message, wanted: &Wanted, follower: &Fo
             None => send(ctx, request, &follower.job, ended.result(&follower.job)).await,
         },
         // The worker that runs the job answers, or another job has this id.
-        Some(Ok(Settle::Started { .. } | Settle::Conflict)) => true,
+        Some(Ok(EndUnstarted::Started { .. } | EndUnstarted::Conflict)) => true,
         Some(Err(error)) => {
             tracing::error!(job.id = %follower.job, %error, "the job's record can't be read");
             true

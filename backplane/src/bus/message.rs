@@ -104,7 +104,7 @@ impl Message {
     }
 }
 
-/// How a delivery is settled. Each bus implements this.
+/// Settles a delivery: acknowledges it, gives it back to its queue, or dead-letters it. Each bus implements this.
 #[async_trait]
 pub trait Settle: Send + Sync {
     /// Acknowledges the delivery: the broker forgets the message.

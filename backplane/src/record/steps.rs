@@ -6,8 +6,8 @@ use std::time::Duration;
 use thermae_schemas::WorkerId;
 
 use super::{
-    Admission, Claim, End, Ended, Finish, Millis, Moment, Record, Resolve, Settle, Start, State, Terms, Tombstone,
-    Whole,
+    Admission, Claim, End, EndUnstarted, Ended, Finish, Millis, Moment, Record, Resolve, Start, State, Terms,
+    Tombstone, Whole,
 };
 
 impl Record {
@@ -207,21 +207,27 @@ pub fn resolve(
 
 /// Ends a job that has not started. `digest` is the digest of the job that the caller means. `cancel` means that the
 /// client wants the job to end: if it runs, it gets no further attempt.
-pub fn settle(slot: &mut Option<Record>, end: &End, digest: Option<&str>, cancel: bool, now: Millis) -> Settle {
+pub fn end_unstarted(
+    slot: &mut Option<Record>,
+    end: &End,
+    digest: Option<&str>,
+    cancel: bool,
+    now: Millis,
+) -> EndUnstarted {
     let terms = Terms { max_attempts: 1, digest: digest.map(str::to_owned), ..Terms::default() };
     let record = slot.get_or_insert_with(|| Record::new(State::Assigned, 1, terms));
     if record.is_another(digest) {
-        return Settle::Conflict;
+        return EndUnstarted::Conflict;
     }
     if let Some(ended) = record.ended() {
-        return if record.ended_as(end) { Settle::Won } else { Settle::Terminal(ended) };
+        return if record.ended_as(end) { EndUnstarted::Won } else { EndUnstarted::Terminal(ended) };
     }
     if let State::Started { owner, .. } = &record.state {
         record.cancelled |= cancel;
-        return Settle::Started { owner: owner.clone(), attempt: record.attempt };
+        return EndUnstarted::Started { owner: owner.clone(), attempt: record.attempt };
     }
     record.end(end, now);
-    Settle::Won
+    EndUnstarted::Won
 }
 
 /// A worker gives its claim up: the lease ends now. `false` if the claim no longer stands.

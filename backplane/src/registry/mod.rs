@@ -17,11 +17,11 @@ use tokio::sync::broadcast;
 
 pub use self::redis::{Redis, RedisOptions};
 pub use crate::record::Claim;
-use crate::record::{Finish, Record, Resolve, Settle, Start, State, Whole};
+use crate::record::{EndUnstarted, Finish, Record, Resolve, Start, State, Whole};
 pub use local::Local;
 pub use types::{
-    Admit, Admitted, Beat, Budget, Epoch, FinishRequest, Gone, JobKey, Keep, Notice, RUNNING_TTL, Repeat,
-    ResolveRequest, SESSION_TTL, SessionAdmit, SettleRequest, ShelveRequest, StartRequest, Target, Usage,
+    Admit, Admitted, Beat, Budget, EndUnstartedRequest, Epoch, FinishRequest, Gone, JobKey, Keep, Notice, RUNNING_TTL,
+    Repeat, ResolveRequest, SESSION_TTL, SessionAdmit, ShelveRequest, StartRequest, Target, Usage,
 };
 
 /// A registry that several tasks share.
@@ -67,7 +67,7 @@ pub trait Registry: Send + Sync + 'static {
     async fn resolve(&self, resolve: &ResolveRequest) -> Result<Resolve, Error>;
 
     /// Ends a job that has not started: rejected, cancelled or past its deadline. Gives its credit back.
-    async fn settle(&self, settle: &SettleRequest) -> Result<Settle, Error>;
+    async fn end_unstarted(&self, request: &EndUnstartedRequest) -> Result<EndUnstarted, Error>;
 
     /// Gives a started attempt up. Its lease ends now, so that [`Registry::resolve`] decides at once. `false` if the
     /// claim no longer stands.

@@ -297,7 +297,7 @@ pub struct ResolveRequest {
 
 /// A scheduler's request to end a job that has not started.
 #[derive(Debug, Clone)]
-pub struct SettleRequest {
+pub struct EndUnstartedRequest {
     /// The job's key.
     pub job: JobKey,
     /// The job's pool, if the caller knows it.

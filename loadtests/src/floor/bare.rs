@@ -66,7 +66,7 @@ pub fn entry() -> Option<ExitCode> {
 fn measured(plan: &Plan) -> i32 {
     let measured = enter().and_then(|()| {
         in_child(0, || {
-            settle()?;
+            enter_mount_namespace()?;
             print(&measure(plan)?)
         })
     });
@@ -88,7 +88,7 @@ fn enter() -> io::Result<()> {
 }
 
 /// Gives this process a mount namespace of its own with the inner `/proc`, as the nursery has.
-fn settle() -> io::Result<()> {
+fn enter_mount_namespace() -> io::Result<()> {
     unshare(libc::CLONE_NEWNS)?;
     proc_tree()
 }

@@ -21,7 +21,7 @@ const CONTAINERS: u32 = 4;
 /// Number of spares in the containers that show what one spare weighs.
 const SPARES: u32 = 5;
 
-/// Programs that each container runs before it is weighed, so that its zygotes have settled.
+/// Programs that each container runs before it is weighed. After these, its zygotes grow no further.
 const WARM_UP: u32 = 5;
 
 /// Time until the last program's remains are gone and the spares are made.

@@ -32,7 +32,7 @@ const FULL: Duration = Duration::from_millis(5);
 const PACE: Duration = Duration::from_millis(1);
 
 /// Waits until at most `most` messages are unconfirmed, and counts those that were refused.
-async fn settle(enemy: &Enemy, sent: &mut VecDeque<PublisherConfirm>, most: usize) -> Result<()> {
+async fn await_confirms(enemy: &Enemy, sent: &mut VecDeque<PublisherConfirm>, most: usize) -> Result<()> {
     while sent.len() > most {
         let Some(confirm) = sent.pop_front() else { break };
         if let Confirmation::Nack(_) = confirm.await? {
@@ -65,7 +65,7 @@ pub(super) async fn flood(enemy: &Enemy, class: &str) -> Result<()> {
         }
         sent.push_back(enemy.publish(&channel, names::SUBMIT, &key, &body, reply_to).await?);
         enemy.tally.count(name);
-        settle(enemy, &mut sent, AT_ONCE).await?;
+        await_confirms(enemy, &mut sent, AT_ONCE).await?;
     }
     Ok(())
 }
@@ -84,7 +84,7 @@ pub(super) async fn unrouted(enemy: &Enemy) -> Result<()> {
         let body = if n % 256 == 0 { jobs::many_values(90_000) } else { jobs::plain(n) };
         sent.push_back(enemy.publish(&channel, names::SUBMIT, &key, &body, "unread").await?);
         enemy.tally.count("unrouted");
-        settle(enemy, &mut sent, AT_ONCE).await?;
+        await_confirms(enemy, &mut sent, AT_ONCE).await?;
         tokio::time::sleep(PACE).await;
     }
     Ok(())
@@ -100,7 +100,7 @@ pub(super) async fn too_large(enemy: &Enemy) -> Result<()> {
     for body in bodies.iter().cycle() {
         sent.push_back(enemy.publish(&channel, names::SUBMIT, &key, body, "unread").await?);
         enemy.tally.count("too large");
-        settle(enemy, &mut sent, 1).await?;
+        await_confirms(enemy, &mut sent, 1).await?;
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     Ok(())
@@ -127,7 +127,7 @@ async fn small(enemy: &Enemy, means: &'static str, key: &str, body: impl Fn(u64)
     for n in 0.. {
         sent.push_back(enemy.publish(&channel, names::SUBMIT, key, &body(n), "unread").await?);
         enemy.tally.count(means);
-        settle(enemy, &mut sent, AT_ONCE).await?;
+        await_confirms(enemy, &mut sent, AT_ONCE).await?;
         tokio::time::sleep(PACE).await;
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::Stat;
 
-/// The kernel's clock for files may stand still for this long. Two changes within it may have the same time.
+/// Upper bound of the resolution of file times. Two changes of a file within this time may get the same time.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Known files, by their paths.
@@ -19,12 +19,12 @@ pub(crate) struct Print {
     stamp: Stamp,
     /// SHA-256 of its content.
     pub(super) sha256: [u8; 32],
-    /// Whether every later change must change the stamp. If not, the content has to be compared.
-    settled: bool,
+    /// Whether an equal stamp proves that the file is unchanged. If not, the content has to be compared.
+    stamp_decides: bool,
 }
 
-/// What changes when a file changes. The time of the inode's change (`changed`) is set by the kernel: no job can choose
-/// it.
+/// Metadata that change when a file changes. The kernel alone sets the time of the inode's last change (`changed`): no
+/// job can choose it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     inode: u64,
@@ -46,7 +46,7 @@ impl From<&Stat> for Stamp {
 }
 
 impl Stamp {
-    /// Whether the file was unchanged for longer than [`TICK`] when reading it had `begun`.
+    /// Whether the file's last change was more than [`TICK`] before `begun`, the time when reading it began.
     fn rested(&self, begun: SystemTime) -> bool {
         let (Ok(seconds), Ok(nanos)) = (u64::try_from(self.changed.0), u32::try_from(self.changed.1)) else {
             return false;
@@ -58,17 +58,17 @@ impl Stamp {
 impl Print {
     /// A file whose reading began at `begun`, and whose stamp was the same before and after.
     pub(super) fn new(stamp: Stamp, sha256: [u8; 32], begun: SystemTime) -> Self {
-        Self { stamp, sha256, settled: stamp.rested(begun) }
+        Self { stamp, sha256, stamp_decides: stamp.rested(begun) }
     }
 
     /// A file that changed while it was read.
     pub(super) fn torn(stamp: Stamp, sha256: [u8; 32]) -> Self {
-        Self { stamp, sha256, settled: false }
+        Self { stamp, sha256, stamp_decides: false }
     }
 
     /// Whether a file with this stamp is certainly the same, without a look at its content.
     pub(super) fn certainly(&self, stamp: &Stamp) -> bool {
-        self.settled && self.stamp == *stamp
+        self.stamp_decides && self.stamp == *stamp
     }
 
     /// Whether a file with this stamp may be the same. Its content has to be compared.

@@ -19,7 +19,7 @@ pub enum Kind {
     Kill = 5,
     /// W: end a session; payload is its name. [`Kind::SessionClosed`] follows.
     CloseSession = 6,
-    /// W: answered by [`Kind::Pong`] from the main loop, so that the worker notices a hung runner.
+    /// W: asks for a [`Kind::Pong`], which the runner's main loop sends. So the worker notices a hung runner.
     Ping = 7,
     /// W: end everything and exit 0.
     Shutdown = 8,

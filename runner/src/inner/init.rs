@@ -71,7 +71,7 @@ pub(super) fn run(shape: &Shape, mut nursery: UnixStream) -> ! {
     sys::reap_and_sleep()
 }
 
-/// Does everything but the last step, which waits for the nursery. Returns the root directory of the storage.
+/// Does everything that needs no answer of the nursery. Returns the root directory of the storage.
 fn prepare(shape: &Shape) -> Result<OwnedFd> {
     rustix::system::sethostname(b"sandbox").step("set the sandbox's host name")?;
     let covered = uncover(&shape.covered)?;
@@ -125,7 +125,7 @@ fn places() -> Result<()> {
     Ok(())
 }
 
-/// Opens the paths that the storage is about to cover.
+/// Opens the paths that the storage is about to cover, so that [`show`] can mount them again.
 fn uncover(paths: &[String]) -> Result<Vec<OwnedFd>> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     paths.iter().map(|path| rustix::fs::open(path, flags, Mode::empty()).step(format!("open {path}"))).collect()

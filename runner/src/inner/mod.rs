@@ -24,7 +24,7 @@ use crate::error::{Context, Error, Result, USERNS_ADVICE};
 use crate::seqpacket::Packets;
 use crate::sys::{self, Fork};
 
-pub(crate) use nursery::{Birth, LOOK, Look, own_mounts};
+pub(crate) use nursery::{LOOK, Look, NurseryAnswer, own_mounts};
 
 /// The namespaces that a sandbox's init is forked into. It enters its user namespace later, as its last step.
 const FRESH: i32 = sys::CLONE_NEWPID | sys::CLONE_NEWNS | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS;
@@ -66,7 +66,7 @@ impl Wall {
             }
             Fork::Parent { pid, .. } => {
                 drop(theirs);
-                nursery::await_settled(&ours)?;
+                nursery::await_ready(&ours)?;
                 Ok(Self { nursery: ours, pid })
             }
         }
@@ -85,8 +85,8 @@ impl Wall {
                     .map_err(|e| e.to_string())
                     .and_then(|wall| {
                         wall.nursery.send(&0u32.to_le_bytes(), &[]).map_err(|e| e.to_string())?;
-                        let birth = Birth::receive(&wall.nursery).map_err(|e| e.to_string())?;
-                        birth.outcome.map(drop)
+                        let answer = NurseryAnswer::receive(&wall.nursery).map_err(|e| e.to_string())?;
+                        answer.result.map(drop)
                     })
                     .err()
                     .unwrap_or_default();
@@ -122,7 +122,7 @@ fn enter() -> Result<()> {
 
 /// Handles on one sandbox's namespaces and its init.
 #[derive(Debug)]
-pub(crate) struct Sandbox {
+pub(crate) struct Handles {
     /// Pidfd of the init. Killing it ends everything in the sandbox.
     pub(crate) init: OwnedFd,
     /// The sandbox's own `/proc`, which shows its processes only.
@@ -133,13 +133,13 @@ pub(crate) struct Sandbox {
     pub(crate) namespaces: Vec<OwnedFd>,
 }
 
-impl Sandbox {
-    /// Number of descriptors that it consists of.
+impl Handles {
+    /// Number of open descriptors.
     pub(crate) fn descriptors(&self) -> usize {
         3 + self.namespaces.len()
     }
 
-    /// Kills every process in it.
+    /// Kills every process in the sandbox.
     pub(crate) fn kill(&self) {
         let _ = rustix::process::pidfd_send_signal(self.init.as_fd(), rustix::process::Signal::KILL);
     }

@@ -12,21 +12,21 @@ use std::os::unix::net::UnixStream;
 use rustix::mount::MountFlags;
 use serde::{Deserialize, Serialize};
 
-use super::{Sandbox, Shape, conceal, init};
+use super::{Handles, Shape, conceal, init};
 use crate::error::{Context, Error, Result};
 use crate::procfs;
 use crate::seqpacket::{self, Packets};
 use crate::sys::{self, Fork};
 
 /// The nursery's answer to one request.
-pub(crate) struct Birth {
+pub(crate) struct NurseryAnswer {
     /// Number of the request.
     pub(crate) id: u32,
-    /// The sandbox, or why there is none.
-    pub(crate) outcome: Result<Sandbox, String>,
+    /// Handles on the new sandbox, or why there is none.
+    pub(crate) result: Result<Handles, String>,
 }
 
-impl Birth {
+impl NurseryAnswer {
     /// Receives one answer.
     ///
     /// # Errors
@@ -34,13 +34,13 @@ impl Birth {
     pub(crate) fn receive(from: &Packets) -> io::Result<Self> {
         let (bytes, fds) = from.receive()?;
         let (id, text) = bytes.split_first_chunk::<4>().ok_or(io::ErrorKind::InvalidData)?;
-        let outcome = match <[OwnedFd; 8]>::try_from(fds) {
+        let result = match <[OwnedFd; 8]>::try_from(fds) {
             Ok([init, proc_dir, storage, pid, mnt, ipc, uts, user]) => {
-                Ok(Sandbox { init, proc_dir, storage, namespaces: vec![pid, mnt, ipc, uts, user] })
+                Ok(Handles { init, proc_dir, storage, namespaces: vec![pid, mnt, ipc, uts, user] })
             }
             Err(_) => Err(String::from_utf8_lossy(text).into_owned()),
         };
-        Ok(Self { id: u32::from_le_bytes(*id), outcome })
+        Ok(Self { id: u32::from_le_bytes(*id), result })
     }
 }
 
@@ -70,13 +70,13 @@ pub(crate) fn own_mounts() -> u64 {
 }
 
 /// First message of a nursery that can make sandboxes. Any other first message says why it can't.
-const SETTLED: &[u8] = b"settled";
+const READY: &[u8] = b"ready";
 
 /// Waits until the nursery can make sandboxes. Zygotes may be started only after that, because until then they would
 /// get pids that jobs have, too.
-pub(super) fn await_settled(socket: &Packets) -> Result<()> {
+pub(super) fn await_ready(socket: &Packets) -> Result<()> {
     let (word, _) = socket.receive().step("hear from the nursery")?;
-    if word == SETTLED { Ok(()) } else { Err(Error::Protocol(String::from_utf8_lossy(&word).into_owned())) }
+    if word == READY { Ok(()) } else { Err(Error::Protocol(String::from_utf8_lossy(&word).into_owned())) }
 }
 
 /// Runs the nursery. It ends when the runner ends.
@@ -84,12 +84,12 @@ pub(super) fn run(socket: Packets, shape: &Shape) -> ! {
     sys::die_with_parent();
     sys::default_signals();
     sys::close_all_but(&socket);
-    if let Err(e) = settle(shape) {
+    if let Err(e) = prepare(shape) {
         crate::log(&format!("nursery: {e}"));
         let _ = socket.send(e.to_string().as_bytes(), &[]);
         sys::exit(1);
     }
-    if socket.send(SETTLED, &[]).is_err() {
+    if socket.send(READY, &[]).is_err() {
         sys::exit(1);
     }
     loop {
@@ -104,7 +104,7 @@ pub(super) fn run(socket: Packets, shape: &Shape) -> ! {
             }
             continue;
         }
-        let sent = match birth(shape) {
+        let sent = match make_sandbox(shape) {
             Ok(fds) => socket.send(id, &fds),
             Err(e) => socket.send(&[id, e.to_string().as_bytes()].concat(), &[]),
         };
@@ -116,7 +116,7 @@ pub(super) fn run(socket: Packets, shape: &Shape) -> ! {
 
 /// Gives the nursery a mount namespace of its own, and prepares it: each sandbox gets a copy of this namespace. The
 /// runner and the zygotes stay in theirs.
-pub(super) fn settle(shape: &Shape) -> Result<()> {
+pub(super) fn prepare(shape: &Shape) -> Result<()> {
     rustix::process::umask(rustix::fs::Mode::empty());
     sys::unshare(sys::CLONE_NEWNS).step("nursery's mount namespace")?;
     if shape.foreign {
@@ -132,8 +132,8 @@ pub(super) fn settle(shape: &Shape) -> Result<()> {
     Ok(())
 }
 
-/// Makes one sandbox. Returns the descriptors of a [`Sandbox`], in the order of its fields.
-fn birth(shape: &Shape) -> Result<Vec<OwnedFd>> {
+/// Makes the namespaces of one sandbox. Returns the descriptors of its [`Handles`], in the order of their fields.
+fn make_sandbox(shape: &Shape) -> Result<Vec<OwnedFd>> {
     let (mut ours, theirs) = UnixStream::pair().step("init's socket")?;
     match sys::fork(super::FRESH).step("fork a sandbox's init")? {
         Fork::Child => {
@@ -152,6 +152,8 @@ fn birth(shape: &Shape) -> Result<Vec<OwnedFd>> {
     }
 }
 
+/// Waits until a new init has prepared its sandbox, writes the maps of its user namespace, opens the sandbox's handles,
+/// and lets the init go on.
 fn adopt(pid: i32, pidfd: OwnedFd, init: &mut UnixStream) -> Result<Vec<OwnedFd>> {
     let mut word = [0; 512];
     let (got, mut storage) = seqpacket::receive_with_fds(init.as_fd(), &mut word).step("hear from a sandbox's init")?;

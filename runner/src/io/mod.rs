@@ -1,4 +1,4 @@
-//! What the engine and its parts read, write and wait with: the worker's socket, the epoll, and a buffer.
+//! The input and output of the engine and its parts: the worker's socket, the epoll, and a buffer.
 
 mod link;
 mod token;
@@ -16,7 +16,7 @@ pub(crate) use token::Token;
 use crate::error::{Context, Result};
 use crate::frames::{End, Exit, Kind};
 
-/// The engine's ways out of its process.
+/// The worker's socket, the epoll that waits for all descriptors, and a buffer for reads.
 pub(crate) struct Io {
     pub(crate) link: Link,
     /// Whether the worker's socket is watched for writing too.

@@ -7,7 +7,7 @@ mod zygotes;
 
 use serde_json::Value;
 
-pub(crate) use zygote::{Child, Hatched, Nest, Zygote};
+pub(crate) use zygote::{Child, Zygote, ZygoteContext, ZygoteInfo};
 pub(crate) use zygotes::{Flavor, Heard, Zygotes};
 
 use crate::error::Result;
@@ -58,14 +58,14 @@ pub(crate) trait Language {
     /// The smallest zygote that has what this program needs.
     fn choose(&self, run: &Run) -> usize;
 
-    /// Starts a zygote. It sends [`Hatched`] when it is ready to be forked from.
+    /// Starts a zygote. It sends [`ZygoteInfo`] when it is ready to be forked from.
     ///
     /// # Errors
     /// If it can't be started.
-    fn start(&self, zygote: usize, nest: &Nest) -> Result<Zygote>;
+    fn start(&self, zygote: usize, context: &ZygoteContext) -> Result<Zygote>;
 
     /// Whether a zygote is worth keeping, judged by its own first message.
-    fn is_useful(&self, _zygote: usize, _hatched: &Hatched) -> bool {
+    fn is_useful(&self, _zygote: usize, _info: &ZygoteInfo) -> bool {
         true
     }
 

@@ -3,7 +3,7 @@
 //! The runner and a zygote talk over a sequenced-packet socket:
 //!
 //! ```text
-//! zygote ──▶ runner   first: Hatched, as JSON
+//! zygote ──▶ runner   first: ZygoteInfo, as JSON
 //! runner ──▶ zygote   per sandbox: u32 number; with descriptors: the job's end of its channel, and (with an inner
 //!                     wall) the sandbox's pid, mount, ipc, uts and user namespace
 //! zygote ──▶ runner   per sandbox: u32 number, i32 errno, i32 pid; on success the child's pidfd, if the kernel has any
@@ -33,9 +33,9 @@ pub(super) const ENVIRONMENT: [&str; 8] = [
     "XDG_CACHE_HOME=/tmp/.cache",
 ];
 
-/// A zygote's first message: it is ready to be forked from.
+/// A zygote's first message. It says that the zygote is ready to be forked from, and describes it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Hatched {
+pub(crate) struct ZygoteInfo {
     /// Name and version of what runs the programs, such as `Python 3.11.7`.
     pub(crate) version: String,
     /// Modules of the preload list that it could import.
@@ -64,25 +64,30 @@ pub(crate) struct Zygote {
     /// When it was started or last answered.
     pub(crate) heard: Instant,
     /// Its first message; `None` until it is ready.
-    pub(crate) hatched: Option<Hatched>,
+    pub(crate) info: Option<ZygoteInfo>,
 }
 
 impl Zygote {
     /// A zygote that was started just now.
     pub(super) fn new(pid: i32, control: Packets) -> Self {
-        Self { pid, control, heard: Instant::now(), hatched: None }
+        Self { pid, control, heard: Instant::now(), info: None }
+    }
+
+    /// Whether it can be forked from.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.info.is_some()
     }
 }
 
-/// What all zygotes of a container share.
-pub(crate) struct Nest {
+/// What all zygotes of a container, and the processes forked from them, have to know about the container.
+pub(crate) struct ZygoteContext {
     /// Whether there is an inner wall to fork into.
     pub(crate) nested: bool,
     /// The system-call filters that zygotes and their children load.
     pub(crate) programs: Programs,
 }
 
-impl Nest {
+impl ZygoteContext {
     /// The directory in which programs start. With an inner wall, every sandbox has a writable `/workspace` if the view
     /// has the directory. Without one, it may be read-only; programs then start in `/tmp`.
     pub(super) fn workdir(&self) -> &'static str {

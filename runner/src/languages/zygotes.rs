@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::EventFlags;
 
 use super::zygote;
-use super::{Child, Hatched, LANGUAGES, Language, Nest, Zygote};
+use super::{Child, LANGUAGES, Language, Zygote, ZygoteContext, ZygoteInfo};
 use crate::error::{Error, Result};
 use crate::frames::{LanguageSetup, Run, Setup};
 use crate::io::{Io, Token};
 use crate::seccomp::Programs;
 use crate::sys::{self, Status};
 
-/// Longest time that a zygote may take for its imports.
-const HATCHING: Duration = Duration::from_secs(120);
+/// Longest time from a zygote's start until it is ready. Most of it goes into imports.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Which zygote a sandbox's process is forked from: its number among those of all languages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Flavor(pub(crate) usize);
 
-/// What a zygote has said.
+/// What a zygote's message is about.
 pub(crate) enum Heard {
     /// Nothing about a sandbox.
     Nothing,
@@ -43,8 +43,8 @@ struct Slot {
     /// Position of its language in [`Zygotes::offers`].
     offer: usize,
     running: Option<Zygote>,
-    /// Whether sandboxes are made ahead from this zygote, because a program would have been forked from it best or will
-    /// be.
+    /// Whether sandboxes are made ahead from this zygote: a program has wanted it, or its language asks for that from
+    /// the start.
     wanted: bool,
     /// Whether the zygote could not be started. Nothing is forked from it then.
     broken: bool,
@@ -52,7 +52,7 @@ struct Slot {
 
 /// The zygotes of a container.
 pub(crate) struct Zygotes {
-    nest: Nest,
+    context: ZygoteContext,
     offers: Vec<Offer>,
     slots: Vec<Slot>,
     /// What the zygotes could not provide, in words for a person.
@@ -66,8 +66,12 @@ impl Zygotes {
     /// # Errors
     /// If no language is left.
     pub(crate) fn new(setup: &Setup, nested: bool, programs: Programs) -> Result<Self> {
-        let mut zygotes =
-            Self { nest: Nest { nested, programs }, offers: Vec::new(), slots: Vec::new(), warnings: Vec::new() };
+        let mut zygotes = Self {
+            context: ZygoteContext { nested, programs },
+            offers: Vec::new(),
+            slots: Vec::new(),
+            warnings: Vec::new(),
+        };
         for LanguageSetup { name, options } in &setup.languages {
             let known = LANGUAGES.iter().find(|(known, _)| known == name);
             let opened = known.map(|(name, open)| open(options).map(|language| (*name, language)));
@@ -113,8 +117,8 @@ impl Zygotes {
         &self.offers[self.slots[flavor.0].offer]
     }
 
-    /// The zygotes of the same language, the smallest first.
-    fn sisters(&self, flavor: Flavor) -> impl Iterator<Item = Flavor> + use<> {
+    /// All zygotes of that zygote's language, the smallest first.
+    fn same_language(&self, flavor: Flavor) -> impl Iterator<Item = Flavor> + use<> {
         let offer = self.offer(flavor);
         (offer.first.0..offer.first.0 + offer.language.zygotes()).map(Flavor)
     }
@@ -123,9 +127,14 @@ impl Zygotes {
         self.slots[flavor.0].running.as_ref()
     }
 
-    /// What that zygote has said of itself, once it can be forked from.
-    pub(crate) fn hatched(&self, flavor: Flavor) -> Option<&Hatched> {
-        self.get(flavor)?.hatched.as_ref()
+    /// That zygote's first message; `None` until it is ready.
+    pub(crate) fn info(&self, flavor: Flavor) -> Option<&ZygoteInfo> {
+        self.get(flavor)?.info.as_ref()
+    }
+
+    /// Whether that zygote can be forked from.
+    pub(crate) fn is_ready(&self, flavor: Flavor) -> bool {
+        self.info(flavor).is_some()
     }
 
     /// All that run.
@@ -165,24 +174,25 @@ impl Zygotes {
 
     /// The languages that programs can be written in here, with their versions.
     pub(crate) fn languages(&self) -> BTreeMap<String, String> {
-        let hatched = |offer: &Offer| Some((offer.name.to_owned(), self.hatched(offer.first)?.version.clone()));
-        self.offers.iter().filter_map(hatched).collect()
+        let version = |offer: &Offer| Some((offer.name.to_owned(), self.info(offer.first)?.version.clone()));
+        self.offers.iter().filter_map(version).collect()
     }
 
-    /// The modules that the zygotes that start with the container hold beyond those that every zygote holds.
+    /// The modules of the preload list that the running zygotes have imported.
     pub(crate) fn preloaded(&self) -> Vec<String> {
-        self.iter().filter_map(|zygote| zygote.hatched.as_ref()).flat_map(|h| h.preloaded.clone()).collect()
+        self.iter().filter_map(|zygote| zygote.info.as_ref()).flat_map(|info| info.preloaded.clone()).collect()
     }
 
     pub(crate) fn start(&mut self, flavor: Flavor, io: &Io) -> Result<()> {
         let offer = self.offer(flavor);
-        let zygote = offer.language.start(flavor.0 - offer.first.0, &self.nest)?;
+        let zygote = offer.language.start(flavor.0 - offer.first.0, &self.context)?;
         io.watch(&zygote.control, Token::Zygote(flavor.0 as u32), EventFlags::IN)?;
         self.slots[flavor.0].running = Some(zygote);
         Ok(())
     }
 
-    /// Starts that zygote if a program has wanted it. If that fails, the smallest one stands in for it.
+    /// Starts that zygote if a program has wanted it. If that fails, the smallest zygote of its language is used in its
+    /// place.
     pub(crate) fn start_wanted(&mut self, flavor: Flavor, io: &Io) {
         if self.is_wanted(flavor)
             && self.get(flavor).is_none()
@@ -206,9 +216,9 @@ impl Zygotes {
         let first = offer.first;
         let wanted = self.or_smallest(Flavor(first.0 + offer.language.choose(run)));
         self.slots[wanted.0].wanted = true;
-        let there = |f: &Flavor| !self.is_broken(*f) && self.hatched(*f).is_some();
-        let larger = self.sisters(first).filter(|f| *f >= wanted).find(there);
-        Ok(larger.or_else(|| self.sisters(first).filter(|f| *f < wanted).filter(there).last()).unwrap_or(first))
+        let there = |f: &Flavor| !self.is_broken(*f) && self.is_ready(*f);
+        let larger = self.same_language(first).filter(|f| *f >= wanted).find(there);
+        Ok(larger.or_else(|| self.same_language(first).filter(|f| *f < wanted).filter(there).last()).unwrap_or(first))
     }
 
     /// Asks a zygote to fork the process of a sandbox; `false` if the zygote is gone.
@@ -216,15 +226,15 @@ impl Zygotes {
         self.get(flavor).is_some_and(|zygote| zygote.control.send(&id.to_le_bytes(), fds).is_ok())
     }
 
-    /// Takes a message of a zygote.
+    /// Receives a message of a zygote.
     pub(crate) fn hear(&mut self, flavor: Flavor, io: &Io) -> Result<Heard> {
         let Some(zygote) = self.slots.get_mut(flavor.0).and_then(|slot| slot.running.as_mut()) else {
             return Ok(Heard::Nothing);
         };
         zygote.heard = Instant::now();
-        if zygote.hatched.is_none() {
+        if !zygote.is_ready() {
             match zygote.control.receive() {
-                Ok((bytes, _)) => self.hatch(flavor, serde_json::from_slice(&bytes)?, io),
+                Ok((bytes, _)) => self.note_ready(flavor, serde_json::from_slice(&bytes)?, io),
                 Err(_) => self.hang_up(flavor, io),
             }
             return Ok(Heard::Nothing);
@@ -242,16 +252,16 @@ impl Zygotes {
         })
     }
 
-    /// Takes a zygote's first message.
-    fn hatch(&mut self, flavor: Flavor, hatched: Hatched, io: &Io) {
-        self.warnings.extend(hatched.missing.iter().map(|missing| format!("preload: {missing}")));
-        if hatched.threads > 1 {
-            self.warnings.push(format!("preload: a module started {} threads", hatched.threads - 1));
+    /// Handles a zygote's first message. A zygote that is not worth keeping is killed.
+    fn note_ready(&mut self, flavor: Flavor, info: ZygoteInfo, io: &Io) {
+        self.warnings.extend(info.missing.iter().map(|missing| format!("preload: {missing}")));
+        if info.threads > 1 {
+            self.warnings.push(format!("preload: a module started {} threads", info.threads - 1));
         }
         let offer = self.offer(flavor);
-        let useful = offer.language.is_useful(flavor.0 - offer.first.0, &hatched);
+        let useful = offer.language.is_useful(flavor.0 - offer.first.0, &info);
         if let Some(zygote) = &mut self.slots[flavor.0].running {
-            zygote.hatched = Some(hatched);
+            zygote.info = Some(info);
         }
         if !useful {
             self.slots[flavor.0].broken = true;
@@ -267,18 +277,18 @@ impl Zygotes {
         }
     }
 
-    /// Starts another zygote in a dead one's place. Returns whether it did: what the dead one was forking is lost then.
-    /// A zygote that never became ready is not replaced.
+    /// Handles the end of a zygote: starts another one in its place, unless it never became ready. Returns whether
+    /// another one was started. If so, the requests that the dead one has not answered are lost.
     ///
     /// # Errors
-    /// If the first zygote of a container never became ready, or one can't be replaced that programs need.
+    /// If the container's first zygote never became ready, or if a zygote that was ready can't be replaced.
     pub(crate) fn died(&mut self, flavor: Flavor, status: Status, io: &Io) -> Result<bool> {
         let Some(dead) = self.slots[flavor.0].running.take() else { return Ok(false) };
         if self.is_broken(flavor) {
             return Ok(false);
         }
         let offer = self.offer(flavor);
-        if dead.hatched.is_none() {
+        if !dead.is_ready() {
             let text = format!("{} could not become a zygote: {status:?}", offer.language.path());
             if flavor == Flavor(0) {
                 return Err(Error::Protocol(text));
@@ -296,19 +306,19 @@ impl Zygotes {
     }
 
     /// By when the zygotes that are still importing must be ready.
-    pub(crate) fn hatching_until(&self) -> impl Iterator<Item = Instant> {
-        self.iter().filter(|zygote| zygote.hatched.is_none()).map(|zygote| zygote.heard + HATCHING)
+    pub(crate) fn start_deadlines(&self) -> impl Iterator<Item = Instant> {
+        self.iter().filter(|zygote| !zygote.is_ready()).map(|zygote| zygote.heard + START_TIMEOUT)
     }
 
     /// Kills zygotes that take too long for their imports.
     pub(crate) fn check(&self, now: Instant) {
-        for zygote in self.iter().filter(|zygote| zygote.hatched.is_none() && now >= zygote.heard + HATCHING) {
+        for zygote in self.iter().filter(|zygote| !zygote.is_ready() && now >= zygote.heard + START_TIMEOUT) {
             sys::kill(zygote.pid);
         }
     }
 
     /// Whether every zygote that starts with the container is ready, or never will be.
-    pub(crate) fn all_settled(&self) -> bool {
-        self.flavors().filter(|f| self.is_eager(*f)).all(|f| self.is_broken(f) || self.hatched(f).is_some())
+    pub(crate) fn startup_done(&self) -> bool {
+        self.flavors().filter(|f| self.is_eager(*f)).all(|f| self.is_broken(f) || self.is_ready(f))
     }
 }

@@ -97,7 +97,7 @@ impl Spec {
     }
 
     /// Chooses the user if none was given. It differs between all runners that are alive on this machine.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn choose_user(&mut self) {
         self.uid.get_or_insert(FIRST_UID + std::process::id());
     }
 }

@@ -20,7 +20,7 @@ pub(super) const MAX_CALLS: usize = 1024;
 /// Bytes that a run may send over its channel in all.
 pub(super) const MAX_RECEIVED: u64 = 256 << 20;
 
-/// Most bytes that are read from a pipe once its writer is dead or done. What a surviving process goes on writing does
+/// Most bytes that are read from a pipe once the program is dead or done. What other processes go on writing to it does
 /// not belong to the run.
 const LAST_DRAIN: usize = 2 << 20;
 

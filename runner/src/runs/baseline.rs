@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::inner::Sandbox;
+use crate::inner::Handles;
 use crate::{sys, watch};
 
 /// CPU time before a run, counted in three ways.
@@ -19,13 +19,13 @@ pub(super) struct Baseline {
 impl Baseline {
     /// The times now. Without `others` (see [`Others`]), only the main process's clock is read: the other two cost
     /// more than a short run.
-    pub(super) fn now(pid: i32, sandbox: Option<&Sandbox>, others: bool) -> Self {
+    pub(super) fn now(pid: i32, handles: Option<&Handles>, others: bool) -> Self {
         let own = sys::cpu_time(pid).unwrap_or_default();
         if !others {
             return Self { own, children: Duration::ZERO, all: own };
         }
         let children = watch::children_cpu(pid, Duration::MAX);
-        let all = sandbox.map_or(own + children, |sandbox| watch::cpu(&sandbox.proc_dir));
+        let all = handles.map_or(own + children, |handles| watch::cpu(&handles.proc_dir));
         Self { own, children, all }
     }
 }
@@ -40,11 +40,11 @@ pub(super) struct Others {
 impl Others {
     /// Looks again before a run that is not the sandbox's first, but at most once in a clock tick: a look costs more
     /// than a short run, and no process can use much in a tick.
-    pub(super) fn look(&mut self, now: Instant, pid: i32, sandbox: Option<&Sandbox>) -> bool {
+    pub(super) fn look(&mut self, now: Instant, pid: i32, handles: Option<&Handles>) -> bool {
         let looked = *self.looked.get_or_insert(now);
         if now - looked >= watch::TICK {
-            let live = |sandbox: &Sandbox| watch::count(&sandbox.proc_dir) > 1;
-            self.exist = watch::children_cpu(pid, Duration::MAX) > Duration::ZERO || sandbox.is_some_and(live);
+            let live = |handles: &Handles| watch::count(&handles.proc_dir) > 1;
+            self.exist = watch::children_cpu(pid, Duration::MAX) > Duration::ZERO || handles.is_some_and(live);
             self.looked = Some(now);
         }
         self.exist

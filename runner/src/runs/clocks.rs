@@ -6,7 +6,7 @@ use super::active::{Active, Cause};
 use super::baseline::Baseline;
 use super::memory::Counted;
 use crate::cpu::CpuCounter;
-use crate::sandboxes::{Cell, HEAD_START};
+use crate::sandboxes::{HEAD_START, Sandbox};
 use crate::{sys, watch};
 
 /// Shortest time between two checks of CPU time, once a run may have used it up.
@@ -18,7 +18,7 @@ const BESIDE: Duration = Duration::from_secs(1);
 /// Shortest time between two checks of a run's memory. Most runs end before the first one.
 pub(super) const MEMORY_TICK: Duration = Duration::from_millis(25);
 
-/// The time until the next check of memory is at least this many times as long as the check took.
+/// The time until the next check of memory is at least this many times as long as the last check took.
 const PART: u32 = 20;
 
 impl Active {
@@ -48,15 +48,15 @@ impl Active {
         now - self.handed < HEAD_START
     }
 
-    /// Interrupts it when its wall-clock time is over; `group` is as in [`Cell::interrupt`]. Returns why it is to be
+    /// Interrupts it when its wall-clock time is over; `group` is as in [`Sandbox::interrupt`]. Returns why it is to be
     /// killed, if that did not help.
-    pub(super) fn check_wall(&mut self, now: Instant, cell: &Cell, group: bool) -> Option<Cause> {
+    pub(super) fn check_wall(&mut self, now: Instant, sandbox: &Sandbox, group: bool) -> Option<Cause> {
         if now >= self.hard_at() && self.cause.is_none() {
             return Some(Cause::Wall);
         }
         if now >= self.soft_at() && !self.interrupted {
             self.interrupted = true;
-            cell.interrupt(group);
+            sandbox.interrupt(group);
         }
         None
     }
@@ -65,7 +65,7 @@ impl Active {
     pub(super) fn check_cpu(
         &mut self,
         now: Instant,
-        cell: &Cell,
+        sandbox: &Sandbox,
         before: &Baseline,
         container: Option<&CpuCounter>,
     ) -> Option<Cause> {
@@ -73,9 +73,9 @@ impl Active {
             return None;
         }
         let limit = Duration::from_millis(self.limits.cpu_ms);
-        let own = sys::cpu_time(cell.pid).unwrap_or_default().saturating_sub(before.own);
+        let own = sys::cpu_time(sandbox.pid).unwrap_or_default().saturating_sub(before.own);
         // The clock of the main process is exact; the sum over the sandbox has steps of 10 ms.
-        let all = cell.sandbox.as_ref().map(|s| watch::cpu(&s.proc_dir).saturating_sub(before.all));
+        let all = sandbox.handles.as_ref().map(|h| watch::cpu(&h.proc_dir).saturating_sub(before.all));
         let used = own.max(all.unwrap_or_default());
         // Neither counts a process that has ended and that nobody waits for. The container's control group does, but it
         // counts everything else in the container, too. So the group's time has a higher limit, and counts from the
@@ -97,7 +97,7 @@ impl Active {
     pub(super) fn check_memory(
         &mut self,
         now: Instant,
-        cell: &Cell,
+        sandbox: &Sandbox,
         zygote: u64,
         counted: &Counted,
         collecting: bool,
@@ -109,12 +109,13 @@ impl Active {
             return Some(Cause::Memory);
         }
         let limit = self.limits.memory_bytes + zygote;
-        let held = cell.sandbox.as_ref().map(|sandbox| counted.held(sandbox, limit, collecting));
+        let held = sandbox.handles.as_ref().map(|handles| counted.held(handles, limit, collecting));
         self.next_memory_check = now + MEMORY_TICK.max(now.elapsed() * PART);
         let held = held?;
         self.memory_peak = self.memory_peak.max(held.stored + held.charged);
         let over = held.charged > limit;
-        // Otherwise two checks in a row must find it: the group may still count what the last sandbox held.
+        // If the excess may belong to another sandbox, two checks in a row must find it: the control group may still
+        // count what the last sandbox held.
         let again = std::mem::replace(&mut self.memory_over, over);
         (over && (again || held.sure)).then_some(Cause::Memory)
     }

@@ -70,13 +70,13 @@ impl Collections {
         sandboxes: &mut Sandboxes,
         io: &mut Io,
     ) -> Option<Exit> {
-        let cell = sandboxes.get(id)?;
+        let sandbox = sandboxes.get(id)?;
         let unwanted = self.bounds.files == 0 || matches!(exit.end, End::Killed | End::NotStarted { .. });
         let scope = if session { Scope::SessionRun } else { Scope::Run };
-        let Some(sandbox) = cell.sandbox.as_ref().filter(|s| !unwanted && files::any(&s.storage, scope)) else {
+        let Some(handles) = sandbox.handles.as_ref().filter(|h| !unwanted && files::any(&h.storage, scope)) else {
             return Some(exit);
         };
-        let opened = sandbox.storage.try_clone().and_then(|storage| {
+        let opened = handles.storage.try_clone().and_then(|storage| {
             let known = std::mem::take(seen);
             Ok(Walk::new(storage, scope, self.bounds, known)?)
         });
@@ -88,10 +88,10 @@ impl Collections {
                 return Some(exit);
             }
         };
-        let from = match cell.stage {
+        let from = match sandbox.stage {
             Stage::Ending => {
                 // The walk waits until every process of the sandbox is dead.
-                sandboxes.bury(id, io);
+                sandboxes.destroy(id, io);
                 From::Dying(id)
             }
             _ => From::Session(id),
@@ -102,7 +102,8 @@ impl Collections {
 
     /// Begins to send everything that the session in that sandbox keeps. An exit follows, as for a run.
     pub(super) fn keep(&mut self, id: u32, number: u32, sandboxes: &Sandboxes, io: &mut Io) {
-        let storage = sandboxes.get(id).and_then(|cell| cell.sandbox.as_ref()).map(|s| s.storage.try_clone());
+        let storage =
+            sandboxes.get(id).and_then(|sandbox| sandbox.handles.as_ref()).map(|handles| handles.storage.try_clone());
         let walk =
             storage.and_then(|storage| Walk::new(storage.ok()?, Scope::Session, self.bounds, Seen::default()).ok());
         match walk {
@@ -116,7 +117,7 @@ impl Collections {
 
     /// Called when every process of that sandbox is dead: its files can be read from now on.
     pub(super) fn read_from_now(&mut self, id: u32) {
-        let dying = |collection: &&mut Collection| matches!(collection.from, From::Dying(cell) if cell == id);
+        let dying = |collection: &&mut Collection| matches!(collection.from, From::Dying(dying) if dying == id);
         self.going.values_mut().filter(dying).for_each(|collection| collection.from = From::Dead);
     }
 

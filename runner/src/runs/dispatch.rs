@@ -53,7 +53,7 @@ impl Runs {
 
     fn slot(&self, pending: &Pending, sandboxes: &Sandboxes) -> Slot {
         if let Place::Session { session, create } = &pending.run.place {
-            let other = self.sessions.get(session).and_then(|&id| sandboxes.get(id)).map(|cell| cell.flavor);
+            let other = self.sessions.get(session).and_then(|&id| sandboxes.get(id)).map(|sandbox| sandbox.flavor);
             if let Some(language) = other.map(|f| sandboxes.zygotes.language(f)).filter(|l| *l != pending.run.language)
             {
                 return Slot::Never(End::OtherLanguage { language: language.to_owned() });
@@ -125,10 +125,10 @@ impl Runs {
         {
             let _ = io.watch(pipe, Token::Stdin(id), EventFlags::OUT);
         }
-        let Some(cell) = sandboxes.get_mut(id) else { return Err(Box::new(pending)) };
-        cell.stage = Stage::Running;
-        if cell.channel.pending() {
-            io.rewatch(&cell.channel, Token::Channel(id), EventFlags::IN | EventFlags::OUT);
+        let Some(sandbox) = sandboxes.get_mut(id) else { return Err(Box::new(pending)) };
+        sandbox.stage = Stage::Running;
+        if sandbox.channel.pending() {
+            io.rewatch(&sandbox.channel, Token::Channel(id), EventFlags::IN | EventFlags::OUT);
         }
         let occupant = self.occupants.entry(id).or_default();
         if let Some(name) = pending.session() {
@@ -136,7 +136,7 @@ impl Runs {
             self.sessions.insert(name.to_owned(), id);
         }
         self.going.insert(pending.number, id);
-        let run = occupant.begin(run, cell);
+        let run = occupant.begin(run, sandbox);
         if !run.session {
             run.unstarted = Some(Box::new(pending));
         }
@@ -145,15 +145,15 @@ impl Runs {
 
     /// Sets a run's limits, and sends it to the process of its sandbox. Returns the run's pipes.
     fn send(&self, id: u32, pending: &Pending, sandboxes: &mut Sandboxes) -> io::Result<Pipes> {
-        let (cell, hatched) = sandboxes.with_zygote(id).ok_or(io::ErrorKind::NotFound)?;
-        let json = serde_json::to_vec(&pending.message(cell.sandbox.is_some()))?;
+        let (sandbox, info) = sandboxes.with_zygote(id).ok_or(io::ErrorKind::NotFound)?;
+        let json = serde_json::to_vec(&pending.message(sandbox.handles.is_some()))?;
         let (pipes, ends) = Pipes::open(pending.run.stdin.as_deref())?;
-        if let Some(hatched) = hatched {
+        if let Some(info) = info {
             let fresh = pending.session().is_none();
-            limits::apply_run(cell.pid, &pending.run.limits, &self.setup.ceiling, hatched, fresh)?;
+            limits::apply_run(sandbox.pid, &pending.run.limits, &self.setup.ceiling, info, fresh)?;
         }
-        cell.channel.received = 0;
-        cell.channel.send(&json, ends)?;
+        sandbox.channel.received = 0;
+        sandbox.channel.send(&json, ends)?;
         Ok(pipes)
     }
 
@@ -165,9 +165,9 @@ impl Runs {
         if pending.files.is_empty() {
             return Ok(());
         }
-        let Some(sandbox) = sandboxes.get(id).and_then(|cell| cell.sandbox.as_ref()) else { return Ok(()) };
+        let Some(handles) = sandboxes.get(id).and_then(|sandbox| sandbox.handles.as_ref()) else { return Ok(()) };
         let seen = &mut self.occupants.entry(id).or_default().seen;
-        files::place(&sandbox.storage, &pending.files, seen)
+        files::place(&handles.storage, &pending.files, seen)
             .map_err(|(path, error)| End::BadFile { path, reason: error.to_string() })
     }
 

@@ -7,7 +7,7 @@ use super::active::{Active, Cause};
 use super::baseline::Baseline;
 use super::memory;
 use crate::frames::{CodeError, End, Exit, Usage};
-use crate::sandboxes::Cell;
+use crate::sandboxes::Sandbox;
 use crate::sys::{self, Reaped, Status};
 use crate::watch;
 
@@ -19,7 +19,7 @@ impl Active {
         now: Instant,
         reaped: Option<Reaped>,
         oom: bool,
-        cell: &Cell,
+        sandbox: &Sandbox,
         before: &Baseline,
     ) -> Exit {
         let session_lives = reaped.is_none() && self.session;
@@ -29,15 +29,15 @@ impl Active {
             Some(reaped) => reaped.cpu,
             None => {
                 // 0 for a run of less than a clock tick.
-                let children = watch::children_cpu(cell.pid, now - self.handed).max(before.children);
-                sys::cpu_time(cell.pid).unwrap_or_default() + children
+                let children = watch::children_cpu(sandbox.pid, now - self.handed).max(before.children);
+                sys::cpu_time(sandbox.pid).unwrap_or_default() + children
             }
         };
-        let process = reaped.map_or_else(|| watch::peak_memory(cell.pid), |r| r.max_rss);
+        let process = reaped.map_or_else(|| watch::peak_memory(sandbox.pid), |r| r.max_rss);
         let usage = Usage {
             wall_us: micros(now - self.handed),
             cpu_us: micros(cpu.saturating_sub(before.own + before.children)),
-            memory_bytes: self.memory_peak.max(process + memory::stored(cell.sandbox.as_ref())),
+            memory_bytes: self.memory_peak.max(process + memory::stored(sandbox.handles.as_ref())),
             output_bytes: self.output_bytes,
         };
         let began = self.began.unwrap_or(now);
@@ -70,12 +70,13 @@ impl Active {
             (None, _) if self.began.is_none() => {
                 End::NotStarted { reason: format!("the sandbox's process ended before the code ran ({status:?})") }
             }
-            // The killed process may be any of the job's; the rest of the program went on without it.
+            // The kernel may have killed any process of the job, and the rest of the program went on without it.
             (None, _) if oom => End::OutOfMemory,
             (None, Some(Status::Signaled(libc::SIGXCPU))) => End::TimedOut { limit: "cpu".into(), soft: false },
             (None, Some(Status::Signaled(libc::SIGINT))) if self.interrupted => soft(),
             (None, Some(Status::Signaled(signal))) => End::Signaled { signal },
-            // The process's own word only tells apart what the kernel reports alike: exits with status 1.
+            // The kernel reports several ends alike, as an exit with status 1. Only among these, the process's own word
+            // decides.
             (None, Some(Status::Exited(code))) => match how.as_deref() {
                 Some("memory") if code == 1 => End::OutOfMemory,
                 _ if self.interrupted => soft(),

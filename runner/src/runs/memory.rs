@@ -1,4 +1,4 @@
-//! Watches memory: what a run's sandbox holds in all, and whether the kernel has killed a process for memory.
+//! Measures memory: how much a run's sandbox holds in all, and how many processes the kernel has killed for memory.
 //!
 //! The kernel's limits on a process count the private memory of that process alone. So the sandbox is measured as a
 //! whole: the private memory of all its processes, and memory files. The container's control group knows the sum of the
@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 
 use crate::group::MemoryGroup;
-use crate::inner::Sandbox;
+use crate::inner::Handles;
 use crate::watch;
 
 /// The memory counters of the container's control group, and what was there before the first run.
@@ -29,7 +29,7 @@ impl Counted {
     }
 
     /// Notes what is there before the first run.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn set_baseline(&mut self) {
         let shared = self.group.as_ref().and_then(MemoryGroup::shared).unwrap_or(0);
         self.own = shared.saturating_sub(self.in_tmp());
     }
@@ -50,17 +50,17 @@ impl Counted {
 
     /// Measures what a sandbox holds. The sum of what each process sees is cheap and nearly always enough. If it is
     /// above the limit, it is measured exactly. `collecting` is whether files of an ended run are being collected.
-    pub(super) fn held(&self, sandbox: &Sandbox, limit: u64, collecting: bool) -> MemoryUse {
-        let stored = watch::stored(&sandbox.storage);
+    pub(super) fn held(&self, handles: &Handles, limit: u64, collecting: bool) -> MemoryUse {
+        let stored = watch::stored(&handles.storage);
         // While a run's files are collected, its storage may still be there, and the group counts it.
         let counted = if collecting { None } else { self.shared() };
         let files = |mapped: u64| match counted {
             Some(bytes) => bytes.saturating_sub(stored),
-            None => mapped + watch::anonymous_files(&sandbox.proc_dir),
+            None => mapped + watch::anonymous_files(&handles.proc_dir),
         };
-        let mut memory = watch::memory(&sandbox.proc_dir);
+        let mut memory = watch::memory(&handles.proc_dir);
         if memory.private + files(memory.shared) > limit
-            && let Some(exact) = watch::shared_once(&sandbox.proc_dir, counted.is_none())
+            && let Some(exact) = watch::shared_once(&handles.proc_dir, counted.is_none())
         {
             memory = exact;
         }
@@ -80,6 +80,6 @@ pub(super) struct MemoryUse {
 }
 
 /// Bytes in a sandbox's storage at the end of a run; 0 without a sandbox.
-pub(super) fn stored(sandbox: Option<&Sandbox>) -> u64 {
-    sandbox.map_or(0, |s| watch::stored(s.storage.as_fd()))
+pub(super) fn stored(handles: Option<&Handles>) -> u64 {
+    handles.map_or(0, |h| watch::stored(h.storage.as_fd()))
 }

@@ -15,49 +15,49 @@ use crate::sandboxes::{Sandboxes, Stage};
 impl Runs {
     /// Takes what the process of a sandbox has sent, and goes on sending what waits for it.
     pub(crate) fn on_channel(&mut self, id: u32, flags: EventFlags, sandboxes: &mut Sandboxes, io: &mut Io) {
-        let Some(cell) = sandboxes.get_mut(id) else { return };
+        let Some(sandbox) = sandboxes.get_mut(id) else { return };
         if flags.contains(EventFlags::OUT) {
-            let flushed = cell.channel.flush();
-            if flushed.is_err() || !cell.channel.pending() {
-                io.rewatch(&cell.channel, Token::Channel(id), EventFlags::IN);
+            let flushed = sandbox.channel.flush();
+            if flushed.is_err() || !sandbox.channel.pending() {
+                io.rewatch(&sandbox.channel, Token::Channel(id), EventFlags::IN);
             }
         }
-        let got = cell.channel.fill(&mut io.chunk);
+        let got = sandbox.channel.fill(&mut io.chunk);
         let closed = !matches!(got, Ok(Got::Empty));
-        while let Some(cell) = sandboxes.get_mut(id) {
-            if cell.channel.received > MAX_RECEIVED
+        while let Some(sandbox) = sandboxes.get_mut(id) {
+            if sandbox.channel.received > MAX_RECEIVED
                 && let Some(run) = self.run_mut(id)
             {
                 let text = format!("more than {MAX_RECEIVED} bytes on the job's channel in run {}", run.number);
-                return self.condemn(id, Cause::Broken(text), sandboxes);
+                return self.kill_run(id, Cause::Broken(text), sandboxes);
             }
-            match cell.channel.next() {
+            match sandbox.channel.next() {
                 Ok(Some(message)) => self.on_message(id, message, sandboxes, io),
                 Ok(None) => break,
                 Err(text) => return self.broken_channel(id, text, sandboxes, io),
             }
         }
-        if closed && let Some(cell) = sandboxes.get(id) {
-            io.unwatch(&cell.channel);
-            match cell.stage {
+        if closed && let Some(sandbox) = sandboxes.get(id) {
+            io.unwatch(&sandbox.channel);
+            match sandbox.stage {
                 // A fresh program may run on without its channel. The end of its process says how it went.
                 Stage::Running if self.run_mut(id).is_none_or(|run| !run.session) => {}
                 Stage::Ending => {}
                 // A session without a channel can't be given another run.
-                _ => cell.kill(),
+                _ => sandbox.kill(),
             }
         }
     }
 
     fn broken_channel(&mut self, id: u32, text: String, sandboxes: &mut Sandboxes, io: &mut Io) {
         if self.run_mut(id).is_some() {
-            return self.condemn(id, Cause::Broken(text), sandboxes);
+            return self.kill_run(id, Cause::Broken(text), sandboxes);
         }
         match sandboxes.get(id) {
-            Some(cell) if matches!(cell.stage, Stage::Idle | Stage::Ending) => {
+            Some(sandbox) if matches!(sandbox.stage, Stage::Idle | Stage::Ending) => {
                 // The bad message stays where it is, and would wake the loop again and again.
-                io.unwatch(&cell.channel);
-                cell.kill();
+                io.unwatch(&sandbox.channel);
+                sandbox.kill();
             }
             Some(_) => sandboxes.failed(id, &text, io),
             None => {}
@@ -65,12 +65,12 @@ impl Runs {
     }
 
     fn on_message(&mut self, id: u32, message: Message, sandboxes: &mut Sandboxes, io: &mut Io) {
-        let Some(cell) = sandboxes.get(id) else { return };
+        let Some(sandbox) = sandboxes.get(id) else { return };
         let Some(run) = self.run_mut(id) else {
             // A session's threads may send messages between runs. They are ignored.
             match message.op.as_str() {
-                "ready" if !cell.joined => sandboxes.joined(id),
-                "failed" if !cell.joined => {
+                "ready" if !sandbox.joined => sandboxes.joined(id),
+                "failed" if !sandbox.joined => {
                     let reason = message.reason.unwrap_or_default();
                     sandboxes.failed(id, &format!("join the sandbox: {reason}"), io);
                 }
@@ -96,13 +96,13 @@ impl Runs {
                 // A fresh program that is done is over, too. Its process would still keep the kernel busy with its
                 // memory for longer than most programs run. A program that says `done` early gains nothing that
                 // `os._exit` would not give it.
-                if run.session || cell.sandbox.is_some() {
+                if run.session || sandbox.handles.is_some() {
                     self.finish(id, None, sandboxes, io);
                 }
             }
             op => {
                 let text = format!("an unexpected {op:?} on the job's channel");
-                self.condemn(id, Cause::Broken(text), sandboxes);
+                self.kill_run(id, Cause::Broken(text), sandboxes);
             }
         }
     }
@@ -111,7 +111,7 @@ impl Runs {
     fn on_call(&mut self, id: u32, message: Message, sandboxes: &mut Sandboxes, io: &mut Io) {
         let Some(run) = self.run_mut(id) else { return };
         let (Some(number), Some(name)) = (message.call, message.name) else {
-            return self.condemn(id, Cause::Broken("a tool call without number or name".into()), sandboxes);
+            return self.kill_run(id, Cause::Broken("a tool call without number or name".into()), sandboxes);
         };
         let declared = run.tools.iter().any(|t| t.name == name);
         let arguments = message.arguments.filter(|a| a.get().starts_with('{'));
@@ -147,15 +147,15 @@ impl Runs {
     }
 
     fn tell(&mut self, id: u32, json: &[u8], sandboxes: &mut Sandboxes, io: &mut Io) {
-        let Some(cell) = sandboxes.get_mut(id) else { return };
-        match cell.channel.send(json, Vec::new()) {
-            Ok(()) if cell.channel.pending() => {
-                io.rewatch(&cell.channel, Token::Channel(id), EventFlags::IN | EventFlags::OUT);
+        let Some(sandbox) = sandboxes.get_mut(id) else { return };
+        match sandbox.channel.send(json, Vec::new()) {
+            Ok(()) if sandbox.channel.pending() => {
+                io.rewatch(&sandbox.channel, Token::Channel(id), EventFlags::IN | EventFlags::OUT);
             }
             Ok(()) => {}
             // The process is gone; the reaper judges its end.
             Err(e) if e.raw_os_error().is_some() => {}
-            Err(e) => self.condemn(id, Cause::Broken(e.to_string()), sandboxes),
+            Err(e) => self.kill_run(id, Cause::Broken(e.to_string()), sandboxes),
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::files::Inbox;
 use crate::frames::{End, Kind, Setup};
 use crate::group::MemoryGroup;
 use crate::io::{Io, Token};
-use crate::sandboxes::{DEATH, Demand, Sandboxes, Stage};
+use crate::sandboxes::{DEATH_TIMEOUT, Demand, Sandboxes, Stage};
 use crate::sys::Reaped;
 use active::{Active, Cause, Pumped};
 use collect::{Collections, Ended};
@@ -69,8 +69,8 @@ impl Runs {
     }
 
     /// Notes how much memory the container holds before the first run.
-    pub(crate) fn settle(&mut self) {
-        self.counted.settle();
+    pub(crate) fn set_memory_baseline(&mut self) {
+        self.counted.set_baseline();
     }
 
     /// Whether a run waits, or files are being collected. (What a run uses shows in its sandbox's stage.)
@@ -112,21 +112,21 @@ impl Runs {
     pub(crate) fn tick(&mut self, now: Instant, sandboxes: &Sandboxes, io: &mut Io) {
         let collecting = self.collections.any();
         for (id, occupant) in &mut self.occupants {
-            let (Some(run), Some(cell)) = (&mut occupant.run, sandboxes.get(*id)) else { continue };
+            let (Some(run), Some(sandbox)) = (&mut occupant.run, sandboxes.get(*id)) else { continue };
             let zygotes = &sandboxes.zygotes;
-            let zygote = zygotes.hatched(cell.flavor).map_or(0, |hatched| hatched.data);
+            let zygote = zygotes.info(sandbox.flavor).map_or(0, |info| info.data);
             let cause = run
-                .check_wall(now, cell, zygotes.interrupts_group(cell.flavor))
-                .or_else(|| run.check_cpu(now, cell, &occupant.cpu_before, self.cpu.as_ref()))
-                .or_else(|| run.check_memory(now, cell, zygote, &self.counted, collecting));
+                .check_wall(now, sandbox, zygotes.interrupts_group(sandbox.flavor))
+                .or_else(|| run.check_cpu(now, sandbox, &occupant.cpu_before, self.cpu.as_ref()))
+                .or_else(|| run.check_memory(now, sandbox, zygote, &self.counted, collecting));
             if let Some(cause) = cause {
                 run.cause.get_or_insert(cause);
-                cell.kill();
+                sandbox.kill();
             }
         }
         if sandboxes.death_due().is_some_and(|due| now >= due) {
             // The worker has other containers for the waiting runs.
-            self.refuse_all(&format!("the sandbox before it is not dead after {} s", DEATH.as_secs()), io);
+            self.refuse_all(&format!("the sandbox before it is not dead after {} s", DEATH_TIMEOUT.as_secs()), io);
         }
     }
 
@@ -146,8 +146,8 @@ impl Runs {
 
     /// Interrupts the code of a run.
     pub(crate) fn interrupt(&self, number: u32, sandboxes: &Sandboxes) {
-        if let Some(cell) = self.going.get(&number).and_then(|id| sandboxes.get(*id)) {
-            cell.interrupt(sandboxes.zygotes.interrupts_group(cell.flavor));
+        if let Some(sandbox) = self.going.get(&number).and_then(|id| sandboxes.get(*id)) {
+            sandbox.interrupt(sandboxes.zygotes.interrupts_group(sandbox.flavor));
         }
     }
 
@@ -160,20 +160,20 @@ impl Runs {
         self.inbox.forget(number);
         self.collections.cut_short(number);
         if let Some(&id) = self.going.get(&number) {
-            self.condemn(id, Cause::Killed, sandboxes);
+            self.kill_run(id, Cause::Killed, sandboxes);
         }
     }
 
-    /// Kills a run. Its exit follows when the kernel reports that its process is gone.
-    fn condemn(&mut self, id: u32, cause: Cause, sandboxes: &Sandboxes) {
+    /// Kills the run in that sandbox. Its exit follows when the kernel reports that its process is gone.
+    fn kill_run(&mut self, id: u32, cause: Cause, sandboxes: &Sandboxes) {
         if let Some(run) = self.run_mut(id) {
             run.cause.get_or_insert(cause);
             if run.cause == Some(Cause::Output) {
                 run.outputs.iter_mut().for_each(|o| o.pipe = None);
             }
         }
-        if let Some(cell) = sandboxes.get(id) {
-            cell.kill();
+        if let Some(sandbox) = sandboxes.get(id) {
+            sandbox.kill();
         }
     }
 
@@ -184,7 +184,7 @@ impl Runs {
         }
         let Some(run) = self.run_mut(id) else { return };
         if run.pump(which, &mut io.link, &mut io.chunk) == Pumped::Over {
-            self.condemn(id, Cause::Output, sandboxes);
+            self.kill_run(id, Cause::Output, sandboxes);
         }
     }
 
@@ -219,7 +219,7 @@ impl Runs {
     /// Closes a session. A run of it is killed.
     pub(crate) fn close_session(&mut self, name: &str, sandboxes: &mut Sandboxes, io: &mut Io) {
         match self.sessions.get(name).copied() {
-            Some(id) if self.run_mut(id).is_some() => self.condemn(id, Cause::Killed, sandboxes),
+            Some(id) if self.run_mut(id).is_some() => self.kill_run(id, Cause::Killed, sandboxes),
             Some(id) => sandboxes.end(id, io),
             None => io.link.push(Kind::SessionClosed, 0, name.as_bytes()),
         }
@@ -267,7 +267,7 @@ impl Runs {
             self.on_channel(id, EventFlags::IN, sandboxes, io);
         }
         let Some(occupant) = self.occupants.get_mut(&id) else { return };
-        let (Some(mut run), Some(cell)) = (occupant.run.take(), sandboxes.get_mut(id)) else { return };
+        let (Some(mut run), Some(sandbox)) = (occupant.run.take(), sandboxes.get_mut(id)) else { return };
         let (number, session) = (run.number, run.session);
         self.going.remove(&number);
         if let Some(mut pending) = run.unstarted.take().filter(|p| run.cause.is_none() && p.lost < MOST_LOST) {
@@ -277,26 +277,26 @@ impl Runs {
             return sandboxes.end(id, io);
         }
         run.drain(&mut io.link, &mut io.chunk);
-        cell.stage = if reaped.is_none() && session { Stage::Idle } else { Stage::Ending };
+        sandbox.stage = if reaped.is_none() && session { Stage::Idle } else { Stage::Ending };
         let oom = self.counted.oom_kills() > run.oom_before;
-        let exit = run.exit(now, reaped, oom, cell, &occupant.cpu_before);
+        let exit = run.exit(now, reaped, oom, sandbox, &occupant.cpu_before);
         let ended = Ended { id, number, session, exit };
         if let Some(exit) = self.collections.begin(ended, &mut occupant.seen, sandboxes, io) {
             io.tell_exit(number, &exit);
         }
         if sandboxes.stage(id) == Some(Stage::Ending) {
-            sandboxes.bury(id, io);
+            sandboxes.destroy(id, io);
         }
     }
 
     /// Removes a sandbox whose process or session has ended, after finishing its run. `reaped` is the kernel's report
     /// on the process, if it is reaped.
     pub(crate) fn ended(&mut self, id: u32, reaped: Option<Reaped>, sandboxes: &mut Sandboxes, io: &mut Io) {
-        let Some(cell) = sandboxes.get_mut(id) else { return };
+        let Some(sandbox) = sandboxes.get_mut(id) else { return };
         if reaped.is_some() {
-            cell.pid = 0; // The kernel may give this pid to another process from now on.
+            sandbox.pid = 0; // The kernel may give this pid to another process from now on.
         }
-        if cell.stage.unborn() || cell.stage == Stage::Spare {
+        if sandbox.stage.is_being_made() || sandbox.stage == Stage::Spare {
             let reason = format!("its process ended: {:?}", reaped.map(|r| r.status));
             sandboxes.failed(id, &reason, io);
             return self.refuse_hopeless(sandboxes, io);

@@ -3,7 +3,7 @@
 use super::active::Active;
 use super::baseline::{Baseline, Others};
 use crate::files::Seen;
-use crate::sandboxes::Cell;
+use crate::sandboxes::Sandbox;
 
 /// What uses a sandbox: one fresh run, or a session and its runs.
 #[derive(Default)]
@@ -22,9 +22,9 @@ pub(super) struct Occupant {
 
 impl Occupant {
     /// Begins a run in that sandbox.
-    pub(super) fn begin(&mut self, run: Active, cell: &Cell) -> &mut Active {
-        let others = self.others.look(run.handed, cell.pid, cell.sandbox.as_ref());
-        self.cpu_before = Baseline::now(cell.pid, cell.sandbox.as_ref(), others);
+    pub(super) fn begin(&mut self, run: Active, sandbox: &Sandbox) -> &mut Active {
+        let others = self.others.look(run.handed, sandbox.pid, sandbox.handles.as_ref());
+        self.cpu_before = Baseline::now(sandbox.pid, sandbox.handles.as_ref(), others);
         self.run.insert(run)
     }
 }

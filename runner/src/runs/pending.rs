@@ -20,7 +20,7 @@ pub(super) struct Pending {
     pub(super) files: files::Inputs,
     pub(super) flavor: Flavor,
     pub(super) arrived: Instant,
-    /// Whether it was looked at before and could not start.
+    /// Whether `dispatch` has tried before to start it, and could not.
     pub(super) waited: bool,
     /// How many sandboxes have died under it before its code started.
     pub(super) lost: u32,

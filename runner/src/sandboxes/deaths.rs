@@ -6,39 +6,39 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::EventFlags;
 
 use super::Sandboxes;
-use super::cell::{Cell, Dying, Stage};
+use super::sandbox::{Dying, Sandbox, Stage};
 use crate::io::{Io, Token};
 use crate::{procfs, sys};
 
 /// Longest time that a killed sandbox may take to die. It usually takes milliseconds, but on a busy machine its
 /// processes have to wait for a processor.
-pub(crate) const DEATH: Duration = Duration::from_secs(5);
+pub(crate) const DEATH_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Sandboxes {
-    /// Removes a sandbox after killing everything in it.
-    pub(crate) fn remove(&mut self, id: u32, io: &mut Io) -> Option<Cell> {
-        self.bury(id, io);
-        self.cells.remove(&id)
+    /// Kills everything in a sandbox and forgets it.
+    pub(crate) fn remove(&mut self, id: u32, io: &mut Io) -> Option<Sandbox> {
+        self.destroy(id, io);
+        self.by_id.remove(&id)
     }
 
     /// Marks a sandbox as no longer used, and kills everything in it.
     pub(crate) fn end(&mut self, id: u32, io: &mut Io) {
-        if let Some(cell) = self.cells.get_mut(&id) {
-            cell.stage = Stage::Ending;
+        if let Some(sandbox) = self.by_id.get_mut(&id) {
+            sandbox.stage = Stage::Ending;
         }
-        self.bury(id, io);
+        self.destroy(id, io);
     }
 
     /// Kills everything in a sandbox and closes the runner's handles on its files. [`Sandboxes::on_dead`] follows when
     /// all of its processes are dead.
-    pub(crate) fn bury(&mut self, id: u32, io: &mut Io) {
-        let Some(init) = self.cells.get_mut(&id).and_then(Cell::end) else { return };
+    pub(crate) fn destroy(&mut self, id: u32, io: &mut Io) {
+        let Some(init) = self.by_id.get_mut(&id).and_then(Sandbox::destroy) else { return };
         if let Err(e) = io.watch(&init, Token::Dead(id), EventFlags::IN) {
             // Without this watch, nobody would know when the next run may start.
             crate::log(&e.to_string());
             io.over = Some(1);
         }
-        self.dying.insert(id, Dying { init, until: Instant::now() + DEATH });
+        self.dying.insert(id, Dying { init, until: Instant::now() + DEATH_TIMEOUT });
     }
 
     /// Called when every process of that sandbox is dead.

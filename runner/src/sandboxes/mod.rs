@@ -4,13 +4,12 @@
 //! nursery ─ namespaces ─▶ zygote ─ fork ─▶ the process joins them ─▶ spare ─▶ running ◀─▶ idle (a session) ─▶ ending
 //! ```
 //!
-//! A *cell* is the runner's record of one sandbox. What uses a sandbox is the concern of [`crate::runs`], not of this
-//! module.
+//! What uses a sandbox (a run or a session) is the concern of [`crate::runs`], not of this module.
 
-mod births;
-mod cell;
+mod creation;
 mod deaths;
 mod proof;
+mod sandbox;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -18,29 +17,30 @@ use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
 
-pub(crate) use births::{Demand, HEAD_START};
-pub(crate) use cell::{Cell, Stage};
-pub(crate) use deaths::DEATH;
+pub(crate) use creation::{Demand, HEAD_START};
+pub(crate) use deaths::DEATH_TIMEOUT;
 pub(crate) use proof::Proof;
+pub(crate) use sandbox::{Sandbox, Stage};
 
 use crate::error::{Context, Error, Result};
 use crate::frames::Setup;
 use crate::inner::Wall;
 use crate::io::{Io, Token};
-use crate::languages::{Flavor, Hatched, Zygotes};
+use crate::languages::{Flavor, ZygoteInfo, Zygotes};
 use crate::seccomp::Programs;
 use crate::sys::{self, Status};
-use births::STALL;
-use cell::Dying;
+use creation::STEP_TIMEOUT;
+use sandbox::Dying;
 
 /// The sandboxes of a container, and what they are made with.
 pub(crate) struct Sandboxes {
     setup: Rc<Setup>,
     wall: Option<Wall>,
     pub(crate) zygotes: Zygotes,
-    cells: BTreeMap<u32, Cell>,
-    next_cell: u32,
-    /// Sandboxes that were killed and may not be dead yet, by their cells' numbers.
+    /// All sandboxes, by their numbers.
+    by_id: BTreeMap<u32, Sandbox>,
+    next_id: u32,
+    /// Sandboxes that were killed and may not be dead yet, by their numbers.
     dying: BTreeMap<u32, Dying>,
     /// How many sandboxes in a row could not be made.
     failures: u32,
@@ -64,8 +64,8 @@ impl Sandboxes {
             setup,
             wall,
             zygotes,
-            cells: BTreeMap::new(),
-            next_cell: 1,
+            by_id: BTreeMap::new(),
+            next_id: 1,
             dying: BTreeMap::new(),
             failures: 0,
             retry_at: None,
@@ -80,42 +80,42 @@ impl Sandboxes {
         self.wall.is_some()
     }
 
-    pub(crate) fn get(&self, id: u32) -> Option<&Cell> {
-        self.cells.get(&id)
+    pub(crate) fn get(&self, id: u32) -> Option<&Sandbox> {
+        self.by_id.get(&id)
     }
 
-    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Cell> {
-        self.cells.get_mut(&id)
+    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Sandbox> {
+        self.by_id.get_mut(&id)
     }
 
     /// A sandbox, and what the zygote that it was forked from has said of itself.
-    pub(crate) fn with_zygote(&mut self, id: u32) -> Option<(&mut Cell, Option<&Hatched>)> {
-        let cell = self.cells.get_mut(&id)?;
-        let hatched = self.zygotes.hatched(cell.flavor);
-        Some((cell, hatched))
+    pub(crate) fn with_zygote(&mut self, id: u32) -> Option<(&mut Sandbox, Option<&ZygoteInfo>)> {
+        let sandbox = self.by_id.get_mut(&id)?;
+        let info = self.zygotes.info(sandbox.flavor);
+        Some((sandbox, info))
     }
 
     /// The stage of a sandbox; `None` if it is gone.
     pub(crate) fn stage(&self, id: u32) -> Option<Stage> {
-        self.cells.get(&id).map(|cell| cell.stage)
+        self.by_id.get(&id).map(|sandbox| sandbox.stage)
     }
 
     /// A spare of that flavor, the one that was made first.
     pub(crate) fn spare(&self, flavor: Flavor) -> Option<u32> {
-        self.cells.iter().find(|(_, c)| c.stage == Stage::Spare && c.flavor == flavor).map(|(id, _)| *id)
+        self.by_id.iter().find(|(_, s)| s.stage == Stage::Spare && s.flavor == flavor).map(|(id, _)| *id)
     }
 
     /// Whether everything is there that a container makes before its first run.
     pub(crate) fn stocked(&self) -> bool {
         let zygotes = &self.zygotes;
-        let serves = |f: Flavor| zygotes.hatched(f).is_some() && zygotes.is_wanted(f) && !zygotes.is_broken(f);
-        zygotes.all_settled()
+        let serves = |f: Flavor| zygotes.is_ready(f) && zygotes.is_wanted(f) && !zygotes.is_broken(f);
+        zygotes.startup_done()
             && (self.setup.spares == 0 || zygotes.flavors().all(|f| !serves(f) || self.spare(f).is_some()))
     }
 
     /// The sandbox whose process has that pid.
     pub(crate) fn of_pid(&self, pid: i32) -> Option<u32> {
-        self.cells.iter().find(|(_, cell)| cell.pid == pid).map(|(id, _)| *id)
+        self.by_id.iter().find(|(_, sandbox)| sandbox.pid == pid).map(|(id, _)| *id)
     }
 
     /// Takes note of the end of the nursery or of a zygote; `false` if that process was neither.
@@ -128,8 +128,8 @@ impl Sandboxes {
         }
         let Some(flavor) = self.zygotes.of_pid(pid) else { return Ok(false) };
         if self.zygotes.died(flavor, status, io)? {
-            let forking = |cell: &Cell| cell.flavor == flavor && cell.stage == Stage::Forking;
-            let orphans: Vec<u32> = self.cells.iter().filter(|(_, c)| forking(c)).map(|(id, _)| *id).collect();
+            let forking = |sandbox: &Sandbox| sandbox.flavor == flavor && sandbox.stage == Stage::Forking;
+            let orphans: Vec<u32> = self.by_id.iter().filter(|(_, s)| forking(s)).map(|(id, _)| *id).collect();
             orphans.into_iter().for_each(|id| self.failed(id, "its zygote ended", io));
         }
         Ok(true)
@@ -137,22 +137,26 @@ impl Sandboxes {
 
     /// When [`Sandboxes::check`] or [`Sandboxes::replenish`] has something to do next.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let unborn = self.cells.values().filter(|cell| cell.stage.unborn()).map(|cell| cell.since + STALL);
-        self.retry_at.into_iter().chain(unborn).chain(self.zygotes.hatching_until()).min()
+        let being_made = self
+            .by_id
+            .values()
+            .filter(|sandbox| sandbox.stage.is_being_made())
+            .map(|sandbox| sandbox.since + STEP_TIMEOUT);
+        self.retry_at.into_iter().chain(being_made).chain(self.zygotes.start_deadlines()).min()
     }
 
     /// Gives up sandboxes whose making hangs, and kills zygotes that hang.
     pub(crate) fn check(&mut self, now: Instant, io: &mut Io) {
-        let hangs = |cell: &Cell| cell.stage.unborn() && now >= cell.since + STALL;
-        let stalled: Vec<u32> = self.cells.iter().filter(|(_, c)| hangs(c)).map(|(id, _)| *id).collect();
+        let hangs = |sandbox: &Sandbox| sandbox.stage.is_being_made() && now >= sandbox.since + STEP_TIMEOUT;
+        let stalled: Vec<u32> = self.by_id.iter().filter(|(_, s)| hangs(s)).map(|(id, _)| *id).collect();
         for id in stalled {
-            if let Some(cell) = self.cells.get(&id).filter(|cell| cell.stage == Stage::Forking)
-                && let Some(zygote) = self.zygotes.get(cell.flavor)
+            if let Some(sandbox) = self.by_id.get(&id).filter(|sandbox| sandbox.stage == Stage::Forking)
+                && let Some(zygote) = self.zygotes.get(sandbox.flavor)
             {
                 // When its end is reaped, another one takes its place.
                 sys::kill(zygote.pid);
             }
-            self.failed(id, &format!("no progress in {} s", STALL.as_secs()), io);
+            self.failed(id, &format!("no progress in {} s", STEP_TIMEOUT.as_secs()), io);
         }
         self.zygotes.check(now);
     }
@@ -168,7 +172,7 @@ impl Drop for Sandboxes {
     /// Kills everything that was started. The nursery is pid 1 for all zygotes and sandboxes, so its end is theirs,
     /// too.
     fn drop(&mut self) {
-        self.cells.values().for_each(Cell::kill);
+        self.by_id.values().for_each(Sandbox::kill);
         for pid in self.zygotes.iter().map(|z| z.pid).chain(self.wall.as_ref().map(|w| w.pid)) {
             sys::kill(pid);
         }

@@ -10,8 +10,8 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use super::Sandboxes;
-use super::cell::Stage;
-use super::deaths::{DEATH, pid_of};
+use super::deaths::{DEATH_TIMEOUT, pid_of};
+use super::sandbox::Stage;
 use crate::error::Result;
 use crate::frames::{self, Kind};
 use crate::inner::{Look, own_mounts};
@@ -39,24 +39,24 @@ pub(crate) struct Proof {
     /// The time of the next look, after one that found something.
     again_at: Option<Instant>,
     /// How the container looked before its first job.
-    base: Option<Sight>,
+    base: Option<Snapshot>,
     /// As [`frames::Ready::memory_bytes`], at the last look.
     pub(crate) memory: u64,
 }
 
 /// What a look at a container between two jobs shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Sight {
+struct Snapshot {
     /// Processes that belong to no sandbox and are no zygote, with their names.
     strangers: BTreeMap<i32, String>,
     /// Digests of the mount tables that the runner and the nursery see.
     mounts: [u64; 2],
     /// For each long-lived process: the number of its open descriptors (without those of sandboxes), and its resident
     /// memory in bytes.
-    standing: BTreeMap<String, (usize, u64)>,
+    long_lived: BTreeMap<String, (usize, u64)>,
 }
 
-impl Sight {
+impl Snapshot {
     /// What is there now and was not there in `base`, in words.
     fn findings(&self, base: &Self) -> Vec<String> {
         let mut found = Vec::new();
@@ -72,8 +72,8 @@ impl Sight {
                 found.push(format!("the {who}'s mounts are not what they were"));
             }
         }
-        for (who, (fds, memory)) in &self.standing {
-            let Some((fds_before, memory_before)) = base.standing.get(who) else { continue };
+        for (who, (fds, memory)) in &self.long_lived {
+            let Some((fds_before, memory_before)) = base.long_lived.get(who) else { continue };
             if fds > fds_before {
                 found.push(format!("the {who} holds {} descriptors more than it did", fds - fds_before));
             }
@@ -87,14 +87,14 @@ impl Sight {
 
     /// Adds the long-lived processes that this look lacks, such as a zygote that was started later.
     fn learn(&mut self, now: &Self) {
-        for (who, figures) in &now.standing {
-            self.standing.entry(who.clone()).or_insert(*figures);
+        for (who, figures) in &now.long_lived {
+            self.long_lived.entry(who.clone()).or_insert(*figures);
         }
     }
 }
 
 impl Proof {
-    /// Notes that the worker wants a proof.
+    /// Notes that the worker wants a proof, under this number.
     pub(crate) fn ask(&mut self, number: u32) {
         self.asked = Some(number);
         self.quiet_since = None;
@@ -125,13 +125,17 @@ impl Proof {
             return Ok(());
         }
         if !sandboxes.nested() {
-            return self.testify(vec!["there is no inner wall, so nothing can be proven".into()], now, io);
+            return self.send_proof(vec!["there is no inner wall, so nothing can be proven".into()], now, io);
         }
         if sandboxes.death_due().is_some_and(|due| due <= now) {
-            return self.testify(vec![format!("a sandbox is not dead {} s after its end", DEATH.as_secs())], now, io);
+            return self.send_proof(
+                vec![format!("a sandbox is not dead {} s after its end", DEATH_TIMEOUT.as_secs())],
+                now,
+                io,
+            );
         }
-        // Forget the time, which is past and would keep the loop awake: the look is now, or when the container is quiet
-        // again.
+        // The time is past, and as a deadline it would keep the loop awake. The next look is taken now, or as soon as the
+        // container is quiet.
         self.again_at = None;
         if !quiet(sandboxes, busy) {
             self.quiet_since = None;
@@ -146,21 +150,21 @@ impl Proof {
         sandboxes.ask_to_look()
     }
 
-    /// Takes the nursery's look at itself, and looks at the rest.
+    /// Takes the nursery's look at itself, looks at the rest of the container, and answers a request if one waits.
     pub(super) fn looked(&mut self, nursery: &str, sandboxes: &Sandboxes, busy: bool, io: &mut Io) -> Result<()> {
         let Some(began) = self.looking.take() else { return Ok(()) };
-        // A run has come meanwhile, and its sandbox must not be judged. The next look is after it.
+        // A run has come meanwhile, and its sandbox would count as left over. The next look comes after the run.
         if !quiet(sandboxes, busy) {
             return Ok(());
         }
-        let (sight, memory) = sight(sandboxes, serde_json::from_str(nursery)?);
+        let (snapshot, memory) = snapshot(sandboxes, serde_json::from_str(nursery)?);
         self.memory = memory;
         let Some(base) = &mut self.base else {
-            self.base = Some(sight);
+            self.base = Some(snapshot);
             return Ok(());
         };
-        base.learn(&sight);
-        let findings = sight.findings(base);
+        base.learn(&snapshot);
+        let findings = snapshot.findings(base);
         let now = Instant::now();
         // For a request that came during this look, the time begins now.
         let since = *self.quiet_since.get_or_insert(now);
@@ -168,10 +172,10 @@ impl Proof {
             self.again_at = Some(now + AGAIN);
             return Ok(());
         }
-        self.testify(findings, began, io)
+        self.send_proof(findings, began, io)
     }
 
-    fn testify(&mut self, findings: Vec<String>, began: Instant, io: &mut Io) -> Result<()> {
+    fn send_proof(&mut self, findings: Vec<String>, began: Instant, io: &mut Io) -> Result<()> {
         let Some(number) = self.asked.take() else { return Ok(()) };
         (self.quiet_since, self.again_at) = (None, None);
         let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -183,25 +187,25 @@ impl Proof {
 /// Whether the container is quiet: no run goes on or waits, no files are collected, there is no session, and no sandbox
 /// is being made or is dying.
 fn quiet(sandboxes: &Sandboxes, busy: bool) -> bool {
-    !busy && !sandboxes.any_dying() && sandboxes.cells.values().all(|cell| cell.stage == Stage::Spare)
+    !busy && !sandboxes.any_dying() && sandboxes.by_id.values().all(|sandbox| sandbox.stage == Stage::Spare)
 }
 
 /// Looks at the container. Also returns the memory of the long-lived processes that no file backs. The processes of
 /// sandboxes are left out: they share nearly all memory with their zygote, and finding out which part would cost more
 /// than the rest of the look.
-fn sight(sandboxes: &Sandboxes, nursery: Look) -> (Sight, u64) {
+fn snapshot(sandboxes: &Sandboxes, nursery: Look) -> (Snapshot, u64) {
     let me = std::process::id() as i32;
     let zygotes = || sandboxes.zygotes.iter();
     let wall = sandboxes.wall.as_ref().map(|wall| wall.pid);
     let mut known: BTreeSet<i32> = zygotes().map(|z| z.pid).chain(wall).chain([me]).collect();
-    for cell in sandboxes.cells.values() {
-        known.insert(cell.pid);
-        known.extend(cell.sandbox.as_ref().and_then(|s| pid_of(s.init.as_fd())));
+    for sandbox in sandboxes.by_id.values() {
+        known.insert(sandbox.pid);
+        known.extend(sandbox.handles.as_ref().and_then(|h| pid_of(h.init.as_fd())));
     }
-    let own: usize = zygotes().count() + sandboxes.cells.values().map(|c| c.descriptors()).sum::<usize>();
+    let own: usize = zygotes().count() + sandboxes.by_id.values().map(|s| s.descriptors()).sum::<usize>();
     let (runner, inits) = (memory(me), wall.map_or_else(Memory::default, memory));
     let mut held = runner.own + inits.own;
-    let mut standing = BTreeMap::from([
+    let mut long_lived = BTreeMap::from([
         ("runner".to_string(), (descriptors("/proc/self/fd").saturating_sub(own), runner.resident)),
         ("nursery".to_string(), (nursery.descriptors, inits.resident)),
     ]);
@@ -209,12 +213,12 @@ fn sight(sandboxes: &Sandboxes, nursery: Look) -> (Sight, u64) {
         let memory = memory(zygote.pid);
         held += memory.own;
         // A zygote that is still loading grows with what it loads.
-        if zygote.hatched.is_some() {
+        if zygote.is_ready() {
             let open = descriptors(&format!("/proc/{}/fd", zygote.pid));
-            standing.insert(format!("zygote {}", zygote.pid), (open, memory.resident));
+            long_lived.insert(format!("zygote {}", zygote.pid), (open, memory.resident));
         }
     }
-    (Sight { strangers: strangers(&known), mounts: [own_mounts(), nursery.mounts], standing }, held)
+    (Snapshot { strangers: strangers(&known), mounts: [own_mounts(), nursery.mounts], long_lived }, held)
 }
 
 /// All processes of the container except `known`, with their names. A process that vanishes meanwhile does not count.
@@ -255,11 +259,11 @@ mod tests {
 
     use super::*;
 
-    fn sight() -> Sight {
-        Sight {
+    fn snapshot() -> Snapshot {
+        Snapshot {
             strangers: BTreeMap::from([(7, "dumb-init".into())]),
             mounts: [1, 2],
-            standing: BTreeMap::from([("runner".into(), (12, 4 << 20)), ("zygote 3".into(), (5, 20 << 20))]),
+            long_lived: BTreeMap::from([("runner".into(), (12, 4 << 20)), ("zygote 3".into(), (5, 20 << 20))]),
         }
     }
 
@@ -291,21 +295,21 @@ mod tests {
 
     #[test]
     fn what_was_there_before_the_first_job_is_clean() {
-        let mut now = sight();
-        now.standing.insert("runner".into(), (11, 30 << 20));
-        assert_eq!(now.findings(&sight()), Vec::<String>::new());
+        let mut now = snapshot();
+        now.long_lived.insert("runner".into(), (11, 30 << 20));
+        assert_eq!(now.findings(&snapshot()), Vec::<String>::new());
     }
 
     #[test]
     fn each_kind_of_leftover_is_found() {
-        let mut now = sight();
+        let mut now = snapshot();
         now.strangers.insert(99, "miner".into());
         // A pid that was known is another process now.
         now.strangers.insert(7, "sleeper".into());
         now.mounts[1] = 3;
-        now.standing.insert("runner".into(), (13, 4 << 20));
-        now.standing.insert("zygote 3".into(), (5, 60 << 20));
-        let found = now.findings(&sight());
+        now.long_lived.insert("runner".into(), (13, 4 << 20));
+        now.long_lived.insert("zygote 3".into(), (5, 60 << 20));
+        let found = now.findings(&snapshot());
         for (finding, part) in
             found.iter().zip(["sleeper", "miner", "nursery's mounts", "1 descriptors more", "40 MiB"])
         {
@@ -316,11 +320,11 @@ mod tests {
 
     #[test]
     fn a_zygote_that_was_started_anew_is_measured_from_then_on() {
-        let (mut base, mut now) = (sight(), sight());
-        now.standing.insert("zygote 9".into(), (6, 100 << 20));
+        let (mut base, mut now) = (snapshot(), snapshot());
+        now.long_lived.insert("zygote 9".into(), (6, 100 << 20));
         base.learn(&now);
         assert_eq!(now.findings(&base), Vec::<String>::new());
-        now.standing.insert("zygote 9".into(), (7, 100 << 20));
+        now.long_lived.insert("zygote 9".into(), (7, 100 << 20));
         assert_eq!(now.findings(&base).len(), 1);
     }
 }

@@ -9,7 +9,7 @@ pub(super) struct Entry {
     /// Conditions on the arguments. All must hold; an empty list always does.
     pub(super) when: Vec<Arg>,
     /// Why it is in the table: for its readers, and for the tests that check it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "said to people"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "only people read it"))]
     pub(super) why: &'static str,
 }
 

@@ -62,7 +62,7 @@ impl Programs {
         [&self.base, &self.absent].into_iter().try_for_each(|program| sys::load_filter(program).step("load a filter"))
     }
 
-    /// Loads the filter that ends a process's way into its sandbox.
+    /// Loads the seal into this process: the last step of joining a sandbox.
     ///
     /// # Errors
     /// If the kernel refuses the filter.

@@ -1,4 +1,4 @@
-//! Calls that are refused in other ways: those that must look unknown, and those that the seal takes back.
+//! The tables of the two other filters: calls that must look unknown, and calls that the seal takes back.
 
 use super::entry::{Entry, Test, free, when};
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use thermae_backplane::bus::{self, Message, QueueSpec};
-use thermae_backplane::record::{Record, Resolve, Settle, State};
+use thermae_backplane::record::{EndUnstarted, Record, Resolve, State};
 use thermae_backplane::registry::{Admit, Admitted, JobKey, ResolveRequest, SessionAdmit, Target};
 use thermae_schemas::{ErrorCode, ErrorInfo, Job, Outcome, PoolName, Status, names};
 use tracing::Instrument;
@@ -242,9 +242,9 @@ impl Copy {
         if let Some(error) = outcome.error.as_ref().filter(|_| outcome.status == Status::Rejected) {
             ctx.metrics.rejected(error.code);
         }
-        match ctx.settle(&self.key, Some(&self.pool), outcome, &self.to, Meant::ById).await? {
-            Settle::Won | Settle::Terminal(_) | Settle::Conflict => Ok(Some("rejected")),
-            Settle::Started { .. } => Ok(None),
+        match ctx.end_unstarted(&self.key, Some(&self.pool), outcome, &self.to, Meant::ById).await? {
+            EndUnstarted::Won | EndUnstarted::Terminal(_) | EndUnstarted::Conflict => Ok(Some("rejected")),
+            EndUnstarted::Started { .. } => Ok(None),
         }
     }
 }

@@ -53,7 +53,8 @@ pub(super) async fn decide(
                 Ok(EventBody::Result(mut outcome)) => {
                     outcome.duplicate_of = Some(first.to_string());
                     let meant = Meant::Job(digest);
-                    ctx.settle(&JobKey::new(lane.tenant.clone(), job), Some(&lane.pool), outcome, &to, meant).await?;
+                    ctx.end_unstarted(&JobKey::new(lane.tenant.clone(), job), Some(&lane.pool), outcome, &to, meant)
+                        .await?;
                     Ok("followed")
                 }
                 _ => {

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use thermae_backplane::record::{Finish, Record, Resolve, Settle, Start};
+use thermae_backplane::record::{EndUnstarted, Finish, Record, Resolve, Start};
 use thermae_backplane::registry::{
-    Admit, Admitted, Beat, Claim, Epoch, Error, FinishRequest, Gone, JobKey, Local, Notice, Registry, ResolveRequest,
-    SettleRequest, ShelveRequest, StartRequest, Usage,
+    Admit, Admitted, Beat, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, JobKey, Local, Notice,
+    Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
 };
 use thermae_schemas::{Heartbeat, PoolName, SessionName, TenantName, WorkerId};
 use tokio::sync::{Mutex, broadcast};
@@ -63,8 +63,8 @@ impl Registry for Faulty {
     async fn resolve(&self, resolve: &ResolveRequest) -> Result<Resolve, Error> {
         self.inner.resolve(resolve).await
     }
-    async fn settle(&self, settle: &SettleRequest) -> Result<Settle, Error> {
-        self.inner.settle(settle).await
+    async fn end_unstarted(&self, request: &EndUnstartedRequest) -> Result<EndUnstarted, Error> {
+        self.inner.end_unstarted(request).await
     }
     async fn abandon(&self, job: &JobKey, claim: &Claim) -> Result<bool, Error> {
         self.inner.abandon(job, claim).await

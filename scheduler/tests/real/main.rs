@@ -114,7 +114,7 @@ async fn jobs_survive_the_servers_end() {
     }
     // Every half second, RabbitMQ writes down where the logs of new quorum queues are (Ra's directory, `auto_save`).
     // After a SIGKILL, a queue younger than that never has a leader again. The bus prevents this when it makes a queue
-    // (`settle` in `backplane/src/bus/rabbit/declare.rs`). The pause makes sure that no queue here is that young.
+    // (`write_names` in `backplane/src/bus/rabbit/declare.rs`). The pause makes sure that no queue here is that young.
     tokio::time::sleep(Duration::from_secs(3)).await;
     set.control("rabbitmq", "kill").await;
     set.control("rabbitmq", "start").await;

@@ -34,7 +34,7 @@ pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: &Delivery)
     };
     ctx.moves(&work, delivery.message.body.len());
     let wait = async {
-        pool.traffic().settled(&work.key.tenant).await;
+        pool.traffic().wait_for_allowance(&work.key.tenant).await;
         let permit = Arc::clone(pool.slots()).acquire_owned().await.ok()?;
         Some((permit, take(&ctx, &pool, &work).await?))
     };

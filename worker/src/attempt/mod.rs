@@ -5,7 +5,7 @@
 //!    │          │            │                 │             │        │
 //!    │          │ rejected   │ none, or we     │ ended,      │        └ another outcome counts: that one is published
 //!    │          ▼            ▼ drain           ▼ moved on    └ container dies: once more by `resolve`, or `lost`
-//! dead letter  settle     requeue         publish / resolve  └ lease lost: nothing is sent, `resolve` decides
+//! dead letter  reject     requeue         publish / resolve  └ lease lost: nothing is sent, `resolve` decides
 //! ```
 //!
 //! The order of the last four steps makes the promise true: nothing runs before *start* allows it, nothing is published

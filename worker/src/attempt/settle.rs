@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use thermae_backplane::bus::{self, Delivery, HeaderValue, Headers, Message};
-use thermae_backplane::record::{Ended, Settle};
-use thermae_backplane::registry::SettleRequest;
+use thermae_backplane::record::{EndUnstarted, Ended};
+use thermae_backplane::registry::EndUnstartedRequest;
 use thermae_backplane::stored::Wanted;
 use thermae_schemas::{Outcome, names};
 use tracing::Span;
@@ -153,7 +153,7 @@ pub(crate) async fn reject(ctx: &Context, delivery: &Delivery, work: &Work, outc
     let status = outcome.status;
     let code = outcome.error.as_ref().map_or("", |e| e.code.as_str());
     tracing::info!(error.code = code, "the job is rejected");
-    let request = SettleRequest {
+    let request = EndUnstartedRequest {
         job: work.key.clone(),
         pool: Some(work.job.pool.clone()),
         outcome: result_of(work, 0, &outcome.into()),
@@ -162,16 +162,16 @@ pub(crate) async fn reject(ctx: &Context, delivery: &Delivery, work: &Work, outc
         cancel: false,
         keep: ctx.options.keep(&work.job.pool),
     };
-    match ctx.insist("settle", || ctx.registry.settle(&request)).await {
+    match ctx.insist("settle", || ctx.registry.end_unstarted(&request)).await {
         None => {}
-        Some(Ok(Settle::Won)) => {
+        Some(Ok(EndUnstarted::Won)) => {
             ctx.metrics.job(&work.job.pool, status);
             publish_and_ack(ctx, delivery, work, request.outcome).await;
         }
-        Some(Ok(Settle::Terminal(other))) => tell_and_ack(ctx, delivery, work, other).await,
+        Some(Ok(EndUnstarted::Terminal(other))) => tell_and_ack(ctx, delivery, work, other).await,
         // Only a request that names a digest can get this answer.
-        Some(Ok(Settle::Conflict)) => ack(delivery).await,
-        Some(Ok(Settle::Started { .. })) => to_resolve(ctx, delivery, "started_elsewhere").await,
+        Some(Ok(EndUnstarted::Conflict)) => ack(delivery).await,
+        Some(Ok(EndUnstarted::Started { .. })) => to_resolve(ctx, delivery, "started_elsewhere").await,
         Some(Err(e)) => {
             tracing::error!(error = %e, "the job's record can't be read");
             to_resolve(ctx, delivery, "record_unreadable").await;

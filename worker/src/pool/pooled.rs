@@ -68,7 +68,7 @@ impl PooledContainer {
 
     /// Gives the container back for the next job, or retires it if it is due.
     pub(crate) fn give_back(mut self) {
-        let Some(member) = self.settle() else { return };
+        let Some(member) = self.end_loan() else { return };
         let options = &self.pool.options;
         if member.conn.is_unclean() {
             return self.pool.quarantine(member, UNCLEAN);
@@ -88,14 +88,14 @@ impl PooledContainer {
 
     /// Removes the container, because it is not to be trusted any more.
     pub(crate) fn quarantine(mut self, why: &'static str) {
-        if let Some(member) = self.settle() {
+        if let Some(member) = self.end_loan() {
             self.pool.quarantine(member, why);
         }
     }
 
     /// Removes the container, because its session has ended or never began.
     pub(crate) fn discard(mut self, why: &'static str) {
-        if let Some(member) = self.settle() {
+        if let Some(member) = self.end_loan() {
             self.pool.destroy(member, why);
         }
     }
@@ -105,7 +105,8 @@ impl PooledContainer {
         if self.used { None } else { self.member.take() }
     }
 
-    fn settle(&mut self) -> Option<Member> {
+    /// Takes the container out of the loan. The pool no longer counts it as lent.
+    fn end_loan(&mut self) -> Option<Member> {
         let member = self.member.take()?;
         let mut state = self.pool.state();
         if self.session {
@@ -120,7 +121,7 @@ impl PooledContainer {
 impl Drop for PooledContainer {
     fn drop(&mut self) {
         let used = self.used;
-        if let Some(member) = self.settle() {
+        if let Some(member) = self.end_loan() {
             if used {
                 self.pool.quarantine(member, "dropped in use");
             } else {

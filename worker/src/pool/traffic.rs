@@ -42,7 +42,7 @@ impl Traffic {
     }
 
     /// Waits until a tenant may move more, but no longer than `MOST`.
-    pub(crate) async fn settled(&self, tenant: &TenantName) {
+    pub(crate) async fn wait_for_allowance(&self, tenant: &TenantName) {
         let most = Instant::now() + MOST;
         while let Some(until) = self.owes_until(tenant)
             && Instant::now() < most

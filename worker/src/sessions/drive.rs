@@ -137,7 +137,7 @@ impl Sessions {
         let anew = reset || home.is_none();
         ctx.moves(work, delivery.message.body.len());
         let seat = async {
-            session.pool.traffic().settled(&work.key.tenant).await;
+            session.pool.traffic().wait_for_allowance(&work.key.tenant).await;
             let permit = Arc::clone(session.pool.slots()).acquire_owned().await.ok()?;
             if !anew {
                 return Some((permit, None));
@@ -181,7 +181,7 @@ impl Sessions {
         let ran = run_code(ctx, work, &guard, &mut prepared, &home_now.conn, place).await;
         let alive = lives(&ran, home_now.conn.session_closed());
         if fresh && alive {
-            moved::settled(ctx, session).await;
+            moved::forget_kept(ctx, session).await;
         }
         drop(permit);
         // This comes before the result, because a client that has the result may rely on the session being idle.

@@ -119,7 +119,7 @@ pub(super) async fn put_back(ctx: &Context, work: &Work, session: &Session, prep
 }
 
 /// Forgets the kept files, because they are the session's own again.
-pub(super) async fn settled(ctx: &Context, session: &Session) {
+pub(super) async fn forget_kept(ctx: &Context, session: &Session) {
     if ctx.artifacts.is_lasting() {
         ctx.artifacts.forget_session(&session.key.0, &session.key.1).await;
     }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use thermae_backplane::bus::SharedBus;
-use thermae_backplane::record::{Finish, Record, Resolve, Settle, Start};
+use thermae_backplane::record::{EndUnstarted, Finish, Record, Resolve, Start};
 use thermae_backplane::registry::{
-    self, Admit, Admitted, Beat, Claim, Epoch, Error, FinishRequest, Gone, JobKey, Notice, Registry, ResolveRequest,
-    SettleRequest, ShelveRequest, StartRequest, Usage,
+    self, Admit, Admitted, Beat, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, JobKey, Notice,
+    Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
 };
 use thermae_schemas::{Heartbeat, PoolName, SessionName, Status, Stream, TenantName, WorkerId};
 use thermae_service::units::Millis;
@@ -76,8 +76,8 @@ impl Registry for Cut {
     async fn resolve(&self, resolve: &ResolveRequest) -> Result<Resolve, Error> {
         self.there()?.resolve(resolve).await
     }
-    async fn settle(&self, settle: &SettleRequest) -> Result<Settle, Error> {
-        self.there()?.settle(settle).await
+    async fn end_unstarted(&self, request: &EndUnstartedRequest) -> Result<EndUnstarted, Error> {
+        self.there()?.end_unstarted(request).await
     }
     async fn abandon(&self, job: &JobKey, claim: &Claim) -> Result<bool, Error> {
         self.there()?.abandon(job, claim).await

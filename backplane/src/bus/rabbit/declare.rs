@@ -14,7 +14,7 @@ use super::link::{Link, Shared};
 use super::look;
 use crate::bus::{Error, ExchangeKind, ExchangeSpec, QueueKind, QueueSpec};
 
-/// Expiry of the queue that [`settle`] declares, in case its deletion fails.
+/// Expiry of the queue that [`write_names`] declares, in case its deletion fails.
 const UNUSED: Duration = Duration::from_secs(60);
 
 /// Stands for "no limit". RabbitMQ 4 uses 20 if no limit is given, and 3.10 has no value that means none.
@@ -76,7 +76,7 @@ fn arguments(spec: &QueueSpec) -> FieldTable {
     to
 }
 
-/// Declares a queue and binds it. A new quorum queue is bound only after [`settle`]: no message is routed to it before
+/// Declares a queue and binds it. A new quorum queue is bound only after [`write_names`]: no message is routed to it before
 /// it would survive a crash of the broker.
 pub(super) async fn queue(link: &Link, shared: &Shared, spec: &QueueSpec) -> Result<(), Error> {
     let new = spec.kind == QueueKind::Quorum && look::queue(link, shared, &spec.name).await?.is_none();
@@ -85,7 +85,7 @@ pub(super) async fn queue(link: &Link, shared: &Shared, spec: &QueueSpec) -> Res
     let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
     channel.queue_declare(name.clone(), options, arguments(spec)).await.map_err(|error| mapped(&error))?;
     if new {
-        settle(&channel).await?;
+        write_names(&channel).await?;
     }
     for (exchange, key) in &spec.bindings {
         let options = QueueBindOptions::default();
@@ -104,7 +104,7 @@ pub(super) async fn queue(link: &Link, shared: &Shared, spec: &QueueSpec) -> Res
 /// half a second without use (`ra_directory.erl`: `names.dets`, `auto_save`). A crash before that leaves a queue that
 /// never gets a leader again: everything that RabbitMQ had confirmed into it is lost, and its consumers lose their
 /// connections. The declaration of another quorum queue reads the table, and reading it writes it first.
-async fn settle(channel: &Channel) -> Result<(), Error> {
+async fn write_names(channel: &Channel) -> Result<(), Error> {
     let name = short(&format!("settle.{}", uuid::Uuid::new_v4().simple()))?;
     let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
     let mut arguments = FieldTable::default();

@@ -281,11 +281,11 @@ impl World {
             }
             Happening::Cancel => {
                 let outcome = Bytes::from(self.name("cancelled "));
-                match settle(&mut self.slot, &end(&outcome, Status::Cancelled), None, true, self.now) {
-                    Settle::Won => self.published.push(outcome.into()),
-                    Settle::Terminal(recorded) => self.published.push(recorded),
-                    Settle::Started { .. } => {}
-                    Settle::Conflict => unreachable!("there is one job"),
+                match end_unstarted(&mut self.slot, &end(&outcome, Status::Cancelled), None, true, self.now) {
+                    EndUnstarted::Won => self.published.push(outcome.into()),
+                    EndUnstarted::Terminal(recorded) => self.published.push(recorded),
+                    EndUnstarted::Started { .. } => {}
+                    EndUnstarted::Conflict => unreachable!("there is one job"),
                 }
             }
             Happening::Shelve => {

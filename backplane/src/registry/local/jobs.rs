@@ -4,11 +4,11 @@ use thermae_schemas::Status;
 
 use super::memory::{Entry, Forget, Key, Memory, count, millis};
 use crate::record::{
-    self, Admission, DIGITS, End, Ended, Finish, Millis, Record, Resolve, Settle, Start, State, Terms, Whole,
+    self, Admission, DIGITS, End, EndUnstarted, Ended, Finish, Millis, Record, Resolve, Start, State, Terms, Whole,
 };
 use crate::registry::{
-    Admit, Admitted, Claim, FinishRequest, JobKey, Keep, ResolveRequest, SettleRequest, ShelveRequest, StartRequest,
-    Target,
+    Admit, Admitted, Claim, EndUnstartedRequest, FinishRequest, JobKey, Keep, ResolveRequest, ShelveRequest,
+    StartRequest, Target,
 };
 
 /// The part of a job's digest that its record keeps.
@@ -206,17 +206,17 @@ impl Memory {
         answer
     }
 
-    pub(super) fn settle(&mut self, settle: &SettleRequest, now: Millis) -> Settle {
-        let end = End { outcome: settle.outcome.clone(), status: settle.status };
-        let digest = settle.digest.as_deref().and_then(short);
-        let answer = self.ending(&settle.job, &settle.keep, now, |slot| {
-            record::settle(slot, &end, digest.as_deref(), settle.cancel, now)
+    pub(super) fn end_unstarted(&mut self, request: &EndUnstartedRequest, now: Millis) -> EndUnstarted {
+        let end = End { outcome: request.outcome.clone(), status: request.status };
+        let digest = request.digest.as_deref().and_then(short);
+        let answer = self.ending(&request.job, &request.keep, now, |slot| {
+            record::end_unstarted(slot, &end, digest.as_deref(), request.cancel, now)
         });
-        if answer == Settle::Won {
+        if answer == EndUnstarted::Won {
             // The client that cancels a job doesn't say its pool.
-            let admitted = self.jobs.get(&settle.job).and_then(|entry| entry.pool.clone());
-            self.give_credit(settle.pool.as_ref().or(admitted.as_ref()), &settle.job);
-            self.release_creation(&settle.job);
+            let admitted = self.jobs.get(&request.job).and_then(|entry| entry.pool.clone());
+            self.give_credit(request.pool.as_ref().or(admitted.as_ref()), &request.job);
+            self.release_creation(&request.job);
         }
         answer
     }

@@ -16,10 +16,10 @@ use tokio::sync::broadcast;
 use tokio::time::Instant;
 
 use super::{
-    Admit, Admitted, Beat, Claim, Epoch, Error, FinishRequest, Gone, JobKey, Notice, Registry, ResolveRequest,
-    SettleRequest, ShelveRequest, StartRequest, Usage,
+    Admit, Admitted, Beat, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, JobKey, Notice, Registry,
+    ResolveRequest, ShelveRequest, StartRequest, Usage,
 };
-use crate::record::{Finish, Millis, Record, Resolve, Settle, Start};
+use crate::record::{EndUnstarted, Finish, Millis, Record, Resolve, Start};
 use memory::Memory;
 
 /// How many notices a slow receiver may be behind before it loses some.
@@ -120,8 +120,8 @@ impl Registry for Local {
         Ok(self.step(|memory, now| memory.resolve(resolve, now)))
     }
 
-    async fn settle(&self, settle: &SettleRequest) -> Result<Settle, Error> {
-        Ok(self.step(|memory, now| memory.settle(settle, now)))
+    async fn end_unstarted(&self, request: &EndUnstartedRequest) -> Result<EndUnstarted, Error> {
+        Ok(self.step(|memory, now| memory.end_unstarted(request, now)))
     }
 
     async fn abandon(&self, job: &JobKey, claim: &Claim) -> Result<bool, Error> {

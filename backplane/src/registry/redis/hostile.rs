@@ -58,7 +58,7 @@ proptest! {
         let _ = reply::start(value.clone());
         let _ = reply::finish(value.clone());
         let _ = reply::resolve(value.clone());
-        let _ = reply::settle(value.clone());
+        let _ = reply::end_unstarted(value.clone());
         let _ = reply::record(value.clone());
         let _ = super::Seen::default().take(("", 0), value.clone());
         let _ = reply::Reply::new(value).and_then(reply::Reply::rest);

@@ -25,10 +25,10 @@ use tokio::sync::broadcast;
 
 use super::types::{RUNNING_TTL, SESSION_TTL, capacity_of};
 use super::{
-    Admit, Admitted, Beat, Budget, Claim, Epoch, Error, FinishRequest, Gone, JobKey, Keep, Notice, Registry,
-    ResolveRequest, SettleRequest, ShelveRequest, StartRequest, Usage,
+    Admit, Admitted, Beat, Budget, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, JobKey, Keep, Notice,
+    Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
 };
-use crate::record::{DIGITS, End, Finish, Record, Resolve, Settle, Start};
+use crate::record::{DIGITS, End, EndUnstarted, Finish, Record, Resolve, Start};
 use link::Shared;
 pub use options::RedisOptions;
 use reply::Reply;
@@ -191,15 +191,15 @@ impl Registry for Redis {
         reply::resolve(answer.await?)
     }
 
-    async fn settle(&self, settle: &SettleRequest) -> Result<Settle, Error> {
-        let answer = self.end(&scripts::SETTLE, |to| {
-            with_job(to, &settle.job).arg(optional(settle.pool.as_ref()));
-            with_end(to, &settle.outcome, settle.status, &settle.keep)
-                .arg(settle.digest.as_deref().unwrap_or_default())
-                .arg(u8::from(settle.cancel));
-            with_keep(to, &settle.keep);
+    async fn end_unstarted(&self, request: &EndUnstartedRequest) -> Result<EndUnstarted, Error> {
+        let answer = self.end(&scripts::END_UNSTARTED, |to| {
+            with_job(to, &request.job).arg(optional(request.pool.as_ref()));
+            with_end(to, &request.outcome, request.status, &request.keep)
+                .arg(request.digest.as_deref().unwrap_or_default())
+                .arg(u8::from(request.cancel));
+            with_keep(to, &request.keep);
         });
-        reply::settle(answer.await?)
+        reply::end_unstarted(answer.await?)
     }
 
     async fn abandon(&self, job: &JobKey, claim: &Claim) -> Result<bool, Error> {

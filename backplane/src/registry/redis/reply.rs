@@ -6,7 +6,7 @@ use bytes::Bytes;
 use redis::Value;
 use thermae_schemas::{JobId, Status, WorkerId};
 
-use crate::record::{Ended, Finish, Record, Resolve, Settle, Start, State, Tombstone, Whole};
+use crate::record::{EndUnstarted, Ended, Finish, Record, Resolve, Start, State, Tombstone, Whole};
 use crate::registry::{Admitted, Epoch, Error, Gone, Target};
 
 /// An answer, read from front to back: a word, then the values that belong to it.
@@ -180,17 +180,17 @@ pub(super) fn resolve(value: Value) -> Result<Resolve, Error> {
     })
 }
 
-pub(super) fn settle(value: Value) -> Result<Settle, Error> {
+pub(super) fn end_unstarted(value: Value) -> Result<EndUnstarted, Error> {
     let mut reply = Reply::new(value)?;
     let word = reply.text()?;
     if let Some(ended) = reply.ended(&word)? {
-        return Ok(Settle::Terminal(ended));
+        return Ok(EndUnstarted::Terminal(ended));
     }
     Ok(match word.as_str() {
-        "won" => Settle::Won,
-        "conflict" => Settle::Conflict,
+        "won" => EndUnstarted::Won,
+        "conflict" => EndUnstarted::Conflict,
         "full" => return Err(Error::Full),
-        "started" => Settle::Started { owner: reply.worker()?, attempt: reply.small()? },
+        "started" => EndUnstarted::Started { owner: reply.worker()?, attempt: reply.small()? },
         _ => return Err(unreadable("word")),
     })
 }

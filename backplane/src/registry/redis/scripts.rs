@@ -68,7 +68,7 @@ scripts! {
 endings! {
     FINISH = "lua/finish.lua";
     RESOLVE = "lua/resolve.lua";
-    SETTLE = "lua/settle.lua";
+    END_UNSTARTED = "lua/end_unstarted.lua";
 }
 
 /// Admits new jobs.

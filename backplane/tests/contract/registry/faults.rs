@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tempfile::TempDir;
-use thermae_backplane::record::{Ended, Finish, Resolve, Settle, Start};
+use thermae_backplane::record::{EndUnstarted, Ended, Finish, Resolve, Start};
 use thermae_backplane::registry::{self, Admitted, Error, Notice, RedisOptions, Registry, Repeat};
 
 use super::{
-    admit, attempt, beat, claim, finish, held, in_order, job, redis, resolve, running, session, settle, start, worker,
+    admit, attempt, beat, claim, end_unstarted, finish, held, in_order, job, redis, resolve, running, session, start,
+    worker,
 };
 use crate::support::{Proxy, server, soon, until};
 
@@ -164,7 +165,7 @@ async fn a_full_redis_takes_no_new_jobs_and_lets_those_under_way_end() {
     for (name, nonce) in [("running", "n"), ("assigned", "m")] {
         assert_eq!(registry.finish(&finish(name, claim(1, "w", nonce), "done")).await.unwrap(), Finish::Won);
     }
-    assert_eq!(registry.settle(&settle("waiting", "cancelled")).await.unwrap(), Settle::Won);
+    assert_eq!(registry.end_unstarted(&end_unstarted("waiting", "cancelled")).await.unwrap(), EndUnstarted::Won);
     assert_eq!(registry.resolve(&resolve("lost", 1, 1)).await.unwrap(), Resolve::Lost);
     for name in ["running", "assigned", "waiting", "lost"] {
         let left = registry.lookup(&job(name)).await.unwrap().unwrap().ended();
@@ -172,14 +173,14 @@ async fn a_full_redis_takes_no_new_jobs_and_lets_those_under_way_end() {
     }
     // A refusal is remembered for a short time. The cancel of a job that waits must be remembered for longer, so it
     // fails until there is room.
-    assert_eq!(registry.settle(&settle("refused", "rejected")).await.unwrap(), Settle::Won);
-    let mut cancel = settle("unknown", "cancelled");
+    assert_eq!(registry.end_unstarted(&end_unstarted("refused", "rejected")).await.unwrap(), EndUnstarted::Won);
+    let mut cancel = end_unstarted("unknown", "cancelled");
     cancel.cancel = true;
-    assert!(matches!(registry.settle(&cancel).await, Err(Error::Full)));
+    assert!(matches!(registry.end_unstarted(&cancel).await, Err(Error::Full)));
 
     server.tell(&["CONFIG", "SET", "maxmemory", "0"]).await;
     assert_eq!(attempt(&registry.admit(&admit("new")).await.unwrap()), Some(1));
-    assert_eq!(registry.settle(&cancel).await.unwrap(), Settle::Won);
+    assert_eq!(registry.end_unstarted(&cancel).await.unwrap(), EndUnstarted::Won);
 }
 
 #[tokio::test]

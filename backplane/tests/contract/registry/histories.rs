@@ -13,7 +13,8 @@ use thermae_backplane::registry::{self, Admitted, Gone, RedisOptions, Registry, 
 use thermae_schemas::IfGone;
 
 use super::{
-    admit, beat, claim, finish, held, job, pool, resolve, running, session, settle, shelve, start, tenant, worker,
+    admit, beat, claim, end_unstarted, finish, held, job, pool, resolve, running, session, shelve, start, tenant,
+    worker,
 };
 use crate::support::{server, unique};
 
@@ -149,12 +150,12 @@ async fn ask(registry: &dyn Registry, call: &Call) -> String {
                 other => shown(other),
             }
         }
-        Call::Settle { job: name, outcome, pool: with_pool, digest, cancel, kept } => {
-            let mut request = settle(JOBS[name], &format!("settled {outcome}"));
+        Call::EndUnstarted { job: name, outcome, pool: with_pool, digest, cancel, kept } => {
+            let mut request = end_unstarted(JOBS[name], &format!("unstarted {outcome}"));
             request.pool = with_pool.then(pool);
             request.digest = digest.map(|digest| digest.to_string());
             (request.cancel, request.keep) = (cancel, kept.keep());
-            shown(registry.settle(&request).await.unwrap())
+            shown(registry.end_unstarted(&request).await.unwrap())
         }
         Call::Shelve { job: name, outcome } => {
             shown(registry.shelve(&shelve(JOBS[name], &format!("outcome {outcome}"))).await.unwrap())

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thermae_backplane::registry::{
-    self, Admit, Admitted, Budget, Claim, Epoch, FinishRequest, JobKey, Keep, RedisOptions, ResolveRequest,
-    SettleRequest, SharedRegistry, ShelveRequest, StartRequest,
+    self, Admit, Admitted, Budget, Claim, EndUnstartedRequest, Epoch, FinishRequest, JobKey, Keep, RedisOptions,
+    ResolveRequest, SharedRegistry, ShelveRequest, StartRequest,
 };
 use thermae_schemas::{
     Heartbeat, JobId, Language, PoolCapacity, PoolName, RunningJob, SessionHeld, SessionName, Status, TenantName,
@@ -109,9 +109,9 @@ pub fn resolve(name: &str, attempt: u32, max_attempts: u32) -> ResolveRequest {
     ResolveRequest { job: job(name), pool: pool(), attempt, max_attempts, lost, cancelled, grace, keep: KEEP }
 }
 
-pub fn settle(name: &str, outcome: &str) -> SettleRequest {
+pub fn end_unstarted(name: &str, outcome: &str) -> EndUnstartedRequest {
     let (outcome, status) = (outcome.to_owned().into(), Status::Cancelled);
-    SettleRequest { job: job(name), pool: Some(pool()), outcome, status, digest: None, cancel: false, keep: KEEP }
+    EndUnstartedRequest { job: job(name), pool: Some(pool()), outcome, status, digest: None, cancel: false, keep: KEEP }
 }
 
 pub fn shelve(name: &str, outcome: &str) -> ShelveRequest {

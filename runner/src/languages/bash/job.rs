@@ -8,7 +8,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::channel::{Channel, Program};
 use super::{session, shell};
 use crate::error::{Context, Result};
-use crate::languages::zygote::Nest;
+use crate::languages::zygote::ZygoteContext;
 use crate::sys;
 
 /// Exit status of a process that could not enter its sandbox.
@@ -23,12 +23,12 @@ const JOINS: [LinkNameSpaceType; 4] = [
 ];
 
 /// Runs in the forked child. `fds` are the descriptors of the request.
-pub(super) fn run(mut fds: Vec<OwnedFd>, nest: &Nest, bash: &str) -> ! {
+pub(super) fn run(mut fds: Vec<OwnedFd>, context: &ZygoteContext, bash: &str) -> ! {
     if fds.is_empty() {
         sys::exit(FAILED);
     }
     let mut channel = Channel::new(fds.remove(0));
-    if let Err(e) = enter(&channel, fds, nest) {
+    if let Err(e) = enter(&channel, fds, context) {
         let _ = channel.failed(&e.to_string());
         sys::exit(FAILED);
     }
@@ -41,13 +41,13 @@ pub(super) fn run(mut fds: Vec<OwnedFd>, nest: &Nest, bash: &str) -> ! {
 }
 
 /// Joins the sandbox, and gives up everything that only joining it needed.
-fn enter(channel: &Channel, fds: Vec<OwnedFd>, nest: &Nest) -> Result<()> {
+fn enter(channel: &Channel, fds: Vec<OwnedFd>, context: &ZygoteContext) -> Result<()> {
     let _ = rustix::process::setsid();
     for (fd, kind) in fds.iter().skip(1).zip(JOINS) {
         move_into_link_name_space(fd.as_fd(), Some(kind)).step(format!("join the {kind:?} namespace"))?;
     }
-    rustix::process::chdir(nest.workdir()).step("enter the working directory")?;
-    if !nest.nested {
+    rustix::process::chdir(context.workdir()).step("enter the working directory")?;
+    if !context.nested {
         // The keeper's files are opened by way of its `/proc`.
         sys::set_dumpable(true);
     }
@@ -55,11 +55,11 @@ fn enter(channel: &Channel, fds: Vec<OwnedFd>, nest: &Nest) -> Result<()> {
     sys::drop_capabilities().step("drop capabilities")?;
     drop(fds);
     sys::close_all_but(channel);
-    if !nest.nested {
+    if !context.nested {
         // With an inner wall, the zygote has loaded these already.
-        nest.programs.load_base()?;
+        context.programs.load_base()?;
     }
-    nest.programs.load_seal()
+    context.programs.load_seal()
 }
 
 /// Becomes bash with a fresh program. Returns only if that fails.

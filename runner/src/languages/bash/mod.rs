@@ -1,8 +1,8 @@
 //! Bash: one zygote, which is a fork of the runner that is made before the runner reads a byte of any job.
 //!
-//! A fresh program's process becomes bash (`execve`) when its program comes, so the kernel's report on it is bash's own.
-//! The process of a session becomes bash, too. Beside it runs a *keeper*, which gives bash one program after the other
-//! ([`session`]).
+//! A fresh program's process becomes bash (`execve`) when its program comes, so the kernel's report on it is bash's
+//! own. The process of a session becomes bash, too. Beside it runs a *keeper*, which gives bash one program after the
+//! other ([`session`]).
 
 mod channel;
 mod job;
@@ -12,7 +12,7 @@ mod zygote;
 
 use serde_json::Value;
 
-use super::{Language, Nest, Zygote};
+use super::{Language, Zygote, ZygoteContext};
 use crate::error::{Context, Error, Result};
 use crate::frames::Run;
 use crate::seqpacket::Packets;
@@ -58,12 +58,12 @@ impl Language for Bash {
         0
     }
 
-    fn start(&self, _zygote: usize, nest: &Nest) -> Result<Zygote> {
+    fn start(&self, _zygote: usize, context: &ZygoteContext) -> Result<Zygote> {
         let (ours, theirs) = Packets::pair().step("zygote's socket")?;
         match sys::fork(0).step("fork a zygote")? {
             Fork::Child => {
                 drop(ours);
-                zygote::run(&theirs, nest, self.path)
+                zygote::run(&theirs, context, self.path)
             }
             Fork::Parent { pid, .. } => Ok(Zygote::new(pid, ours)),
         }

@@ -48,7 +48,7 @@ impl Command {
         })
     }
 
-    /// Becomes it. Returns only if that fails.
+    /// Replaces this process by that bash. Returns only if that fails.
     pub(super) fn exec(&self) -> io::Error {
         sys::exec(&self.path, &self.args, &self.env)
     }
@@ -87,7 +87,7 @@ pub(super) fn assignments(args: &[String], env: &BTreeMap<String, String>) -> St
     lines
 }
 
-/// A word of bash that means this text.
+/// Quotes a text, so that bash reads it as one word.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -7,26 +7,26 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::job;
 use crate::error::{Context, Error, Result};
-use crate::languages::zygote::{Child, Hatched, Nest, send_child};
+use crate::languages::zygote::{Child, ZygoteContext, ZygoteInfo, send_child};
 use crate::procfs;
 use crate::seqpacket::Packets;
 use crate::sys::{self, Fork};
 
 /// Runs the zygote, which ends with the runner.
-pub(super) fn run(control: &Packets, nest: &Nest, bash: &'static str) -> ! {
+pub(super) fn run(control: &Packets, context: &ZygoteContext, bash: &'static str) -> ! {
     sys::die_with_parent();
     sys::default_signals();
     let _ = rustix::process::setsid();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     sys::close_all_but(control);
-    let ended = serve(control, nest, bash);
+    let ended = serve(control, context, bash);
     if let Err(e) = ended {
         crate::log(&format!("bash: {e}"));
     }
     sys::exit(1)
 }
 
-fn serve(control: &Packets, nest: &Nest, bash: &'static str) -> Result<()> {
+fn serve(control: &Packets, context: &ZygoteContext, bash: &'static str) -> Result<()> {
     let version = version(bash)?;
     let null = sys::null_device().step("open /dev/null")?;
     for fd in 0..3 {
@@ -34,23 +34,23 @@ fn serve(control: &Packets, nest: &Nest, bash: &'static str) -> Result<()> {
     }
     drop(null);
     sys::set_name(c"bash zygote");
-    let home = open_pid_namespace(nest)?;
-    let means = Means::find(nest)?;
-    if nest.nested {
-        nest.programs.load_base()?;
+    let home = open_pid_namespace(context)?;
+    let method = ForkMethod::find(context)?;
+    if context.nested {
+        context.programs.load_base()?;
     }
     let (vm, data) = sizes();
-    let hatched = Hatched { version, threads: 1, vm, data, helpers: 1, ..Hatched::default() };
-    control.send(&serde_json::to_vec(&hatched)?, &[]).step("greet the runner")?;
+    let info = ZygoteInfo { version, threads: 1, vm, data, helpers: 1, ..ZygoteInfo::default() };
+    control.send(&serde_json::to_vec(&info)?, &[]).step("greet the runner")?;
     loop {
         let Ok((request, fds)) = control.receive() else { sys::exit(0) };
         let Some(id) = request.first_chunk().map(|id| u32::from_le_bytes(*id)) else { continue };
         let forked = match &home {
             Some(home) => fork_into(home, &fds),
-            None => means.fork().map_err(|e| Error::Step { step: "fork".into(), source: e }),
+            None => method.fork().map_err(|e| Error::Step { step: "fork".into(), source: e }),
         };
         let answer = match forked {
-            Ok(Fork::Child) => job::run(fds, nest, bash),
+            Ok(Fork::Child) => job::run(fds, context, bash),
             Ok(Fork::Parent { pid, pidfd }) => Ok(Child { pid, pidfd }),
             Err(Error::Step { source, .. }) => Err(source.raw_os_error().unwrap_or(libc::EIO)),
             Err(_) => Err(libc::EIO),
@@ -71,12 +71,12 @@ fn version(bash: &str) -> Result<String> {
 }
 
 /// The zygote's own pid namespace, to which it returns after each fork. `None` without an inner wall.
-fn open_pid_namespace(nest: &Nest) -> Result<Option<OwnedFd>> {
+fn open_pid_namespace(context: &ZygoteContext) -> Result<Option<OwnedFd>> {
     let open = || std::fs::File::open("/proc/self/ns/pid").map(OwnedFd::from).step("open the pid namespace");
-    nest.nested.then(open).transpose()
+    context.nested.then(open).transpose()
 }
 
-/// Forks a child of the runner's into the pid namespace that is the second of these descriptors.
+/// Forks a process, whose parent is the runner, into the pid namespace that is the second of these descriptors.
 fn fork_into(home: &OwnedFd, fds: &[OwnedFd]) -> Result<Fork> {
     let join = |namespace: &OwnedFd| {
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::ProcessID)).step("join a pid namespace")
@@ -89,19 +89,19 @@ fn fork_into(home: &OwnedFd, fds: &[OwnedFd]) -> Result<Fork> {
     forked
 }
 
-/// How a child of the runner's is made without an inner wall.
-enum Means {
-    /// By the kernel's flag for it.
+/// How the zygote forks a process whose parent is the runner, if there is no inner wall.
+enum ForkMethod {
+    /// With the flag `CLONE_PARENT`.
     Parent,
     /// gVisor's kernel ignores that flag. There, a child is forked twice and orphaned, and orphans become children of
     /// the runner, too.
     Orphan,
 }
 
-impl Means {
+impl ForkMethod {
     /// Finds out by a trial which of the two this kernel needs.
-    fn find(nest: &Nest) -> Result<Self> {
-        if nest.nested {
+    fn find(context: &ZygoteContext) -> Result<Self> {
+        if context.nested {
             return Ok(Self::Parent);
         }
         match sys::fork(sys::CLONE_PARENT).step("fork on trial")? {

@@ -24,16 +24,19 @@ import harness_channel
 import harness_code
 import harness_show
 import harness_streams
-import harness_told
 import harness_tools
+import harness_traceback
 from harness_channel import Channel, Interrupts, ToolError, encode
 
-PARTS = (harness_channel, harness_told, harness_code, harness_show, harness_streams, harness_tools)
+PARTS = (harness_channel, harness_traceback, harness_code, harness_show, harness_streams, harness_tools)
 STARTED = encode({"op": "started"})
 DONE_OK = encode({"op": "done", "how": "ok"})
 DONE_MEMORY = encode({"op": "done", "how": "memory", "error": {"type": "MemoryError", "message": "", "traceback": ""}})
 LOWEST_FD = 200
-RESERVE = 4 << 20  # Untouched address space (`bytes` uses calloc, unlike `bytearray`), freed to report lack of memory.
+# Bytes that are freed when memory has run out, so that the error can be reported. They are never touched, and `bytes`
+# uses calloc (unlike `bytearray`), so until then they take address space only.
+RESERVE = 4 << 20
+# Types of a program's global objects that `finish` does not let go of.
 KEPT = frozenset(
     (types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, type(None))
     + (str, bytes, bytearray, int, float, bool, complex, list, tuple, dict, set, frozenset)
@@ -69,7 +72,7 @@ class Harness:
         self.interrupts.before = lambda: harness_streams.flush(self.streams.out)
         for part in PARTS + (sys.modules[__name__],):
             sys.modules.pop(part.__name__, None)  # A program's own module may be called `harness`.
-        harness_told.install()
+        harness_traceback.install()
         self.make_main(workdir)
         self.registries = self.find_registries()
         self.at_rest = self.endings()
@@ -112,7 +115,7 @@ class Harness:
         sys.path.insert(0, here)
 
     def rehearse(self):
-        """Run a whole small program to nowhere, so that the page faults of a run happen before the run comes."""
+        """Run a small program, whose output goes nowhere: the page faults of a run then happen before the run comes."""
         message = encode({"op": "run", "code": "print(1 + 1)", "env": {}, "tools": [], "session": False, "soft_ms": None})
         channel = self.channel
         real, fds = channel.sock, os.pipe()

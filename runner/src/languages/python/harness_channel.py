@@ -28,7 +28,7 @@ _dumps_strict = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators
 _header = struct.Struct("<I")
 _getpid, _exit = os.getpid, os._exit
 _get_ident = _thread.get_ident
-GONE = object()
+GONE = object()  # What a waiter gets in place of a result if the run that called the tool has ended.
 
 
 class ToolError(Exception):
@@ -190,11 +190,11 @@ class Channel:
 
         def waiter(ok, value):
             if _get_ident() == home:
-                settle(ok, value)
+                complete(ok, value)
             else:
-                loop.call_soon_threadsafe(settle, ok, value)
+                loop.call_soon_threadsafe(complete, ok, value)
 
-        def settle(ok, value):
+        def complete(ok, value):
             if not future.done():
                 if value is GONE:
                     future.cancel()

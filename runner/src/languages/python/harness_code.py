@@ -1,6 +1,6 @@
 """Compiles programs, and turns exceptions into text. It knows neither the channel nor the streams."""
 
-from harness_told import told
+from harness_traceback import traceback_view
 
 COROUTINE = 0x80
 TOP_LEVEL_AWAIT = 0x2000
@@ -103,7 +103,7 @@ def _format(error):
     while frames is not None:
         depth, frames = depth + 1, frames.tb_next
     limit = -DEEPEST_TRACEBACK if depth > DEEPEST_TRACEBACK else None
-    view = told(error, limit)
+    view = traceback_view(error, limit)
     if depth:
         return view.format()
     if error.__cause__ is None and (error.__context__ is None or error.__suppress_context__):

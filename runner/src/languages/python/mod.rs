@@ -10,7 +10,7 @@ mod zygote;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Hatched, Language, Nest, Zygote};
+use super::{Language, Zygote, ZygoteContext, ZygoteInfo};
 use crate::error::Result;
 use crate::frames::{Place, Run};
 
@@ -58,24 +58,24 @@ impl Language for Python {
         }
     }
 
-    fn start(&self, zygote: usize, nest: &Nest) -> Result<Zygote> {
+    fn start(&self, zygote: usize, context: &ZygoteContext) -> Result<Zygote> {
         let common: &[&str] = if zygote == BARE { &[] } else { &scan::COMMON };
         let preload = if zygote == LOADED { self.0.preload.as_slice() } else { &[] };
-        zygote::start(nest, &self.0.path, common, preload)
+        zygote::start(context, &self.0.path, common, preload)
     }
 
     /// Without a module of its list, the loaded zygote would be a second common one.
-    fn is_useful(&self, zygote: usize, hatched: &Hatched) -> bool {
-        zygote != LOADED || !hatched.preloaded.is_empty()
+    fn is_useful(&self, zygote: usize, info: &ZygoteInfo) -> bool {
+        zygote != LOADED || !info.preloaded.is_empty()
     }
 }
 
 /// Names and sources of the harness and its parts. A zygote loads them in this order, so each may import those before
-/// it. It makes a `Harness` of the last one.
+/// it. The last one has the class `Harness`.
 const HARNESS: [(&str, &str); 8] = [
     ("zygote_pages", include_str!("zygote_pages.py")),
     ("harness_channel", include_str!("harness_channel.py")),
-    ("harness_told", include_str!("harness_told.py")),
+    ("harness_traceback", include_str!("harness_traceback.py")),
     ("harness_code", include_str!("harness_code.py")),
     ("harness_show", include_str!("harness_show.py")),
     ("harness_streams", include_str!("harness_streams.py")),

@@ -13,9 +13,10 @@ A child is forked with CLONE_PARENT, which makes it a child of the runner: the k
 to the runner. `os.fork` can't do that, so this module makes the system call itself. gVisor's kernel ignores the flag.
 There, a child is forked twice and orphaned, and orphans become children of the runner, too.
 
-The cost of a child is its pages: each one that it writes is copied, and Python writes wherever it looks. So a child is
-forked with nearly everything made and rehearsed. The interpreter's fork hooks are left out: in a process with one
-thread, no other thread holds a lock, and it is known what has to be seeded anew (`Zygote.renew`).
+A child costs time for its pages: the kernel copies each page that the child writes to, and Python writes to nearly
+every object that it reads, because it counts references. So the zygote makes and rehearses nearly everything before it
+forks. It leaves the interpreter's fork hooks out: in a process with one thread, no other thread holds a lock, and
+`Zygote.renew` seeds anew what must be.
 
 This file is run as one program with `zygote_kernel.py`, which stands before it.
 """
@@ -31,9 +32,10 @@ import types
 CONTROL = 3
 READY = b'{"op":"ready"}'
 
-# What many programs do with a preloaded module. The zygote does it ahead of them, for the module's caches and late
-# imports. It is done again in the child that tells which pages children write, or in every child if those pages can't
-# be copied ahead. Page faults are most of a short program's time.
+# What many programs do with a preloaded module. The zygote does it once, so that the module fills its caches and
+# imports what it imports late. The child that finds out which pages children write does it again, so that these pages
+# are among them. If pages can't be copied ahead, every child does it, before its program comes. (Page faults take most
+# of a short program's time.)
 REHEARSALS = {
     "numpy": "import numpy as np; a = np.arange(6.0).reshape(2, 3); (a @ a.T).sum(); str(a)",
     "pandas": "import pandas as pd; d = pd.DataFrame({'a': [1, 2], 'b': [3.0, 4.0]}); (d.a * d.b).sum(); d[d.a > 1]; str(d)",
@@ -43,11 +45,13 @@ REHEARSALS = {
 # that nobody holds. `Zygote.renew` does what the hooks of `random` do.
 HOOKS_LEFT_OUT = frozenset(("threading", "logging", "random", "concurrent.futures.thread", "asyncio.events"))
 
-# How often code has to run before the interpreter has settled how it runs it. What the interpreter notes down until
-# then is in pages that every child would have to copy.
+# How often the zygote runs the harness's code before it forks. In the first runs of a piece of code, the interpreter
+# writes notes beside it (its caches and specialized instructions). Every child would have to copy the pages of these
+# notes.
 REHEARSALS_AHEAD = 20
 
-# After this many forks the zygote itself has settled, and all its later children find the same heap.
+# After this many forks, the zygote learns which pages children write. The first fork still changes the zygote's own
+# heap; all later children find the same heap.
 LEARN_AFTER = 1
 
 
@@ -204,8 +208,8 @@ class Zygote:
 
     def become_job(self, fds, ahead=False):
         """The child's way into its sandbox: join the namespaces, drop the capabilities, close descriptors, load the
-        seal. Then it says that it is ready. `ahead`: this child is to tell which pages children write, and rehearsing
-        would add pages of its own."""
+        seal. Then it says that it is ready. `ahead`: this child is to show which pages children write. It does not
+        rehearse here, which would add pages that other children don't write."""
         kernel, channel = self.kernel, fds[0]
         try:
             populated = self.pages.populate()
@@ -251,7 +255,7 @@ class Zygote:
         os.close(null)
 
     def walk(self, channel):
-        """The way of a child without a sandbox to the end of that program. Returns the channel's socket."""
+        """Do what a job's process does, without a sandbox, to the end of that program. Returns the channel's socket."""
         self.nested = False
         job = self.become_job([channel], ahead=True)
         self.rehearse()

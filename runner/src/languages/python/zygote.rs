@@ -1,5 +1,5 @@
-//! Starts Python's zygotes: interpreters that have loaded the harness and modules ahead of programs. `zygote.py` is what
-//! a zygote does.
+//! Starts Python's zygotes: interpreters that have loaded the harness and modules ahead of programs. They run
+//! `zygote.py`.
 
 use std::ffi::CString;
 use std::io::Write;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::HARNESS;
 use crate::error::{Context, Error, Result};
-use crate::languages::zygote::{ENVIRONMENT, Nest, Zygote};
+use crate::languages::zygote::{ENVIRONMENT, Zygote, ZygoteContext};
 use crate::seqpacket::Packets;
 use crate::sys::{self, Fork};
 
@@ -55,7 +55,7 @@ struct Hello<'a> {
 ///
 /// # Errors
 /// If a system call fails.
-pub(super) fn start(nest: &Nest, path: &str, common: &[&str], preload: &[String]) -> Result<Zygote> {
+pub(super) fn start(context: &ZygoteContext, path: &str, common: &[&str], preload: &[String]) -> Result<Zygote> {
     let (ours, theirs) = Packets::pair().step("zygote's socket")?;
     let source = rustix::fs::memfd_create("zygote", rustix::fs::MemfdFlags::CLOEXEC).step("memfd")?;
     let mut file = std::fs::File::from(source);
@@ -77,11 +77,11 @@ pub(super) fn start(nest: &Nest, path: &str, common: &[&str], preload: &[String]
                 harness: &HARNESS,
                 common,
                 preload,
-                workdir: nest.workdir(),
-                nested: nest.nested,
-                base: hex::encode(&nest.programs.base),
-                absent: hex::encode(&nest.programs.absent),
-                seal: hex::encode(&nest.programs.seal),
+                workdir: context.workdir(),
+                nested: context.nested,
+                base: hex::encode(&context.programs.base),
+                absent: hex::encode(&context.programs.absent),
+                seal: hex::encode(&context.programs.seal),
             };
             ours.send(&serde_json::to_vec(&hello)?, &[]).step("greet a zygote")?;
             Ok(Zygote::new(pid, ours))

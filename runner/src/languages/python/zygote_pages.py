@@ -1,9 +1,9 @@
 """Finds out which pages a child writes before its program's first line, and has them copied in one go.
 
-Python writes wherever it looks, because reference counts lie beside what they count. So the first steps of a forked
-child are hundreds of page faults, each with a page to copy. The pages hardly differ from child to child. So one child
-goes ahead of all others and tells which pages became its own. The others then ask the kernel for just these pages, in
-one call and before they need them.
+Python writes to an object even when it only reads it, because the object holds its own reference count. So the first
+steps of a forked child are hundreds of page faults, and each copies a page. The pages hardly differ from child to
+child. So one child runs ahead of all others, to find out which pages become its own. The others then ask the kernel for
+just these pages, in one call and before they need them.
 """
 
 import _socket
@@ -19,14 +19,14 @@ MADV_POPULATE_WRITE = 23
 MOST_RANGES = 1024  # The kernel's UIO_MAXIOV.
 RANGE = 16  # Bytes of a `struct iovec`.
 PR_SET_PDEATHSIG = 1
-WITHIN = 1.0  # Seconds for the child that goes ahead; the runner takes a zygote for hung after three.
+WITHIN = 1.0  # Seconds for the child that runs ahead. The runner counts a zygote as hung after three.
 # Bits of an entry of `/proc/self/pagemap`: the page is there; it is a file's or shared; no other process maps it.
 PRESENT, FILE, EXCLUSIVE = 1 << 63, 1 << 61, 1 << 56
 
 
 class Pages:
-    """The pages that children write. Until they are learned, `populate` is false, and a child has to touch its pages
-    itself."""
+    """The pages that children write. Until they are learned, `populate` copies nothing and returns False, and a child
+    has to touch its pages itself."""
 
     def __init__(self, kernel):
         self.kernel = kernel
@@ -34,8 +34,7 @@ class Pages:
         self.calls = []
 
     def learn(self, greet, walk):
-        """Fork the child that goes ahead. `greet(channel)` sends what it will find there, `walk(channel)` is all that
-        it does.
+        """Fork the child that runs ahead. `greet(channel)` sends it a program, and `walk(channel)` is all that it does.
 
         A page is the child's own if no other process maps it. A second child keeps all pages mapped as they were.
         Otherwise a page would also seem to be the child's own if this process has written to it meanwhile.

@@ -63,7 +63,7 @@ impl Provider for Client {
         drop(arguments);
         let traffic = self.pools.get(&work.job.pool).map(|pool| pool.traffic());
         if let Some(traffic) = traffic {
-            traffic.settled(tenant).await;
+            traffic.wait_for_allowance(tenant).await;
             traffic.count(tenant, body.len());
         }
         let failed = async {

@@ -52,7 +52,7 @@ pub(super) enum Call {
         grace: bool,
         kept: Kept,
     },
-    Settle {
+    EndUnstarted {
         job: usize,
         outcome: u8,
         pool: bool,
@@ -172,7 +172,7 @@ pub(super) fn call() -> impl Strategy<Value = Call> {
         4 => (job(), attempt(), 1u32..4, prop::bool::weighted(0.2), kept().prop_map(Kept::of_something))
             .prop_map(|(job, attempt, max, grace, kept)| Call::Resolve { job, attempt, max, grace, kept }),
         2 => (job(), 0u8..2, any::<bool>(), prop::option::of(prop::bool::weighted(0.2)), any::<bool>(), kept())
-            .prop_map(|(job, outcome, pool, digest, cancel, kept)| Call::Settle {
+            .prop_map(|(job, outcome, pool, digest, cancel, kept)| Call::EndUnstarted {
                 job, outcome, pool, digest, cancel, kept
             }),
         2 => (job(), 0u8..2).prop_map(|(job, outcome)| Call::Shelve { job, outcome }),

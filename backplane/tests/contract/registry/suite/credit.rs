@@ -1,10 +1,10 @@
 //! Credit: how many jobs of a pool and of a tenant may be handed out at once.
 
-use thermae_backplane::record::Settle;
+use thermae_backplane::record::EndUnstarted;
 use thermae_backplane::registry::{Admit, Admitted, SharedRegistry};
 use thermae_schemas::{JobId, PoolName};
 
-use super::super::{admit, attempt, claim, finish, job, pool, settle, start, tenant};
+use super::super::{admit, attempt, claim, end_unstarted, finish, job, pool, start, tenant};
 use super::BRIEF;
 use crate::support::until;
 
@@ -49,7 +49,7 @@ pub async fn a_tenant_has_no_more_than_its_limit(registry: SharedRegistry) {
     let mut other = request.clone();
     other.job.tenant = tenant("globex");
     assert_eq!(attempt(&registry.admit(&other).await.unwrap()), Some(1));
-    registry.settle(&settle("a", "cancelled")).await.unwrap();
+    registry.end_unstarted(&end_unstarted("a", "cancelled")).await.unwrap();
     assert_eq!(attempt(&registry.admit(&request).await.unwrap()), Some(1));
 }
 
@@ -71,8 +71,8 @@ pub async fn a_tenant_has_no_more_of_a_pool_than_its_share(registry: SharedRegis
 pub async fn a_cancel_that_knows_no_pool_gives_the_credit_back(registry: SharedRegistry) {
     registry.admit(&admit("a")).await.unwrap();
     assert_eq!(registry.credit_used(&pool()).await.unwrap(), 1);
-    let mut cancel = settle("a", "cancelled");
+    let mut cancel = end_unstarted("a", "cancelled");
     cancel.pool = None;
-    assert_eq!(registry.settle(&cancel).await.unwrap(), Settle::Won);
+    assert_eq!(registry.end_unstarted(&cancel).await.unwrap(), EndUnstarted::Won);
     assert_eq!(registry.credit_used(&pool()).await.unwrap(), 0);
 }

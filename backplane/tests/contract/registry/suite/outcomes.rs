@@ -1,10 +1,10 @@
 //! How long outcomes, records and idempotency keys are kept.
 
-use thermae_backplane::record::{Ended, Finish, Resolve, Settle, Start, Tombstone};
+use thermae_backplane::record::{EndUnstarted, Ended, Finish, Resolve, Start, Tombstone};
 use thermae_backplane::registry::{Admitted, Budget, SharedRegistry};
 use thermae_schemas::{JobId, Status};
 
-use super::super::{admit, attempt, claim, finish, job, resolve, settle, shelve, start, tenant};
+use super::super::{admit, attempt, claim, end_unstarted, finish, job, resolve, shelve, start, tenant};
 use super::BRIEF;
 use crate::support::until;
 
@@ -32,7 +32,10 @@ pub async fn an_outcome_shrinks_to_a_tombstone_that_is_never_run_again(registry:
     let copy = registry.start(&start("a", claim(1, "v", "o"), &epoch)).await.unwrap();
     assert_eq!(copy, Start::Terminal(left.clone()));
     assert_eq!(registry.resolve(&resolve("a", 1, 3)).await.unwrap(), Resolve::Terminal(left.clone()));
-    assert_eq!(registry.settle(&settle("a", "cancelled")).await.unwrap(), Settle::Terminal(left.clone()));
+    assert_eq!(
+        registry.end_unstarted(&end_unstarted("a", "cancelled")).await.unwrap(),
+        EndUnstarted::Terminal(left.clone())
+    );
     let other = registry.finish(&finish("a", claim(1, "v", "o"), "other")).await.unwrap();
     assert_eq!(other, Finish::Terminal(left));
     assert_eq!(registry.finish(&end).await.unwrap(), Finish::Won, "whoever won still holds the outcome");
@@ -42,10 +45,10 @@ pub async fn an_outcome_beyond_the_budget_is_a_tombstone_at_once(registry: Share
     // Half of the budget is enough for two outcomes of one tenant, and for three of all tenants.
     let outcome = "x".repeat(300);
     let kept = async |name: &str, tenant_name: &str| {
-        let mut end = settle(name, &outcome);
+        let mut end = end_unstarted(name, &outcome);
         end.job.tenant = tenant(tenant_name);
         end.keep.budget = Budget { tenant: 2200, all: 3200 };
-        assert_eq!(registry.settle(&end).await.unwrap(), Settle::Won);
+        assert_eq!(registry.end_unstarted(&end).await.unwrap(), EndUnstarted::Won);
         let left = registry.lookup(&end.job).await.unwrap().unwrap().ended().unwrap();
         matches!(left, Ended::Outcome(_))
     };
@@ -77,7 +80,7 @@ pub async fn an_outcome_in_the_store_is_named_for_as_long_as_it_would_have_been_
     let left = left_of(&registry, "a").await;
     assert_eq!(registry.admit(&admit("a")).await.unwrap(), Admitted::Terminal(left.clone()));
     assert_eq!(registry.resolve(&resolve("a", 1, 3)).await.unwrap(), Resolve::Terminal(left.clone()));
-    assert_eq!(registry.settle(&settle("a", "cancelled")).await.unwrap(), Settle::Terminal(left));
+    assert_eq!(registry.end_unstarted(&end_unstarted("a", "cancelled")).await.unwrap(), EndUnstarted::Terminal(left));
     assert_eq!(registry.finish(&end("a")).await.unwrap(), Finish::Won);
     run(&registry, "c", &end("c")).await;
     assert!(matches!(left_of(&registry, "c").await, Ended::Outcome(_)), "another one has its place");
@@ -114,10 +117,10 @@ pub async fn an_idempotency_key_is_free_once_its_job_is_forgotten(registry: Shar
         request
     };
     registry.admit(&with_key("a")).await.unwrap();
-    let mut settled = settle("a", "lost");
-    settled.keep.record = BRIEF;
-    registry.settle(&settled).await.unwrap();
-    until("the record's end", || async { registry.lookup(&settled.job).await.unwrap().is_none() }).await;
+    let mut ended = end_unstarted("a", "lost");
+    ended.keep.record = BRIEF;
+    registry.end_unstarted(&ended).await.unwrap();
+    until("the record's end", || async { registry.lookup(&ended.job).await.unwrap().is_none() }).await;
     assert_eq!(attempt(&registry.admit(&with_key("b")).await.unwrap()), Some(1));
     assert_eq!(registry.admit(&with_key("c")).await.unwrap(), Admitted::DuplicateOf(JobId::new("b").unwrap()));
 }

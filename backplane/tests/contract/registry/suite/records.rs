@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use thermae_backplane::record::{Finish, Resolve, Settle, Start};
+use thermae_backplane::record::{EndUnstarted, Finish, Resolve, Start};
 use thermae_backplane::registry::{Admitted, Repeat, SharedRegistry, Target};
 
-use super::super::{admit, attempt, claim, finish, job, pool, resolve, settle, start, worker};
+use super::super::{admit, attempt, claim, end_unstarted, finish, job, pool, resolve, start, worker};
 use super::BRIEF;
 use super::outcomes::left_of;
 use crate::support::until;
@@ -35,7 +35,10 @@ pub async fn a_job_runs_once_and_its_outcome_stays(registry: SharedRegistry) {
     let late = registry.start(&start("a/1", claim(1, "v", "o"), &epoch)).await.unwrap();
     assert_eq!(late, Start::Terminal(outcome.clone().into()));
     assert_eq!(registry.resolve(&resolve("a/1", 1, 1)).await.unwrap(), Resolve::Terminal(outcome.clone().into()));
-    assert_eq!(registry.settle(&settle("a/1", "x")).await.unwrap(), Settle::Terminal(outcome.clone().into()));
+    assert_eq!(
+        registry.end_unstarted(&end_unstarted("a/1", "x")).await.unwrap(),
+        EndUnstarted::Terminal(outcome.clone().into())
+    );
     let record = registry.lookup(&job("a/1")).await.unwrap().unwrap();
     assert_eq!(record.ended(), Some(outcome.into()));
     assert_eq!((record.reply_key, record.correlation_id), (None, None), "nobody asks for them any more");
@@ -55,7 +58,7 @@ pub async fn a_repeated_call_gets_the_same_answer(registry: SharedRegistry) {
         assert_eq!(registry.finish(&finish("a", claim(1, "w", "n"), "done")).await.unwrap(), Finish::Won);
     }
     for _ in 0..2 {
-        assert_eq!(registry.settle(&settle("b", "rejected")).await.unwrap(), Settle::Won);
+        assert_eq!(registry.end_unstarted(&end_unstarted("b", "rejected")).await.unwrap(), EndUnstarted::Won);
     }
 }
 
@@ -123,9 +126,9 @@ pub async fn a_cancel_of_a_running_job_is_remembered(registry: SharedRegistry) {
         request.max_attempts = 3;
         registry.admit(&request).await.unwrap();
         registry.start(&start(name, claim(1, "w", "n"), &epoch)).await.unwrap();
-        let mut end = settle(name, "ended");
+        let mut end = end_unstarted(name, "ended");
         end.cancel = cancelled;
-        assert!(matches!(registry.settle(&end).await.unwrap(), Settle::Started { attempt: 1, .. }));
+        assert!(matches!(registry.end_unstarted(&end).await.unwrap(), EndUnstarted::Started { attempt: 1, .. }));
         registry.abandon(&job(name), &claim(1, "w", "n")).await.unwrap();
         let decided = registry.resolve(&resolve(name, 1, 3)).await.unwrap();
         assert_eq!(decided, if cancelled { Resolve::Cancelled } else { Resolve::Reassign(2) });
@@ -140,11 +143,11 @@ pub async fn an_id_names_one_job(registry: SharedRegistry) {
         request.digest = digest.to_owned();
         request
     };
-    let mut other = settle("a", "rejected");
+    let mut other = end_unstarted("a", "rejected");
     other.digest = Some("another".to_owned());
     assert_eq!(attempt(&registry.admit(&with("one")).await.unwrap()), Some(1));
     assert_eq!(registry.admit(&with("another")).await.unwrap(), Admitted::IdConflict);
-    assert_eq!(registry.settle(&other).await.unwrap(), Settle::Conflict);
+    assert_eq!(registry.end_unstarted(&other).await.unwrap(), EndUnstarted::Conflict);
     let epoch = registry.epoch().await.unwrap();
     registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap();
     assert_eq!(registry.admit(&with("another")).await.unwrap(), Admitted::IdConflict);
@@ -152,7 +155,7 @@ pub async fn an_id_names_one_job(registry: SharedRegistry) {
     end.keep.outcome = Duration::ZERO;
     registry.finish(&end).await.unwrap();
     assert_eq!(registry.admit(&with("another")).await.unwrap(), Admitted::IdConflict);
-    assert_eq!(registry.settle(&other).await.unwrap(), Settle::Conflict);
+    assert_eq!(registry.end_unstarted(&other).await.unwrap(), EndUnstarted::Conflict);
     for same in ["one", ""] {
         assert!(matches!(registry.admit(&with(same)).await.unwrap(), Admitted::Terminal(_)));
     }
@@ -175,14 +178,14 @@ pub async fn a_superseded_attempt_does_not_count(registry: SharedRegistry) {
 pub async fn a_job_that_has_not_started_can_be_ended(registry: SharedRegistry) {
     let epoch = registry.epoch().await.unwrap();
     registry.admit(&admit("a")).await.unwrap();
-    assert_eq!(registry.settle(&settle("a", "cancelled")).await.unwrap(), Settle::Won);
+    assert_eq!(registry.end_unstarted(&end_unstarted("a", "cancelled")).await.unwrap(), EndUnstarted::Won);
     assert_eq!(registry.credit_used(&pool()).await.unwrap(), 0);
     let answer = registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap();
     assert_eq!(answer, Start::Terminal(Bytes::from("cancelled").into()));
     registry.admit(&admit("b")).await.unwrap();
     registry.start(&start("b", claim(1, "w", "n"), &epoch)).await.unwrap();
-    let started = Settle::Started { owner: worker("w"), attempt: 1 };
-    assert_eq!(registry.settle(&settle("b", "cancelled")).await.unwrap(), started);
+    let started = EndUnstarted::Started { owner: worker("w"), attempt: 1 };
+    assert_eq!(registry.end_unstarted(&end_unstarted("b", "cancelled")).await.unwrap(), started);
 }
 
 pub async fn a_record_that_is_missing_starts_only_from_a_sole_copy(registry: SharedRegistry) {

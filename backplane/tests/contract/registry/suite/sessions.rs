@@ -3,7 +3,7 @@
 use thermae_backplane::registry::{Admitted, Gone, SessionAdmit, SharedRegistry, Target};
 use thermae_schemas::IfGone;
 
-use super::super::{TTL, admit, beat, held, session, settle, tenant, worker};
+use super::super::{TTL, admit, beat, end_unstarted, held, session, tenant, worker};
 use super::BRIEF;
 use crate::support::until;
 
@@ -93,7 +93,7 @@ pub async fn a_session_whose_worker_left_is_lost(registry: SharedRegistry) {
 pub async fn the_next_job_may_make_a_session_that_was_never_made(registry: SharedRegistry) {
     registry.heartbeat(&beat("w"), TTL).await.unwrap();
     registry.admit(&in_session("a", Some("w"), IfGone::Fail)).await.unwrap();
-    registry.settle(&settle("a", "cancelled")).await.unwrap();
+    registry.end_unstarted(&end_unstarted("a", "cancelled")).await.unwrap();
     let next = registry.admit(&in_session("b", Some("w"), IfGone::Fail)).await.unwrap();
     assert_eq!(target(next), on("w", true));
 }

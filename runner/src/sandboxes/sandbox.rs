@@ -1,17 +1,17 @@
-//! Cells: the runner's records of sandboxes, from their making to their end.
+//! What the runner knows about one sandbox, from its making to its end.
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use crate::channel::Channel;
-use crate::inner::Sandbox;
+use crate::inner::Handles;
 use crate::languages::Flavor;
 
 /// The stages of a sandbox's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// The nursery makes its namespaces.
-    Walling,
+    Preparing,
     /// The zygote forks its process.
     Forking,
     /// The process joins the namespaces.
@@ -28,8 +28,8 @@ pub(crate) enum Stage {
 
 impl Stage {
     /// Whether the sandbox is still being made.
-    pub(crate) fn unborn(self) -> bool {
-        matches!(self, Self::Walling | Self::Forking | Self::Joining)
+    pub(crate) fn is_being_made(self) -> bool {
+        matches!(self, Self::Preparing | Self::Forking | Self::Joining)
     }
 }
 
@@ -42,13 +42,14 @@ pub(super) struct Dying {
 }
 
 /// One sandbox.
-pub(crate) struct Cell {
+pub(crate) struct Sandbox {
     pub(crate) flavor: Flavor,
     pub(crate) stage: Stage,
     /// When the nursery or the zygote was last asked to make it, so that a hang is noticed.
     pub(super) since: Instant,
-    /// Handles on the sandbox. `None` before it is made, after it was killed, or without an inner wall.
-    pub(crate) sandbox: Option<Sandbox>,
+    /// Handles on its namespaces and its init. `None` before the nursery has made them, after it was killed, or without
+    /// an inner wall.
+    pub(crate) handles: Option<Handles>,
     /// The job's end of the channel, until it is sent to a zygote.
     pub(super) child_end: Option<OwnedFd>,
     pub(crate) channel: Channel,
@@ -59,14 +60,14 @@ pub(crate) struct Cell {
     pub(super) pidfd: Option<OwnedFd>,
 }
 
-impl Cell {
-    /// The record of a sandbox that is about to be made.
+impl Sandbox {
+    /// A sandbox that is about to be made.
     pub(super) fn new(flavor: Flavor, channel: Channel, child_end: OwnedFd) -> Self {
         Self {
             flavor,
-            stage: Stage::Walling,
+            stage: Stage::Preparing,
             since: Instant::now(),
-            sandbox: None,
+            handles: None,
             child_end: Some(child_end),
             channel,
             joined: false,
@@ -75,19 +76,19 @@ impl Cell {
         }
     }
 
-    /// Kills everything in the sandbox.
+    /// Kills everything in the sandbox. The runner keeps its handles on it.
     pub(crate) fn kill(&self) {
-        if let Some(sandbox) = &self.sandbox {
-            sandbox.kill();
+        if let Some(handles) = &self.handles {
+            handles.kill();
         }
         // Needed without an inner wall, or before the process has joined the sandbox; harmless otherwise.
         self.signal(rustix::process::Signal::KILL);
     }
 
-    /// Kills everything in the sandbox for good. Returns the pidfd of its init, whose death is the end of all its
-    /// processes; `None` on a second call, or without an inner wall.
-    pub(super) fn end(&mut self) -> Option<OwnedFd> {
-        let init = self.sandbox.take().map(|Sandbox { init, proc_dir, storage, .. }| {
+    /// Kills everything in the sandbox and gives up the handles on it. Returns the pidfd of its init, which is the last
+    /// process to die; `None` on a second call, or without an inner wall.
+    pub(super) fn destroy(&mut self) -> Option<OwnedFd> {
+        let init = self.handles.take().map(|Handles { init, proc_dir, storage, .. }| {
             // The process that closes the last reference to a file system has to take it down. The runner closes its
             // own first, so that this falls to another process.
             drop((proc_dir, storage));
@@ -101,7 +102,7 @@ impl Cell {
     /// Number of descriptors that the runner holds for it, without those of a run.
     pub(super) fn descriptors(&self) -> usize {
         1 + [self.child_end.is_some(), self.pidfd.is_some()].into_iter().filter(|there| *there).count()
-            + self.sandbox.as_ref().map_or(0, Sandbox::descriptors)
+            + self.handles.as_ref().map_or(0, Handles::descriptors)
     }
 
     /// Interrupts its process or, with `group`, the whole process group that its process leads.

@@ -17,7 +17,7 @@ HINTS = (3, 10) <= sys.version_info < (3, 12)
 MOST_NAMES, LONGEST_NAME, MOVE, CASE = 750, 40, 2, 1
 
 
-def told(error, limit=None):
+def traceback_view(error, limit=None):
     """`traceback`'s view of `error`, with the lines and hints that it lacks."""
     view = traceback.TracebackException(type(error), error, error.__traceback__, limit=limit)
     todo, seen = [(view, error)], set()
@@ -131,7 +131,7 @@ def install():
         if traceback is not None and value.__traceback__ is None:
             value.__traceback__ = traceback
         try:
-            text = "".join(told(value).format())
+            text = "".join(traceback_view(value).format())
         except Exception:
             return in_c(exctype, value, traceback)
         file.write(text)
@@ -156,7 +156,7 @@ def install():
         if not isinstance(args.exc_value, BaseException):
             return in_c_of_threads(args)
         try:
-            text = "".join(told(args.exc_value).format())
+            text = "".join(traceback_view(args.exc_value).format())
         except Exception:
             return in_c_of_threads(args)
         file.write("Exception in thread %s:\n%s" % (thread.name if thread is not None else _get_ident(), text))

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 
-use super::cell::{Cell, Stage};
 use super::deaths::pid_of;
+use super::sandbox::{Sandbox, Stage};
 use super::{Proof, Sandboxes};
 use crate::channel::Channel;
 use crate::error::{Context, Result};
-use crate::inner::{Birth, LOOK};
+use crate::inner::{LOOK, NurseryAnswer};
 use crate::io::{Io, Token};
 use crate::languages::{Child, Flavor, Heard};
 use crate::limits;
@@ -20,7 +20,7 @@ use crate::limits;
 pub(crate) const HEAD_START: Duration = Duration::from_millis(5);
 
 /// Longest time that a step in the making of a sandbox may take before it counts as hung.
-pub(super) const STALL: Duration = Duration::from_secs(3);
+pub(super) const STEP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// After this many failures in a row, waiting runs are refused.
 const MAX_FAILURES: u32 = 3;
@@ -57,30 +57,30 @@ impl Sandboxes {
             if pause {
                 self.zygotes.start_wanted(flavor, io);
             }
-            if self.zygotes.hatched(flavor).is_none() {
+            if !self.zygotes.is_ready(flavor) {
                 continue;
             }
             let needed = demand.waiting[flavor.0]
                 + if quiet && self.zygotes.is_wanted(flavor) { self.setup.spares as usize } else { 0 };
-            let of_flavor = || self.cells.values().filter(move |cell| cell.flavor == flavor);
-            let unborn = of_flavor().filter(|cell| cell.stage.unborn()).count();
-            let have = of_flavor().filter(|cell| cell.stage == Stage::Spare).count() + unborn;
+            let of_flavor = || self.by_id.values().filter(move |sandbox| sandbox.flavor == flavor);
+            let being_made = of_flavor().filter(|sandbox| sandbox.stage.is_being_made()).count();
+            let have = of_flavor().filter(|sandbox| sandbox.stage == Stage::Spare).count() + being_made;
             // Making two at a time keeps both cores of a small machine busy. Making more would only delay the first
             // one.
-            for _ in have..needed.min(have + 2usize.saturating_sub(unborn)) {
-                self.conceive(flavor, io)?;
+            for _ in have..needed.min(have + 2usize.saturating_sub(being_made)) {
+                self.begin_making(flavor, io)?;
             }
         }
         Ok(())
     }
 
     /// Begins to make one sandbox: the nursery makes its namespaces, and then a zygote forks its process into them.
-    fn conceive(&mut self, flavor: Flavor, io: &mut Io) -> Result<()> {
-        let id = self.next_cell;
-        self.next_cell += 1;
+    fn begin_making(&mut self, flavor: Flavor, io: &mut Io) -> Result<()> {
+        let id = self.next_id;
+        self.next_id += 1;
         let (channel, child_end) = Channel::pair().step("job's channel")?;
         io.watch(&channel, Token::Channel(id), EventFlags::IN)?;
-        self.cells.insert(id, Cell::new(flavor, channel, child_end));
+        self.by_id.insert(id, Sandbox::new(flavor, channel, child_end));
         match &self.wall {
             Some(wall) => wall.nursery.send(&id.to_le_bytes(), &[]).step("ask the nursery"),
             None => {
@@ -94,30 +94,30 @@ impl Sandboxes {
     /// itself, which goes to `proof`.
     pub(crate) fn on_nursery(&mut self, proof: &mut Proof, busy: bool, io: &mut Io) -> Result<()> {
         let Some(wall) = &self.wall else { return Ok(()) };
-        let birth = Birth::receive(&wall.nursery).step("hear from the nursery")?;
-        if let (LOOK, Err(seen)) = (birth.id, &birth.outcome) {
+        let answer = NurseryAnswer::receive(&wall.nursery).step("hear from the nursery")?;
+        if let (LOOK, Err(seen)) = (answer.id, &answer.result) {
             return proof.looked(seen, self, busy, io);
         }
-        match birth.outcome {
-            Ok(sandbox) => match self.cells.get_mut(&birth.id) {
-                Some(cell) => {
-                    cell.sandbox = Some(sandbox);
-                    self.ask_zygote(birth.id, io);
+        match answer.result {
+            Ok(handles) => match self.by_id.get_mut(&answer.id) {
+                Some(sandbox) => {
+                    sandbox.handles = Some(handles);
+                    self.ask_zygote(answer.id, io);
                 }
-                None => sandbox.kill(),
+                None => handles.kill(),
             },
-            Err(reason) => self.failed(birth.id, &reason, io),
+            Err(reason) => self.failed(answer.id, &reason, io),
         }
         Ok(())
     }
 
     fn ask_zygote(&mut self, id: u32, io: &mut Io) {
-        let Some(cell) = self.cells.get_mut(&id) else { return };
-        let namespaces = cell.sandbox.as_mut().map(|s| std::mem::take(&mut s.namespaces)).unwrap_or_default();
-        let fds: Vec<OwnedFd> = cell.child_end.take().into_iter().chain(namespaces).collect();
-        cell.stage = Stage::Forking;
-        cell.since = Instant::now();
-        if !self.zygotes.ask(cell.flavor, id, &fds) {
+        let Some(sandbox) = self.by_id.get_mut(&id) else { return };
+        let namespaces = sandbox.handles.as_mut().map(|h| std::mem::take(&mut h.namespaces)).unwrap_or_default();
+        let fds: Vec<OwnedFd> = sandbox.child_end.take().into_iter().chain(namespaces).collect();
+        sandbox.stage = Stage::Forking;
+        sandbox.since = Instant::now();
+        if !self.zygotes.ask(sandbox.flavor, id, &fds) {
             self.failed(id, "its zygote is gone", io);
         }
     }
@@ -138,22 +138,22 @@ impl Sandboxes {
             None if self.wall.is_none() => pid,
             None => 0, // A pid of another namespace is of no use without a pidfd.
         };
-        let Some(cell) = self.cells.get_mut(&id) else {
+        let Some(sandbox) = self.by_id.get_mut(&id) else {
             match pidfd {
                 Some(pidfd) => drop(rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL)),
                 None => crate::sys::kill(pid),
             }
             return;
         };
-        (cell.pid, cell.pidfd, cell.stage) = (pid, pidfd, Stage::Joining);
+        (sandbox.pid, sandbox.pidfd, sandbox.stage) = (pid, pidfd, Stage::Joining);
         if pid <= 0 {
             return self.failed(id, "its process ended at once", io);
         }
         // If memory runs out, the kernel should kill a job, and not the runner or a zygote.
         let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), "900");
-        let hatched = self.zygotes.hatched(cell.flavor);
-        match hatched.map(|h| limits::apply_ceiling(pid, &self.setup.ceiling, self.setup.disk_bytes, h)) {
-            Some(Ok(())) => self.settle(id),
+        let info = self.zygotes.info(sandbox.flavor);
+        match info.map(|info| limits::apply_ceiling(pid, &self.setup.ceiling, self.setup.disk_bytes, info)) {
+            Some(Ok(())) => self.note_ready(id),
             Some(Err(e)) => self.failed(id, &format!("set its limits: {e}"), io),
             None => self.failed(id, "its zygote is gone", io),
         }
@@ -161,20 +161,20 @@ impl Sandboxes {
 
     /// Notes that a sandbox's process has joined the sandbox.
     pub(crate) fn joined(&mut self, id: u32) {
-        if let Some(cell) = self.cells.get_mut(&id) {
-            cell.joined = true;
-            self.settle(id);
+        if let Some(sandbox) = self.by_id.get_mut(&id) {
+            sandbox.joined = true;
+            self.note_ready(id);
         }
     }
 
     /// Makes a sandbox a spare once two messages have come, in either order: the zygote's answer, and the `ready` of
     /// the process itself.
-    fn settle(&mut self, id: u32) {
-        if let Some(cell) = self.cells.get_mut(&id)
-            && cell.joined
-            && cell.stage == Stage::Joining
+    fn note_ready(&mut self, id: u32) {
+        if let Some(sandbox) = self.by_id.get_mut(&id)
+            && sandbox.joined
+            && sandbox.stage == Stage::Joining
         {
-            cell.stage = Stage::Spare;
+            sandbox.stage = Stage::Spare;
             self.failures = 0;
         }
     }
@@ -182,8 +182,8 @@ impl Sandboxes {
     /// Gives up a sandbox that never held a run, and pauses before the next one is made. After [`MAX_FAILURES`] in a
     /// row, the runs that wait are refused ([`Self::hopeless()`]).
     pub(crate) fn failed(&mut self, id: u32, reason: &str, io: &mut Io) {
-        let Some(cell) = self.remove(id, io) else { return };
-        if cell.stage == Stage::Ending {
+        let Some(sandbox) = self.remove(id, io) else { return };
+        if sandbox.stage == Stage::Ending {
             return;
         }
         crate::log(&format!("a sandbox could not be made: {reason}"));
