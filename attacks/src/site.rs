@@ -13,7 +13,7 @@ use thermae_client::{Client, JobHandle};
 use thermae_schemas::{Job, TenantName};
 use thermae_service::health::Health;
 use thermae_service::units::Millis;
-use thermae_worker::{BackendKind, DockerOptions, Reuse};
+use thermae_worker::{BackendKind, DockerOptions, Parts, Reuse};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -139,7 +139,14 @@ impl Fleet {
         let (metrics, health) = (prometheus::Registry::new(), Health::new());
         declare_fleet(&*shared).await.context("the bus")?;
         let options = options(backend, machine, slots);
-        let worker = thermae_worker::Service::new(options, shared.clone(), registry.clone(), &metrics, health.clone())?;
+        let worker = thermae_worker::Service::with_parts(
+            options,
+            shared.clone(),
+            registry.clone(),
+            &metrics,
+            health.clone(),
+            Parts { docker: Some(thermae_docker::backend), ..Parts::default() },
+        )?;
         let options = thermae_scheduler::Options::default();
         let scheduler = thermae_scheduler::Service::new(options, shared.clone(), registry, &metrics, Health::new())?;
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());

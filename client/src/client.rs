@@ -83,11 +83,7 @@ impl Client {
     /// # Errors
     /// [`Error::NoScheduler`], [`Error::QueueFull`], [`Error::AlreadySubmitted`], or [`Error::Bus`] if the broker
     /// refuses. What is wrong with the *job* is reported in its outcome.
-    pub fn submit(
-        &self,
-        job: Job,
-        tools: Option<Arc<dyn ToolHandler>>,
-    ) -> BoxFuture<'_, Result<JobHandle, Error>> {
+    pub fn submit(&self, job: Job, tools: Option<Arc<dyn ToolHandler>>) -> BoxFuture<'_, Result<JobHandle, Error>> {
         Box::pin(self.submitted(job, tools))
     }
 

@@ -17,9 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::artifacts::Artifacts;
-use crate::backend::docker::Docker;
-use crate::backend::native::Native;
-use crate::backend::{self, Backend, SocketDir};
+use crate::backend::{Backend, Backends, MakeDocker, SocketDir};
 use crate::consume;
 use crate::context::Context;
 use crate::error::Error;
@@ -27,7 +25,7 @@ use crate::heartbeat::Heart;
 use crate::heavy::Heavy;
 use crate::memory;
 use crate::metrics::Metrics;
-use crate::options::{BackendKind, Options};
+use crate::options::Options;
 use crate::orphans;
 use crate::pool::{Owner, Pool};
 use crate::pulse::Pulse;
@@ -54,6 +52,8 @@ const AGAIN: Duration = Duration::from_millis(500);
 pub struct Parts {
     /// Makes the containers of all pools, whatever the options say.
     pub backend: Option<Arc<dyn Backend>>,
+    /// Makes the Docker backend if a pool's options name it. Without it, such options can't be used.
+    pub docker: Option<MakeDocker>,
     /// The store for artifacts. Without it, the store that the options name is opened, and this process does not serve
     /// its URLs.
     pub artifacts: Option<Artifacts>,
@@ -116,11 +116,17 @@ impl Service {
             early: parts.early,
             bound_memory: 0,
         };
-        let mut backends =
-            Backends { options: &options, sockets: &sockets, tasks: &tasks, given: parts.backend, made: [None, None] };
+        let mut backends = Backends {
+            options: &options,
+            sockets: &sockets,
+            tasks: &tasks,
+            given: parts.backend,
+            docker: parts.docker,
+            made: [None, None],
+        };
         let mut pools = BTreeMap::new();
         for (name, pool) in &options.pools {
-            let backend = backends.get(pool.backend).map_err(|source| Error::Backend { pool: name.clone(), source })?;
+            let backend = backends.get(name, pool.backend)?;
             let bound_memory = memory::for_bound(pool.backend) / options.pools.len() as u64;
             let owner = Owner { bound_memory, ..owner.clone() };
             pools.insert(name.clone(), Pool::new(name.clone(), pool.clone(), backend, owner, &metrics));
@@ -334,34 +340,6 @@ impl Vital {
                 drain.cancel();
             }
         }
-    }
-}
-
-/// Makes each backend at most once.
-struct Backends<'a> {
-    options: &'a Options,
-    sockets: &'a SocketDir,
-    tasks: &'a TaskTracker,
-    given: Option<Arc<dyn Backend>>,
-    made: [Option<Arc<dyn Backend>>; 2],
-}
-
-impl Backends<'_> {
-    fn get(&mut self, kind: BackendKind) -> Result<Arc<dyn Backend>, backend::Error> {
-        if let Some(given) = &self.given {
-            return Ok(Arc::clone(given));
-        }
-        let slot = &mut self.made[kind as usize];
-        if let Some(made) = slot {
-            return Ok(Arc::clone(made));
-        }
-        let made: Arc<dyn Backend> = match kind {
-            BackendKind::Docker => Arc::new(Docker::new(&self.options.docker, self.sockets.clone())?),
-            BackendKind::Native => {
-                Arc::new(Native::new(&self.options.native, self.sockets.clone(), self.tasks.clone())?)
-            }
-        };
-        Ok(Arc::clone(slot.insert(made)))
     }
 }
 

@@ -1,12 +1,11 @@
 //! Backends make the outer wall: containers whose runners connect to a socket of the worker. They also remove these
 //! containers.
 
-pub mod docker;
+mod backends;
 pub mod native;
 mod socket;
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use thermae_runner::PythonOptions;
@@ -14,9 +13,10 @@ use thermae_runner::frames::{LanguageSetup, Setup};
 use thermae_schemas::{Language, PoolName, WorkerId};
 use tokio::net::UnixStream;
 
-use crate::options::PoolOptions;
+use crate::options::{DockerOptions, PoolOptions};
 
-pub use socket::SocketDir;
+pub(crate) use backends::Backends;
+pub use socket::{Listening, OwnDir, SocketDir};
 
 /// What can go wrong when a container is made.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +28,7 @@ pub enum Error {
         step: &'static str,
         /// The cause.
         #[source]
-        source: bollard::errors::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The operating system refuses.
     #[error("{step} failed")]
@@ -48,9 +48,30 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn system(step: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+    /// Makes an [`Error::Engine`] of its cause.
+    pub fn engine<E: std::error::Error + Send + Sync + 'static>(step: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::Engine { step, source: Box::new(source) }
+    }
+
+    /// Makes an [`Error::System`] of its cause.
+    pub fn system(step: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::System { step: step.into(), source }
     }
+}
+
+/// An error and its causes in one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(e) = source {
+        let more = e.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        source = e.source();
+    }
+    text
 }
 
 /// Who makes a container, and which one of its containers it is.
@@ -108,6 +129,9 @@ pub trait Backend: Send + Sync + 'static {
     async fn sweep(&self, orphaned: &mut (dyn for<'a> FnMut(Leftover<'a>) -> bool + Send)) -> Result<usize, Error>;
 }
 
+/// Makes the Docker backend, or says why it can't with these options.
+pub type MakeDocker = fn(&DockerOptions, SocketDir) -> Result<Arc<dyn Backend>, Error>;
+
 /// A container that some worker made.
 #[derive(Debug, Clone, Copy)]
 pub struct Leftover<'a> {
@@ -149,28 +173,12 @@ pub fn setup(pool: &PoolOptions, python: String) -> Setup {
 }
 
 /// Memory of a whole container in bytes: one job, its files, and the zygotes.
-pub(crate) fn container_memory(pool: &PoolOptions) -> u64 {
+pub fn container_memory(pool: &PoolOptions) -> u64 {
     pool.limits.ceiling.memory.0 + pool.disk.0 + pool.overhead.0
 }
 
 /// Processes and threads of a whole container: one job's, and the runner's own. Each sandbox that is made ahead has two
 /// (an init, and the process that waits for its program), for each of three zygotes.
-pub(crate) fn container_pids(pool: &PoolOptions) -> u32 {
+pub fn container_pids(pool: &PoolOptions) -> u32 {
     pool.limits.ceiling.pids.saturating_add(26).saturating_add(pool.spares.saturating_mul(6))
 }
-
-/// Labels that say who made a container.
-pub(crate) fn labels(identity: &Identity) -> BTreeMap<&'static str, String> {
-    BTreeMap::from([
-        (LABEL_FLEET, identity.fleet.clone()),
-        (LABEL_WORKER, identity.worker.to_string()),
-        (LABEL_POOL, identity.pool.to_string()),
-    ])
-}
-
-pub(crate) const LABEL_FLEET: &str = "thermae.fleet";
-pub(crate) const LABEL_WORKER: &str = "thermae.worker";
-pub(crate) const LABEL_POOL: &str = "thermae.pool";
-
-/// Time after which a container that should be gone is killed.
-pub(crate) const KILL_AFTER: Duration = Duration::from_secs(2);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -15,13 +16,14 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::task::TaskTracker;
 
 use super::socket::OwnDir;
-use super::{
-    Backend, Container, Error, Identity, KILL_AFTER, Leftover, Made, SocketDir, container_memory, container_pids,
-};
+use super::{Backend, Container, Error, Identity, Leftover, Made, SocketDir, chain, container_memory, container_pids};
 use crate::options::{NativeOptions, PoolOptions};
 
 /// Lines of a runner's log that are kept for the error message if it fails.
 const LAST_WORDS: usize = 6;
+
+/// Time after which a container that should be gone is killed.
+const KILL_AFTER: Duration = Duration::from_secs(2);
 
 /// Makes containers from namespaces.
 pub struct Native {
@@ -122,7 +124,7 @@ impl Backend for Native {
             status = supervisor.0.wait() => {
                 let status = status.map_or_else(|e| e.to_string(), |s| s.to_string());
                 // Its last line may still be on its way through the pipe.
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                tokio::time::sleep(Duration::from_millis(20)).await;
                 Err(Error::Runner(format!("it ended with {status}: {}", words.text())))
             }
         };
@@ -219,21 +221,6 @@ impl LastWords {
     fn text(&self) -> String {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).join("; ")
     }
-}
-
-/// An error and its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(e) = source {
-        let more = e.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        source = e.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -50,7 +50,10 @@ impl SocketDir {
     }
 
     /// Listens for one container. The names are short, because the length of a socket's path is limited.
-    pub(super) fn listen(&self, serial: u64) -> Result<Listening, Error> {
+    ///
+    /// # Errors
+    /// The socket can't be made.
+    pub fn listen(&self, serial: u64) -> Result<Listening, Error> {
         let dir = self.path.join(serial.to_string());
         let made = || -> io::Result<UnixListener> {
             let _ = fs::remove_dir_all(&dir);
@@ -85,7 +88,7 @@ fn own_root() -> PathBuf {
 
 /// A directory that is removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct OwnDir(PathBuf);
+pub struct OwnDir(PathBuf);
 
 impl Drop for OwnDir {
     fn drop(&mut self) {
@@ -94,13 +97,14 @@ impl Drop for OwnDir {
 }
 
 /// A socket that waits for a runner.
-pub(super) struct Listening {
+pub struct Listening {
     listener: UnixListener,
     dir: OwnDir,
 }
 
 impl Listening {
-    pub(super) fn dir(&self) -> &Path {
+    /// The directory that has the socket, as `sock`, and nothing else.
+    pub fn dir(&self) -> &Path {
         &self.dir.0
     }
 
@@ -110,7 +114,10 @@ impl Listening {
 
     /// Waits for the runner. Then the socket is unlinked, so that nobody else can connect. The directory stays as long
     /// as the container, which has it mounted.
-    pub(super) async fn accept(self, within: Duration) -> Result<(UnixStream, OwnDir), Error> {
+    ///
+    /// # Errors
+    /// The runner did not connect within this time.
+    pub async fn accept(self, within: Duration) -> Result<(UnixStream, OwnDir), Error> {
         let accepted = tokio::time::timeout(within, self.listener.accept()).await;
         let _ = fs::remove_file(self.dir.0.join("sock"));
         match accepted {

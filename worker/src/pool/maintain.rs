@@ -10,8 +10,7 @@ use tokio::time::{Instant, timeout};
 use super::plan::Bounds;
 use super::proof::UNCLEAN;
 use super::{Condition, Member, Pool};
-use crate::backend::native::chain;
-use crate::backend::{self, Identity, setup};
+use crate::backend::{self, Identity, chain, setup};
 use crate::conn::{self, Conn, Pings};
 use crate::options::Reuse;
 

@@ -132,7 +132,7 @@ impl Fleet {
         registry: Arc<dyn Registry>,
         backend: Option<Arc<dyn Backend>>,
     ) -> Worker {
-        self.start_with(options, registry, Parts { backend, ..Parts::default() })
+        self.start_with(options, registry, Parts { backend, docker: Some(thermae_docker::backend), ..Parts::default() })
     }
 
     pub fn start_with(&self, options: Options, registry: Arc<dyn Registry>, parts: Parts) -> Worker {

@@ -1,8 +1,12 @@
 //! The Docker backend: makes hardened containers, ahead of jobs.
 //!
 //! The engine removes every container when its runner exits, and a runner exits when its connection ends. So the
-//! containers of a killed worker vanish without help. [`super::Backend::sweep`] removes what a crash of the engine
-//! leaves.
+//! containers of a killed worker vanish without help. [`Backend::sweep`] removes what a crash of the engine leaves.
+//!
+//! The worker's library has no Docker backend: the program `thermae-worker` gives it this one. So the command line, whose
+//! containers are native, is built without a client of the engine.
+
+#![forbid(unsafe_code)]
 
 mod spec;
 mod uids;
@@ -16,15 +20,15 @@ use bollard::Docker as Client;
 use bollard::errors::Error as EngineError;
 use bollard::models::ContainerSummaryStateEnum;
 use bollard::query_parameters::{CreateContainerOptions, ListContainersOptions, RemoveContainerOptions};
+use thermae_worker::backend::{Backend, Container, Error, Identity, Leftover, Made, OwnDir, SocketDir, chain};
+use thermae_worker::{DockerOptions, PoolOptions};
 use tokio::sync::OnceCell;
 
-use super::socket::OwnDir;
-use super::{Backend, Container, Error, Identity, LABEL_FLEET, LABEL_WORKER, Leftover, Made, SocketDir};
-use crate::options::{DockerOptions, PoolOptions};
+use spec::{LABEL_FLEET, LABEL_WORKER};
 use uids::{Uid, Uids};
 
 /// The default seccomp profile of containers: Docker's own, with what a runner needs to make namespaces.
-const SECCOMP: &str = include_str!("../../../images/seccomp.json");
+const SECCOMP: &str = include_str!("../../images/seccomp.json");
 
 /// Name of the project's AppArmor profile, `images/apparmor/thermae`. The engine's own profile forbids the mounts that
 /// sandboxes are made of.
@@ -34,7 +38,7 @@ const APPARMOR: &str = "thermae";
 const LABEL_PYTHON: &str = "thermae.python";
 
 /// Makes Docker containers.
-pub struct Docker {
+struct Docker {
     options: DockerOptions,
     sockets: SocketDir,
     seccomp: String,
@@ -46,52 +50,48 @@ pub struct Docker {
     unloaded: AtomicBool,
 }
 
-impl Docker {
-    /// Makes a backend with these options. The engine does not have to answer yet.
-    ///
-    /// # Errors
-    /// The seccomp profile can't be used, or the user ids belong to somebody else.
-    pub fn new(options: &DockerOptions, sockets: SocketDir) -> Result<Self, Error> {
-        let seccomp = match &options.seccomp {
-            None => SECCOMP.to_owned(),
-            Some(file) => {
-                std::fs::read_to_string(file).map_err(Error::system(format!("reading {}", file.display())))?
-            }
-        };
-        let profile: serde_json::Value = serde_json::from_str(&seccomp)
-            .map_err(|e| Error::Unfit(format!("the seccomp profile is not JSON: {e}")))?;
-        for table in ["/etc/subuid", "/etc/subgid"] {
-            let text = std::fs::read_to_string(table).unwrap_or_default();
-            if let Some(whom) = uids::lent(&text, options.first_uid, options.uids) {
-                return Err(Error::Unfit(format!(
-                    "docker.first_uid: {table} gives user ids of this range to {whom}, whose own containers would \
-                     share them: choose another range"
-                )));
-            }
+/// Makes the backend. The engine does not have to answer yet.
+///
+/// # Errors
+/// The seccomp profile can't be used, or the user ids belong to somebody else.
+pub fn backend(options: &DockerOptions, sockets: SocketDir) -> Result<Arc<dyn Backend>, Error> {
+    let seccomp = match &options.seccomp {
+        None => SECCOMP.to_owned(),
+        Some(file) => std::fs::read_to_string(file).map_err(Error::system(format!("reading {}", file.display())))?,
+    };
+    let profile: serde_json::Value =
+        serde_json::from_str(&seccomp).map_err(|e| Error::Unfit(format!("the seccomp profile is not JSON: {e}")))?;
+    for table in ["/etc/subuid", "/etc/subgid"] {
+        let text = std::fs::read_to_string(table).unwrap_or_default();
+        if let Some(whom) = uids::lent(&text, options.first_uid, options.uids) {
+            return Err(Error::Unfit(format!(
+                "docker.first_uid: {table} gives user ids of this range to {whom}, whose own containers would \
+                 share them: choose another range"
+            )));
         }
-        Ok(Self {
-            options: options.clone(),
-            sockets,
-            seccomp: profile.to_string(),
-            uids: Uids::new(options.first_uid, options.uids),
-            client: OnceCell::new(),
-            apparmor: OnceCell::new(),
-            unloaded: AtomicBool::new(false),
-        })
     }
+    Ok(Arc::new(Docker {
+        options: options.clone(),
+        sockets,
+        seccomp: profile.to_string(),
+        uids: Uids::new(options.first_uid, options.uids),
+        client: OnceCell::new(),
+        apparmor: OnceCell::new(),
+        unloaded: AtomicBool::new(false),
+    }))
+}
 
+impl Docker {
     /// The connection. The first call that succeeds makes it and negotiates its version.
     async fn client(&self) -> Result<&Client, Error> {
-        let engine = |source| Error::Engine { step: "connecting", source };
         self.client
             .get_or_try_init(|| async {
                 let socket = self.options.socket.to_string_lossy();
                 let seconds = self.options.timeout.0.as_secs().max(1);
-                let client =
-                    Client::connect_with_unix(&socket, seconds, bollard::API_DEFAULT_VERSION).map_err(engine)?;
-                client.negotiate_version().await.map_err(engine)
+                Client::connect_with_unix(&socket, seconds, bollard::API_DEFAULT_VERSION)?.negotiate_version().await
             })
             .await
+            .map_err(Error::engine("connecting"))
     }
 
     async fn python(&self, client: &Client, pool: &PoolOptions) -> Result<String, Error> {
@@ -102,7 +102,7 @@ impl Docker {
             EngineError::DockerResponseServerError { status_code: 404, .. } => {
                 Error::Unfit(format!("the engine has no image {:?}: build it or pull it", pool.image))
             }
-            source => Error::Engine { step: "inspecting the image", source },
+            source => Error::engine("inspecting the image")(source),
         })?;
         let label = image.config.and_then(|c| c.labels).and_then(|mut l| l.remove(LABEL_PYTHON));
         Ok(label.unwrap_or_else(|| "/usr/bin/python3".to_owned()))
@@ -122,7 +122,7 @@ impl Docker {
             return Ok(false);
         }
         let asked = self.apparmor.get_or_try_init(|| async {
-            let info = client.info().await.map_err(|source| Error::Engine { step: "asking about the host", source })?;
+            let info = client.info().await.map_err(Error::engine("asking about the host"))?;
             Ok(info.security_options.unwrap_or_default().iter().any(|option| option.contains("apparmor")))
         });
         asked.await.copied()
@@ -150,12 +150,12 @@ impl Docker {
         });
         let options = CreateContainerOptions { name: Some(name.clone()), ..Default::default() };
         let made = client.create_container(Some(options), body).await;
-        made.map_err(|source| Error::Engine { step: "creating a container", source })?;
+        made.map_err(Error::engine("creating a container"))?;
         // From here on, the container is removed in any case, even if this future is dropped.
         let mut created = Engine { client: client.clone(), name: name.clone(), uid: Some(uid), dir: None, gone: false };
         if let Err(source) = client.start_container(&name, None).await {
             created.destroy().await;
-            return Err(Error::Engine { step: "starting a container", source });
+            return Err(Error::engine("starting a container")(source));
         }
         match listening.accept(pool.create_within.0).await {
             Ok((stream, dir)) => {
@@ -177,7 +177,7 @@ impl Docker {
 /// Whether the engine refused the AppArmor profile, and not the container. The engine has no code for this. Only the
 /// text tells.
 fn is_about_apparmor(error: &Error) -> bool {
-    let text = super::native::chain(error).to_lowercase();
+    let text = chain(error).to_lowercase();
     matches!(error, Error::Engine { .. }) && text.contains("apparmor")
 }
 
@@ -190,7 +190,7 @@ impl Backend for Docker {
                 Err(e) if is_about_apparmor(&e) => {
                     self.unloaded.store(true, Ordering::Relaxed);
                     tracing::warn!(
-                        error = super::native::chain(&e),
+                        error = chain(&e),
                         "the engine's host has AppArmor, but not the profile thermae; load it with `apparmor_parser -r \
                          images/apparmor/thermae`"
                     );
@@ -210,7 +210,7 @@ impl Backend for Docker {
         let filters = [("label".to_owned(), vec![LABEL_WORKER.to_owned()])].into();
         let options = ListContainersOptions { all: true, filters: Some(filters), ..Default::default() };
         let all = client.list_containers(Some(options)).await;
-        let all = all.map_err(|source| Error::Engine { step: "listing containers", source })?;
+        let all = all.map_err(Error::engine("listing containers"))?;
         let mut removed = 0;
         for container in all {
             let labels = container.labels.unwrap_or_default();
@@ -300,7 +300,7 @@ mod tests {
 
     fn refused(message: &str) -> Error {
         let source = EngineError::DockerResponseServerError { status_code: 500, message: message.into() };
-        Error::Engine { step: "starting a container", source }
+        Error::engine("starting a container")(source)
     }
 
     #[test]

@@ -1,14 +1,23 @@
 //! What a Docker container is made of. Every hardening option is set here.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use bollard::models::{
     ContainerCreateBody, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, Mount, MountType,
     ResourcesUlimits,
 };
+use thermae_worker::backend::{Identity, container_memory, container_pids};
+use thermae_worker::{DockerOptions, PoolOptions};
 
-use crate::backend::{Identity, container_memory, container_pids, labels};
-use crate::options::{DockerOptions, PoolOptions};
+/// Label with the fleet of the worker that made a container.
+pub(super) const LABEL_FLEET: &str = "thermae.fleet";
+
+/// Label with the id of that worker.
+pub(super) const LABEL_WORKER: &str = "thermae.worker";
+
+/// Label with the container's pool.
+const LABEL_POOL: &str = "thermae.pool";
 
 /// Where a container sees the directory of its socket.
 const SOCKETS: &str = "/run/thermae";
@@ -46,7 +55,7 @@ pub(super) fn container(parts: Parts<'_>) -> ContainerCreateBody {
         user: Some(format!("{uid}:{uid}")),
         hostname: Some("thermae".into()),
         working_dir: Some("/".into()),
-        labels: Some(labels(identity).into_iter().map(|(k, v)| (k.to_owned(), v)).collect()),
+        labels: Some(labels(identity)),
         network_disabled: Some(true),
         host_config: Some(HostConfig {
             network_mode: Some("none".into()),
@@ -93,6 +102,16 @@ pub(super) fn container(parts: Parts<'_>) -> ContainerCreateBody {
         }),
         ..Default::default()
     }
+}
+
+/// Labels that say who made the container.
+fn labels(identity: &Identity) -> HashMap<String, String> {
+    let labels = [
+        (LABEL_FLEET, identity.fleet.clone()),
+        (LABEL_WORKER, identity.worker.to_string()),
+        (LABEL_POOL, identity.pool.to_string()),
+    ];
+    labels.map(|(label, value)| (label.to_owned(), value)).into()
 }
 
 fn limit(name: &str, value: i64) -> ResourcesUlimits {

@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(lent(table, 99_999, 2), Some("anna"));
         assert_eq!(lent(table, 50_000, 50_000), None);
         assert_eq!(lent(table, 231_072, 50_000), None);
-        let options = crate::options::DockerOptions::default();
+        let options = thermae_worker::DockerOptions::default();
         assert_eq!(lent(table, options.first_uid, options.uids), None);
     }
 

@@ -56,7 +56,7 @@ async fn serve(config: Config, process: Process) -> Result<(), Failure> {
         let connected = Connected::to(&config.common, NAME, false, &health);
         let Some(connected) = stop.run_until_cancelled(connected).await.transpose()? else { return Ok(()) };
         let (bus, registry) = (connected.bus.clone(), connected.registry.clone());
-        let parts = Parts { artifacts: Some(artifacts), ..Parts::default() };
+        let parts = Parts { artifacts: Some(artifacts), docker: Some(thermae_docker::backend), ..Parts::default() };
         let service = Service::with_parts(config.own, bus, registry, &metrics, health.clone(), parts);
         let ran = service.map_err(Failure::usage)?.run(stop.clone()).await;
         connected.close().await;
