@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures::future::BoxFuture;
 use thermae_backplane::allowance::Allowance;
 use thermae_backplane::bus::{Consumer, Forged, Identity, Message, QueueSpec, SharedBus};
 use thermae_backplane::record::Ended;
@@ -84,6 +85,11 @@ impl Context {
 
     /// Starts a task of this reign. A panic of the task ends the reign.
     pub(crate) fn spawn(&self, task: &'static str, future: impl Future<Output = ()> + Send + 'static) {
+        self.spawn_boxed(task, Box::pin(future));
+    }
+
+    /// Not generic: the compiler would otherwise make all of tokio's code for a task anew for each kind of task.
+    fn spawn_boxed(&self, task: &'static str, future: BoxFuture<'static, ()>) {
         let ctx = self.clone();
         self.tasks.spawn(async move {
             if caught(task, future).await.is_err() {

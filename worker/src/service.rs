@@ -328,18 +328,15 @@ struct Vital {
 }
 
 impl Vital {
-    fn watch(
-        &self,
-        task: &'static str,
-        future: impl Future<Output = ()> + Send + 'static,
-    ) -> impl Future<Output = ()> + Send + 'static {
+    /// Boxed, so that the compiler makes tokio's code for a task only once for all of them.
+    fn watch(&self, task: &'static str, future: impl Future<Output = ()> + Send + 'static) -> BoxFuture<'static, ()> {
         let (drain, told) = (self.drain.clone(), self.told.clone());
-        async move {
+        Box::pin(async move {
             if let Err(panicked) = caught(task, future).await {
                 let _ = told.try_send(panicked);
                 drain.cancel();
             }
-        }
+        })
     }
 }
 
