@@ -1,5 +1,6 @@
 //! The backplane: RabbitMQ and Redis behind two traits, [`bus::Bus`] and [`registry::Registry`]. Each trait also has a
-//! twin, an implementation that lives in one process. One contract suite (`tests/contract`) runs against all four.
+//! twin, an implementation that lives in one process. One contract suite (`tests/contract`) runs against all four. The
+//! registry in Redis is a crate of its own, `thermae-redis`, for programs that connect to servers.
 //!
 //! Code that uses this crate doesn't know whether it talks to a server or to a twin. This crate doesn't know what a
 //! job's code does.
@@ -8,7 +9,6 @@
 
 pub mod allowance;
 pub mod bus;
-pub mod connect;
 pub mod record;
 pub mod registry;
 pub mod stored;

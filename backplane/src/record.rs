@@ -33,8 +33,7 @@ use std::time::Duration;
 
 use thermae_schemas::{Status, WorkerId};
 
-pub(crate) use ended::DIGITS;
-pub use ended::{End, Ended, Tombstone, Whole, digest};
+pub use ended::{DIGITS, End, Ended, Tombstone, Whole, digest};
 pub use steps::{abandon, admission, admit, announce, end_unstarted, finish, resolve, shelve, start};
 
 /// Milliseconds: a duration, or a moment by the registry's clock, counted from 1970.

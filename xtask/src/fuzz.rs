@@ -9,10 +9,11 @@ use anyhow::{Result, ensure};
 use crate::{cargo, paths, supervise, supervise::Finished, test};
 
 /// Crates that parse input from jobs or clients.
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 8] = [
     "thermae-schemas",
     "thermae-service",
     "thermae-backplane",
+    "thermae-redis",
     "thermae-scheduler",
     "thermae-runner",
     "thermae-worker",

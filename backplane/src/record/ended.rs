@@ -7,7 +7,7 @@ use thermae_schemas::{ErrorCode, Event, EventBody, JobId, Outcome, Status};
 use super::Millis;
 
 /// Number of hexadecimal digits of a digest that a record keeps.
-pub(crate) const DIGITS: usize = 16;
+pub const DIGITS: usize = 16;
 
 /// An outcome to record.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,6 @@
 //! [`Registry::finish`].
 
 mod local;
-mod redis;
 mod types;
 
 use std::sync::Arc;
@@ -15,13 +14,12 @@ use async_trait::async_trait;
 use thermae_schemas::{Heartbeat, JobId, SessionName, TenantName, WorkerId};
 use tokio::sync::broadcast;
 
-pub use self::redis::{Redis, RedisOptions};
 pub use crate::record::Claim;
 use crate::record::{EndUnstarted, Finish, Record, Resolve, Start, State, Whole};
 pub use local::Local;
 pub use types::{
     Admit, Admitted, Beat, Budget, EndUnstartedRequest, Epoch, FinishRequest, Gone, JobKey, Keep, Notice, RUNNING_TTL,
-    Repeat, ResolveRequest, SESSION_TTL, SessionAdmit, ShelveRequest, StartRequest, Target, Usage,
+    Repeat, ResolveRequest, SESSION_TTL, SessionAdmit, ShelveRequest, StartRequest, Target, Usage, capacity_of,
 };
 
 /// A registry that several tasks share.

@@ -65,13 +65,13 @@ pub(crate) const OUTCOME_OVERHEAD: u64 = 200;
 
 impl Keep {
     /// What an outcome of `bytes` bytes costs of the budget.
-    pub(crate) fn cost(&self, bytes: usize) -> u64 {
+    pub fn cost(&self, bytes: usize) -> u64 {
         let windows = self.outcome().as_millis().div_ceil(WINDOW.as_millis()).max(1);
         (bytes as u64 + OUTCOME_OVERHEAD).saturating_mul(u64::try_from(windows).unwrap_or(u64::MAX))
     }
 
     /// How long an outcome is kept: at most as long as its record.
-    pub(crate) fn outcome(&self) -> Duration {
+    pub fn outcome(&self) -> Duration {
         self.outcome.min(self.record)
     }
 }
@@ -342,7 +342,7 @@ pub const SESSION_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 pub const RUNNING_TTL: Duration = Duration::from_secs(8 * 24 * 60 * 60);
 
 /// The parts of a heartbeat that a scheduler's decisions depend on. When they change, the registry sends a notice.
-pub(crate) fn capacity_of(beat: &Heartbeat) -> String {
+pub fn capacity_of(beat: &Heartbeat) -> String {
     let mut to = format!("{:?}", beat.state);
     for (name, pool) in &beat.pools {
         to.push_str(&format!(" {name} {} {}", pool.slots, pool.max_sessions));

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use serde_json::json;
-use thermae_backplane::connect::Connected;
+use thermae_redis::connect::Connected;
 use thermae_service::program::{self, Failure, Process};
 use thermae_worker::{Artifacts, Config, Error, Options, Parts, Service, artifact_routes};
 

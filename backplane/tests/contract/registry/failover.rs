@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use thermae_backplane::record::Start;
-use thermae_backplane::registry::{Admitted, Error, Redis, RedisOptions, Registry};
+use thermae_backplane::registry::{Admitted, Error, Registry};
+use thermae_redis::{Redis, RedisOptions};
 
 use super::faults::{KEEPS, Server};
 use super::{admit, claim, finish, start};

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tempfile::TempDir;
 use thermae_backplane::record::{EndUnstarted, Ended, Finish, Resolve, Start};
-use thermae_backplane::registry::{self, Admitted, Error, Notice, RedisOptions, Registry, Repeat};
+use thermae_backplane::registry::{self, Admitted, Error, Notice, Registry, Repeat};
+use thermae_redis::{Redis, RedisOptions};
 
 use super::{
     admit, attempt, beat, claim, end_unstarted, finish, held, in_order, job, redis, resolve, running, session, start,
@@ -187,7 +188,7 @@ async fn a_full_redis_takes_no_new_jobs_and_lets_those_under_way_end() {
 async fn an_unknown_session_waits_for_its_worker_after_an_epoch_began() {
     let server = Server::run(&KEEPS).await;
     let options = RedisOptions { announce_grace: Duration::from_secs(60), ..RedisOptions::new(server.url()) };
-    let registry = registry::Redis::connect(options).await.unwrap();
+    let registry = Redis::connect(options).await.unwrap();
     let mut word = beat("w");
     registry.heartbeat(&word, super::TTL).await.unwrap();
     let mut request = admit("a");
@@ -250,7 +251,7 @@ async fn wrong_credentials_are_refused_at_once_and_not_repeated() {
     let wrong = server.url().replace("redis://", "redis://:not-the-password@");
     let begun = Instant::now();
     for url in [wrong.as_str(), "not a url", &server.url()] {
-        let error = registry::Redis::connect(RedisOptions::new(url)).await.err().unwrap();
+        let error = Redis::connect(RedisOptions::new(url)).await.err().unwrap();
         assert!(matches!(error, Error::Unfit(_)), "{error:?}");
         assert!(!error.to_string().contains("not-the-password"));
     }
@@ -266,7 +267,7 @@ async fn a_redis_that_is_absent_is_waited_for() {
     proxy.set_open(false);
     let through = proxy.through(&url);
     let options = RedisOptions { deadline: Some(Duration::from_millis(500)), ..RedisOptions::new(&through) };
-    assert!(matches!(registry::Redis::connect(options).await.err(), Some(Error::Disconnected(_))));
+    assert!(matches!(Redis::connect(options).await.err(), Some(Error::Disconnected(_))));
     let waiting = tokio::spawn(async move { redis(&through).await });
     tokio::task::yield_now().await;
     proxy.set_open(true);
@@ -316,7 +317,7 @@ async fn a_connection_cut_in_the_middle_of_commands_heals_and_every_command_may_
 async fn a_heartbeat_that_cannot_be_read_hides_no_other() {
     let server = Server::run(&KEEPS).await;
     // The default prefix, because the test writes some keys itself.
-    let connect = || registry::Redis::connect(RedisOptions::new(server.url()));
+    let connect = || Redis::connect(RedisOptions::new(server.url()));
     let registry = connect().await.unwrap();
     registry.heartbeat(&beat("w"), super::TTL).await.unwrap();
     // Heartbeats with a state that only a newer release knows, and with a language that no other worker has.
@@ -372,8 +373,8 @@ async fn only_heartbeats_that_changed_are_moved() {
 async fn who_does_not_want_notices_is_sent_none() {
     let server = Server::run(&KEEPS).await;
     let deaf = RedisOptions { notices: false, ..RedisOptions::new(server.url()) };
-    let deaf = registry::Redis::connect(deaf).await.unwrap();
-    let hears = registry::Redis::connect(RedisOptions::new(server.url())).await.unwrap();
+    let deaf = Redis::connect(deaf).await.unwrap();
+    let hears = Redis::connect(RedisOptions::new(server.url())).await.unwrap();
     let prefix = RedisOptions::new(server.url()).prefix;
     assert_eq!(server.subscribers(&format!("{prefix}n")).await, 1, "of two connections");
     // It notices the loss of its connection all the same.

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use thermae_backplane::record::{Record, Resolve, State};
-use thermae_backplane::registry::{self, Admitted, Gone, RedisOptions, Registry, Repeat, SessionAdmit};
+use thermae_backplane::registry::{self, Admitted, Gone, Registry, Repeat, SessionAdmit};
+use thermae_redis::{Redis, RedisOptions};
 use thermae_schemas::IfGone;
 
 use super::{
@@ -50,7 +51,7 @@ fn undated(answer: String) -> String {
 /// Both implementations, emptied a moment ago.
 struct Twins {
     local: Arc<registry::Local>,
-    redis: registry::Redis,
+    redis: Redis,
     prefix: String,
     connection: ::redis::aio::MultiplexedConnection,
 }
@@ -64,7 +65,7 @@ impl Twins {
         let client = ::redis::Client::open(url).unwrap();
         let twins = Self {
             local: Arc::new(registry::Local::new()),
-            redis: registry::Redis::connect(options).await.unwrap(),
+            redis: Redis::connect(options).await.unwrap(),
             prefix,
             connection: client.get_multiplexed_async_connection().await.unwrap(),
         };

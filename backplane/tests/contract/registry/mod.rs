@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thermae_backplane::registry::{
-    self, Admit, Admitted, Budget, Claim, EndUnstartedRequest, Epoch, FinishRequest, JobKey, Keep, RedisOptions,
-    ResolveRequest, SharedRegistry, ShelveRequest, StartRequest,
+    self, Admit, Admitted, Budget, Claim, EndUnstartedRequest, Epoch, FinishRequest, JobKey, Keep, ResolveRequest,
+    SharedRegistry, ShelveRequest, StartRequest,
 };
+use thermae_redis::{Redis, RedisOptions};
 use thermae_schemas::{
     Heartbeat, JobId, Language, PoolCapacity, PoolName, RunningJob, SessionHeld, SessionName, Status, TenantName,
     WorkerId, WorkerState,
@@ -27,14 +28,14 @@ pub const TTL: Duration = Duration::from_secs(60);
 pub const KEEP: Keep = Keep { outcome: TTL, record: TTL, budget: Budget { tenant: 1 << 30, all: 1 << 30 } };
 
 /// A registry with a prefix of its own, whose epoch begins now. New sessions may be created at once.
-pub async fn redis(url: &str) -> registry::Redis {
+pub async fn redis(url: &str) -> Redis {
     let options = RedisOptions {
         prefix: unique("test:") + ":",
         deadline: Some(Duration::from_secs(15)),
         announce_grace: Duration::ZERO,
         ..RedisOptions::new(url)
     };
-    registry::Redis::connect(options).await.unwrap()
+    Redis::connect(options).await.unwrap()
 }
 
 pub async fn real() -> SharedRegistry {

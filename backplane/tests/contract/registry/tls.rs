@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use thermae_backplane::registry::{Error, Redis, RedisOptions, Registry};
+use thermae_backplane::registry::{Error, Registry};
+use thermae_redis::{Redis, RedisOptions};
 use thermae_service::tls::Tls;
 
 use super::admit;

@@ -13,7 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::link::mapped;
 use super::options::{RedisOptions, Servers, Target};
-use crate::registry::Error;
+use thermae_backplane::registry::Error;
 
 /// The address of the primary at this moment.
 #[derive(Debug, Clone, PartialEq, Eq)]

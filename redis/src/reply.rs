@@ -6,8 +6,8 @@ use bytes::Bytes;
 use redis::Value;
 use thermae_schemas::{JobId, Status, WorkerId};
 
-use crate::record::{EndUnstarted, Ended, Finish, Record, Resolve, Start, State, Tombstone, Whole};
-use crate::registry::{Admitted, Epoch, Error, Gone, Target};
+use thermae_backplane::record::{EndUnstarted, Ended, Finish, Record, Resolve, Start, State, Tombstone, Whole};
+use thermae_backplane::registry::{Admitted, Epoch, Error, Gone, Target};
 
 /// An answer, read from front to back: a word, then the values that belong to it.
 pub(super) struct Reply(std::vec::IntoIter<Value>);

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use thermae_backplane::bus::{self, Bus as _, Rabbit, RabbitOptions};
+use thermae_backplane::registry;
 use thermae_service::health::Health;
 use thermae_service::program::Common;
 
-use crate::bus::{self, Bus as _, Rabbit, RabbitOptions};
-use crate::registry::{self, Redis, RedisOptions};
+use crate::{Redis, RedisOptions};
 
 /// The connections of a program.
 pub struct Connected {

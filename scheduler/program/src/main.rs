@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use serde_json::json;
-use thermae_backplane::connect::Connected;
+use thermae_redis::connect::Connected;
 use thermae_scheduler::{Config, Own, Service};
 use thermae_service::http::Router;
 use thermae_service::program::{self, Failure, Process};

@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use super::options::{RedisOptions, Servers, Target};
 use super::scripts::EPOCH;
 use super::wire;
-use crate::registry::{Epoch, Error, Notice};
+use thermae_backplane::registry::{Epoch, Error, Notice};
 
 /// How long one attempt to connect may take.
 const ATTEMPT: Duration = Duration::from_secs(5);

@@ -2,7 +2,7 @@
 //!
 //! The test needs what `cargo xtask test` sets up. Without that, it fails and says so.
 
-#[path = "../flow/fleet.rs"]
+#[path = "../../../tests/flow/fleet.rs"]
 #[allow(dead_code, reason = "the other suite uses more of it")]
 mod fleet;
 mod identity;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use fleet::{Connect, Servers, job, options, soon};
 use thermae_backplane::bus::{Rabbit, RabbitOptions, SharedBus};
-use thermae_backplane::registry::{Redis, RedisOptions};
+use thermae_redis::{Redis, RedisOptions};
 use thermae_schemas::{Status, WorkerState};
 
 /// Number of sets that this process has started, which makes their names unique.

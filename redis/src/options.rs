@@ -8,7 +8,7 @@ use redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};
 use thermae_service::secret::Secret;
 use thermae_service::tls::{Tls, Wire};
 
-use crate::registry::Error;
+use thermae_backplane::registry::Error;
 
 /// The default port of sentinels.
 const SENTINEL_PORT: u16 = 26379;

@@ -1,9 +1,14 @@
-//! The registry in Redis (7.0 and later). Each call is one script, so it is one step and one round trip.
+//! The registry in Redis (7.0 and later), and [`connect`], which connects a program to RabbitMQ and Redis. Each call of
+//! the registry is one script, so it is one step and one round trip.
 //!
-//! The scripts (`lua/`) do the same steps as [`crate::record`] and the in-process registry. The contract suite runs
-//! random histories through both and compares the answers. Leases are measured by Redis's clock. It must be a single
-//! Redis (with or without replicas), not a cluster, because the scripts make the keys themselves.
+//! The scripts (`lua/`) do the same steps as [`thermae_backplane::record`] and the in-process registry. The contract
+//! suite (`backplane/tests/contract`) runs random histories through both and compares the answers. Leases are measured
+//! by Redis's clock. It must be a single Redis (with or without replicas), not a cluster, because the scripts make the
+//! keys themselves.
 
+#![forbid(unsafe_code)]
+
+pub mod connect;
 #[cfg(test)]
 mod hostile;
 mod link;
@@ -20,15 +25,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use redis::{Cmd, Value};
+use thermae_backplane::record::{DIGITS, End, EndUnstarted, Finish, Record, Resolve, Start};
+use thermae_backplane::registry::{
+    Admit, Admitted, Beat, Budget, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, JobKey, Keep, Notice,
+    RUNNING_TTL, Registry, ResolveRequest, SESSION_TTL, ShelveRequest, StartRequest, Usage, capacity_of,
+};
 use thermae_schemas::{Heartbeat, IfGone, PoolName, SessionName, Status, TenantName, WorkerId};
 use tokio::sync::broadcast;
 
-use super::types::{RUNNING_TTL, SESSION_TTL, capacity_of};
-use super::{
-    Admit, Admitted, Beat, Budget, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, JobKey, Keep, Notice,
-    Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
-};
-use crate::record::{DIGITS, End, EndUnstarted, Finish, Record, Resolve, Start};
 use link::Shared;
 pub use options::RedisOptions;
 use reply::Reply;

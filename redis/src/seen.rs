@@ -9,7 +9,7 @@ use thermae_schemas::{Heartbeat, WorkerId};
 use tokio::time::Instant;
 
 use super::reply::Reply;
-use crate::registry::Error;
+use thermae_backplane::registry::Error;
 
 /// How often all heartbeats are read again. Workers of an earlier release don't mark theirs as changed.
 const ALL_AGAIN: Duration = Duration::from_secs(30);
