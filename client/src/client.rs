@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::BoxFuture;
 use thermae_backplane::bus::SharedBus;
-use thermae_schemas::{ClientId, Job, JobId, Query, SessionInfo, TenantName, names};
+use thermae_schemas::{Body, ClientId, Job, JobId, Query, SessionInfo, TenantName, names};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -97,7 +97,7 @@ impl Client {
             job.id = %job.id,
         );
         let key = names::submit_key(&shared.tenant, job.class, &job.pool);
-        let mut message = publish::message(shared, key, &job.id, serde_json::to_vec(&job)?.into());
+        let mut message = publish::message(shared, key, &job.id, job.to_json()?.into());
         trace::inject(&span, &mut message.headers);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         message.headers.set_int(names::H_SUBMITTED, i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
@@ -119,7 +119,7 @@ impl Client {
         let shared = &self.shared;
         let query = Query::sessions(JobId::random());
         let answer = shared.questions.ask(&query.id);
-        let body = serde_json::to_vec(&query)?.into();
+        let body = query.to_json()?.into();
         let message = publish::message(shared, names::query_key(&shared.tenant), &query.id, body);
         let asked = async {
             publish::confirmed(shared, message).await?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thermae_backplane::bus::{self, AckBatch, Consumer, Delivery, QueueSpec};
-use thermae_schemas::{Event, EventBody, names};
+use thermae_schemas::{Body, Event, EventBody, names};
 
 use crate::client::Shared;
 use crate::{Error, publish, tools};
@@ -70,7 +70,7 @@ async fn ask_again(shared: Arc<Shared>) {
 /// Hands one event on. Its acknowledgement is sent later together with others, or at once if the client would notice a
 /// repeat of the event.
 async fn deliver(shared: &Arc<Shared>, delivery: Delivery, done: &mut AckBatch) -> Result<(), bus::Error> {
-    let shows_twice = match serde_json::from_slice::<Event>(&delivery.message.body) {
+    let shows_twice = match Event::parse(&delivery.message.body) {
         Ok(event) => hand_on(shared, event, &delivery),
         Err(error) => {
             tracing::warn!(%error, "an event can't be read and is dropped");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::{Stream, StreamExt};
-use thermae_schemas::{Cancel, Event, EventBody, JobId, Outcome, names};
+use thermae_schemas::{Body, Cancel, Event, EventBody, JobId, Outcome, names};
 use tokio::sync::{mpsc, watch};
 
 use crate::client::Shared;
@@ -51,7 +51,7 @@ impl JobHandle {
     /// As for [`crate::Client::submit`].
     pub async fn cancel(&self) -> Result<(), Error> {
         let shared = &self.shared;
-        let body = serde_json::to_vec(&Cancel::new(self.id.clone()))?.into();
+        let body = Cancel::new(self.id.clone()).to_json()?.into();
         let message = publish::message(shared, names::cancel_key(&shared.tenant), &self.id, body);
         publish::confirmed(shared, message).await
     }

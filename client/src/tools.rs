@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use serde_json::Value;
 use thermae_backplane::bus::{Headers, Message};
-use thermae_schemas::{JobId, ToolCall, ToolReply, ToolResult, names};
+use thermae_schemas::{Body, JobId, ToolCall, ToolReply, ToolResult, names};
 use tracing::Instrument;
 
 use crate::client::Shared;
@@ -149,7 +149,7 @@ fn within(ms: u64) -> Duration {
 
 fn encode(call: &str, reply: Result<Value, String>) -> Bytes {
     let reply = reply.map_or_else(ToolReply::Error, ToolReply::Ok);
-    serde_json::to_vec(&ToolResult::new(call, reply)).unwrap_or_default().into()
+    ToolResult::new(call, reply).to_json().unwrap_or_default().into()
 }
 
 /// Publishes an answer. Outages are waited out for at most `within`, because nobody waits for the answer after that.

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use thermae_backplane::bus::{self, Message, QueueSpec};
 use thermae_backplane::record::State;
 use thermae_backplane::registry::{self, Admit, Admitted, Epoch, Gone, Repeat, SessionAdmit, Target};
-use thermae_schemas::{ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, PoolName, Status, WorkerId, names};
+use thermae_schemas::{
+    Body, ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, PoolName, Status, WorkerId, names,
+};
 use tracing::Instrument;
 
 use crate::age;
@@ -196,7 +198,7 @@ async fn accepted(ctx: &Context, head: &Head, attempt: u32) -> Result<(), Troubl
     let message = Message {
         exchange: names::REPLIES.to_owned(),
         key,
-        body: serde_json::to_vec(&event).unwrap_or_default().into(),
+        body: event.to_json().unwrap_or_default().into(),
         message_id: Some(head.key.job.to_string()),
         correlation_id: head.delivery.message.correlation_id.clone(),
         ..Message::default()

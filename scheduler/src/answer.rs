@@ -5,7 +5,9 @@ use thermae_backplane::bus::{self, Delivery, Message};
 use thermae_backplane::record::{EndUnstarted, Ended};
 use thermae_backplane::registry::{EndUnstartedRequest, JobKey};
 use thermae_backplane::stored::Wanted;
-use thermae_schemas::{ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, PoolName, Status, TenantName, names};
+use thermae_schemas::{
+    Body, ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, PoolName, Status, TenantName, names,
+};
 
 use crate::context::{self, Context};
 use crate::error::Trouble;
@@ -39,7 +41,7 @@ impl Address {
 pub(crate) fn result(job: &JobId, attempt: u32, outcome: Outcome) -> Bytes {
     let event = Event::new(job.clone(), attempt, EventBody::Result(outcome));
     // Writing plain structures to memory can't fail.
-    serde_json::to_vec(&event).unwrap_or_default().into()
+    event.to_json().unwrap_or_default().into()
 }
 
 impl Context {

@@ -3,7 +3,7 @@
 use thermae_backplane::bus::{self, Message};
 use thermae_backplane::record::EndUnstarted;
 use thermae_backplane::registry::JobKey;
-use thermae_schemas::{Cancel, ErrorCode, ErrorInfo, Outcome, Status, TenantName, names};
+use thermae_schemas::{Body, Cancel, ErrorCode, ErrorInfo, Outcome, Status, TenantName, names};
 
 use crate::answer::{Address, Meant};
 use crate::context::Context;
@@ -11,7 +11,7 @@ use crate::error::Trouble;
 
 /// Handles one cancel of a tenant.
 pub(crate) async fn cancel(ctx: &Context, tenant: &TenantName, message: &Message) -> Result<(), Trouble> {
-    let Ok(cancel) = serde_json::from_slice::<Cancel>(&message.body) else {
+    let Ok(cancel) = Cancel::parse(&message.body) else {
         tracing::warn!(key = message.key, "a cancel that can't be read is dropped");
         ctx.metrics.cancelled("malformed");
         return Ok(());

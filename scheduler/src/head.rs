@@ -6,7 +6,7 @@ use std::time::Instant;
 use sha2::{Digest, Sha256};
 use thermae_backplane::bus::Delivery;
 use thermae_backplane::registry::JobKey;
-use thermae_schemas::{Job, SessionRequest, Stream, names};
+use thermae_schemas::{Body, Job, SessionRequest, Stream, names};
 
 use crate::age;
 use crate::context::{self, Name, now_ms};
@@ -79,7 +79,7 @@ impl Head {
 pub(crate) fn digest_of(body: &[u8], most: u64) -> String {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let Some(beginning) = body.get(..most).filter(|_| body.len() > most) else {
-        return match serde_json::from_slice::<Job>(body) {
+        return match Job::parse(body) {
             Ok(job) => digest(&job),
             Err(_) => hex::encode(Sha256::digest(body)),
         };

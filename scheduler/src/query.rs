@@ -1,7 +1,7 @@
 //! Clients' questions about their own tenant. The answers come from the workers' last heartbeats.
 
 use thermae_backplane::bus::{self, Message};
-use thermae_schemas::{Asked, Event, EventBody, Query, SessionInfo, TenantName, names};
+use thermae_schemas::{Asked, Body, Event, EventBody, Query, SessionInfo, TenantName, names};
 
 use crate::answer::Address;
 use crate::context::Context;
@@ -9,7 +9,7 @@ use crate::error::Trouble;
 
 /// Answers one question of a tenant.
 pub(crate) async fn answer(ctx: &Context, tenant: &TenantName, message: &Message) -> Result<(), Trouble> {
-    let Ok(query) = serde_json::from_slice::<Query>(&message.body) else {
+    let Ok(query) = Query::parse(&message.body) else {
         tracing::warn!(key = message.key, "a question that can't be read is dropped");
         return Ok(());
     };
@@ -27,7 +27,7 @@ pub(crate) async fn answer(ctx: &Context, tenant: &TenantName, message: &Message
     let reply = Message {
         exchange: names::REPLIES.to_owned(),
         key,
-        body: serde_json::to_vec(&Event::new(query.id.clone(), 0, body)).unwrap_or_default().into(),
+        body: Event::new(query.id.clone(), 0, body).to_json().unwrap_or_default().into(),
         message_id: Some(query.id.to_string()),
         correlation_id,
         mandatory: true,

@@ -12,6 +12,7 @@
 
 mod alias;
 mod batch;
+mod body;
 mod control;
 mod error;
 mod event;
@@ -30,6 +31,7 @@ mod worker;
 
 pub use alias::{ALIAS_CASES, AliasClash, alias, alias_clash};
 pub use batch::{Batch, BatchLine};
+pub use body::Body;
 pub use control::Cancel;
 pub use error::{ErrorCode, ErrorInfo};
 pub use event::{Event, EventBody, Stream};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thermae_backplane::bus::{self, Consumer, Delivery, QueueSpec};
 use thermae_backplane::registry::JobKey;
-use thermae_schemas::{Cancel, TenantName, names};
+use thermae_schemas::{Body, Cancel, TenantName, names};
 use thermae_service::backoff::Backoff;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -182,6 +182,6 @@ pub(crate) async fn control_queue(ctx: Arc<Context>, end: CancellationToken) {
 
 fn cancelled(delivery: &Delivery) -> Option<JobKey> {
     let tenant = TenantName::new(delivery.message.headers.text(names::H_TENANT)?).ok()?;
-    let cancel: Cancel = serde_json::from_slice(&delivery.message.body).ok()?;
+    let cancel = Cancel::parse(&delivery.message.body).ok()?;
     Some(JobKey::new(tenant, cancel.job))
 }

@@ -9,7 +9,7 @@ use thermae_backplane::bus::{self, Delivery, Message, QueueSpec};
 use thermae_backplane::record::EndUnstarted;
 use thermae_backplane::registry::{EndUnstartedRequest, JobKey};
 use thermae_backplane::stored::{Follower, Wanted};
-use thermae_schemas::{Event, EventBody, JobId, names};
+use thermae_schemas::{Body, Event, EventBody, JobId, names};
 use thermae_service::backoff::Backoff;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -111,13 +111,13 @@ async fn send(ctx: &Context, request: &Message, job: &JobId, body: Bytes) -> boo
 
 /// Ends a job with the outcome of an equal job that came first.
 async fn follow(ctx: &Context, request: &Message, wanted: &Wanted, follower: &Follower, outcome: Bytes) -> bool {
-    let Ok(EventBody::Result(mut outcome)) = serde_json::from_slice::<Event>(&outcome).map(|event| event.body) else {
+    let Ok(EventBody::Result(mut outcome)) = Event::parse(&outcome).map(|event| event.body) else {
         tracing::error!(job.id = %wanted.job, "a recorded outcome can't be read");
         return true;
     };
     outcome.duplicate_of = Some(wanted.job.to_string());
     let status = outcome.status;
-    let body = serde_json::to_vec(&Event::new(follower.job.clone(), 0, EventBody::Result(outcome)));
+    let body = Event::new(follower.job.clone(), 0, EventBody::Result(outcome)).to_json();
     let end = EndUnstartedRequest {
         job: JobKey::new(wanted.tenant.clone(), follower.job.clone()),
         pool: Some(follower.pool.clone()),

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use thermae_schemas::{ErrorCode, Event, EventBody, JobId, Outcome, Status};
+use thermae_schemas::{Body, ErrorCode, Event, EventBody, JobId, Outcome, Status};
 
 use super::Millis;
 
@@ -89,7 +89,7 @@ impl Tombstone {
     pub fn result(&self, job: &JobId) -> Bytes {
         let event = Event::new(job.clone(), 0, EventBody::Result(self.outcome()));
         // Writing plain structures to memory can't fail.
-        serde_json::to_vec(&event).unwrap_or_default().into()
+        event.to_json().unwrap_or_default().into()
     }
 
     /// The outcome that replaces the one that is no longer kept.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use thermae_backplane::bus::{self, Message, QueueSpec};
 use thermae_backplane::record::{EndUnstarted, Record, Resolve, State};
 use thermae_backplane::registry::{Admit, Admitted, JobKey, ResolveRequest, SessionAdmit, Target};
-use thermae_schemas::{ErrorCode, ErrorInfo, Job, Outcome, PoolName, Status, names};
+use thermae_schemas::{Body, ErrorCode, ErrorInfo, Job, Outcome, PoolName, Status, names};
 use tracing::Instrument;
 
 use super::{HOLD, key_of, pause, pool_of, rotate};
@@ -186,7 +186,7 @@ impl Copy {
 
     /// Where the job goes now. For a job with a session, only an admission can tell.
     async fn target(&self, ctx: &Context, message: &Message) -> Result<Result<Target, Option<ErrorInfo>>, Trouble> {
-        let session = serde_json::from_slice::<Job>(&message.body).ok().and_then(|job| job.session);
+        let session = Job::parse(&message.body).ok().and_then(|job| job.session);
         let Some(session) = session else { return Ok(Ok(Target::Pool)) };
         let (credit, candidate) = match ctx.fleet.borrow().pools.get(&self.pool) {
             Some(view) => (view.credit, view.session_workers.best().cloned()),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use thermae_backplane::bus::Message;
 use thermae_backplane::registry::JobKey;
 use thermae_backplane::stored::{Follower, Wanted};
-use thermae_schemas::{ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, Status, names};
+use thermae_schemas::{Body, ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, Status, names};
 use thermae_service::backoff::Backoff;
 
 use super::{HOLD, forget_death, pause, rotate};
@@ -49,7 +49,7 @@ pub(super) async fn decide(
                 }
             }
             let outcome = ended.result(first);
-            return match serde_json::from_slice::<Event>(&outcome).map(|event| event.body) {
+            return match Event::parse(&outcome).map(|event| event.body) {
                 Ok(EventBody::Result(mut outcome)) => {
                     outcome.duplicate_of = Some(first.to_string());
                     let meant = Meant::Job(digest);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thermae_backplane::bus;
-use thermae_schemas::{Event, EventBody, Stream};
+use thermae_schemas::{Body, Event, EventBody, Stream};
 use tokio::time::error::Elapsed;
 
 use super::settle::reply;
@@ -146,7 +146,7 @@ impl<'a> Streamer<'a> {
 
     async fn send(&mut self, body: EventBody) {
         let event = Event::new(self.work.key.job.clone(), self.work.attempt, body);
-        if let Ok(body) = serde_json::to_vec(&event) {
+        if let Ok(body) = event.to_json() {
             self.publish(body.into()).await;
         }
     }
