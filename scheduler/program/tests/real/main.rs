@@ -14,8 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use fleet::{Connect, Servers, job, options, soon};
+use fleet::{Connect, Servers, job, options, soon, tenant};
 use thermae_backplane::bus::{Rabbit, RabbitOptions, SharedBus};
+use thermae_backplane::registry::JobKey;
 use thermae_redis::{Redis, RedisOptions};
 use thermae_schemas::{Status, WorkerState};
 
@@ -127,8 +128,10 @@ async fn jobs_survive_the_servers_end() {
     }
     let mut statuses: HashMap<&str, u32> = HashMap::new();
     for handle in &handles {
-        let outcome =
-            tokio::time::timeout(Duration::from_secs(120), handle.result()).await.expect("a job has no outcome");
+        let Ok(outcome) = tokio::time::timeout(Duration::from_secs(120), handle.result()).await else {
+            let record = servers.registry.lookup(&JobKey::new(tenant("acme"), handle.id().clone())).await;
+            panic!("the job {} has no outcome; its record: {record:?}", handle.id());
+        };
         let outcome = outcome.unwrap();
         *statuses.entry(outcome.status.as_str()).or_default() += 1;
     }
