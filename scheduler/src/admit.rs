@@ -21,7 +21,11 @@ use crate::work::Assignment;
 /// How an attempt to hand out a job ended.
 pub(crate) enum End {
     /// The job is on its way to this target.
-    Assigned(Target),
+    Assigned {
+        to: Target,
+        /// The job had its credit from an earlier hand-out.
+        repeat: bool,
+    },
     /// The job needed no worker: it was answered, or it is under way already.
     Answered,
     /// The pool's credit was used up. Nothing was changed.
@@ -62,7 +66,7 @@ pub(crate) async fn assign(ctx: Context, head: Head, offer: Offer) -> End {
     end
 }
 
-async fn hand_out(ctx: &Context, head: Head, offer: Offer) -> End {
+async fn hand_out(ctx: &Context, mut head: Head, offer: Offer) -> End {
     if head.is_late() {
         return refuse(ctx, head, late()).await;
     }
@@ -73,6 +77,12 @@ async fn hand_out(ctx: &Context, head: Head, offer: Offer) -> End {
     let began = Instant::now();
     let admitted = ctx.registry.admit(&request).instrument(tracing::info_span!("admit")).await;
     ctx.metrics.admission(began.elapsed());
+    match &admitted {
+        // The registry gives these answers only for a job without a record.
+        Ok(Admitted::NoCredit | Admitted::TenantBusy) => head.may_have_credit = false,
+        Ok(Admitted::Assigned { .. }) | Err(_) => head.may_have_credit = true,
+        Ok(_) => {}
+    }
     let (attempt, epoch, to, repeat) = match admitted {
         Ok(Admitted::Assigned { attempt, epoch, to, repeat }) => (attempt, epoch, to, repeat),
         Ok(other) => return otherwise(ctx, head, other).await,
@@ -99,7 +109,7 @@ async fn hand_out(ctx: &Context, head: Head, offer: Offer) -> End {
         Ok(()) => {
             ctx.metrics.assigned(head.seen.elapsed());
             acknowledge(&head.delivery).await;
-            End::Assigned(to)
+            End::Assigned { to, repeat }
         }
         Err(error) => match (error, to) {
             // The worker is gone and the registry hasn't noticed it yet, or the worker is back and its queue isn't.

@@ -193,11 +193,11 @@ impl Dispatcher {
         if let Some(session) = &session {
             if let Some(behind) = self.sessions.get_mut(session) {
                 behind.push(popped);
+                pool.refund();
                 return true;
             }
             self.sessions.insert(session.clone(), Vec::new());
         }
-        pool.allowance -= 1;
         let returned = pool.returned;
         let offer = Offer {
             credit: pool.credit,
@@ -226,7 +226,7 @@ impl Dispatcher {
         let away = matches!(end, End::RegistryAway(_) | End::GivenBack);
         let Some(pool) = self.pools.get_mut(&name) else { return };
         match end {
-            End::Assigned(to) => pool.placed(&to),
+            End::Assigned { to, repeat } => pool.placed(&to, repeat),
             End::Answered => pool.refund(),
             End::GivenBack => pool.refund(),
             End::NoCredit(head) => {

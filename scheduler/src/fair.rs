@@ -220,6 +220,20 @@ impl<K: Clone + Eq + Hash + Ord, T> Fair<K, T> {
         self.place(tenant, tag, blocked, empty);
     }
 
+    /// Takes an item out of turn, at the cost of a pop. `None` if it doesn't wait.
+    pub fn pop_out_of_turn(&mut self, tenant: &K, class: Class, ticket: Ticket) -> Option<Popped<K, T>> {
+        let t = self.tenants.get(tenant)?;
+        let weight = t.weight;
+        let at = t.classes[class as usize].iter().position(|(other, _)| *other == ticket)?;
+        let mut taken = None;
+        self.edit(tenant, weight, 0, |t| {
+            taken = t.classes[class as usize].remove(at);
+            t.tag += t.cost();
+        });
+        self.len -= 1;
+        taken.map(|(ticket, item)| Popped { tenant: tenant.clone(), class, ticket, item })
+    }
+
     /// Takes an item out of turn, without a cost. `None` if it doesn't wait.
     pub fn remove(&mut self, tenant: &K, class: Class, ticket: Ticket) -> Option<T> {
         let t = self.tenants.get_mut(tenant)?;
@@ -249,10 +263,10 @@ impl<K: Clone + Eq + Hash + Ord, T> Fair<K, T> {
         }
     }
 
-    /// The first waiting item of one tenant and class for which `fits` is true.
-    pub fn find_mut(&mut self, tenant: &K, class: Class, fits: impl Fn(&T) -> bool) -> Option<&mut T> {
+    /// The first waiting item of one tenant and class for which `fits` is true, and its position.
+    pub fn find_mut(&mut self, tenant: &K, class: Class, fits: impl Fn(&T) -> bool) -> Option<(Ticket, &mut T)> {
         let queue = &mut self.tenants.get_mut(tenant)?.classes[class as usize];
-        queue.iter_mut().map(|(_, item)| item).find(|item| fits(item))
+        queue.iter_mut().map(|(ticket, item)| (*ticket, item)).find(|(_, item)| fits(item))
     }
 
     /// The items of one tenant and class, in order.

@@ -34,6 +34,9 @@ pub(crate) struct Head {
     pub(crate) submitted: Option<u64>,
     /// An earlier copy of the submit message may exist.
     pub(crate) repeat: bool,
+    /// The registry may have given this job credit: an earlier hand-out failed after that, or its answer was lost. Such
+    /// a job may be handed out even if its pool has no free credit.
+    pub(crate) may_have_credit: bool,
     pub(crate) delivery: Delivery,
     /// Held until the delivery is settled.
     pub(crate) held: Option<Held>,
@@ -51,6 +54,7 @@ impl Head {
         let digest = digest(&job);
         let key = JobKey::new(lane.tenant.clone(), job.id);
         let span = context::span(Name::Schedule, &key, message);
+        let repeat = delivery.redelivered || message.headers.flag(names::H_RESEND);
         Self {
             lane,
             key,
@@ -61,7 +65,8 @@ impl Head {
             deadline,
             lifecycle: job.stream.contains(&Stream::Lifecycle),
             submitted,
-            repeat: delivery.redelivered || message.headers.flag(names::H_RESEND),
+            repeat,
+            may_have_credit: repeat,
             delivery,
             held: None,
             seen: Instant::now(),

@@ -49,6 +49,9 @@ pub(super) struct Pool {
     /// Since when no worker serves the pool, and why. `None` if one does.
     pub(super) unserved: Option<(Instant, Unserved)>,
     due: BTreeSet<Due>,
+    /// Where jobs wait that may have credit already ([`Head::may_have_credit`]), in the order in which they came. If
+    /// they have all of the pool's credit, none comes back before they are handed out.
+    credited: BTreeSet<(Ticket, TenantName, Class)>,
 }
 
 impl Pool {
@@ -76,13 +79,17 @@ impl Pool {
     }
 
     pub(super) fn may_start(&self) -> bool {
-        self.allowance > 0 && !self.fair.is_empty()
+        (self.allowance > 0 && !self.fair.is_empty()) || !self.credited.is_empty()
     }
 
     pub(super) fn push(&mut self, weight: u32, head: Head) {
         let (tenant, class, deadline) = (head.key.tenant.clone(), head.lane.class, head.deadline);
         self.reserve.used_by(&tenant, Instant::now());
+        let may_have_credit = head.may_have_credit;
         let ticket = self.fair.push(&tenant, weight, class, head);
+        if may_have_credit {
+            self.credited.insert((ticket, tenant.clone(), class));
+        }
         if let Some(at) = deadline {
             self.due.insert(Due { at, ticket, tenant, class });
         }
@@ -92,18 +99,38 @@ impl Pool {
         if let Some(due) = due(&waiting) {
             self.due.insert(due);
         }
+        if waiting.item.may_have_credit {
+            self.credited.insert((waiting.ticket, waiting.tenant.clone(), waiting.class));
+        }
         self.fair.unpop(weight, waiting);
     }
 
+    /// Takes the job that is handed out next. Without an allowance, or if all tenants are blocked, this is one that may
+    /// have credit already.
     pub(super) fn pop(&mut self) -> Option<Waiting> {
-        if self.allowance <= 0 {
-            return None;
-        }
-        let popped = self.fair.pop()?;
-        if let Some(due) = due(&popped) {
+        let in_turn = if self.allowance > 0 { self.fair.pop() } else { None };
+        let popped = match in_turn {
+            Some(popped) => {
+                self.allowance -= 1;
+                popped
+            }
+            None => {
+                let (ticket, tenant, class) = self.credited.pop_first()?;
+                self.fair.pop_out_of_turn(&tenant, class, ticket)?
+            }
+        };
+        self.forget(&popped);
+        Some(popped)
+    }
+
+    /// Removes a job that was taken out from the other tables.
+    fn forget(&mut self, taken: &Waiting) {
+        if let Some(due) = due(taken) {
             self.due.remove(&due);
         }
-        Some(popped)
+        if taken.item.may_have_credit {
+            self.credited.remove(&(taken.ticket, taken.tenant.clone(), taken.class));
+        }
     }
 
     /// How many jobs of a tenant may be handed out at once in this pool. Tenants with a limit of their own leave enough
@@ -116,12 +143,15 @@ impl Pool {
         self.reserve.share(tenant, weight, heaviest.unwrap_or(weight), options.reserve)
     }
 
-    /// The waiting job that this delivery repeats, if there is one.
+    /// The waiting job that this delivery repeats, if there is one. The caller must replace it.
     pub(super) fn replace(&mut self, head: &Head) -> Option<&mut Head> {
         if !head.delivery.redelivered {
             return None;
         }
-        self.fair.find_mut(&head.key.tenant, head.lane.class, |waiting| waiting.key == head.key)
+        let (tenant, class) = (&head.key.tenant, head.lane.class);
+        let (ticket, waiting) = self.fair.find_mut(tenant, class, |waiting| waiting.key == head.key)?;
+        self.credited.insert((ticket, tenant.clone(), class));
+        Some(waiting)
     }
 
     /// Notes that credit was given back.
@@ -142,8 +172,11 @@ impl Pool {
         self.allowance = self.allowance.min(since);
     }
 
-    /// Notes that a job was handed out to this target.
-    pub(super) fn placed(&mut self, to: &Target) {
+    /// Notes that a job was handed out to this target. A repeat took no credit.
+    pub(super) fn placed(&mut self, to: &Target, repeat: bool) {
+        if repeat {
+            self.refund();
+        }
         if let Target::Worker { worker, create: true } = to {
             self.session_workers.charge(worker);
         }
@@ -153,9 +186,7 @@ impl Pool {
     pub(super) fn take(&mut self, most: usize) -> Vec<Waiting> {
         let mut taken: Vec<Waiting> = std::iter::from_fn(|| self.fair.pop()).take(most).collect();
         for waiting in &taken {
-            if let Some(due) = due(waiting) {
-                self.due.remove(&due);
-            }
+            self.forget(waiting);
         }
         let parked = self.parked.len().min(most - taken.len());
         taken.extend(self.parked.drain(..parked));
@@ -172,6 +203,7 @@ impl Pool {
         while self.due.first().is_some_and(|due| due.at <= now) {
             let Some(due) = self.due.pop_first() else { break };
             if let Some(head) = self.fair.remove(&due.tenant, due.class, due.ticket) {
+                self.credited.remove(&(due.ticket, due.tenant.clone(), due.class));
                 late.push((due, head));
             }
         }
@@ -190,6 +222,7 @@ impl Pool {
         self.fair.clear(&lane.tenant, lane.class);
         self.parked.retain(|waiting| waiting.item.lane != *lane);
         self.due.retain(|due| (&due.tenant, due.class) != (&lane.tenant, lane.class));
+        self.credited.retain(|(_, tenant, class)| (tenant, *class) != (&lane.tenant, lane.class));
     }
 }
 

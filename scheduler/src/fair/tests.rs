@@ -47,6 +47,25 @@ fn one_who_comes_back_at_once_has_not_shed_what_it_took() {
 }
 
 #[test]
+fn one_who_is_served_out_of_turn_pays_for_it() {
+    let mut fair = Fair::default();
+    let tickets: Vec<Ticket> = (0..4).map(|item| fair.push(&1, 1, Class::Normal, item)).collect();
+    for item in 0..4 {
+        fair.push(&2, 1, Class::Normal, item);
+    }
+    fair.block(&1);
+    let popped = fair.pop_out_of_turn(&1, Class::Normal, tickets[2]).unwrap();
+    assert_eq!((popped.item, fair.len()), (2, 7));
+    assert!(fair.pop_out_of_turn(&1, Class::Normal, tickets[2]).is_none());
+    assert_eq!(fair.pop().unwrap().tenant, 2, "the other one is still blocked");
+    fair.unblock(&1);
+    assert_eq!(drain(&mut fair, 4), [(1, 0), (2, 1), (1, 1), (2, 2)]);
+    // Put back: it waits where it was, and costs nothing.
+    fair.unpop(1, popped);
+    assert_eq!(drain(&mut fair, 4), [(1, 2), (1, 3), (2, 3)]);
+}
+
+#[test]
 fn urgent_goes_first_and_nothing_starves() {
     let mut fair = Fair::default();
     for item in 0..100 {

@@ -19,6 +19,8 @@ pub(crate) struct Faulty {
     pub(crate) inner: Arc<Local>,
     /// How many of the next admissions panic.
     pub(crate) admissions: AtomicU32,
+    /// How many of the next admissions are made, but not answered, as if the connection had just been lost.
+    pub(crate) unanswered: AtomicU32,
     /// How many of the next calls of `dead_workers` panic.
     pub(crate) looks: AtomicU32,
     /// Refuses new jobs, like a Redis that has reached its `maxmemory`.
@@ -31,10 +33,14 @@ pub(crate) struct Faulty {
     pub(crate) asked: AtomicU32,
 }
 
+/// Counts down. `false` if the count was 0.
+pub(crate) fn count_down(left: &AtomicU32) -> bool {
+    left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok()
+}
+
 /// Counts down, and panics unless the count was 0.
 fn trip(left: &AtomicU32) {
-    let tripped = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok();
-    assert!(!tripped, "injected by the test");
+    assert!(!count_down(left), "injected by the test");
 }
 
 #[async_trait]
@@ -52,7 +58,11 @@ impl Registry for Faulty {
         if self.full.load(Ordering::SeqCst) {
             return Err(Error::Full);
         }
-        self.inner.admit(admit).await
+        let admitted = self.inner.admit(admit).await;
+        if count_down(&self.unanswered) {
+            return Err(Error::Disconnected("injected by the test".to_owned()));
+        }
+        admitted
     }
     async fn start(&self, start: &StartRequest) -> Result<Start, Error> {
         self.inner.start(start).await

@@ -272,6 +272,8 @@ impl Worker {
                 body,
                 message_id: message.message_id.clone(),
                 correlation_id: message.correlation_id.clone(),
+                // Confirmed, as a worker's results are: the job's message is acknowledged after this.
+                persistent: true,
                 ..Message::default()
             };
             self.publish(result).await;

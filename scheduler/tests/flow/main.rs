@@ -3,9 +3,11 @@
 mod answers;
 mod bounds;
 mod cancel;
+mod credit;
 mod ended;
 mod fairness;
 mod faulty;
+mod faulty_bus;
 mod fleet;
 mod identity;
 mod lanes;
