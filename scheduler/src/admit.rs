@@ -47,7 +47,7 @@ pub(crate) enum End {
 
 /// What a pool offers to a job.
 pub(crate) struct Offer {
-    /// The pool's credit: how many of its jobs may be handed out at once.
+    /// The pool's credit: how many of its jobs may be handed out at once. 0 if this job may get no new credit.
     pub(crate) credit: u32,
     /// How many jobs of this tenant the pool may have handed out at once. `None` means without a limit.
     pub(crate) tenant_share: Option<u32>,

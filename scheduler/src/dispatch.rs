@@ -50,6 +50,8 @@ type Waiting = Popped<TenantName, Head>;
 struct Done {
     pool: PoolName,
     position: Position,
+    /// Whether the job could get new credit. Otherwise, it was handed out only if it had credit already.
+    in_turn: bool,
     /// How many times credit had been given back when the hand-out began.
     returned: u64,
     session: Option<(TenantName, SessionName)>,
@@ -188,19 +190,22 @@ impl Dispatcher {
     /// Starts the hand-out of a pool's next job. `false` if the pool has none to start.
     fn start_one(&mut self, name: &PoolName) -> bool {
         let Some(pool) = self.pools.get_mut(name) else { return false };
-        let Some(popped) = pool.pop() else { return false };
+        let popped = pool.pop();
+        let in_turn = popped.is_some();
+        let Some(popped) = popped.or_else(|| pool.pop_credited()) else { return false };
         let session = popped.item.session.as_ref().map(|s| (popped.tenant.clone(), s.id.clone()));
         if let Some(session) = &session {
             if let Some(behind) = self.sessions.get_mut(session) {
                 behind.push(popped);
-                pool.refund();
                 return true;
             }
             self.sessions.insert(session.clone(), Vec::new());
         }
+        pool.allowance -= i64::from(in_turn);
         let returned = pool.returned;
         let offer = Offer {
-            credit: pool.credit,
+            // Without credit, the registry hands out nothing that has none: no job overtakes another one.
+            credit: if in_turn { pool.credit } else { 0 },
             tenant_share: pool.share(&popped.tenant, &self.ctx.options),
             candidate: session.as_ref().and_then(|_| pool.session_workers.best().cloned()),
         };
@@ -212,14 +217,14 @@ impl Dispatcher {
         let position = Popped { tenant, class, ticket, item: () };
         self.flight.push(Box::pin(async move {
             let end = admit::assign(ctx, head, offer).await;
-            Done { pool, position, returned, session, end }
+            Done { pool, position, in_turn, returned, session, end }
         }));
         true
     }
 
     /// Handles the end of a hand-out.
     fn finished(&mut self, done: Done) {
-        let Done { pool: name, position, returned, session, end } = done;
+        let Done { pool: name, position, in_turn, returned, session, end } = done;
         let tenant = position.tenant.clone();
         let weight = self.ctx.options.weight(&tenant);
         let busy = matches!(end, End::TenantBusy(_));
@@ -229,6 +234,7 @@ impl Dispatcher {
             End::Assigned { to, repeat } => pool.placed(&to, repeat),
             End::Answered => pool.refund(),
             End::GivenBack => pool.refund(),
+            End::NoCredit(head) if !in_turn => pool.unpop(weight, put(position, head)),
             End::NoCredit(head) => {
                 self.ctx.metrics.returned("no_credit");
                 pool.exhausted(returned);
@@ -336,7 +342,7 @@ impl Dispatcher {
         }
         self.flight.push(Box::pin(async move {
             let end = admit::refuse(&ctx, head, why).await;
-            Done { pool, position, returned: 0, session: None, end }
+            Done { pool, position, in_turn: true, returned: 0, session: None, end }
         }));
     }
 

@@ -105,20 +105,20 @@ impl Pool {
         self.fair.unpop(weight, waiting);
     }
 
-    /// Takes the job that is handed out next. Without an allowance, or if all tenants are blocked, this is one that may
-    /// have credit already.
+    /// Takes the job whose turn it is. `None` if nothing may be handed out with new credit.
     pub(super) fn pop(&mut self) -> Option<Waiting> {
-        let in_turn = if self.allowance > 0 { self.fair.pop() } else { None };
-        let popped = match in_turn {
-            Some(popped) => {
-                self.allowance -= 1;
-                popped
-            }
-            None => {
-                let (ticket, tenant, class) = self.credited.pop_first()?;
-                self.fair.pop_out_of_turn(&tenant, class, ticket)?
-            }
-        };
+        if self.allowance <= 0 {
+            return None;
+        }
+        let popped = self.fair.pop()?;
+        self.forget(&popped);
+        Some(popped)
+    }
+
+    /// Takes the first job that may have credit already.
+    pub(super) fn pop_credited(&mut self) -> Option<Waiting> {
+        let (ticket, tenant, class) = self.credited.pop_first()?;
+        let popped = self.fair.pop_out_of_turn(&tenant, class, ticket)?;
         self.forget(&popped);
         Some(popped)
     }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use thermae_backplane::bus::Message;
 use thermae_scheduler::{Options, TenantOptions};
+use thermae_schemas::{Class, names};
 
 use crate::faulty::Faulty;
 use crate::faulty_bus::FaultyBus;
-use crate::fleet::{Servers, depth, job, options, soon, tenant};
+use crate::fleet::{Servers, depth, job, options, pool, soon, tenant};
 
 /// Jobs of each test.
 const JOBS: u32 = 6;
@@ -91,4 +93,50 @@ async fn the_next_scheduler_hands_out_what_the_last_one_admitted() {
     let ran = std::iter::from_fn(|| order.try_recv().ok()).count();
     assert_eq!(ran, JOBS as usize);
     second.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_that_only_seems_to_have_credit_overtakes_nobody() {
+    let registry = Arc::new(Faulty::default());
+    let servers = Servers::on(registry.clone());
+    let (scheduler, client) = (servers.scheduler(options()).await, servers.client("acme").await);
+    let worker = servers.worker("w1", 1).await;
+    let mut jobs = worker.take().await;
+    let mut taken = Vec::new();
+    for id in ["a", "b"] {
+        client.submit(job(id), None).await.unwrap();
+        taken.push(soon(jobs.recv()).await.unwrap());
+    }
+    // The credit is used up: "first" waits. "second" says that it was sent before, so the registry is asked about it.
+    let gate = registry.gate.lock().await;
+    let asked = registry.asked.load(Ordering::SeqCst);
+    client.submit(job("first"), None).await.unwrap();
+    let second = job("second");
+    let mut message = Message {
+        exchange: names::SUBMIT.to_owned(),
+        key: names::submit_key(&tenant("acme"), Class::Normal, &pool()),
+        body: serde_json::to_vec(&second).unwrap().into(),
+        message_id: Some(second.id.to_string()),
+        mandatory: true,
+        persistent: true,
+        ..Message::default()
+    };
+    message.headers.set_flag(names::H_RESEND, true);
+    message.sign(servers.bus.as_ref(), &tenant("acme"));
+    servers.bus.publish(message).await.unwrap().wait().await.unwrap();
+    soon(async {
+        while registry.asked.load(Ordering::SeqCst) == asked {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    // Credit comes back before the registry has answered.
+    worker.start(&taken[0]).await;
+    worker.finish(&taken[0], "").await;
+    drop(gate);
+    assert_eq!(soon(jobs.recv()).await.unwrap().id(), "first");
+    worker.start(&taken[1]).await;
+    worker.finish(&taken[1], "").await;
+    assert_eq!(soon(jobs.recv()).await.unwrap().id(), "second");
+    scheduler.stop().await;
 }
