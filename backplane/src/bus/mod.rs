@@ -189,7 +189,8 @@ pub trait Bus: Send + Sync + 'static {
     /// [`Error::Disconnected`] or [`Error::Closed`]: some of these messages may be lost.
     async fn flush(&self) -> Result<(), Error>;
 
-    /// Subscribes to a queue. At most `prefetch` deliveries are unsettled at once.
+    /// Subscribes to a queue. At most `prefetch` deliveries are unsettled at once. The future may be dropped half-way:
+    /// then no subscription is left.
     async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, Error>;
 
     /// Name of the user that this connection is authenticated as. The broker accepts no other name in a message's

@@ -88,7 +88,12 @@ impl Servers {
 
     /// Starts a scheduler on a connection of its own.
     pub(crate) async fn scheduler(&self, options: Options) -> Scheduler {
-        let (bus, metrics, health) = ((self.connect)().await, prometheus::Registry::new(), Health::new());
+        self.scheduler_on((self.connect)().await, options)
+    }
+
+    /// Starts a scheduler on this connection.
+    pub(crate) fn scheduler_on(&self, bus: SharedBus, options: Options) -> Scheduler {
+        let (metrics, health) = (prometheus::Registry::new(), Health::new());
         let service = Service::new(options, bus.clone(), self.registry.clone(), &metrics, health.clone())
             .expect("it can be made");
         let stop = CancellationToken::new();
@@ -113,9 +118,13 @@ impl Servers {
             bus: (self.connect)().await,
             registry: self.registry.clone(),
         };
-        thermae_backplane::declare_fleet(&*self.bus).await.unwrap();
-        self.bus.declare_queue(&QueueSpec::pool(&pool())).await.unwrap();
-        thermae_backplane::declare_worker(&*self.bus, &worker.id).await.unwrap();
+        // Repeated, as workers do: while another process makes a queue, RabbitMQ may refuse messages for it.
+        persist(|| async {
+            thermae_backplane::declare_fleet(&*self.bus).await?;
+            self.bus.declare_queue(&QueueSpec::pool(&pool())).await?;
+            thermae_backplane::declare_worker(&*self.bus, &worker.id).await
+        })
+        .await;
         worker.beat(WorkerState::Ready, LONG).await;
         worker
     }

@@ -12,10 +12,11 @@ use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, B
 use lapin::types::FieldTable;
 use thermae_service::backoff::Backoff;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::convert::{message, short};
-use super::errors::mapped;
+use super::errors::{down, mapped};
 use super::link::{Link, Shared, answer};
 use crate::bus::{Consumer, Delivery, Error, Settle};
 
@@ -28,6 +29,8 @@ pub(super) struct RabbitConsumer {
     queue: String,
     prefetch: u16,
     active: Option<Subscription>,
+    /// A subscription that is being opened. Callers may drop `next` at any time, and the next call goes on with it.
+    opening: Option<Opening>,
     stopped: bool,
 }
 
@@ -53,7 +56,7 @@ impl Drop for Subscription {
 }
 
 impl Subscription {
-    async fn open(shared: &Shared, link: Arc<Link>, queue: &str, prefetch: u16) -> Result<Self, Error> {
+    async fn subscribed(shared: &Shared, link: Arc<Link>, queue: &str, prefetch: u16) -> Result<Self, Error> {
         let request = async {
             let (channel, place) = link.consumer_channel(shared).await?;
             channel.basic_qos(prefetch, BasicQosOptions::default()).await.map_err(|error| mapped(&error))?;
@@ -69,16 +72,42 @@ impl Subscription {
     }
 }
 
+/// A task that opens a subscription. If nobody waits for it any more, it closes what it has opened.
+///
+/// It is a task of its own because the client library (lapin 4.12) must get to the end of this request. If the caller
+/// of `basic_consume` is dropped before the broker's answer, the library keeps the channel and the new consumer open:
+/// jobs that the broker delivers to it are in nobody's hands until the connection ends.
+struct Opening(JoinHandle<Result<Subscription, Error>>);
+
+impl Opening {
+    fn start(shared: &Arc<Shared>, link: Arc<Link>, queue: &str, prefetch: u16) -> Self {
+        let (within, queue) = (shared.clone(), queue.to_owned());
+        let opened = async move { Subscription::subscribed(&within, link, &queue, prefetch).await };
+        Self(shared.tasks.spawn(opened))
+    }
+
+    /// Waits for the end of the task. May be dropped and called again until it has returned.
+    async fn opened(&mut self) -> Result<Subscription, Error> {
+        (&mut self.0).await.unwrap_or_else(|_| Err(down()))
+    }
+}
+
 impl RabbitConsumer {
     pub(super) async fn open(shared: Arc<Shared>, link: Arc<Link>, queue: &str, prefetch: u16) -> Result<Self, Error> {
-        let active = Subscription::open(&shared, link, queue, prefetch).await?;
-        Ok(Self { shared, queue: queue.to_owned(), prefetch, active: Some(active), stopped: false })
+        let active = Opening::start(&shared, link, queue, prefetch).opened().await?;
+        Ok(Self { shared, queue: queue.to_owned(), prefetch, active: Some(active), opening: None, stopped: false })
     }
 
     /// Subscribes on the next link that is up. `false` means that no delivery will come any more.
     async fn subscribe(&mut self) -> bool {
-        let Some(link) = self.shared.next_link().await else { return false };
-        match Subscription::open(&self.shared, link, &self.queue, self.prefetch).await {
+        if self.opening.is_none() {
+            let Some(link) = self.shared.next_link().await else { return false };
+            self.opening = Some(Opening::start(&self.shared, link, &self.queue, self.prefetch));
+        }
+        let Some(opening) = &mut self.opening else { return false };
+        let opened = opening.opened().await;
+        self.opening = None;
+        match opened {
             Ok(active) => {
                 tracing::debug!(messaging.destination = self.queue, "subscribed again");
                 self.active = Some(active);
@@ -132,6 +161,7 @@ impl Consumer for RabbitConsumer {
 
     async fn stop(&mut self) -> Result<(), Error> {
         self.stopped = true;
+        self.opening = None;
         let Some(active) = &mut self.active else { return Ok(()) };
         let tag = active.stream.tag();
         let cancel = active.channel.basic_cancel(tag, BasicCancelOptions::default());

@@ -122,6 +122,31 @@ async fn a_cut_connection_heals_and_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_consumer_whose_caller_is_impatient_subscribes_again_once() {
+    let proxy = Proxy::to(&url()).await;
+    let bus = rabbit(&proxy.through(&url())).await.unwrap();
+    let steady = rabbit(&url()).await.unwrap();
+    declare_fleet(&steady).await.unwrap();
+    let to = queue(&steady, QueueKind::Quorum).await;
+    let mut consumer = bus.consume(&to.name, 1).await.unwrap();
+    for round in 0..5 {
+        proxy.cut();
+        publish(&steady, message("work", &to.name, &round.to_string())).await.unwrap();
+        // Each call is given up soon, as in a loop that also waits for other events.
+        let found = soon("the message", async {
+            loop {
+                if let Ok(next) = tokio::time::timeout(Duration::from_micros(500), consumer.next()).await {
+                    return next.unwrap();
+                }
+            }
+        });
+        found.await.ack().await.unwrap();
+        until("one consumer", || async { steady.queue_consumers(&to.name).await.unwrap() == Some(1) }).await;
+    }
+    steady.delete_queue(&to.name).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_publish_whose_confirm_is_lost_says_so() {
     let proxy = Proxy::to(&url()).await;
     let bus = rabbit(&proxy.through(&url())).await.unwrap();

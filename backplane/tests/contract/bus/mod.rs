@@ -99,6 +99,7 @@ suite! {
     after_a_flush_a_message_comes_later,
     no_more_than_the_prefetch_is_out,
     what_a_dropped_consumer_held_comes_back_marked_and_in_order,
+    a_consumer_that_nobody_waited_for_holds_nothing,
     what_a_lost_connection_held_comes_back_marked,
     a_message_that_comes_back_too_often_is_a_dead_letter,
     a_rejected_message_is_a_dead_letter,

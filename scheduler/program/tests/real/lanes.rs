@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use thermae_backplane::bus::Message;
-use thermae_schemas::{Class, ClientId, names};
+use thermae_schemas::{Class, ClientId, Job, TenantName, names};
 
-use crate::fleet::{job, options, pool, soon, tenant};
+use crate::fleet::{Servers, job, options, pool, soon, tenant};
 use crate::{Set, servers};
 
 /// Publishes that wait for a confirm at once.
@@ -24,25 +24,10 @@ async fn every_lane_of_many_tenants_is_served() {
     let mut order = servers.worker("w1", 64).await.work("").await;
     let before = (resident("self"), broker(&set.name));
     let began = Instant::now();
-    // Nothing is bound to this reply key. The test counts the jobs that run.
-    let nobody = ClientId::random();
     let submits = (0..tenants).flat_map(|n| Class::ALL.map(|class| (tenant(&format!("t{n}")), class)));
     let sent = submits.map(|(tenant, class)| {
-        let mut job = job(&format!("{tenant}-{}", class.as_str()));
-        job.class = class;
-        let mut message = Message {
-            exchange: names::SUBMIT.to_owned(),
-            key: names::submit_key(&tenant, class, &pool()),
-            body: serde_json::to_vec(&job).unwrap().into(),
-            message_id: Some(job.id.to_string()),
-            reply_to: Some(names::reply_key(&tenant, &nobody)),
-            mandatory: true,
-            persistent: true,
-            ..Message::default()
-        };
-        let bus = servers.bus.clone();
-        message.sign(bus.as_ref(), &tenant);
-        async move { bus.publish(message).await.unwrap().wait().await.unwrap() }
+        let id = format!("{tenant}-{}", class.as_str());
+        submit(&servers, tenant, class, id)
     });
     let lanes = tenants * Class::ALL.len();
     assert_eq!(futures::stream::iter(sent).buffer_unordered(AT_ONCE).count().await, lanes);
@@ -63,6 +48,25 @@ async fn every_lane_of_many_tenants_is_served() {
         before.1,
     );
     scheduler.stop().await;
+}
+
+/// Publishes a job, and waits until the broker has confirmed it. Nobody gets its result.
+pub(crate) fn submit(servers: &Servers, tenant: TenantName, class: Class, id: String) -> impl Future<Output = ()> {
+    let job = Job { class, ..job(&id) };
+    let mut message = Message {
+        exchange: names::SUBMIT.to_owned(),
+        key: names::submit_key(&tenant, class, &pool()),
+        body: serde_json::to_vec(&job).unwrap().into(),
+        message_id: Some(id),
+        // Nothing is bound to this reply key.
+        reply_to: Some(names::reply_key(&tenant, &ClientId::random())),
+        mandatory: true,
+        persistent: true,
+        ..Message::default()
+    };
+    let bus = servers.bus.clone();
+    message.sign(bus.as_ref(), &tenant);
+    async move { bus.publish(message).await.unwrap().wait().await.unwrap() }
 }
 
 /// Resident memory of a process, in MiB.

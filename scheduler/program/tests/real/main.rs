@@ -7,6 +7,7 @@
 mod fleet;
 mod identity;
 mod lanes;
+mod reigns;
 
 use std::collections::{HashMap, HashSet};
 use std::process::{Command, Stdio};
@@ -117,11 +118,24 @@ async fn jobs_survive_the_servers_end() {
     // After a SIGKILL, a queue younger than that never has a leader again. The bus prevents this when it makes a queue
     // (`write_names` in `backplane/src/bus/rabbit/declare.rs`). The pause makes sure that no queue here is that young.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    set.control("rabbitmq", "kill").await;
-    set.control("rabbitmq", "start").await;
-    for n in 100..400 {
+    let restarted = tokio::spawn({
+        let set = set.clone();
+        async move {
+            set.control("rabbitmq", "kill").await;
+            set.control("rabbitmq", "start").await;
+        }
+    });
+    // Jobs are on their way when RabbitMQ is killed.
+    let mut n = 100;
+    while !restarted.is_finished() {
         handles.push(client.submit(job(&n.to_string()), None).await.unwrap());
-        if n == 250 {
+        n += 1;
+    }
+    restarted.await.unwrap();
+    let last = n + 300;
+    for n in n..last {
+        handles.push(client.submit(job(&n.to_string()), None).await.unwrap());
+        if n == last - 150 {
             set.control("redis", "stop").await;
             set.control("redis", "start").await;
         }

@@ -1,10 +1,12 @@
 //! Acknowledgements, rejections, and deliveries that come back without either.
 
+use std::time::Duration;
+
 use thermae_backplane::bus::{AckBatch, Bus, Error, ExchangeKind, QueueKind, QueueSpec};
 
 use super::super::{Broker, message, publish, queue};
 use super::{body, exchange, ready};
-use crate::support::{never, soon, unique};
+use crate::support::{never, soon, unique, until};
 
 pub async fn what_a_dropped_consumer_held_comes_back_marked_and_in_order(broker: Broker) {
     let bus = ready(&broker).await;
@@ -28,6 +30,20 @@ pub async fn what_a_dropped_consumer_held_comes_back_marked_and_in_order(broker:
     found.sort();
     let marks: Vec<_> = found.iter().map(|(body, again)| (body.as_str(), *again)).collect();
     assert_eq!(marks, [("0", true), ("1", true), ("2", true), ("3", false)]);
+    bus.delete_queue(&to.name).await.unwrap();
+}
+
+pub async fn a_consumer_that_nobody_waited_for_holds_nothing(broker: Broker) {
+    let bus = ready(&broker).await;
+    let to = queue(&*bus, QueueKind::Quorum).await;
+    publish(&*bus, message("work", &to.name, "{}")).await.unwrap();
+    // Each call is given up at another point of its way.
+    for n in 0..40 {
+        let _ = tokio::time::timeout(Duration::from_micros(n * 200), bus.consume(&to.name, 1)).await;
+    }
+    until("the end of all consumers", || async { bus.queue_consumers(&to.name).await.unwrap() == Some(0) }).await;
+    let mut consumer = bus.consume(&to.name, 1).await.unwrap();
+    soon("the message", consumer.next()).await.unwrap().ack().await.unwrap();
     bus.delete_queue(&to.name).await.unwrap();
 }
 
