@@ -10,8 +10,6 @@
 //! capabilities and with `no_new_privs`.
 
 mod cgroup;
-mod layout;
-mod resolve;
 mod shown;
 mod spec;
 mod view;

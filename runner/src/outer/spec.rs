@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::layout::Layout;
 use crate::error::{Error, Result};
+use crate::languages::python::interpreter;
+use crate::languages::python::layout::Layout;
 use crate::mounts;
 
 /// The native container: what it sees of this machine, and its bounds.
@@ -65,7 +66,7 @@ impl Spec {
     /// # Errors
     /// [`crate::Error::Interpreter`] if there is none, or if it lies in a place that can't be shown.
     pub fn detect(python: Option<&Path>) -> Result<Self> {
-        let found = super::resolve::interpreter(python)?;
+        let found = interpreter::find(python)?;
         let Layout { show, links, hide } = found.layout;
         let refused =
             |p: &&PathBuf| OWN.iter().any(|o| p.as_path() == Path::new(o)) || KERNEL.iter().any(|k| p.starts_with(k));

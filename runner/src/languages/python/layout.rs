@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Directories that the view (`view.rs`) always shows, so that they are never listed.
+/// Directories that the view (`outer/view.rs`) always shows, so that they are never listed.
 const SYSTEM: [&str; 6] = ["/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin"];
 
 /// Folders that hold many other things. An interpreter's folder may lie below one of them, but none is shown as a
@@ -15,22 +15,22 @@ const SHARED: [&str; 9] = ["/", "/opt", "/srv", "/var", "/etc", "/mnt", "/media"
 
 /// What must be shown beyond the system's directories. No path leads through a symbolic link.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     /// Folders and files, with everything in them.
-    pub(super) show: Vec<PathBuf>,
+    pub(crate) show: Vec<PathBuf>,
     /// Symbolic links, without what they lead to.
-    pub(super) links: Vec<PathBuf>,
+    pub(crate) links: Vec<PathBuf>,
     /// Folders within those of `show` that are covered by an empty one: the packages of a virtual environment's base
     /// interpreter, unless the environment uses them. They can be fifty thousand files, and jobs have no use for them.
-    pub(super) hide: Vec<PathBuf>,
+    pub(crate) hide: Vec<PathBuf>,
 }
 
 /// Home directories of the machine's users.
-pub(super) struct Homes(Vec<PathBuf>);
+pub(crate) struct Homes(Vec<PathBuf>);
 
 impl Homes {
     /// The home of this process's user (`HOME`), and those of root and of all users from 1000 in `/etc/passwd`.
-    pub(super) fn of_this_machine() -> Self {
+    pub(crate) fn of_this_machine() -> Self {
         let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
         let known = passwd.lines().filter_map(|line| {
             let mut fields = line.split(':').skip(2);
@@ -57,7 +57,7 @@ impl Homes {
 
 impl Layout {
     /// What the interpreter `python` needs.
-    pub(super) fn of(python: &Path, homes: &Homes) -> io::Result<Self> {
+    pub(crate) fn of(python: &Path, homes: &Homes) -> io::Result<Self> {
         let mut layout = Self::default();
         let real = layout.trace(python)?;
         let mut apart = None;

@@ -10,15 +10,15 @@ use crate::error::{Error, Result};
 
 /// An interpreter and what it needs.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Interpreter {
+pub(crate) struct Interpreter {
     /// The path to execute. For a virtualenv it is the environment's own `python`, so that its packages are found.
-    pub(super) python: PathBuf,
+    pub(crate) python: PathBuf,
     /// What must be shown beyond the system's directories.
-    pub(super) layout: Layout,
+    pub(crate) layout: Layout,
 }
 
 /// Resolves `asked` (a path, or a name on `PATH`). Without it, finds one in `VIRTUAL_ENV`, or else `python3` on `PATH`.
-pub(super) fn interpreter(asked: Option<&Path>) -> Result<Interpreter> {
+pub(crate) fn find(asked: Option<&Path>) -> Result<Interpreter> {
     let found = match asked {
         Some(path) if path.components().count() > 1 => path.to_path_buf(),
         Some(name) => on_path(name)?,
@@ -79,7 +79,7 @@ mod tests {
         fs::write(base.join("bin/python3.11"), "").unwrap();
         std::os::unix::fs::symlink(base.join("bin/python3.11"), venv.join("bin/python3")).unwrap();
         fs::write(venv.join("pyvenv.cfg"), format!("home = {}\n", base.join("bin").display())).unwrap();
-        let got = interpreter(Some(&venv.join("bin/python3"))).unwrap();
+        let got = find(Some(&venv.join("bin/python3"))).unwrap();
         fs::remove_dir_all(&dir).unwrap();
         let layout = Layout { show: vec![venv.clone(), base], ..Layout::default() };
         assert_eq!(got, Interpreter { python: venv.join("bin/python3"), layout });
