@@ -54,7 +54,7 @@ pub struct Suite<'a> {
 
 /// The interpreter itself, and not a shim that finds it: controls are started a hundred times.
 fn interpreter(machine: &Machine) -> Result<PathBuf> {
-    Ok(Spec::detect(machine.python.as_deref())?.python.into())
+    Ok(Spec::for_python(machine.python.as_deref())?.interpreter.into())
 }
 
 /// The quickest time of honest jobs, and their container.

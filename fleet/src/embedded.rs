@@ -65,7 +65,7 @@ impl Running {
         }
         open_files()?;
         // Check the interpreter here: a worker without one would keep trying.
-        let python = Spec::detect(options.python.as_deref())?.python;
+        let python = Spec::for_python(options.python.as_deref())?.interpreter;
         let registry: SharedRegistry = Arc::new(registry::Local::new());
         let (metrics, health) = (prometheus::Registry::new(), Health::new());
         declare_fleet(&**bus).await.map_err(Unfit::Bus)?;

@@ -16,7 +16,7 @@ use thermae_runner::outer::Spec;
 
 fn main() {
     let python = std::env::var_os("THERMAE_BENCH_PYTHON");
-    let mut spec = Spec::detect(python.as_deref().map(std::path::Path::new)).expect("an interpreter");
+    let mut spec = Spec::for_python(python.as_deref().map(std::path::Path::new)).expect("an interpreter");
     spec.memory_bytes = Some(2 << 30);
     let mut setup = setup(&spec);
     setup.spares = 2;

@@ -14,7 +14,7 @@ fn environment(at: &Path) -> Spec {
     assert!(made.success());
     let packages = std::fs::read_dir(at.join("lib")).unwrap().next().unwrap().unwrap().path().join("site-packages");
     std::fs::write(packages.join("of_the_environment.py"), "WHERE = __file__\n").unwrap();
-    let mut spec = Spec::detect(Some(&at.join("bin/python3"))).unwrap();
+    let mut spec = Spec::for_python(Some(&at.join("bin/python3"))).unwrap();
     spec.memory_bytes = Some(1 << 30);
     spec.pids = Some(512);
     spec
@@ -70,7 +70,7 @@ fn links_below_tmp_lead_where_they_did() {
     environment(&dir.path().join("real/venv"));
     let link = dir.path().join("current");
     std::os::unix::fs::symlink("real", &link).unwrap();
-    let mut spec = Spec::detect(Some(&link.join("venv/bin/python3"))).unwrap();
+    let mut spec = Spec::for_python(Some(&link.join("venv/bin/python3"))).unwrap();
     (spec.memory_bytes, spec.pids) = (Some(1 << 30), Some(512));
     let mut runner = Runner::start(&spec, setup(&spec));
     let look = "import sys, os, of_the_environment\nprint(sys.prefix, os.path.realpath(sys.prefix))";
@@ -80,7 +80,7 @@ fn links_below_tmp_lead_where_they_did() {
 
 #[test]
 fn what_is_the_kernels_is_never_shown() {
-    let error = Spec::detect(Some(Path::new("/proc/self/root/usr/bin/python3"))).unwrap_err().to_string();
+    let error = Spec::for_python(Some(Path::new("/proc/self/root/usr/bin/python3"))).unwrap_err().to_string();
     assert!(error.contains("of its own"), "{error}");
 }
 

@@ -22,7 +22,7 @@ fn with_modules(name: &str, modules: &[(&str, &str)]) -> PathBuf {
 }
 
 fn with_preloaded(python: &Path, modules: &[&str]) -> Runner {
-    let mut spec = Spec::detect(Some(python)).unwrap();
+    let mut spec = Spec::for_python(Some(python)).unwrap();
     spec.memory_bytes = Some(1 << 30);
     let runner = Runner::start(&spec, preloading(&spec, modules, true));
     assert_eq!(runner.ready.preloaded, modules, "{:?}", runner.ready.warnings);

@@ -236,7 +236,7 @@ fn an_ordinary_user_has_both_walls_too() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let mut spec = thermae_runner::outer::Spec::detect(Some(std::path::Path::new("/usr/bin/python3"))).unwrap();
+    let mut spec = thermae_runner::outer::Spec::for_python(Some(std::path::Path::new("/usr/bin/python3"))).unwrap();
     spec.memory_bytes = Some(1 << 30);
     // The build's directory may be closed to other users.
     let binary = std::env::temp_dir().join(format!("thermae-runner-user-{}", std::process::id()));
@@ -270,7 +270,7 @@ fn in_a_container_made_by_another_the_runner_masks_what_that_shows() {
     command.args(["--mount", "--pid", "--fork", "--kill-child", "--net", "--ipc", "--uts", "--mount-proc", "--"]);
     command.args(["setpriv", "--reuid", "65532", "--regid", "65532", "--clear-groups", "--bounding-set", "-all"]);
     command.args(["--no-new-privs", "--"]).arg(&binary);
-    let spec = thermae_runner::outer::Spec::detect(Some(std::path::Path::new("/usr/bin/python3"))).unwrap();
+    let spec = thermae_runner::outer::Spec::for_python(Some(std::path::Path::new("/usr/bin/python3"))).unwrap();
     let mut runner = Runner::launch(command, None, setup(&spec));
     std::fs::remove_file(&binary).unwrap();
     assert!(runner.ready.nested, "{:?}", runner.ready.warnings);
@@ -308,7 +308,7 @@ fn where_it_cannot_work_it_says_so() {
     let (mut socket, _) = listener.accept().unwrap();
     std::fs::remove_dir_all(&dir).unwrap();
     let setup =
-        preloading(&thermae_runner::outer::Spec { python: "/no/such/python".into(), ..spec.clone() }, &[], true);
+        preloading(&thermae_runner::outer::Spec { interpreter: "/no/such/python".into(), ..spec.clone() }, &[], true);
     let mut bytes = Vec::new();
     Frame::json(Kind::Setup, 0, &setup).unwrap().encode(&mut bytes);
     std::io::Write::write_all(&mut socket, &bytes).unwrap();

@@ -269,7 +269,7 @@ fn of_a_home_with_the_interpreters_link_only_that_link_is_there() {
     std::fs::create_dir(&bin).unwrap();
     std::fs::write(bin.join("secret"), "secret").unwrap();
     std::os::unix::fs::symlink("/usr/bin/python3", bin.join("python3")).unwrap();
-    let mut spec = thermae_runner::outer::Spec::detect(Some(&bin.join("python3"))).unwrap();
+    let mut spec = thermae_runner::outer::Spec::for_python(Some(&bin.join("python3"))).unwrap();
     spec.memory_bytes = Some(1 << 30);
     let mut runner = Runner::start(&spec, common::setup(&spec));
     let home = home.path().display();

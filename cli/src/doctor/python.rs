@@ -20,7 +20,7 @@ print(json.dumps({'version': list(sys.version_info[:3]), 'packages': packages}))
 ";
 
 pub(super) fn checks(asked: Option<&Path>) -> Vec<Check> {
-    let spec = match Spec::detect(asked) {
+    let spec = match Spec::for_python(asked) {
         Ok(spec) => spec,
         Err(error) => {
             return vec![Check::fail(
@@ -31,19 +31,20 @@ pub(super) fn checks(asked: Option<&Path>) -> Vec<Check> {
             )];
         }
     };
-    let output = Command::new(&spec.python).args(["-I", "-c", ASK]).stdin(Stdio::null()).stderr(Stdio::null()).output();
+    let output =
+        Command::new(&spec.interpreter).args(["-I", "-c", ASK]).stdin(Stdio::null()).stderr(Stdio::null()).output();
     let answer: Option<Value> = output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok());
     let Some(answer) = answer else {
         return vec![Check::fail(
             "python",
-            format!("{} does not run", spec.python),
+            format!("{} does not run", spec.interpreter),
             "Programs are in Python, and native sandboxes use this machine's interpreter.",
             "name another interpreter: --python PATH",
         )];
     };
     let version: Vec<u64> = answer["version"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
     let text = version.iter().map(u64::to_string).collect::<Vec<_>>().join(".");
-    let found = format!("{text} at {}", spec.python);
+    let found = format!("{text} at {}", spec.interpreter);
     let python = if version >= vec![3, 9] {
         Check::ok("python", found)
     } else {

@@ -5,18 +5,15 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::languages::python::interpreter;
-use crate::languages::python::layout::Layout;
 use crate::mounts;
 
 /// The native container: what it sees of this machine, and its bounds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// Absolute path of the real interpreter of Python (no shim). It goes into the options of Python in
+    /// Absolute path of the interpreter that the container shows (no shim). It goes into the options of its language in
     /// [`crate::frames::Setup::languages`], too.
-    pub python: String,
+    pub interpreter: String,
     /// Directories or files shown read-only at their own paths, beyond `/usr`, `/lib*`, `/bin`, `/sbin` and a few files
     /// of `/etc`.
     pub show: Vec<String>,
@@ -58,37 +55,27 @@ const OWN: [&str; 4] = ["/tmp", "/workspace", "/session", "/data"];
 const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 impl Spec {
-    /// Makes a specification for this machine that shows the interpreter `python`. `None` means the interpreter of the
-    /// active virtualenv, or else `python3` on `PATH`.
-    ///
-    /// Shims of pyenv and virtualenvs are resolved by reading files, without starting an interpreter.
-    ///
-    /// # Errors
-    /// [`crate::Error::Interpreter`] if there is none, or if it lies in a place that can't be shown.
-    pub fn detect(python: Option<&Path>) -> Result<Self> {
-        let found = interpreter::find(python)?;
-        let Layout { show, links, hide } = found.layout;
-        let refused =
-            |p: &&PathBuf| OWN.iter().any(|o| p.as_path() == Path::new(o)) || KERNEL.iter().any(|k| p.starts_with(k));
-        if let Some(hidden) = show.iter().chain(&links).find(refused) {
-            let hidden = hidden.display();
-            return Err(Error::Interpreter {
-                path: found.python.display().to_string(),
-                reason: format!("every sandbox has a {hidden} of its own; put the interpreter into a folder below it"),
-            });
-        }
-        Ok(Self {
-            python: found.python.to_string_lossy().into_owned(),
-            show: show.iter().map(|p| p.to_string_lossy().into_owned()).collect(),
-            links: links.iter().map(|p| p.to_string_lossy().into_owned()).collect(),
-            hide: hide.iter().map(|p| p.to_string_lossy().into_owned()).collect(),
+    /// A container that shows these paths and runs programs by this interpreter. It has no limits yet.
+    pub(crate) fn showing(interpreter: &Path, show: &[PathBuf], links: &[PathBuf], hide: &[PathBuf]) -> Self {
+        let texts = |paths: &[PathBuf]| paths.iter().map(|p| p.to_string_lossy().into_owned()).collect();
+        Self {
+            interpreter: interpreter.to_string_lossy().into_owned(),
+            show: texts(show),
+            links: texts(links),
+            hide: texts(hide),
             data: BTreeMap::new(),
             uid: None,
             memory_bytes: None,
             pids: None,
             cpu_shares: None,
             cpu_quota: None,
-        })
+        }
+    }
+
+    /// The first path that can't be shown, because every sandbox has one of its own in its place.
+    pub(crate) fn unshowable(&self) -> Option<&str> {
+        let unshowable = |p: &&String| OWN.contains(&p.as_str()) || KERNEL.iter().any(|k| mounts::at_or_below(p, k));
+        self.show.iter().chain(&self.links).find(unshowable).map(String::as_str)
     }
 
     /// Paths that are shown below places where a sandbox mounts its own storage.

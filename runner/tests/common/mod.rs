@@ -92,7 +92,7 @@ pub fn limits() -> Limits {
 /// Python with this preload list.
 pub fn python(spec: &Spec, preload: &[&str], preload_eager: bool) -> LanguageSetup {
     let preload = preload.iter().map(|module| (*module).to_owned()).collect();
-    let options = thermae_runner::PythonOptions { path: spec.python.clone(), preload, preload_eager };
+    let options = thermae_runner::PythonOptions { path: spec.interpreter.clone(), preload, preload_eager };
     LanguageSetup { name: "python".into(), options: serde_json::to_value(options).unwrap() }
 }
 
@@ -117,7 +117,7 @@ pub fn setup(spec: &Spec) -> Setup {
 }
 
 pub fn spec() -> Spec {
-    let mut spec = Spec::detect(None).expect("an interpreter");
+    let mut spec = Spec::for_python(None).expect("an interpreter");
     spec.memory_bytes = Some(1 << 30);
     spec.pids = Some(512);
     spec
@@ -205,7 +205,8 @@ impl Runner {
         if !rustix::process::geteuid().is_root() {
             return None;
         }
-        let mut spec = Spec::detect(Some(std::path::Path::new("/usr/bin/python3"))).expect("the system's interpreter");
+        let mut spec =
+            Spec::for_python(Some(std::path::Path::new("/usr/bin/python3"))).expect("the system's interpreter");
         spec.memory_bytes = Some(1 << 30);
         // The build's directory may be closed to other users.
         let dir = socket_dir();

@@ -67,7 +67,7 @@ impl Native {
             .stdin(Stdio::null())
             // Ctrl-C in a terminal is for the worker, which then drains.
             .process_group(0);
-        Ok((command, spec.python))
+        Ok((command, spec.interpreter))
     }
 
     /// What the outer wall of this pool's containers shows and allows.
@@ -75,7 +75,7 @@ impl Native {
     /// # Errors
     /// [`Error::Unfit`] if there is no interpreter, or a dataset can't be read.
     pub fn spec(&self, pool: &PoolOptions) -> Result<Spec, Error> {
-        let mut spec = Spec::detect(pool.python.as_deref()).map_err(|e| Error::Unfit(chain(&e)))?;
+        let mut spec = Spec::for_python(pool.python.as_deref()).map_err(|e| Error::Unfit(chain(&e)))?;
         // What the operator shows is shown whole.
         spec.hide.retain(|hidden| {
             !self.show.iter().any(|shown| shown.starts_with(hidden) || Path::new(hidden).starts_with(shown))

@@ -7,18 +7,40 @@ use std::path::{Path, PathBuf};
 
 use super::layout::{Homes, Layout};
 use crate::error::{Error, Result};
+use crate::outer::Spec;
+
+impl Spec {
+    /// Makes a specification for this machine that shows Python's interpreter `python`. `None` means the interpreter of
+    /// the active virtualenv, or else `python3` on `PATH`.
+    ///
+    /// Shims of pyenv and virtualenvs are resolved by reading files, without starting an interpreter.
+    ///
+    /// # Errors
+    /// [`crate::Error::Interpreter`] if there is none, or if it lies in a place that can't be shown.
+    pub fn for_python(python: Option<&Path>) -> Result<Self> {
+        let Interpreter { python, layout: Layout { show, links, hide } } = find(python)?;
+        let spec = Self::showing(&python, &show, &links, &hide);
+        match spec.unshowable() {
+            None => Ok(spec),
+            Some(hidden) => Err(Error::Interpreter {
+                path: python.display().to_string(),
+                reason: format!("every sandbox has a {hidden} of its own; put the interpreter into a folder below it"),
+            }),
+        }
+    }
+}
 
 /// An interpreter and what it needs.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Interpreter {
+struct Interpreter {
     /// The path to execute. For a virtualenv it is the environment's own `python`, so that its packages are found.
-    pub(crate) python: PathBuf,
+    python: PathBuf,
     /// What must be shown beyond the system's directories.
-    pub(crate) layout: Layout,
+    layout: Layout,
 }
 
 /// Resolves `asked` (a path, or a name on `PATH`). Without it, finds one in `VIRTUAL_ENV`, or else `python3` on `PATH`.
-pub(crate) fn find(asked: Option<&Path>) -> Result<Interpreter> {
+fn find(asked: Option<&Path>) -> Result<Interpreter> {
     let found = match asked {
         Some(path) if path.components().count() > 1 => path.to_path_buf(),
         Some(name) => on_path(name)?,

@@ -15,22 +15,22 @@ const SHARED: [&str; 9] = ["/", "/opt", "/srv", "/var", "/etc", "/mnt", "/media"
 
 /// What must be shown beyond the system's directories. No path leads through a symbolic link.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(super) struct Layout {
     /// Folders and files, with everything in them.
-    pub(crate) show: Vec<PathBuf>,
+    pub(super) show: Vec<PathBuf>,
     /// Symbolic links, without what they lead to.
-    pub(crate) links: Vec<PathBuf>,
+    pub(super) links: Vec<PathBuf>,
     /// Folders within those of `show` that are covered by an empty one: the packages of a virtual environment's base
     /// interpreter, unless the environment uses them. They can be fifty thousand files, and jobs have no use for them.
-    pub(crate) hide: Vec<PathBuf>,
+    pub(super) hide: Vec<PathBuf>,
 }
 
 /// Home directories of the machine's users.
-pub(crate) struct Homes(Vec<PathBuf>);
+pub(super) struct Homes(Vec<PathBuf>);
 
 impl Homes {
     /// The home of this process's user (`HOME`), and those of root and of all users from 1000 in `/etc/passwd`.
-    pub(crate) fn of_this_machine() -> Self {
+    pub(super) fn of_this_machine() -> Self {
         let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
         let known = passwd.lines().filter_map(|line| {
             let mut fields = line.split(':').skip(2);
@@ -57,7 +57,7 @@ impl Homes {
 
 impl Layout {
     /// What the interpreter `python` needs.
-    pub(crate) fn of(python: &Path, homes: &Homes) -> io::Result<Self> {
+    pub(super) fn of(python: &Path, homes: &Homes) -> io::Result<Self> {
         let mut layout = Self::default();
         let real = layout.trace(python)?;
         let mut apart = None;

@@ -4,8 +4,8 @@
 //! - *common*: also holds the modules of the standard library that many programs import ([`scan::COMMON`]).
 //! - *loaded*: also holds the modules of the preload list.
 
-pub(crate) mod interpreter;
-pub(crate) mod layout;
+mod interpreter;
+mod layout;
 pub(crate) mod scan;
 mod zygote;
 
