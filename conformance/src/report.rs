@@ -3,14 +3,28 @@
 use std::fmt;
 
 use crate::How;
-use crate::compare::Difference;
-use crate::run::Module;
+use crate::compare::{Compared, Difference, Judged};
 
 /// Lines of a difference's message that are shown, counted from its end.
 const LINES: usize = 12;
 
 /// Most characters of a standard error that are kept.
 const KEPT: usize = 4000;
+
+/// The judged comparison of one module.
+#[derive(Debug)]
+pub struct Module {
+    /// Name of the module.
+    pub name: String,
+    /// The compared cases.
+    pub compared: Compared,
+    /// The differences, judged by the list.
+    pub judged: Judged,
+    /// Cases that differed in the first run, and not in the second.
+    pub unsteady: Vec<Difference>,
+    /// How long the module took inside and outside, in milliseconds.
+    pub took_ms: (u64, u64),
+}
 
 /// The last part of a text.
 pub fn tail(text: &str) -> String {

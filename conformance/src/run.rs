@@ -6,11 +6,11 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use futures::StreamExt;
 
-use crate::compare::{self, Compared, Difference, Judged};
+use crate::compare::{self, Compared, Difference};
 use crate::inside::{AT_ONCE, Inside};
 use crate::list::List;
 use crate::outside::Outside;
-use crate::report::{self, Summary};
+use crate::report::{self, Module, Summary};
 
 /// What to run.
 #[derive(Debug, Clone, clap::Args)]
@@ -24,21 +24,6 @@ pub struct Options {
     /// Run only a dozen fast modules.
     #[arg(long)]
     pub quick: bool,
-}
-
-/// The judged comparison of one module.
-#[derive(Debug)]
-pub struct Module {
-    /// Name of the module.
-    pub name: String,
-    /// The compared cases.
-    pub compared: Compared,
-    /// The differences, judged by the list.
-    pub judged: Judged,
-    /// Cases that differed in the first run, and not in the second.
-    pub unsteady: Vec<Difference>,
-    /// How long the module took inside and outside, in milliseconds.
-    pub took_ms: (u64, u64),
 }
 
 /// Runs the modules that the options select, prints a line for each, and gives the summary.

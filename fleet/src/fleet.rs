@@ -9,12 +9,11 @@ use thermae_schemas::{Job, Outcome, TenantName};
 use thermae_worker::Artifacts;
 
 use crate::embedded::{self, Running};
+use crate::remote::LOOK_AGAIN;
 use crate::{EmbeddedOptions, Error, RemoteOptions, Unfit, remote};
 
 /// How long to wait for a scheduler that takes jobs, once the fleet's exchanges exist.
 const COMING_UP: Duration = Duration::from_secs(5);
-/// Pause between two tries while no scheduler takes jobs.
-pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// A fleet, and a client that is connected to it.
 ///

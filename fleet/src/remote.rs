@@ -11,11 +11,13 @@ use thermae_service::secret::Secret;
 use thermae_service::tls::Tls;
 use tokio::time::Instant;
 
-use crate::fleet::LOOK_AGAIN;
 use crate::{Error, Fleet};
 
 /// How much longer than the timeout the last step may take, so that its own error, if it has one, is reported.
 const MARGIN: Duration = Duration::from_millis(200);
+
+/// Pause between two tries while no scheduler takes jobs.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Which fleet to connect to, and as whom.
 ///

@@ -12,7 +12,6 @@ use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, ErrorKind, RedisError, RedisResult, Script, ServerErrorKind, Value};
 use thermae_schemas::PoolName;
 use thermae_service::backoff::Backoff;
-use thermae_service::tls;
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use super::options::{RedisOptions, Servers, Target};
 use super::scripts::EPOCH;
-use super::wire;
+use super::wire::{self, mapped};
 use thermae_backplane::registry::{Epoch, Error, Notice};
 
 /// How long one attempt to connect may take.
@@ -47,26 +46,6 @@ pub(super) struct Shared {
     pub(super) notices: broadcast::Sender<Notice>,
     pub(super) closed: CancellationToken,
     pub(super) tasks: TaskTracker,
-}
-
-/// The registry's error for an error of Redis.
-pub(super) fn mapped(error: &RedisError) -> Error {
-    if let Some(refusal) = tls::refusal(error) {
-        return Error::Unfit(refusal.to_string());
-    }
-    let text = error.to_string();
-    match error.kind() {
-        ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig => Error::Unfit(text),
-        ErrorKind::Server(ServerErrorKind::NoPerm | ServerErrorKind::ReadOnly) => Error::Unfit(text),
-        ErrorKind::Server(ServerErrorKind::ResponseError) => Error::Corrupt(text),
-        ErrorKind::UnexpectedReturnType | ErrorKind::Parse => Error::Corrupt(text),
-        _ => match error.code() {
-            Some("OOM") => Error::Full,
-            Some("MISCONF" | "NOAUTH" | "WRONGPASS" | "NOREPLICAS") => Error::Unfit(text),
-            Some("WRONGTYPE") => Error::Corrupt(text),
-            _ => Error::Disconnected(text),
-        },
-    }
 }
 
 /// Whether this Redis answers, but is not the primary any more: it is a replica (since a failover) that refuses writes.

@@ -5,13 +5,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{AsyncConnectionConfig, RedisConnectionInfo};
+use redis::{AsyncConnectionConfig, ErrorKind, RedisConnectionInfo, RedisError, ServerErrorKind};
 use thermae_service::tls::{self, Stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::link::mapped;
 use super::options::{RedisOptions, Servers, Target};
 use thermae_backplane::registry::Error;
 
@@ -145,5 +144,25 @@ impl AsyncWrite for Either {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
         }
+    }
+}
+
+/// The registry's error for an error of Redis.
+pub(super) fn mapped(error: &RedisError) -> Error {
+    if let Some(refusal) = tls::refusal(error) {
+        return Error::Unfit(refusal.to_string());
+    }
+    let text = error.to_string();
+    match error.kind() {
+        ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig => Error::Unfit(text),
+        ErrorKind::Server(ServerErrorKind::NoPerm | ServerErrorKind::ReadOnly) => Error::Unfit(text),
+        ErrorKind::Server(ServerErrorKind::ResponseError) => Error::Corrupt(text),
+        ErrorKind::UnexpectedReturnType | ErrorKind::Parse => Error::Corrupt(text),
+        _ => match error.code() {
+            Some("OOM") => Error::Full,
+            Some("MISCONF" | "NOAUTH" | "WRONGPASS" | "NOREPLICAS") => Error::Unfit(text),
+            Some("WRONGTYPE") => Error::Corrupt(text),
+            _ => Error::Disconnected(text),
+        },
     }
 }

@@ -5,12 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueBindOptions, QueueDeclareOptions};
-
 use lapin::types::FieldTable;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, PublisherConfirm};
+use serde::Deserialize;
 use thermae_schemas::names;
-
-use super::tools::Call;
 
 /// How often each means was used. Clones count together.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +22,13 @@ impl Tally {
     pub(super) fn all(&self) -> BTreeMap<&'static str, u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+/// The fields of a tool call that an answer needs.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Call {
+    pub(super) call: String,
+    pub(super) reply_to: String,
 }
 
 /// The hostile tenant's identity and tally.

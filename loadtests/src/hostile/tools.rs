@@ -7,21 +7,13 @@ use futures::StreamExt;
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions};
 use lapin::types::FieldTable;
 use lapin::{Channel, Consumer};
-use serde::Deserialize;
 use thermae_schemas::names;
 
-use super::amqp::Enemy;
+use super::amqp::{Call, Enemy};
 use super::jobs;
 
 /// Number of answers that are sent before their confirms are awaited.
 const AT_ONCE: usize = 64;
-
-/// The fields of a tool call that an answer needs.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Call {
-    call: String,
-    reply_to: String,
-}
 
 async fn events(enemy: &Enemy, channel: &Channel) -> Result<Consumer> {
     channel.basic_qos(16, BasicQosOptions::default()).await?;

@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 
-use super::clocks::MEMORY_TICK;
 use super::pending::Pending;
 use crate::channel::Message;
 use crate::frames::{Kind, Limits, Tool};
 use crate::io::{Io, Link, Token};
 use crate::sys;
+
+/// Shortest time between two checks of a run's memory. Most runs end before the first one.
+pub(super) const MEMORY_TICK: Duration = Duration::from_millis(25);
 
 /// Tool calls of a run that may be outstanding at once.
 pub(super) const MAX_CALLS: usize = 1024;

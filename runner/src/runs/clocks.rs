@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::active::{Active, Cause};
+use super::active::{Active, Cause, MEMORY_TICK};
 use super::baseline::Baseline;
 use super::memory::Counted;
 use crate::cpu::CpuCounter;
@@ -14,9 +14,6 @@ const CPU_TICK: Duration = Duration::from_millis(5);
 
 /// CPU time that the runner and its zygotes may use during a run, such as for imports of the preload list or a spare.
 const BESIDE: Duration = Duration::from_secs(1);
-
-/// Shortest time between two checks of a run's memory. Most runs end before the first one.
-pub(super) const MEMORY_TICK: Duration = Duration::from_millis(25);
 
 /// The time until the next check of memory is at least this many times as long as the last check took.
 const PART: u32 = 20;
