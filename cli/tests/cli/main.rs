@@ -4,6 +4,7 @@ mod batch;
 mod credentials;
 mod doctor;
 mod files;
+mod killed;
 mod readme;
 mod run;
 mod terminal;

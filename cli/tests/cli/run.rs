@@ -217,40 +217,6 @@ fn ctrl_c_ends_the_wait_for_a_pipe() {
 }
 
 #[test]
-fn what_a_killed_run_leaves_behind_goes_with_the_next() {
-    let thermae = Thermae::with("main.py", "print('running', flush=True)\nawait here()");
-    thermae.file("tmp/.keep", "");
-    thermae.file("next.py", "print('next')");
-    let folders = || {
-        let entries = std::fs::read_dir(thermae.path().join("tmp")).unwrap().map(|entry| entry.unwrap().file_name());
-        entries.filter(|name| name.to_string_lossy().starts_with("thermae-")).collect::<Vec<_>>()
-    };
-    let command = |args: &[&str]| {
-        let mut command = thermae.command(args);
-        command.env("TMPDIR", thermae.path().join("tmp")).env_remove("XDG_RUNTIME_DIR");
-        command
-    };
-    let mut child = command(&["run", "main.py", "--stream", "--tool", "here=sleep 60"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert_eq!(
-        (line.as_str(), folders().len()),
-        ("running\n", 2),
-        "a folder of sockets and one of artifacts: {:?}",
-        folders()
-    );
-    let answer = crate::thermae::Answer::from(command(&["run", "next.py"]).output().unwrap());
-    assert_eq!((answer.status, answer.stdout.as_str()), (0, "next\n"), "{answer:?}");
-    assert_eq!(folders(), Vec::<std::ffi::OsString>::new());
-}
-
-#[test]
 fn an_answer_that_can_not_be_written_is_an_error() {
     let thermae = Thermae::with("main.py", "print('out')");
     for args in [["run", "main.py"].as_slice(), &["run", "main.py", "--json"], &["--help"], &["completions", "bash"]] {

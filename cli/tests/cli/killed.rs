@@ -1,0 +1,45 @@
+//! What `thermae run` leaves behind when it is killed.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::thermae::{Answer, Thermae};
+
+#[test]
+fn what_a_killed_run_leaves_behind_goes_with_the_next() {
+    let thermae = Thermae::with("main.py", "print('running', flush=True)\nawait here()");
+    thermae.file("tmp/.keep", "");
+    thermae.file("next.py", "print('next')");
+    let folders = || {
+        let entries = std::fs::read_dir(thermae.path().join("tmp")).unwrap().map(|entry| entry.unwrap().file_name());
+        entries.filter(|name| name.to_string_lossy().starts_with("thermae-")).collect::<Vec<_>>()
+    };
+    let command = |args: &[&str]| {
+        let mut command = thermae.command(args);
+        command.env("TMPDIR", thermae.path().join("tmp")).env_remove("XDG_RUNTIME_DIR");
+        command
+    };
+    let mut child = command(&["run", "main.py", "--stream", "--tool", "here=sleep 60"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let left = folders();
+    assert_eq!((line.as_str(), left.len()), ("running\n", 2), "a folder of sockets and one of artifacts: {left:?}");
+    for folder in &left {
+        // A child of the killed process that has not executed its program yet still holds the locks. This waits for it.
+        let lock = File::open(thermae.path().join("tmp").join(folder).join("lock")).unwrap();
+        flock(&lock, FlockOperation::LockExclusive).unwrap();
+    }
+    let answer = Answer::from(command(&["run", "next.py"]).output().unwrap());
+    assert_eq!((answer.status, answer.stdout.as_str()), (0, "next\n"), "{answer:?}");
+    assert_eq!(folders(), Vec::<OsString>::new(), "the killed run had {left:?}");
+}
