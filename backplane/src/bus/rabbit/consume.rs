@@ -100,11 +100,13 @@ impl RabbitConsumer {
 
     /// Subscribes on the next link that is up. `false` means that no delivery will come any more.
     async fn subscribe(&mut self) -> bool {
-        if self.opening.is_none() {
-            let Some(link) = self.shared.next_link().await else { return false };
-            self.opening = Some(Opening::start(&self.shared, link, &self.queue, self.prefetch));
-        }
-        let Some(opening) = &mut self.opening else { return false };
+        let opening = match &mut self.opening {
+            Some(opening) => opening,
+            none => {
+                let Some(link) = self.shared.next_link().await else { return false };
+                none.insert(Opening::start(&self.shared, link, &self.queue, self.prefetch))
+            }
+        };
         let opened = opening.opened().await;
         self.opening = None;
         match opened {
