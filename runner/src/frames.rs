@@ -10,6 +10,7 @@
 
 mod files;
 mod kind;
+mod tools;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,6 +20,7 @@ use serde_json::value::RawValue;
 
 pub use files::{Artifact, ArtifactEnd, ArtifactLimits, Input, Omission, Omissions, Why};
 pub use kind::Kind;
+pub use tools::{Tool, ToolCall, ToolResult};
 
 /// Version of this wire. [`Setup`] carries it, and a runner of another version refuses.
 pub const WIRE: u32 = 3;
@@ -87,24 +89,6 @@ pub enum Place {
         /// Whether the session may be made.
         create: bool,
     },
-}
-
-/// One tool that the code may call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tool {
-    /// Name as the client knows it.
-    pub name: String,
-    /// Name as the code sees it: a valid identifier.
-    pub alias: String,
-    /// Shown as the function's doc string.
-    #[serde(default)]
-    pub description: String,
-    /// Names of the arguments in order, for positional calls; from the input schema's `properties`.
-    #[serde(default)]
-    pub params: Vec<String>,
-    /// Give the code the result as a string (JSON text, unless it is a string already) instead of the parsed value.
-    #[serde(default)]
-    pub raw: bool,
 }
 
 /// Runs one program. The run's number is that of the frame.
@@ -273,26 +257,6 @@ pub struct Ready {
     /// not measured.
     #[serde(default)]
     pub memory_bytes: u64,
-}
-
-/// The code calls a tool.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ToolCall {
-    /// Number of the call in its run, given by the runner, from 1.
-    pub call: u32,
-    /// The tool's name (not its alias).
-    pub name: String,
-    /// Arguments: a JSON object.
-    pub arguments: Box<RawValue>,
-}
-
-/// The answer to a [`ToolCall`].
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ToolResult {
-    /// Number of the call.
-    pub call: u32,
-    /// The result (any JSON), or the error's text.
-    pub result: Result<Box<RawValue>, String>,
 }
 
 /// What a check of the whole container found. It takes place while no run goes on and no sandbox is being made.

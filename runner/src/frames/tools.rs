@@ -1,0 +1,42 @@
+//! Frames for tools: what a run's code may call, its calls, and their answers.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// One tool that the code may call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// Name as the client knows it.
+    pub name: String,
+    /// Name as the code sees it: a valid identifier.
+    pub alias: String,
+    /// Shown as the function's doc string.
+    #[serde(default)]
+    pub description: String,
+    /// Names of the arguments in order, for positional calls; from the input schema's `properties`.
+    #[serde(default)]
+    pub params: Vec<String>,
+    /// Give the code the result as a string (JSON text, unless it is a string already) instead of the parsed value.
+    #[serde(default)]
+    pub raw: bool,
+}
+
+/// The code calls a tool.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Number of the call in its run, given by the runner, from 1.
+    pub call: u32,
+    /// The tool's name (not its alias).
+    pub name: String,
+    /// Arguments: a JSON object.
+    pub arguments: Box<RawValue>,
+}
+
+/// The answer to a [`ToolCall`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// Number of the call.
+    pub call: u32,
+    /// The result (any JSON), or the error's text.
+    pub result: Result<Box<RawValue>, String>,
+}
