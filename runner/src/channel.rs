@@ -2,7 +2,8 @@
 //! messages back.
 //!
 //! The engine's loop calls it, so nothing here may block, and what it stores is bounded. Everything that arrives comes
-//! from a job and is never trusted. A message is a `u32` little-endian length, then that many bytes of JSON.
+//! from a job and is never trusted. A message is a `u32` little-endian length, then that many bytes of JSON; texts may
+//! follow the JSON of a program.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

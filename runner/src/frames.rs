@@ -20,10 +20,10 @@ use serde_json::value::RawValue;
 
 pub use files::{Artifact, ArtifactEnd, ArtifactLimits, Input, Omission, Omissions, Why};
 pub use kind::Kind;
-pub use tools::{Tool, ToolCall, ToolResult};
+pub use tools::{Tool, ToolCall, ToolFailure, ToolResult};
 
 /// Version of this wire. [`Setup`] carries it, and a runner of another version refuses.
-pub const WIRE: u32 = 3;
+pub const WIRE: u32 = 4;
 
 /// Largest frame either side accepts, in bytes, header excluded.
 pub const MAX_FRAME: usize = 32 << 20;
@@ -107,6 +107,9 @@ pub struct Run {
     /// Environment variables added to the sandbox's own.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// JSON values that the code finds under these names. Only Python has inputs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, Box<RawValue>>,
     /// The sandbox to run in.
     pub place: Place,
     /// Limits; those above [`Setup::ceiling`] are lowered to it.

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{Runner, program, session, tool};
+use common::{Runner, program, raw, session, tool};
 use serde_json::json;
-use thermae_runner::frames::{End, Run};
+use thermae_runner::frames::{End, Run, Tool, ToolFailure};
 
 fn with_tools(code: &str) -> Run {
     Run { tools: vec![tool("web.search", &["query"]), tool("add", &["a", "b"])], ..program(code) }
@@ -35,8 +35,68 @@ fn results_and_errors_of_any_size_arrive() {
     assert_eq!((call.name.as_str(), call.arguments.get()), ("web.search", r#"{"query":"q"}"#));
     runner.answer(run, call.call, Ok(json!({"text": "x".repeat(5_000_000), "flag": true, "none": null})));
     let (_, call) = runner.wait_call();
-    runner.answer(run, call.call, Err("e".repeat(3_000_000)));
+    runner.answer(run, call.call, Err("e".repeat(3_000_000).into()));
     assert_eq!(runner.wait(run).ok(), "5000000 True None\nTrue web.search\n");
+}
+
+#[test]
+fn an_error_with_a_type_is_of_that_type_too() {
+    let mut runner = Runner::new();
+    let code = "
+try:
+    await add(1, 2)
+except KeyError as e:
+    print(repr(e), str(e), isinstance(e, ToolError), e.tool, e.type, e.data)
+try:
+    await add(1, 2)
+except ToolError as e:
+    print(repr(e), e.type, e.data)
+await add(1, 2)";
+    let run = runner.begin(&with_tools(code));
+    let failure =
+        |kind: &str, message: &str, data| ToolFailure { kind: Some(kind.into()), message: message.into(), data };
+    for failure in [
+        failure("KeyError", "no \"k\"\n", Some(raw(r#"{"b": 1, "a": 1180591620717411303424}"#))),
+        failure("RateLimited", "wait", None),
+        failure("MemoryError", "there, not here", None),
+    ] {
+        let (_, call) = runner.wait_call();
+        runner.answer(run, call.call, Err(failure));
+    }
+    let outcome = runner.wait(run);
+    let seen = "KeyError('no \"k\"\\n') no \"k\"\n True add KeyError {'b': 1, 'a': 1180591620717411303424}\n";
+    assert_eq!(outcome.out(), format!("{seen}ToolError('wait') RateLimited None\n"));
+    assert_eq!(outcome.end(), &End::Raised);
+    let error = outcome.exit.unwrap().error.unwrap();
+    assert_eq!((error.kind.as_str(), error.message.as_str()), ("MemoryError", "there, not here"));
+}
+
+#[test]
+fn schemas_reach_the_code_with_their_order_and_digits() {
+    let mut runner = Runner::new();
+    let takes = raw(r#"{"properties": {"z": {"type": "integer", "default": 1180591620717411303424}, "a": {}}}"#);
+    let documented = Tool {
+        description: "Does it.".into(),
+        input_schema: Some(takes),
+        output_schema: Some(raw(r#"{"type":"string"}"#)),
+        ..tool("do.it", &["z", "a"])
+    };
+    let tools = vec![tool("add", &["a", "b"]), documented];
+    let code = "print(x, tools)\nhelp(do_it)\nprint(await do_it(5))";
+    let run = Run { tools, inputs: [("x".into(), raw("[1]"))].into(), ..program(code) };
+    let run = runner.begin(&run);
+    let (_, call) = runner.wait_call();
+    assert_eq!(call.arguments.get(), r#"{"z":5}"#);
+    runner.answer(run, call.call, Ok(json!("done")));
+    let signature = "do_it(z: int = 1180591620717411303424, a=...) -> str";
+    let fields = "    z: int (default: 1180591620717411303424)\n    a (optional)";
+    assert_eq!(
+        runner.wait(run).ok(),
+        format!(
+            "[1] add(a, b)\n{signature}\n    Does it.\nawait {signature}\n\nDoes it.\n\nParameters:\n{fields}\n\n\
+             Returns: str\ndone\n"
+        )
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// One tool that the code may call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Tool {
     /// Name as the client knows it.
     pub name: String,
@@ -16,6 +16,12 @@ pub struct Tool {
     /// Names of the arguments in order, for positional calls; from the input schema's `properties`.
     #[serde(default)]
     pub params: Vec<String>,
+    /// JSON Schema of the arguments, for the tool's documentation in the code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<Box<RawValue>>,
+    /// JSON Schema of the result, for the tool's documentation in the code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Box<RawValue>>,
     /// Give the code the result as a string (JSON text, unless it is a string already) instead of the parsed value.
     #[serde(default)]
     pub raw: bool,
@@ -37,6 +43,25 @@ pub struct ToolCall {
 pub struct ToolResult {
     /// Number of the call.
     pub call: u32,
-    /// The result (any JSON), or the error's text.
-    pub result: Result<Box<RawValue>, String>,
+    /// The result (any JSON), or why the tool failed.
+    pub result: Result<Box<RawValue>, ToolFailure>,
+}
+
+/// Why a tool failed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ToolFailure {
+    /// Name of the error's type, such as `ValueError`.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// What happened. It is the text of the error in the code.
+    pub message: String,
+    /// More about the error: any JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Box<RawValue>>,
+}
+
+impl<T: Into<String>> From<T> for ToolFailure {
+    fn from(message: T) -> Self {
+        Self { kind: None, message: message.into(), data: None }
+    }
 }

@@ -9,7 +9,7 @@ use rustix::event::epoll::EventFlags;
 
 use super::pending::Pending;
 use crate::channel::Message;
-use crate::frames::{Kind, Limits, Tool};
+use crate::frames::{Kind, Limits};
 use crate::io::{Io, Link, Token};
 use crate::sys;
 
@@ -58,7 +58,8 @@ pub(super) enum Pumped {
 pub(super) struct Active {
     pub(super) number: u32,
     pub(super) limits: Limits,
-    pub(super) tools: Vec<Tool>,
+    /// Names of the tools that it may call.
+    pub(super) tools: Vec<String>,
     /// A fresh run as it arrived, kept until its code starts: another sandbox takes it if this one dies first.
     pub(super) unstarted: Option<Box<Pending>>,
     pub(super) session: bool,
@@ -134,7 +135,7 @@ impl Active {
         Self {
             number: pending.number,
             limits,
-            tools: pending.run.tools.clone(),
+            tools: pending.run.tools.iter().map(|tool| tool.name.clone()).collect(),
             unstarted: None,
             session: pending.session().is_some(),
             warm,

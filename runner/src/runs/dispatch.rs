@@ -146,14 +146,14 @@ impl Runs {
     /// Sets a run's limits, and sends it to the process of its sandbox. Returns the run's pipes.
     fn send(&self, id: u32, pending: &Pending, sandboxes: &mut Sandboxes) -> io::Result<Pipes> {
         let (sandbox, info) = sandboxes.with_zygote(id).ok_or(io::ErrorKind::NotFound)?;
-        let json = serde_json::to_vec(&pending.message(sandbox.handles.is_some()))?;
+        let message = pending.message(sandbox.handles.is_some())?;
         let (pipes, ends) = Pipes::open(pending.run.stdin.as_deref())?;
         if let Some(info) = info {
             let fresh = pending.session().is_none();
             limits::apply_run(sandbox.pid, &pending.run.limits, &self.setup.ceiling, info, fresh)?;
         }
         sandbox.channel.received = 0;
-        sandbox.channel.send(&json, ends)?;
+        sandbox.channel.send(&message, ends)?;
         Ok(pipes)
     }
 

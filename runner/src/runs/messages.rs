@@ -113,7 +113,7 @@ impl Runs {
         let (Some(number), Some(name)) = (message.call, message.name) else {
             return self.kill_run(id, Cause::Broken("a tool call without number or name".into()), sandboxes);
         };
-        let declared = run.tools.iter().any(|t| t.name == name);
+        let declared = run.tools.contains(&name);
         let arguments = message.arguments.filter(|a| a.get().starts_with('{'));
         let problem = match (&arguments, declared) {
             (_, false) => Some(format!("no such tool: {name:?}")),
@@ -141,7 +141,12 @@ impl Runs {
         let Some(call) = self.run_mut(id).and_then(|run| run.calls.remove(&result.call)) else { return };
         let text = match &result.result {
             Ok(value) => format!(r#"{{"op":"result","call":{call},"ok":{}}}"#, value.get()),
-            Err(error) => serde_json::json!({"op": "result", "call": call, "error": error}).to_string(),
+            Err(failure) => {
+                let plain = failure.kind.is_none() && failure.data.is_none();
+                let error =
+                    if plain { serde_json::to_string(&failure.message) } else { serde_json::to_string(failure) };
+                format!(r#"{{"op":"result","call":{call},"error":{}}}"#, error.unwrap_or_default())
+            }
         };
         self.tell(id, text.as_bytes(), sandboxes, io);
     }

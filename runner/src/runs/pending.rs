@@ -35,14 +35,33 @@ impl Pending {
         }
     }
 
-    /// The message that gives the program to a job's process. `linger` is as in [`RunMessage`].
-    pub(super) fn message(&self, linger: bool) -> RunMessage<'_> {
+    /// The message that gives the program to a job's process: a [`RunMessage`], and then the JSON texts of the inputs'
+    /// values and of each tool's two schemas (nothing for one that it lacks). A NUL, which no JSON has, stands before
+    /// the texts and after each of them. So the process need not read schemas that the code never asks for, and a large
+    /// input is not escaped on its way. `linger` is as in [`RunMessage`].
+    pub(super) fn message(&self, linger: bool) -> serde_json::Result<Vec<u8>> {
+        let run = &self.run;
+        let mut message = serde_json::to_vec(&self.head(linger))?;
+        let schemas = || run.tools.iter().flat_map(|tool| [&tool.input_schema, &tool.output_schema]);
+        if run.inputs.is_empty() && schemas().all(Option::is_none) {
+            return Ok(message);
+        }
+        message.push(0);
+        for text in run.inputs.values().map(Some).chain(schemas().map(Option::as_ref)) {
+            message.extend_from_slice(text.map_or("", |text| text.get()).as_bytes());
+            message.push(0);
+        }
+        Ok(message)
+    }
+
+    fn head(&self, linger: bool) -> RunMessage<'_> {
         RunMessage {
             op: "run",
             code: &self.run.code,
             argv: &self.run.argv,
             env: &self.run.env,
-            tools: &self.run.tools,
+            inputs: self.run.inputs.keys().map(String::as_str).collect(),
+            tools: self.run.tools.iter().map(ToolHead::from).collect(),
             session: self.session().is_some(),
             linger,
             follow: self.run.follow,
@@ -53,18 +72,38 @@ impl Pending {
 
 /// The message that gives a program to a job's process.
 #[derive(Serialize)]
-pub(super) struct RunMessage<'a> {
-    pub(super) op: &'static str,
-    pub(super) code: &'a str,
+struct RunMessage<'a> {
+    op: &'static str,
+    code: &'a str,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    pub(super) argv: &'a [String],
-    pub(super) env: &'a BTreeMap<String, String>,
-    pub(super) tools: &'a [Tool],
-    pub(super) session: bool,
+    argv: &'a [String],
+    env: &'a BTreeMap<String, String>,
+    /// Names of the inputs, in the order of their values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    inputs: Vec<&'a str>,
+    tools: Vec<ToolHead<'a>>,
+    session: bool,
     /// Whether the process waits to be killed when it is done, instead of exiting.
-    pub(super) linger: bool,
+    linger: bool,
     /// Whether it writes each line of output at once.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(super) follow: bool,
-    pub(super) soft_ms: Option<u64>,
+    follow: bool,
+    soft_ms: Option<u64>,
+}
+
+/// What the process is told of a tool before the code asks.
+#[derive(Serialize)]
+struct ToolHead<'a> {
+    name: &'a str,
+    alias: &'a str,
+    description: &'a str,
+    params: &'a [String],
+    raw: bool,
+}
+
+impl<'a> From<&'a Tool> for ToolHead<'a> {
+    fn from(tool: &'a Tool) -> Self {
+        let Tool { name, alias, description, params, raw, .. } = tool;
+        Self { name, alias, description, params, raw: *raw }
+    }
 }

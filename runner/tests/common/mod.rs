@@ -9,9 +9,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use thermae_runner::frames::{
     Artifact, ArtifactEnd, ArtifactLimits, End, Exit, Frame, Input, Kind, LanguageSetup, Limits, Place, Proof, Ready,
-    Run, Setup, Tool, ToolCall, ToolResult, WIRE, Why,
+    Run, Setup, Tool, ToolCall, ToolFailure, ToolResult, WIRE, Why,
 };
 use thermae_runner::outer::Spec;
 use thermae_testkit::peer::Peer;
@@ -130,6 +131,7 @@ pub fn program(code: &str) -> Run {
         argv: Vec::new(),
         stdin: None,
         env: BTreeMap::new(),
+        inputs: BTreeMap::new(),
         place: Place::Fresh,
         limits: limits(),
         tools: Vec::new(),
@@ -155,8 +157,14 @@ pub fn tool(name: &str, params: &[&str]) -> Tool {
         alias: name.replace('.', "_"),
         description: String::new(),
         params: params.iter().map(|p| (*p).to_string()).collect(),
+        input_schema: None,
+        output_schema: None,
         raw: false,
     }
+}
+
+pub fn raw(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.into()).unwrap()
 }
 
 impl Runner {
@@ -354,7 +362,7 @@ impl Runner {
         self.proofs.drain(..).next_back().map(|(_, proof)| proof.findings).unwrap_or_default()
     }
 
-    pub fn answer(&mut self, run: u32, call: u32, result: Result<serde_json::Value, String>) {
+    pub fn answer(&mut self, run: u32, call: u32, result: Result<serde_json::Value, ToolFailure>) {
         let result = result.map(|v| serde_json::value::to_raw_value(&v).unwrap());
         self.send(&Frame::json(Kind::ToolResult, run, &ToolResult { call, result }).unwrap());
     }

@@ -71,21 +71,25 @@ class Process:
         self.status = None
         self.buffer = b""
 
-    def send(self, message, fds=()):
-        data = json.dumps(message).encode()
+    def send(self, message, fds=(), texts=()):
+        """`texts` follow the message: see `Pending::message`."""
+        data = "\0".join([json.dumps(message), *texts, ""] if texts else [json.dumps(message)]).encode()
         data = struct.pack("<I", len(data)) + data
         control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         sent = self.channel.sendmsg([data], control)
         if sent < len(data):
             self.channel.sendall(data[sent:])
 
-    def start(self, code, stdin=b"", tools=(), env=None, session=False, follow=False):
-        """Send a run. Returns the pipes to read its output from."""
+    def start(self, code, stdin=b"", tools=(), env=None, session=False, follow=False, inputs=None):
+        """Send a run, with the JSON texts of its inputs. Returns the pipes to read its output from."""
         ends = [os.pipe() for _ in range(3)]
-        self.send(
-            {"op": "run", "code": code, "env": env or {}, "tools": list(tools), "session": session, "follow": follow, "soft_ms": None},
-            [ends[0][0], ends[1][1], ends[2][1]],
-        )
+        message = {"op": "run", "code": code, "env": env or {}, "session": session, "follow": follow, "soft_ms": None}
+        message["tools"] = [{key: one[key] for key in ("name", "alias", "description", "params", "raw")} for one in tools]
+        schemas = [one[key] for one in tools for key in ("input_schema", "output_schema")]
+        texts = list((inputs or {}).values()) + schemas * any(schemas)
+        if inputs:
+            message["inputs"] = list(inputs)
+        self.send(message, [ends[0][0], ends[1][1], ends[2][1]], texts)
         os.close(ends[0][0])
         os.close(ends[1][1])
         os.close(ends[2][1])
@@ -172,16 +176,19 @@ class Process:
         shutil.rmtree(self.room, ignore_errors=True)
 
 
-def tool(name, params=(), raw=False, description="", alias=None):
-    return {"name": name, "alias": alias or name, "description": description, "params": list(params), "raw": raw}
+def tool(name, params=(), raw=False, description="", alias=None, takes="", gives=""):
+    """`takes` and `gives` are the JSON texts of its schemas."""
+    one = {"name": name, "alias": alias or name, "description": description, "params": list(params), "raw": raw}
+    return dict(one, input_schema=takes, output_schema=gives)
 
 
 def reply(process, call, value):
     process.send({"op": "result", "call": call["call"], "ok": value})
 
 
-def fail(process, call, text):
-    process.send({"op": "result", "call": call["call"], "error": text})
+def fail(process, call, error):
+    """`error` is a text, or an object with `message` and, if there are any, `type` and `data`."""
+    process.send({"op": "result", "call": call["call"], "error": error})
 
 
 class Case(unittest.TestCase):

@@ -66,7 +66,9 @@ impl Channel {
             bytes.extend_from_slice(&chunk[..got]);
             streams.extend(fds);
         }
-        Ok(Program { streams, ..serde_json::from_slice(&bytes[4..])? })
+        // What may follow the program, texts for other languages, is not read.
+        let program = Program::deserialize(&mut serde_json::Deserializer::from_slice(&bytes[4..]))?;
+        Ok(Program { streams, ..program })
     }
 
     /// Says that the process is in its sandbox.

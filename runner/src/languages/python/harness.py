@@ -22,13 +22,19 @@ import weakref
 
 import harness_channel
 import harness_code
+import harness_docs
+import harness_errors
+import harness_inputs
+import harness_schema
 import harness_show
 import harness_streams
 import harness_tools
 import harness_traceback
-from harness_channel import Channel, Interrupts, ToolError, encode
+from harness_channel import Channel, Interrupts, encode
+from harness_errors import ToolError
 
-PARTS = (harness_channel, harness_traceback, harness_code, harness_show, harness_streams, harness_tools)
+PARTS = (harness_errors, harness_channel, harness_inputs, harness_traceback, harness_code, harness_show, harness_streams)
+PARTS += (harness_schema, harness_docs, harness_tools)
 STARTED = encode({"op": "started"})
 DONE_OK = encode({"op": "done", "how": "ok"})
 DONE_MEMORY = encode({"op": "done", "how": "memory", "error": {"type": "MemoryError", "message": "", "traceback": ""}})
@@ -102,6 +108,7 @@ class Harness:
         display.__qualname__ = "display"
         self.globals.update(display=display, ToolError=ToolError)
         builtins.display, builtins.ToolError = display, ToolError
+        self.catalog = harness_docs.install()
 
         def show(*args, **kwargs):
             """Show all open figures to the client, and close them."""
@@ -185,6 +192,7 @@ class Harness:
 
     def execute(self, message):
         env, tools, source = message.get("env"), message.get("tools"), message["code"]
+        inputs = harness_inputs.take(message) if "inputs" in message else None
         name = "main.py"
         if source.startswith("\ufeff"):
             source = source[1:]  # A byte-order mark, which a file may begin with.
@@ -195,21 +203,22 @@ class Harness:
             for alias, tool in self.tools.items():
                 if self.globals.get(alias) is tool:
                     del self.globals[alias]
-            self.tools = {}
         if env:
             os.environ.update(env)
             if "TZ" in env:
                 import time
 
                 time.tzset()
-        if tools:
-            self.tools = {spec["alias"]: harness_tools.make_tool(self.channel, spec) for spec in tools}
+        if tools or self.session:
+            self.tools = harness_tools.make_tools(self.channel, self.catalog, tools, message.get("texts", ""))
             self.globals.update(self.tools)
         lines = harness_code.source_lines(source)
         linecache.cache[name] = linecache.cache[self.path] = (len(source), None, lines, name)
         if "spawn" in source or "forkserver" in source:
             self.write_main(source)
         self.channel.send(STARTED)
+        if inputs:
+            harness_inputs.bind(inputs, self.globals)
         codes, last, flags = _compile(source, name, self.flags)
         if self.session:
             self.flags = flags & harness_code.FUTURES
@@ -306,10 +315,11 @@ class Harness:
                 pass
             return "exit", 1
         self.value = None
-        if isinstance(error, MemoryError):
+        memory = isinstance(error, MemoryError) and not isinstance(error, ToolError)
+        if memory:
             self.reserve = None
         self.error = _describe(error, self.hidden, self.globals)
-        if isinstance(error, MemoryError):
+        if memory:
             return "memory", 1
         if isinstance(error, KeyboardInterrupt):
             return "interrupted", 1

@@ -1,8 +1,8 @@
 """The job's channel as the program's process sees it: framing, outstanding tool calls, and the soft time-out.
 
-A message is a `u32` little-endian length and that many bytes of one JSON object. Several threads and event loops may
-call tools at once. The one that reads hands every result to the caller that waits for it, by the call's number, in any
-order.
+A message is a `u32` little-endian length and that many bytes of one JSON object. In a `run` message, a NUL and further
+texts may follow the object; they become its `texts`. Several threads and event loops may call tools at once. The one
+that reads hands every result to the caller that waits for it, by the call's number, in any order.
 
 What the program may replace (`json`, `os`) is bound here, before it runs.
 """
@@ -17,6 +17,8 @@ import struct
 import sys
 import threading
 
+from harness_errors import ToolError
+
 LARGEST_MESSAGE = 16 << 20
 # What one read asks for. For a larger buffer malloc maps memory anew each time (its M_MMAP_THRESHOLD is 128 KiB): five
 # system calls and some page faults for each small result.
@@ -29,18 +31,6 @@ _header = struct.Struct("<I")
 _getpid, _exit = os.getpid, os._exit
 _get_ident = _thread.get_ident
 GONE = object()  # What a waiter gets in place of a result if the run that called the tool has ended.
-
-
-class ToolError(Exception):
-    """A tool answered with an error, or could not be called. `tool` is its name."""
-
-    def __init__(self, message="", tool=None):
-        super().__init__(message)
-        self.tool = tool
-
-
-ToolError.__module__ = "builtins"
-ToolError.__qualname__ = "ToolError"
 
 
 def frame(data):
@@ -117,12 +107,14 @@ class Channel:
             end = 4 + _header.unpack_from(buffer)[0]
             if len(buffer) < end:
                 return
-            text = buffer[4:end].decode("utf-8")
+            text, _, texts = buffer[4:end].decode("utf-8").partition("\0")
             del buffer[:end]
             try:
                 message = _loads(text)
             except (ValueError, RecursionError) as error:
                 message = unreadable(text, error)
+            if texts:
+                message["texts"] = texts
             yield message
 
     def call(self, name, arguments, waiter):

@@ -1,10 +1,19 @@
 """Makes the functions with which a program calls its tools."""
 
-from harness_channel import ToolError, _dumps
+from harness_channel import _dumps
+from harness_docs import documents
+from harness_errors import ToolError
 
 
-def make_tool(channel, spec):
-    """The function for one tool: an `async` function, with a blocking one as its `sync`."""
+def make_tools(channel, catalog, specs, texts):
+    """The functions of a run's tools by their names in the code. `catalog` shows the tools from now on."""
+    catalog._documents = documents(specs or (), texts)
+    return {alias: make_tool(channel, document) for alias, document in catalog._documents.items()}
+
+
+def make_tool(channel, document):
+    """The function for the tool of a `harness_docs.Document`: an `async` function, with a blocking one as its `sync`."""
+    spec = document._spec
     name, alias = spec["name"], spec["alias"]
     params, raw = spec.get("params") or (), spec.get("raw")
 
@@ -30,7 +39,9 @@ def make_tool(channel, spec):
     def unpack(answer):
         ok, value = answer
         if not ok:
-            raise ToolError(value if isinstance(value, str) else _dumps(value), name)
+            if isinstance(value, str):
+                raise ToolError(value, name)
+            raise ToolError._of(value["message"], name, value.get("type"), value.get("data"))
         return value if not raw or isinstance(value, str) else _dumps(value)
 
     async def tool(*args, **kwargs):
@@ -43,5 +54,7 @@ def make_tool(channel, spec):
     sync.__name__ = sync.__qualname__ = alias + ".sync"
     tool.__doc__ = sync.__doc__ = spec.get("description") or None
     tool.__module__ = sync.__module__ = "__main__"
+    # `inspect.signature` looks here. The signature is made when somebody asks for it.
+    tool.__wrapped__ = sync.__wrapped__ = document
     tool.sync = sync
     return tool

@@ -1,0 +1,252 @@
+"""What a program can read about its tools: the object `tools`, `help` and signatures.
+
+Nothing here is read or made before the program asks: most programs never do, and schemas can be large.
+"""
+
+import builtins
+import functools
+import re
+import types
+
+from harness_channel import _loads
+from harness_schema import NONE, UNKNOWN, describe_fields, fields, resolve, takes_others, type_of, words_of
+
+COMMON = frozenset("a an and by for from in is of on or the to with".split())
+ANNOTATIONS = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
+
+
+def documents(specs, texts):
+    """The documents of a run's tools by the tools' names in the code. `texts` has two JSON texts for each tool, its
+    schemas, or is empty."""
+    schemas = Schemas(texts)
+    return {spec["alias"]: Document(spec, schemas, 2 * place) for place, spec in enumerate(specs)}
+
+
+class Schemas:
+    """The JSON texts of a run's schemas, which are taken apart at the first question."""
+
+    def __init__(self, texts):
+        self.texts = texts
+
+    def read(self, place):
+        """One schema; `None` if there is none, or if Python can't read it."""
+        if isinstance(self.texts, str):
+            self.texts = self.texts.split("\0")
+        try:
+            return _loads(self.texts[place])
+        except (ValueError, RecursionError, IndexError):
+            return None
+
+
+class Text(str):
+    """A tool's whole documentation. `input_schema` and `output_schema` are the tool's JSON Schemas, or None."""
+
+    __repr__ = str.__str__
+
+
+class Document:
+    """Documentation of one tool: its `name` in the code, its `signature`, the first line of its description
+    (`summary`), the whole `text`, and its JSON Schemas."""
+
+    def __init__(self, spec, schemas, place):
+        self._spec, self._schemas, self._place = spec, schemas, place
+        self.name = spec["alias"]
+
+    def __repr__(self):
+        return self.signature + ("\n    " + self.summary if self.summary else "")
+
+    @property
+    def description(self):
+        return (self._spec.get("description") or "").strip()
+
+    @property
+    def summary(self):
+        return self.description.partition("\n")[0].strip()
+
+    @functools.cached_property
+    def input_schema(self):
+        return self._schemas.read(self._place)
+
+    @functools.cached_property
+    def output_schema(self):
+        return self._schemas.read(self._place + 1)
+
+    def _parameters(self):
+        """The parameters that have names; how many of them can be given by place, since Python wants those without a
+        default first; and the name under which others can be given, if there may be any."""
+        schema = resolve(self.input_schema, self.input_schema)
+        if not isinstance(self.input_schema, dict):
+            params = self._spec.get("params") or ()
+            schema = {"properties": dict.fromkeys(params), "required": list(params), "additionalProperties": not params}
+        everything = fields(schema, self.input_schema)
+        named = [field for field in everything if field.is_nameable]
+        optional, by_place = False, 0
+        for field in everything:
+            optional = optional or field.default is not NONE
+            if not field.is_nameable or optional and field.default is NONE:
+                break
+            by_place += 1
+        others = "kwargs" if len(named) < len(everything) or takes_others(schema) else None
+        while others in [field.name for field in named]:
+            others += "_"
+        return named, by_place, others
+
+    @functools.cached_property
+    def signature(self):
+        named, by_place, others = self._parameters()
+        params = [str(field) for field in named]
+        if by_place < len(named):
+            params.insert(by_place, "*")
+        if others:
+            params += ["**" + others] if named else ["*args", "**" + others]
+        return "%s(%s)%s" % (self.name, ", ".join(params), " -> " + self.returns if self.returns else "")
+
+    @functools.cached_property
+    def returns(self):
+        """The type of the result; empty if nobody knows."""
+        if self._spec.get("raw"):
+            return "str"
+        found = type_of(self.output_schema, self.output_schema)
+        return "" if found == UNKNOWN else found
+
+    @functools.cached_property
+    def __signature__(self):
+        from inspect import Parameter, Signature
+
+        named, by_place, others = self._parameters()
+        found = []
+        for place, field in enumerate(named):
+            kind = Parameter.POSITIONAL_OR_KEYWORD if place < by_place else Parameter.KEYWORD_ONLY
+            default = Parameter.empty if field.default is NONE else field.default
+            annotation = ANNOTATIONS.get(field.type, Parameter.empty)
+            found.append(Parameter(field.name, kind, default=default, annotation=annotation))
+        if others:
+            found += [] if named else [Parameter("args", Parameter.VAR_POSITIONAL)]
+            found.append(Parameter(others, Parameter.VAR_KEYWORD))
+        return Signature(found)
+
+    @functools.cached_property
+    def text(self):
+        lines = ["await " + self.signature]
+        if self.description:
+            lines += ["", self.description]
+        about = []
+        describe_fields(self.input_schema, self.input_schema, False, about)
+        if about:
+            lines += ["", "Parameters:"] + about
+        if self.returns or self.output_schema:
+            lines += ["", "Returns: " + (self.returns or UNKNOWN)]
+            if self._spec.get("raw") and self.output_schema:
+                lines[-1] += ", the JSON text of " + type_of(self.output_schema, self.output_schema)
+            if isinstance(self.output_schema, dict) and isinstance(self.output_schema.get("description"), str):
+                lines.append("    " + self.output_schema["description"])
+            about = []
+            describe_fields(self.output_schema, self.output_schema, True, about)
+            lines += about
+        text = Text("\n".join(lines))
+        text.input_schema, text.output_schema = self.input_schema, self.output_schema
+        return text
+
+    def _rank(self, wanted):
+        """How well the tool fits these words: how many of them it has, and how much these count."""
+        places = (self.name + " " + self._spec["name"], 8), (self.description, 2), (words_of(self.input_schema), 2)
+        found = [(set(_words(text)), weight) for text, weight in places]
+        scores = [sum(weight * _likeness(word, words) for words, weight in found) for word in wanted]
+        return sum(score > 0 for score in scores), sum(scores)
+
+
+def _words(text):
+    return re.findall(r"[^\W_]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text).lower())
+
+
+def _likeness(word, words):
+    """1 for the same word, a half for one of which it is the beginning, or that is its own beginning."""
+    if word in words:
+        return 1
+    near = (one for one in words if min(len(one), len(word)) > 2 and (one.startswith(word) or word.startswith(one)))
+    return 0.5 if any(near) else 0
+
+
+class Listing(list):
+    """Documents, which are shown one below the other."""
+
+    def __repr__(self):
+        return "\n".join(map(repr, self)) or "[]"
+
+
+class Tools:
+    """The tools that this program can call.
+
+    `tools.list()` names them all, `tools.search("words")` those that fit the words, the best first, and
+    `tools.describe(name)` (or `tools[name]`) tells everything about one. To call a tool, use its name:
+    `await name(...)`.
+    """
+
+    def __init__(self):
+        self._documents = {}
+
+    def list(self):
+        """All tools, with their signatures and the first line of their descriptions."""
+        return Listing(self._documents.values())
+
+    def search(self, words):
+        """The tools that have any of these words in their names, descriptions or parameters, the best first."""
+        wanted = _words(words)
+        wanted = [word for word in wanted if word not in COMMON] or wanted
+        if not wanted:
+            return self.list()
+        ranked = [(document._rank(wanted), document) for document in self._documents.values()]
+        ranked = [(rank, document) for rank, document in ranked if rank[0]]
+        return Listing(document for _rank, document in sorted(ranked, key=lambda one: one[0], reverse=True))
+
+    def describe(self, tool):
+        """Everything about one tool, given by its name or by itself."""
+        document = self._documents.get(tool) if isinstance(tool, str) else document_of(tool)
+        for one in self._documents.values() if document is None else ():
+            if one._spec["name"] == tool:
+                document = one
+        if document is None:
+            raise KeyError("no tool %r; tools.list() names all" % (tool,))
+        return document.text
+
+    __getitem__ = describe
+
+    def __iter__(self):
+        return iter(self.list())
+
+    def __len__(self):
+        return len(self._documents)
+
+    def __contains__(self, name):
+        return name in self._documents
+
+    def __repr__(self):
+        return repr(self.list())
+
+
+def document_of(function):
+    """The document of a tool's function; `None` for anything else."""
+    found = function.__dict__.get("__wrapped__") if type(function) is types.FunctionType else None
+    return found if isinstance(found, Document) else None
+
+
+def install():
+    """Put `tools` into `builtins`, and teach `help` about tools. Returns the former."""
+    tools = builtins.tools = Tools()
+    if hasattr(builtins, "help"):
+
+        class _Helper(type(builtins.help)):
+            __module__, __qualname__ = type(builtins.help).__module__, "_Helper"
+
+            def __call__(self, *args, **kwargs):
+                document = document_of(args[0]) if len(args) == 1 else None
+                if document is None:
+                    return super().__call__(*args, **kwargs)
+                print(document.text)
+
+        builtins.help = _Helper()
+    return tools
+
+
+for _shown in (Text, Document, Listing, Tools):
+    _shown.__module__ = "builtins"
