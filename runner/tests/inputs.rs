@@ -48,11 +48,17 @@ fn large_ones_pass() {
 #[test]
 fn one_that_does_not_fit_ends_its_run_and_nothing_else() {
     let mut runner = Runner::new();
+    let text = format!("\"{}\"", "a".repeat(16 << 20));
     let list = format!("[{}[]]", "[],".repeat(4 << 20));
-    let little = Limits { memory_bytes: 64 << 20, ..limits() };
-    let run = with_inputs(Run { limits: little, ..program("print(len(x))") }, &[("x", &list)]);
-    assert_eq!(runner.run(&run).end(), &End::OutOfMemory);
-    assert_eq!(runner.python("print(1)").ok(), "1\n");
+    for (json, memory) in [(text, 24 << 20), (list, 64 << 20)] {
+        let limits = Limits { memory_bytes: memory, ..limits() };
+        for run in [program("print(len(x))"), session("s", "print(len(x))")] {
+            let outcome = runner.run(&with_inputs(Run { limits, ..run }, &[("x", &json)]));
+            assert_eq!((outcome.end(), outcome.out().as_str()), (&End::OutOfMemory, ""));
+        }
+        assert_eq!(runner.python("print(1)").ok(), "1\n");
+        assert_eq!(runner.run(&session("s", "print('x' in globals())")).ok(), "False\n");
+    }
 }
 
 #[test]

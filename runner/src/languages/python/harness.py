@@ -140,7 +140,11 @@ class Harness:
 
     def serve(self):
         while True:
-            data, code = self.run(*self.channel.next_run())
+            try:
+                data, code = self.run(*self.channel.next_run())
+            except MemoryError:  # The program and its inputs do not fit, and are not whole.
+                self.reserve = None
+                data, code, self.session = STARTED + DONE_MEMORY, 1, False
             self.channel.send(data)
             if not self.session:
                 if self.linger:
@@ -215,7 +219,7 @@ class Harness:
         lines = harness_code.source_lines(source)
         linecache.cache[name] = linecache.cache[self.path] = (len(source), None, lines, name)
         if "spawn" in source or "forkserver" in source:
-            self.write_main(source)
+            harness_code.write_program(self.path, source)
         self.channel.send(STARTED)
         if inputs:
             harness_inputs.bind(inputs, self.globals)
@@ -234,14 +238,6 @@ class Harness:
             self.value = harness_show.bundle(value)
             if harness_show.is_figure(value):
                 harness_show.close_figure(value)
-
-    def write_main(self, source):
-        """Write the program to its file, from which processes that start anew (`spawn`) import it."""
-        try:
-            with open(self.path, "x", encoding="utf-8") as file:
-                file.write(source)
-        except (OSError, UnicodeError):
-            pass
 
     def drive(self, codes, last):
         """Run a program that awaits at its top level; a session keeps its loop, and so its tasks, over runs."""
