@@ -8,6 +8,9 @@ use super::tally::Tally;
 /// first.
 const WORDS: usize = 60;
 
+/// How many of these are the first lines, where many failures say what is wrong. The others are the last ones.
+const FIRST: usize = 10;
+
 /// Longest such line, in characters.
 const WIDTH: usize = 400;
 
@@ -18,7 +21,7 @@ pub(crate) struct Libtest {
     failed_here: Vec<String>,
     /// Whether a test program has said how many tests it has, but not yet how they went.
     open: bool,
-    /// The last lines of a failed test's output, while they are being read.
+    /// The first and the last lines of a failed test's output, while they are being read.
     words: Option<VecDeque<String>>,
     tally: Tally,
 }
@@ -37,7 +40,8 @@ impl Libtest {
             self.open = true;
             return None;
         }
-        if text.starts_with("---- ") && text.ends_with(" stdout ----") {
+        // libtest writes `---- name stdout ----`, and libtest-mimic `---- name ----`.
+        if text.starts_with("---- ") && text.ends_with(" ----") {
             self.heard();
             self.tally.words.push(format!("{}: {text}", self.target));
             self.words = Some(VecDeque::new());
@@ -49,7 +53,7 @@ impl Libtest {
         if let Some(words) = self.words.as_mut().filter(|_| !text.is_empty()) {
             words.push_back(line.chars().take(WIDTH).collect());
             if words.len() > WORDS {
-                words.pop_front();
+                words.remove(FIRST);
             }
         }
         if let Some(result) = text.strip_prefix("test result: ") {
@@ -143,6 +147,14 @@ mod tests {
         );
         assert_eq!(tally.words, ["e2e (tests/e2e.rs): ---- a stdout ----", "assertion failed", "  left: 1"]);
         assert_eq!(tally.failures, ["e2e (tests/e2e.rs): a"]);
+    }
+
+    #[test]
+    fn the_beginning_and_the_end_of_a_long_output_are_kept() {
+        let lines: Vec<String> = (0..200).map(|n| format!("line {n}")).collect();
+        let tally = sum(&format!("running 1 test\n\nfailures:\n\n---- a::b ----\n{}\n", lines.join("\n")));
+        assert_eq!(tally.words.len(), 1 + WORDS);
+        assert_eq!((tally.words[1].as_str(), tally.words[WORDS].as_str()), ("line 0", "line 199"));
     }
 
     #[test]
