@@ -40,9 +40,11 @@ pub(crate) enum End {
     RegistryFull(Head),
     /// The registry was away. Nothing is known to have changed.
     RegistryAway(Head),
-    /// The job is back in its queue, or goes back there: the broker was away or had taken the job back, or the
-    /// scheduler stops.
+    /// The job goes back to its queue: the broker was away, or the scheduler stops.
     GivenBack,
+    /// The broker had taken the job back, with the connection that brought it. It comes again. The next job may be of a
+    /// newer connection.
+    TakenBack,
 }
 
 /// What a pool offers to a job.
@@ -60,7 +62,7 @@ pub(crate) async fn assign(ctx: Context, head: Head, offer: Offer) -> End {
     let span = head.span.clone();
     let end = hand_out(&ctx, head, offer).instrument(span).await;
     match &end {
-        End::RegistryAway(_) | End::GivenBack => {}
+        End::RegistryAway(_) | End::GivenBack | End::TakenBack => {}
         _ => ctx.outages.over(),
     }
     end
@@ -71,7 +73,7 @@ async fn hand_out(ctx: &Context, mut head: Head, offer: Offer) -> End {
         return refuse(ctx, head, late()).await;
     }
     if !head.delivery.is_current() {
-        return End::GivenBack;
+        return End::TakenBack;
     }
     let request = request(ctx, &head, offer);
     let began = Instant::now();
@@ -103,7 +105,7 @@ async fn hand_out(ctx: &Context, mut head: Head, offer: Offer) -> End {
     // This process may have been paused in the meantime. Then the broker has taken the job back, and another scheduler
     // may have handed it out. If Redis was emptied since then, the record that was just made proves nothing.
     if !head.delivery.is_current() {
-        return End::GivenBack;
+        return End::TakenBack;
     }
     match publish(ctx, &head, attempt, &epoch, &to, repeat).instrument(tracing::info_span!("publish")).await {
         Ok(()) => {

@@ -229,11 +229,12 @@ impl Dispatcher {
         let weight = self.ctx.options.weight(&tenant);
         let busy = matches!(end, End::TenantBusy(_));
         let away = matches!(end, End::RegistryAway(_) | End::GivenBack);
+        let taken_back = matches!(end, End::TakenBack);
         let Some(pool) = self.pools.get_mut(&name) else { return };
         match end {
             End::Assigned { to, repeat } => pool.placed(&to, repeat),
             End::Answered => pool.refund(),
-            End::GivenBack => pool.refund(),
+            End::GivenBack | End::TakenBack => pool.refund(),
             End::NoCredit(head) if !in_turn => pool.unpop(weight, put(position, head)),
             End::NoCredit(head) => {
                 self.ctx.metrics.returned("no_credit");
@@ -276,7 +277,7 @@ impl Dispatcher {
         }
         if away {
             self.paused_until = Some(Instant::now() + self.backoff.next_pause());
-        } else {
+        } else if !taken_back {
             self.backoff.reset();
         }
     }
