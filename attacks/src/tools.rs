@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use serde_json::Value;
 use thermae_client::ToolHandler;
-use thermae_schemas::JobId;
+use thermae_schemas::{JobId, ToolFailure};
 use tokio::sync::watch;
 
 /// Name of the tool that blocks a neighbour until the attack is over.
@@ -48,7 +48,7 @@ impl Tools {
 
 #[async_trait]
 impl ToolHandler for Tools {
-    async fn call(&self, _job: &JobId, tool: &str, arguments: Value) -> Result<Value, String> {
+    async fn call(&self, _job: &JobId, tool: &str, arguments: Value) -> Result<Value, ToolFailure> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(tool.to_owned());
         if tool == GATE {
             self.reached.send_replace(true);

@@ -8,11 +8,11 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use thermae_schemas::{JobId, ToolSpec};
+use thermae_schemas::{JobId, ToolFailure, ToolSpec};
 
 use crate::ToolHandler;
 
-type Run = Box<dyn Fn(Value) -> BoxFuture<'static, Result<Value, String>> + Send + Sync>;
+type Run = Box<dyn Fn(Value) -> BoxFuture<'static, Result<Value, ToolFailure>> + Send + Sync>;
 
 /// Tools that are closures, by name. A job needs both halves: [`Tools::specs`] is what the job declares, and the value
 /// itself is the [`ToolHandler`] that answers the calls.
@@ -50,9 +50,7 @@ impl Tools {
         R: Serialize,
         F: Future<Output = Result<R, String>> + Send + 'static,
     {
-        let name = name.into();
-        let spec = ToolSpec { name, description: String::new(), input_schema: None, max_calls: None, raw: false };
-        self.with_spec(spec, run)
+        self.with_spec(ToolSpec::new(name), run)
     }
 
     /// As [`Tools::with`], for a tool that is declared as `spec` says.
@@ -66,9 +64,13 @@ impl Tools {
         let run: Run = Box::new(move |arguments| match serde_json::from_value(arguments) {
             Ok(arguments) => {
                 let running = run(arguments);
-                async move { serde_json::to_value(running.await?).map_err(|error| error.to_string()) }.boxed()
+                let answer = async move {
+                    let result = running.await?;
+                    serde_json::to_value(result).map_err(|error| error.to_string().into())
+                };
+                answer.boxed()
             }
-            Err(error) => futures::future::ready(Err(format!("the arguments do not fit: {error}"))).boxed(),
+            Err(error) => futures::future::ready(Err(format!("the arguments do not fit: {error}").into())).boxed(),
         });
         self.0.insert(spec.name.clone(), (spec, run));
         self
@@ -88,7 +90,7 @@ impl std::fmt::Debug for Tools {
 
 #[async_trait]
 impl ToolHandler for Tools {
-    async fn call(&self, _: &JobId, tool: &str, arguments: Value) -> Result<Value, String> {
+    async fn call(&self, _: &JobId, tool: &str, arguments: Value) -> Result<Value, ToolFailure> {
         let (_, run) = self.0.get(tool).ok_or_else(|| format!("the client has no tool {tool:?}"))?;
         run(arguments).await
     }
@@ -107,19 +109,19 @@ mod tests {
         });
         let call = async |tool: &str, arguments: Value| tools.call(&JobId::random(), tool, arguments).await;
         assert_eq!(call("half", json!([84])).await, Ok(json!(42)));
-        assert_eq!(call("half", json!([7])).await, Err("7 is odd".to_owned()));
-        assert!(call("half", json!({ "n": 1 })).await.unwrap_err().starts_with("the arguments do not fit: "));
-        assert!(call("third", json!([9])).await.unwrap_err().contains("\"third\""));
+        assert_eq!(call("half", json!([7])).await, Err("7 is odd".into()));
+        assert!(call("half", json!({ "n": 1 })).await.unwrap_err().message.starts_with("the arguments do not fit: "));
+        assert!(call("third", json!([9])).await.unwrap_err().message.contains("\"third\""));
     }
 
     #[test]
     fn a_tool_is_declared_as_its_spec_says() {
         let spec = ToolSpec {
-            name: "get sales".to_owned(),
             description: "Sales of a year.".to_owned(),
             input_schema: Some(json!({ "type": "object" })),
             max_calls: Some(3),
             raw: true,
+            ..ToolSpec::new("get sales")
         };
         let tools = Tools::new().with_spec(spec.clone(), |_: Value| async { Ok(()) });
         assert_eq!(tools.specs(), [spec]);

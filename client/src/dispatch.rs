@@ -97,7 +97,7 @@ fn hand_on(shared: &Arc<Shared>, event: Event, delivery: &Delivery) -> bool {
     );
     let known = match event.body {
         EventBody::Result(_) => shared.jobs.end(event),
-        EventBody::ToolCall(call) => tools::answer(shared, event.job, call, &delivery.message.headers),
+        EventBody::ToolCall(call) => tools::answer(shared, event.job, event.protocol, call, &delivery.message.headers),
         EventBody::Sessions { sessions } => shared.questions.answered(&event.job, sessions),
         EventBody::Unknown => true,
         _ => shared.jobs.stream(event),

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use serde_json::Value;
 use thermae_backplane::bus::{Headers, Message};
-use thermae_schemas::{Body, JobId, ToolCall, ToolReply, ToolResult, names};
+use thermae_schemas::{Body, JobId, ToolCall, ToolFailure, ToolReply, ToolResult, names};
 use tracing::Instrument;
 
 use crate::client::Shared;
@@ -19,9 +19,10 @@ use crate::{publish, trace};
 /// Answers the calls that a job's code makes to the client's tools. Several calls may run at the same time.
 #[async_trait]
 pub trait ToolHandler: Send + Sync + 'static {
-    /// Runs a tool. If it returns an `Err` or panics, the code gets a `ToolError`. The call is dropped when the code no
+    /// Runs a tool. If it returns an `Err` or panics, the code gets a `ToolError`. The failure's type and data reach
+    /// only jobs of protocol 2; other jobs get the type as a part of the text. The call is dropped when the code no
     /// longer waits for it, but *not* when the job ends.
-    async fn call(&self, job: &JobId, tool: &str, arguments: Value) -> Result<Value, String>;
+    async fn call(&self, job: &JobId, tool: &str, arguments: Value) -> Result<Value, ToolFailure>;
 }
 
 /// Number of answers that are kept for repeated calls. RabbitMQ repeats only deliveries that were not acknowledged, so
@@ -90,8 +91,8 @@ impl Calls {
     }
 }
 
-/// Starts to answer a call. Returns `false` if nobody waits for the job.
-pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, call: ToolCall, headers: &Headers) -> bool {
+/// Starts to answer a call, in the job's version of the protocol. Returns `false` if nobody waits for the job.
+pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, protocol: u32, call: ToolCall, headers: &Headers) -> bool {
     let Some((handler, parent)) = shared.jobs.tools(&job) else { return false };
     match shared.calls.begin(&call.call, shared.options.max_calls) {
         Verdict::New => {}
@@ -101,8 +102,8 @@ pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, call: ToolCall, headers: 
             return true;
         }
         Verdict::Full => {
-            let body =
-                encode(&call.call, Err("the client is already answering as many tool calls as it can".to_owned()));
+            let full = "the client is already answering as many tool calls as it can";
+            let body = encode(&call.call, protocol, Err(full.into()));
             spawn(shared, send(shared.clone(), call.reply_to, body, within(call.within_ms)));
             return true;
         }
@@ -110,7 +111,7 @@ pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, call: ToolCall, headers: 
     let span =
         tracing::info_span!(parent: &parent, "tool", otel.kind = "consumer", job.id = %job, tool.name = %call.tool);
     trace::adopt(&span, headers);
-    spawn(shared, run(shared.clone(), handler, job, call).instrument(span));
+    spawn(shared, run(shared.clone(), handler, job, protocol, call).instrument(span));
     true
 }
 
@@ -124,20 +125,20 @@ fn spawn(shared: &Arc<Shared>, task: impl Future<Output = ()> + Send + 'static) 
     });
 }
 
-async fn run(shared: Arc<Shared>, handler: Option<Arc<dyn ToolHandler>>, job: JobId, call: ToolCall) {
+async fn run(shared: Arc<Shared>, handler: Option<Arc<dyn ToolHandler>>, job: JobId, protocol: u32, call: ToolCall) {
     let within = within(call.within_ms);
     let reply = match handler {
-        None => Err(format!("the client answers no tool calls for this job ({:?} was called)", call.tool)),
+        None => Err(format!("the client answers no tool calls for this job ({:?} was called)", call.tool).into()),
         Some(handler) => {
             let answered = AssertUnwindSafe(handler.call(&job, &call.tool, call.arguments)).catch_unwind();
             match tokio::time::timeout(within, answered).await {
                 Ok(Ok(reply)) => reply,
-                Ok(Err(_)) => Err(format!("the tool {:?} panicked", call.tool)),
-                Err(_) => Err(format!("the tool {:?} did not answer within {} ms", call.tool, call.within_ms)),
+                Ok(Err(_)) => Err(format!("the tool {:?} panicked", call.tool).into()),
+                Err(_) => Err(format!("the tool {:?} did not answer within {} ms", call.tool, call.within_ms).into()),
             }
         }
     };
-    let body = encode(&call.call, reply);
+    let body = encode(&call.call, protocol, reply);
     shared.calls.done(&call.call, &body);
     send(shared, call.reply_to, body, within).await;
 }
@@ -147,8 +148,12 @@ fn within(ms: u64) -> Duration {
     Duration::from_millis(ms.clamp(1, 24 * 3600 * 1000))
 }
 
-fn encode(call: &str, reply: Result<Value, String>) -> Bytes {
-    let reply = reply.map_or_else(ToolReply::Error, ToolReply::Ok);
+fn encode(call: &str, protocol: u32, reply: Result<Value, ToolFailure>) -> Bytes {
+    let reply = match reply {
+        Ok(value) => ToolReply::Ok(value),
+        Err(failure) if protocol < 2 => ToolReply::Error(failure.into_text()),
+        Err(failure) => ToolReply::Error(failure),
+    };
     ToolResult::new(call, reply).to_json().unwrap_or_default().into()
 }
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thermae_client::ToolHandler;
-use thermae_schemas::{Job, JobId, Outcome, SessionName, SessionRequest, Status, ToolSpec};
+use thermae_schemas::{Job, JobId, Outcome, SessionName, SessionRequest, Status, ToolFailure, ToolSpec};
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
@@ -103,15 +103,13 @@ pub fn describe(outcome: &Outcome) -> String {
 
 fn add() -> ToolSpec {
     ToolSpec {
-        name: "add".into(),
         description: "Adds two numbers.".into(),
         input_schema: Some(json!({
             "type": "object",
             "properties": { "a": { "type": "integer" }, "b": { "type": "integer" } },
             "required": ["a", "b"],
         })),
-        max_calls: None,
-        raw: false,
+        ..ToolSpec::new("add")
     }
 }
 
@@ -127,10 +125,10 @@ impl Adder {
 
 #[async_trait]
 impl ToolHandler for Adder {
-    async fn call(&self, _job: &JobId, tool: &str, arguments: Value) -> Result<Value, String> {
+    async fn call(&self, _job: &JobId, tool: &str, arguments: Value) -> Result<Value, ToolFailure> {
         match (tool, arguments["a"].as_i64(), arguments["b"].as_i64()) {
             ("add", Some(a), Some(b)) => Ok(json!(a + b)),
-            _ => Err(format!("no {tool} of {arguments}")),
+            _ => Err(format!("no {tool} of {arguments}").into()),
         }
     }
 }

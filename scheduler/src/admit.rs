@@ -107,6 +107,12 @@ async fn hand_out(ctx: &Context, mut head: Head, offer: Offer) -> End {
     if !head.delivery.is_current() {
         return End::TakenBack;
     }
+    if let Target::Worker { worker, .. } = &to
+        && !ctx.fleet.borrow().speaks(worker, head.protocol)
+    {
+        let error = held_by_older(head.protocol);
+        return refuse(ctx, head, error).await;
+    }
     match publish(ctx, &head, attempt, &epoch, &to, repeat).instrument(tracing::info_span!("publish")).await {
         Ok(()) => {
             ctx.metrics.assigned(head.seen.elapsed());
@@ -165,6 +171,7 @@ fn work(ctx: &Context, head: &Head, attempt: u32, epoch: &Epoch, to: &Target, ma
     let assignment = Assignment {
         key: &head.key,
         pool: &head.lane.pool,
+        protocol: head.protocol,
         to,
         attempt,
         epoch,
@@ -195,7 +202,7 @@ async fn publish(
     match ctx.publish(message.clone()).await {
         Err(Trouble::Bus(bus::Error::Unroutable { .. })) if matches!(to, Target::Pool) => {
             // No worker of this pool has ever run, or somebody deleted the queue.
-            ctx.bus.declare_queue(&QueueSpec::pool(&head.lane.pool)).await?;
+            ctx.bus.declare_queue(&QueueSpec::pool(&head.lane.pool, head.protocol)).await?;
             ctx.publish(message).await
         }
         published => published,
@@ -320,6 +327,22 @@ async fn follow(ctx: &Context, head: &Head, first: &JobId) -> Result<(), Trouble
 
 pub(crate) fn late() -> ErrorInfo {
     ErrorInfo::new(ErrorCode::DeadlineExceeded, "no worker could start the job before start_within_ms had passed")
+}
+
+/// The answer to a job for a session that an older worker holds.
+pub(crate) fn held_by_older(protocol: u32) -> ErrorInfo {
+    let why = format!(
+        "the worker that holds the session does not speak protocol {protocol}; nothing of this job ran. Use a new \
+         session, or submit the job without what is new in that protocol"
+    );
+    ErrorInfo::new(ErrorCode::UnsupportedProtocol, why)
+}
+
+/// The answer to a job whose protocol no worker of its pool speaks.
+pub(crate) fn unspoken(pool: &PoolName, protocol: u32, since: Duration) -> ErrorInfo {
+    let minutes = since.as_secs() / 60;
+    let message = format!("no worker of pool {:?} has spoken protocol {protocol} for {minutes} minutes", pool.as_str());
+    ErrorInfo::new(ErrorCode::NoWorker, message)
 }
 
 /// The answer to a job whose pool no worker serves.

@@ -25,7 +25,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use thermae_backplane::registry::Notice;
-use thermae_schemas::{ErrorInfo, PoolName, SessionName, TenantName};
+use thermae_schemas::{ErrorInfo, OLDEST, PROTOCOL, PoolName, SessionName, TenantName};
 use thermae_service::backoff::Backoff;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
@@ -193,6 +193,11 @@ impl Dispatcher {
         let popped = pool.pop();
         let in_turn = popped.is_some();
         let Some(popped) = popped.or_else(|| pool.pop_credited()) else { return false };
+        if popped.item.protocol > pool.protocol {
+            self.ctx.metrics.returned("protocol");
+            pool.parked.push(popped);
+            return true;
+        }
         let session = popped.item.session.as_ref().map(|s| (popped.tenant.clone(), s.id.clone()));
         if let Some(session) = &session {
             if let Some(behind) = self.sessions.get_mut(session) {
@@ -207,7 +212,7 @@ impl Dispatcher {
             // Without credit, the registry hands out nothing that has none: no job overtakes another one.
             credit: if in_turn { pool.credit } else { 0 },
             tenant_share: pool.share(&popped.tenant, &self.ctx.options),
-            candidate: session.as_ref().and_then(|_| pool.session_workers.best().cloned()),
+            candidate: session.as_ref().and_then(|_| pool.session_workers.best(popped.item.protocol).cloned()),
         };
         if self.gates.probe(&popped.tenant) {
             self.pools.values_mut().for_each(|pool| pool.fair.block(&popped.tenant));
@@ -347,20 +352,21 @@ impl Dispatcher {
         }));
     }
 
-    /// Rejects the jobs that wait for a pool that no worker has served for a long time.
+    /// Rejects the jobs that no worker has served for a long time: all of a pool without workers, and those whose
+    /// protocol no worker of the pool speaks.
     fn refuse_unserved(&mut self) {
         let patience = self.ctx.options.no_worker_after.duration();
-        let unserved: Vec<(PoolName, ErrorInfo)> = self
-            .pools
-            .iter()
-            .filter_map(|(name, pool)| {
-                let (since, why) = pool.unserved.filter(|(since, _)| since.elapsed() >= patience)?;
-                Some((name.clone(), admit::unserved(name, why, since.elapsed())))
-            })
-            .collect();
-        for (name, error) in unserved {
+        let fleet = self.ctx.fleet.borrow().clone();
+        let refused = |name: &PoolName, protocol| fleet.pools.get(name)?.refusal(name, protocol, patience);
+        let names: Vec<PoolName> = self.pools.keys().cloned().collect();
+        for name in names {
+            let Some(pool) = self.pools.get_mut(&name) else { continue };
             let most = self.ctx.options.concurrency.saturating_sub(self.flight.len());
-            let waiting = self.pools.get_mut(&name).map_or_else(Vec::new, |pool| pool.take(most));
+            let (waiting, error) = match (refused(&name, OLDEST), refused(&name, PROTOCOL)) {
+                (Some(error), _) => (pool.take(most), error),
+                (None, Some(error)) => (pool.take_unspoken(most), error),
+                (None, None) => continue,
+            };
             for Popped { tenant, class, ticket, item: head } in waiting {
                 self.refuse(name.clone(), Popped { tenant, class, ticket, item: () }, head, error.clone());
             }

@@ -6,14 +6,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use thermae_backplane::registry::{Notice, SharedRegistry};
-use thermae_schemas::{Heartbeat, Language, PoolName, WorkerId, WorkerState};
+use thermae_schemas::{ErrorInfo, Heartbeat, Language, PROTOCOL, PoolName, WorkerId, WorkerState};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::admit;
 use crate::error::Trouble;
 use crate::options::{Options, PoolOptions};
 use crate::session_workers::SessionWorkers;
@@ -24,6 +26,8 @@ pub(crate) struct FleetView {
     pub(crate) pools: BTreeMap<PoolName, PoolView>,
     /// All living workers, whatever their state, including those whose heartbeats can't be read.
     pub(crate) alive: BTreeSet<WorkerId>,
+    /// The living workers that don't speak [`PROTOCOL`], and the newest version that each speaks.
+    older: BTreeMap<WorkerId, u32>,
 }
 
 /// The workers of one pool, added up.
@@ -41,6 +45,22 @@ pub(crate) struct PoolView {
     /// Since when no worker can run the pool's jobs, and why. `None` if one can. Counted from this process's start at
     /// the earliest.
     pub(crate) unserved: Option<(Instant, Unserved)>,
+    /// Newest version of the protocol that one of its workers speaks; 0 if there are none. Jobs of a newer one wait.
+    pub(crate) protocol: u32,
+    /// Since when [`PoolView::protocol`] is older than [`PROTOCOL`]; `None` if it isn't. Counted like `unserved`.
+    pub(crate) older_since: Option<Instant>,
+}
+
+impl PoolView {
+    /// Why to reject jobs of this version of the protocol. `None` unless no worker has served them for this time.
+    pub(crate) fn refusal(&self, pool: &PoolName, protocol: u32, patience: Duration) -> Option<ErrorInfo> {
+        let long = |since: Instant| Some(since.elapsed()).filter(|elapsed| *elapsed >= patience);
+        if let Some((since, why)) = self.unserved {
+            return long(since).map(|elapsed| admit::unserved(pool, why, elapsed));
+        }
+        let since = self.older_since.filter(|_| protocol > self.protocol)?;
+        long(since).map(|elapsed| admit::unspoken(pool, protocol, elapsed))
+    }
 }
 
 /// Why no worker serves a pool.
@@ -59,6 +79,11 @@ impl FleetView {
         let told = seen.or_else(|| options.pools.get(pool).map(|pool| &pool.languages)).cloned();
         // A pool may be known only by its submit queues. Until a worker announces more, assume the defaults.
         told.or_else(|| self.pools.contains_key(pool).then(|| PoolOptions::default().languages))
+    }
+
+    /// Whether a worker speaks this version of the protocol. A worker that is not known is one that has just started.
+    pub(crate) fn speaks(&self, worker: &WorkerId, protocol: u32) -> bool {
+        self.older.get(worker).is_none_or(|newest| *newest >= protocol)
     }
 
     /// Names of all known pools.
@@ -88,16 +113,21 @@ impl FleetView {
                     }
                 }
                 let held = beat.sessions.iter().filter(|session| session.pool == *name).count();
-                view.session_workers.add(beat.worker.clone(), held, capacity);
+                view.session_workers.add(beat.worker.clone(), beat.protocol, held, capacity);
             }
         }
         for (name, view) in &mut pools {
             view.credit = credit(view.slots, factor);
             let since = self.pools.get(name).and_then(|old| old.unserved).map_or_else(Instant::now, |(since, _)| since);
             view.unserved = unserved(workers, name).map(|why| (since, why));
+            let of_pool = workers.iter().filter(|beat| beat.pools.contains_key(name));
+            view.protocol = of_pool.map(|beat| beat.protocol).max().unwrap_or(0);
+            let since = self.pools.get(name).and_then(|old| old.older_since).unwrap_or_else(Instant::now);
+            view.older_since = (view.protocol < PROTOCOL).then_some(since);
         }
         let alive = workers.iter().map(|beat| beat.worker.clone()).collect();
-        Self { pools, alive }
+        let older = workers.iter().filter(|beat| beat.protocol < PROTOCOL);
+        Self { pools, alive, older: older.map(|beat| (beat.worker.clone(), beat.protocol)).collect() }
     }
 }
 
@@ -174,7 +204,7 @@ impl Watcher {
         }
         if !unreadable.is_empty() {
             // The pools of these workers are unknown, so any pool may have a worker.
-            next.pools.values_mut().for_each(|view| view.unserved = None);
+            next.pools.values_mut().for_each(|view| (view.unserved, view.protocol) = (None, PROTOCOL));
         }
         next.alive.extend(unreadable);
         self.warn_of_empty_pools(&next);

@@ -21,6 +21,8 @@ pub(crate) type Held = Arc<Arc<()>>;
 pub(crate) struct Head {
     pub(crate) lane: Lane,
     pub(crate) key: JobKey,
+    /// Version of the protocol that the job's worker must speak.
+    pub(crate) protocol: u32,
     pub(crate) session: Option<SessionRequest>,
     pub(crate) max_attempts: u32,
     pub(crate) idempotency_key: Option<String>,
@@ -58,6 +60,7 @@ impl Head {
         Self {
             lane,
             key,
+            protocol: job.protocol,
             session: job.session,
             max_attempts: job.max_attempts,
             idempotency_key: job.idempotency_key,

@@ -147,7 +147,7 @@ impl Lanes {
 
     async fn declare(&self, lane: &Lane) -> Result<(), Trouble> {
         let bus = &self.0.ctx.bus;
-        bus.declare_queue(&QueueSpec::pool(&lane.pool)).await?;
+        bus.declare_queue(&QueueSpec::pool(&lane.pool, thermae_schemas::OLDEST)).await?;
         bus.declare_queue(&QueueSpec::submit(&lane.tenant, lane.class, &lane.pool)).await?;
         Ok(())
     }

@@ -19,7 +19,7 @@ const ROUND_TRIPS: &[f64] =
     &[0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
 
 /// Why a hand-out had to wait.
-const REASONS: [&str; 4] = ["no_credit", "tenant_busy", "no_session_worker", "registry_full"];
+const REASONS: [&str; 5] = ["no_credit", "tenant_busy", "no_session_worker", "registry_full", "protocol"];
 /// What a cancel met: the state of its job, or `malformed` if the cancel can't be read.
 const MET: [&str; 4] = ["waiting", "running", "ended", "malformed"];
 /// Decisions about messages on the queue `resolve`.

@@ -79,7 +79,7 @@ fn kind(message: &Message) -> Kind {
 /// Reads a message like [`decide`], and does nothing else.
 #[cfg(test)]
 pub(crate) fn look(message: &Message) {
-    let _ = (kind(message), key_of(message), pool_of(message));
+    let _ = (kind(message), key_of(message), place_of(message));
 }
 
 /// Decides about one message. When this returns, the message may be acknowledged.
@@ -167,12 +167,14 @@ fn key_of(message: &Message) -> Option<JobKey> {
     Some(JobKey::new(tenant, job))
 }
 
-/// The pool that a job names in its body. The routing key of a worker's own queue names none.
-fn pool_of(message: &Message) -> Option<PoolName> {
+/// The pool and the version of the protocol that a job names in its body. The routing key of a worker's own queue names
+/// neither.
+fn place_of(message: &Message) -> Option<(PoolName, u32)> {
     #[derive(serde::Deserialize)]
-    struct Pooled {
+    struct Placed {
         pool: Option<PoolName>,
+        protocol: Option<u32>,
     }
-    let named = serde_json::from_slice::<Pooled>(&message.body).ok()?.pool;
-    named.or_else(|| PoolName::new("default").ok())
+    let Placed { pool, protocol } = serde_json::from_slice(&message.body).ok()?;
+    Some((pool.or_else(|| PoolName::new("default").ok())?, protocol.unwrap_or(1)))
 }

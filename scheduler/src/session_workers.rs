@@ -26,6 +26,8 @@ struct Occupancy {
     held: u64,
     max: u64,
     busy: u64,
+    /// Newest version of the protocol that it speaks.
+    protocol: u32,
 }
 
 fn part(n: u64, of: u64) -> u64 {
@@ -39,20 +41,22 @@ impl Occupancy {
 }
 
 impl SessionWorkers {
-    /// Adds a worker from its heartbeat, if it can hold one more session.
-    pub(crate) fn add(&mut self, worker: WorkerId, held: usize, capacity: &PoolCapacity) {
+    /// Adds a worker from its heartbeat, if it can hold one more session. `protocol` is the newest version that it
+    /// speaks.
+    pub(crate) fn add(&mut self, worker: WorkerId, protocol: u32, held: usize, capacity: &PoolCapacity) {
         let (held, max) = (held as u64, u64::from(capacity.max_sessions));
         if held >= max {
             return;
         }
-        let occupancy = Occupancy { held, max, busy: part(capacity.busy.into(), capacity.slots.into()) };
+        let occupancy = Occupancy { held, max, protocol, busy: part(capacity.busy.into(), capacity.slots.into()) };
         self.order.insert((occupancy.load(), worker.clone()));
         self.workers.insert(worker, occupancy);
     }
 
-    /// The emptiest worker.
-    pub(crate) fn best(&self) -> Option<&WorkerId> {
-        self.order.first().map(|(_, worker)| worker)
+    /// The emptiest worker that speaks this version of the protocol.
+    pub(crate) fn best(&self, protocol: u32) -> Option<&WorkerId> {
+        let speaks = |worker: &WorkerId| self.workers.get(worker).is_some_and(|known| known.protocol >= protocol);
+        self.order.iter().map(|(_, worker)| worker).find(|worker| speaks(worker))
     }
 
     /// Removes a worker.
@@ -90,18 +94,29 @@ mod tests {
     #[test]
     fn sessions_go_to_the_emptiest_worker_in_turn() {
         let mut workers = SessionWorkers::default();
-        workers.add(worker("full"), 4, &capacity(0, 4));
-        workers.add(worker("none"), 0, &capacity(0, 0));
-        workers.add(worker("half"), 2, &capacity(0, 4));
-        workers.add(worker("busy"), 0, &capacity(4, 4));
-        workers.add(worker("idle"), 0, &capacity(0, 4));
+        workers.add(worker("full"), 1, 4, &capacity(0, 4));
+        workers.add(worker("none"), 1, 0, &capacity(0, 0));
+        workers.add(worker("half"), 1, 2, &capacity(0, 4));
+        workers.add(worker("busy"), 1, 0, &capacity(4, 4));
+        workers.add(worker("idle"), 1, 0, &capacity(0, 4));
         let mut order = Vec::new();
-        while let Some(best) = workers.best().cloned() {
+        while let Some(best) = workers.best(1).cloned() {
             workers.charge(&best);
             order.push(best.to_string());
         }
         assert_eq!(order[..3], ["idle", "busy", "idle"]);
         let count = |name: &str| order.iter().filter(|w| *w == name).count();
         assert_eq!((count("idle"), count("busy"), count("half"), order.len()), (4, 4, 2, 10));
+    }
+
+    #[test]
+    fn a_session_goes_only_to_a_worker_that_speaks_its_protocol() {
+        let mut workers = SessionWorkers::default();
+        workers.add(worker("old"), 1, 0, &capacity(0, 4));
+        workers.add(worker("new"), 2, 3, &capacity(0, 4));
+        assert_eq!(workers.best(1), Some(&worker("old")));
+        assert_eq!(workers.best(2), Some(&worker("new")));
+        workers.charge(&worker("new"));
+        assert_eq!(workers.best(2), None);
     }
 }

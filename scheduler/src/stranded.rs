@@ -1,12 +1,12 @@
-//! Jobs that were handed to a pool whose last worker has gone. They wait in the pool's work queue, where no worker
-//! takes them. When new jobs of that pool are rejected because no worker serves it, these jobs are rejected, too.
+//! Jobs that were handed to a pool whose last worker has gone, or whose last worker that speaks their version of the
+//! protocol. They wait in the pool's work queue, where no worker takes them. When new jobs of that pool are rejected
+//! because no worker serves them, these jobs are rejected, too.
 
 use std::time::Duration;
 
 use thermae_backplane::bus::Delivery;
-use thermae_schemas::{ErrorInfo, PoolName, names};
+use thermae_schemas::{ErrorInfo, OLDEST, PROTOCOL, PoolName, names};
 
-use crate::admit;
 use crate::answer::{acknowledge, give_back};
 use crate::context::Context;
 use crate::error::Trouble;
@@ -21,8 +21,9 @@ const SILENCE: Duration = Duration::from_millis(100);
 pub(crate) async fn run(ctx: Context) {
     while ctx.stop.run_until_cancelled(tokio::time::sleep(ctx.options.tick.duration())).await.is_some() {
         let pools: Vec<PoolName> = ctx.fleet.borrow().pools.keys().cloned().collect();
-        for pool in pools {
-            match drain(&ctx, &pool).await {
+        let queues = pools.iter().flat_map(|pool| (OLDEST..=PROTOCOL).map(move |protocol| (pool, protocol)));
+        for (pool, protocol) in queues {
+            match drain(&ctx, pool, protocol).await {
                 Ok(()) => {}
                 Err(Trouble::Stopped) => return,
                 Err(error) => ctx.outages.note(&error),
@@ -31,22 +32,21 @@ pub(crate) async fn run(ctx: Context) {
     }
 }
 
-/// Why to reject jobs of a pool. `None` unless no worker has served it for a long time.
-fn unserved(ctx: &Context, pool: &PoolName) -> Option<ErrorInfo> {
-    let (since, why) = ctx.fleet.borrow().pools.get(pool)?.unserved?;
-    (since.elapsed() >= ctx.options.no_worker_after.duration()).then(|| admit::unserved(pool, why, since.elapsed()))
+/// Why to reject a pool's jobs of this version of the protocol. `None` unless no worker has served them for a long time.
+fn unserved(ctx: &Context, pool: &PoolName, protocol: u32) -> Option<ErrorInfo> {
+    ctx.fleet.borrow().pools.get(pool)?.refusal(pool, protocol, ctx.options.no_worker_after.duration())
 }
 
-/// Rejects the jobs in the work queue of a pool, while no worker serves it.
-async fn drain(ctx: &Context, pool: &PoolName) -> Result<(), Trouble> {
-    let queue = names::pool_queue(pool);
-    if unserved(ctx, pool).is_none() || ctx.bus.queue_depth(&queue).await?.unwrap_or(0) == 0 {
+/// Rejects the jobs in a work queue of a pool, while no worker serves them.
+async fn drain(ctx: &Context, pool: &PoolName, protocol: u32) -> Result<(), Trouble> {
+    let queue = names::pool_queue(pool, protocol);
+    if unserved(ctx, pool, protocol).is_none() || ctx.bus.queue_depth(&queue).await?.unwrap_or(0) == 0 {
         return Ok(());
     }
     let mut consumer = ctx.bus.consume(&queue, PREFETCH).await?;
     let mut ended = 0;
     while let Ok(Some(delivery)) = tokio::time::timeout(SILENCE, consumer.next()).await {
-        match unserved(ctx, pool) {
+        match unserved(ctx, pool, protocol) {
             Some(why) => end(ctx, &delivery, why).await?,
             // A worker has come, and the job is for it.
             None => {

@@ -88,6 +88,7 @@ fn unfit(job: &Job) -> Option<&'static str> {
     match () {
         () if !job.argv.is_empty() && !job.code.is_empty() => Some("/argv: a job has either code or argv"),
         () if !job.argv.is_empty() && !bash => Some("/argv: only bash runs commands; set language to bash"),
+        () if !job.inputs.is_empty() && job.language != Language::python() => Some("/inputs: only Python has inputs"),
         () if !job.tools.is_empty() && !job.language.calls_tools() => Some("/tools: programs in bash can't call tools"),
         () => None,
     }
@@ -112,11 +113,13 @@ pub(crate) fn is_reserved(tenant: &str) -> bool {
 fn read(body: &[u8]) -> Result<Job, ErrorInfo> {
     match Job::from_json(body) {
         Ok(job) if !thermae_schemas::reads(job.protocol) => Err(schema::unsupported(u64::from(job.protocol))),
-        Ok(job) if values_hold(&job) && !lacks_code(&job, body) => match (clash(&job), bad_path(&job)) {
-            (Some(why), _) => Err(ErrorInfo::new(ErrorCode::SchemaViolation, why)),
-            (None, Some(why)) => Err(ErrorInfo::new(ErrorCode::BadPath, why)),
-            (None, None) => Ok(job),
-        },
+        Ok(job) if values_hold(&job) && !lacks_code(&job, body) => {
+            match (too_new(&job).or_else(|| clash(&job)).or_else(|| bad_input(&job)), bad_path(&job)) {
+                (Some(why), _) => Err(ErrorInfo::new(ErrorCode::SchemaViolation, why)),
+                (None, Some(why)) => Err(ErrorInfo::new(ErrorCode::BadPath, why)),
+                (None, None) => Ok(job),
+            }
+        }
         Ok(_) => Err(schema::explain(body, None)),
         Err(error) => Err(schema::explain(body, Some(error))),
     }
@@ -129,7 +132,7 @@ fn values_hold(job: &Job) -> bool {
     (1..=100).contains(&job.max_attempts)
         && job.start_within_ms.is_none_or(|ms| (1..=86_400_000).contains(&ms))
         && job.idempotency_key.as_ref().is_none_or(|key| (1..=128).contains(&key.chars().count()))
-        && job.tools.iter().all(|tool| (1..=128).contains(&tool.name.chars().count()))
+        && job.tools.iter().all(|tool| (1..=128).contains(&tool.name.chars().count()) && at_least_one(tool.timeout_ms))
         && job.files.iter().all(InputFile::has_one_content)
         && [limits.wall_ms, limits.cpu_ms, limits.memory_bytes, limits.output_bytes, limits.tool_ms]
             .into_iter()
@@ -143,6 +146,24 @@ fn clash(job: &Job) -> Option<String> {
     let clash = thermae_schemas::alias_clash(job.tools.iter().map(|tool| tool.name.as_str()))?;
     let thermae_schemas::AliasClash { at, first, second, alias } = clash;
     Some(format!("/tools/{at}/name: {second:?} and {first:?} are both called {alias} in the code"))
+}
+
+/// An input whose name can't be used, or is the name of a tool.
+fn bad_input(job: &Job) -> Option<String> {
+    let tool = |name: &str| job.tools.iter().find(|tool| thermae_schemas::alias(&tool.name) == *name);
+    job.inputs.keys().find_map(|name| match (thermae_schemas::name_trouble(name), tool(name)) {
+        (Some(why), _) => Some(format!("/inputs: {:?} {why}", short(name))),
+        (None, Some(tool)) => Some(format!("/inputs: {name:?} is also what the tool {:?} is called", tool.name)),
+        (None, None) => None,
+    })
+}
+
+/// Fields of a later version of the protocol than the job's own.
+fn too_new(job: &Job) -> Option<String> {
+    let needed = job.needs_protocol();
+    let fields = "inputs, and output_schema and timeout_ms of tools,";
+    (needed > job.protocol)
+        .then(|| format!("/protocol: {fields} need protocol {needed}; the job says {}", job.protocol))
 }
 
 /// A file whose path can't be used, or is used by another file of the job.

@@ -12,6 +12,8 @@ use crate::context;
 pub(crate) struct Assignment<'a> {
     pub(crate) key: &'a JobKey,
     pub(crate) pool: &'a PoolName,
+    /// The job's version of the protocol.
+    pub(crate) protocol: u32,
     pub(crate) to: &'a Target,
     pub(crate) attempt: u32,
     pub(crate) epoch: &'a Epoch,
@@ -30,7 +32,7 @@ impl Assignment<'_> {
     /// The message. Its body is the submitted job's, unchanged.
     pub(crate) fn message(self, body: bytes::Bytes) -> Message {
         let key = match self.to {
-            Target::Pool => names::pool_key(self.pool),
+            Target::Pool => names::pool_key(self.pool, self.protocol),
             Target::Worker { worker, .. } => names::worker_key(worker),
         };
         let mut message = Message {

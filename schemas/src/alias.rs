@@ -10,6 +10,11 @@ const RESERVED: &[&str] = &[
     "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
 
+/// Whether a name is a keyword of Python.
+pub(crate) fn is_keyword(name: &str) -> bool {
+    RESERVED.contains(&name)
+}
+
 /// The name by which the code calls the tool `name`. Every character that is not a letter, a digit or `_` becomes `_`.
 /// If the result is empty or begins with a digit, a `_` is put before it. If the result is a keyword of Python, a `_`
 /// is put after it.
@@ -18,7 +23,7 @@ pub fn alias(name: &str) -> String {
     if alias.starts_with(|c: char| c.is_numeric()) || alias.is_empty() {
         alias.insert(0, '_');
     }
-    if RESERVED.contains(&alias.as_str()) {
+    if is_keyword(&alias) {
         alias.push('_');
     }
     alias

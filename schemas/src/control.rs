@@ -20,6 +20,6 @@ pub struct Cancel {
 impl Cancel {
     /// A message that cancels this job.
     pub fn new(job: JobId) -> Self {
-        Self { protocol: crate::PROTOCOL, job }
+        Self { protocol: crate::OLDEST, job }
     }
 }

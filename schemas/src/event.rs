@@ -10,8 +10,8 @@ use crate::{JobId, MimeBundle, Outcome, SessionInfo, ToolCall, WorkerId};
 /// events that you do not know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// Version of the protocol.
-    #[serde(default = "crate::this_protocol")]
+    /// Version of the protocol. In the event `tool_call`, the version of the job: the client may answer in it.
+    #[serde(default = "crate::first_protocol")]
     pub protocol: u32,
     /// Id of the job. In the event `sessions`, id of the question.
     pub job: JobId,
@@ -24,9 +24,9 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event in this release's version of the protocol.
+    /// An event that any reader knows.
     pub fn new(job: JobId, attempt: u32, body: EventBody) -> Self {
-        Self { protocol: crate::PROTOCOL, job, attempt, body }
+        Self { protocol: crate::OLDEST, job, attempt, body }
     }
 }
 

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ArtifactRequest, InputFile, JobId, Language, PoolName, SessionName, Stream};
+use crate::{ArtifactRequest, InputFile, InputValue, JobId, Language, PoolName, SessionName, Stream};
 
 /// One request to run one program. Unknown fields are refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -17,7 +17,8 @@ use crate::{ArtifactRequest, InputFile, JobId, Language, PoolName, SessionName, 
     {"required": ["session"], "properties": {"session": {"required": ["close"], "properties": {"close": {"const": true}}}}},
 ]))]
 pub struct Job {
-    /// Version of the protocol; 1 if the field is missing.
+    /// Version of the protocol; 1 if the field is missing. A job that uses fields of a later version must say so. In
+    /// protocol 2, errors of tools may have a type and data.
     #[serde(default = "crate::first_protocol")]
     pub protocol: u32,
     /// Id of the job, unique in its tenant. If you submit the same job again under its id, it does not run twice: you
@@ -62,6 +63,11 @@ pub struct Job {
     /// Standard input of the code. Without it, standard input is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
+    /// JSON values that the code finds under these names, from protocol 2 on. A name is an identifier of at most 128
+    /// letters (a-z), digits and underscores. It is not a keyword of Python, does not begin with two underscores, and is
+    /// not the name of a tool in the code. In a session, the names stay defined. Only Python has inputs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, InputValue>,
     /// Files that are written below `/workspace` before the code starts. In a session, they overwrite what is there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<InputFile>,
@@ -106,7 +112,7 @@ impl Job {
     /// A Python job with a new id. All other fields have their defaults.
     pub fn python(code: impl Into<String>) -> Self {
         Self {
-            protocol: crate::PROTOCOL,
+            protocol: crate::OLDEST,
             id: JobId::random(),
             language: Language::python(),
             code: code.into(),
@@ -120,12 +126,19 @@ impl Job {
             max_attempts: 1,
             start_within_ms: None,
             stdin: None,
+            inputs: BTreeMap::new(),
             files: Vec::new(),
             artifacts: ArtifactRequest::default(),
             env: BTreeMap::new(),
             idempotency_key: None,
             labels: BTreeMap::new(),
         }
+    }
+
+    /// The lowest version of the protocol that has all that this job uses.
+    pub fn needs_protocol(&self) -> u32 {
+        let newer = |tool: &ToolSpec| tool.output_schema.is_some() || tool.timeout_ms.is_some();
+        if self.inputs.is_empty() && !self.tools.iter().any(newer) { 1 } else { 2 }
     }
 
     /// A job in bash with a new id. All other fields have their defaults.
@@ -252,12 +265,36 @@ pub struct ToolSpec {
     /// JSON Schema of the arguments. A call with other arguments raises an error in the code and is not sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<Value>,
+    /// JSON Schema of the result, for the model that writes the code and for `help` in the code, from protocol 2 on.
+    /// Results are not checked against it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// How long a call of this tool can wait for its answer, in milliseconds, from protocol 2 on: at most as long as
+    /// the job's `limits.tool_ms`, which is also the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub timeout_ms: Option<u64>,
     /// How many times the job can call the tool. Without it, the tool has no limit of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_calls: Option<u32>,
     /// Whether the code gets the tool's results as text: strings unchanged, and everything else as JSON.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub raw: bool,
+}
+
+impl ToolSpec {
+    /// A tool that has only a name. All other fields have their defaults.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            description: String::new(),
+            input_schema: None,
+            output_schema: None,
+            timeout_ms: None,
+            max_calls: None,
+            raw: false,
+        }
+    }
 }
 
 #[cfg(test)]

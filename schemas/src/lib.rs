@@ -2,8 +2,8 @@
 //! routing keys and headers. All other crates build on it. It does no I/O.
 //!
 //! A job with an unknown field is refused, so that a typing error is noticed. Unknown fields of events are ignored, so
-//! that an older client works with a newer fleet. Every message carries the version of the protocol ([`PROTOCOL`]), and
-//! a fleet of version N also reads N-1.
+//! that an older client works with a newer fleet. Every message carries a version of the protocol: the lowest one that
+//! has all that the message says. A fleet of version N ([`PROTOCOL`]) also reads N-1 ([`OLDEST`]).
 //!
 //! `schemas/json` and `schemas/asyncapi.json` are generated from these types. `cargo test -p thermae-schemas` checks
 //! that they are current.
@@ -21,6 +21,7 @@ pub mod generate;
 #[cfg(test)]
 mod hostile;
 mod id;
+mod input;
 mod job;
 pub mod json;
 pub mod names;
@@ -37,26 +38,26 @@ pub use error::{ErrorCode, ErrorInfo};
 pub use event::{Event, EventBody, Stream};
 pub use file::{Artifact, ArtifactRequest, InputFile, LeftOut, LeftOutWhy, check_path};
 pub use id::{ClientId, JobId, Language, NameError, PoolName, SessionName, TenantName, WorkerId};
+pub use input::{InputValue, JsonText, NameTrouble, name_trouble};
 pub use job::{Class, IfGone, Job, LimitRequest, SessionRequest, ToolSpec, lacks_code};
 pub use outcome::{LimitsUsed, MimeBundle, Outcome, SessionState, Status, Usage};
 pub use query::{Asked, Query, SessionInfo};
-pub use tool::{ToolCall, ToolReply, ToolResult};
+pub use tool::{ToolCall, ToolFailure, ToolReply, ToolResult};
 pub use worker::{Heartbeat, PoolCapacity, RunningJob, SessionHeld, WorkerState};
 
-/// Version of the protocol, which every message carries. A fleet of version N also reads N-1, and refuses all others.
-pub const PROTOCOL: u32 = 1;
+/// Newest version of the protocol that this release speaks.
+pub const PROTOCOL: u32 = 2;
 
-/// Whether this release reads messages of this version.
+/// Oldest version of the protocol that this release speaks. Messages that need nothing newer are written in it, so that
+/// an older peer reads them.
+pub const OLDEST: u32 = PROTOCOL - 1;
+
+/// Whether this release reads messages of this version. All other versions are refused.
 pub fn reads(protocol: u32) -> bool {
-    protocol == PROTOCOL || (PROTOCOL > 1 && protocol == PROTOCOL - 1)
+    (OLDEST..=PROTOCOL).contains(&protocol)
 }
 
 /// Version of a message that names none: the first.
 pub(crate) fn first_protocol() -> u32 {
     1
-}
-
-/// Version of the messages that this release writes.
-pub(crate) fn this_protocol() -> u32 {
-    PROTOCOL
 }

@@ -5,6 +5,7 @@
 //!          <tenant>.cancel, <tenant>.query, and keys that no queue is bound for
 //!                                      ─▶ submit.<tenant>.rest if the tenant has one, else submit.unrouted
 //! work     pool.<pool>                 ─▶ work.pool.<pool>
+//!          pool.<pool>.v<version>      ─▶ work.pool.<pool>.v<version>
 //!          worker.<worker>             ─▶ work.worker.<worker>
 //!          control.<worker>            ─▶ work.control.<worker>
 //!          lanes                       ─▶ submit.lanes
@@ -149,14 +150,18 @@ pub fn tenant_of(key: &str) -> Option<TenantName> {
     TenantName::new(key.split('.').next().unwrap_or_default()).ok()
 }
 
-/// Routing key of a pool's jobs on [`WORK`].
-pub fn pool_key(pool: &PoolName) -> String {
-    format!("pool.{pool}")
+/// Routing key of a pool's jobs on [`WORK`]. Jobs of each version of the protocol have their own, because only workers
+/// that speak the version may take them. That of version 1 has no suffix.
+pub fn pool_key(pool: &PoolName, protocol: u32) -> String {
+    match protocol {
+        ..=1 => format!("pool.{pool}"),
+        version => format!("pool.{pool}.v{version}"),
+    }
 }
 
-/// Queue of a pool's jobs.
-pub fn pool_queue(pool: &PoolName) -> String {
-    format!("work.pool.{pool}")
+/// Queue of a pool's jobs of one version of the protocol.
+pub fn pool_queue(pool: &PoolName, protocol: u32) -> String {
+    format!("work.{}", pool_key(pool, protocol))
 }
 
 /// Routing key, on [`WORK`], of jobs for one worker only.

@@ -21,7 +21,7 @@ pub struct Query {
 impl Query {
     /// A question about the tenant's live sessions.
     pub fn sessions(id: JobId) -> Self {
-        Self { protocol: crate::PROTOCOL, id, what: Asked::Sessions }
+        Self { protocol: crate::OLDEST, id, what: Asked::Sessions }
     }
 }
 

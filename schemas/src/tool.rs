@@ -19,7 +19,7 @@ pub struct ToolCall {
     pub within_ms: u64,
 }
 
-/// The client's answer to a tool call. It has either `ok` or `error`.
+/// The client's answer to a tool call. It has either `ok` or `error`. An answer to a call of protocol 1 has protocol 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolResult {
     /// Version of the protocol; 1 if the field is missing.
@@ -33,9 +33,10 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// An answer in this release's version of the protocol.
+    /// An answer, in the lowest version of the protocol that can say it.
     pub fn new(call: impl Into<String>, reply: ToolReply) -> Self {
-        Self { protocol: crate::PROTOCOL, call: call.into(), reply }
+        let typed = matches!(&reply, ToolReply::Error(failure) if !failure.is_text());
+        Self { protocol: if typed { 2 } else { 1 }, call: call.into(), reply }
     }
 }
 
@@ -46,7 +47,85 @@ pub enum ToolReply {
     /// The tool's result: any JSON.
     Ok(Value),
     /// Why the tool failed. The code gets it as a `ToolError`.
-    Error(String),
+    Error(ToolFailure),
+}
+
+/// Why a tool failed. On the wire, it is a text, or an object with `type`, `message` and `data` from protocol 2 on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "FailureForm", into = "FailureForm")]
+#[schemars(with = "FailureForm")]
+pub struct ToolFailure {
+    /// Name of the error's type, such as `ValueError`. Python code can catch a built-in type by its own name, too.
+    pub kind: Option<String>,
+    /// What happened, for the code and the model that wrote it.
+    pub message: String,
+    /// More about the error: any JSON.
+    pub data: Option<Value>,
+}
+
+impl ToolFailure {
+    /// Whether the failure is a text and nothing else, as in protocol 1.
+    pub fn is_text(&self) -> bool {
+        self.kind.is_none() && self.data.is_none()
+    }
+
+    /// The failure as a text, for a reader of protocol 1: the type stands before the message.
+    pub fn into_text(self) -> Self {
+        let message = match self.kind {
+            Some(kind) if self.message.is_empty() => kind,
+            Some(kind) => format!("{kind}: {}", self.message),
+            None => self.message,
+        };
+        Self { kind: None, message, data: None }
+    }
+}
+
+impl<T: Into<String>> From<T> for ToolFailure {
+    fn from(message: T) -> Self {
+        Self { kind: None, message: message.into(), data: None }
+    }
+}
+
+/// The two forms of a [`ToolFailure`] on the wire.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum FailureForm {
+    /// What happened.
+    Text(String),
+    /// An error with a type.
+    Typed(TypedFailure),
+}
+
+/// An error of a tool, with a type.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct TypedFailure {
+    /// Name of the error's type, such as `ValueError`. Python code can catch a built-in type by its own name, too.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
+    /// What happened, for the code and the model that wrote it.
+    message: String,
+    /// More about the error: any JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data: Option<Value>,
+}
+
+impl From<FailureForm> for ToolFailure {
+    fn from(form: FailureForm) -> Self {
+        match form {
+            FailureForm::Text(message) => message.into(),
+            FailureForm::Typed(TypedFailure { kind, message, data }) => Self { kind, message, data },
+        }
+    }
+}
+
+impl From<ToolFailure> for FailureForm {
+    fn from(failure: ToolFailure) -> Self {
+        if failure.is_text() {
+            return Self::Text(failure.message);
+        }
+        let ToolFailure { kind, message, data } = failure;
+        Self::Typed(TypedFailure { kind, message, data })
+    }
 }
 
 #[cfg(test)]
@@ -59,5 +138,18 @@ mod tests {
         assert_eq!(answer, ToolResult::new("c", ToolReply::Ok(Value::Null)));
         let refusal = ToolResult::new("c", ToolReply::Error("no".into()));
         assert_eq!(serde_json::to_string(&refusal).unwrap(), r#"{"protocol":1,"call":"c","error":"no"}"#);
+    }
+
+    #[test]
+    fn an_error_is_a_text_or_has_a_type() {
+        let failure =
+            ToolFailure { kind: Some("KeyError".into()), message: "'x'".into(), data: Some(serde_json::json!([1])) };
+        let answer = ToolResult::new("c", ToolReply::Error(failure.clone()));
+        let text = r#"{"protocol":2,"call":"c","error":{"type":"KeyError","message":"'x'","data":[1]}}"#;
+        assert_eq!(serde_json::to_string(&answer).unwrap(), text);
+        assert_eq!(serde_json::from_str::<ToolResult>(text).unwrap(), answer);
+        assert_eq!(failure.into_text(), ToolFailure::from("KeyError: 'x'"));
+        assert!(serde_json::from_str::<ToolReply>(r#"{"error": {"type": "KeyError"}}"#).is_err());
+        assert!(serde_json::from_str::<ToolReply>(r#"{"error": 3}"#).is_err());
     }
 }

@@ -11,8 +11,8 @@ use crate::{JobId, Language, PoolName, SessionName, TenantName, WorkerId};
 /// after one heartbeat of every worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Heartbeat {
-    /// Version of the protocol.
-    #[serde(default = "crate::this_protocol")]
+    /// Newest version of the protocol that the worker speaks. It gets no jobs of a newer version.
+    #[serde(default = "crate::first_protocol")]
     pub protocol: u32,
     /// Id of the worker.
     pub worker: WorkerId,

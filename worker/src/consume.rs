@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thermae_backplane::bus::{self, Consumer, Delivery, QueueSpec};
 use thermae_backplane::registry::JobKey;
-use thermae_schemas::{Body, Cancel, TenantName, names};
+use thermae_schemas::{Body, Cancel, OLDEST, PROTOCOL, TenantName, names};
 use thermae_service::backoff::Backoff;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +26,9 @@ pub(crate) async fn declare(ctx: &Context) -> Result<(), bus::Error> {
     thermae_backplane::declare_fleet(&*ctx.bus).await?;
     thermae_backplane::declare_worker(&*ctx.bus, &ctx.id).await?;
     for pool in ctx.pools.keys() {
-        ctx.bus.declare_queue(&QueueSpec::pool(pool)).await?;
+        for protocol in OLDEST..=PROTOCOL {
+            ctx.bus.declare_queue(&QueueSpec::pool(pool, protocol)).await?;
+        }
     }
     if ctx.artifacts.is_lasting() {
         ctx.bus.declare_queue(&QueueSpec::outcomes()).await?;
@@ -74,10 +76,10 @@ pub(crate) async fn subscribe(
     }
 }
 
-/// Takes a pool's jobs while the pool is ready, until the worker drains. Returns when all jobs that were taken are
-/// settled.
-pub(crate) async fn pool_queue(ctx: Arc<Context>, pool: Arc<Pool>) {
-    let queue = QueueSpec::pool(pool.name());
+/// Takes a pool's jobs of one version of the protocol while the pool is ready, until the worker drains. Returns when all
+/// jobs that were taken are settled.
+pub(crate) async fn pool_queue(ctx: Arc<Context>, pool: Arc<Pool>, protocol: u32) {
+    let queue = QueueSpec::pool(pool.name(), protocol);
     // As many as can run at once: further jobs would only wait here, while another worker could run them.
     let prefetch = u16::try_from(pool.options().slots()).unwrap_or(u16::MAX);
     let mut condition = pool.condition();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use thermae_backplane::bus::SharedBus;
 use thermae_backplane::registry::SharedRegistry;
-use thermae_schemas::{WorkerId, WorkerState};
+use thermae_schemas::{OLDEST, PROTOCOL, WorkerId, WorkerState};
 use thermae_service::backoff::Backoff;
 use thermae_service::health::{self, Health};
 use thermae_service::supervise::{Panicked, caught};
@@ -230,7 +230,10 @@ impl Service {
             services.spawn(vital.watch("calls queue", self.client.answers(Arc::clone(ctx), late.clone())));
             let jobs = TaskTracker::new();
             for pool in ctx.pools.values() {
-                jobs.spawn(vital.watch("pool queue", consume::pool_queue(Arc::clone(ctx), Arc::clone(pool))));
+                for protocol in OLDEST..=PROTOCOL {
+                    let queue = consume::pool_queue(Arc::clone(ctx), Arc::clone(pool), protocol);
+                    jobs.spawn(vital.watch("pool queue", queue));
+                }
             }
             let own = consume::worker_queue(Arc::clone(ctx), Arc::clone(&sessions), sessions_tasks.clone());
             jobs.spawn(vital.watch("worker queue", own));

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use thermae_schemas::{Outcome, PROTOCOL};
+use thermae_schemas::{OLDEST, Outcome};
 
 use crate::bundle::Bundle;
 use crate::told::Told;
@@ -48,22 +48,22 @@ pub(crate) struct Call<'a> {
 
 /// Writes the event `display`.
 pub(crate) fn display(work: &Work, data: &RawValue) -> serde_json::Result<Bytes> {
-    write(work, work.attempt, Body::Display { data })
+    write(work, OLDEST, work.attempt, Body::Display { data })
 }
 
-/// Writes the event `tool_call`.
+/// Writes the event `tool_call`, in the job's version of the protocol, in which the client may answer.
 pub(crate) fn tool_call(work: &Work, call: Call<'_>) -> serde_json::Result<Bytes> {
-    write(work, work.attempt, Body::ToolCall(call))
+    write(work, work.job.protocol, work.attempt, Body::ToolCall(call))
 }
 
 /// Writes the event `result`.
 pub(crate) fn result(work: &Work, attempt: u32, told: &Told) -> serde_json::Result<Bytes> {
     let Told { outcome, value, displays } = told;
-    write(work, attempt, Body::Result { outcome, value, displays })
+    write(work, OLDEST, attempt, Body::Result { outcome, value, displays })
 }
 
-fn write(work: &Work, attempt: u32, body: Body<'_>) -> serde_json::Result<Bytes> {
-    let event = Event { protocol: PROTOCOL, job: work.key.job.as_str(), attempt, body };
+fn write(work: &Work, protocol: u32, attempt: u32, body: Body<'_>) -> serde_json::Result<Bytes> {
+    let event = Event { protocol, job: work.key.job.as_str(), attempt, body };
     serde_json::to_vec(&event).map(Bytes::from)
 }
 

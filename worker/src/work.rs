@@ -8,6 +8,7 @@ use thermae_schemas::{Job, TenantName, names};
 use thermae_service::trace::TraceContext;
 
 use crate::clock::Moment;
+use crate::tools::{Written, written};
 
 /// A job that was handed to this worker.
 #[derive(Debug)]
@@ -36,8 +37,8 @@ pub(crate) struct Work {
     pub correlation_id: Option<String>,
     /// Trace context of the message.
     pub trace: TraceContext,
-    /// For each tool, the names of its arguments in order.
-    pub params: Vec<Vec<String>>,
+    /// For each tool, its schemas as the client wrote them.
+    pub written: Vec<Written>,
     /// Size of the message in bytes, as an estimate of the work to compile its schemas; 0 if no tool has a schema.
     pub tool_bytes: usize,
 }
@@ -84,7 +85,7 @@ impl Work {
                 tracestate: headers.text(names::H_TRACESTATE).map(str::to_owned),
             },
             tool_bytes: if job.tools.iter().any(|t| t.input_schema.is_some()) { body.len() } else { 0 },
-            params: if job.tools.is_empty() { Vec::new() } else { crate::tools::param_names(body) },
+            written: if job.tools.is_empty() { Vec::new() } else { written(body) },
             job,
         })
     }

@@ -13,6 +13,7 @@ mod hostile;
 mod http;
 mod images;
 mod lanes;
+mod older;
 mod pairs;
 mod paths;
 mod process;

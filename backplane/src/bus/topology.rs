@@ -205,9 +205,9 @@ impl QueueSpec {
         }
     }
 
-    /// Jobs for any worker of one pool.
-    pub fn pool(pool: &PoolName) -> Self {
-        Self::quorum(names::pool_queue(pool), names::WORK, names::pool_key(pool))
+    /// Jobs of one version of the protocol, for any worker of one pool that speaks it.
+    pub fn pool(pool: &PoolName, protocol: u32) -> Self {
+        Self::quorum(names::pool_queue(pool, protocol), names::WORK, names::pool_key(pool, protocol))
     }
 
     /// Jobs for one worker only. When the worker is dead, the scheduler drains the queue before it deletes it.

@@ -15,6 +15,9 @@ pub(crate) struct JobArgs {
     /// File for the program's standard input; - passes on this command's own
     #[arg(long, value_name = "FILE")]
     pub(crate) stdin: Option<PathBuf>,
+    /// Give the program a JSON value as the global variable NAME; @FILE reads it from a file. Can be repeated
+    #[arg(long = "input", value_name = "NAME=JSON")]
+    pub(crate) inputs: Vec<String>,
     /// Copy a file into /workspace, under its own name or as DEST (relative to /workspace). Can be repeated
     #[arg(long = "file", value_name = "SRC[:DEST]")]
     pub(crate) files: Vec<String>,

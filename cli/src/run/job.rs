@@ -27,6 +27,7 @@ pub(super) fn job(args: &RunArgs, tools: &Tools) -> Result<Job, Failure> {
         None => Job { argv: args.command.clone(), ..Job::bash("") },
     };
     job.stdin = options.stdin.as_deref().map(|path| text(path, "standard input")).transpose()?;
+    job.inputs = super::inputs::read(&options.inputs)?;
     job.env = environment(&options.env)?;
     job.limits = limits(&args.limits)?;
     job.tools = tools.specs();
@@ -83,7 +84,7 @@ pub(crate) fn limits(args: &LimitArgs) -> Result<LimitRequest, Failure> {
 }
 
 /// A file's text. `-` is this command's own standard input.
-fn text(path: &Path, what: &str) -> Result<String, Failure> {
+pub(super) fn text(path: &Path, what: &str) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let read = if path.as_os_str() == "-" {
         std::io::stdin().read_to_end(&mut bytes)

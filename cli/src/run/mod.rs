@@ -1,6 +1,7 @@
 //! `thermae run`: runs one program, prints its output, and ends with an exit status for its outcome.
 
 mod files;
+mod inputs;
 mod job;
 mod output;
 

@@ -35,6 +35,9 @@ pub(crate) struct Entry {
     /// JSON Schema of the arguments. Calls that do not match it never leave the worker.
     #[serde(default)]
     pub(crate) input_schema: Option<Value>,
+    /// JSON Schema of the result. It documents the tool for the code; results are not checked.
+    #[serde(default)]
+    pub(crate) output_schema: Option<Value>,
     /// How often one job may call the tool. By default, there is no bound.
     #[serde(default)]
     pub(crate) max_calls: Option<u32>,
@@ -95,6 +98,7 @@ impl Entry {
             command: CommandLine::Shell(command.to_owned()),
             description: String::new(),
             input_schema: None,
+            output_schema: None,
             max_calls: None,
             timeout: default_timeout(),
             env: BTreeMap::new(),
@@ -116,11 +120,12 @@ impl Entry {
         }
         let dir = if dir.as_os_str().is_empty() { PathBuf::from(".") } else { dir.to_owned() };
         let spec = ToolSpec {
-            name,
             description: self.description,
             input_schema: self.input_schema,
+            output_schema: self.output_schema,
             max_calls: self.max_calls,
             raw: self.raw,
+            ..ToolSpec::new(name)
         };
         Ok((spec, Command { words, dir, env: self.env, timeout }))
     }

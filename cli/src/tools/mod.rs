@@ -16,7 +16,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use thermae_client::ToolHandler;
-use thermae_schemas::{JobId, ToolSpec, alias, alias_clash};
+use thermae_schemas::{JobId, ToolFailure, ToolSpec, alias, alias_clash};
 use tokio::sync::Semaphore;
 
 use crate::failure::Failure;
@@ -207,11 +207,11 @@ fn distinct<'a>(names: impl Iterator<Item = &'a String> + Clone) -> Result<(), F
 
 #[async_trait]
 impl ToolHandler for Tools {
-    async fn call(&self, job: &JobId, tool: &str, arguments: Value) -> Result<Value, String> {
+    async fn call(&self, job: &JobId, tool: &str, arguments: Value) -> Result<Value, ToolFailure> {
         let (_, command) =
             self.entries.get(tool).ok_or_else(|| format!("there is no command for the tool {tool:?}"))?;
         let _slot = self.slots.acquire().await.map_err(|_| "the client is closing".to_owned())?;
-        command.call(job, tool, &arguments).await
+        Ok(command.call(job, tool, &arguments).await?)
     }
 }
 

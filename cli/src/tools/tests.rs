@@ -26,11 +26,11 @@ async fn arguments_go_in_and_the_result_comes_out_as_json() {
 #[tokio::test]
 async fn a_failing_command_tells_what_it_said_last() {
     let tools = tools(&["bad=echo 'no such region' >&2; exit 3", "text=echo hello", "gone=/nonexistent/x"]);
-    let error = tools.call(&job(), "bad", json!({})).await.unwrap_err();
+    let error = tools.call(&job(), "bad", json!({})).await.unwrap_err().message;
     assert_eq!(error, "the tool bad ended with status 3: no such region");
-    let error = tools.call(&job(), "text", json!({})).await.unwrap_err();
+    let error = tools.call(&job(), "text", json!({})).await.unwrap_err().message;
     assert!(error.contains("did not print JSON") && error.contains("hello"), "{error}");
-    assert!(tools.call(&job(), "gone", json!({})).await.unwrap_err().contains("status 127"));
+    assert!(tools.call(&job(), "gone", json!({})).await.unwrap_err().message.contains("status 127"));
     assert!(tools.call(&job(), "unknown", json!({})).await.is_err());
 }
 
@@ -44,7 +44,7 @@ async fn large_arguments_results_and_complaints_do_not_block() {
     let large = json!({ "text": "x".repeat(3 << 20) });
     assert_eq!(tools.call(&job(), "echo", large.clone()).await, Ok(large.clone()));
     assert_eq!(tools.call(&job(), "deaf", large).await, Ok(json!(1)));
-    let error = tools.call(&job(), "loud", json!({})).await.unwrap_err();
+    let error = tools.call(&job(), "loud", json!({})).await.unwrap_err().message;
     assert!(error.len() < 5000 && error.ends_with("the end"), "{}", error.len());
 }
 

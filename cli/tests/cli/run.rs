@@ -109,6 +109,31 @@ fn environment_input_and_session_arrive() {
 }
 
 #[test]
+fn inputs_arrive_as_values() {
+    let thermae = Thermae::with("main.py", "print(list(rows), rows['b'] + 1, name)");
+    thermae.file("rows.json", r#"{"b": 123456789012345678901234567890, "a": null}"#);
+    let answer = thermae.call(&["run", "main.py", "--input", "rows=@rows.json", "--input", r#"name="x=y""#]);
+    assert_eq!(
+        (answer.status, answer.stdout.as_str()),
+        (0, "['b', 'a'] 123456789012345678901234567891 x=y\n"),
+        "{answer:?}"
+    );
+    for (input, says) in [
+        ("rows", "use --input NAME=JSON"),
+        ("class=1", "is a keyword"),
+        ("a-b=1", "is not an identifier"),
+        ("x=text", "--input 'x=\"text\"'"),
+        ("x=@gone.json", "gone.json"),
+    ] {
+        let answer = thermae.call(&["run", "main.py", "--input", input]);
+        assert_eq!(answer.status, 2, "{answer:?}");
+        assert!(answer.stderr.contains(says), "{}", answer.stderr);
+    }
+    let answer = thermae.call(&["run", "main.py", "--input", "x=1", "--input", "x=2"]);
+    assert!(answer.stderr.contains("given twice"), "{}", answer.stderr);
+}
+
+#[test]
 fn tools_come_from_the_command_line_and_from_the_trusted_file_beside_the_program() {
     let thermae = Thermae::with(
         "programs/main.py",

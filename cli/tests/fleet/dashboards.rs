@@ -9,7 +9,9 @@ use anyhow::{Context, Result, bail, ensure};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use thermae_client::{Client, JobHandle, ToolHandler};
-use thermae_schemas::{Class, EventBody, Job, JobId, PoolName, SessionName, SessionRequest, Status, Stream, ToolSpec};
+use thermae_schemas::{
+    Class, EventBody, Job, JobId, PoolName, SessionName, SessionRequest, Status, Stream, ToolFailure, ToolSpec,
+};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -202,8 +204,8 @@ struct Echo;
 
 #[async_trait]
 impl ToolHandler for Echo {
-    async fn call(&self, _: &JobId, _: &str, arguments: Value) -> Result<Value, String> {
-        if arguments["fail"] == json!(true) { Err("as you wished".to_owned()) } else { Ok(arguments) }
+    async fn call(&self, _: &JobId, _: &str, arguments: Value) -> Result<Value, ToolFailure> {
+        if arguments["fail"] == json!(true) { Err("as you wished".into()) } else { Ok(arguments) }
     }
 }
 
@@ -274,8 +276,7 @@ fn kinds(n: usize) -> Result<Vec<Job>> {
         let session = SessionRequest::new(name.clone());
         Job { session: Some(session), ..Job::python(code) }
     };
-    let echo =
-        ToolSpec { name: "echo".into(), description: String::new(), input_schema: None, max_calls: None, raw: false };
+    let echo = ToolSpec::new("echo");
     let calls = "for n in range(5):\n    await echo(n=n)\ntry:\n    await echo(fail=True)\nexcept Exception:\n    pass";
     Ok(vec![
         Job { class: Class::High, ..Job::python("import json\nprint(json.dumps({}))") },

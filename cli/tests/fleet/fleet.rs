@@ -73,9 +73,7 @@ impl Fleet {
     /// Kills one process, and gives its name. `kind` is a kind or a name.
     pub(crate) fn kill(&self, kind: &str) -> Result<String> {
         let mut process = self.take(kind)?;
-        process.child.kill()?;
-        process.child.wait()?;
-        process.killed = true;
+        process.kill()?;
         Ok(process.name.clone())
     }
 
@@ -168,7 +166,15 @@ impl Process {
         Self::spawn("thermae-worker", name, servers, dir, prefix, &config)
     }
 
-    fn spawn(program: &str, name: String, servers: &Servers, dir: &Path, prefix: &str, more: &str) -> Result<Self> {
+    /// Starts a program on these servers. `more` is added to what every program is configured with.
+    pub(crate) fn spawn(
+        program: &str,
+        name: String,
+        servers: &Servers,
+        dir: &Path,
+        prefix: &str,
+        more: &str,
+    ) -> Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let http = format!("127.0.0.1:{port}");
         let common = format!(
@@ -227,6 +233,14 @@ impl Process {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// Kills the process.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        self.killed = true;
+        Ok(())
+    }
+
     /// Sends SIGTERM, and waits until the process has drained.
     pub(crate) fn drain(&mut self) -> Result<()> {
         if self.child.try_wait()?.is_none() {
@@ -262,7 +276,8 @@ pub(crate) fn get(address: &str, path: &str) -> Result<(u16, String)> {
     Ok((status, body.to_owned()))
 }
 
-fn tail(log: &Path) -> String {
+/// The last lines of a log.
+pub(crate) fn tail(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(25)..].join("\n")

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use thermae_client::ToolHandler;
 use thermae_schemas::{
-    ErrorCode, EventBody, Job, JobId, Outcome, SessionName, SessionRequest, Status, Stream, ToolSpec,
+    ErrorCode, EventBody, Job, JobId, Outcome, SessionName, SessionRequest, Status, Stream, ToolFailure, ToolSpec,
 };
 
 use crate::Test;
@@ -82,7 +82,7 @@ struct Together(tokio::sync::Barrier);
 
 #[async_trait]
 impl ToolHandler for Together {
-    async fn call(&self, _: &JobId, _: &str, arguments: Value) -> Result<Value, String> {
+    async fn call(&self, _: &JobId, _: &str, arguments: Value) -> Result<Value, ToolFailure> {
         self.0.wait().await;
         Ok(json!({ "twice": arguments["n"].as_i64().unwrap_or_default() * 2, "text": "a\nb" }))
     }
@@ -90,13 +90,7 @@ impl ToolHandler for Together {
 
 fn tools(fleet: &Fleet) -> Result<()> {
     let code = "import asyncio\nresults = await asyncio.gather(*(double(n=i) for i in range(3)))\nprint([r['twice'] for r in results], repr(results[0]['text']))";
-    let tool = ToolSpec {
-        name: "double".into(),
-        description: String::new(),
-        input_schema: None,
-        max_calls: Some(3),
-        raw: false,
-    };
+    let tool = ToolSpec { max_calls: Some(3), ..ToolSpec::new("double") };
     let job = Job { tools: vec![tool], ..Job::python(code) };
     let outcome = run_with(fleet, job, Some(Arc::new(Together(tokio::sync::Barrier::new(3)))))?;
     ensure!(outcome.stdout == "[0, 2, 4] 'a\\nb'\n" && outcome.usage.tool_calls == 3, "{outcome:?}");
@@ -143,14 +137,13 @@ fn streams(fleet: &Fleet) -> Result<()> {
     struct Seen(tokio::sync::Notify);
     #[async_trait]
     impl ToolHandler for Seen {
-        async fn call(&self, _: &JobId, _: &str, _: Value) -> Result<Value, String> {
+        async fn call(&self, _: &JobId, _: &str, _: Value) -> Result<Value, ToolFailure> {
             self.0.notified().await;
             Ok(Value::Null)
         }
     }
     let seen = Arc::new(Seen(tokio::sync::Notify::new()));
-    let tool =
-        ToolSpec { name: "seen".into(), description: String::new(), input_schema: None, max_calls: None, raw: false };
+    let tool = ToolSpec::new("seen");
     let job = Job {
         tools: vec![tool],
         stream: vec![Stream::Output, Stream::Lifecycle],

@@ -19,6 +19,7 @@ mod servers;
 mod sessions;
 mod tls;
 mod trace;
+mod upgrade;
 mod walls;
 
 use std::process::ExitCode;
@@ -62,16 +63,19 @@ fn main() -> ExitCode {
         })
         .collect();
     let own = Arc::new(std::sync::OnceLock::new());
-    trials.extend([promise::TESTS, once::TESTS, outages::TESTS, trace::TESTS, tls::TESTS].concat().into_iter().map(
-        |(name, test)| {
-            let own = Arc::clone(&own);
-            Trial::test(name, move || {
-                let own = own.get_or_init(|| OwnServers::start("harm").map_err(|error| format!("{error:#}")));
-                let own = own.as_ref().map_err(|error| format!("the servers did not start: {error}"))?;
-                test(own).map_err(|error| format!("{error:#}").into())
-            })
-        },
-    ));
+    trials.extend(
+        [promise::TESTS, once::TESTS, outages::TESTS, upgrade::TESTS, trace::TESTS, tls::TESTS]
+            .concat()
+            .into_iter()
+            .map(|(name, test)| {
+                let own = Arc::clone(&own);
+                Trial::test(name, move || {
+                    let own = own.get_or_init(|| OwnServers::start("harm").map_err(|error| format!("{error:#}")));
+                    let own = own.as_ref().map_err(|error| format!("the servers did not start: {error}"))?;
+                    test(own).map_err(|error| format!("{error:#}").into())
+                })
+            }),
+    );
     let conclusion = libtest_mimic::run(&args, trials);
     // `exit_code` ends the process without running destructors.
     drop(fleet);

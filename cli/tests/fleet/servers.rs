@@ -119,7 +119,12 @@ fn xtask(args: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Path of a program of this build.
+/// Path of a program of an earlier commit.
+pub(crate) fn older(name: &str) -> Result<PathBuf> {
+    Ok(PathBuf::from(var("THERMAE_TEST_OLDER_BIN")?).join(name))
+}
+
+/// Path of a program of this build. An absolute path stays as it is.
 pub(crate) fn binary(name: &str) -> Result<PathBuf> {
     let file = PathBuf::from(var("THERMAE_TEST_BIN")?).join(name);
     ensure!(file.is_file(), "{} is not built: run these tests with `cargo xtask test`", file.display());

@@ -63,11 +63,17 @@ impl Fleet {
 
     /// Sends an event to the client that submitted this job.
     async fn tell(&self, job: &Message, body: EventBody) {
+        self.tell_in(1, job, body).await;
+    }
+
+    /// As [`Fleet::tell`], in this version of the protocol.
+    async fn tell_in(&self, protocol: u32, job: &Message, body: EventBody) {
         let id = JobId::new(job.message_id.clone().unwrap()).unwrap();
+        let event = Event { protocol, ..Event::new(id, 1, body) };
         let message = Message {
             exchange: names::REPLIES.to_owned(),
             key: job.reply_to.clone().unwrap(),
-            body: serde_json::to_vec(&Event::new(id, 1, body)).unwrap().into(),
+            body: serde_json::to_vec(&event).unwrap().into(),
             mandatory: true,
             ..Message::default()
         };

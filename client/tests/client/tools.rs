@@ -7,10 +7,14 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use thermae_backplane::bus::{Bus, Consumer, QueueSpec};
 use thermae_client::ToolHandler;
-use thermae_schemas::{EventBody, JobId, ToolCall, ToolReply, ToolResult, WorkerId, names};
+use thermae_schemas::{EventBody, JobId, ToolCall, ToolFailure, ToolReply, ToolResult, WorkerId, names};
 use tokio::sync::Barrier;
 
 use super::{Fleet, job, soon, tenant};
+
+fn typed() -> ToolFailure {
+    ToolFailure { kind: Some("KeyError".into()), message: "'x'".into(), data: Some(json!({ "key": "x" })) }
+}
 
 struct Tools {
     together: Barrier,
@@ -19,7 +23,7 @@ struct Tools {
 
 #[async_trait]
 impl ToolHandler for Tools {
-    async fn call(&self, _: &JobId, tool: &str, arguments: Value) -> Result<Value, String> {
+    async fn call(&self, _: &JobId, tool: &str, arguments: Value) -> Result<Value, ToolFailure> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         match tool {
             "add" => Ok(json!(arguments["a"].as_i64().unwrap() + arguments["b"].as_i64().unwrap())),
@@ -27,7 +31,8 @@ impl ToolHandler for Tools {
                 self.together.wait().await;
                 Ok(arguments)
             }
-            "fails" => Err("no such city".to_owned()),
+            "typed" => Err(typed()),
+            "fails" => Err("no such city".into()),
             "sleeps" => std::future::pending().await,
             _ => panic!("boom"),
         }
@@ -74,12 +79,27 @@ async fn calls_are_answered_whatever_the_tool_does() {
     fleet.tell(&message, call("1", "add", json!({"a": 2, "b": 3}))).await;
     assert_eq!(answer(&mut answers).await, ToolResult::new("1", ToolReply::Ok(json!(5))));
     fleet.tell(&message, call("2", "fails", json!({}))).await;
-    assert_eq!(answer(&mut answers).await, ToolResult::new("2", ToolReply::Error("no such city".to_owned())));
+    assert_eq!(answer(&mut answers).await, ToolResult::new("2", ToolReply::Error("no such city".into())));
     for (id, tool, says) in [("3", "explodes", "panicked"), ("4", "sleeps", "within 20 ms")] {
         fleet.tell(&message, call(id, tool, json!({}))).await;
-        let ToolReply::Error(text) = answer(&mut answers).await.reply else { panic!("{tool}") };
-        assert!(text.contains(says), "{text}");
+        let ToolReply::Error(failure) = answer(&mut answers).await.reply else { panic!("{tool}") };
+        assert!(failure.message.contains(says), "{failure:?}");
     }
+}
+
+#[tokio::test]
+async fn the_type_of_an_error_reaches_jobs_that_know_types() {
+    let mut fleet = Fleet::new().await;
+    let client = fleet.client().await;
+    let _handle = client.submit(job("j"), Some(tools())).await.unwrap();
+    let message = fleet.take().await;
+    let mut answers = answers(&fleet).await;
+    fleet.tell(&message, call("1", "typed", json!({}))).await;
+    let text = ToolResult::new("1", ToolReply::Error("KeyError: 'x'".into()));
+    assert_eq!((answer(&mut answers).await, text.protocol), (text, 1));
+    fleet.tell_in(2, &message, call("2", "typed", json!({}))).await;
+    let typed = ToolResult::new("2", ToolReply::Error(typed()));
+    assert_eq!((answer(&mut answers).await, typed.protocol), (typed, 2));
 }
 
 #[tokio::test]

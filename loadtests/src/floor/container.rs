@@ -57,6 +57,7 @@ impl Container {
             argv: Vec::new(),
             stdin: None,
             env: BTreeMap::new(),
+            inputs: BTreeMap::new(),
             place: match case {
                 Case::Session => Place::Session { session: SESSION.into(), create: true },
                 _ => Place::Fresh,

@@ -11,7 +11,9 @@ use async_trait::async_trait;
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 use thermae_client::{Client, ToolHandler};
-use thermae_schemas::{EventBody, Job, JobId, Outcome, SessionName, SessionRequest, Status, Stream, ToolSpec};
+use thermae_schemas::{
+    EventBody, Job, JobId, Outcome, SessionName, SessionRequest, Status, Stream, ToolFailure, ToolSpec,
+};
 use tokio::task::JoinSet;
 
 use super::Phase;
@@ -216,13 +218,7 @@ struct Once(Mutex<BTreeMap<String, u32>>);
 impl Once {
     fn spec() -> ToolSpec {
         let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] });
-        ToolSpec {
-            name: "once".into(),
-            description: String::new(),
-            input_schema: Some(schema),
-            max_calls: None,
-            raw: false,
-        }
+        ToolSpec { input_schema: Some(schema), ..ToolSpec::new("once") }
     }
 
     fn calls(&self) -> BTreeMap<String, u32> {
@@ -232,7 +228,7 @@ impl Once {
 
 #[async_trait]
 impl ToolHandler for Once {
-    async fn call(&self, job: &JobId, _tool: &str, arguments: Value) -> Result<Value, String> {
+    async fn call(&self, job: &JobId, _tool: &str, arguments: Value) -> Result<Value, ToolFailure> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(job.to_string()).or_default() += 1;
         Ok(arguments["n"].clone())
     }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::Waiting;
 use super::reserve::Reserve;
 use crate::fair::{Fair, Ticket};
-use crate::fleet::{PoolView, Unserved};
+use crate::fleet::PoolView;
 use crate::head::Head;
 use crate::lane::Lane;
 use crate::options::Options;
@@ -32,8 +32,8 @@ pub(super) struct Due {
 #[derive(Default)]
 pub(super) struct Pool {
     pub(super) fair: Fair<TenantName, Head>,
-    /// Jobs whose session no worker can take at the moment, and jobs that a full registry has a record of. They are
-    /// tried again with the next snapshot of the workers.
+    /// Jobs whose session or protocol no worker can take at the moment, and jobs that a full registry has a record of.
+    /// They are tried again with the next snapshot of the workers.
     pub(super) parked: Vec<Waiting>,
     /// Estimate of the free credit: how many jobs can be handed out before the registry will probably refuse one.
     pub(super) allowance: i64,
@@ -46,8 +46,8 @@ pub(super) struct Pool {
     pub(super) reserve: Reserve,
     /// Workers whose queues didn't exist, and until when no new session is placed on them.
     avoided: HashMap<WorkerId, Instant>,
-    /// Since when no worker serves the pool, and why. `None` if one does.
-    pub(super) unserved: Option<(Instant, Unserved)>,
+    /// Newest version of the protocol that the pool's workers speak. Jobs of a newer one are parked.
+    pub(super) protocol: u32,
     due: BTreeSet<Due>,
     /// Where jobs wait that may have credit already ([`Head::may_have_credit`]), in the order in which they came. If
     /// they have all of the pool's credit, none comes back before they are handed out.
@@ -61,7 +61,7 @@ impl Pool {
         self.allowance = i64::from(view.credit) - i64::from(view.used);
         self.session_workers = view.session_workers.clone();
         self.reserve.see(view.slots, Instant::now());
-        self.unserved = view.unserved;
+        self.protocol = view.protocol;
         let now = Instant::now();
         self.avoided.retain(|_, until| *until > now);
         self.avoided.keys().for_each(|worker| self.session_workers.leave_out(worker));
@@ -191,6 +191,12 @@ impl Pool {
         let parked = self.parked.len().min(most - taken.len());
         taken.extend(self.parked.drain(..parked));
         taken
+    }
+
+    /// Takes out parked jobs whose protocol no worker speaks, at most `most`.
+    pub(super) fn take_unspoken(&mut self, most: usize) -> Vec<Waiting> {
+        let protocol = self.protocol;
+        self.parked.extract_if(.., |waiting| waiting.item.protocol > protocol).take(most).collect()
     }
 
     pub(super) fn first_deadline(&self) -> Option<u64> {

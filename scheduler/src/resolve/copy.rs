@@ -8,7 +8,7 @@ use thermae_backplane::registry::{Admit, Admitted, JobKey, ResolveRequest, Sessi
 use thermae_schemas::{Body, ErrorCode, ErrorInfo, Job, Outcome, PoolName, Status, names};
 use tracing::Instrument;
 
-use super::{HOLD, key_of, pause, pool_of, rotate};
+use super::{HOLD, key_of, pause, place_of, rotate};
 use crate::answer::{Address, Meant, result};
 use crate::context::{self, Context, Name};
 use crate::error::Trouble;
@@ -21,6 +21,7 @@ const DEATHS: i64 = 3;
 pub(super) struct Copy {
     key: JobKey,
     pool: PoolName,
+    protocol: u32,
     attempt: u32,
     max_attempts: u32,
     deaths: i64,
@@ -36,10 +37,12 @@ impl Copy {
     pub(super) fn read(message: &Message) -> Option<Self> {
         let headers = &message.headers;
         let number = |name: &str| headers.int(name).and_then(|n| u32::try_from(n).ok());
+        let (pool, protocol) = place_of(message)?;
         let dead_letter = headers.text(names::H_DEAD_REASON).is_some();
         Some(Self {
             key: key_of(message)?,
-            pool: pool_of(message)?,
+            pool,
+            protocol,
             attempt: number(names::H_ATTEMPT)?,
             max_attempts: number(names::H_MAX_ATTEMPTS).unwrap_or(1),
             deaths: headers.int(names::H_DEATHS).unwrap_or(0).saturating_add(dead_letter.into()),
@@ -161,6 +164,7 @@ impl Copy {
         let assignment = Assignment {
             key: &self.key,
             pool: &self.pool,
+            protocol: self.protocol,
             to: &to,
             attempt,
             epoch: &ctx.registry.epoch().await?,
@@ -175,7 +179,7 @@ impl Copy {
         let work = assignment.message(message.body.clone());
         match ctx.publish(work.clone()).await {
             Err(Trouble::Bus(bus::Error::Unroutable { .. })) if to == Target::Pool => {
-                ctx.bus.declare_queue(&QueueSpec::pool(&self.pool)).await?;
+                ctx.bus.declare_queue(&QueueSpec::pool(&self.pool, self.protocol)).await?;
                 ctx.publish(work).await?;
             }
             Err(Trouble::Bus(bus::Error::Unroutable { .. })) => return Ok(None),
@@ -189,7 +193,7 @@ impl Copy {
         let session = Job::parse(&message.body).ok().and_then(|job| job.session);
         let Some(session) = session else { return Ok(Ok(Target::Pool)) };
         let (credit, candidate) = match ctx.fleet.borrow().pools.get(&self.pool) {
-            Some(view) => (view.credit, view.session_workers.best().cloned()),
+            Some(view) => (view.credit, view.session_workers.best(self.protocol).cloned()),
             None => (0, None),
         };
         let admit = Admit {
@@ -209,6 +213,11 @@ impl Copy {
             ttl: ctx.options.record_ttl.duration(),
         };
         Ok(match ctx.registry.admit(&admit).await? {
+            Admitted::Assigned { to: Target::Worker { worker, .. }, .. }
+                if !ctx.fleet.borrow().speaks(&worker, self.protocol) =>
+            {
+                Err(Some(crate::admit::held_by_older(self.protocol)))
+            }
             Admitted::Assigned { to, .. } => Ok(to),
             Admitted::SessionGone(gone) => Err(Some(crate::admit::gone_error(gone))),
             // The record has changed in the meantime, or no worker can take the job now: ask again.

@@ -6,7 +6,7 @@ use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use thermae_schemas::json::{MOST_IN_A_JOB, measure};
-use thermae_schemas::{ErrorCode, ErrorInfo, Job, PROTOCOL};
+use thermae_schemas::{ErrorCode, ErrorInfo, Job, OLDEST, PROTOCOL};
 
 /// The schema, compiled once.
 fn validator() -> Option<&'static jsonschema::Validator> {
@@ -23,7 +23,7 @@ fn validator() -> Option<&'static jsonschema::Validator> {
 
 /// The refusal of a protocol version that this release doesn't read.
 pub(super) fn unsupported(protocol: u64) -> ErrorInfo {
-    let message = format!("protocol {protocol} is not supported; this fleet speaks {PROTOCOL}");
+    let message = format!("protocol {protocol} is not supported; this fleet speaks {OLDEST} and {PROTOCOL}");
     ErrorInfo::new(ErrorCode::UnsupportedProtocol, message)
 }
 

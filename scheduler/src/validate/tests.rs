@@ -155,9 +155,45 @@ fn what_is_not_json_is_malformed_and_what_is_doubled_is_a_violation() {
 
 #[test]
 fn another_protocol_is_named_whatever_else_is_strange() {
-    for protocol in ["0", "2", "99", "5000000000"] {
+    for protocol in ["0", "3", "99", "5000000000"] {
         let body = format!(r#"{{"protocol": {protocol}, "task": "?"}}"#);
         assert_eq!(says(&body).0, ErrorCode::UnsupportedProtocol, "{body}");
+    }
+}
+
+#[test]
+fn a_job_says_the_version_that_it_needs() {
+    for newer in [
+        json!({"inputs": {"x": {"value": null}}}),
+        json!({"tools": [{"name": "t", "output_schema": {}}]}),
+        json!({"tools": [{"name": "t", "timeout_ms": 1}]}),
+    ] {
+        let mut job = json!({"id": "a", "code": ""});
+        job.as_object_mut().unwrap().extend(newer.as_object().unwrap().clone());
+        let (code, message) = says(&job.to_string());
+        assert_eq!(code, ErrorCode::SchemaViolation);
+        assert!(message.starts_with("/protocol: ") && message.contains("need protocol 2"), "{message}");
+        job["protocol"] = json!(2);
+        assert_eq!(read(job.to_string().as_bytes()).unwrap().protocol, 2);
+    }
+    assert_eq!(read(br#"{"id": "a", "code": "", "protocol": 2}"#).unwrap().protocol, 2);
+}
+
+#[test]
+fn inputs_have_names_that_the_code_can_use_and_no_tool_has() {
+    for (inputs, place) in [
+        (r#"{"class": {"value": 1}}"#, "/inputs: \"class\" is a keyword"),
+        (r#"{"a b": {"value": 1}}"#, "/inputs: \"a b\" is not an identifier"),
+        (r#"{"get_sales": {"value": 1}}"#, "/inputs: \"get_sales\" is also what the tool \"get-sales\" is called"),
+        (r#"{"x": {"value": 1, "ref": "a"}}"#, "/inputs/x: "),
+        (r#"{"x": 1}"#, "/inputs/x: "),
+    ] {
+        let body = format!(
+            r#"{{"protocol": 2, "id": "a", "code": "", "tools": [{{"name": "get-sales"}}], "inputs": {inputs}}}"#
+        );
+        let (code, message) = says(&body);
+        assert!(matches!(code, ErrorCode::SchemaViolation | ErrorCode::UnknownField), "{message}");
+        assert!(message.starts_with(place), "{message}");
     }
 }
 

@@ -71,7 +71,7 @@ impl Bus for FaultyBus {
         depth
     }
     async fn publish(&self, message: Message) -> Result<Confirm, Error> {
-        let to_pool = message.exchange == names::WORK && message.key == names::pool_key(&pool());
+        let to_pool = message.exchange == names::WORK && message.key == names::pool_key(&pool(), 1);
         if to_pool && count_down(&self.unsent) {
             return Err(Error::Disconnected("injected by the test".to_owned()));
         }

@@ -109,8 +109,14 @@ impl Servers {
 
     /// A ready worker of the default pool. It takes no jobs until the test calls [`Worker::take`] or [`Worker::work`].
     pub(crate) async fn worker(&self, name: &str, slots: u32) -> Worker {
+        self.worker_of(name, slots, 1).await
+    }
+
+    /// As [`Servers::worker`], but the worker speaks this version of the protocol.
+    pub(crate) async fn worker_of(&self, name: &str, slots: u32, protocol: u32) -> Worker {
         let worker = Worker {
             id: worker_id(name),
+            protocol,
             slots,
             max_sessions: 8,
             sessions: Vec::new(),
@@ -121,7 +127,9 @@ impl Servers {
         // Repeated, as workers do: while another process makes a queue, RabbitMQ may refuse messages for it.
         persist(|| async {
             thermae_backplane::declare_fleet(&*self.bus).await?;
-            self.bus.declare_queue(&QueueSpec::pool(&pool())).await?;
+            for version in 1..=protocol {
+                self.bus.declare_queue(&QueueSpec::pool(&pool(), version)).await?;
+            }
             thermae_backplane::declare_worker(&*self.bus, &worker.id).await
         })
         .await;
@@ -170,6 +178,8 @@ impl Scheduler {
 /// A worker that runs no code.
 pub(crate) struct Worker {
     pub(crate) id: WorkerId,
+    /// Newest version of the protocol that it speaks.
+    pub(crate) protocol: u32,
     pub(crate) slots: u32,
     pub(crate) max_sessions: u32,
     /// Sessions that it announces.
@@ -204,7 +214,7 @@ impl Worker {
             languages: vec![Language::python()],
         };
         let beat = Heartbeat {
-            protocol: 1,
+            protocol: self.protocol,
             worker: self.id.clone(),
             state,
             pools: BTreeMap::from([(pool(), capacity)]),
@@ -215,10 +225,11 @@ impl Worker {
         persist(|| self.registry.heartbeat(&beat, ttl)).await;
     }
 
-    /// Takes jobs from the pool's queue and from its own, in order of arrival.
+    /// Takes jobs from the pool's queues and from its own, in order of arrival.
     pub(crate) async fn take(&self) -> mpsc::UnboundedReceiver<Assigned> {
         let (to, from) = mpsc::unbounded_channel();
-        for queue in [names::pool_queue(&pool()), names::worker_queue(&self.id)] {
+        let shared = (1..=self.protocol).map(|version| names::pool_queue(&pool(), version));
+        for queue in shared.chain([names::worker_queue(&self.id)]) {
             let mut consumer = self.bus.consume(&queue, 0).await.unwrap();
             let (to, id) = (to.clone(), self.id.clone());
             tokio::spawn(async move {

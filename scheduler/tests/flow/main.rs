@@ -17,3 +17,4 @@ mod paused;
 mod restart;
 mod rests;
 mod sessions;
+mod versions;

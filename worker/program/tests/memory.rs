@@ -39,8 +39,7 @@ async fn growth(what: impl Future<Output = ()>) -> usize {
 fn job(code: &str, n: usize) -> Job {
     let mut job = python(&format!("{code} {n}"));
     job.stream = vec![Stream::Display];
-    let name = "look".into();
-    job.tools = vec![ToolSpec { name, description: String::new(), input_schema: None, max_calls: None, raw: false }];
+    job.tools = vec![ToolSpec::new("look")];
     job
 }
 

@@ -1,12 +1,21 @@
-//! The input files of a job, wherever their content comes from: the job itself or the store.
+//! What a job brings for its code, wherever the content comes from (the job itself or the store): files, and JSON values
+//! under names of their own.
+
+use std::collections::BTreeMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use serde_json::value::RawValue;
 use thermae_runner::frames::Input;
-use thermae_schemas::{ErrorCode, Job, Outcome, TenantName};
+use thermae_schemas::json::measure;
+use thermae_schemas::{ErrorCode, InputValue, Job, Outcome, TenantName};
 
 use super::{Artifacts, Error};
+use crate::context::Context;
+
+/// Most bytes of a job's JSON values together. They reach the runner in one frame.
+const LARGEST_VALUES: u64 = 16 << 20;
 
 /// A file for the runner.
 #[derive(Debug, Clone)]
@@ -22,7 +31,7 @@ pub(crate) struct InputFile {
 /// # Errors
 /// The outcome of a job that never runs.
 #[allow(clippy::result_large_err, reason = "made once per job that is turned away")]
-pub(crate) async fn inputs(
+pub(crate) async fn files(
     artifacts: &Artifacts,
     tenant: &TenantName,
     job: &Job,
@@ -39,7 +48,9 @@ pub(crate) async fn inputs(
                 Ok(bytes) => bytes.into(),
                 Err(e) => return Err(broken(format!("/base64: {e}"))),
             },
-            (None, None, Some(reference)) => fetch(artifacts, tenant, at, reference, left).await?,
+            (None, None, Some(reference)) => fetch(artifacts, tenant, &format!("/files/{at}"), reference, left)
+                .await?
+                .ok_or_else(|| too_large(room))?,
             _ => return Err(broken(" must have exactly one of text, base64 and ref".into())),
         };
         let size = bytes.len() as u64;
@@ -52,27 +63,69 @@ pub(crate) async fn inputs(
     Ok(files)
 }
 
+/// Gathers the JSON values of a job, by name.
+///
+/// # Errors
+/// The outcome of a job that never runs.
+#[allow(clippy::result_large_err, reason = "made once per job that is turned away")]
+pub(crate) async fn values(
+    ctx: &Context,
+    tenant: &TenantName,
+    job: &Job,
+) -> Result<BTreeMap<String, Box<RawValue>>, Outcome> {
+    let mut left = LARGEST_VALUES;
+    let mut values = BTreeMap::new();
+    for (name, input) in &job.inputs {
+        let too_large = || {
+            let message = format!("The job's inputs have more than {LARGEST_VALUES} bytes together.");
+            Outcome::rejected(ErrorCode::FilesTooLarge, message)
+        };
+        let value = match input {
+            InputValue::Value(value) => value.raw().to_owned(),
+            InputValue::Ref(reference) => {
+                let place = format!("/inputs/{name}");
+                let bytes = fetch(&ctx.artifacts, tenant, &place, reference, left).await?.ok_or_else(too_large)?;
+                let read = ctx.heavy.scan(bytes.len(), move || json(bytes)).await;
+                read.map_err(|why| {
+                    Outcome::rejected(ErrorCode::SchemaViolation, format!("{place}/ref names no JSON: {why}."))
+                })?
+            }
+        };
+        left = left.checked_sub(value.get().len() as u64).ok_or_else(too_large)?;
+        values.insert(name.clone(), value);
+    }
+    Ok(values)
+}
+
+fn json(bytes: Bytes) -> Result<Box<RawValue>, String> {
+    measure(&bytes, usize::MAX).map_err(|error| error.to_string())?;
+    let text = String::from_utf8(bytes.into()).map_err(|error| error.to_string())?;
+    RawValue::from_string(text).map_err(|error| error.to_string())
+}
+
+/// Fetches what `reference`, the field `ref` at this place in the job, names in the store. `None` if it has more than
+/// `room` bytes.
 #[allow(clippy::result_large_err, reason = "made once per job that is turned away")]
 async fn fetch(
     artifacts: &Artifacts,
     tenant: &TenantName,
-    at: usize,
+    place: &str,
     reference: &str,
     room: u64,
-) -> Result<Bytes, Outcome> {
-    artifacts.get(tenant, reference, room).await.map_err(|error| match error {
-        Error::TooLarge { .. } => too_large(room),
-        error if error.is_missing() => {
-            let message =
-                format!("/files/{at}/ref names nothing in the store of tenant {tenant}. Nothing of the job ran.");
-            Outcome::rejected(ErrorCode::UnknownRef, message)
+) -> Result<Option<Bytes>, Outcome> {
+    match artifacts.get(tenant, reference, room).await {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(Error::TooLarge { .. }) => Ok(None),
+        Err(error) if error.is_missing() => {
+            let message = format!("{place}/ref names nothing in the store of tenant {tenant}. Nothing of the job ran.");
+            Err(Outcome::rejected(ErrorCode::UnknownRef, message))
         }
-        error => {
-            tracing::error!(%error, "a file of a job can't be read from the store");
-            let message = format!("The fleet's store could not be read for /files/{at}. Nothing of the job ran.");
-            Outcome::rejected(ErrorCode::StoreUnavailable, message)
+        Err(error) => {
+            tracing::error!(%error, "the store can't be read for a job");
+            let message = format!("The fleet's store could not be read for {place}. Nothing of the job ran.");
+            Err(Outcome::rejected(ErrorCode::StoreUnavailable, message))
         }
-    })
+    }
 }
 
 fn too_large(room: u64) -> Outcome {

@@ -12,7 +12,7 @@
 
 mod gather;
 mod http;
-mod inputs;
+pub(crate) mod inputs;
 mod kept;
 mod options;
 mod outcomes;
@@ -35,7 +35,7 @@ use thermae_service::secret::Secret;
 use crate::locked_dir::LockedDir;
 pub(crate) use gather::{Gathered, Gatherer};
 pub use http::routes;
-pub(crate) use inputs::{InputFile, inputs};
+pub(crate) use inputs::InputFile;
 pub(crate) use kept::{Kept, KeptFile};
 pub use options::{ArtifactLimits, ArtifactOptions};
 use sign::Key;

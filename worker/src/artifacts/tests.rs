@@ -124,7 +124,7 @@ async fn a_ref_names_the_tenants_own_objects_and_nothing_else() {
         async move {
             let file = InputFile { text: None, reference: Some(reference), ..InputFile::text("in", "") };
             let job = Job { files: vec![file], ..Job::python("") };
-            let files = inputs(&artifacts, &tenant("acme"), &job, room).await;
+            let files = inputs::files(&artifacts, &tenant("acme"), &job, room).await;
             files.map(|files| files[0].bytes.clone()).map_err(|outcome| outcome.error.unwrap().code)
         }
     };
@@ -158,7 +158,7 @@ async fn inputs_come_from_text_and_base64_within_their_room() {
     let base64 = |text: &str| InputFile { text: None, base64: Some(text.into()), ..InputFile::text("b", "") };
     let gather = |files: Vec<InputFile>| {
         let artifacts = artifacts.clone();
-        async move { inputs(&artifacts, &tenant("acme"), &Job { files, ..Job::python("") }, 10).await }
+        async move { inputs::files(&artifacts, &tenant("acme"), &Job { files, ..Job::python("") }, 10).await }
     };
     let files = gather(vec![InputFile::text("a/b", "é"), base64("AP8=")]).await.unwrap();
     assert_eq!((files[0].input.path.as_str(), files[0].input.size, &files[1].bytes[..]), ("a/b", 2, &b"\0\xff"[..]));

@@ -114,7 +114,7 @@ pub(crate) async fn run_code(
     }
 }
 
-fn request(work: &Work, prepared: &Prepared, place: Place) -> Run {
+fn request(work: &Work, prepared: &mut Prepared, place: Place) -> Run {
     let job = &work.job;
     let mut env = job.env.clone();
     let trace = thermae_service::trace::forward(&tracing::Span::current(), &work.trace);
@@ -127,6 +127,7 @@ fn request(work: &Work, prepared: &Prepared, place: Place) -> Run {
         argv: job.argv.clone(),
         stdin: job.stdin.clone(),
         env,
+        inputs: std::mem::take(&mut prepared.values),
         place,
         limits: prepared.limits.run,
         tools: prepared.tools.clone(),

@@ -1,8 +1,10 @@
 //! Checks that need no container: whether the pool runs a job at all, and with which limits.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use thermae_schemas::{ErrorCode, Outcome};
+use serde_json::value::RawValue;
+use thermae_schemas::{ErrorCode, OLDEST, Outcome, PROTOCOL};
 
 use crate::artifacts::{InputFile, inputs};
 use crate::context::Context;
@@ -20,13 +22,15 @@ pub(crate) struct Prepared {
     pub tools: Vec<thermae_runner::frames::Tool>,
     /// The job's input files.
     pub files: Vec<InputFile>,
+    /// The job's JSON values, by the names that the code finds them under.
+    pub values: BTreeMap<String, Box<RawValue>>,
     /// Bounds on what the job may display, call and leave behind.
     pub bounds: Bounds,
     /// Bounds on the files that are collected from the job.
     pub artifacts: thermae_runner::frames::ArtifactLimits,
 }
 
-/// Checks a job against its pool, and fetches its input files.
+/// Checks a job against its pool, and fetches its input files and values.
 ///
 /// # Errors
 /// The outcome of a job that never runs.
@@ -34,7 +38,7 @@ pub(crate) struct Prepared {
 pub(crate) async fn prepare(ctx: &Context, work: &Work, pool: &PoolOptions) -> Result<Prepared, Outcome> {
     let job = &work.job;
     if !thermae_schemas::reads(job.protocol) {
-        let message = format!("This worker reads protocol {}, not {}.", thermae_schemas::PROTOCOL, job.protocol);
+        let message = format!("This worker speaks protocol {OLDEST} and {PROTOCOL}, not {}.", job.protocol);
         return Err(Outcome::rejected(ErrorCode::UnsupportedProtocol, message));
     }
     if !pool.languages.contains(&job.language) {
@@ -58,9 +62,9 @@ pub(crate) async fn prepare(ctx: &Context, work: &Work, pool: &PoolOptions) -> R
         }
         _ => {}
     }
-    let (specs, params, bounds) = (job.tools.clone(), work.params.clone(), pool.bounds);
+    let (specs, written, bounds) = (job.tools.clone(), work.written.clone(), pool.bounds);
     // Compiling schemas takes longer than reading them.
-    let compiled = ctx.heavy.check(4 * work.tool_bytes, move || Gate::new(&specs, params, bounds)).await;
+    let compiled = ctx.heavy.check(4 * work.tool_bytes, move || Gate::new(&specs, written, bounds)).await;
     let (gate, tools) = compiled.map_err(|e| Outcome::rejected(ErrorCode::SchemaViolation, format!("{e}.")))?;
     if work.is_expired() {
         let why = "The job waited for longer than the fleet's message_max_age; it was not started.";
@@ -69,8 +73,9 @@ pub(crate) async fn prepare(ctx: &Context, work: &Work, pool: &PoolOptions) -> R
     if work.is_late() {
         return Err(late());
     }
-    let files = inputs(&ctx.artifacts, &work.key.tenant, job, pool.disk.0).await?;
-    Ok(Prepared { limits, gate: Arc::new(gate), tools, files, bounds, artifacts: pool.artifacts.for_runner() })
+    let files = inputs::files(&ctx.artifacts, &work.key.tenant, job, pool.disk.0).await?;
+    let values = inputs::values(ctx, &work.key.tenant, job).await?;
+    Ok(Prepared { limits, gate: Arc::new(gate), tools, files, values, bounds, artifacts: pool.artifacts.for_runner() })
 }
 
 /// The outcome of a job whose deadline passed before its code started.

@@ -9,6 +9,7 @@ use thermae_runner::frames::{self, Frame};
 use thermae_schemas::ErrorCode;
 use tokio::time::Instant;
 
+use super::provider::Failed;
 use super::{Answer, Call, Open, Provider, Refused};
 use crate::conn::Running;
 use crate::context::Context;
@@ -39,6 +40,14 @@ impl Patience {
         let own = Duration::from_millis(limits.tool_ms);
         let wall = Duration::from_millis(limits.run.wall_ms).saturating_sub(began.elapsed());
         Self { within: own.min(wall.max(Duration::from_millis(1))), by_wall: wall < own }
+    }
+
+    /// Bounds it by the called tool's own time-out, if it has one.
+    fn at_most(self, timeout: Option<Duration>) -> Self {
+        match timeout {
+            Some(within) if within < self.within => Self { within, by_wall: false },
+            _ => self,
+        }
     }
 }
 
@@ -73,9 +82,21 @@ pub(crate) async fn call(
         Ok(arguments) => arguments,
         Err(refused) => return Ok(refuse(ctx, call, &refused)),
     };
+    let patience = patience.at_most(open.gate().timeout(&name));
     let asked = Call { work, tool: &name, arguments, within: patience.within, open: &mut open };
     let answer = ask(&*ctx.provider, &ctx.metrics, asked, patience.by_wall).await;
-    Ok(frames::ToolResult { call, result: answer.map_err(|failed| failed.to_string()) })
+    Ok(frames::ToolResult { call, result: answer.map_err(|failed| for_code(failed, work.job.protocol)) })
+}
+
+/// A failure as the code gets it. From protocol 2 on, a call that was not answered in time is a `TimeoutError`, too.
+fn for_code(failed: Failed, protocol: u32) -> frames::ToolFailure {
+    match failed {
+        Failed::Tool(failure) => failure,
+        Failed::Refused(refused) => {
+            let late = protocol >= 2 && refused.code == ErrorCode::ToolTimeout;
+            frames::ToolFailure { kind: late.then(|| "TimeoutError".to_owned()), ..refused.to_string().into() }
+        }
+    }
 }
 
 /// Answers a call that exceeds a bound.
@@ -96,7 +117,7 @@ pub(crate) fn answer(running: &Running, answered: Answered) {
 
 fn refuse(ctx: &Context, call: u32, refused: &Refused) -> frames::ToolResult {
     ctx.metrics.tool_calls.with_label_values(&[refused.code.as_str()]).inc();
-    frames::ToolResult { call, result: Err(refused.to_string()) }
+    frames::ToolResult { call, result: Err(refused.to_string().into()) }
 }
 
 /// The number of a call, even if the rest of it can't be read. The runner writes the number first.
@@ -142,7 +163,6 @@ mod tests {
     use super::*;
     use crate::options::Bounds;
     use crate::tools::Gate;
-    use crate::tools::provider::Failed;
     use crate::work::tests::work;
 
     /// Gives every call this answer.

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -10,8 +11,8 @@ use thermae_runner::frames;
 use thermae_schemas::json::measure;
 use thermae_schemas::{AliasClash, ErrorCode, ToolSpec, alias, alias_clash};
 
-use super::Refused;
 use super::schema::{Mismatch, Schema};
+use super::{Refused, Written};
 use crate::bundle::MOST_VALUES;
 use crate::fit::LARGEST;
 use crate::options::Bounds;
@@ -57,6 +58,7 @@ pub(crate) struct Gate {
 struct Declared {
     schema: Option<Schema>,
     max_calls: Option<u32>,
+    timeout: Option<Duration>,
 }
 
 /// What the job has used so far.
@@ -102,31 +104,34 @@ impl Drop for Open {
 }
 
 impl Gate {
-    /// Makes the gate for these tools, and describes the tools for the runner. `params` are the names of each tool's
-    /// arguments in order, as [`super::param_names`] finds them.
+    /// Makes the gate for these tools, and describes the tools for the runner. `written` are the schemas of each tool, as
+    /// [`super::written()`] finds them.
     ///
     /// # Errors
     /// Two tools have the same name in the code, or a schema can't be used.
     pub(crate) fn new(
         specs: &[ToolSpec],
-        mut params: Vec<Vec<String>>,
+        mut written: Vec<Written>,
         bounds: Bounds,
     ) -> Result<(Self, Vec<frames::Tool>), Error> {
         if let Some(clash) = alias_clash(specs.iter().map(|spec| spec.name.as_str())) {
             return Err(Error::Clash(clash));
         }
-        params.resize(specs.len(), Vec::new());
+        written.resize(specs.len(), Written::default());
         let mut tools = HashMap::with_capacity(specs.len());
         let mut told = Vec::with_capacity(specs.len());
-        for (spec, params) in specs.iter().zip(params) {
+        for (spec, written) in specs.iter().zip(written) {
             let schema = spec.input_schema.as_ref().map(Schema::compile).transpose();
             let schema = schema.map_err(|e| Error::Schema { tool: spec.name.clone(), why: e.brief() })?;
-            tools.insert(spec.name.clone(), Declared { schema, max_calls: spec.max_calls });
+            let timeout = spec.timeout_ms.map(Duration::from_millis);
+            tools.insert(spec.name.clone(), Declared { schema, max_calls: spec.max_calls, timeout });
             told.push(frames::Tool {
                 name: spec.name.clone(),
                 alias: alias(&spec.name),
                 description: spec.description.clone(),
-                params,
+                params: written.params(),
+                input_schema: written.input_schema,
+                output_schema: written.output_schema,
                 raw: spec.raw,
             });
         }
@@ -164,6 +169,11 @@ impl Gate {
             return Ok(Open { gate: Arc::clone(self), held: bytes });
         };
         Err(Refused::new(ErrorCode::ToolCallLimit, why))
+    }
+
+    /// How long a call of this tool may wait at most, if the tool has a time-out of its own.
+    pub(crate) fn timeout(&self, name: &str) -> Option<Duration> {
+        self.tools.get(name)?.timeout
     }
 
     /// Estimates the work to check a call with this many bytes, in bytes read.
@@ -233,7 +243,7 @@ mod tests {
     use super::*;
 
     fn spec(name: &str) -> ToolSpec {
-        ToolSpec { name: name.into(), description: String::new(), input_schema: None, max_calls: None, raw: false }
+        ToolSpec::new(name)
     }
 
     fn raw(value: &Value) -> Box<RawValue> {
@@ -265,10 +275,15 @@ mod tests {
     fn a_call_is_checked_before_it_leaves() {
         let mut tool = spec("t");
         tool.max_calls = Some(1);
-        tool.input_schema =
-            Some(json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}));
-        let (gate, told) = Gate::new(&[tool], vec![vec!["n".into()]], Bounds::default()).unwrap();
-        assert_eq!(told[0].params, ["n"]);
+        tool.timeout_ms = Some(7);
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+        let written = Written { input_schema: Some(raw(&schema)), output_schema: None };
+        tool.input_schema = Some(schema);
+        let (gate, told) = Gate::new(&[tool], vec![written], Bounds::default()).unwrap();
+        assert_eq!(
+            (told[0].params.as_slice(), gate.timeout("t")),
+            (&["n".to_owned()][..], Some(Duration::from_millis(7)))
+        );
         let code = |r: Result<Box<RawValue>, Refused>| r.unwrap_err().code;
         assert_eq!(code(gate.check("u", raw(&json!({})))), ErrorCode::UnknownTool);
         assert_eq!(code(gate.check("t", raw(&json!([1])))), ErrorCode::ToolArguments);

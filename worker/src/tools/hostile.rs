@@ -8,20 +8,14 @@ use serde_json::{Value, json};
 use thermae_schemas::{ErrorCode, ToolSpec};
 use thermae_testkit::hostile;
 
-use super::{Gate, Refused, param_names};
+use super::{Gate, Refused, written};
 use crate::options::Bounds;
 
 /// Far more than a check may take, and far less than the worst of these would take without a budget.
 const SOON: Duration = Duration::from_secs(20);
 
 fn gate(schema: Value) -> Result<Gate, String> {
-    let spec = ToolSpec {
-        name: "t".into(),
-        description: String::new(),
-        input_schema: Some(schema),
-        max_calls: None,
-        raw: false,
-    };
+    let spec = ToolSpec { input_schema: Some(schema), ..ToolSpec::new("t") };
     Gate::new(&[spec], vec![], Bounds::default()).map(|(gate, _)| gate).map_err(|e| e.to_string())
 }
 
@@ -149,7 +143,7 @@ fn references_that_tools_really_use_still_work() {
 fn kept_inputs_are_answered() {
     let gate = gate(json!({"type": "object"})).unwrap();
     for input in hostile::corpus() {
-        param_names(&input);
+        written(&input);
         let Ok(text) = String::from_utf8(input) else { continue };
         let Ok(raw) = RawValue::from_string(text) else { continue };
         if let Err(refused) = gate.check("t", raw) {
@@ -208,9 +202,7 @@ proptest! {
 
     #[test]
     fn a_tool_of_any_name_is_told_by_a_name_that_code_can_hold(names in prop::collection::vec(hostile::word(), 1..4)) {
-        let specs: Vec<_> = names.iter().map(|name| ToolSpec {
-            name: name.clone(), description: String::new(), input_schema: None, max_calls: None, raw: false,
-        }).collect();
+        let specs: Vec<_> = names.iter().map(ToolSpec::new).collect();
         if let Ok((_, told)) = Gate::new(&specs, vec![], Bounds::default()) {
             for tool in told {
                 prop_assert!(tool.alias.chars().all(|c| c == '_' || c.is_alphanumeric()), "{:?}", tool.alias);
@@ -222,6 +214,6 @@ proptest! {
     #[test]
     fn names_of_arguments_are_read_from_anything(job in hostile::message(&[("id", "\"a\""), ("code", "\"\""),
         ("tools", r#"[{"name":"t","input_schema":{"properties":{"b":{},"a":{}}}}]"#)])) {
-        param_names(job.as_bytes());
+        written(job.as_bytes());
     }
 }

@@ -9,17 +9,18 @@
 
 mod call;
 mod client;
+mod failure;
 mod gate;
 #[cfg(test)]
 mod hostile;
 mod in_flight;
-mod params;
 mod provider;
 mod schema;
+mod written;
 
 pub(crate) use call::{Patience, answer, call, turn_away};
 pub(crate) use client::Client;
 pub(crate) use gate::{Gate, Open};
 pub(crate) use in_flight::InFlight;
-pub(crate) use params::param_names;
 pub(crate) use provider::{Answer, Call, Provider, Refused};
+pub(crate) use written::{Written, written};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::value::RawValue;
+use thermae_runner::frames::ToolFailure;
 use thermae_schemas::ErrorCode;
 
 use super::Open;
@@ -55,11 +56,11 @@ pub(crate) struct Call<'a> {
 pub(crate) type Answer = Result<Box<RawValue>, Failed>;
 
 /// Why a call has no result. The text is for the code that made the call.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum Failed {
     /// The tool ran and reports this error.
-    #[error("{0}")]
-    Tool(String),
+    #[error("{}", .0.message)]
+    Tool(ToolFailure),
     /// The tool did not run, or its answer did not arrive.
     #[error(transparent)]
     Refused(#[from] Refused),

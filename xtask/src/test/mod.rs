@@ -23,7 +23,7 @@ use anyhow::{Context, Result, bail};
 use crate::{
     cpython,
     images::{self, engine::Engine},
-    paths,
+    older, paths,
     services::{self, Service, set::Set},
     supervise,
 };
@@ -92,6 +92,9 @@ impl Drop for Servers {
 
 fn all_steps(runner: &mut Runner, mut servers: Servers) {
     runner.cargo(Step::Fmt, &["fmt", "--all", "--check", "--", "--color", "never"], Duration::from_secs(120));
+    if runner.wants(Step::Test) {
+        runner.check("programs of an earlier commit", older::ensure);
+    }
     let build = ["build", "--release", "--workspace", "--bins"];
     let built = runner.cargo(Step::Build, &build, Duration::from_secs(3600));
     let clippy = ["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"];

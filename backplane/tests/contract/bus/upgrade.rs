@@ -36,7 +36,7 @@ async fn queues_of_the_first_release_are_taken_as_they_are() {
     let queues = [
         (QueueSpec::submit(&tenant, Class::Normal, &pool), JOBS),
         (QueueSpec::unrouted(), JOBS),
-        (QueueSpec::pool(&pool), JOBS),
+        (QueueSpec::pool(&pool, 1), JOBS),
         (QueueSpec::worker(&worker), JOBS),
         (QueueSpec::resolve(), KEPT),
         (QueueSpec::lanes(), KEPT),

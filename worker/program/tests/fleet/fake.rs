@@ -163,7 +163,7 @@ async fn serve(mut socket: UnixStream, script: &Script, name: &str) -> std::io::
                 }
                 Kind::ToolResult => {
                     let result = frame.parse::<ToolResult>().unwrap().result;
-                    let text = result.map_or_else(|error| error, |value| value.get().to_owned());
+                    let text = result.map_or_else(|error| error.message, |value| value.get().to_owned());
                     send(&mut socket, Frame::raw(Kind::Stdout, frame.run, text)).await?;
                     exit(&mut socket, frame.run, End::Exited { code: 0 }).await?;
                 }

@@ -83,7 +83,7 @@ async fn whether_a_delivery_is_the_only_copy_is_judged_at_its_start() {
     fleet.submit(&first).await;
     script.until_started("hang", 1).await;
     fleet.submit(&second).await;
-    let queue = names::pool_queue(&pool_name());
+    let queue = names::pool_queue(&pool_name(), 1);
     within("the second delivery", async {
         while fleet.depth(&queue).await > 0 {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -182,7 +182,7 @@ async fn a_dead_engine_loses_nothing_and_shows() {
     assert!(worker.health.states()["pools"].detail.contains("the engine is down"));
     let job = python("print patient");
     fleet.submit(&job).await;
-    assert_eq!(fleet.depth(&names::pool_queue(&job.pool)).await, 1, "nobody takes it");
+    assert_eq!(fleet.depth(&names::pool_queue(&job.pool, 1)).await, 1, "nobody takes it");
     script.broken.send_replace(false);
     assert_eq!(fleet.outcome(&job).await.stdout, "patient");
     fleet.until_state(&worker.id, WorkerState::Ready).await;
@@ -248,7 +248,7 @@ async fn a_reply_key_that_nobody_binds_costs_nothing_but_the_reply() {
     let recorded = fleet.until_recorded(&job).await;
     assert!(recorded.contains("unheard"), "{recorded}");
     worker.end().await;
-    assert_eq!(fleet.depth(&names::pool_queue(&job.pool)).await, 0, "it was acknowledged");
+    assert_eq!(fleet.depth(&names::pool_queue(&job.pool, 1)).await, 0, "it was acknowledged");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -271,7 +271,7 @@ async fn an_attempt_that_panics_leaves_its_delivery_to_resolve_and_its_slot_to_o
         assert_eq!(fleet.outcome(job).await.status, Status::Succeeded);
     }
     worker.end().await;
-    assert_eq!(fleet.depth(&names::pool_queue(&job.pool)).await, 0, "it was acknowledged");
+    assert_eq!(fleet.depth(&names::pool_queue(&job.pool, 1)).await, 0, "it was acknowledged");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -212,7 +212,7 @@ impl Fleet {
         let admitted = self.admit(tenant, job, candidate).await;
         let Admitted::Assigned { attempt, epoch, to, .. } = admitted else { panic!("not assigned: {admitted:?}") };
         let (key, create) = match to {
-            Target::Pool => (names::pool_key(&job.pool), false),
+            Target::Pool => (names::pool_key(&job.pool, job.protocol), false),
             Target::Worker { worker, create } => (names::worker_key(&worker), create),
         };
         let mut headers = Headers::default();
@@ -245,7 +245,7 @@ impl Fleet {
         headers.set_flag(names::H_MAYBE_DUPLICATE, true);
         Message {
             exchange: names::WORK.into(),
-            key: names::pool_key(&job.pool),
+            key: names::pool_key(&job.pool, job.protocol),
             body: serde_json::to_vec(job).unwrap().into(),
             message_id: Some(job.id.to_string()),
             reply_to: Some(names::reply_key(&self.tenant, &self.client)),

@@ -13,8 +13,7 @@ use crate::harness::{Fleet, Worker, options, pool_name, python, session_job, wit
 
 fn tools(code: &str) -> Job {
     let mut job = python(code);
-    let name = "look".into();
-    job.tools = vec![ToolSpec { name, description: String::new(), input_schema: None, max_calls: None, raw: false }];
+    job.tools = vec![ToolSpec::new("look")];
     job
 }
 
@@ -112,8 +111,9 @@ async fn an_answer_that_can_t_be_used_is_an_error_in_the_code_and_counted() {
     let worker = fleet.worker(options()).await;
     // More than a frame to the container can hold. The container must not end because of it.
     let large = format!(r#""{}""#, "x".repeat(33 << 20));
-    let answers = [("\"ok\": NaN", "NaN"), ("\"ok\": 1, \"error\": \"e\"", "both"), ("\"error\": [1]", "not a string")]
-        .map(|(a, b)| (a.to_owned(), b));
+    let answers =
+        [("\"ok\": NaN", "NaN"), ("\"ok\": 1, \"error\": \"e\"", "both"), ("\"error\": [1]", "neither a string")]
+            .map(|(a, b)| (a.to_owned(), b));
     let too_large = (format!("\"ok\": {large}"), "are allowed");
     for (rest, said) in answers.into_iter().chain([too_large]) {
         let job = one_call();

@@ -12,6 +12,7 @@ mod limits;
 mod outages;
 mod outcomes;
 mod proofs;
+mod protocol2;
 mod ready;
 mod sessions;
 mod tenants;

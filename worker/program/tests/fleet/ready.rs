@@ -40,7 +40,7 @@ async fn a_worker_is_ready_and_takes_jobs_when_its_warm_containers_stand() {
     assert!(worker.health.states()["pools"].detail.contains("first containers"));
     let job = python("print warm");
     fleet.submit(&job).await;
-    assert_eq!(fleet.depth(&names::pool_queue(&pool_name())).await, 1, "nobody takes it yet");
+    assert_eq!(fleet.depth(&names::pool_queue(&pool_name(), 1)).await, 1, "nobody takes it yet");
     script.room.send_replace(0);
     within("readiness", worker.health.wait_ready()).await;
     assert_eq!(fleet.outcome(&job).await.stdout, "warm");

@@ -233,13 +233,7 @@ async fn a_tenants_own_bound_holds_below_the_pools() {
     }
     let busy = session_job("b", "await wait()");
     let mut busy = busy;
-    busy.tools = vec![thermae_schemas::ToolSpec {
-        name: "wait".into(),
-        description: String::new(),
-        input_schema: None,
-        max_calls: None,
-        raw: false,
-    }];
+    busy.tools = vec![thermae_schemas::ToolSpec::new("wait")];
     fleet.submit_to(&worker.id, &busy).await;
     let call = fleet.tool_call(&busy).await;
     let outcome = at(&mut fleet, &worker.id, &session_job("c", "1")).await;

@@ -7,7 +7,7 @@ use thermae_schemas::{ErrorCode, Job, Status, TenantName, ToolReply, ToolResult,
 use crate::harness::{Fleet, options, python};
 
 fn tool(name: &str) -> ToolSpec {
-    ToolSpec { name: name.into(), description: String::new(), input_schema: None, max_calls: None, raw: false }
+    ToolSpec::new(name)
 }
 
 fn with_tools(code: &str, tools: Vec<ToolSpec>) -> Job {

@@ -21,8 +21,7 @@ fn allowed(bytes: u64) -> Options {
 
 fn calling() -> Job {
     let mut job = python("print(await look())");
-    let name = "look".into();
-    job.tools = vec![ToolSpec { name, description: String::new(), input_schema: None, max_calls: None, raw: false }];
+    job.tools = vec![ToolSpec::new("look")];
     job
 }
 

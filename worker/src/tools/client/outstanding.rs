@@ -9,13 +9,11 @@ use serde_json::value::RawValue;
 use thermae_schemas::{ErrorCode, TenantName};
 use tokio::sync::oneshot;
 
+use crate::tools::failure;
 use crate::tools::provider::{Answer, Failed, LARGEST_ANSWER, Refused};
 
 /// Bytes that a message may have in addition to its result.
 const ENVELOPE: usize = 64 << 10;
-
-/// Longest error of a tool that the code gets whole, in characters.
-const LONGEST_ERROR: usize = 1 << 20;
 
 /// The calls that wait.
 #[derive(Debug, Clone, Default)]
@@ -75,7 +73,7 @@ pub(super) enum Malformed {
     LargeResult(usize),
     #[error("it is not JSON of the expected form (NaN and Infinity are not JSON): {0}")]
     Form(serde_json::Error),
-    #[error("its `error` is not a string: {0}")]
+    #[error("its `error` is neither a string nor an object with a `message`: {0}")]
     Error(serde_json::Error),
     #[error("it has both `ok` and `error`")]
     Both,
@@ -98,22 +96,11 @@ impl Wire {
         match (self.ok, self.error) {
             (Some(value), None) if value.get().len() > LARGEST_ANSWER => Err(Malformed::LargeResult(value.get().len())),
             (Some(value), None) => Ok(Ok(value)),
-            (None, Some(error)) => {
-                let text = serde_json::from_str(error.get()).map_err(Malformed::Error)?;
-                Ok(Err(Failed::Tool(cut(text))))
-            }
+            (None, Some(error)) => Ok(Err(Failed::Tool(failure::read(&error).map_err(Malformed::Error)?))),
             (Some(_), Some(_)) => Err(Malformed::Both),
             (None, None) => Err(Malformed::Neither),
         }
     }
-}
-
-fn cut(mut text: String) -> String {
-    if let Some((at, _)) = text.char_indices().nth(LONGEST_ERROR) {
-        text.truncate(at);
-        text.push_str(" <cut: the error is too long>");
-    }
-    text
 }
 
 /// The calls that a message names, as far as this can be seen without parsing it.
@@ -189,7 +176,7 @@ impl Outstanding {
     ) -> Unwanted {
         let message = format!(
             "the client's answer can't be used: {why}. An answer is JSON with `call` and either `ok` (any JSON) or \
-             `error` (a string)"
+             `error` (a string, or an object with `message`)"
         );
         let refused = Refused::new(ErrorCode::ToolAnswer, message);
         for call in calls {
@@ -246,8 +233,8 @@ mod tests {
             (r#""ok": NaN"#, "NaN and Infinity are not JSON"),
             (r#""ok": [1, -Infinity]"#, "not JSON"),
             (r#""ok": 1, "error": "no""#, "both"),
-            (r#""error": 5"#, "not a string"),
-            (r#""error": null"#, "not a string"),
+            (r#""error": 5"#, "neither a string"),
+            (r#""error": null"#, "neither a string"),
             (r#""fine": 1"#, "neither"),
             (r#""ok": 1, "ok": 2"#, "duplicate"),
             (&format!(r#""ok": {large}"#), "are allowed"),
@@ -276,16 +263,5 @@ mod tests {
         assert!(matches!(table.answer(&acme, b"not JSON"), Err(Unwanted::Unreadable(_))));
         assert!(matches!(table.answer(&acme, br#"{"call": "x", "ok": NaN}"#), Err(Unwanted::Unreadable(_))));
         assert_eq!(table.calls().len(), 1, "it still waits");
-    }
-
-    #[tokio::test]
-    async fn a_long_error_is_cut() {
-        let acme = TenantName::new("acme").unwrap();
-        let table = Outstanding::default();
-        let mut call = table.begin(&acme);
-        let body = format!(r#"{{"call": "{}", "error": "{}"}}"#, call.call, "\u{e9}".repeat(2 * LONGEST_ERROR));
-        table.answer(&acme, body.as_bytes()).unwrap();
-        let Err(Failed::Tool(error)) = call.answer().await else { panic!("no error") };
-        assert!(error.ends_with("<cut: the error is too long>"));
     }
 }

@@ -1,0 +1,125 @@
+//! Inputs: JSON values that a job's code finds under names of their own.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::alias::is_keyword;
+
+/// Most characters of an input's name.
+const MAX_NAME: usize = 128;
+
+/// Where the value of an input comes from. Exactly one of `value` and `ref`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum InputValue {
+    /// The value itself: any JSON.
+    Value(#[schemars(with = "serde_json::Value")] JsonText),
+    /// The value as a reference into the tenant's own part of the fleet's store: the `id` of an artifact, or the key of
+    /// an object. Its content must be JSON, in UTF-8.
+    Ref(String),
+}
+
+/// Any JSON, kept as the text that it was written as. The order of keys and the digits of numbers stay as they are.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct JsonText(Box<RawValue>);
+
+impl JsonText {
+    /// Takes a text.
+    ///
+    /// # Errors
+    /// The text is not JSON.
+    pub fn new(text: String) -> Result<Self, serde_json::Error> {
+        RawValue::from_string(text).map(Self)
+    }
+
+    /// The text.
+    pub fn raw(&self) -> &RawValue {
+        &self.0
+    }
+}
+
+impl PartialEq for JsonText {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.get() == other.0.get()
+    }
+}
+
+impl From<&serde_json::Value> for JsonText {
+    fn from(value: &serde_json::Value) -> Self {
+        Self(serde_json::value::to_raw_value(value).unwrap_or_else(|_| unreachable!("a tree is always JSON")))
+    }
+}
+
+/// Why a name can't be the name of an input. The text continues a sentence that begins with the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NameTrouble {
+    /// It is empty, too long, or has characters that are not allowed.
+    #[error("is not an identifier: a letter (a-z) or `_`, then letters, digits and `_`, at most {MAX_NAME} in all")]
+    NotIdentifier,
+    /// It is a keyword of Python.
+    #[error("is a keyword of Python")]
+    Keyword,
+    /// Python uses such names itself.
+    #[error("begins with two underscores; Python uses such names itself")]
+    Reserved,
+}
+
+/// Says why the code could not find an input under this name. `None` if it can.
+///
+/// Letters outside of ASCII are refused, because Python normalizes the names in a program (NFKC), so that some of them
+/// would never be found.
+pub fn name_trouble(name: &str) -> Option<NameTrouble> {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let fits = (1..=MAX_NAME).contains(&name.len()) && name.chars().all(word);
+    match () {
+        () if !fits || name.starts_with(|c: char| c.is_ascii_digit()) => Some(NameTrouble::NotIdentifier),
+        () if is_keyword(name) => Some(NameTrouble::Keyword),
+        () if name.starts_with("__") => Some(NameTrouble::Reserved),
+        () => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_an_identifier() {
+        for good in ["x", "_", "_x1", "Rows", "match", "print", &"a".repeat(MAX_NAME)] {
+            assert_eq!(name_trouble(good), None, "{good}");
+        }
+        for (bad, why) in [
+            ("", NameTrouble::NotIdentifier),
+            ("1x", NameTrouble::NotIdentifier),
+            ("a b", NameTrouble::NotIdentifier),
+            ("a.b", NameTrouble::NotIdentifier),
+            ("größe", NameTrouble::NotIdentifier),
+            ("x\n", NameTrouble::NotIdentifier),
+            (&"a".repeat(MAX_NAME + 1), NameTrouble::NotIdentifier),
+            ("class", NameTrouble::Keyword),
+            ("None", NameTrouble::Keyword),
+            ("__builtins__", NameTrouble::Reserved),
+        ] {
+            assert_eq!(name_trouble(bad), Some(why), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_stays_as_it_was_written() {
+        let text = r#"{"value":{"b": 1, "a": 123456789012345678901234567890}}"#;
+        let read: InputValue = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
+    }
+
+    #[test]
+    fn a_value_may_be_null() {
+        let read = |text: &str| serde_json::from_str::<InputValue>(text);
+        let null = JsonText::new("null".into()).unwrap();
+        assert_eq!(read(r#"{"value": null}"#).unwrap(), InputValue::Value(null));
+        assert_eq!(read(r#"{"ref": "ab"}"#).unwrap(), InputValue::Ref("ab".into()));
+        for bad in [r#"{}"#, r#"{"value": 1, "ref": "a"}"#, r#"{"values": 1}"#, "3"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}
