@@ -6,14 +6,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use futures::future::BoxFuture;
 use thermae_backplane::bus::SharedBus;
 use thermae_schemas::{Body, ClientId, Job, JobId, Query, SessionInfo, TenantName, names};
-use tokio::sync::{mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use crate::jobs::{Fate, Jobs, Waiting};
+use crate::jobs::{Jobs, Waiting};
 use crate::questions::Questions;
 use crate::tools::Calls;
-use crate::{Error, JobHandle, Options, ToolHandler, dispatch, publish, trace};
+use crate::{Error, Follower, JobHandle, Options, ToolHandler, dispatch, publish, trace};
 
 /// What the client and its tasks share.
 pub(crate) struct Shared {
@@ -88,7 +87,30 @@ impl Client {
         Box::pin(self.submitted(job, tools))
     }
 
-    async fn submitted(&self, mut job: Job, tools: Option<Arc<dyn ToolHandler>>) -> Result<JobHandle, Error> {
+    async fn submitted(&self, job: Job, tools: Option<Arc<dyn ToolHandler>>) -> Result<JobHandle, Error> {
+        let (handle, feed) = JobHandle::new(&job.id, &self.shared, tools);
+        self.followed(job, Arc::new(feed)).await?;
+        Ok(handle)
+    }
+
+    /// As [`Client::submit`], for a program that takes the job's events as the fleet sent them. `follower` also answers
+    /// the tool calls. It may hear of the job before this returns, and nothing more after an error.
+    ///
+    /// # Errors
+    /// As for [`Client::submit`].
+    pub fn follow(&self, job: Job, follower: Arc<dyn Follower>) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(self.followed(job, follower))
+    }
+
+    /// As [`JobHandle::cancel`].
+    ///
+    /// # Errors
+    /// As for [`Client::submit`].
+    pub fn cancel<'a>(&'a self, job: &'a JobId) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(publish::cancel(&self.shared, job))
+    }
+
+    async fn followed(&self, mut job: Job, follower: Arc<dyn Follower>) -> Result<(), Error> {
         let shared = &self.shared;
         job.protocol = job.protocol.max(job.needs_protocol());
         let span = tracing::info_span!(
@@ -104,13 +126,11 @@ impl Client {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         message.headers.set_int(names::H_SUBMITTED, i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
 
-        let (events, streamed) = mpsc::channel(shared.options.event_buffer.max(1));
-        let (fate, end) = watch::channel(Fate::Waiting);
-        shared.jobs.add(&job.id, Waiting { events, fate, tools, message: message.clone(), span })?;
+        shared.jobs.add(&job.id, Waiting { follower, message: message.clone(), span })?;
         let forget = Forget { jobs: &shared.jobs, id: Some(&job.id) };
         publish::confirmed(shared, message).await?;
         forget.keep();
-        Ok(JobHandle { id: job.id, shared: shared.clone(), events: Some(streamed), fate: end })
+        Ok(())
     }
 
     /// The tenant's live sessions, as their workers reported them last.

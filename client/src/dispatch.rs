@@ -90,17 +90,16 @@ fn acknowledged(sent: Result<(), bus::Error>) {
 /// Hands an event to its job or question. Returns whether the client would notice a repeat of the event. Repeats of
 /// calls, outcomes and answers are recognized.
 fn hand_on(shared: &Arc<Shared>, event: Event, delivery: &Delivery) -> bool {
-    let job = event.job.clone();
+    let (job, text) = (event.job.clone(), &delivery.message.body);
     let streamed = !matches!(
         event.body,
         EventBody::Result(_) | EventBody::ToolCall(_) | EventBody::Sessions { .. } | EventBody::Unknown
     );
     let known = match event.body {
-        EventBody::Result(_) => shared.jobs.end(event),
-        EventBody::ToolCall(call) => tools::answer(shared, event.job, event.protocol, call, &delivery.message.headers),
+        EventBody::Result(_) => shared.jobs.end(event, text.clone()),
+        EventBody::ToolCall(call) => tools::answer(shared, event.job, event.protocol, call, &delivery.message),
         EventBody::Sessions { sessions } => shared.questions.answered(&event.job, sessions),
-        EventBody::Unknown => true,
-        _ => shared.jobs.stream(event),
+        _ => shared.jobs.stream(event, text),
     };
     if !known {
         tracing::debug!(job.id = %job, "event of a job that nobody waits for is dropped");

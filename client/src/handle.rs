@@ -4,24 +4,80 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use async_trait::async_trait;
+use bytes::Bytes;
 use futures::{Stream, StreamExt};
-use thermae_schemas::{Body, Cancel, Event, EventBody, JobId, Outcome, names};
+use serde_json::value::{RawValue, to_raw_value};
+use thermae_schemas::{Event, EventBody, JobId, Outcome, ToolCall, ToolFailure};
 use tokio::sync::{mpsc, watch};
 
 use crate::client::Shared;
-use crate::jobs::Fate;
-use crate::{Error, publish};
+use crate::{Error, Follower, ToolHandler, publish};
+
+/// The fate of a job, as its handle sees it.
+#[derive(Debug, Clone)]
+enum Fate {
+    /// No result yet.
+    Waiting,
+    /// The first result that arrived.
+    Ended(Arc<Event>),
+    /// No result will arrive.
+    Failed(Error),
+}
+
+/// Feeds a job's handle, and answers the job's tool calls.
+pub(crate) struct Feed {
+    job: JobId,
+    events: mpsc::Sender<Event>,
+    fate: watch::Sender<Fate>,
+    tools: Option<Arc<dyn ToolHandler>>,
+}
+
+#[async_trait]
+impl Follower for Feed {
+    fn event(&self, event: Event, _: &Bytes) {
+        if matches!(event.body, EventBody::Unknown) {
+            return;
+        }
+        if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(event) {
+            tracing::debug!(job.id = %event.job, "events are not read fast enough: one was dropped");
+        }
+    }
+
+    async fn tool_call(&self, call: ToolCall, _: Bytes) -> Result<Box<RawValue>, ToolFailure> {
+        let Some(tools) = &self.tools else {
+            return Err(format!("the client answers no tool calls for this job ({:?} was called)", call.tool).into());
+        };
+        let value = tools.call(&self.job, &call.tool, call.arguments).await?;
+        to_raw_value(&value).map_err(|error| error.to_string().into())
+    }
+
+    fn end(&self, end: Result<(Event, Bytes), Error>) {
+        self.fate.send_replace(match end {
+            Ok((event, _)) => Fate::Ended(Arc::new(event)),
+            Err(error) => Fate::Failed(error),
+        });
+    }
+}
 
 /// A job that was submitted. If you drop the handle, you only give up the job's events and its result: the job
 /// continues to run, and its tool calls are answered.
 pub struct JobHandle {
-    pub(crate) id: JobId,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) events: Option<mpsc::Receiver<Event>>,
-    pub(crate) fate: watch::Receiver<Fate>,
+    id: JobId,
+    shared: Arc<Shared>,
+    events: Option<mpsc::Receiver<Event>>,
+    fate: watch::Receiver<Fate>,
 }
 
 impl JobHandle {
+    /// The handle of a job, and what feeds it.
+    pub(crate) fn new(job: &JobId, shared: &Arc<Shared>, tools: Option<Arc<dyn ToolHandler>>) -> (Self, Feed) {
+        let (events, streamed) = mpsc::channel(shared.options.event_buffer.max(1));
+        let (fate, end) = watch::channel(Fate::Waiting);
+        let handle = Self { id: job.clone(), shared: shared.clone(), events: Some(streamed), fate: end };
+        (handle, Feed { job: job.clone(), events, fate, tools })
+    }
+
     /// Id of the job.
     pub fn id(&self) -> &JobId {
         &self.id
@@ -50,10 +106,7 @@ impl JobHandle {
     /// # Errors
     /// As for [`crate::Client::submit`].
     pub async fn cancel(&self) -> Result<(), Error> {
-        let shared = &self.shared;
-        let body = Cancel::new(self.id.clone()).to_json()?.into();
-        let message = publish::message(shared, names::cancel_key(&shared.tenant), &self.id, body);
-        publish::confirmed(shared, message).await
+        publish::cancel(&self.shared, &self.id).await
     }
 }
 

@@ -3,28 +3,15 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use thermae_backplane::bus::Message;
 use thermae_schemas::{Event, JobId};
-use tokio::sync::{mpsc, watch};
 
-use crate::{Error, ToolHandler};
-
-/// The fate of a job, as its handle sees it.
-#[derive(Debug, Clone)]
-pub(crate) enum Fate {
-    /// No result yet.
-    Waiting,
-    /// The first result that arrived.
-    Ended(Arc<Event>),
-    /// No result will arrive.
-    Failed(Error),
-}
+use crate::{Error, Follower};
 
 /// One job under way.
 pub(crate) struct Waiting {
-    pub(crate) events: mpsc::Sender<Event>,
-    pub(crate) fate: watch::Sender<Fate>,
-    pub(crate) tools: Option<Arc<dyn ToolHandler>>,
+    pub(crate) follower: Arc<dyn Follower>,
     /// The message as it was submitted. It is published again if the client has to ask for the outcome.
     pub(crate) message: Message,
     /// The root of the job's trace. It stays open as long as the job is under way.
@@ -64,9 +51,9 @@ impl Jobs {
         self.lock().jobs.remove(id);
     }
 
-    /// The job's tool handler and its span; `None` if nobody waits for the job.
-    pub(crate) fn tools(&self, id: &JobId) -> Option<(Option<Arc<dyn ToolHandler>>, tracing::Span)> {
-        self.lock().jobs.get(id).map(|job| (job.tools.clone(), job.span.clone()))
+    /// Who follows the job, and its span; `None` if nobody waits for the job.
+    pub(crate) fn follower(&self, id: &JobId) -> Option<(Arc<dyn Follower>, tracing::Span)> {
+        self.lock().jobs.get(id).map(|job| (job.follower.clone(), job.span.clone()))
     }
 
     /// The messages of all jobs under way.
@@ -74,20 +61,17 @@ impl Jobs {
         self.lock().jobs.values().map(|job| job.message.clone()).collect()
     }
 
-    /// Hands a streamed event to the job's handle. Returns `false` if nobody waits for the job.
-    pub(crate) fn stream(&self, event: Event) -> bool {
-        let table = self.lock();
-        let Some(job) = table.jobs.get(&event.job) else { return false };
-        if let Err(mpsc::error::TrySendError::Full(event)) = job.events.try_send(event) {
-            tracing::debug!(job.id = %event.job, "events are not read fast enough: one was dropped");
-        }
+    /// Hands a streamed event on. Returns `false` if nobody waits for the job.
+    pub(crate) fn stream(&self, event: Event, text: &Bytes) -> bool {
+        let Some((follower, _)) = self.follower(&event.job) else { return false };
+        follower.event(event, text);
         true
     }
 
     /// Ends a job with its first result. Returns `false` if nobody waits for the job, because it already has a result.
-    pub(crate) fn end(&self, event: Event) -> bool {
+    pub(crate) fn end(&self, event: Event, text: Bytes) -> bool {
         let Some(job) = self.lock().jobs.remove(&event.job) else { return false };
-        job.fate.send_replace(Fate::Ended(Arc::new(event)));
+        job.follower.end(Ok((event, text)));
         true
     }
 
@@ -99,7 +83,7 @@ impl Jobs {
             std::mem::take(&mut table.jobs)
         };
         for job in jobs.into_values() {
-            job.fate.send_replace(Fate::Failed(error.clone()));
+            job.follower.end(Err(error.clone()));
         }
     }
 }

@@ -5,8 +5,8 @@
 //!
 //! ```text
 //!  Client::submit ──▶ exchange submit (confirmed; sent again with a mark if the confirm was lost)
-//!  replies queue ──▶ dispatch ─┬─ event      ─▶ the job's handle (bounded; the result always fits)
-//!                              ├─ tool_call  ─▶ ToolHandler, each in a task ─▶ exchange calls
+//!  replies queue ──▶ dispatch ─┬─ event      ─▶ Follower; usually the job's handle (bounded; the result always fits)
+//!                              ├─ tool_call  ─▶ Follower; usually a ToolHandler, each in a task ─▶ exchange calls
 //!                              └─ unknown job ─▶ dropped (usually a repeated result)
 //! ```
 //!
@@ -18,6 +18,7 @@ mod client;
 mod closure;
 mod dispatch;
 mod error;
+mod follow;
 mod handle;
 mod jobs;
 mod options;
@@ -29,6 +30,7 @@ mod trace;
 pub use client::Client;
 pub use closure::Tools;
 pub use error::Error;
+pub use follow::Follower;
 pub use handle::{Events, JobHandle};
 pub use options::Options;
 pub use tools::ToolHandler;

@@ -33,7 +33,7 @@ impl Default for Options {
             client: ClientId::random(),
             prefetch: 256,
             event_buffer: 256,
-            max_calls: 1024,
+            max_calls: 16 * 1024,
             retry_min: Duration::from_millis(50),
             retry_max: Duration::from_secs(2),
             full_after: Duration::from_secs(5),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thermae_backplane::bus::{self, Message};
-use thermae_schemas::{JobId, names};
+use thermae_schemas::{Body, Cancel, JobId, names};
 use tokio::time::Instant;
 
 use crate::Error;
@@ -25,6 +25,12 @@ pub(crate) fn message(shared: &Shared, key: String, job: &JobId, body: Bytes) ->
     };
     message.sign(shared.bus.as_ref(), &shared.tenant);
     message
+}
+
+/// Asks the fleet to stop a job.
+pub(crate) async fn cancel(shared: &Shared, job: &JobId) -> Result<(), Error> {
+    let body = Cancel::new(job.clone()).to_json()?.into();
+    confirmed(shared, message(shared, names::cancel_key(&shared.tenant), job, body)).await
 }
 
 /// Publishes a message until the broker confirms it; an outage only delays this. Once a copy of the message may have

@@ -8,13 +8,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::FutureExt;
+use serde::Serialize;
 use serde_json::Value;
-use thermae_backplane::bus::{Headers, Message};
-use thermae_schemas::{Body, JobId, ToolCall, ToolFailure, ToolReply, ToolResult, names};
+use serde_json::value::RawValue;
+use thermae_backplane::bus::Message;
+use thermae_schemas::{JobId, ToolCall, ToolFailure, names};
 use tracing::Instrument;
 
 use crate::client::Shared;
-use crate::{publish, trace};
+use crate::{Follower, publish, trace};
 
 /// Answers the calls that a job's code makes to the client's tools. Several calls may run at the same time.
 #[async_trait]
@@ -37,8 +39,10 @@ pub(crate) struct Calls(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
+    /// The answers of calls; `None` for one that runs, or whose answer was too large to keep.
     seen: HashMap<String, Option<Bytes>>,
-    order: VecDeque<String>,
+    /// Calls that were answered, the oldest first.
+    answered: VecDeque<String>,
     running: usize,
 }
 
@@ -71,12 +75,6 @@ impl Calls {
         }
         table.running += 1;
         table.seen.insert(call.to_owned(), None);
-        table.order.push_back(call.to_owned());
-        while table.order.len() > KEPT.max(max) {
-            if let Some(old) = table.order.pop_front() {
-                table.seen.remove(&old);
-            }
-        }
         Verdict::New
     }
 
@@ -88,12 +86,18 @@ impl Calls {
         {
             *kept = Some(answer.clone());
         }
+        table.answered.push_back(call.to_owned());
+        if table.answered.len() > KEPT
+            && let Some(old) = table.answered.pop_front()
+        {
+            table.seen.remove(&old);
+        }
     }
 }
 
 /// Starts to answer a call, in the job's version of the protocol. Returns `false` if nobody waits for the job.
-pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, protocol: u32, call: ToolCall, headers: &Headers) -> bool {
-    let Some((handler, parent)) = shared.jobs.tools(&job) else { return false };
+pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, protocol: u32, call: ToolCall, event: &Message) -> bool {
+    let Some((follower, parent)) = shared.jobs.follower(&job) else { return false };
     match shared.calls.begin(&call.call, shared.options.max_calls) {
         Verdict::New => {}
         Verdict::Repeat => return true,
@@ -110,8 +114,8 @@ pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, protocol: u32, call: Tool
     }
     let span =
         tracing::info_span!(parent: &parent, "tool", otel.kind = "consumer", job.id = %job, tool.name = %call.tool);
-    trace::adopt(&span, headers);
-    spawn(shared, run(shared.clone(), handler, job, protocol, call).instrument(span));
+    trace::adopt(&span, &event.headers);
+    spawn(shared, run(shared.clone(), follower, protocol, call, event.body.clone()).instrument(span));
     true
 }
 
@@ -125,22 +129,18 @@ fn spawn(shared: &Arc<Shared>, task: impl Future<Output = ()> + Send + 'static) 
     });
 }
 
-async fn run(shared: Arc<Shared>, handler: Option<Arc<dyn ToolHandler>>, job: JobId, protocol: u32, call: ToolCall) {
-    let within = within(call.within_ms);
-    let reply = match handler {
-        None => Err(format!("the client answers no tool calls for this job ({:?} was called)", call.tool).into()),
-        Some(handler) => {
-            let answered = AssertUnwindSafe(handler.call(&job, &call.tool, call.arguments)).catch_unwind();
-            match tokio::time::timeout(within, answered).await {
-                Ok(Ok(reply)) => reply,
-                Ok(Err(_)) => Err(format!("the tool {:?} panicked", call.tool).into()),
-                Err(_) => Err(format!("the tool {:?} did not answer within {} ms", call.tool, call.within_ms).into()),
-            }
-        }
+async fn run(shared: Arc<Shared>, follower: Arc<dyn Follower>, protocol: u32, call: ToolCall, event: Bytes) {
+    let (within_ms, tool) = (call.within_ms, call.tool.clone());
+    let (id, reply_to) = (call.call.clone(), call.reply_to.clone());
+    let answered = AssertUnwindSafe(follower.tool_call(call, event)).catch_unwind();
+    let reply = match tokio::time::timeout(within(within_ms), answered).await {
+        Ok(Ok(reply)) => reply,
+        Ok(Err(_)) => Err(format!("the tool {tool:?} panicked").into()),
+        Err(_) => Err(format!("the tool {tool:?} did not answer within {within_ms} ms").into()),
     };
-    let body = encode(&call.call, protocol, reply);
-    shared.calls.done(&call.call, &body);
-    send(shared, call.reply_to, body, within).await;
+    let body = encode(&id, protocol, reply);
+    shared.calls.done(&id, &body);
+    send(shared, reply_to, body, within(within_ms)).await;
 }
 
 fn within(ms: u64) -> Duration {
@@ -148,13 +148,25 @@ fn within(ms: u64) -> Duration {
     Duration::from_millis(ms.clamp(1, 24 * 3600 * 1000))
 }
 
-fn encode(call: &str, protocol: u32, reply: Result<Value, ToolFailure>) -> Bytes {
-    let reply = match reply {
-        Ok(value) => ToolReply::Ok(value),
-        Err(failure) if protocol < 2 => ToolReply::Error(failure.into_text()),
-        Err(failure) => ToolReply::Error(failure),
-    };
-    ToolResult::new(call, reply).to_json().unwrap_or_default().into()
+/// A [`ToolResult`] whose result is JSON text already, in the lowest version of the protocol that can say it.
+///
+/// [`ToolResult`]: thermae_schemas::ToolResult
+#[derive(Serialize)]
+struct Answer<'a> {
+    protocol: u32,
+    call: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ok: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a ToolFailure>,
+}
+
+/// Writes an answer. A job of protocol 1 gets a failure's type as a part of its text.
+fn encode(call: &str, protocol: u32, reply: Result<Box<RawValue>, ToolFailure>) -> Bytes {
+    let reply = reply.map_err(|failure| if protocol < 2 { failure.into_text() } else { failure });
+    let (ok, error) = (reply.as_deref().ok(), reply.as_ref().err());
+    let protocol = if error.is_some_and(|failure| !failure.is_text()) { 2 } else { 1 };
+    serde_json::to_vec(&Answer { protocol, call, ok, error }).unwrap_or_default().into()
 }
 
 /// Publishes an answer. Outages are waited out for at most `within`, because nobody waits for the answer after that.
