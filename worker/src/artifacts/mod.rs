@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
@@ -77,7 +78,7 @@ pub enum Error {
 
 impl Error {
     /// Whether the object does not exist.
-    fn is_missing(&self) -> bool {
+    pub fn is_missing(&self) -> bool {
         use object_store::Error as E;
         matches!(self, Self::Store(E::NotFound { .. } | E::InvalidPath { .. }))
     }
@@ -232,6 +233,20 @@ impl Artifacts {
             Ok(found.bytes().await?)
         };
         tokio::time::timeout(STORE_TIMEOUT, read).await.map_err(|_| Error::Late)?
+    }
+
+    /// Reads an object of any size in pieces. Returns its size in bytes, and the pieces.
+    ///
+    /// # Errors
+    /// The object does not exist, or the store fails. Each piece can fail, too.
+    pub async fn pieces(
+        &self,
+        tenant: &TenantName,
+        key: &str,
+    ) -> Result<(u64, BoxStream<'static, Result<Bytes, Error>>), Error> {
+        let path = self.path(tenant, key)?;
+        let found = tokio::time::timeout(STORE_TIMEOUT, self.0.store.get(&path)).await.map_err(|_| Error::Late)??;
+        Ok((found.meta.size, found.into_stream().map_err(Error::from).boxed()))
     }
 
     /// A URL from which anybody can fetch an object, and the time until which it is valid. `None` if nothing serves the
