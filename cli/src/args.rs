@@ -1,5 +1,6 @@
 //! The command line as clap parses it.
 
+mod bridge;
 mod job;
 mod upkeep;
 
@@ -11,6 +12,7 @@ use thermae_service::secret::Secret;
 use thermae_service::tls::Tls;
 use thermae_service::units::{ByteSize, Millis};
 
+pub(crate) use self::bridge::BridgeArgs;
 pub(crate) use self::job::{Class, IfGone, JobArgs};
 pub(crate) use self::upkeep::{DoctorArgs, SessionsArgs, SessionsVerb, TrustArgs};
 
@@ -76,6 +78,9 @@ pub(crate) enum Command {
         /// Shell to print the script for
         shell: clap_complete::Shell,
     },
+    /// Serve one program's frames on a socket that it has passed on (docs/sdk-protocol.md)
+    #[command(hide = true)]
+    Bridge(BridgeArgs),
     /// Print a generated page of the documentation
     #[command(hide = true)]
     Reference {
@@ -105,6 +110,25 @@ pub(crate) struct FleetArgs {
     /// File that contains the URL
     #[arg(long, env = "THERMAE_AMQP_FILE", hide_env_values = true, value_name = "FILE", value_parser = any_path(), group = "remote")]
     pub(crate) amqp_file: Option<PathBuf>,
+    /// The password and TLS.
+    #[command(flatten)]
+    pub(crate) access: AccessArgs,
+    /// Tenant to act as; by default, the user in the URL
+    #[arg(long, env = "THERMAE_TENANT", hide_env_values = true, value_name = "NAME", requires = "remote")]
+    pub(crate) tenant: Option<String>,
+    /// Time to wait for a fleet that doesn't answer
+    #[arg(long, default_value = "30s", value_name = "TIME")]
+    pub(crate) connect_timeout: Millis,
+    /// Python interpreter for the embedded fleet's sandboxes; by default, the active virtualenv's, otherwise python3 on
+    /// PATH
+    #[arg(long, env = "THERMAE_PYTHON", hide_env_values = true, value_name = "PATH", value_parser = any_path())]
+    pub(crate) python: Option<PathBuf>,
+}
+
+/// What a fleet's RabbitMQ asks for.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Fleet")]
+pub(crate) struct AccessArgs {
     /// File that contains the password, which replaces the one in the URL. THERMAE_AMQP_PASSWORD can hold the password
     /// itself
     #[arg(long, env = "THERMAE_AMQP_PASSWORD_FILE", hide_env_values = true, value_name = "FILE", value_parser = any_path())]
@@ -118,16 +142,18 @@ pub(crate) struct FleetArgs {
     /// PEM file of the client certificate's private key
     #[arg(long, env = "THERMAE_TLS_KEY", hide_env_values = true, value_name = "FILE", value_parser = any_path(), requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Tenant to act as; by default, the user in the URL
-    #[arg(long, env = "THERMAE_TENANT", hide_env_values = true, value_name = "NAME", requires = "remote")]
-    pub(crate) tenant: Option<String>,
-    /// Time to wait for a fleet that doesn't answer
-    #[arg(long, default_value = "30s", value_name = "TIME")]
-    pub(crate) connect_timeout: Millis,
-    /// Python interpreter for the embedded fleet's sandboxes; by default, the active virtualenv's, otherwise python3 on
-    /// PATH
-    #[arg(long, env = "THERMAE_PYTHON", hide_env_values = true, value_name = "PATH", value_parser = any_path())]
-    pub(crate) python: Option<PathBuf>,
+}
+
+impl AccessArgs {
+    /// The file that contains the password.
+    pub(crate) fn amqp_password_file(&self) -> Option<PathBuf> {
+        set(self.amqp_password_file.as_ref())
+    }
+
+    /// The authorities to trust, and the client certificate.
+    pub(crate) fn tls(&self) -> Tls {
+        Tls { ca: set(self.tls_ca.as_ref()), cert: set(self.tls_cert.as_ref()), key: set(self.tls_key.as_ref()) }
+    }
 }
 
 /// Parses a path that may be empty: a variable that is set to nothing counts as absent.
@@ -153,19 +179,9 @@ impl FleetArgs {
         set(self.amqp_file.as_ref())
     }
 
-    /// The file that contains the password.
-    pub(crate) fn amqp_password_file(&self) -> Option<PathBuf> {
-        set(self.amqp_password_file.as_ref())
-    }
-
     /// Whether the options name a real fleet; otherwise, the embedded one is used.
     pub(crate) fn is_remote(&self) -> bool {
         self.amqp().is_some() || self.amqp_file().is_some()
-    }
-
-    /// The authorities to trust, and the client certificate.
-    pub(crate) fn tls(&self) -> Tls {
-        Tls { ca: set(self.tls_ca.as_ref()), cert: set(self.tls_cert.as_ref()), key: set(self.tls_key.as_ref()) }
     }
 
     pub(crate) fn tenant(&self) -> Option<&str> {

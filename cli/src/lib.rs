@@ -3,15 +3,17 @@
 //! ```text
 //!  main ─▶ runner_entry?  ── yes ─▶ the runner (started by the embedded fleet's worker)
 //!     │
-//!     └──▶ args ─▶ run │ batch │ sessions │ doctor ─▶ fleet ─▶ thermae_fleet: the embedded fleet, or a real one
-//!                         │
-//!                         └─ tools: commands of this machine that the code may call
+//!     ├──▶ args ─▶ run │ batch │ sessions │ doctor ─▶ fleet ─▶ thermae_fleet: the embedded fleet, or a real one
+//!     │                   │
+//!     │                   └─ tools: commands of this machine that the code may call
+//!     └──▶ args ─▶ bridge ─▶ thermae_bridge: the same fleets for another program, over a socket
 //! ```
 
 mod advice;
 mod args;
 mod artifacts;
 mod batch;
+mod bridge;
 mod doctor;
 mod failure;
 mod fleet;
@@ -96,7 +98,7 @@ async fn start(cli: Cli) -> Exit {
         Command::Batch(args) => args.json,
         Command::Doctor(args) => args.json,
         Command::Sessions(args) => sessions::as_json(args),
-        Command::Trust(_) | Command::Completions { .. } | Command::Reference { .. } => false,
+        Command::Trust(_) | Command::Bridge(_) | Command::Completions { .. } | Command::Reference { .. } => false,
     };
     let guard = match telemetry::init("thermae", &options, &tls(&cli.command)) {
         Ok(guard) => guard,
@@ -116,9 +118,10 @@ async fn start(cli: Cli) -> Exit {
 /// TLS options for the collector of traces. They are those of the fleet.
 fn tls(command: &Command) -> Tls {
     match command {
-        Command::Run(args) => args.fleet.tls(),
-        Command::Batch(args) => args.fleet.tls(),
-        Command::Sessions(args) => sessions::fleet(args).tls(),
+        Command::Run(args) => args.fleet.access.tls(),
+        Command::Batch(args) => args.fleet.access.tls(),
+        Command::Sessions(args) => sessions::fleet(args).access.tls(),
+        Command::Bridge(args) => args.access.tls(),
         Command::Trust(_) | Command::Doctor(_) | Command::Completions { .. } | Command::Reference { .. } => {
             Tls::default()
         }
@@ -126,14 +129,17 @@ fn tls(command: &Command) -> Tls {
 }
 
 async fn execute(command: &Command) -> Result<Exit, Failure> {
-    let interrupt = signals::shutdown()
-        .map_err(|error| Failure::fleet("internal", format!("can't set up signal handlers: {error}")))?;
+    let interrupt = || {
+        signals::shutdown()
+            .map_err(|error| Failure::fleet("internal", format!("can't set up signal handlers: {error}")))
+    };
     match command {
-        Command::Run(args) => run::run(args, &interrupt).await,
-        Command::Batch(args) => batch::batch(args, &interrupt).await,
-        Command::Sessions(args) => sessions::sessions(args, &interrupt).await,
-        Command::Doctor(args) => doctor::doctor(args, &interrupt).await,
+        Command::Run(args) => run::run(args, &interrupt()?).await,
+        Command::Batch(args) => batch::batch(args, &interrupt()?).await,
+        Command::Sessions(args) => sessions::sessions(args, &interrupt()?).await,
+        Command::Doctor(args) => doctor::doctor(args, &interrupt()?).await,
         Command::Trust(args) => tools::trust(args),
+        Command::Bridge(args) => bridge::bridge(args).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "thermae", &mut script);

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use crate::{cargo, paths, supervise, supervise::Finished, test};
 
 /// Crates that parse input from jobs or clients.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "thermae-schemas",
     "thermae-service",
     "thermae-backplane",
@@ -17,6 +17,7 @@ const CRATES: [&str; 8] = [
     "thermae-scheduler",
     "thermae-runner",
     "thermae-worker",
+    "thermae-bridge",
     "thermae",
 ];
 

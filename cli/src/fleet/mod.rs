@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::FleetArgs;
 use crate::failure::{Failure, chain};
 use crate::style;
+pub(crate) use remote::password;
 pub(crate) use size::embedded;
 
 /// How long to wait for a broker before telling the user that the command waits.

@@ -26,10 +26,15 @@ pub(super) fn options(args: &FleetArgs) -> Result<Option<RemoteOptions>, Failure
         (None, Some(path)) => file(&path)?,
         (None, None) => return Ok(None),
     };
-    let amqp_password = match args.amqp_password_file() {
+    let amqp_password = match args.access.amqp_password_file() {
         Some(path) => Some(file(&path)?),
-        None => std::env::var(PASSWORD).ok().filter(|password| !password.is_empty()).map(Secret::from),
+        None => password(),
     };
-    let (tls, tenant) = (args.tls(), args.tenant().map(str::to_owned));
+    let (tls, tenant) = (args.access.tls(), args.tenant().map(str::to_owned));
     Ok(Some(RemoteOptions { amqp, amqp_password, tls, tenant, connect_timeout: Duration::from(args.connect_timeout) }))
+}
+
+/// The password in the environment.
+pub(crate) fn password() -> Option<Secret> {
+    std::env::var(PASSWORD).ok().filter(|password| !password.is_empty()).map(Secret::from)
 }

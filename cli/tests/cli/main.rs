@@ -1,6 +1,7 @@
 //! Tests of the real program, as a user calls it, on the embedded fleet with real sandboxes.
 
 mod batch;
+mod bridge;
 mod credentials;
 mod doctor;
 mod files;

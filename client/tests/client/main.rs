@@ -1,5 +1,6 @@
 //! The client on the in-process bus, against a fleet that the test plays.
 
+mod follow;
 mod outages;
 mod submit;
 mod tools;
@@ -70,10 +71,15 @@ impl Fleet {
     async fn tell_in(&self, protocol: u32, job: &Message, body: EventBody) {
         let id = JobId::new(job.message_id.clone().unwrap()).unwrap();
         let event = Event { protocol, ..Event::new(id, 1, body) };
+        self.tell_text(job, serde_json::to_vec(&event).unwrap()).await;
+    }
+
+    /// Sends an event with this text.
+    async fn tell_text(&self, job: &Message, text: impl Into<Vec<u8>>) {
         let message = Message {
             exchange: names::REPLIES.to_owned(),
             key: job.reply_to.clone().unwrap(),
-            body: serde_json::to_vec(&event).unwrap().into(),
+            body: text.into().into(),
             mandatory: true,
             ..Message::default()
         };

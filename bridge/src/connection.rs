@@ -1,0 +1,365 @@
+//! One SDK's connection: reads its requests, starts them, and ends them with it.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::{FutureExt, Sink, SinkExt, Stream, StreamExt};
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::frames::{self, Frame};
+use crate::open::{Opened, Opener};
+use crate::outbox::Outbox;
+use crate::request::{self, Request, Unread};
+use crate::run::Run;
+use crate::{Refusal, VERSION, artifact, reply};
+
+/// How long requests may take to end when the connection ends.
+const END_WITHIN: Duration = Duration::from_secs(2);
+/// How long the last frames may take to leave.
+const FLUSH_WITHIN: Duration = Duration::from_secs(1);
+/// How long a scheduler may take to answer a question.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// Most requests at once.
+const MOST_REQUESTS: usize = 16 << 10;
+
+/// What a connection and its requests share.
+pub(crate) struct Shared {
+    pub(crate) outbox: Arc<Outbox>,
+    /// Whether nobody waits for requests any more.
+    pub(crate) gone: CancellationToken,
+    requests: Mutex<HashMap<u64, Underway>>,
+    opened: watch::Sender<Option<Result<Arc<Opened>, Refusal>>>,
+    unfit: watch::Sender<Option<Refusal>>,
+}
+
+/// A request under way.
+struct Underway {
+    cancel: CancellationToken,
+    run: Option<Arc<Run>>,
+    /// Whether its frames leave in a lane of the outbox.
+    in_lane: bool,
+}
+
+impl Shared {
+    fn requests(&self) -> MutexGuard<'_, HashMap<u64, Underway>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The fleet, as soon as it is open.
+    pub(crate) async fn opened(&self) -> Result<Arc<Opened>, Refusal> {
+        let mut opened = self.opened.subscribe();
+        let opened = opened.wait_for(Option::is_some).await;
+        opened.ok().and_then(|opened| opened.clone()).unwrap_or_else(|| Err(Refusal::closed()))
+    }
+
+    /// Waits until the embedded fleet turns out to be unable to run anything.
+    pub(crate) async fn unfit(&self) -> Refusal {
+        let mut unfit = self.unfit.subscribe();
+        match unfit.wait_for(Option::is_some).await.ok().and_then(|unfit| unfit.clone()) {
+            Some(refusal) => refusal,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Why a connection ends.
+enum End {
+    /// The SDK asked for it, and waits for its requests to end.
+    Closed,
+    /// The SDK sent something that can't be read.
+    Bad(Refusal),
+    /// Nobody is there any more, or the bridge has to end.
+    Gone,
+}
+
+/// Serves one SDK until it closes the connection or is gone, or `stop` is cancelled. Then cancels its jobs and closes
+/// its fleet.
+///
+/// Frames come from any transport; see [`crate::serve_stream`] for streams of bytes.
+pub async fn serve<R, W>(mut frames: R, sink: W, opener: Arc<dyn Opener>, stop: CancellationToken)
+where
+    R: Stream<Item = Result<Frame, frames::Error>> + Unpin,
+    W: Sink<Frame> + Unpin + Send + 'static,
+    W::Error: std::fmt::Display + Send,
+{
+    let shared = Arc::new(Shared {
+        outbox: Arc::default(),
+        gone: CancellationToken::new(),
+        requests: Mutex::default(),
+        opened: watch::Sender::new(None),
+        unfit: watch::Sender::new(None),
+    });
+    let deaf = CancellationToken::new();
+    let mut writer = tokio::spawn({
+        let (outbox, deaf) = (shared.outbox.clone(), deaf.clone().drop_guard());
+        async move {
+            let _deaf = deaf;
+            write(&outbox, sink).await;
+        }
+    });
+    let all = CancellationToken::new();
+    let (greeted, opening) = (false, false);
+    let mut reader =
+        Reader { shared: shared.clone(), opener, tasks: JoinSet::new(), all: all.clone(), greeted, opening };
+    let end = tokio::select! {
+        end = reader.read(&mut frames) => end,
+        () = deaf.cancelled() => End::Gone,
+        () = stop.cancelled() => End::Gone,
+    };
+    match &end {
+        End::Closed => shared.outbox.unlimit(),
+        End::Bad(refusal) => {
+            tracing::warn!(code = refusal.code, "the connection can't go on");
+            shared.outbox.send(reply::error(None, refusal));
+            shared.outbox.close();
+        }
+        End::Gone => {
+            tracing::debug!("the client is gone");
+            shared.outbox.close();
+        }
+    }
+    if !matches!(end, End::Closed) {
+        shared.gone.cancel();
+    }
+    all.cancel();
+    let mut tasks = reader.tasks;
+    let _ = tokio::time::timeout(END_WITHIN, async { while tasks.join_next().await.is_some() {} }).await;
+    tasks.shutdown().await;
+    for (id, underway) in shared.requests().drain() {
+        shared.refuse(id, underway.in_lane, &Refusal::closed());
+    }
+    shared.outbox.close();
+    // Nobody reads what is left if the client is gone.
+    let flush = if matches!(end, End::Gone) { Duration::ZERO } else { FLUSH_WITHIN };
+    if tokio::time::timeout(flush, &mut writer).await.is_err() {
+        writer.abort();
+    }
+    let opened = shared.opened.send_replace(None);
+    if let Some(Ok(opened)) = opened
+        && let Some(opened) = Arc::into_inner(opened)
+    {
+        opened.close().await;
+    }
+}
+
+impl Shared {
+    /// Ends a request with an error. Nothing happens if its lane has ended.
+    fn refuse(&self, id: u64, in_lane: bool, refusal: &Refusal) {
+        let error = reply::error(Some(id), refusal);
+        if in_lane {
+            self.outbox.finish(id, [error]);
+        } else {
+            self.outbox.send(error);
+        }
+    }
+}
+
+/// Writes frames until there are no more, or the transport fails.
+async fn write<W: Sink<Frame> + Unpin>(outbox: &Outbox, mut sink: W)
+where
+    W::Error: std::fmt::Display,
+{
+    let written = async {
+        while let Some(frames) = outbox.take().await {
+            for frame in frames {
+                sink.feed(frame).await?;
+            }
+            sink.flush().await?;
+        }
+        sink.close().await
+    };
+    if let Err(error) = written.await {
+        tracing::debug!(%error, "a frame can't be written");
+    }
+}
+
+struct Reader {
+    shared: Arc<Shared>,
+    opener: Arc<dyn Opener>,
+    /// The requests under way.
+    tasks: JoinSet<()>,
+    /// Cancels all requests.
+    all: CancellationToken,
+    /// Whether the SDK has said `hello`.
+    greeted: bool,
+    /// Whether the SDK has asked to open a fleet.
+    opening: bool,
+}
+
+impl Reader {
+    async fn read(&mut self, frames: &mut (impl Stream<Item = Result<Frame, frames::Error>> + Unpin)) -> End {
+        loop {
+            let frame = tokio::select! {
+                frame = frames.next() => frame,
+                Some(_) = self.tasks.join_next() => continue,
+            };
+            let taken = match frame {
+                None => return End::Gone,
+                Some(Err(frames::Error::Io(error))) => {
+                    tracing::debug!(%error, "no frame can be read");
+                    return End::Gone;
+                }
+                Some(Err(error)) => return End::Bad(Refusal::new("bad_frame", error.to_string())),
+                Some(Ok(frame)) => self.take(frame),
+            };
+            if let ControlFlow::Break(end) = taken {
+                return end;
+            }
+        }
+    }
+
+    fn take(&mut self, frame: Frame) -> ControlFlow<End> {
+        let bad = |message: &str| ControlFlow::Break(End::Bad(Refusal::new("bad_frame", message)));
+        let request = match request::read(&frame.header) {
+            Ok(request) => request,
+            Err(Unread::Bad(refusal)) => return ControlFlow::Break(End::Bad(refusal)),
+            Err(Unread::Refused(id, _)) if self.is_underway(id) => return bad("an id is used twice"),
+            Err(Unread::Refused(id, refusal)) => {
+                self.shared.refuse(id, false, &refusal);
+                return ControlFlow::Continue(());
+            }
+            Err(Unread::Unknown) => return ControlFlow::Continue(()),
+        };
+        if !self.greeted {
+            let Request::Hello { versions } = request else { return bad("the first frame is not hello") };
+            return self.greet(&versions);
+        }
+        match request {
+            Request::Hello { .. } => return bad("hello came twice"),
+            Request::Close {} => return ControlFlow::Break(End::Closed),
+            Request::Credit { id, bytes } => self.shared.outbox.credit(id, bytes),
+            Request::Cancel { id } => {
+                if let Some(underway) = self.shared.requests().get(&id) {
+                    underway.cancel.cancel();
+                }
+            }
+            Request::ToolResult { id, call } => {
+                let run = self.shared.requests().get(&id).and_then(|underway| underway.run.clone());
+                run.into_iter().for_each(|run| run.answered(&call, &frame.payload));
+            }
+            Request::Open { id, .. }
+            | Request::Run { id, .. }
+            | Request::Artifact { id, .. }
+            | Request::Sessions { id } => {
+                if self.is_underway(id) {
+                    return bad("an id is used twice");
+                }
+                if let Err(refusal) = self.start(request, frame) {
+                    self.shared.refuse(id, false, &refusal);
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn is_underway(&self, id: u64) -> bool {
+        self.shared.requests().contains_key(&id) || self.shared.outbox.has(id)
+    }
+
+    fn greet(&mut self, versions: &[u32]) -> ControlFlow<End> {
+        if !versions.contains(&VERSION) {
+            let message = format!("this bridge speaks version {VERSION}, and the client {versions:?}");
+            let refusal = Refusal::new("unsupported_version", message).advice("update thermae, or the package");
+            return ControlFlow::Break(End::Bad(refusal));
+        }
+        self.greeted = true;
+        self.shared.outbox.send(reply::hello());
+        ControlFlow::Continue(())
+    }
+
+    fn start(&mut self, request: Request, frame: Frame) -> Result<(), Refusal> {
+        match (&request, self.opening) {
+            (Request::Open { .. }, true) => return Err(Refusal::new("already_open", "the fleet was opened before")),
+            (Request::Open { .. }, false) | (_, true) => {}
+            (_, false) => return Err(Refusal::new("not_open", "no fleet was opened").advice("send `open` first")),
+        }
+        if self.shared.requests().len() >= MOST_REQUESTS {
+            let message = format!("{MOST_REQUESTS} requests are under way already");
+            return Err(Refusal::new("too_many_requests", message).advice("wait until some of them have ended"));
+        }
+        let (shared, cancel) = (self.shared.clone(), self.all.child_token());
+        match request {
+            Request::Open { id, ask } => {
+                self.opening = true;
+                let (opener, all) = (self.opener.clone(), self.all.clone());
+                self.spawn(id, cancel, None, false, open(shared, opener, id, ask, all));
+            }
+            Request::Run { id, window } => {
+                shared.outbox.begin(id, window);
+                let run = Arc::new(Run::new(id, shared.outbox.clone()));
+                let driven = run.clone().drive(shared, frame.payload, cancel.clone());
+                self.spawn(id, cancel, Some(run), true, driven);
+            }
+            Request::Artifact { id, reference, window } => {
+                shared.outbox.begin(id, window);
+                self.spawn(id, cancel.clone(), None, true, artifact::send(shared, id, reference, cancel));
+            }
+            Request::Sessions { id } => {
+                self.spawn(id, cancel.clone(), None, false, async move {
+                    tokio::select! {
+                        listed = sessions(shared, id) => listed,
+                        () = cancel.cancelled() => Err(Refusal::cancelled()),
+                    }
+                });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Drives a request in a task. If it fails, the SDK is told.
+    fn spawn(
+        &mut self,
+        id: u64,
+        cancel: CancellationToken,
+        run: Option<Arc<Run>>,
+        in_lane: bool,
+        work: impl Future<Output = Result<(), Refusal>> + Send + 'static,
+    ) {
+        let shared = self.shared.clone();
+        shared.requests().insert(id, Underway { cancel, run, in_lane });
+        self.tasks.spawn(async move {
+            let ended = AssertUnwindSafe(work).catch_unwind().await;
+            let ended = ended.unwrap_or_else(|_| Err(Refusal::new("internal", "the bridge itself failed")));
+            if let Err(refusal) = ended {
+                shared.refuse(id, in_lane, &refusal);
+            }
+            shared.requests().remove(&id);
+        });
+    }
+}
+
+/// Opens the fleet, and watches whether it can run anything.
+async fn open(
+    shared: Arc<Shared>,
+    opener: Arc<dyn Opener>,
+    id: u64,
+    ask: Map<String, Value>,
+    all: CancellationToken,
+) -> Result<(), Refusal> {
+    let opened = opener.open(ask).await.map(Arc::new);
+    shared.opened.send_replace(Some(opened.clone()));
+    let opened = opened?;
+    shared.outbox.send(reply::opened(id, opened.facts()));
+    tokio::select! {
+        why = opened.fleet.unfit() => {
+            shared.unfit.send_replace(Some(thermae_fleet::Error::Embedded(why).into()));
+        }
+        () = all.cancelled() => {}
+    }
+    Ok(())
+}
+
+async fn sessions(shared: Arc<Shared>, id: u64) -> Result<(), Refusal> {
+    let opened = shared.opened().await?;
+    let sessions = opened.client.sessions(ANSWER_WITHIN).await?;
+    let listed = serde_json::to_vec(&sessions).map_err(|error| Refusal::new("internal", error.to_string()))?;
+    shared.outbox.send(reply::done_with(id, listed));
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! Reads the job of a `run`.
+
+use thermae_schemas::json::{MOST_IN_A_JOB, measure};
+use thermae_schemas::{
+    Body, ErrorCode, ErrorInfo, Event, EventBody, Job, JobId, OLDEST, Outcome, PROTOCOL, Status, lacks_code, reads,
+};
+
+use crate::Refusal;
+
+/// A job that can't be read.
+pub(crate) enum Unread {
+    /// The job's outcome, as an event: its id is known.
+    Rejected(Vec<u8>),
+    /// Not even its id is known.
+    Refused(Refusal),
+}
+
+/// Reads a job.
+pub(crate) fn read(text: &[u8]) -> Result<Job, Unread> {
+    parse(text).map_err(|(code, message)| {
+        let refused = || Unread::Refused(Refusal::new(code.as_str(), message.clone()));
+        let Some(id) = id(text) else { return refused() };
+        result(id, Outcome::rejected(code, message.clone())).map_or_else(|_| refused(), Unread::Rejected)
+    })
+}
+
+/// The result of a job that was cancelled before it was submitted.
+pub(crate) fn cancelled(id: JobId) -> Result<Vec<u8>, Refusal> {
+    let error = ErrorInfo::new(ErrorCode::Cancelled, "The client cancelled the job before it was submitted.");
+    result(id, Outcome::with_error(Status::Cancelled, error)).map_err(|_| Refusal::cancelled())
+}
+
+fn result(id: JobId, outcome: Outcome) -> Result<Vec<u8>, serde_json::Error> {
+    Event::new(id, 0, EventBody::Result(outcome)).to_json()
+}
+
+fn parse(text: &[u8]) -> Result<Job, (ErrorCode, String)> {
+    if let Err(error) = measure(text, MOST_IN_A_JOB) {
+        let code = if error.is_data() { ErrorCode::SchemaViolation } else { ErrorCode::MalformedJson };
+        return Err((code, format!("the job can't be read: {error}")));
+    }
+    let job: Job =
+        serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_slice(text)).map_err(|error| {
+            let inner = error.inner().to_string();
+            let unknown = inner.starts_with("unknown field");
+            let code = if unknown { ErrorCode::UnknownField } else { ErrorCode::SchemaViolation };
+            (code, format!("/{}: {inner}", error.path().to_string().trim_start_matches('.').replace('.', "/")))
+        })?;
+    if !reads(job.protocol) {
+        let message = format!("protocol {} is not supported; this bridge speaks {OLDEST} and {PROTOCOL}", job.protocol);
+        return Err((ErrorCode::UnsupportedProtocol, message));
+    }
+    if lacks_code(&job, text) {
+        return Err((ErrorCode::SchemaViolation, "/: the job has neither `code` nor `argv`".to_owned()));
+    }
+    Ok(job)
+}
+
+/// The id of a job that is not well-formed otherwise.
+fn id(text: &[u8]) -> Option<JobId> {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        id: JobId,
+    }
+    serde_json::from_slice::<Named>(text).ok().map(|named| named.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rejected(text: &str) -> (ErrorCode, String) {
+        match read(text.as_bytes()) {
+            Err(Unread::Rejected(event)) => match Event::parse(&event).unwrap().body {
+                EventBody::Result(outcome) => outcome.error.map(|error| (error.code, error.message)).unwrap(),
+                body => panic!("{body:?}"),
+            },
+            Err(Unread::Refused(refusal)) => panic!("{text}: {refusal:?}"),
+            Ok(job) => panic!("{job:?}"),
+        }
+    }
+
+    #[test]
+    fn a_job_that_has_an_id_is_rejected_with_the_fleets_own_codes() {
+        for (text, code, says) in [
+            (r#"{"id": "a", "code": "", "limits": {"wall": 1}}"#, ErrorCode::UnknownField, "/limits"),
+            (r#"{"id": "a", "code": "", "colour": 1}"#, ErrorCode::UnknownField, "colour"),
+            (r#"{"id": "a", "code": 1}"#, ErrorCode::SchemaViolation, "/code: "),
+            (r#"{"id": "a"}"#, ErrorCode::SchemaViolation, "code"),
+            (r#"{"id": "a", "code": "", "protocol": 9}"#, ErrorCode::UnsupportedProtocol, "9"),
+        ] {
+            let (found, message) = rejected(text);
+            assert!(found == code && message.contains(says), "{text}: {found:?} {message}");
+        }
+    }
+
+    #[test]
+    fn a_job_without_an_id_is_an_error_of_the_request() {
+        for (text, code) in [
+            ("", "malformed_json"),
+            ("{", "malformed_json"),
+            ("[]", "schema_violation"),
+            (r#"{"id": "a b"}"#, "schema_violation"),
+        ] {
+            assert!(matches!(read(text.as_bytes()), Err(Unread::Refused(refusal)) if refusal.code == code), "{text}");
+        }
+        let nested = "[".repeat(200_000);
+        assert!(matches!(read(nested.as_bytes()), Err(Unread::Refused(_))));
+    }
+}

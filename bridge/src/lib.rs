@@ -1,0 +1,51 @@
+//! The bridge between an SDK and a fleet. An SDK, such as the Python package, speaks frames over one stream of bytes;
+//! the bridge turns them into jobs of a fleet, embedded or connected. `docs/sdk-protocol.md` is the protocol.
+//!
+//! ```text
+//!  SDK ══ frames ══▶ connection ─┬─ open ─────▶ Opener ─▶ Fleet
+//!   ▲                            ├─ run ──────▶ Client::follow ─▶ the fleet
+//!   │                            └─ artifact ─▶ the fleet's store
+//!   └══ frames ══ outbox (flow control of each request) ◀══ events, byte for byte
+//! ```
+//!
+//! The bridge knows neither processes nor sockets: who uses it brings the stream, ends it, and decides with an
+//! [`Opener`] which fleet an SDK gets and as which tenant.
+
+#![forbid(unsafe_code)]
+
+mod artifact;
+mod connection;
+mod embedded;
+pub mod frames;
+#[cfg(test)]
+mod hostile;
+mod job;
+mod open;
+mod outbox;
+mod refusal;
+mod reply;
+mod request;
+mod run;
+
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::codec::{FramedRead, FramedWrite};
+use tokio_util::sync::CancellationToken;
+
+pub use connection::serve;
+pub use open::{Direct, Opened, Opener};
+pub use refusal::Refusal;
+
+/// Version of the frames.
+pub const VERSION: u32 = 1;
+
+/// As [`serve`], over a stream of bytes.
+pub async fn serve_stream(
+    read: impl AsyncRead + Unpin,
+    write: impl AsyncWrite + Unpin + Send + 'static,
+    opener: Arc<dyn Opener>,
+    stop: CancellationToken,
+) {
+    serve(FramedRead::new(read, frames::Codec), FramedWrite::new(write, frames::Codec), opener, stop).await;
+}

@@ -1,0 +1,173 @@
+//! One run: submits its job, passes its events on, asks the SDK to answer its tool calls, and cancels it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use thermae_client::Follower;
+use thermae_schemas::{Event, ToolCall, ToolFailure};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::Shared;
+use crate::job::Unread;
+use crate::outbox::Outbox;
+use crate::{Refusal, job, reply};
+
+/// A run under way.
+pub(crate) struct Run {
+    id: u64,
+    outbox: Arc<Outbox>,
+    /// The tool calls that the SDK has not answered yet.
+    calls: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
+    ended: CancellationToken,
+}
+
+/// What the SDK answers to a tool call.
+pub(crate) type Answer = Result<Box<RawValue>, ToolFailure>;
+
+impl Run {
+    pub(crate) fn new(id: u64, outbox: Arc<Outbox>) -> Self {
+        Self { id, outbox, calls: Mutex::default(), ended: CancellationToken::new() }
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Answer>>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands an answer to its call, if the call still waits.
+    pub(crate) fn answered(&self, call: &str, payload: &[u8]) {
+        let Some(waiting) = self.calls().remove(call) else { return };
+        // The call may be given up meanwhile.
+        let _ = waiting.send(answer(payload));
+    }
+
+    /// Ends the run with its result.
+    fn finish(&self, result: impl Into<Bytes>) {
+        self.outbox.finish(self.id, [reply::event(self.id, result.into()), reply::done(self.id)]);
+    }
+
+    /// Runs the job in `text` to its end, which [`Follower::end`] tells the SDK.
+    pub(crate) async fn drive(
+        self: Arc<Self>,
+        shared: Arc<Shared>,
+        text: Bytes,
+        cancel: CancellationToken,
+    ) -> Result<(), Refusal> {
+        let job = match job::read(&text) {
+            Ok(job) => job,
+            Err(Unread::Refused(refusal)) => return Err(refusal),
+            Err(Unread::Rejected(result)) => {
+                self.finish(result);
+                return Ok(());
+            }
+        };
+        drop(text);
+        let opened = tokio::select! {
+            biased;
+            () = cancel.cancelled() => {
+                self.finish(job::cancelled(job.id)?);
+                return Ok(());
+            }
+            opened = shared.opened() => opened?,
+        };
+        let job_id = job.id.clone();
+        opened.client.follow(job, self.clone()).await?;
+        tokio::select! {
+            () = self.ended.cancelled() => return Ok(()),
+            unfit = shared.unfit() => return Err(unfit),
+            () = cancel.cancelled() => {}
+        }
+        // A failure here is one of the client, which then also ends the job.
+        if let Err(error) = opened.client.cancel(&job_id).await {
+            tracing::warn!(%error, job.id = %job_id, "the job could not be cancelled");
+        }
+        tokio::select! {
+            () = self.ended.cancelled() => Ok(()),
+            unfit = shared.unfit() => Err(unfit),
+            () = shared.gone.cancelled() => Err(Refusal::closed()),
+        }
+    }
+}
+
+#[async_trait]
+impl Follower for Run {
+    fn event(&self, event: Event, text: &Bytes) {
+        if !self.outbox.offer(self.id, reply::event(self.id, text.clone())) {
+            tracing::debug!(job.id = %event.job, "events are not taken fast enough: one was left out");
+        }
+    }
+
+    async fn tool_call(&self, call: ToolCall, text: Bytes) -> Answer {
+        let (asked, answer) = oneshot::channel();
+        self.calls().insert(call.call.clone(), asked);
+        let _forget = Forget { run: self, call: &call.call };
+        if !self.outbox.offer(self.id, reply::event(self.id, text)) {
+            return Err("the client takes no more calls of this job now".into());
+        }
+        tokio::select! {
+            answer = answer => answer.unwrap_or_else(|_| Err("the client gave the call up".into())),
+            // Nobody reads this, but the call would wait for the rest of its time.
+            () = self.ended.cancelled() => Err("the job has ended".into()),
+        }
+    }
+
+    fn end(&self, end: Result<(Event, Bytes), thermae_client::Error>) {
+        match end {
+            Ok((_, text)) => self.finish(text),
+            Err(error) => self.outbox.finish(self.id, [reply::error(Some(self.id), &error.into())]),
+        }
+        self.ended.cancel();
+    }
+}
+
+/// Removes a call that is answered or given up.
+struct Forget<'a> {
+    run: &'a Run,
+    call: &'a str,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.run.calls().remove(self.call);
+    }
+}
+
+/// Reads the payload of a `tool_result`.
+pub(crate) fn answer(payload: &[u8]) -> Answer {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Said {
+        Ok(Box<RawValue>),
+        Error(ToolFailure),
+    }
+    match serde_json::from_slice(payload) {
+        Ok(Said::Ok(value)) => Ok(value),
+        Ok(Said::Error(failure)) => Err(failure),
+        Err(error) => {
+            let form = "neither `ok` (any JSON) nor `error` (a string, or an object with `message`)";
+            Err(format!("the client's answer is {form}: {error}").into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_keeps_every_digit() {
+        let exact = "[1180591620717411303424, 0.1000, null]";
+        assert_eq!(answer(format!(r#"{{"ok": {exact}}}"#).as_bytes()).unwrap().get(), exact);
+        assert_eq!(answer(br#"{"ok":null}"#).unwrap().get(), "null");
+        assert_eq!(answer(br#"{"error":"no"}"#).unwrap_err(), "no".into());
+        let typed = answer(br#"{"error":{"type":"KeyError","message":"m","data":[1]}}"#).unwrap_err();
+        assert_eq!((typed.kind.as_deref(), typed.message.as_str()), (Some("KeyError"), "m"));
+        for bad in ["", "{}", "null", r#"{"ok":}"#, r#"{"error":{}}"#, r#"{"ok":1,"error":"x"}"#, r#"{"ok":NaN}"#] {
+            assert!(answer(bad.as_bytes()).unwrap_err().message.contains("neither"), "{bad}");
+        }
+    }
+}

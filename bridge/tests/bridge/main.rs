@@ -1,0 +1,40 @@
+//! The bridge in front of embedded fleets, as an SDK sees it. This program is also the runner of their sandboxes, so it
+//! has a `main` of its own.
+
+mod ends;
+mod flow;
+mod openers;
+mod runs;
+mod sdk;
+mod tools;
+mod wrong;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use libtest_mimic::{Arguments, Trial};
+
+/// Longer than anything takes here.
+const SOON: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    if let Some(status) = thermae_fleet::runner_entry() {
+        return status;
+    }
+    let mut args = Arguments::from_args();
+    // Some tests count this process's children.
+    args.test_threads = Some(1);
+    let files = [runs::tests(), tools::tests(), flow::tests(), ends::tests(), openers::tests(), wrong::tests()];
+    let tests = files.into_iter().flatten().collect();
+    libtest_mimic::run(&args, tests).exit_code()
+}
+
+fn test(name: &str, run: impl AsyncFnOnce() -> Result<()> + Send + 'static) -> Trial {
+    Trial::test(name, move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        runtime
+            .block_on(async { tokio::time::timeout(SOON, run()).await })?
+            .map_err(|error| format!("{error:#}").into())
+    })
+}
