@@ -154,15 +154,15 @@ pub(crate) fn run(
     Ok(Finished { failure, log: log.to_path_buf() })
 }
 
-/// Runs a command to its end and gives its output. Its stderr is this program's. When the run is interrupted, the
-/// command is ended with all its descendants, and this function fails.
+/// Runs a command to its end and gives its output. Its stderr is this program's, unless the caller says otherwise. When
+/// the run is interrupted, the command is ended with all its descendants, and this function fails.
 pub(crate) fn output(command: &mut Command) -> Result<Output> {
     output_until(command, interrupted)
 }
 
 fn output_until(command: &mut Command, stop: impl Fn() -> bool) -> Result<Output> {
     ensure!(!stop(), "interrupted");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
     let child = command.spawn().with_context(|| format!("start {}", command.get_program().display()))?;
     let id = child.id();
     std::thread::scope(|scope| {

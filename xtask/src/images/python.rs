@@ -117,7 +117,7 @@ fn base_tar(key: &str) -> Result<PathBuf> {
 /// Installs the pinned wheels for the image's Python, which may have another version than the machine's.
 fn install_wheels(version: &str, site: &Path) -> Result<()> {
     fs::create_dir_all(site)?;
-    let (python, arch) = (packages::python_with_pip()?, std::env::consts::ARCH);
+    let (python, arch) = (packages::python_with("pip", "python3-pip")?, std::env::consts::ARCH);
     let mut command = Command::new(python);
     command.args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--only-binary=:all:"]).args([
         "--disable-pip-version-check",

@@ -75,18 +75,23 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
     bail!("could not install {names} with apt-get (see above)")
 }
 
-/// A Python of this machine that has pip. Debian's package is installed if none has it.
-pub(crate) fn python_with_pip() -> Result<PathBuf> {
-    let has_pip = |python: &Path| {
-        Command::new(python).args(["-m", "pip", "--version"]).output().is_ok_and(|output| output.status.success())
+/// A Python of this machine that has a module which distributions leave out. `package` is installed if none has it.
+pub(crate) fn python_with(module: &str, package: &str) -> Result<PathBuf> {
+    let has_module = |python: &Path| {
+        let program = format!("import {module}");
+        Command::new(python).args(["-c", &program]).output().is_ok_and(|output| output.status.success())
     };
     let usual = Path::new("/usr/bin/python3");
     let candidates = [paths::find_program("python3"), Some(usual.to_path_buf())];
-    if let Some(python) = candidates.into_iter().flatten().find(|python| has_pip(python)) {
+    if let Some(python) = candidates.into_iter().flatten().find(|python| has_module(python)) {
         return Ok(python);
     }
-    install(&["python3-pip"])?;
-    if has_pip(usual) { Ok(usual.to_path_buf()) } else { bail!("no python3 of this machine has pip") }
+    install(&[package])?;
+    if has_module(usual) {
+        Ok(usual.to_path_buf())
+    } else {
+        bail!("no python3 of this machine has the module {module}")
+    }
 }
 
 /// Until it is dropped, packages don't start their services on installation (Debian's `policy-rc.d`).

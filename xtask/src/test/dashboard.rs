@@ -17,7 +17,7 @@ const READER: &str = include_str!("dashboard.py");
 
 /// Fails with a list of fields that Grafana doesn't know, and of values with a wrong type.
 pub(super) fn check() -> Result<()> {
-    let python = packages::python_with_pip()?;
+    let python = packages::python_with("pip", "python3-pip")?;
     let read = Command::new(&python)
         .args(["-c", READER])
         .arg(paths::root().join("dashboards/fleet.json"))
