@@ -22,6 +22,8 @@ mod soak;
 mod stats;
 mod supervise;
 mod test;
+mod venv;
+mod wheel;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -108,6 +110,15 @@ enum Task {
     Lanes {
         #[command(flatten)]
         options: lanes::Options,
+    },
+    /// Make the wheels of the Python package in `target/wheels`, and check them.
+    ///
+    /// One wheel has the program `thermae`, and works on Linux systems with glibc 2.28 or newer. The other one is for all
+    /// other systems, and has the package alone. The tools, including a compiler, are installed below
+    /// `target/packaging`. The first run takes as long as a build of the program from nothing.
+    Wheel {
+        #[command(flatten)]
+        options: wheel::Options,
     },
     /// Make the Python sandbox image, without an image registry.
     Image {
@@ -210,6 +221,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Lanes { options } => lanes::run(&options)?,
         Task::Pairs { options } => pairs::run(&options)?,
         Task::Test { only, filter } => return test::run(&only, &filter),
+        Task::Wheel { options } => return wheel::run(&options),
         Task::Image { set, compose, runner } => image_task(set, compose, runner)?,
     }
     Ok(ExitCode::SUCCESS)

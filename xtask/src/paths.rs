@@ -58,6 +58,11 @@ pub(crate) fn images() -> PathBuf {
     root().join("target/images")
 }
 
+/// The folder where the wheels' tools are, and what they leave.
+pub(crate) fn packaging() -> PathBuf {
+    root().join("target/packaging")
+}
+
 /// Finds a program in `PATH`, or in a folder where distributions keep servers.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -4,7 +4,7 @@
 //! module checks the main rules of the same file over `cargo tree` where cargo-deny is missing.
 
 mod licences;
-mod tree;
+pub(crate) mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 

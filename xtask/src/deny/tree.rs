@@ -8,18 +8,18 @@ use crate::cargo;
 
 /// What is known of a package.
 #[derive(Debug, Default)]
-pub(super) struct Package {
+pub(crate) struct Package {
     /// Its licence as an SPDX expression; empty if it names none.
-    pub(super) licence: String,
+    pub(crate) licence: String,
     /// Names of the packages that depend on it.
-    pub(super) users: BTreeSet<String>,
+    pub(crate) users: BTreeSet<String>,
 }
 
 /// Packages by name and version.
-pub(super) type Tree = BTreeMap<(String, String), Package>;
+pub(crate) type Tree = BTreeMap<(String, String), Package>;
 
 /// The packages that the locked workspace uses. `choice` is what `cargo tree` is told of roots and edges.
-pub(super) fn read(choice: &[&str]) -> Result<Tree> {
+pub(crate) fn read(choice: &[&str]) -> Result<Tree> {
     let mut command =
         cargo::command(&["tree", "--locked", "--color", "never", "--prefix", "depth", "--format", "|{p}|{l}|"]);
     let output = command.args(choice).output().context("start cargo tree")?;
@@ -28,7 +28,7 @@ pub(super) fn read(choice: &[&str]) -> Result<Tree> {
 }
 
 /// The packages with their features, one text for each.
-pub(super) fn features(choice: &[&str]) -> Result<BTreeSet<String>> {
+pub(crate) fn features(choice: &[&str]) -> Result<BTreeSet<String>> {
     let mut command =
         cargo::command(&["tree", "--locked", "--color", "never", "--prefix", "none", "--format", "{p} with {f}"]);
     let output = command.args(choice).output().context("start cargo tree")?;
@@ -39,7 +39,7 @@ pub(super) fn features(choice: &[&str]) -> Result<BTreeSet<String>> {
 
 /// Reads lines of the form `DEPTH|NAME vVERSION …|LICENCE|`. The user of a package is the last one above it whose depth
 /// is one less. What a package uses is listed only where the package comes first.
-pub(super) fn parse(text: &str) -> Result<Tree> {
+pub(crate) fn parse(text: &str) -> Result<Tree> {
     let mut tree = Tree::new();
     let mut path: Vec<&str> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty()) {

@@ -105,6 +105,7 @@ fn all_steps(runner: &mut Runner, mut servers: Servers) {
     if !built || supervise::interrupted() {
         return;
     }
+    runner.wheels();
     if [Step::Test, Step::Newer, Step::Compose].into_iter().any(|step| runner.wants(step)) {
         let ready = runner.check("servers and image", || {
             services::prometheus::program()?;

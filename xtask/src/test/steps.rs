@@ -12,6 +12,7 @@ use super::{Tally, libtest::Libtest};
 use crate::{
     deny, paths, services,
     supervise::{self, Finished},
+    wheel::{self, Wheels},
 };
 
 /// A step that can be asked for by name.
@@ -29,6 +30,8 @@ pub(crate) enum Step {
     Deny,
     /// Check files that other programs read: the containers' profiles, RabbitMQ's definitions, Grafana's dashboard.
     Profiles,
+    /// Make the wheels of the Python package with the build as it is, and check them.
+    Wheel,
     /// Run the unit, contract and end-to-end tests.
     Test,
     /// Run the contract suite on the newer RabbitMQ and Redis.
@@ -46,6 +49,7 @@ impl Step {
             Self::Doc => "doc",
             Self::Deny => "deny",
             Self::Profiles => "profiles",
+            Self::Wheel => "wheel",
             Self::Test => "test",
             Self::Newer => "newer",
             Self::Compose => "compose",
@@ -118,6 +122,23 @@ impl Runner {
             self.check("AppArmor profile", crate::images::profiles::apparmor);
             self.check("RabbitMQ's definitions", services::rabbitmq::check_definitions);
             self.check("Grafana's dashboard", super::dashboard::check);
+        }
+    }
+
+    /// Makes the wheels of the Python package with the release build of the program, and checks them.
+    pub(crate) fn wheels(&mut self) {
+        if !self.wants(Step::Wheel) {
+            return;
+        }
+        let mut made = None;
+        self.check("wheels", || {
+            made = Some(Wheels::of_release()?);
+            Ok(())
+        });
+        if let Some(wheels) = made {
+            for (name, check) in wheel::CHECKS {
+                self.check(name, || check(&wheels));
+            }
         }
     }
 
