@@ -1,0 +1,81 @@
+"""Thermae runs the code that agents write: in a fresh sandbox each time, with your own functions as its tools.
+
+```python
+from thermae import Sandbox, tool
+
+@tool
+def get_sales(region: str, quarter: str) -> list[dict]:
+    \"\"\"Sales rows of one region and quarter.\"\"\"
+    return table[region, quarter]
+
+with Sandbox(tools=[get_sales]) as box:
+    print(box.run("print(len(await get_sales(region='East', quarter='Q4')))").stdout)
+```
+"""
+
+from thermae._artifacts import Artifact, AsyncArtifact
+from thermae._async_batch import AsyncBatch
+from thermae._async_sandbox import AsyncSandbox, SessionInfo
+from thermae._async_session import AsyncSession, SessionSettings
+from thermae._async_stream import AsyncStream
+from thermae._batch import Batch
+from thermae._error import ThermaeError
+from thermae._events import Accepted, Display, LiveEvent, MimeBundle, Started, Stderr, Stdout, ToolCall
+from thermae._files import InputFile
+from thermae._jobs import Job, JobOptions, RunOptions, SessionOptions, StreamOptions
+from thermae._options import EmbeddedOptions
+from thermae._progress import BatchItem, Progress
+from thermae._results import AsyncResult, ErrorInfo, LeftOut, LimitsUsed, Result, SessionState, Status, Usage
+from thermae._sandbox import Sandbox
+from thermae._session import Session
+from thermae._stream import Stream
+from thermae._tools import Tool, ToolSpec, tool
+from thermae._version import VERSION as __version__
+from thermae.errors import EmbeddedUnavailable, ForkedClientError
+
+__all__ = [
+    "Accepted",
+    "Artifact",
+    "AsyncArtifact",
+    "AsyncBatch",
+    "AsyncResult",
+    "AsyncSandbox",
+    "AsyncSession",
+    "AsyncStream",
+    "Batch",
+    "BatchItem",
+    "Display",
+    "EmbeddedOptions",
+    "EmbeddedUnavailable",
+    "ErrorInfo",
+    "ForkedClientError",
+    "InputFile",
+    "Job",
+    "JobOptions",
+    "LeftOut",
+    "LimitsUsed",
+    "LiveEvent",
+    "MimeBundle",
+    "Progress",
+    "Result",
+    "RunOptions",
+    "Sandbox",
+    "Session",
+    "SessionInfo",
+    "SessionOptions",
+    "SessionSettings",
+    "SessionState",
+    "Started",
+    "Status",
+    "Stderr",
+    "Stdout",
+    "Stream",
+    "StreamOptions",
+    "ThermaeError",
+    "Tool",
+    "ToolCall",
+    "ToolSpec",
+    "Usage",
+    "__version__",
+    "tool",
+]

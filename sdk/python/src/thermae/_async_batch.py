@@ -1,0 +1,92 @@
+"""Many jobs at once, on an event loop."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Self, cast
+
+from thermae._jobs import Job, JobOptions
+from thermae._progress import BatchItem, Progress
+from thermae._results import AsyncResult
+
+if TYPE_CHECKING:
+    from thermae._async_sandbox import AsyncSandbox
+
+
+class AsyncBatch:
+    """The results of many jobs, in the order in which the jobs end. Leave it early, and what is under way is cancelled.
+
+    Attributes:
+        progress: How far it is.
+    """
+
+    def __init__(
+        self,
+        sandbox: "AsyncSandbox",
+        jobs: Iterable[str | Job] | AsyncIterable[str | Job],
+        concurrency: int,
+        options: JobOptions,
+    ) -> None:
+        if concurrency < 1:
+            raise ValueError("concurrency must be at least 1")
+        self.progress = Progress.of(jobs)
+        self._sandbox = sandbox
+        self._jobs = jobs
+        self._options = options
+        self._room = asyncio.Semaphore(concurrency)
+        self._ended: asyncio.Queue[BatchItem[AsyncResult] | BaseException | None] = asyncio.Queue()
+        self._items = self._generate()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> BatchItem[AsyncResult]:
+        return await anext(self._items)
+
+    async def aclose(self) -> None:
+        """Ends the batch, and cancels the jobs that are under way."""
+        await self._items.aclose()
+
+    async def _generate(self) -> AsyncGenerator[BatchItem[AsyncResult], None]:
+        feeder = asyncio.create_task(self._feed())
+        try:
+            while (item := await self._ended.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                self.progress.count(item.result)
+                self._room.release()
+                yield item
+        finally:
+            feeder.cancel()
+            await asyncio.wait({feeder})
+
+    async def _feed(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                index = 0
+                async for one in _each(self._jobs):
+                    await self._room.acquire()
+                    group.create_task(self._run(index, one if isinstance(one, Job) else Job(one, **self._options)))
+                    index += 1
+        except ExceptionGroup as errors:
+            # The caller's own jobs raised, or one of them is no job.
+            self._ended.put_nowait(errors.exceptions[0])
+        else:
+            self._ended.put_nowait(None)
+
+    async def _run(self, index: int, job: Job) -> None:
+        try:
+            async with self._sandbox.start(job, (), {}) as stream:
+                async for _ in stream:
+                    pass
+            self._ended.put_nowait(BatchItem(index, job, cast("AsyncResult", stream.result)))
+        except Exception as error:
+            self._ended.put_nowait(error)
+
+
+async def _each(jobs: Iterable[str | Job] | AsyncIterable[str | Job]) -> AsyncIterator[str | Job]:
+    if isinstance(jobs, AsyncIterable):
+        async for job in jobs:
+            yield job
+    else:
+        for job in jobs:
+            yield job

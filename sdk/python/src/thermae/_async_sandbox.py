@@ -1,0 +1,275 @@
+"""A fleet, for programs with an event loop."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, Unpack, cast
+
+from thermae import _fork
+from thermae._async_batch import AsyncBatch
+from thermae._async_session import AsyncSession, SessionSettings
+from thermae._async_stream import AsyncStream
+from thermae._bridge import BridgeTransport
+from thermae._connection import WINDOW, Connection
+from thermae._download import download
+from thermae._error import ThermaeError
+from thermae._jobs import Job, JobOptions, RunOptions, StreamOptions
+from thermae._options import EmbeddedOptions, opening, redacted
+from thermae._results import AsyncResult
+from thermae._retry import MAX_RETRIES, is_transient
+from thermae._tools import AnyTool, tools_by_name
+from thermae._watch import EVERYTHING, Watch
+from thermae.errors import ConnectionLost, ForkedClientError, SandboxClosed, WrongLoopError
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A live session, as its worker last reported it.
+
+    Attributes:
+        id: Name of the session.
+        pool: Its pool.
+        worker: Id of the worker that holds it.
+        expires_in: Seconds until it is closed if it gets no job.
+    """
+
+    id: str
+    pool: str
+    worker: str
+    expires_in: float
+
+
+class AsyncSandbox:
+    """A fleet that runs code in fresh sandboxes, for programs with an event loop.
+
+    Without a URL, the fleet is embedded: it runs on this machine, and ends with this object. The sandbox opens at the
+    start of its `async with` block, or with its first job, and belongs to that event loop and that process.
+
+    Async tools run on the caller's event loop, all others in threads.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        tenant: str | None = None,
+        tools: Iterable[AnyTool] = (),
+        **embedded: Unpack[EmbeddedOptions],
+    ) -> None:
+        """Names a fleet. Nothing is opened yet.
+
+        Args:
+            url: URL of the fleet's RabbitMQ (`amqps://…`); by default, that in `THERMAE_URL`, and else the embedded
+                fleet, which `"embedded"` names in any case.
+            tenant: The tenant, if it is not the URL's user; by default, that in `THERMAE_TENANT`.
+            tools: Functions that the code of every job can call.
+            embedded: Options of the embedded fleet; see `EmbeddedOptions`.
+
+        Raises:
+            BadTool: Something in `tools` can't be a tool.
+            ValueError: An option has a value that can't be used.
+        """
+        self._opening = opening(url, tenant, embedded)
+        self._connection: Connection | None = None
+        self._closed = False
+        self._pid = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = asyncio.Lock()
+        self.tools = tools_by_name(tools)
+        self.tool_loop: asyncio.AbstractEventLoop | None = None
+        self.streams: dict[str, AsyncStream] = {}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {redacted(self._opening.get('url', 'embedded'))}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a sandbox can't be sent to another process: make one there")
+
+    async def __aenter__(self) -> Self:
+        await self.connection()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the fleet said about itself when it was opened, such as `tenant` and `embedded`."""
+        return dict(self._connection.facts) if self._connection else {}
+
+    async def run(self, code: str | Job = "", **options: Unpack[RunOptions]) -> AsyncResult:
+        """Runs a program, and waits for its result.
+
+        If the task that waits is cancelled, the job is cancelled.
+
+        Args:
+            code: The program, or a whole `Job`.
+            options: See `RunOptions` and `JobOptions`. Callbacks can be async.
+
+        Returns:
+            The result, also if the program raised or reached a limit. With `check=True`, only if it succeeded.
+
+        Raises:
+            ThermaeError: The job never ran (its code is such as `limit_too_high` or `session_expired`), was lost, or
+                there is no fleet.
+        """
+        watch = Watch(options)
+        async with self.start(code, watch.kinds, cast("StreamOptions", options)) as stream:
+            async for event in stream:
+                await watch.see_async(event)
+        result = cast("AsyncResult", stream.result)
+        watch.checked(result)
+        return result
+
+    def stream(self, code: str | Job = "", **options: Unpack[StreamOptions]) -> AsyncStream:
+        """Runs a program, and gives its events as they come: `async for event in sandbox.stream(code)`.
+
+        Args:
+            code: The program, or a whole `Job`.
+            options: See `StreamOptions` and `JobOptions`.
+        """
+        return self.start(code, EVERYTHING, options)
+
+    def session(self, name: str | None = None, **settings: Unpack[SessionSettings]) -> AsyncSession:
+        """An interpreter that keeps its variables from one run to the next.
+
+        The first run makes it. At the end of its `async with` block it is closed, unless it was detached.
+
+        Args:
+            name: Its name, unique in the tenant; by default, a random one.
+            settings: See `SessionSettings`.
+        """
+        return AsyncSession(self, name, settings)
+
+    async def connect(self, name: str, **settings: Unpack[SessionSettings]) -> AsyncSession:
+        """A session that is alive already. At the end of its `async with` block it is detached, not closed.
+
+        This counts as a job of the session, so its idle time begins anew.
+
+        Raises:
+            SessionNotFound: There is no such session, or it is gone.
+        """
+        session = AsyncSession(self, name, settings, attached=True)
+        await session.attach()
+        return session
+
+    def batch(
+        self,
+        jobs: Iterable[str | Job] | AsyncIterable[str | Job],
+        *,
+        concurrency: int = 32,
+        **options: Unpack[JobOptions],
+    ) -> AsyncBatch:
+        """Runs many programs, and gives each result as soon as it is there: `async for done in sandbox.batch(jobs)`.
+
+        Args:
+            jobs: The programs. They are taken as there is room for them.
+            concurrency: How many of them are under way at once.
+            options: Options of all programs that are text; a `Job` has its own.
+        """
+        return AsyncBatch(self, jobs, concurrency, options)
+
+    async def cancel(self, job_id: str) -> bool:
+        """Cancels a job of this sandbox that is under way. Its run then ends, as a rule with the status `cancelled`.
+
+        Returns:
+            Whether there was such a job.
+        """
+        stream = self.streams.get(job_id)
+        if stream is not None:
+            stream.cancel()
+        return stream is not None
+
+    async def sessions(self) -> list[SessionInfo]:
+        """The live sessions of the tenant, as the workers last reported them."""
+        connection = await self.connection()
+        async with connection.request("sessions", {}) as request:
+            async for _ in request.answers(asyncio.get_running_loop().time()):
+                pass
+        listed = json.loads(request.payload)
+        return [SessionInfo(one["id"], one["pool"], one["worker"], one["expires_in_ms"] / 1000) for one in listed]
+
+    async def close(self) -> None:
+        """Cancels what is under way and ends the connection; an embedded fleet ends, too. Can be called twice."""
+        self._closed = True
+        connection, self._connection = self._connection, None
+        # In a forked child there is nothing to close: the connection is the parent's.
+        if connection is not None and self._pid == os.getpid():
+            await connection.close()
+            _fork.release(connection.transport)
+
+    def start(self, code: str | Job, kinds: Sequence[str], options: StreamOptions) -> AsyncStream:
+        """A job with its options, ready to begin. `kinds` are the live events that somebody wants."""
+        retries = options.pop("max_retries", MAX_RETRIES)
+        if isinstance(code, Job) and options:
+            raise TypeError(f"a Job has its options already: {', '.join(options)}")
+        job = code if isinstance(code, Job) else Job(code, **cast("JobOptions", options))
+        return AsyncStream(self, job, kinds, retries)
+
+    def may_retry(self, error: ThermaeError) -> bool:
+        """Whether a job that failed so can be submitted again, under the same id, without running twice."""
+        return is_transient(error) and not self._closed and not (self._is_embedded and error.code == "connection_lost")
+
+    async def fetch(self, ref: str, url: str | None) -> AsyncIterator[bytes]:
+        """The content of an artifact, piece by piece: from the bridge, or else from the artifact's own URL."""
+        connection = await self.connection()
+        try:
+            async with connection.request("artifact", {"ref": ref, "window": WINDOW}) as request:
+                async for piece in request.answers(asyncio.get_running_loop().time()):
+                    yield piece
+        except ThermaeError as error:
+            if error.code != "no_store" or url is None:
+                raise
+            async for piece in download(url):
+                yield piece
+
+    async def connection(self) -> Connection:
+        """The connection, opened if there is none.
+
+        Raises:
+            ForkedClientError: Another process opened it.
+            WrongLoopError: It was opened on another event loop.
+            SandboxClosed: The sandbox is closed.
+            ConnectionLost: The embedded fleet has ended, and its sessions with it.
+        """
+        if self._pid not in (0, os.getpid()):
+            raise ForkedClientError
+        if self._closed:
+            raise SandboxClosed
+        if self._loop not in (None, asyncio.get_running_loop()):
+            raise WrongLoopError
+        if self._connection is not None and not self._connection.lost:
+            return self._connection
+        async with self._lock:
+            if self._connection is None or (self._connection.lost and not self._is_embedded):
+                self._pid, self._loop = os.getpid(), asyncio.get_running_loop()
+                self._connection = await self._open()
+            if self._connection.lost:
+                raise ConnectionLost("the embedded fleet has ended, and its sessions with it")
+            return self._connection
+
+    @property
+    def _is_embedded(self) -> bool:
+        return "embedded" in self._opening
+
+    async def _open(self) -> Connection:
+        transport = await BridgeTransport.start()
+        _fork.guard(transport)
+        connection = Connection(transport)
+        try:
+            opened = asyncio.create_task(connection.open(self._opening))
+            await asyncio.sleep(0)
+            # While the bridge starts, this process has time for its imports.
+            for tool in self.tools.values():
+                _ = tool.schema
+            await opened
+        except BaseException:
+            await connection.close()
+            _fork.release(transport)
+            raise
+        return connection

@@ -1,0 +1,146 @@
+"""An interpreter that keeps its variables, for programs with an event loop."""
+
+import contextlib
+import uuid
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, cast
+
+from thermae._async_stream import AsyncStream
+from thermae._jobs import RunOptions, SessionOptions, StreamOptions
+from thermae._results import AsyncResult
+from thermae.errors import SandboxClosed, SessionExpired, SessionLost, SessionNotFound
+
+if TYPE_CHECKING:
+    from thermae._async_sandbox import AsyncSandbox
+
+
+class SessionSettings(TypedDict, total=False):
+    """What holds for all runs of a session.
+
+    Attributes:
+        language: Language of its programs.
+        pool: Pool that it lives in.
+        idle: Seconds that it can be idle before it is closed; at most, and by default, the pool's own.
+        if_gone: What a run does if the session is gone: `fail` (the default) raises `SessionExpired` or `SessionLost`;
+            `new` makes a new one, and `result.session.fresh` says so.
+        reset: Whether the first run begins a new session, even if one of this name is alive.
+    """
+
+    language: str
+    pool: str
+    idle: float
+    if_gone: Literal["fail", "new"]
+    reset: bool
+
+
+class AsyncSession:
+    """An interpreter that stays alive between runs, and keeps its variables and its files.
+
+    Attributes:
+        name: Its name, with which `connect` finds it again.
+    """
+
+    def __init__(
+        self, sandbox: "AsyncSandbox", name: str | None, settings: SessionSettings, *, attached: bool = False
+    ) -> None:
+        if unknown := settings.keys() - SessionSettings.__annotations__.keys():
+            raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
+        self.name = name or f"s-{uuid.uuid4().hex}"
+        self._sandbox = sandbox
+        self._reset = settings.get("reset", False)
+        self._settings = settings
+        self._left = False
+        self._used = attached
+        self._attached = attached
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.leave()
+
+    async def run(self, code: str = "", **options: Unpack[RunOptions]) -> AsyncResult:
+        """Runs a program in the session; as `AsyncSandbox.run`.
+
+        Raises:
+            SessionExpired: The session was idle for too long.
+            SessionLost: It was lost with its worker, or with its interpreter.
+        """
+        return await self._sandbox.run(code, **cast("RunOptions", {**options, **self.claim()}))
+
+    def stream(self, code: str = "", **options: Unpack[StreamOptions]) -> AsyncStream:
+        """Runs a program in the session, and gives its events; as `AsyncSandbox.stream`."""
+        return self._sandbox.stream(code, **cast("StreamOptions", {**options, **self.claim()}))
+
+    async def keepalive(self) -> None:
+        """Lets the session's idle time begin anew, as any run does.
+
+        Raises:
+            SessionExpired: The session was idle for too long.
+            SessionLost: It was lost with its worker, or with its interpreter.
+        """
+        await self.run("", tools=[])
+
+    async def close(self) -> None:
+        """Ends the session, after the runs that it has got. If it is gone already, nothing happens."""
+        if self._left or not self._used:
+            self._left = True
+            return
+        claim = self.claim()
+        claim["session_options"] = {"close": True}
+        claim["tools"] = []
+        self._left = True
+        with contextlib.suppress(SessionExpired, SessionLost):
+            await self._sandbox.run("", **claim)
+
+    def detach(self) -> str:
+        """Lets go of the session without ending it: it lives on until it has been idle for too long.
+
+        Returns:
+            Its name, for `connect`.
+        """
+        self._left = True
+        return self.name
+
+    async def leave(self) -> None:
+        """What the end of a `with` block does: ends a session that was made here, and detaches from any other."""
+        if self._attached:
+            self.detach()
+        else:
+            await self.close()
+
+    async def attach(self) -> None:
+        """Makes sure that the session is alive.
+
+        Raises:
+            SessionNotFound: It is not.
+        """
+        try:
+            result = await self.run("", tools=[])
+        except (SessionExpired, SessionLost) as error:
+            raise SessionNotFound(f"the session {self.name} is gone: {error.message}") from error
+        if result.session is None or result.session.fresh:
+            await self.close()
+            raise SessionNotFound(f"there is no session {self.name}")
+
+    def claim(self) -> StreamOptions:
+        """The options that make a job one of this session's."""
+        if self._left:
+            raise SandboxClosed("the session is closed or detached")
+        how: SessionOptions = {"if_gone": self._settings.get("if_gone", "fail")}
+        if self._reset:
+            how["reset"] = True
+        if "idle" in self._settings:
+            how["idle"] = self._settings["idle"]
+        self._reset, self._used = False, True
+        claim: StreamOptions = {"session": self.name, "session_options": how}
+        if "pool" in self._settings:
+            claim["pool"] = self._settings["pool"]
+        if "language" in self._settings:
+            claim["language"] = self._settings["language"]
+        return claim

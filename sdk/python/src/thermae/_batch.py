@@ -1,0 +1,82 @@
+"""Many jobs at once, for programs without an event loop."""
+
+import queue
+from collections.abc import Generator, Iterable, Iterator
+from typing import TYPE_CHECKING, Self, cast
+
+from thermae._jobs import Job, JobOptions
+from thermae._loop import Runner
+from thermae._progress import BatchItem, Progress
+from thermae._results import AsyncResult, Result
+
+if TYPE_CHECKING:
+    from thermae._async_sandbox import AsyncSandbox
+
+
+class Batch:
+    """The results of many jobs, in the order in which the jobs end. Leave it early, and what is under way is cancelled.
+
+    Attributes:
+        progress: How far it is.
+    """
+
+    def __init__(
+        self,
+        sandbox: "AsyncSandbox",
+        runner: Runner,
+        jobs: Iterable[str | Job],
+        concurrency: int,
+        options: JobOptions,
+    ) -> None:
+        if concurrency < 1:
+            raise ValueError("concurrency must be at least 1")
+        self.progress = Progress.of(jobs)
+        self._sandbox = sandbox
+        self._runner = runner
+        self._concurrency = concurrency
+        self._options = options
+        self._ended: queue.SimpleQueue[BatchItem[AsyncResult] | BaseException] = queue.SimpleQueue()
+        self._items = self._generate(iter(jobs))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> BatchItem[Result]:
+        return next(self._items)
+
+    def close(self) -> None:
+        """Ends the batch, and cancels the jobs that are under way."""
+        self._items.close()
+
+    def _generate(self, jobs: Iterator[str | Job]) -> Generator[BatchItem[Result], None, None]:
+        # The jobs are taken in the caller's own thread: they may come from a generator with a state of its own.
+        under_way: dict[str, Job] = {}
+        index = 0
+        try:
+            while True:
+                while len(under_way) < self._concurrency and (one := next(jobs, None)) is not None:
+                    job = one if isinstance(one, Job) else Job(one, **self._options)
+                    under_way[job.id] = job
+                    self._runner.begin(self._run(index, job))
+                    index += 1
+                if not under_way:
+                    return
+                item = self._ended.get()
+                if isinstance(item, BaseException):
+                    raise item
+                del under_way[item.job.id]
+                result = item.result.to_sync(self._runner)
+                self.progress.count(result)
+                yield BatchItem(item.index, item.job, result)
+        finally:
+            for job_id in under_way:
+                self._runner.begin(self._sandbox.cancel(job_id))
+
+    async def _run(self, index: int, job: Job) -> None:
+        try:
+            async with self._sandbox.start(job, (), {}) as stream:
+                async for _ in stream:
+                    pass
+            self._ended.put(BatchItem(index, job, cast("AsyncResult", stream.result)))
+        except BaseException as error:
+            self._ended.put(error)

@@ -1,0 +1,116 @@
+"""Answers the tool calls of one job."""
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from thermae._events import ToolCall
+from thermae._tools import Tool
+
+_log = logging.getLogger("thermae.tools")
+
+
+LARGEST_ANSWER = 16 << 20
+"""Bytes of the largest answer that the fleet takes."""
+
+
+class ToolCalls:
+    """The tools of one job, in the context of whoever submitted the job.
+
+    Async tools run on the event loop; all others run in threads of their own, which never keep the process alive. Each
+    call gets a copy of the submitter's context variables.
+    """
+
+    def __init__(self, tools: Mapping[str, Tool[..., Any]], loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._tools = tools
+        self._loop = loop
+        self._context = contextvars.copy_context()
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    def begin(self, call: ToolCall, reply: Callable[[bytes], None]) -> None:
+        """Starts to answer a call. `reply` gets the payload of the answer. A call that came before is not repeated."""
+        if call.call not in self._running:
+            self._running[call.call] = asyncio.create_task(self._answer(call, reply))
+
+    def end(self) -> None:
+        """Cancels the calls that go on. A function in a thread runs to its end, and nobody waits for it."""
+        for task in self._running.values():
+            task.cancel()
+
+    async def _answer(self, call: ToolCall, reply: Callable[[bytes], None]) -> None:
+        tool = self._tools[call.tool]  # The fleet lets no call of another tool pass.
+        within = min(call.within, tool.timeout or call.within)
+        clock = asyncio.timeout(within)
+        try:
+            async with clock:
+                result = await self._call(tool, call.arguments)
+            answer = b'{"ok":' + tool.schema.write(result) + b"}"
+            if len(answer) > LARGEST_ANSWER:
+                raise ValueError(f"the result has {len(answer)} bytes, more than {LARGEST_ANSWER}")
+        except Exception as error:
+            if isinstance(error, TimeoutError) and clock.expired():
+                error = TimeoutError(f"the tool took longer than {within:g} s")
+            _log.warning("tool call failed tool=%s job=%s call=%s", call.tool, call.job_id, call.call, exc_info=True)
+            answer = json.dumps({"error": _text(error)}).encode()
+        reply(answer)
+
+    async def _call(self, tool: Tool[..., Any], arguments: dict[str, Any]) -> Any:
+        positional, named = tool.schema.bind(arguments)
+        context = self._context.copy()
+
+        async def awaited() -> Any:
+            return await asyncio.get_running_loop().create_task(
+                _await(tool.function(*positional, **named)), context=context
+            )
+
+        if tool.is_async:
+            if self._loop is None or self._loop is asyncio.get_running_loop():
+                return await awaited()
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(awaited(), self._loop))
+        result = await _in_thread(lambda: context.run(tool.function, *positional, **named), tool.name)
+        return await result if inspect.isawaitable(result) else result
+
+
+async def _await(awaitable: Any) -> Any:
+    return await awaitable
+
+
+async def _in_thread(work: Callable[[], Any], name: str) -> Any:
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if not done.done():
+            done.set_result((result, error))
+
+    def main() -> None:
+        result, error = None, None
+        try:
+            result = work()
+        except BaseException as raised:
+            error = raised
+        with contextlib.suppress(RuntimeError):  # The loop may be closed by now.
+            loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=main, daemon=True, name=f"thermae-tool-{name}").start()
+    result, error = await done
+    if error is None:
+        return result
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        raise error
+    raise RuntimeError(_text(error)) from error  # A thread's SystemExit is no reason for this process to end.
+
+
+def _text(error: BaseException) -> str:
+    """The error as the code gets it: no traceback of this machine."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "(the error has no text)"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

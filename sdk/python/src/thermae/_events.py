@@ -1,0 +1,121 @@
+"""What a running job tells: the events of a stream."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from thermae._frames import BadFrameError
+
+MimeBundle: TypeAlias = dict[str, Any]
+"""A value in one or more forms, by MIME type. Binary forms are in base64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The fleet accepted the job."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The code starts, on this worker."""
+
+    job_id: str
+    attempt: int
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stdout:
+    """Standard output of the code.
+
+    Attributes:
+        text: The output. Bytes that are not UTF-8 are replaced; the result has the exact bytes.
+        seq: Number among the `Stdout` and `Stderr` events, from 0. A gap means that live output got lost; the result
+            has all of it.
+    """
+
+    job_id: str
+    text: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stderr:
+    """Standard error of the code; the fields are those of `Stdout`."""
+
+    job_id: str
+    text: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Display:
+    """The code displayed something. The result contains it, too."""
+
+    job_id: str
+    data: MimeBundle
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """The code calls a tool. The call is answered beside the stream: nobody has to do anything about it.
+
+    Attributes:
+        call: Id of the call.
+        tool: Name of the tool.
+        arguments: The arguments as JSON values, before they are coerced to the tool's hints.
+        within: Seconds that the code waits for the answer.
+    """
+
+    job_id: str
+    call: str
+    tool: str
+    arguments: dict[str, Any]
+    within: float
+
+
+LiveEvent: TypeAlias = Accepted | Started | Stdout | Stderr | Display | ToolCall
+"""All events but the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The job's outcome, as the wire has it."""
+
+    job_id: str
+    outcome: dict[str, Any]
+
+
+def read_event(payload: bytes) -> LiveEvent | Ended | None:
+    """The event in a payload; `None` if this release does not know its kind.
+
+    Raises:
+        BadFrameError: The payload is not an event.
+    """
+    try:
+        raw = json.loads(payload)
+        return _event(raw["job"], raw["event"], raw)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BadFrameError(f"an event can't be read: {error!r}") from error
+
+
+def _event(job: str, kind: str, raw: dict[str, Any]) -> LiveEvent | Ended | None:
+    match kind:
+        case "accepted":
+            return Accepted(job)
+        case "started":
+            return Started(job, int(raw.get("attempt", 0)), raw["worker"])
+        case "stdout":
+            return Stdout(job, raw["text"], raw["seq"])
+        case "stderr":
+            return Stderr(job, raw["text"], raw["seq"])
+        case "display":
+            return Display(job, raw["data"])
+        case "tool_call":
+            return ToolCall(job, raw["call"], raw["tool"], raw["arguments"], raw["within_ms"] / 1000)
+        case "result":
+            return Ended(job, raw)
+        case _:
+            return None

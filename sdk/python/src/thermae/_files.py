@@ -1,0 +1,53 @@
+"""The files that a job brings."""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from thermae._artifacts import BaseArtifact
+
+Content: TypeAlias = str | bytes | Path | BaseArtifact
+"""Text, bytes, the path of a file on this machine, or an artifact of an earlier job (which stays in the fleet)."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file with more than its content.
+
+    Attributes:
+        content: What is in it.
+        executable: Whether it gets mode 0755 instead of 0644.
+    """
+
+    content: Content
+    executable: bool = False
+
+
+def files_to_wire(files: Mapping[str, Content | InputFile]) -> list[dict[str, Any]]:
+    """The files as a job declares them.
+
+    Args:
+        files: Paths relative to `/workspace`, and contents.
+
+    Raises:
+        OSError: A file of this machine can't be read.
+    """
+    wire: list[dict[str, Any]] = []
+    for path, file in files.items():
+        content, executable = (file.content, file.executable) if isinstance(file, InputFile) else (file, False)
+        wire.append({"path": path, **_content(content), **({"executable": True} if executable else {})})
+    return wire
+
+
+def _content(content: Content) -> dict[str, str]:
+    if isinstance(content, BaseArtifact):
+        return {"ref": content.id}
+    if isinstance(content, str):
+        return {"text": content}
+    data = content.read_bytes() if isinstance(content, Path) else bytes(content)
+    try:
+        return {"text": data.decode()}
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}

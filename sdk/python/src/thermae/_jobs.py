@@ -1,0 +1,234 @@
+"""Jobs: what runs, and under which conditions."""
+
+import os
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, Unpack
+
+from thermae._connection import json_payload
+from thermae._events import MimeBundle, ToolCall
+from thermae._files import Content, InputFile, files_to_wire
+from thermae._tools import AnyTool, Tool, tools_by_name
+from thermae._units import to_bytes, to_ms
+
+START_WITHIN = 60.0
+"""Seconds that a job with a timeout can wait for its start, unless it says otherwise."""
+
+
+class SessionOptions(TypedDict, total=False):
+    """How a job uses its session.
+
+    Attributes:
+        if_gone: What to do if the session existed and is gone: `fail` (the default) or make a `new` one.
+        reset: Whether to begin a new session under this name.
+        close: Whether to close the session after this job.
+        idle: Seconds that the session can be idle from this job on.
+    """
+
+    if_gone: Literal["fail", "new"]
+    reset: bool
+    close: bool
+    idle: float
+
+
+class JobOptions(TypedDict, total=False):
+    """What can be said about a job, beside its code.
+
+    Attributes:
+        language: `python` (the default) or `bash`.
+        argv: A command and its arguments, in place of code. The language is then `bash`.
+        stdin: Standard input.
+        env: Environment variables.
+        files: Files that the code finds below `/workspace`: paths, and text, bytes, `Path`s or artifacts.
+        tools: Functions that the code can call, in place of the sandbox's own. `[]` means none.
+        timeout: Seconds that the code can run. The job then also has to start within a minute, unless `start_within`
+            says otherwise, so the whole wait is bounded. `THERMAE_TIMEOUT` is the default, and else the fleet's own.
+        start_within: Seconds within which the code must start.
+        cpu: Seconds of CPU time.
+        memory: Memory, in bytes or as text such as `256MiB`.
+        pids: Number of processes and threads.
+        output: Size of standard output and standard error together.
+        tool_wait: Seconds that a tool call can wait for its answer.
+        session: Name of the session that the job runs in.
+        session_options: How it uses the session.
+        pool: Pool that the job runs in.
+        priority: How urgent the job is among your own: `high`, `normal` or `low`.
+        labels: Labels of your own. The fleet does not read them.
+        idempotency_key: Jobs with the same key are one job: only the first runs.
+        max_attempts: How many times the code can be started. Above 1 only if it can safely run twice.
+        inline_artifacts: Whether the result itself has the content of small artifacts.
+        job_id: Id of the job, unique in the tenant; by default, a random one.
+    """
+
+    language: str
+    argv: Sequence[str]
+    stdin: str
+    env: Mapping[str, str]
+    files: Mapping[str, Content | InputFile]
+    tools: Sequence[AnyTool]
+    timeout: float
+    start_within: float
+    cpu: float
+    memory: int | str
+    pids: int
+    output: int | str
+    tool_wait: float
+    session: str
+    session_options: SessionOptions
+    pool: str
+    priority: Literal["high", "normal", "low"]
+    labels: Mapping[str, str]
+    idempotency_key: str
+    max_attempts: int
+    inline_artifacts: bool
+    job_id: str
+
+
+class StreamOptions(JobOptions, total=False):
+    """What can be said about one submission of a job.
+
+    Attributes:
+        max_retries: How often the job is submitted again, under the same id, if the fleet can't be reached or takes no
+            jobs just now. An id never runs twice.
+    """
+
+    max_retries: int
+
+
+class RunOptions(StreamOptions, total=False):
+    """What can be said about one run.
+
+    Attributes:
+        on_stdout: Called with each piece of standard output as it comes.
+        on_stderr: Called with each piece of standard error as it comes.
+        on_display: Called with each thing that the code displays.
+        on_tool_call: Called with each tool call. It only watches: the tool is called beside it.
+        check: Whether a program that did not succeed raises the error of its result.
+    """
+
+    on_stdout: Callable[[str], object]
+    on_stderr: Callable[[str], object]
+    on_display: Callable[[MimeBundle], object]
+    on_tool_call: Callable[[ToolCall], object]
+    check: bool
+
+
+class Job:
+    """One program to run.
+
+    Attributes:
+        id: The job's id.
+        code: The program.
+        options: What was said about it.
+    """
+
+    def __init__(self, code: str = "", **options: Unpack[JobOptions]) -> None:
+        """Makes a job.
+
+        Raises:
+            TypeError: An option is unknown, or there are both code and `argv`.
+        """
+        if unknown := options.keys() - JobOptions.__annotations__.keys():
+            raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
+        if code and options.get("argv"):
+            raise TypeError("give either code or argv")
+        self.code = code
+        self.options = options
+        self.id = options.get("job_id") or uuid.uuid4().hex
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id}>"
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that the code can run; `None` for the fleet's own limit."""
+        named = self.options.get("timeout")
+        return named if named is not None else _environment_timeout()
+
+    @property
+    def deadline(self) -> float | None:
+        """Seconds after which the job must have ended, if it has a timeout."""
+        if self.timeout is None:
+            return None
+        return self.timeout + self.options.get("start_within", START_WITHIN)
+
+    @property
+    def language(self) -> str:
+        """The language of the code."""
+        return self.options.get("language") or ("bash" if self.options.get("argv") else "python")
+
+    def tools(self, default: Mapping[str, Tool[..., Any]]) -> Mapping[str, Tool[..., Any]]:
+        """The tools of the job; `default` are those of its sandbox. Programs in bash can't call tools."""
+        if (named := self.options.get("tools")) is not None:
+            return tools_by_name(named)
+        return default if self.language == "python" else {}
+
+    def to_wire(self, tools: Mapping[str, Tool[..., Any]], stream: Sequence[str]) -> bytes:
+        """The job as the fleet reads it.
+
+        Args:
+            tools: The job's tools, by name.
+            stream: The kinds of events that somebody wants while the job runs.
+
+        Raises:
+            ValueError: An option has a value that can't be used.
+            OSError: A file of this machine can't be read.
+        """
+        options = self.options
+        timeout = self.timeout
+        limits = {
+            "wall_ms": to_ms(timeout) if timeout is not None else None,
+            "cpu_ms": _optional(to_ms, options.get("cpu")),
+            "memory_bytes": _optional(to_bytes, options.get("memory")),
+            "pids": options.get("pids"),
+            "output_bytes": _optional(to_bytes, options.get("output")),
+            "tool_ms": _optional(to_ms, options.get("tool_wait")),
+        }
+        start_within = options.get("start_within", START_WITHIN if timeout is not None else None)
+        wire = {
+            "id": self.id,
+            "code": self.code if not options.get("argv") else None,
+            "argv": list(options.get("argv") or ()),
+            "language": self.language,
+            "pool": options.get("pool"),
+            "class": options.get("priority"),
+            "session": self._session(),
+            "limits": _present(limits),
+            "tools": [tool.to_wire() for tool in tools.values()],
+            "stream": list(stream),
+            "max_attempts": options.get("max_attempts"),
+            "start_within_ms": _optional(to_ms, start_within),
+            "stdin": options.get("stdin"),
+            "files": files_to_wire(options.get("files") or {}),
+            "artifacts": {"inline": True} if options.get("inline_artifacts") else None,
+            "env": dict(options.get("env") or {}),
+            "idempotency_key": options.get("idempotency_key"),
+            "labels": dict(options.get("labels") or {}),
+        }
+        return json_payload(_present(wire))
+
+    def _session(self) -> dict[str, Any] | None:
+        name, how = self.options.get("session"), self.options.get("session_options") or {}
+        if name is None:
+            return None
+        idle = _optional(to_ms, how.get("idle"))
+        return _present({"id": name, **how, "idle": None, "idle_ms": idle})
+
+
+def _present(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields that say something: the fleet's defaults hold for all others."""
+    return {name: value for name, value in fields.items() if value is not None and value != [] and value != {}}
+
+
+def _optional(convert: Callable[[Any], int], value: Any) -> int | None:
+    return None if value is None else convert(value)
+
+
+def _environment_timeout() -> float | None:
+    text = os.environ.get("THERMAE_TIMEOUT")
+    if not text:
+        return None
+    try:
+        return to_ms(float(text)) / 1000
+    except ValueError:
+        raise ValueError(f"THERMAE_TIMEOUT must be a number of seconds above 0, not {text!r}") from None

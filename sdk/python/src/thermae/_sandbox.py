@@ -1,0 +1,188 @@
+"""A fleet, for programs without an event loop."""
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self, Unpack, cast
+
+from thermae._async_sandbox import AsyncSandbox, SessionInfo
+from thermae._async_session import SessionSettings
+from thermae._batch import Batch
+from thermae._jobs import Job, JobOptions, RunOptions, StreamOptions
+from thermae._loop import Runner
+from thermae._options import EmbeddedOptions
+from thermae._results import Result
+from thermae._session import Session
+from thermae._stream import Stream
+from thermae._tools import AnyTool
+from thermae._watch import EVERYTHING, Watch
+
+
+class Sandbox:
+    """A fleet that runs code in fresh sandboxes.
+
+    Without a URL, the fleet is embedded: it runs on this machine, and ends with this object. The sandbox opens at the
+    start of its `with` block, or with its first job, and belongs to that process. Threads can share it. It also works
+    where an event loop runs already, as in a notebook.
+
+    Async tools run on an event loop in a thread of the sandbox (or on `loop`), all others in threads of their own.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        tenant: str | None = None,
+        tools: Iterable[AnyTool] = (),
+        loop: asyncio.AbstractEventLoop | None = None,
+        **embedded: Unpack[EmbeddedOptions],
+    ) -> None:
+        """Names a fleet. Nothing is opened yet.
+
+        Args:
+            url: URL of the fleet's RabbitMQ (`amqps://…`); by default, that in `THERMAE_URL`, and else the embedded
+                fleet, which `"embedded"` names in any case.
+            tenant: The tenant, if it is not the URL's user; by default, that in `THERMAE_TENANT`.
+            tools: Functions that the code of every job can call.
+            loop: Event loop for async tools, running in another thread than those that run programs.
+            embedded: Options of the embedded fleet; see `EmbeddedOptions`.
+
+        Raises:
+            BadTool: Something in `tools` can't be a tool.
+            ValueError: An option has a value that can't be used.
+        """
+        self._async = AsyncSandbox(url, tenant=tenant, tools=tools, **embedded)
+        self._async.tool_loop = loop
+        self._starting = threading.Lock()
+        self._started: Runner | None = None
+
+    def __repr__(self) -> str:
+        return repr(self._async).replace("AsyncSandbox", type(self).__name__)
+
+    def __reduce__(self) -> Any:
+        return self._async.__reduce__()
+
+    def __enter__(self) -> Self:
+        self._runner.run(self._async.connection())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the fleet said about itself when it was opened, such as `tenant` and `embedded`."""
+        return self._async.facts
+
+    def run(self, code: str | Job = "", **options: Unpack[RunOptions]) -> Result:
+        """Runs a program, and waits for its result. Ctrl-C cancels the job.
+
+        Args:
+            code: The program, or a whole `Job`.
+            options: See `RunOptions` and `JobOptions`. Callbacks are called in this thread.
+
+        Returns:
+            The result, also if the program raised or reached a limit. With `check=True`, only if it succeeded.
+
+        Raises:
+            ThermaeError: The job never ran (its code is such as `limit_too_high` or `session_expired`), was lost, or
+                there is no fleet.
+        """
+        watch = Watch(options)
+        rest = cast("StreamOptions", options)
+        if watch.idle:
+            result = self._runner.run(self._async.run(code, **rest)).to_sync(self._runner)
+        else:
+            with Stream(self._async.start(code, watch.kinds, rest), self._runner) as stream:
+                for event in stream:
+                    watch.see(event)
+            result = cast("Result", stream.result)
+        watch.checked(result)
+        return result
+
+    def stream(self, code: str | Job = "", **options: Unpack[StreamOptions]) -> Stream:
+        """Runs a program, and gives its events as they come: `for event in sandbox.stream(code)`.
+
+        Args:
+            code: The program, or a whole `Job`.
+            options: See `StreamOptions` and `JobOptions`.
+        """
+        return Stream(self._async.start(code, EVERYTHING, options), self._runner)
+
+    def session(self, name: str | None = None, **settings: Unpack[SessionSettings]) -> Session:
+        """An interpreter that keeps its variables from one run to the next.
+
+        The first run makes it. At the end of its `with` block it is closed, unless it was detached.
+
+        Args:
+            name: Its name, unique in the tenant; by default, a random one.
+            settings: See `SessionSettings`.
+        """
+        return Session(self, self._async.session(name, **settings), self._runner)
+
+    def connect(self, name: str, **settings: Unpack[SessionSettings]) -> Session:
+        """A session that is alive already. At the end of its `with` block it is detached, not closed.
+
+        This counts as a job of the session, so its idle time begins anew.
+
+        Raises:
+            SessionNotFound: There is no such session, or it is gone.
+        """
+        return Session(self, self._runner.run(self._async.connect(name, **settings)), self._runner)
+
+    def batch(self, jobs: Iterable[str | Job], *, concurrency: int = 32, **options: Unpack[JobOptions]) -> Batch:
+        """Runs many programs, and gives each result as soon as it is there: `for done in sandbox.batch(jobs)`.
+
+        Args:
+            jobs: The programs. They are taken as there is room for them, in this thread.
+            concurrency: How many of them are under way at once.
+            options: Options of all programs that are text; a `Job` has its own.
+        """
+        return Batch(self._async, self._runner, jobs, concurrency, options)
+
+    def cancel(self, job_id: str) -> bool:
+        """Cancels a job of this sandbox that another thread runs. Its run then ends, as a rule as `cancelled`.
+
+        Returns:
+            Whether there was such a job.
+        """
+        return self._runner.run(self._async.cancel(job_id))
+
+    def sessions(self) -> list[SessionInfo]:
+        """The live sessions of the tenant, as the workers last reported them."""
+        return self._runner.run(self._async.sessions())
+
+    def close(self) -> None:
+        """Cancels what is under way and ends the connection; an embedded fleet ends, too. Can be called twice."""
+        runner, self._started = self._started, None
+        if runner is None or runner.pid != os.getpid():
+            return
+        self._finalizer.detach()
+        try:
+            runner.run(self._async.close())
+        finally:
+            runner.stop()
+
+    @property
+    def _runner(self) -> Runner:
+        with self._starting:
+            if self._started is None:
+                self._started = Runner()
+                self._finalizer = weakref.finalize(self, _leave, self._started, self._async)
+                self._finalizer.atexit = False  # The end of the process ends the bridge anyway.
+            return self._started
+
+
+def _leave(runner: Runner, sandbox: AsyncSandbox) -> None:
+    """Ends what a sandbox that nobody has any more has left open."""
+    runner.begin(_close_and_stop(runner, sandbox))
+
+
+async def _close_and_stop(runner: Runner, sandbox: AsyncSandbox) -> None:
+    await sandbox.close()
+    runner.loop.stop()

@@ -1,0 +1,72 @@
+"""An interpreter that keeps its variables, for programs without an event loop."""
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, Unpack, cast
+
+from thermae._async_session import AsyncSession
+from thermae._jobs import RunOptions, StreamOptions
+from thermae._loop import Runner
+from thermae._results import Result
+from thermae._stream import Stream
+
+if TYPE_CHECKING:
+    from thermae._sandbox import Sandbox
+
+
+class Session:
+    """An interpreter that stays alive between runs, and keeps its variables and its files.
+
+    Attributes:
+        name: Its name, with which `connect` finds it again.
+    """
+
+    def __init__(self, sandbox: "Sandbox", session: AsyncSession, runner: Runner) -> None:
+        self.name = session.name
+        self._sandbox = sandbox
+        self._session = session
+        self._runner = runner
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._runner.run(self._session.leave())
+
+    def run(self, code: str = "", **options: Unpack[RunOptions]) -> Result:
+        """Runs a program in the session; as `Sandbox.run`.
+
+        Raises:
+            SessionExpired: The session was idle for too long.
+            SessionLost: It was lost with its worker, or with its interpreter.
+        """
+        return self._sandbox.run(code, **cast("RunOptions", {**options, **self._session.claim()}))
+
+    def stream(self, code: str = "", **options: Unpack[StreamOptions]) -> Stream:
+        """Runs a program in the session, and gives its events; as `Sandbox.stream`."""
+        return self._sandbox.stream(code, **cast("StreamOptions", {**options, **self._session.claim()}))
+
+    def keepalive(self) -> None:
+        """Lets the session's idle time begin anew, as any run does.
+
+        Raises:
+            SessionExpired: The session was idle for too long.
+            SessionLost: It was lost with its worker, or with its interpreter.
+        """
+        self._runner.run(self._session.keepalive())
+
+    def close(self) -> None:
+        """Ends the session, after the runs that it has got. If it is gone already, nothing happens."""
+        self._runner.run(self._session.close())
+
+    def detach(self) -> str:
+        """Lets go of the session without ending it: it lives on until it has been idle for too long.
+
+        Returns:
+            Its name, for `connect`.
+        """
+        return self._session.detach()

@@ -1,0 +1,32 @@
+"""Times and sizes, as people give them."""
+
+import re
+
+_SIZES = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+def to_bytes(size: int | str) -> int:
+    """A number of bytes from a number, or from text such as `256MiB`.
+
+    Raises:
+        ValueError: The text is no size, or the size is below 1.
+    """
+    if isinstance(size, str):
+        parts = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", size)
+        if parts is None or parts[2].upper() not in _SIZES:
+            raise ValueError(f"{size!r} is not a size: write a number of bytes, or text such as '256MiB'")
+        size = int(parts[1]) * _SIZES[parts[2].upper()]
+    if size < 1:
+        raise ValueError(f"a size must be at least 1 byte, not {size}")
+    return size
+
+
+def to_ms(seconds: float) -> int:
+    """A number of milliseconds from seconds.
+
+    Raises:
+        ValueError: The time is not above 0, or is no finite number.
+    """
+    if not 0 < seconds < 1e9:
+        raise ValueError(f"a time must be a number of seconds above 0, not {seconds}")
+    return max(1, round(seconds * 1000))

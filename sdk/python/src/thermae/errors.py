@@ -1,0 +1,97 @@
+"""All errors: a class for each error code of the fleet, and those of this package itself."""
+
+from thermae._error import ThermaeError
+from thermae._fleet_errors import *  # noqa: F403
+from thermae._fleet_errors import FLEET_ERRORS
+
+
+class EmbeddedUnavailable(ThermaeError):
+    """The embedded fleet can't run on this machine."""
+
+    code = "embedded_unavailable"
+    advice = (
+        "The embedded fleet needs Linux and the program `thermae`. Install the package from a wheel for your system, "
+        "put `thermae` on PATH, or name it in THERMAE_BIN; `thermae doctor` says what the machine lacks. "
+        "Elsewhere, use a fleet: Sandbox('amqps://…') or THERMAE_URL."
+    )
+
+
+class ForkedClientError(ThermaeError):
+    """The sandbox was made before a fork, and only the parent process can use it."""
+
+    code = "forked_client"
+    advice = "Make a Sandbox in each process, after the fork (with gunicorn, in the hook post_fork)."
+    default_message = "this sandbox belongs to the process that made it, not to this forked child"
+
+
+class WrongLoopError(ThermaeError):
+    """An `AsyncSandbox` was used on another event loop than the one that opened it."""
+
+    code = "wrong_loop"
+    advice = "Make an AsyncSandbox on each event loop, or use Sandbox, which has a loop of its own."
+    default_message = "this sandbox was opened on another event loop"
+
+
+class SandboxClosed(ThermaeError):
+    """The sandbox or the session was used after it was closed."""
+
+    code = "sandbox_closed"
+    advice = "Use it inside its `with` block, or make a new one."
+    default_message = "the sandbox is closed"
+
+
+class ConnectionLost(ThermaeError):
+    """The connection to the fleet ended. Jobs under way may have run, in whole or in part."""
+
+    code = "connection_lost"
+    advice = (
+        "On a fleet, run the job again under the same job_id: it does not run twice. An embedded fleet is gone with "
+        "its process: make a new Sandbox. The log of `thermae.bridge` says more."
+    )
+
+
+class NoAnswer(ThermaeError):
+    """The fleet gave no outcome in time. The job was cancelled; it may have run."""
+
+    code = "no_answer"
+    advice = "Look for the job's id in the fleet's log. Give more time with timeout= or start_within=."
+
+
+class SessionNotFound(ThermaeError):
+    """There is no live session of that name."""
+
+    code = "session_not_found"
+    advice = "Make one with sandbox.session(name). sandbox.sessions() lists the live ones."
+
+
+class ArtifactDamaged(ThermaeError):
+    """The bytes of an artifact do not match its size or its SHA-256."""
+
+    code = "artifact_damaged"
+    advice = "Read it again. If it stays damaged, the fleet's store is: tell its operator."
+
+
+class BadTool(ThermaeError):
+    """A function, or a description of a tool, can't be used as a tool."""
+
+    code = "bad_tool"
+    advice = "Give every parameter a type hint that JSON can express, and the tool a name of its own."
+
+
+_OWN: tuple[type[ThermaeError], ...] = (
+    EmbeddedUnavailable,
+    ForkedClientError,
+    WrongLoopError,
+    SandboxClosed,
+    ConnectionLost,
+    NoAnswer,
+    SessionNotFound,
+    ArtifactDamaged,
+    BadTool,
+)
+_BY_CODE: dict[str, type[ThermaeError]] = {kind.code: kind for kind in (*FLEET_ERRORS, *_OWN)}
+
+
+def class_for(code: str) -> type[ThermaeError]:
+    """The class of an error code; `ThermaeError` itself if this release does not know the code."""
+    return _BY_CODE.get(code, ThermaeError)

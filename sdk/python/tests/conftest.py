@@ -1,0 +1,35 @@
+"""What both kinds of tests share."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("THERMAE_") and name != "THERMAE_BIN":
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind() -> Iterator[None]:
+    """Every test ends the processes that it starts."""
+    yield
+    left = children(os.getpid())
+    assert not left, f"processes are left: {left}"
+
+
+def children(pid: int) -> list[str]:
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat") as file:
+                    name, _, rest = file.read().rpartition(")")
+            except OSError:
+                continue
+            if int(rest.split()[1]) == pid:
+                found.append(name)
+    return found

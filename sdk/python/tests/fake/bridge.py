@@ -1,0 +1,280 @@
+"""A bridge that runs no code: it speaks the frames in a process of its own, and does what each line of a job says.
+
+    print TEXT        writes a line to standard output
+    big N             writes N bytes to standard output
+    call TOOL JSON    calls a tool, and prints its answer
+    calls N TOOL JSON the same, N times at once
+    wait              goes on until the job is cancelled
+    hold              goes on for ever, and ignores the cancel
+    job               prints the job itself
+    unknown           sends an event that no client knows
+    display TEXT      displays a text
+    leave PATH TEXT   leaves an artifact
+    end STATUS CODE   ends with this status, and this error
+    refuse CODE       answers with an error instead of an outcome
+    refuse_once CODE  the same, but only the first time for each job
+    die               kills the bridge
+    bad               sends bytes that are no frame
+
+Each frame that it reads, and its end, is a line of the file in FAKE_LOG.
+"""
+
+import argparse
+import asyncio
+import base64
+import hashlib
+import json
+import os
+import socket
+import struct
+import sys
+from typing import Any
+
+LOG = os.environ.get("FAKE_LOG")
+refused: set[str] = set()
+sessions: dict[str, int] = {}
+store: dict[str, bytes] = {}
+
+
+def log(entry: dict[str, Any]) -> None:
+    if LOG:
+        with open(LOG, "a") as file:
+            file.write(json.dumps({"pid": os.getpid(), **entry}) + "\n")
+
+
+class Refused(Exception):
+    pass
+
+
+class Run:
+    def __init__(self, bridge: "Bridge", number: int, window: int, job: dict[str, Any]) -> None:
+        self.bridge, self.number, self.job = bridge, number, job
+        self.credit = window
+        self.more = asyncio.Event()
+        self.cancelled = asyncio.Event()
+        self.stdout = ""
+        self.seq = 0
+        self.displays: list[Any] = []
+        self.artifacts: list[Any] = []
+        self.calls: dict[str, asyncio.Future[Any]] = {}
+
+    async def event(self, kind: str, **fields: Any) -> None:
+        payload = json.dumps({"protocol": 1, "job": self.job["id"], "attempt": 1, "event": kind, **fields}).encode()
+        await self.paid({"type": "event", "id": self.number}, payload)
+
+    async def paid(self, header: dict[str, Any], payload: bytes) -> None:
+        while self.credit <= 0:
+            self.more.clear()
+            await self.more.wait()
+        self.credit -= len(payload)
+        self.bridge.send(header, payload)
+        await self.bridge.writer.drain()
+
+    async def write(self, text: str) -> None:
+        self.stdout += text
+        if "output" in self.job.get("stream", ()):
+            await self.event("stdout", seq=self.seq, text=text)
+            self.seq += 1
+
+    async def call(self, tool: str, arguments: str) -> Any:
+        number = os.urandom(16).hex()
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.calls[number] = answer
+        await self.event(
+            "tool_call",
+            call=number,
+            tool=tool,
+            arguments=json.loads(arguments),
+            reply_to="r",
+            within_ms=self.job["limits"].get("tool_ms", 20000) if "limits" in self.job else 20000,
+        )
+        return await answer
+
+    async def step(self, line: str) -> tuple[str, str] | None:
+        word, _, rest = line.partition(" ")
+        match word:
+            case "":
+                pass
+            case "print":
+                await self.write(rest + "\n")
+            case "big":
+                for _ in range(int(rest) // 65536):
+                    await self.write("x" * 65536)
+            case "call":
+                tool, _, arguments = rest.partition(" ")
+                await self.write(json.dumps(await self.call(tool, arguments), ensure_ascii=False) + "\n")
+            case "calls":
+                count, tool, arguments = rest.split(" ", 2)
+                answers = await asyncio.gather(*(self.call(tool, arguments) for _ in range(int(count))))
+                await self.write(json.dumps(answers) + "\n")
+            case "wait":
+                await self.cancelled.wait()
+                return ("cancelled", "cancelled")
+            case "hold":
+                await asyncio.Event().wait()
+            case "job":
+                await self.write(json.dumps(self.job) + "\n")
+            case "unknown":
+                await self.event("hibernated", for_ms=3)
+            case "display":
+                self.displays.append({"text/plain": rest})
+                if "display" in self.job.get("stream", ()):
+                    await self.event("display", data={"text/plain": rest})
+            case "leave":
+                path, _, text = rest.partition(" ")
+                digest = hashlib.sha256(text.encode()).hexdigest()
+                store[digest] = text.encode() if "damaged" not in path else b"something else"
+                artifact = {"id": digest, "path": path, "name": path.rpartition("/")[2], "size": len(text.encode())}
+                artifact |= {"sha256": digest, "media_type": "text/plain", "created_at": "2026-01-01T00:00:00Z"}
+                if self.job.get("artifacts", {}).get("inline"):
+                    artifact["base64"] = base64.b64encode(text.encode()).decode()
+                self.artifacts.append(artifact)
+            case "end":
+                status, code = rest.split()
+                return (status, code)
+            case "refuse" | "refuse_once":
+                if word == "refuse" or self.job["id"] not in refused:
+                    refused.add(self.job["id"])
+                    raise Refused(rest)
+            case "die":
+                sys.stderr.write("the bridge dies\n")
+                sys.stderr.flush()
+                os._exit(3)
+            case "bad":
+                self.bridge.writer.write(struct.pack("<I", 1 << 30))
+            case _:
+                raise AssertionError(line)
+        return None
+
+    async def go(self) -> None:
+        try:
+            if "lifecycle" in self.job.get("stream", ()):
+                await self.event("accepted")
+                await self.event("started", worker="w")
+            how = self.session()
+            for line in self.job.get("code", "").splitlines() if how is None else ():
+                if (how := await self.step(line)) is not None:
+                    break
+            await self.event("result", **self.outcome(*(how or ("succeeded", ""))))
+            self.bridge.send({"type": "done", "id": self.number})
+        except Refused as why:
+            self.bridge.send({"type": "error", "id": self.number, "code": str(why), "message": "no", "advice": "try"})
+        finally:
+            del self.bridge.runs[self.number]
+
+    def session(self) -> tuple[str, str] | None:
+        wish = self.job.get("session")
+        if wish is None:
+            return None
+        name = wish["id"]
+        if sessions.get(name) == -1 and wish.get("if_gone") != "new":
+            return ("rejected", "session_expired")
+        if wish.get("reset") or sessions.get(name) == -1:
+            sessions.pop(name, None)
+        sessions[name] = sessions.get(name, 0) + 1
+        return None
+
+    def outcome(self, status: str, code: str) -> dict[str, Any]:
+        outcome: dict[str, Any] = {"status": status, "stdout": self.stdout, "stderr": "", "displays": self.displays}
+        outcome |= {"artifacts": self.artifacts, "usage": {"wall_ms": 1.5, "cpu_ms": 1.0, "memory_bytes": 7}}
+        outcome["from_the_future"] = True
+        if code:
+            error = {"code": code, "message": f"it is {code}", "safe_to_retry": False}
+            outcome["error"] = error | ({"exception": "E", "traceback": "T"} if code == "code_raised" else {})
+        if (wish := self.job.get("session")) and status != "rejected":
+            fresh = sessions[wish["id"]] == 1
+            outcome["session"] = {"id": wish["id"], "fresh": fresh, "alive": not wish.get("close", False)}
+            if wish.get("close"):
+                del sessions[wish["id"]]
+            if "gone" in self.job.get("code", ""):
+                sessions[wish["id"]] = -1
+        return outcome
+
+
+class Bridge:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.runs: dict[int, Run] = {}
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def send(self, header: dict[str, Any], payload: bytes = b"") -> None:
+        text = json.dumps(header).encode()
+        self.writer.write(struct.pack("<II", 4 + len(text) + len(payload), len(text)) + text + payload)
+
+    async def serve(self) -> None:
+        try:
+            while True:
+                (length,) = struct.unpack("<I", await self.reader.readexactly(4))
+                body = await self.reader.readexactly(length)
+                (size,) = struct.unpack_from("<I", body)
+                self.take(json.loads(body[4 : 4 + size]), body[4 + size :])
+        except asyncio.IncompleteReadError:
+            log({"type": "eof"})
+
+    def take(self, header: dict[str, Any], payload: bytes) -> None:
+        log(header if header["type"] != "run" else {**header, "job": json.loads(payload)["id"]})
+        number = header.get("id", 0)
+        match header["type"]:
+            case "hello":
+                if os.environ.get("FAKE_VERSION"):
+                    self.send({"type": "error", "code": "unsupported_version", "message": "versions 7"})
+                    self.writer.write_eof()
+                    return
+                self.send({"type": "hello", "version": 1, "server": "fake/1", "protocols": [1]})
+            case "open":
+                if why := os.environ.get("FAKE_OPEN"):
+                    self.send({"type": "error", "id": number, "code": why, "message": f"not {header.get('url')}"})
+                else:
+                    self.send({"type": "opened", "id": number, "tenant": "acme", "embedded": "embedded" in header})
+            case "run":
+                run = self.runs[number] = Run(self, number, header["window"], json.loads(payload))
+                self.begin(run.go())
+            case "cancel":
+                if number in self.runs:
+                    self.runs[number].cancelled.set()
+            case "credit":
+                if number in self.runs:
+                    self.runs[number].credit += header["bytes"]
+                    self.runs[number].more.set()
+            case "tool_result":
+                if number in self.runs:
+                    self.runs[number].calls[header["call"]].set_result(json.loads(payload))
+            case "artifact":
+                run = self.runs[number] = Run(self, number, header["window"], {"id": ""})
+                self.begin(self.artifact(run, header["ref"]))
+            case "sessions":
+                listed = [{"id": s, "pool": "default", "worker": "w", "expires_in_ms": 270000} for s in sessions]
+                self.send({"type": "done", "id": number}, json.dumps(listed).encode())
+            case "close":
+                self.writer.close()
+            case other:
+                self.send({"type": "error", "id": number, "code": "unsupported_request", "message": other})
+
+    async def artifact(self, run: Run, ref: str) -> None:
+        data = store[ref]
+        for at in range(0, len(data), 5):
+            await run.paid({"type": "data", "id": run.number}, data[at : at + 5])
+        self.send({"type": "done", "id": run.number, "size": len(data)})
+        del self.runs[run.number]
+
+    def begin(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("command", choices=["bridge"])
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    args = parser.parse_args()
+    assert args.parent == os.getppid()
+    os.set_inheritable(args.fd, False)
+    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=args.fd))
+    log({"type": "start"})
+    await Bridge(reader, writer).serve()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
