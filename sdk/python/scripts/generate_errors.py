@@ -46,9 +46,9 @@ def quoted(text: str) -> str:
 
 def literal(text: str) -> str:
     """The text as a Python literal that fits into the line after `    advice = `."""
-    if len(text) <= 100:
+    if len(quoted(text)) <= 107:
         return quoted(text)
-    lines = textwrap.wrap(text, 104, drop_whitespace=False, break_long_words=False)
+    lines = textwrap.wrap(text, 110, drop_whitespace=False, break_long_words=False)
     return "(\n" + "".join(f"        {quoted(line)}\n" for line in lines) + "    )"
 
 

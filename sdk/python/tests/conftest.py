@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from helpers import children
 
 
 @pytest.fixture(autouse=True)
@@ -19,17 +20,3 @@ def nothing_is_left_behind() -> Iterator[None]:
     yield
     left = children(os.getpid())
     assert not left, f"processes are left: {left}"
-
-
-def children(pid: int) -> list[str]:
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat") as file:
-                    name, _, rest = file.read().rpartition(")")
-            except OSError:
-                continue
-            if int(rest.split()[1]) == pid:
-                found.append(name)
-    return found

@@ -57,8 +57,8 @@ class FilesTooLarge(ThermaeError):
     code = "files_too_large"
     safe_to_retry = False
     advice = (
-        "Send fewer or smaller files, or raise the pool's disk. If many jobs share large inputs, make them a "
-        "dataset of the pool."
+        "Send fewer or smaller files, or raise the pool's disk. If many jobs share large inputs, make them a dataset of"
+        " the pool."
     )
 
 
@@ -110,9 +110,8 @@ class LimitTooHigh(ThermaeError):
     code = "limit_too_high"
     safe_to_retry = False
     advice = (
-        "Ask for less, or raise the pool's ceiling: limits.ceiling in the worker's configuration. The embedded "
-        "fleet's ceilings rise with --memory, --wall, --cpu, --pids and --tool-wait, as far as the machine "
-        "allows."
+        "Ask for less, or raise the pool's ceiling: limits.ceiling in the worker's configuration. The embedded fleet's "
+        "ceilings rise with --memory, --wall, --cpu, --pids and --tool-wait, as far as the machine allows."
     )
 
 
@@ -178,8 +177,8 @@ class OutcomeExpired(ThermaeError):
     code = "outcome_expired"
     safe_to_retry = False
     advice = (
-        "Read outcomes as they arrive, or raise outcome_ttl and outcome_bytes. To run the job again, submit it "
-        "under a new id."
+        "Read outcomes as they arrive, or raise outcome_ttl and outcome_bytes. To run the job again, submit it under a "
+        "new id."
     )
 
 
@@ -327,8 +326,8 @@ class SandboxLost(ThermaeError):
     code = "sandbox_lost"
     safe_to_retry = False
     advice = (
-        "If the code's effects outside the sandbox may happen twice, submit the job again under a new id. If this"
-        " happens often, look in the worker's log."
+        "If the code's effects outside the sandbox may happen twice, submit the job again under a new id. If this "
+        "happens often, look in the worker's log."
     )
 
 
@@ -338,8 +337,8 @@ class WorkerStopped(ThermaeError):
     code = "worker_stopped"
     safe_to_retry = False
     advice = (
-        "If the code's effects outside the sandbox may happen twice, submit the job again under a new id. A "
-        "longer drain_grace gives running jobs more time to end."
+        "If the code's effects outside the sandbox may happen twice, submit the job again under a new id. A longer "
+        "drain_grace gives running jobs more time to end."
     )
 
 
@@ -349,8 +348,8 @@ class RecordLost(ThermaeError):
     code = "record_lost"
     safe_to_retry = False
     advice = (
-        "If the code's effects outside the sandbox may happen twice, submit the job again under a new id. Check "
-        "that Redis does not restart or evict keys."
+        "If the code's effects outside the sandbox may happen twice, submit the job again under a new id. Check that "
+        "Redis does not restart or evict keys."
     )
 
 
@@ -360,8 +359,8 @@ class DeliveryLimit(ThermaeError):
     code = "delivery_limit"
     safe_to_retry = False
     advice = (
-        "If the code's effects outside the sandbox may happen twice, submit the job again under a new id. Look "
-        "for workers that crash or lose their connection."
+        "If the code's effects outside the sandbox may happen twice, submit the job again under a new id. Look for "
+        "workers that crash or lose their connection."
     )
 
 

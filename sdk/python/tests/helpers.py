@@ -1,0 +1,76 @@
+"""Helpers of the tests."""
+
+import asyncio
+import functools
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, ParamSpec
+
+P = ParamSpec("P")
+
+SRC = str(Path(__file__).parents[1] / "src")
+
+
+def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Makes an async test one that pytest can run."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(test(*args, **kwargs), debug=False)
+
+    return run
+
+
+def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """Waits for something that another process does and that no event tells."""
+    end = time.monotonic() + seconds
+    pause = threading.Event()
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not happen"
+        pause.wait(0.01)
+    return found
+
+
+def program(source: str) -> "subprocess.Popen[str]":
+    """Starts a program in a process of its own, with this package on its path."""
+    command = [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(source)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env=environment()
+    )
+
+
+def finished(process: "subprocess.Popen[str]", seconds: float = 30.0) -> tuple[int, str, str]:
+    """The status and the outputs of a program that ends by itself."""
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        raise AssertionError(f"it did not end:\n{out}\n{err}") from None
+    return process.returncode, out, err
+
+
+def environment() -> dict[str, str]:
+    """The environment of a program that imports this package."""
+    return {**os.environ, "PYTHONPATH": SRC}
+
+
+def children(pid: int) -> list[str]:
+    """The names of a process's children."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", errors="replace") as file:
+                    name, _, rest = file.read().rpartition(")")
+            except OSError:
+                continue
+            if int(rest.split()[1]) == pid:
+                found.append(name)
+    return found

@@ -1,0 +1,206 @@
+import json
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+from thermae import InputFile, Job, tool
+from thermae._jobs import JobOptions, RunOptions, StreamOptions
+from thermae._options import opening, redacted
+from thermae._units import to_bytes, to_ms
+from thermae._watch import Watch
+
+ROOT = Path(__file__).parents[4]
+
+
+def wire(job: Job, stream: tuple[str, ...] = ()) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(job.to_wire(job.tools({}), stream))
+    return made
+
+
+def test_the_smallest_job_says_nothing_but_its_code() -> None:
+    job = Job("print(1)")
+    assert wire(job) == {"id": job.id, "code": "print(1)", "language": "python"}
+    assert len(job.id) == 32
+    assert job.id != Job("print(1)").id
+
+
+def test_every_option_reaches_the_wire(tmp_path: Path) -> None:
+    (tmp_path / "local").write_bytes(b"\xff\x00")
+
+    @tool
+    def t() -> None:
+        pass
+
+    job = Job(
+        "x",
+        job_id="j",
+        language="python",
+        stdin="in",
+        env={"A": "b"},
+        files={
+            "a.txt": "text",
+            "b.bin": b"\xff",
+            "c.txt": "é".encode(),
+            "d": tmp_path / "local",
+            "e.sh": InputFile("ls", executable=True),
+        },
+        tools=[t],
+        timeout=1.5,
+        start_within=2,
+        cpu=3,
+        memory="64MiB",
+        pids=4,
+        output="1 KiB",
+        tool_wait=5,
+        session="s",
+        session_options={"if_gone": "new", "reset": True, "close": True, "idle": 6},
+        pool="p",
+        priority="high",
+        labels={"l": "m"},
+        idempotency_key="k",
+        max_attempts=2,
+        inline_artifacts=True,
+    )
+    made = wire(job, ("output",))
+    assert made == {
+        "id": "j",
+        "code": "x",
+        "language": "python",
+        "pool": "p",
+        "class": "high",
+        "session": {"id": "s", "if_gone": "new", "reset": True, "close": True, "idle_ms": 6000},
+        "limits": {
+            "wall_ms": 1500,
+            "cpu_ms": 3000,
+            "memory_bytes": 64 << 20,
+            "pids": 4,
+            "output_bytes": 1024,
+            "tool_ms": 5000,
+        },
+        "tools": [t.to_wire()],
+        "stream": ["output"],
+        "max_attempts": 2,
+        "start_within_ms": 2000,
+        "stdin": "in",
+        "files": [
+            {"path": "a.txt", "text": "text"},
+            {"path": "b.bin", "base64": "/w=="},
+            {"path": "c.txt", "text": "é"},
+            {"path": "d", "base64": "/wA="},
+            {"path": "e.sh", "text": "ls", "executable": True},
+        ],
+        "artifacts": {"inline": True},
+        "env": {"A": "b"},
+        "idempotency_key": "k",
+        "labels": {"l": "m"},
+    }
+    given = set(get_type_hints(JobOptions)) - {"argv"}
+    assert given == set(job.options), "an option is not tested"
+    schema = json.loads((ROOT / "schemas/json/job.json").read_text())
+    assert set(made) | {"argv", "protocol"} == set(schema["properties"]), "the schema has other fields"
+
+
+def test_a_command_is_a_job_in_bash_without_tools() -> None:
+    job = Job(argv=["grep", "-c", "two words"])
+    assert job.tools({"t": tool(test_a_command_is_a_job_in_bash_without_tools)}) == {}
+    assert wire(job) == {"id": job.id, "argv": ["grep", "-c", "two words"], "language": "bash"}
+
+
+def test_a_timeout_bounds_the_whole_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Job("x").deadline is None
+    job = Job("x", timeout=5)
+    assert (wire(job)["limits"], wire(job)["start_within_ms"], job.deadline) == ({"wall_ms": 5000}, 60000, 65)
+    assert Job("x", timeout=5, start_within=2).deadline == 7
+    monkeypatch.setenv("THERMAE_TIMEOUT", "2.5")
+    assert wire(Job("x"))["limits"] == {"wall_ms": 2500}
+    assert wire(job)["limits"] == {"wall_ms": 5000}
+    monkeypatch.setenv("THERMAE_TIMEOUT", "soon")
+    with pytest.raises(ValueError, match="THERMAE_TIMEOUT"):
+        wire(Job("x"))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "why"),
+    [
+        ({"tiemout": 1}, TypeError, "unknown options: tiemout"),
+        ({"argv": ["ls"]}, TypeError, "either code or argv"),
+        ({"timeout": 0}, ValueError, "above 0"),
+        ({"timeout": float("nan")}, ValueError, "above 0"),
+        ({"memory": "lots"}, ValueError, "is not a size"),
+        ({"memory": 0}, ValueError, "at least 1"),
+        ({"files": {"a": Path("/does/not/exist")}}, FileNotFoundError, "exist"),
+        ({"labels": {"a": "\ud800"}}, ValueError, "surrogates"),
+        ({"env": {"a": float("inf")}}, ValueError, "JSON"),
+    ],
+)
+def test_what_cant_be_a_job_is_told(options: Any, error: type[Exception], why: str) -> None:
+    with pytest.raises(error, match=why):
+        wire(Job("x", **options))
+
+
+def test_units() -> None:
+    assert [to_bytes(x) for x in (1, "2", "3 B", "4KiB", "5MB", "6gib")] == [1, 2, 3, 4096, 5_000_000, 6 << 30]
+    assert [to_ms(x) for x in (1, 0.0001, 1.5)] == [1000, 1, 1500]
+
+
+def test_callbacks_ask_for_the_events_that_they_need() -> None:
+    options: RunOptions = {"on_stderr": print, "check": True, "timeout": 3}
+    watch = Watch(options)
+    assert (watch.kinds, watch.idle, watch.check, options) == (("output",), False, True, {"timeout": 3})
+    assert Watch({"on_display": print}).kinds == ("display",)
+    assert Watch({"on_tool_call": print}).kinds == ()
+    assert not Watch({"on_tool_call": print}).idle
+    assert Watch({}).idle
+    assert StreamOptions.__annotations__.keys() <= RunOptions.__annotations__.keys() | {"max_retries"}
+
+
+def test_the_fleet_is_chosen_by_argument_then_variable_then_embedded(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(opening(None, None, {})) == ["embedded"]
+    monkeypatch.setenv("THERMAE_URL", "amqp://a:b@c")
+    monkeypatch.setenv("THERMAE_TENANT", "t")
+    assert opening(None, None, {}) == {"url": "amqp://a:b@c", "tenant": "t"}
+    assert opening("amqp://x", "u", {}) == {"url": "amqp://x", "tenant": "u"}
+    assert list(opening("embedded", None, {"slots": 1})) == ["embedded"]
+    with pytest.raises(ValueError, match="slots: only the embedded fleet"):
+        opening(None, None, {"slots": 1})
+    with pytest.raises(TypeError, match="unknown options: slot"):
+        opening(None, None, {"slot": 1})  # type: ignore[typeddict-unknown-key]
+
+
+def test_embedded_options_have_the_units_of_the_wire(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = opening(
+        None,
+        None,
+        {
+            "python": "/usr/bin/python3",
+            "slots": 2,
+            "spares": 3,
+            "memory": "1GiB",
+            "cpu": 4,
+            "disk": 5,
+            "wall": 0.5,
+            "datasets": {"d": "here"},
+            "preload": ("polars",),
+        },
+    )
+    assert options == {
+        "embedded": {
+            "python": "/usr/bin/python3",
+            "slots": 2,
+            "spares": 3,
+            "memory": 1 << 30,
+            "cpu": 4000,
+            "disk": 5,
+            "wall": 500,
+            "datasets": {"d": f"{tmp_path}/here"},
+            "preload": ["polars"],
+        }
+    }
+    monkeypatch.setenv("THERMAE_PYTHON", "/opt/python")
+    assert opening(None, None, {}) == {"embedded": {"python": "/opt/python"}}
+
+
+def test_passwords_are_never_shown() -> None:
+    assert redacted("amqps://me:p:a@ss@host/v and amqp://host") == "amqps://me:…@host/v and amqp://host"

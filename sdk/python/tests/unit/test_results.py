@@ -1,0 +1,88 @@
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from thermae import errors
+from thermae._events import Ended, read_event
+from thermae._frames import BadFrameError
+from thermae._results import AsyncResult, Status, read_result
+
+
+async def nothing(ref: str, url: str | None) -> AsyncIterator[bytes]:
+    raise AssertionError
+    yield b""
+
+
+def result(**fields: Any) -> AsyncResult:
+    payload = json.dumps({"protocol": 1, "job": "j", "attempt": 2, "event": "result", "status": "succeeded", **fields})
+    event = read_event(payload.encode())
+    assert isinstance(event, Ended)
+    return read_result(event.job_id, event.outcome, nothing)
+
+
+def test_the_whole_outcome_is_read() -> None:
+    made = result(
+        stdout="a\ufffd",
+        stdout_base64="Yf8=",
+        stderr="é",
+        exit_code=3,
+        signal=9,
+        value={"text/plain": "1"},
+        displays=[{"text/plain": "2"}],
+        error={"code": "code_raised", "message": "m", "exception": "E", "traceback": "T", "new": 1},
+        usage={"wall_ms": 1.5, "cpu_ms": 1, "memory_bytes": 2, "output_bytes": 3, "tool_calls": 4, "new": 5},
+        limits={"wall_ms": 1, "cpu_ms": 2, "memory_bytes": 3, "pids": 4, "output_bytes": 5, "new": 6},
+        session={"id": "s", "fresh": True, "alive": False, "restored_files": 7, "new": 8},
+        artifacts_left_out=[{"path": "p", "why": "link", "message": "m", "size": 1}],
+        worker="w",
+        duplicate_of="d",
+        waited={"queue_ms": 12},
+    )
+    assert (made.job_id, made.attempt, made.status, made.ok) == ("j", 2, "succeeded", True)
+    assert (made.stdout_bytes, made.stderr_bytes) == (b"a\xff", "é".encode())
+    assert made.error is not None
+    assert (made.error.exception, made.usage.tool_calls, made.left_out[0].why) == ("E", 4, "link")
+    assert made.limits is not None
+    assert made.session is not None
+    assert (made.limits.pids, made.session.restored_files) == (4, 7)
+    assert made.raw["waited"] == {"queue_ms": 12}
+
+
+def test_every_status_of_the_schema_is_known() -> None:
+    schema = json.loads((Path(__file__).parents[4] / "schemas/json/event.json").read_text())
+    assert {one["const"] for one in schema["$defs"]["Status"]["oneOf"]} == set(Status.__args__)  # type: ignore[attr-defined]
+
+
+def test_raise_for_status_raises_the_class_of_the_code() -> None:
+    assert result().raise_for_status().ok
+    bad = result(status="timed_out", error={"code": "wall_timeout", "message": "too slow"})
+    with pytest.raises(errors.WallTimeout, match="too slow") as raised:
+        bad.raise_for_status()
+    assert raised.value.result is bad
+    assert raised.value.request_id == "j"
+    assert result(status="vanished").to_error() is not None
+
+
+def test_a_notebook_shows_what_matters() -> None:
+    rich = {"text/plain": "<Figure>", "image/png": "iVBO"}
+    assert result(stdout="a\n", value=rich)._repr_mimebundle_() == {"text/plain": "a\n<Figure>", "image/png": "iVBO"}
+    assert result(displays=[{"text/plain": "1"}, rich])._repr_mimebundle_() == rich
+    failed = result(status="failed", stdout="a", displays=[rich], error={"code": "c", "message": "m", "traceback": "T"})
+    assert failed._repr_mimebundle_() == {"text/plain": "a\nT"}
+    assert result()._repr_mimebundle_() == {"text/plain": ""}
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"[]", b"{}", b"null", b'{"job": "j"}', b'{"job": "j", "event": "stdout"}', b"\xff", b"[" * 100_000],
+)
+def test_events_that_cant_be_read_end_the_connection(payload: bytes) -> None:
+    with pytest.raises(BadFrameError):
+        read_event(payload)
+
+
+def test_unknown_events_are_nothing() -> None:
+    assert read_event(b'{"job": "j", "event": "hibernated"}') is None

@@ -1,0 +1,231 @@
+import asyncio
+import functools
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from thermae import Tool, ToolSpec, tool
+from thermae._tools import as_tool, tools_by_name
+from thermae.errors import BadTool
+
+
+class Point(BaseModel):
+    x: int
+    y: int = 0
+
+
+@dataclass
+class Row:
+    region: str
+    amount: float
+
+
+def call(made: Tool[..., Any], **arguments: Any) -> Any:
+    positional, named = made.schema.bind(arguments)
+    return made.function(*positional, **named)
+
+
+@tool
+def get_sales(region: str, quarter: Literal["Q1", "Q4"] = "Q4", *, limit: int = 10) -> list[Row]:
+    """Sales rows of one region.
+
+    Args:
+        region: Name of the region,
+            as people say it.
+        quarter (str): The quarter.
+        unknown: Not a parameter.
+
+    Returns:
+        The rows.
+    """
+    return [Row(region, limit)]
+
+
+def test_a_tool_is_still_the_function() -> None:
+    assert get_sales("East") == [Row("East", 10)]
+    assert get_sales.__name__ == "get_sales"
+    assert get_sales.__doc__ is not None
+
+
+def test_name_schema_and_documentation_come_from_the_function() -> None:
+    assert get_sales.to_wire() == {
+        "name": "get_sales",
+        "description": get_sales.description,
+        "input_schema": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["region"],
+            "properties": {
+                "region": {"title": "Region", "type": "string", "description": "Name of the region, as people say it."},
+                "quarter": {
+                    "title": "Quarter",
+                    "type": "string",
+                    "enum": ["Q1", "Q4"],
+                    "default": "Q4",
+                    "description": "The quarter.",
+                },
+                "limit": {"title": "Limit", "type": "integer", "default": 10},
+            },
+        },
+    }
+    assert get_sales.description.startswith("Sales rows of one region.\n\nArgs:")
+    assert get_sales.output_schema["items"]["$ref"] == "#/$defs/Row"
+    first, *_ = get_sales.documentation.splitlines()
+    assert first.startswith("async def get_sales(region: str, quarter: Literal['Q1', 'Q4'] = 'Q4', *, limit: int = 10)")
+
+
+def test_arguments_are_coerced_and_results_written_by_the_hints() -> None:
+    @tool(name="move-to", max_calls=3, raw=True, description="Moves.", timeout=2)
+    def move(p: Point, by: Annotated[float, Field(ge=0)] = 1, /, **more: int) -> Point:
+        return Point(x=p.x + int(by), y=sum(more.values()))
+
+    result = call(move, p={"x": "3"}, by="2", z=4)
+    assert result == Point(x=5, y=4)
+    assert move.schema.write(result) == b'{"x":5,"y":4}'
+    wire = move.to_wire()
+    assert (wire["name"], wire["max_calls"], wire["raw"], wire["description"]) == ("move-to", 3, True, "Moves.")
+    with pytest.raises(ValueError, match=r"^p\.x: Field required; by: Input should be greater than or equal to 0$"):
+        call(move, p={}, by=-1)
+
+
+def test_names_that_pydantic_uses_itself_are_fine() -> None:
+    def odd(schema: int, model_config: int, self_: int, _private: int, validate: int = 5) -> int:
+        return schema + model_config + self_ + _private + validate
+
+    assert call(as_tool(odd), schema=1, model_config=2, self_=3, _private=4) == 15
+
+
+def test_a_function_without_hints_takes_and_gives_anything() -> None:
+    made = as_tool(lambda_like)
+    assert call(made, a=[1], b=None) == {"a": [1], "b": None}
+    assert made.schema.write({"n": float("nan"), "p": Point(x=1), "s": {1}}) == b'{"n":null,"p":{"x":1,"y":0},"s":[1]}'
+    with pytest.raises(TypeError, match="can't be written as JSON"):
+        made.schema.write(object())
+
+
+def lambda_like(a, b):  # type: ignore[no-untyped-def]
+    return {"a": a, "b": b}
+
+
+class Shop:
+    timeout = "not a tool's"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def plain(self, n: int) -> str:
+        """Plain method."""
+        return f"{self.name} {n}"
+
+    @tool(max_calls=1)
+    def decorated(self, n: int) -> str:
+        """Decorated method."""
+        return f"{self.name} {n}"
+
+    async def later(self, n: int) -> str:
+        return f"{self.name} {n}"
+
+    def __call__(self, n: int) -> str:
+        """Called object."""
+        return f"{self.name} {n}"
+
+
+def test_methods_partials_and_objects_are_tools() -> None:
+    shop = Shop("x")
+    made = tools_by_name([shop.plain, shop.decorated, shop, functools.partial(add, b=5), shop.later])
+    assert list(made) == ["plain", "decorated", "Shop", "add", "later"]
+    assert [made[name].description for name in ("plain", "decorated", "Shop", "add")] == [
+        "Plain method.",
+        "Decorated method.",
+        "Called object.",
+        "Adds.",
+    ]
+    assert [call(made[name], n="2") for name in ("plain", "decorated", "Shop")] == ["x 2"] * 3
+    assert made["decorated"].max_calls == 1
+    assert call(made["add"], a=1) == 6
+    assert list(made["add"].input_schema["properties"]) == ["a"]
+    assert asyncio.run(call(made["later"], n=1)) == "x 1"
+    assert [one.is_async for one in made.values()] == [False, False, False, False, True]
+    assert shop.decorated(3) == "x 3"
+
+
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+class Later:
+    async def __call__(self) -> None: ...
+
+
+def test_async_is_seen_through_wrappers() -> None:
+    async def one(a: int) -> int:
+        return a
+
+    assert as_tool(functools.partial(one, a=1)).is_async
+    assert tool(tool(one), name="two").is_async
+    assert tool(tool(one), name="two").description == ""
+    assert as_tool(Later()).is_async
+
+
+def test_a_description_with_a_handler_is_a_tool() -> None:
+    spec: ToolSpec = {
+        "name": "search",
+        "handler": lambda **arguments: arguments,
+        "input_schema": {"type": "object", "properties": {"q": {"type": "string"}}},
+        "max_calls": 2,
+    }
+    made = as_tool(spec)
+    assert made.to_wire() == {
+        "name": "search",
+        "description": "",
+        "input_schema": spec["input_schema"],
+        "max_calls": 2,
+    }
+    assert call(made, q="a") == {"q": "a"}
+
+
+def test_hints_may_name_what_is_defined_later() -> None:
+    @tool
+    def early(x: "Late") -> "Late":
+        return x
+
+    assert early.input_schema["properties"]["x"]["type"] == "integer"
+
+
+Late = int
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (lambda x: x, "a lambda has no name"),
+        ({"name": "x"}, "needs a name and a handler"),
+        ({"name": "x", "handler": add, "schema": {}}, "unknown keys"),
+        (7, "is not callable"),
+    ],
+)
+def test_what_is_no_tool_is_refused_at_once(bad: Any, why: str) -> None:
+    with pytest.raises(BadTool, match=why):
+        as_tool(bad)
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with pytest.raises(BadTool, match="two tools have the name 'add'"):
+        tools_by_name([add, tool(add)])
+
+
+def several(*numbers: int) -> int: ...
+def unknown(x: "Nowhere") -> int: ...  # type: ignore[name-defined]  # noqa: F821
+def strange(x: asyncio.Lock) -> int: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [(several, "arguments come by name"), (unknown, "Nowhere"), (strange, "Lock")],
+)
+def test_hints_that_cant_be_used_are_told_by_name(function: Any, why: str) -> None:
+    with pytest.raises(BadTool, match=f"the tool '{function.__name__}'.*{why}"):
+        _ = as_tool(function).schema
