@@ -14,6 +14,7 @@ from thermae._async_session import AsyncSession, SessionSettings
 from thermae._async_stream import AsyncStream
 from thermae._bridge import BridgeTransport
 from thermae._connection import WINDOW, Connection
+from thermae._course import Course
 from thermae._download import download
 from thermae._error import ThermaeError
 from thermae._jobs import Job, JobOptions, RunOptions, StreamOptions
@@ -80,7 +81,7 @@ class AsyncSandbox:
         self._lock = asyncio.Lock()
         self.tools = tools_by_name(tools)
         self.tool_loop: asyncio.AbstractEventLoop | None = None
-        self.streams: dict[str, AsyncStream] = {}
+        self.under_way: dict[str, Course] = {}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {redacted(self._opening.get('url', 'embedded'))}>"
@@ -180,10 +181,8 @@ class AsyncSandbox:
         Returns:
             Whether there was such a job.
         """
-        stream = self.streams.get(job_id)
-        if stream is not None:
-            stream.cancel()
-        return stream is not None
+        course = self.under_way.get(job_id)
+        return course is not None and course.cancel()
 
     async def sessions(self) -> list[SessionInfo]:
         """The live sessions of the tenant, as the workers last reported them."""
@@ -197,11 +196,7 @@ class AsyncSandbox:
     async def close(self) -> None:
         """Cancels what is under way and ends the connection; an embedded fleet ends, too. Can be called twice."""
         self._closed = True
-        connection, self._connection = self._connection, None
-        # In a forked child there is nothing to close: the connection is the parent's.
-        if connection is not None and self._pid == os.getpid():
-            await connection.close()
-            _fork.release(connection.transport)
+        await self._drop()
 
     def start(self, code: str | Job, kinds: Sequence[str], options: StreamOptions) -> AsyncStream:
         """A job with its options, ready to begin. `kinds` are the live events that somebody wants."""
@@ -247,6 +242,7 @@ class AsyncSandbox:
             return self._connection
         async with self._lock:
             if self._connection is None or (self._connection.lost and not self._is_embedded):
+                await self._drop()
                 self._pid, self._loop = os.getpid(), asyncio.get_running_loop()
                 self._connection = await self._open()
             if self._connection.lost:
@@ -256,6 +252,13 @@ class AsyncSandbox:
     @property
     def _is_embedded(self) -> bool:
         return "embedded" in self._opening
+
+    async def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        # In a forked child there is nothing to close: the connection is the parent's.
+        if connection is not None and self._pid == os.getpid():
+            await connection.close()
+            _fork.release(connection.transport)
 
     async def _open(self) -> Connection:
         transport = await BridgeTransport.start()

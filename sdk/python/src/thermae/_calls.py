@@ -113,4 +113,5 @@ def _text(error: BaseException) -> str:
         text = str(error)
     except Exception:
         text = "(the error has no text)"
+    text = text.encode(errors="replace").decode()
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -115,3 +115,11 @@ class _Call(Generic[T]):
             self.future.set_exception(error)
         else:
             self.future.set_result(task.result())
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs in this thread, if any."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

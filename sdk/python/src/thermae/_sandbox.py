@@ -12,7 +12,7 @@ from thermae._async_sandbox import AsyncSandbox, SessionInfo
 from thermae._async_session import SessionSettings
 from thermae._batch import Batch
 from thermae._jobs import Job, JobOptions, RunOptions, StreamOptions
-from thermae._loop import Runner
+from thermae._loop import Runner, running_loop
 from thermae._options import EmbeddedOptions
 from thermae._results import Result
 from thermae._session import Session
@@ -170,6 +170,8 @@ class Sandbox:
 
     @property
     def _runner(self) -> Runner:
+        if self._async.tool_loop is not None and self._async.tool_loop is running_loop():
+            raise RuntimeError("the event loop of the tools would wait for itself: run this in another thread")
         with self._starting:
             if self._started is None:
                 self._started = Runner()
