@@ -15,7 +15,6 @@ from thermae._async_stream import AsyncStream
 from thermae._bridge import BridgeTransport
 from thermae._connection import WINDOW, Connection
 from thermae._course import Course
-from thermae._download import download
 from thermae._error import ThermaeError
 from thermae._jobs import Job, JobOptions, RunOptions, StreamOptions
 from thermae._options import EmbeddedOptions, opening, redacted
@@ -220,6 +219,8 @@ class AsyncSandbox:
         except ThermaeError as error:
             if error.code != "no_store" or url is None:
                 raise
+            from thermae._download import download  # Few programs need it, and it imports much.
+
             async for piece in download(url):
                 yield piece
 

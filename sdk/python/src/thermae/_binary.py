@@ -1,7 +1,6 @@
 """Where the program `thermae` is."""
 
 import os
-import shutil
 import sys
 import sysconfig
 from pathlib import Path
@@ -22,6 +21,8 @@ def find_binary() -> str:
     for folder in _script_folders():
         if _is_program(path := str(Path(folder, "thermae"))):
             return path
+    import shutil  # It imports much, and is rarely needed.
+
     if found := shutil.which("thermae"):
         return found
     raise EmbeddedUnavailable(f"the program `thermae` was not found (on {sys.platform})")

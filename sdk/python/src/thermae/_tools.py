@@ -48,6 +48,8 @@ class Tool(Generic[P, R]):
     needed, so that defining a tool costs no time and hints may name what is defined later.
     """
 
+    __name__: str
+
     def __init__(
         self,
         function: Callable[P, R],

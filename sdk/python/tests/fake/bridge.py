@@ -208,7 +208,7 @@ class Bridge:
                 body = await self.reader.readexactly(length)
                 (size,) = struct.unpack_from("<I", body)
                 self.take(json.loads(body[4 : 4 + size]), body[4 + size :])
-        except asyncio.IncompleteReadError:
+        except (asyncio.IncompleteReadError, ConnectionError):
             log({"type": "eof"})
 
     def take(self, header: dict[str, Any], payload: bytes) -> None:

@@ -1,25 +1,12 @@
 """Tests with the fake bridge: a process that speaks the frames."""
 
-import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from bridge_log import Log
 
 FAKE = Path(__file__).parents[1] / "fake/bridge.py"
-
-
-class Log:
-    """What the fake bridges were sent."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def frames(self, kind: str | None = None) -> list[dict[str, Any]]:
-        text = self.path.read_text() if self.path.exists() else ""
-        found = [json.loads(line) for line in text.splitlines()]
-        return [one for one in found if kind in (None, one["type"])]
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from conftest import Log
+from bridge_log import Log
 from helpers import on_a_loop
 
 from thermae import AsyncResult, AsyncSandbox, Job, ThermaeError, errors

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Log
+from bridge_log import Log
 from helpers import children, until
 
 from thermae import Accepted, Display, Job, Result, Sandbox, Started, Stdout, ThermaeError, ToolCall, errors, tool
@@ -151,9 +151,9 @@ def test_a_job_can_be_cancelled_by_its_id() -> None:
 def test_large_output_passes_through_the_window(bridge: Log) -> None:
     with Sandbox() as box:
         size = 4 << 20
-        got = []
+        got: list[str] = []
         result = box.run(f"big {size}", on_stdout=got.append)
-        assert len(result.stdout) == sum(map(len, got)) == size
+        assert len(result.stdout) == len("".join(got)) == size
     assert sum(one["bytes"] for one in bridge.frames("credit")) > size - (1 << 20)
 
 
@@ -229,7 +229,7 @@ def test_a_batch_gives_every_result_once() -> None:
 
 
 def test_a_batch_takes_jobs_as_there_is_room_and_cancels_the_rest(bridge: Log) -> None:
-    taken = []
+    taken: list[tuple[int, threading.Thread]] = []
 
     def jobs() -> Any:
         for n in range(100):

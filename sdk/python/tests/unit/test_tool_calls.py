@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from conftest import Log
+from bridge_log import Log
 from helpers import on_a_loop
 
 from thermae import AsyncSandbox, Sandbox, tool

@@ -1,0 +1,51 @@
+"""Errors that the client is to blame for. Made by `scripts/generate_errors.py`."""
+
+from thermae._error import ThermaeError
+
+
+class UserIdMissing(ThermaeError):
+    """The message names no sender: its AMQP property `user_id` is missing."""
+
+    code = "user_id_missing"
+    safe_to_retry = False
+    advice = "Set the AMQP property user_id to the name of the RabbitMQ user that the client connects as."
+
+
+class ForbiddenReplyKey(ThermaeError):
+    """The reply key does not belong to the tenant that submitted the job."""
+
+    code = "forbidden_reply_key"
+    safe_to_retry = False
+    advice = "Use a reply key that begins with your own tenant's name."
+
+
+class Cancelled(ThermaeError):
+    """The client cancelled the job."""
+
+    code = "cancelled"
+    safe_to_retry = False
+    advice = "Nothing to do: the client asked for it."
+
+
+class ToolTimeout(ThermaeError):
+    """The client did not answer the tool call in time."""
+
+    code = "tool_timeout"
+    safe_to_retry = False
+    advice = "Make the tool faster, or ask for a longer wait (limits.tool_ms, --tool-wait)."
+
+
+class ToolAnswer(ThermaeError):
+    """The client's answer to the tool call can't be read, or is too large."""
+
+    code = "tool_answer"
+    safe_to_retry = False
+    advice = "Write the tool's answer as JSON (without NaN or Infinity) with either ok or error, of at most 16 MiB."
+
+
+class ClientGone(ThermaeError):
+    """No queue is bound to the reply key any more."""
+
+    code = "client_gone"
+    safe_to_retry = False
+    advice = "Keep the client connected while its jobs run."

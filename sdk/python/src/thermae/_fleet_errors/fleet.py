@@ -1,0 +1,172 @@
+"""Errors that the fleet is to blame for. Made by `scripts/generate_errors.py`."""
+
+from thermae._error import ThermaeError
+
+
+class StoreUnavailable(ThermaeError):
+    """The fleet's store could not be read."""
+
+    code = "store_unavailable"
+    safe_to_retry = True
+    advice = "Submit the job again. The worker's log says what is wrong with the store."
+
+
+class UnknownTenant(ThermaeError):
+    """The tenant is not configured, and unknown tenants are not admitted (`admit_unknown_tenants`)."""
+
+    code = "unknown_tenant"
+    safe_to_retry = False
+    advice = "Ask the operator to add the tenant to the scheduler's configuration."
+
+
+class QuotaExceeded(ThermaeError):
+    """Too many jobs of the tenant wait for another job's outcome, or too many bytes of jobs wait for a session."""
+
+    code = "quota_exceeded"
+    safe_to_retry = True
+    advice = "Wait until some of the tenant's jobs have ended, then submit the job again."
+
+
+class SubmissionExpired(ThermaeError):
+    """The message is older than the fleet accepts. The job was not started from it."""
+
+    code = "submission_expired"
+    safe_to_retry = False
+    advice = "Submit the job again, under a new id. Check whether the schedulers were down for a long time."
+
+
+class OutcomeExpired(ThermaeError):
+    """The job has ended, but its outcome is not kept any more: it is too old, or there was no room for it."""
+
+    code = "outcome_expired"
+    safe_to_retry = False
+    advice = (
+        "Read outcomes as they arrive, or raise outcome_ttl and outcome_bytes. To run the job again, submit it under a "
+        "new id."
+    )
+
+
+class RegistryFull(ThermaeError):
+    """Redis, which holds the jobs' records, is full."""
+
+    code = "registry_full"
+    safe_to_retry = True
+    advice = "Wait a little, then submit the job again. Give Redis more memory, or keep outcomes for a shorter time."
+
+
+class DeadlineExceeded(ThermaeError):
+    """The deadline passed before the code started."""
+
+    code = "deadline_exceeded"
+    safe_to_retry = True
+    advice = "Submit the job again with a later deadline, or add workers."
+
+
+class SessionLost(ThermaeError):
+    """The session was lost with its worker or sandbox. Its variables are gone."""
+
+    code = "session_lost"
+    safe_to_retry = True
+    advice = "Start a new session (or submit with if_gone = new), and set up its variables again."
+
+
+class SessionExpired(ThermaeError):
+    """The session was idle for longer than its timeout and was closed."""
+
+    code = "session_expired"
+    safe_to_retry = True
+    advice = "Start a new session (or submit with if_gone = new). To keep one, use it more often or raise session_idle."
+
+
+class SessionLimit(ThermaeError):
+    """On the worker, the pool or the tenant has as many sessions as allowed, and none of the tenant's is idle."""
+
+    code = "session_limit"
+    safe_to_retry = True
+    advice = (
+        "Wait until one of the tenant's sessions ends or is idle, or raise max_sessions or max_sessions_per_tenant."
+    )
+
+
+class NoWorker(ThermaeError):
+    """No worker serves the pool."""
+
+    code = "no_worker"
+    safe_to_retry = True
+    advice = "Start a worker that serves the pool."
+
+
+class BackendUnavailable(ThermaeError):
+    """The container engine (Docker) does not answer, or can't make the pool's containers."""
+
+    code = "backend_unavailable"
+    safe_to_retry = True
+    advice = "Run `thermae doctor` on the worker: it says what is wrong with the container engine."
+
+
+class SandboxFailed(ThermaeError):
+    """The sandbox could not be made."""
+
+    code = "sandbox_failed"
+    safe_to_retry = True
+    advice = "Run `thermae doctor` on the worker, then submit the job again."
+
+
+class WorkerLost(ThermaeError):
+    """The worker that ran the code died or could not be reached. The code may have run, in whole or in part."""
+
+    code = "worker_lost"
+    safe_to_retry = False
+    advice = "If the code's effects outside the sandbox may happen twice, submit the job again under a new id."
+
+
+class SandboxLost(ThermaeError):
+    """The sandbox or its container died during the run. The code may have run in part."""
+
+    code = "sandbox_lost"
+    safe_to_retry = False
+    advice = (
+        "If the code's effects outside the sandbox may happen twice, submit the job again under a new id. If this "
+        "happens often, look in the worker's log."
+    )
+
+
+class WorkerStopped(ThermaeError):
+    """The worker stopped before the code ended."""
+
+    code = "worker_stopped"
+    safe_to_retry = False
+    advice = (
+        "If the code's effects outside the sandbox may happen twice, submit the job again under a new id. A longer "
+        "drain_grace gives running jobs more time to end."
+    )
+
+
+class RecordLost(ThermaeError):
+    """The fleet's records were lost while the job was under way. The code may have run."""
+
+    code = "record_lost"
+    safe_to_retry = False
+    advice = (
+        "If the code's effects outside the sandbox may happen twice, submit the job again under a new id. Check that "
+        "Redis does not restart or evict keys."
+    )
+
+
+class DeliveryLimit(ThermaeError):
+    """The job was handed out too many times without ending. The code may have run."""
+
+    code = "delivery_limit"
+    safe_to_retry = False
+    advice = (
+        "If the code's effects outside the sandbox may happen twice, submit the job again under a new id. Look for "
+        "workers that crash or lose their connection."
+    )
+
+
+class Internal(ThermaeError):
+    """The fleet itself failed. Its log says more."""
+
+    code = "internal"
+    safe_to_retry = False
+    advice = "Look for the job's id in the fleet's log, and please report the error."
