@@ -1,0 +1,325 @@
+import asyncio
+import hashlib
+import logging
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import environment, on_a_loop, until
+
+from thermae import AsyncSandbox, InputFile, Job, Result, Sandbox, Session, Stdout, ToolCall, errors, tool
+
+
+def test_the_example_of_the_readme_prints_its_sum() -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text()
+    found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", found[1]], env=environment(), capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "200\n\n", "")
+
+
+def test_output_value_displays_and_usage(box: Sandbox) -> None:
+    result = box.run("import sys\nprint('é')\nsys.stderr.write('e')\ndisplay([1])\n6 * 7")
+    assert (result.status, result.stdout, result.stderr) == ("succeeded", "é\n", "e")
+    assert (result.value, result.displays) == ({"text/plain": "42"}, [{"text/plain": "[1]"}])
+    assert result.usage.wall_ms > 0
+    assert result.limits is not None
+    assert result.worker is not None
+    assert box.run("import os; os.write(1, b'a\\xff')").stdout_bytes == b"a\xff"
+
+
+def test_a_program_that_raises(box: Sandbox) -> None:
+    result = box.run("x = 1\nraise ValueError('no')")
+    assert result.status == "failed"
+    assert result.error is not None
+    assert (result.error.code, result.error.exception) == ("code_raised", "ValueError")
+    assert "line 2" in (result.error.traceback or "")
+    assert box.run("import sys; sys.exit(3)").exit_code == 3
+    with pytest.raises(errors.CodeRaised):
+        box.run("1 / 0", check=True)
+
+
+def test_tools_are_called_and_checked(box: Sandbox) -> None:
+    code = """
+import asyncio
+rows = await get_sales(region="East")
+print(sum(row["amount"] for row in rows))
+print(await asyncio.gather(later(n=1), later(n=2)))
+for call in (lambda: later(n=3), lambda: get_sales(region=5), lambda: get_sales(nowhere=1)):
+    try:
+        await call()
+    except ToolError as error:
+        print(type(error).__name__, str(error).split(":")[0])
+print(get_sales.__doc__)
+"""
+    result = box.run(code, check=True)
+    first, second, *refused, doc = result.stdout.splitlines()
+    assert (first, second) == ("126", "[2, 3]")
+    assert [one.split()[0] for one in refused] == ["ToolError"] * 3
+    assert doc == "Sales rows of one region and quarter."
+    assert result.usage.tool_calls == 3
+
+
+def test_ten_sync_tools_run_at_once_and_errors_cross_as_text(box: Sandbox) -> None:
+    barrier = threading.Barrier(10, timeout=30)
+
+    def together(n: int) -> int:
+        barrier.wait()
+        return n
+
+    def fails() -> None:
+        raise KeyError("secret path")
+
+    code = """
+import asyncio
+print(await asyncio.gather(*(together(n=n) for n in range(10))))
+try:
+    await fails()
+except ToolError as error:
+    print(error)
+"""
+    result = box.run(code, tools=[together, fails], check=True)
+    assert result.stdout == f"{list(range(10))}\nKeyError: 'secret path'\n"
+
+
+def test_large_arguments_and_results_of_tools(box: Sandbox) -> None:
+    def echo(text: str) -> str:
+        return text
+
+    size = 3_000_000
+    code = f"x = 'é' * {size}\ny = await echo(text=x)\nprint(len(y), x == y)"
+    assert box.run(code, tools=[echo], check=True).stdout == f"{size} True\n"
+
+
+def test_events_come_while_the_code_runs(box: Sandbox) -> None:
+    seen = threading.Event()
+
+    @tool
+    def wait_until_seen() -> bool:
+        return seen.wait(20)
+
+    kinds = []
+    for event in box.stream("print('early', flush=True)\nprint(await wait_until_seen())", tools=[wait_until_seen]):
+        kinds.append(type(event).__name__)
+        if isinstance(event, Stdout) and "early" in event.text:
+            seen.set()
+        if isinstance(event, Result):
+            assert event.stdout == "early\nTrue\n"
+    assert kinds[:2] == ["Accepted", "Started"]
+    assert kinds[-1] == "Result"
+    assert "ToolCall" in kinds
+
+
+def test_callbacks(box: Sandbox) -> None:
+    text: list[str] = []
+    shown: list[Any] = []
+    calls: list[ToolCall] = []
+    code = "print('a'); display(1); await get_sales(region='x'); print('b')"
+    result = box.run(code, on_stdout=text.append, on_display=shown.append, on_tool_call=calls.append)
+    assert "".join(text) == result.stdout == "a\nb\n"
+    assert shown == [{"text/plain": "1"}]
+    assert [(one.tool, one.arguments) for one in calls] == [("get_sales", {"region": "x"})]
+
+
+def test_limits_hold_and_are_told(box: Sandbox) -> None:
+    assert box.run("while True: pass", timeout=0.3).status == "timed_out"
+    assert box.run("print('x' * 5000)", output=1000).status == "output_limit"
+    assert box.run("x = bytearray(200 << 20)", memory="64MiB").status == "out_of_memory"
+    assert box.run("while True: pass", cpu=0.2).status == "timed_out"
+    with pytest.raises(errors.LimitTooHigh) as raised:
+        box.run("print(1)", timeout=10_000_000)
+    assert raised.value.request_id
+    with pytest.raises(errors.SchemaViolation):
+        box.run("print(1)", job_id="not an id")
+
+
+def test_files_go_in_and_artifacts_come_out(box: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "local.bin").write_bytes(b"\x00\xff")
+    code = """
+data = open("a/b.txt").read() + repr(open("c.bin", "rb").read()) + str(os.access("run.sh", os.X_OK))
+os.makedirs("artifacts/sub")
+open("artifacts/sub/out.txt", "w").write(data)
+open("artifacts/large.bin", "wb").write(bytes(range(256)) * 8192)
+"""
+    files = {"a/b.txt": "text", "c.bin": tmp_path / "local.bin", "run.sh": InputFile("ls", executable=True)}
+    result = box.run(code, files=files, env={"A": "b"}, check=True)
+    large, small = result.artifacts
+    assert small.read() == b"textb'\\x00\\xff'True"
+    assert large.save(tmp_path).stat().st_size == large.size == 2 << 20
+    assert hashlib.sha256((tmp_path / "large.bin").read_bytes()).hexdigest() == large.sha256
+    again = box.run("print(open('in').read())", files={"in": small}, check=True)
+    assert again.stdout == "textb'\\x00\\xff'True\n"
+    inline = box.run(
+        "import os; os.makedirs('artifacts', exist_ok=True); open('artifacts/x', 'w').write('y')",
+        inline_artifacts=True,
+    )
+    assert inline.artifacts[0].inline is not None
+    assert inline.artifacts[0].read() == b"y"
+
+
+def test_bash_and_standard_input(box: Sandbox) -> None:
+    assert box.run("cat; exit 4", language="bash", stdin="in").stdout == "in"
+    assert box.run(argv=["printf", "%s|", "two words", "$HOME"]).stdout == "two words|$HOME|"
+    assert box.run("print(input())", stdin="line\n").stdout == "line\n"
+
+
+def test_sessions_keep_variables(box: Sandbox) -> None:
+    with box.session() as session:
+        session.run("x = 41")
+        result = session.run("print(x + 1)")
+        assert result.stdout == "42\n"
+        assert result.session is not None
+        assert not result.session.fresh
+        assert session.run("await get_sales(region='a')").ok
+        session.keepalive()
+        name = session.name
+        with box.connect(name) as again:
+            assert again.run("print(x)").stdout == "41\n"
+        assert session.run("print(x)").stdout == "41\n"
+    with pytest.raises(errors.SessionNotFound):
+        box.connect(name)
+    with box.session("mine") as session:
+        session.run("y = 1")
+        session.detach()
+    with box.session("mine", reset=True) as session:
+        assert session.run("print('y' in globals())").stdout == "False\n"
+        assert session.run("y = 2").ok
+        assert session.run("print(y)").stdout == "2\n"
+    with box.session(language="bash") as shell:
+        shell.run("cd /tmp; A=5")
+        assert shell.run("echo $A $PWD").stdout == "5 /tmp\n"
+        shell.keepalive()
+
+
+def is_gone(session: Session) -> bool:
+    """Whether the session is gone after it was idle for a while."""
+    time.sleep(0.5)
+    try:
+        session.run("print(x)")
+    except errors.SessionExpired:
+        return True
+    return False
+
+
+def test_a_session_that_was_idle_for_too_long_is_told(box: Sandbox) -> None:
+    with box.session(idle=0.2) as session:
+        session.run("x = 1")
+        until(lambda: is_gone(session))
+    with box.session(if_gone="new") as session:
+        session.run("x = 1")
+        assert session.run("import os; os._exit(1)").status == "failed"
+        result = session.run("print('x' in globals())")
+        assert result.session is not None
+        assert (result.session.fresh, result.stdout) == (True, "False\n")
+
+
+def test_live_sessions_are_listed(box: Sandbox) -> None:
+    with box.session("listed") as session:
+        session.run("x = 1")
+        until(lambda: "listed" in [one.id for one in box.sessions()])
+
+
+def test_a_batch(box: Sandbox) -> None:
+    batch = box.batch([Job(f"print({n} ** 2)") for n in range(200)], concurrency=8)
+    assert {one.index: one.result.stdout for one in batch} == {n: f"{n**2}\n" for n in range(200)}
+    assert batch.progress.statuses == {"succeeded": 200}
+
+
+def test_idempotency(box: Sandbox) -> None:
+    first = box.run("import random; print(random.random())", job_id="once")
+    assert box.run("import random; print(random.random())", job_id="once").stdout == first.stdout
+    with pytest.raises(errors.IdConflict):
+        box.run("print(2)", job_id="once")
+
+
+@on_a_loop
+async def test_a_thousand_runs_at_once() -> None:
+    async with AsyncSandbox(slots=4) as box:
+        results = await asyncio.gather(*(box.run(f"print({n})") for n in range(1000)))
+    assert [one.stdout for one in results] == [f"{n}\n" for n in range(1000)]
+
+
+@on_a_loop
+async def test_a_cancelled_task_frees_its_slot() -> None:
+    async with AsyncSandbox(slots=1) as box:
+        await box.run("print(1)")
+        begun = asyncio.Event()
+        tasks = [
+            asyncio.create_task(box.run("print(1, flush=True)\nwhile True: pass", on_stdout=lambda _: begun.set()))
+        ]
+        await begun.wait()
+        tasks += [asyncio.create_task(box.run("while True: pass")) for _ in range(5)]
+        await asyncio.sleep(0.2)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        async with asyncio.timeout(10):
+            assert (await box.run("print(2)")).stdout == "2\n"
+        job = asyncio.create_task(box.run("while True: pass", job_id="mine"))
+        while not await box.cancel("mine"):
+            await asyncio.sleep(0.01)
+        assert (await job).status == "cancelled"
+
+
+def test_options_of_the_embedded_fleet(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b\n")
+    options: Any = {"slots": 1, "spares": 1, "memory": "128MiB", "cpu": 5, "disk": "32MiB", "wall": 2, "preload": []}
+    with Sandbox(python=sys.executable, datasets={"sales": tmp_path}, **options) as box:
+        result = box.run("print(open('/data/sales/rows.csv').read(), end='')")
+        assert result.stdout == "a,b\n"
+        assert result.limits is not None
+        assert (result.limits.wall_ms, result.limits.cpu_ms, result.limits.memory_bytes) == (2000, 5000, 128 << 20)
+        assert box.facts["embedded"] is True
+        assert box.run("import pydantic; print('here')").stdout == "here\n", "it is this process's interpreter"
+        assert box.run("open('/workspace/x', 'wb').write(bytes(64 << 20))").status == "failed"
+
+
+def test_options_that_cant_be_used_are_told() -> None:
+    with pytest.raises(errors.ThermaeError, match="slots") as raised, Sandbox(slots=0):
+        pass
+    assert raised.value.code == "bad_option"
+    with pytest.raises(errors.ThermaeError, match="nowhere"), Sandbox(datasets={"d": "/nowhere"}):
+        pass
+    with pytest.raises(errors.ThermaeError), Sandbox(python="/does/not/exist"):
+        pass
+    with pytest.raises(errors.ThermaeError, match="broker_unreachable") as raised:
+        Sandbox("amqp://me:hush@127.0.0.1:1").run("print(1)", max_retries=0)
+    assert "hush" not in str(raised.value)
+
+
+def test_the_log_of_the_bridge_is_python_s(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THERMAE_LOG", "debug")
+    with caplog.at_level(logging.DEBUG, "thermae.bridge"), Sandbox(slots=1) as box:
+        box.run("print(1)")
+    assert len([one for one in caplog.records if one.name == "thermae.bridge"]) > 3
+
+
+def test_the_first_answer_comes_within_half_a_second() -> None:
+    source = "from thermae import Sandbox\nwith Sandbox() as box:\n    print(box.run('print(1)').stdout)"
+    times = []
+    for _ in range(5):
+        begun = time.monotonic()
+        process = subprocess.Popen([sys.executable, "-c", source], env=environment(), stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1\n"
+        times.append(time.monotonic() - begun)
+        assert process.wait() == 0
+        process.stdout.close()
+    assert min(times) < 0.5, times
+
+
+def test_a_notebook_runs_code() -> None:
+    async def cell() -> list[str]:
+        with Sandbox(slots=1) as box:
+            first = box.run("print('sync')").stdout
+        async with AsyncSandbox(slots=1) as other:
+            return [first, (await other.run("print('async')")).stdout]
+
+    assert asyncio.run(cell()) == ["sync\n", "async\n"]
