@@ -17,6 +17,7 @@ def no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind() -> Iterator[None]:
     """Every test ends the processes that it starts."""
+    before = children(os.getpid())
     yield
-    left = children(os.getpid())
+    left = [one for one in children(os.getpid()) if one not in before]
     assert not left, f"processes are left: {left}"

@@ -7,6 +7,8 @@ mod dashboard;
 mod libtest;
 mod loopback;
 mod newer;
+mod pytest;
+mod python;
 mod readme;
 mod steps;
 mod tally;
@@ -106,6 +108,7 @@ fn all_steps(runner: &mut Runner, mut servers: Servers) {
         return;
     }
     runner.wheels();
+    runner.python(Duration::from_secs(900));
     if [Step::Test, Step::Newer, Step::Compose].into_iter().any(|step| runner.wants(step)) {
         let ready = runner.check("servers and image", || {
             services::prometheus::program()?;

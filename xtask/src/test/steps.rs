@@ -8,7 +8,12 @@ use std::{
 
 use anyhow::Result;
 
-use super::{Tally, libtest::Libtest};
+use super::{
+    Tally,
+    libtest::Libtest,
+    pytest::Pytest,
+    python::{self, Package},
+};
 use crate::{
     deny, paths, services,
     supervise::{self, Finished},
@@ -32,6 +37,8 @@ pub(crate) enum Step {
     Profiles,
     /// Make the wheels of the Python package with the build as it is, and check them.
     Wheel,
+    /// Check the form and the types of the Python package, and run its tests.
+    Python,
     /// Run the unit, contract and end-to-end tests.
     Test,
     /// Run the contract suite on the newer RabbitMQ and Redis.
@@ -50,6 +57,7 @@ impl Step {
             Self::Deny => "deny",
             Self::Profiles => "profiles",
             Self::Wheel => "wheel",
+            Self::Python => "python",
             Self::Test => "test",
             Self::Newer => "newer",
             Self::Compose => "compose",
@@ -142,6 +150,28 @@ impl Runner {
         }
     }
 
+    /// Checks the Python package, and counts each of its tests.
+    pub(crate) fn python(&mut self, limit: Duration) {
+        if !self.wants(Step::Python) {
+            return;
+        }
+        let mut ready = None;
+        self.check("python: tools", || {
+            ready = Some(Package::ready()?);
+            Ok(())
+        });
+        let Some(package) = ready else { return };
+        for (name, program, args) in python::CHECKS {
+            self.check(name, || package.check(program, args));
+        }
+        let mut reader = Pytest::default();
+        let ended = self.counted(Step::Python, package.tests(&self.filter), limit, |line| reader.line(line));
+        let summed = reader.finish();
+        // It is an error for pytest, but not here, if the filter is for other tests.
+        let other = !self.filter.is_empty() && summed.passed == 0 && summed.failures.is_empty();
+        self.judge("pytest", summed, ended.filter(|_| !other));
+    }
+
     /// Runs `cargo test` over the workspace, and counts each test.
     pub(crate) fn tests(&mut self, environment: &[(&'static str, String)], limit: Duration) {
         self.cargo_test(Step::Test, &[], environment, limit);
@@ -162,33 +192,48 @@ impl Runner {
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         // A snapshot that differs must fail, and must not be written to a file.
         command.env("INSTA_UPDATE", "no");
-        let begun = Instant::now();
-        let name = step.name();
-        println!("== {name}");
         let mut reader = Libtest::default();
+        let ended = self.counted(step, command, limit, |line| reader.line(line));
+        self.judge("cargo test", reader.finish(), ended);
+    }
+
+    /// Runs test programs. Shows the lines that `on_line` gives. Gives why they failed.
+    fn counted(
+        &mut self,
+        step: Step,
+        command: Command,
+        limit: Duration,
+        mut on_line: impl FnMut(&str) -> Option<String>,
+    ) -> Option<String> {
+        let (begun, name) = (Instant::now(), step.name());
+        println!("== {name}");
         let finished = supervise::run(command, &log(name), limit, |line| {
-            if let Some(line) = reader.line(line) {
+            if let Some(line) = on_line(line) {
                 println!("   {line}");
             }
         });
-        let summed = reader.finish();
-        let (named, ran) = (summed.failures.len(), summed.passed);
-        self.tally.passed += summed.passed;
-        self.tally.ignored += summed.ignored;
-        self.tally.failures.extend(summed.failures);
-        self.tally.words.extend(summed.words);
         let failure = match finished {
             Ok(Finished { failure, log }) => failure.map(|why| format!("{why}; see {}", log.display())),
             Err(error) => Some(format!("{error:#}")),
         };
         println!("== {name} took {:.1} s", begun.elapsed().as_secs_f64());
-        if let Some(why) = failure {
+        if failure.is_some() {
             println!("{}", services::tail(&log(name), 60));
-            if named == 0 {
-                self.fail("cargo test", &why);
-            }
-        } else if ran == 0 && self.filter.is_empty() {
-            self.fail("cargo test", "ran no test");
+        }
+        failure
+    }
+
+    /// Adds the tests of a step. A step that failed or ran nothing, and that names no failed test, is a failure itself.
+    fn judge(&mut self, name: &str, summed: Tally, failure: Option<String>) {
+        let (named, ran) = (summed.failures.len(), summed.passed);
+        self.tally.passed += summed.passed;
+        self.tally.ignored += summed.ignored;
+        self.tally.failures.extend(summed.failures);
+        self.tally.words.extend(summed.words);
+        match failure {
+            Some(why) if named == 0 => self.fail(name, &why),
+            None if ran == 0 && self.filter.is_empty() => self.fail(name, "ran no test"),
+            _ => {}
         }
     }
 

@@ -117,13 +117,14 @@ class BridgeTransport:
     def _listen(self) -> None:
         # No file object reads this: after a fork, its lock could be held for ever in the child.
         rest = b""
-        while chunk := os.read(self._stderr, 65536):
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                self._hear(line)
+        with contextlib.suppress(OSError):  # A program that closes all descriptors closes this one, too.
+            while chunk := os.read(self._stderr, 65536):
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    self._hear(line)
+            os.close(self._stderr)
         if rest:
             self._hear(rest)
-        os.close(self._stderr)
 
     def _hear(self, line: bytes) -> None:
         text = line.decode(errors="replace").rstrip()

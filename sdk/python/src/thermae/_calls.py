@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from thermae._connection import json_payload
 from thermae._events import ToolCall
 from thermae._tools import Tool
 
@@ -57,7 +58,7 @@ class ToolCalls:
             if isinstance(error, TimeoutError) and clock.expired():
                 error = TimeoutError(f"the tool took longer than {within:g} s")
             _log.warning("tool call failed tool=%s job=%s call=%s", call.tool, call.job_id, call.call, exc_info=True)
-            answer = json.dumps({"error": _text(error)}).encode()
+            answer = json.dumps({"error": _failure(error) if call.protocol >= 2 else _text(error)}).encode()
         reply(answer)
 
     async def _call(self, tool: Tool[..., Any], arguments: dict[str, Any]) -> Any:
@@ -109,9 +110,22 @@ async def _in_thread(work: Callable[[], Any], name: str) -> Any:
 
 def _text(error: BaseException) -> str:
     """The error as the code gets it: no traceback of this machine."""
+    message = _message(error)
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def _failure(error: BaseException) -> dict[str, Any]:
+    """The error with its type, and with its attribute `data` if it has one that JSON can express."""
+    failure: dict[str, Any] = {"type": type(error).__name__, "message": _message(error)}
+    data = getattr(error, "data", None)
+    with contextlib.suppress(TypeError, ValueError, RecursionError):
+        failure |= {"data": json.loads(json_payload(data))} if data is not None else {}
+    return failure
+
+
+def _message(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception:
         text = "(the error has no text)"
-    text = text.encode(errors="replace").decode()
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return text.encode(errors="replace").decode()

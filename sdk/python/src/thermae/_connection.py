@@ -30,12 +30,23 @@ VERSIONS = [1]
 """Versions of the frames that this package speaks."""
 
 
+PROTOCOLS = [1, 2]
+"""Versions of jobs that this package writes."""
+
+
 class Connection:
-    """Requests over one transport. It belongs to the event loop on which it was opened."""
+    """Requests over one transport. It belongs to the event loop on which it was opened.
+
+    Attributes:
+        transport: What carries the frames.
+        facts: What the bridge said about the fleet.
+        protocol: The newest version of jobs that both ends know.
+    """
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
         self.facts: dict[str, Any] = {}
+        self.protocol = 1
         self._ids = itertools.count(1)
         self._requests: dict[int, Request] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -155,6 +166,8 @@ class Connection:
         kind, number = frame.header["type"], frame.header.get("id")
         if kind == "error" and number is None:
             return error_of(frame.header)
+        if kind == "hello":
+            self.protocol = max(set(frame.header.get("protocols", ())) & set(PROTOCOLS), default=1)
         if (request := self._requests.get(number)) is not None:  # type: ignore[arg-type]
             request.take(frame)
         return None

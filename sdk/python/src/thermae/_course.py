@@ -68,7 +68,7 @@ class Course:
 
     async def _attempt(self) -> AsyncGenerator[LiveEvent | AsyncResult, None]:
         connection = await self._sandbox.connection()
-        payload = self.job.to_wire(self._tools, self._kinds)
+        payload = self.job.to_wire(self._tools, self._kinds, connection.protocol)
         allowed = self.job.deadline
         until = None if allowed is None else asyncio.get_running_loop().time() + allowed
         run = connection.request("run", {"window": WINDOW}, payload, job=self.job.id, on_arrival=self._arrived)

@@ -67,6 +67,7 @@ class ToolCall:
         tool: Name of the tool.
         arguments: The arguments as JSON values, before they are coerced to the tool's hints.
         within: Seconds that the code waits for the answer.
+        protocol: Version of the job, which says how an error can be told.
     """
 
     job_id: str
@@ -74,6 +75,7 @@ class ToolCall:
     tool: str
     arguments: dict[str, Any]
     within: float
+    protocol: int = 1
 
 
 LiveEvent: TypeAlias = Accepted | Started | Stdout | Stderr | Display | ToolCall
@@ -114,7 +116,9 @@ def _event(job: str, kind: str, raw: dict[str, Any]) -> LiveEvent | Ended | None
         case "display":
             return Display(job, raw["data"])
         case "tool_call":
-            return ToolCall(job, raw["call"], raw["tool"], raw["arguments"], raw["within_ms"] / 1000)
+            return ToolCall(
+                job, raw["call"], raw["tool"], raw["arguments"], raw["within_ms"] / 1000, raw.get("protocol", 1)
+            )
         case "result":
             return Ended(job, raw)
         case _:

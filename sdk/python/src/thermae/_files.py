@@ -1,4 +1,4 @@
-"""The files that a job brings."""
+"""The files and values that a job brings."""
 
 import base64
 from collections.abc import Mapping
@@ -39,6 +39,14 @@ def files_to_wire(files: Mapping[str, Content | InputFile]) -> list[dict[str, An
         content, executable = (file.content, file.executable) if isinstance(file, InputFile) else (file, False)
         wire.append({"path": path, **_content(content), **({"executable": True} if executable else {})})
     return wire
+
+
+def inputs_to_wire(inputs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The inputs as a job declares them: values, or artifacts, whose content is JSON."""
+    return {
+        name: {"ref": value.id} if isinstance(value, BaseArtifact) else {"value": value}
+        for name, value in inputs.items()
+    }
 
 
 def _content(content: Content) -> dict[str, str]:

@@ -24,4 +24,5 @@ def _in_child() -> None:
     _open.clear()
 
 
-os.register_at_fork(after_in_child=_in_child)
+if hasattr(os, "register_at_fork"):  # Not on Windows, which knows no forks.
+    os.register_at_fork(after_in_child=_in_child)

@@ -7,9 +7,10 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from thermae._connection import json_payload
 from thermae._events import MimeBundle, ToolCall
-from thermae._files import Content, InputFile, files_to_wire
+from thermae._files import Content, InputFile, files_to_wire, inputs_to_wire
 from thermae._tools import AnyTool, Tool, tools_by_name
 from thermae._units import to_bytes, to_ms
+from thermae.errors import UnsupportedProtocol
 
 START_WITHIN = 60.0
 """Seconds that a job with a timeout can wait for its start, unless it says otherwise."""
@@ -40,6 +41,7 @@ class JobOptions(TypedDict, total=False):
         stdin: Standard input.
         env: Environment variables.
         files: Files that the code finds below `/workspace`: paths, and text, bytes, `Path`s or artifacts.
+        inputs: Values that the code finds as variables: anything that `json.dumps` takes, or artifacts that are JSON.
         tools: Functions that the code can call, in place of the sandbox's own. `[]` means none.
         timeout: Seconds that the code can run. The job then also has to start within a minute, unless `start_within`
             says otherwise, so the whole wait is bounded. `THERMAE_TIMEOUT` is the default, and else the fleet's own.
@@ -65,6 +67,7 @@ class JobOptions(TypedDict, total=False):
     stdin: str
     env: Mapping[str, str]
     files: Mapping[str, Content | InputFile]
+    inputs: Mapping[str, Any]
     tools: Sequence[AnyTool]
     timeout: float
     start_within: float
@@ -163,14 +166,16 @@ class Job:
             return tools_by_name(named)
         return default if self.language == "python" else {}
 
-    def to_wire(self, tools: Mapping[str, Tool[..., Any]], stream: Sequence[str]) -> bytes:
+    def to_wire(self, tools: Mapping[str, Tool[..., Any]], stream: Sequence[str], protocol: int) -> bytes:
         """The job as the fleet reads it.
 
         Args:
             tools: The job's tools, by name.
             stream: The kinds of events that somebody wants while the job runs.
+            protocol: The newest version of jobs that the fleet reads.
 
         Raises:
+            UnsupportedProtocol: The job has inputs, and the fleet knows none.
             ValueError: An option has a value that can't be used.
             OSError: A file of this machine can't be read.
         """
@@ -185,7 +190,11 @@ class Job:
             "tool_ms": _optional(to_ms, options.get("tool_wait")),
         }
         start_within = options.get("start_within", START_WITHIN if timeout is not None else None)
+        inputs = inputs_to_wire(options.get("inputs") or {})
+        if inputs and protocol < 2:
+            raise UnsupportedProtocol("inputs need a fleet that reads protocol 2", request_id=self.id)
         wire = {
+            "protocol": 2 if protocol >= 2 and (inputs or tools) else None,
             "id": self.id,
             "code": self.code if not options.get("argv") else None,
             "argv": list(options.get("argv") or ()),
@@ -194,10 +203,11 @@ class Job:
             "class": options.get("priority"),
             "session": self._session(),
             "limits": _present(limits),
-            "tools": [tool.to_wire() for tool in tools.values()],
+            "tools": [tool.to_wire(protocol) for tool in tools.values()],
             "stream": list(stream),
             "max_attempts": options.get("max_attempts"),
             "start_within_ms": _optional(to_ms, start_within),
+            "inputs": inputs,
             "stdin": options.get("stdin"),
             "files": files_to_wire(options.get("files") or {}),
             "artifacts": {"inline": True} if options.get("inline_artifacts") else None,

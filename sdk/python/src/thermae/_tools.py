@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypedDict, TypeVar, cast, overload
 
+from thermae._units import to_ms
 from thermae.errors import BadTool
 
 if TYPE_CHECKING:
@@ -137,13 +138,17 @@ class Tool(Generic[P, R]):
             lines.append('    """' + self.description.replace("\n", "\n    ") + '\n    """')
         return "\n".join([*lines, "    ..."])
 
-    def to_wire(self) -> dict[str, Any]:
-        """The tool as a job declares it."""
+    def to_wire(self, protocol: int = 2) -> dict[str, Any]:
+        """The tool as a job of this version of the protocol declares it."""
         wire: dict[str, Any] = {"name": self.name, "description": self.description, "input_schema": self.input_schema}
         if self.max_calls is not None:
             wire["max_calls"] = self.max_calls
         if self.raw:
             wire["raw"] = True
+        if protocol >= 2 and self.output_schema:
+            wire["output_schema"] = self.output_schema
+        if protocol >= 2 and self.timeout is not None:
+            wire["timeout_ms"] = to_ms(self.timeout)
         return wire
 
 

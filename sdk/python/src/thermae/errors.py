@@ -1,18 +1,17 @@
 """All errors: a class for each error code of the fleet, and those of this package itself."""
 
-from thermae._error import ThermaeError
+from thermae._error import ThermaeError as ThermaeError
 from thermae._fleet_errors import *  # noqa: F403
 from thermae._fleet_errors import FLEET_ERRORS
 
 
 class EmbeddedUnavailable(ThermaeError):
-    """The embedded fleet can't run on this machine."""
+    """The program `thermae` is missing or can't run here. It is the embedded fleet, and the way to any other one."""
 
     code = "embedded_unavailable"
     advice = (
-        "The embedded fleet needs Linux and the program `thermae`. Install the package from a wheel for your system, "
-        "put `thermae` on PATH, or name it in THERMAE_BIN; `thermae doctor` says what the machine lacks. "
-        "Elsewhere, use a fleet: Sandbox('amqps://…') or THERMAE_URL."
+        "Install the package from its wheel for Linux, put `thermae` on PATH, or name it in THERMAE_BIN. "
+        "`thermae doctor` says what an embedded fleet lacks on this machine."
     )
 
 

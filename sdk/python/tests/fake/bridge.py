@@ -30,6 +30,7 @@ import struct
 import sys
 from typing import Any
 
+PROTOCOLS = json.loads(os.environ.get("FAKE_PROTOCOLS", "[1]"))
 LOG = os.environ.get("FAKE_LOG")
 refused: set[str] = set()
 sessions: dict[str, int] = {}
@@ -59,7 +60,7 @@ class Run:
         self.calls: dict[str, asyncio.Future[Any]] = {}
 
     async def event(self, kind: str, **fields: Any) -> None:
-        payload = json.dumps({"protocol": 1, "job": self.job["id"], "attempt": 1, "event": kind, **fields}).encode()
+        payload = json.dumps({"protocol": 1, "job": self.job["id"], "attempt": 1, "event": kind} | fields).encode()
         await self.paid({"type": "event", "id": self.number}, payload)
 
     async def paid(self, header: dict[str, Any], payload: bytes) -> None:
@@ -86,6 +87,7 @@ class Run:
             tool=tool,
             arguments=json.loads(arguments),
             reply_to="r",
+            protocol=self.job.get("protocol", 1),
             within_ms=self.job["limits"].get("tool_ms", 20000) if "limits" in self.job else 20000,
         )
         return await answer
@@ -220,7 +222,7 @@ class Bridge:
                     self.send({"type": "error", "code": "unsupported_version", "message": "versions 7"})
                     self.writer.write_eof()
                     return
-                self.send({"type": "hello", "version": 1, "server": "fake/1", "protocols": [1]})
+                self.send({"type": "hello", "version": 1, "server": "fake/1", "protocols": PROTOCOLS})
             case "open":
                 if why := os.environ.get("FAKE_OPEN"):
                     self.send({"type": "error", "id": number, "code": why, "message": f"not {header.get('url')}"})

@@ -1,20 +1,30 @@
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
 
-from thermae import InputFile, Job, tool
+from thermae import InputFile, Job, errors, tool
 from thermae._jobs import JobOptions, RunOptions, StreamOptions
 from thermae._options import opening, redacted
+from thermae._results import read_result
 from thermae._units import to_bytes, to_ms
 from thermae._watch import Watch
 
 ROOT = Path(__file__).parents[4]
 
 
-def wire(job: Job, stream: tuple[str, ...] = ()) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(job.to_wire(job.tools({}), stream))
+STORED = {"id": "abc", "path": "p", "name": "p", "size": 1, "sha256": "", "media_type": "", "created_at": ""}
+
+
+async def nothing(ref: str, url: str | None) -> AsyncIterator[bytes]:
+    raise AssertionError
+    yield b""
+
+
+def wire(job: Job, stream: tuple[str, ...] = (), protocol: int = 2) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(job.to_wire(job.tools({}), stream, protocol))
     return made
 
 
@@ -32,6 +42,7 @@ def test_every_option_reaches_the_wire(tmp_path: Path) -> None:
     def t() -> None:
         pass
 
+    artifact = read_result("j", {"status": "succeeded", "artifacts": [STORED]}, nothing).artifacts[0]
     job = Job(
         "x",
         job_id="j",
@@ -45,6 +56,7 @@ def test_every_option_reaches_the_wire(tmp_path: Path) -> None:
             "d": tmp_path / "local",
             "e.sh": InputFile("ls", executable=True),
         },
+        inputs={"rows": [1], "stored": artifact},
         tools=[t],
         timeout=1.5,
         start_within=2,
@@ -64,6 +76,7 @@ def test_every_option_reaches_the_wire(tmp_path: Path) -> None:
     )
     made = wire(job, ("output",))
     assert made == {
+        "protocol": 2,
         "id": "j",
         "code": "x",
         "language": "python",
@@ -82,6 +95,7 @@ def test_every_option_reaches_the_wire(tmp_path: Path) -> None:
         "stream": ["output"],
         "max_attempts": 2,
         "start_within_ms": 2000,
+        "inputs": {"rows": {"value": [1]}, "stored": {"ref": "abc"}},
         "stdin": "in",
         "files": [
             {"path": "a.txt", "text": "text"},
@@ -98,7 +112,18 @@ def test_every_option_reaches_the_wire(tmp_path: Path) -> None:
     given = set(get_type_hints(JobOptions)) - {"argv"}
     assert given == set(job.options), "an option is not tested"
     schema = json.loads((ROOT / "schemas/json/job.json").read_text())
-    assert set(made) | {"argv", "protocol"} == set(schema["properties"]), "the schema has other fields"
+    assert set(schema["properties"]) <= set(made) | {"argv"}, "the schema has other fields"
+
+
+def test_an_older_fleet_gets_an_older_job() -> None:
+    job = Job("x", tools=[tool(to_ms, timeout=3)])
+    assert wire(job)["protocol"] == 2
+    assert wire(job)["tools"][0]["timeout_ms"] == 3000
+    assert wire(job)["tools"][0]["output_schema"] == {"type": "integer"}
+    assert "protocol" not in wire(job, protocol=1)
+    assert wire(job, protocol=1)["tools"][0].keys() == {"name", "description", "input_schema"}
+    with pytest.raises(errors.UnsupportedProtocol):
+        wire(Job("x", inputs={"a": 1}), protocol=1)
 
 
 def test_a_command_is_a_job_in_bash_without_tools() -> None:

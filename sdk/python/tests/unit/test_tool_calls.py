@@ -211,3 +211,29 @@ def test_tools_do_not_wait_for_a_slow_reader_of_the_stream(bridge: Log) -> None:
         next(stream)
         assert called.wait(10)
         list(stream)
+
+
+def test_a_newer_fleet_gets_errors_with_their_type_and_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_PROTOCOLS", "[1, 2, 3]")
+
+    class Denied(Exception):
+        def __init__(self, data: object) -> None:
+            super().__init__("not you")
+            self.data = data
+
+    def denied(strange: bool = False) -> None:
+        raise Denied(object() if strange else {"who": [1]})
+
+    with Sandbox(tools=[denied]) as box:
+        assert answer(box.run("call denied {}").stdout)["error"] == {
+            "type": "Denied",
+            "message": "not you",
+            "data": {"who": [1]},
+        }
+        assert answer(box.run('call denied {"strange": true}').stdout)["error"] == {
+            "type": "Denied",
+            "message": "not you",
+        }
+        job = json.loads(box.run("job", inputs={"a": None}).stdout)
+        assert (job["protocol"], job["inputs"]) == (2, {"a": {"value": None}})
+        assert "protocol" not in json.loads(box.run("job", tools=[]).stdout)

@@ -69,6 +69,7 @@ def test_name_schema_and_documentation_come_from_the_function() -> None:
                 "limit": {"title": "Limit", "type": "integer", "default": 10},
             },
         },
+        "output_schema": get_sales.output_schema,
     }
     assert get_sales.description.startswith("Sales rows of one region.\n\nArgs:")
     assert get_sales.output_schema["items"]["$ref"] == "#/$defs/Row"

@@ -1,0 +1,65 @@
+//! The checks of the Python package in `sdk/python`: its form, its types and its tests, with tools of fixed versions.
+
+use std::{path::PathBuf, process::Command};
+
+use anyhow::Result;
+
+use crate::{
+    paths,
+    venv::{self, Venv},
+};
+
+/// What the package needs, and what checks it.
+const PACKAGES: [&str; 6] = [
+    "pydantic==2.14.4",
+    "pytest==9.2.0",
+    "pytest-timeout==2.4.0",
+    "mypy==2.4.1",
+    "basedpyright==1.40.2",
+    "ruff==0.17.6",
+];
+
+/// The package's checks other than its tests: the name of each, its program and its arguments.
+pub(super) const CHECKS: [(&str, &str, &[&str]); 4] = [
+    ("python: format", "ruff", &["format", "--check", "--quiet", "."]),
+    ("python: lint", "ruff", &["check", "--quiet", "."]),
+    ("python: mypy --strict", "mypy", &["--no-error-summary"]),
+    ("python: pyright", "basedpyright", &[]),
+];
+
+/// The package's source, and the tools that check it.
+#[derive(Debug)]
+pub(super) struct Package {
+    tools: Venv,
+}
+
+impl Package {
+    /// Installs the tools below `target`, unless they are there.
+    pub(super) fn ready() -> Result<Self> {
+        Ok(Self { tools: Venv::with(paths::target().join("python-tools"), &PACKAGES)? })
+    }
+
+    /// Runs one of the [`CHECKS`].
+    pub(super) fn check(&self, program: &str, args: &[&str]) -> Result<()> {
+        venv::succeed(self.command(program).args(args)).map(drop)
+    }
+
+    /// The command that runs the tests, those with the release build of `thermae` among them. With a filter, only
+    /// those whose names have one of its words.
+    pub(super) fn tests(&self, filter: &[String]) -> Command {
+        let mut command = self.command("python");
+        command.args(["-m", "pytest", "-p", "no:cacheprovider", "--tb=short", "tests", "-k", &filter.join(" or ")]);
+        command.env("THERMAE_BIN", paths::release().join("thermae"));
+        command
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = self.tools.command(program);
+        command.current_dir(source()).env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+    }
+}
+
+fn source() -> PathBuf {
+    paths::root().join("sdk/python")
+}
