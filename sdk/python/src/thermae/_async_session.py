@@ -6,9 +6,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, cast
 
 from thermae._async_stream import AsyncStream
+from thermae._error import ThermaeError
 from thermae._jobs import RunOptions, SessionOptions, StreamOptions
 from thermae._results import AsyncResult
-from thermae.errors import SandboxClosed, SessionExpired, SessionLost, SessionNotFound
+from thermae.errors import ForkedClientError, SandboxClosed, SessionExpired, SessionLost, SessionNotFound
 
 if TYPE_CHECKING:
     from thermae._async_sandbox import AsyncSandbox
@@ -62,7 +63,7 @@ class AsyncSession:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.leave()
+        await self.leave(failed=error is not None)
 
     async def run(self, code: str = "", **options: Unpack[RunOptions]) -> AsyncResult:
         """Runs a program in the session; as `AsyncSandbox.run`.
@@ -107,12 +108,21 @@ class AsyncSession:
         self._left = True
         return self.name
 
-    async def leave(self) -> None:
-        """What the end of a `with` block does: ends a session that was made here, and detaches from any other."""
+    async def leave(self, *, failed: bool) -> None:
+        """What the end of a `with` block does: ends a session that was made here, and detaches from any other.
+
+        Args:
+            failed: Whether the block raised. Its error is then the one to tell.
+        """
         if self._attached:
             self.detach()
-        else:
+            return
+        try:
             await self.close()
+        except ThermaeError as error:
+            # In a forked child, the session is the parent's.
+            if not failed and not isinstance(error, ForkedClientError):
+                raise
 
     async def attach(self) -> None:
         """Makes sure that the session is alive.

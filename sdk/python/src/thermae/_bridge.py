@@ -63,7 +63,13 @@ class BridgeTransport:
         _log.debug("bridge started bridge.pid=%d", process.pid)
         self = cls(process, ours, stderr)
         ours.setblocking(False)
-        self._reader, self._writer = await asyncio.open_connection(sock=ours, limit=1 << 20)
+        try:
+            self._reader, self._writer = await asyncio.open_connection(sock=ours, limit=1 << 20)
+        except BaseException:
+            ours.close()
+            process.kill()
+            process.wait()
+            raise
         return self
 
     async def send(self, frame: Frame) -> None:
@@ -88,8 +94,11 @@ class BridgeTransport:
         """See `Transport`."""
         if self._writer is not None:
             self._writer.close()
-            with contextlib.suppress(OSError):
-                await self._writer.wait_closed()
+            try:
+                async with asyncio.timeout(END_WITHIN):
+                    await self._writer.wait_closed()
+            except (OSError, TimeoutError):
+                self._writer.transport.abort()
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, self._reap))
 
     def abandon(self) -> None:

@@ -54,8 +54,11 @@ class ToolCalls:
             answer = b'{"ok":' + tool.schema.write(result) + b"}"
             if len(answer) > LARGEST_ANSWER:
                 raise ValueError(f"the result has {len(answer)} bytes, more than {LARGEST_ANSWER}")
-        except Exception as error:
-            if isinstance(error, TimeoutError) and clock.expired():
+        except (Exception, asyncio.CancelledError) as raised:
+            if isinstance(raised, asyncio.CancelledError) and _is_cancelled():
+                raise
+            error: BaseException = raised
+            if isinstance(raised, TimeoutError) and clock.expired():
                 error = TimeoutError(f"the tool took longer than {within:g} s")
             _log.warning("tool call failed tool=%s job=%s call=%s", call.tool, call.job_id, call.call, exc_info=True)
             answer = json.dumps({"error": _failure(error) if call.protocol >= 2 else _text(error)}).encode()
@@ -76,6 +79,12 @@ class ToolCalls:
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(awaited(), self._loop))
         result = await _in_thread(lambda: context.run(tool.function, *positional, **named), tool.name)
         return await result if inspect.isawaitable(result) else result
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody cancels this very task. A tool can also raise `CancelledError` by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _await(awaitable: Any) -> Any:

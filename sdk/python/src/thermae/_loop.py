@@ -9,7 +9,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
-from thermae.errors import ForkedClientError, SandboxClosed
+from thermae.errors import BlockedLoopError, ForkedClientError, SandboxClosed
 
 T = TypeVar("T")
 
@@ -37,17 +37,20 @@ class Runner:
 
         Raises:
             ForkedClientError: This is a child of the process that made the loop.
+            BlockedLoopError: The loop itself calls this, and would wait for ever.
             SandboxClosed: The loop has ended.
         """
         call = _Call(self.loop, work)
         try:
             if os.getpid() != self.pid:
                 raise ForkedClientError
+            if threading.current_thread() is self._thread:
+                raise BlockedLoopError
             self.loop.call_soon_threadsafe(call.start)
         except BaseException as error:
             work.close()
             if isinstance(error, RuntimeError):
-                raise SandboxClosed from error
+                raise SandboxClosed from error  # The loop is closed.
             raise
         try:
             return call.future.result()

@@ -19,6 +19,7 @@ from thermae._session import Session
 from thermae._stream import Stream
 from thermae._tools import AnyTool
 from thermae._watch import EVERYTHING, Watch
+from thermae.errors import BlockedLoopError
 
 
 class Sandbox:
@@ -171,7 +172,7 @@ class Sandbox:
     @property
     def _runner(self) -> Runner:
         if self._async.tool_loop is not None and self._async.tool_loop is running_loop():
-            raise RuntimeError("the event loop of the tools would wait for itself: run this in another thread")
+            raise BlockedLoopError
         with self._starting:
             if self._started is None:
                 self._started = Runner()

@@ -1,5 +1,6 @@
 """An interpreter that keeps its variables, for programs without an event loop."""
 
+import os
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack, cast
 
@@ -35,7 +36,8 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._runner.run(self._session.leave())
+        if self._runner.pid == os.getpid():  # In a forked child, the session is the parent's.
+            self._runner.run(self._session.leave(failed=error is not None))
 
     def run(self, code: str = "", **options: Unpack[RunOptions]) -> Result:
         """Runs a program in the session; as `Sandbox.run`.

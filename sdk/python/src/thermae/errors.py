@@ -31,6 +31,14 @@ class WrongLoopError(ThermaeError):
     default_message = "this sandbox was opened on another event loop"
 
 
+class BlockedLoopError(ThermaeError):
+    """The event loop that answers tool calls would wait for a run that needs it."""
+
+    code = "blocked_loop"
+    advice = "Use AsyncSandbox where an event loop answers tool calls, or run this in another thread."
+    default_message = "the event loop of the tools would wait for itself"
+
+
 class SandboxClosed(ThermaeError):
     """The sandbox or the session was used after it was closed."""
 
@@ -81,6 +89,7 @@ _OWN: tuple[type[ThermaeError], ...] = (
     EmbeddedUnavailable,
     ForkedClientError,
     WrongLoopError,
+    BlockedLoopError,
     SandboxClosed,
     ConnectionLost,
     NoAnswer,

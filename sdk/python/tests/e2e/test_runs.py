@@ -297,7 +297,7 @@ def test_options_that_cant_be_used_are_told() -> None:
         pass
     with pytest.raises(errors.ThermaeError), Sandbox(python="/does/not/exist"):
         pass
-    with pytest.raises(errors.ThermaeError, match="bad_url|broker_denied") as raised:
+    with pytest.raises(errors.ThermaeError, match=r"bad_url|broker_denied") as raised:
         Sandbox("amqp://me:hush@host:port").run("print(1)")
     assert "hush" not in str(raised.value)
 

@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -204,6 +205,23 @@ async def test_the_death_of_an_embedded_fleet_is_told_and_not_hidden() -> None:
             await other
         with pytest.raises(errors.ConnectionLost, match="sessions"):
             await box.run("print a")
+
+
+@on_a_loop
+async def test_the_error_of_a_block_is_told_and_not_that_of_its_end() -> None:
+    async def block(box: AsyncSandbox, error: Exception | None) -> None:
+        async with box.session() as session:
+            with contextlib.suppress(errors.ConnectionLost):
+                await session.run("die")
+            if error:
+                raise error
+
+    async with AsyncSandbox() as box:
+        with pytest.raises(KeyError, match="mine"):
+            await block(box, KeyError("mine"))
+    async with AsyncSandbox() as box:
+        with pytest.raises(errors.ConnectionLost):
+            await block(box, None)
 
 
 @on_a_loop

@@ -161,6 +161,21 @@ def test_a_forked_child_is_refused_and_disturbs_nobody(bridge: Log) -> None:
     ended(bridge)
 
 
+def test_a_child_that_leaves_the_blocks_of_its_parent_disturbs_nobody(bridge: Log) -> None:
+    process = program("""
+        import os, sys
+        from thermae import Sandbox
+        with Sandbox() as box, box.session("s") as session:
+            session.run("print a")
+            child = os.fork()
+            if child == 0:
+                sys.exit(5)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), session.run("print b").session.fresh)
+        """)
+    assert finished(process) == (0, "5 False\n", "")
+    assert len(bridge.frames("close")) == 1
+
+
 def test_the_end_of_a_forked_child_is_not_the_end_of_the_parents_bridge(bridge: Log) -> None:
     process = program("""
         import os

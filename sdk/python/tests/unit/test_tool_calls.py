@@ -10,7 +10,7 @@ import pytest
 from bridge_log import Log
 from helpers import on_a_loop
 
-from thermae import AsyncSandbox, Sandbox, tool
+from thermae import AsyncSandbox, Sandbox, errors, tool
 
 USER: contextvars.ContextVar[str] = contextvars.ContextVar("USER", default="nobody")
 
@@ -69,10 +69,22 @@ def test_async_tools_of_a_sync_sandbox_run_on_its_loop_or_on_the_named_one() -> 
 
 def test_a_loop_that_waits_for_the_run_itself_is_refused() -> None:
     async def cell() -> None:
-        with pytest.raises(RuntimeError, match="would wait for itself"):
+        with pytest.raises(errors.BlockedLoopError):
             Sandbox(loop=asyncio.get_running_loop()).run("print a")
 
     asyncio.run(cell())
+
+
+def test_tools_can_run_programs_themselves_but_not_on_the_loop_that_would_wait() -> None:
+    def nested() -> str:
+        return box.run("print inner").stdout
+
+    async def blocked() -> str:
+        return box.run("print inner").stdout
+
+    with Sandbox(tools=[nested, blocked]) as box:
+        assert answer(box.run("call nested {}").stdout) == {"ok": "inner\n"}
+        assert answer(box.run("call blocked {}").stdout)["error"].startswith("BlockedLoopError: blocked_loop")
 
 
 def test_tools_see_the_context_of_the_run_and_change_only_a_copy() -> None:
@@ -116,7 +128,10 @@ def test_an_error_crosses_as_text_and_its_traceback_stays_here(caplog: pytest.Lo
     async def fails_later() -> None:
         raise LookupError("later")
 
-    with caplog.at_level(logging.WARNING, "thermae.tools"), Sandbox(tools=[fails, fails_later]) as box:
+    async def cancels() -> None:
+        raise asyncio.CancelledError
+
+    with caplog.at_level(logging.WARNING, "thermae.tools"), Sandbox(tools=[fails, fails_later, cancels]) as box:
 
         def error(how: str) -> str:
             text: str = answer(box.run(f'call fails {{"how": "{how}"}}').stdout)["error"]
@@ -134,6 +149,7 @@ def test_an_error_crosses_as_text_and_its_traceback_stays_here(caplog: pytest.Lo
             == "ArgumentsError: how: Missing required keyword only argument"
         )
         assert answer(box.run("call fails_later {}").stdout)["error"] == "LookupError: later"
+        assert answer(box.run("call cancels {}").stdout)["error"] == "CancelledError"
     assert "test_tool_calls.py" in caplog.text
     assert "tool=fails job=" in caplog.text
 
