@@ -1,6 +1,6 @@
 //! The checks of the Python package in `sdk/python`: its form, its types and its tests, with tools of fixed versions.
 
-use std::{path::PathBuf, process::Command};
+use std::process::Command;
 
 use anyhow::Result;
 
@@ -55,11 +55,10 @@ impl Package {
 
     fn command(&self, program: &str) -> Command {
         let mut command = self.tools.command(program);
-        command.current_dir(source()).env("PYTHONDONTWRITEBYTECODE", "1");
+        command.current_dir(paths::root().join("sdk/python"));
+        // Nothing is written beside the source.
+        command.env("PYTHONDONTWRITEBYTECODE", "1").env("RUFF_NO_CACHE", "true");
+        command.env("MYPY_CACHE_DIR", paths::target().join("mypy-cache"));
         command
     }
-}
-
-fn source() -> PathBuf {
-    paths::root().join("sdk/python")
 }

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from thermae._calls import ToolCalls
 from thermae._connection import WINDOW, Request
@@ -13,7 +13,7 @@ from thermae._events import Ended, LiveEvent, ToolCall, read_event
 from thermae._jobs import Job
 from thermae._results import AsyncResult, read_result
 from thermae._retry import pause
-from thermae.errors import ConnectionLost
+from thermae.errors import Cancelled, ConnectionLost
 
 if TYPE_CHECKING:
     from thermae._async_sandbox import AsyncSandbox
@@ -56,6 +56,13 @@ class Course:
                         async for event in events:
                             yield event
                     return
+                except Cancelled as error:
+                    # The job was cancelled before the fleet had it, so it has no outcome of the fleet's.
+                    self.result = self._read(
+                        {"status": "cancelled", "error": {"code": error.code, "message": error.message}}
+                    )
+                    yield self.result
+                    return
                 except ThermaeError as error:
                     if failures >= self._retries or not self._sandbox.may_retry(error):
                         raise
@@ -76,13 +83,16 @@ class Course:
             async for event in self._request.answers(until):
                 if isinstance(event, Ended):
                     # It can come twice, and is the same then.
-                    self.result = self.result or read_result(self.job.id, event.outcome, self._sandbox.fetch)
+                    self.result = self.result or self._read(event.outcome)
                 elif event is not None:
                     yield event
         if self.result is None:
             raise ConnectionLost("the job ended without an outcome", request_id=self.job.id)
         _log.debug("job ended job=%s status=%s", self.job.id, self.result.status)
         yield self.result
+
+    def _read(self, outcome: dict[str, Any]) -> AsyncResult:
+        return read_result(self.job.id, outcome, self._sandbox.fetch)
 
     def _arrived(self, request: Request, payload: bytes) -> LiveEvent | Ended | None:
         """Reads an event as soon as it is there. Tool calls don't wait for whoever reads the events."""

@@ -5,6 +5,7 @@
     call TOOL JSON    calls a tool, and prints its answer
     calls N TOOL JSON the same, N times at once
     wait              goes on until the job is cancelled
+    unsubmitted       the same, and then ends like a job that no fleet has got
     hold              goes on for ever, and ignores the cancel
     job               prints the job itself
     unknown           sends an event that no client knows
@@ -112,6 +113,9 @@ class Run:
             case "wait":
                 await self.cancelled.wait()
                 return ("cancelled", "cancelled")
+            case "unsubmitted":
+                await self.cancelled.wait()
+                raise Refused("cancelled")
             case "hold":
                 await asyncio.Event().wait()
             case "job":

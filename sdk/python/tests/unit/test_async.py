@@ -132,14 +132,18 @@ async def test_a_batch_reads_an_async_source_and_cancels_what_is_left(bridge: Lo
                 pass
 
 
+@pytest.mark.parametrize("how", ["wait", "unsubmitted"])
 @on_a_loop
-async def test_cancel_by_id() -> None:
+async def test_cancel_by_id(how: str) -> None:
     async with AsyncSandbox() as box:
-        task = asyncio.create_task(box.run("wait", job_id="mine"))
+        task = asyncio.create_task(box.run(how, job_id="mine"))
         await until(lambda: box.under_way)
         await until(lambda: box.under_way["mine"]._request is not None)
         assert await box.cancel("mine")
-        assert (await task).status == "cancelled"
+        result = await task
+        assert result.status == "cancelled"
+        assert result.error is not None
+        assert result.error.code == "cancelled"
         assert not await box.cancel("mine")
 
 
