@@ -1,7 +1,6 @@
 import asyncio
 import hashlib
 import logging
-import re
 import subprocess
 import sys
 import tempfile
@@ -14,16 +13,6 @@ import pytest
 from helpers import environment, on_a_loop, until
 
 from thermae import AsyncSandbox, InputFile, Job, Result, Sandbox, Session, Stdout, ToolCall, errors, tool
-
-
-def test_the_example_of_the_readme_prints_its_sum() -> None:
-    text = (Path(__file__).parents[2] / "README.md").read_text()
-    found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
-    assert found is not None
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", found[1]], env=environment(), capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "200\n\n", "")
 
 
 def test_output_value_displays_and_usage(box: Sandbox) -> None:
