@@ -138,9 +138,14 @@ impl Fleet {
         self.run(command, log, Duration::from_secs(60))
     }
 
+    /// RabbitMQ's URL for the tenant `acme`.
+    pub(crate) fn url(&self) -> String {
+        format!("amqp://acme:acme@127.0.0.1:{}/%2f", self.amqp_port)
+    }
+
     /// Runs a program as the tenant `acme`.
     fn run(&self, mut command: Command, log: &Path, limit: Duration) -> Result<()> {
-        command.env("THERMAE_AMQP", format!("amqp://acme:acme@127.0.0.1:{}/%2f", self.amqp_port));
+        command.env("THERMAE_AMQP", self.url());
         let ran = supervise::run(command, log, limit, |_| {})?;
         if let Some(why) = ran.failure {
             let logs = self.compose.run(&["logs", "--no-color", "--tail", "30"])?;

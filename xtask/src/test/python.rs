@@ -1,4 +1,5 @@
 //! The checks of the Python package in `sdk/python`: its form, its types and its tests, with tools of fixed versions.
+//! The tests of its documentation and its examples are among them.
 
 use std::process::Command;
 
@@ -10,19 +11,33 @@ use crate::{
 };
 
 /// What the package needs, and what checks it.
-const PACKAGES: [&str; 6] = [
+const PACKAGES: [&str; 11] = [
     "pydantic==2.14.4",
     "pytest==9.2.0",
     "pytest-timeout==2.4.0",
     "mypy==2.4.1",
     "basedpyright==1.40.2",
     "ruff==0.17.6",
+    "mkdocs==1.6.1",
+    "mkdocs-material==9.8.2",
+    "mkdocstrings-python==2.0.11",
+    "nbclient==0.11.0",
+    "ipykernel==7.4.0",
 ];
+
+/// The settings of ruff, for files outside of the package, too.
+const SETTINGS: &str = "--config=pyproject.toml";
+
+/// The hooks of the site of the documentation.
+const HOOKS: &str = "../../docs/hooks";
+
+/// The examples in Python.
+const EXAMPLES: &str = "../../examples/python";
 
 /// The package's checks other than its tests: the name of each, its program and its arguments.
 pub(super) const CHECKS: [(&str, &str, &[&str]); 4] = [
-    ("python: format", "ruff", &["format", "--check", "--quiet", "."]),
-    ("python: lint", "ruff", &["check", "--quiet", "."]),
+    ("python: format", "ruff", &["format", "--check", "--quiet", SETTINGS, ".", HOOKS, EXAMPLES]),
+    ("python: lint", "ruff", &["check", "--quiet", SETTINGS, ".", HOOKS, EXAMPLES]),
     ("python: mypy --strict", "mypy", &["--no-error-summary"]),
     ("python: pyright", "basedpyright", &[]),
 ];
@@ -44,12 +59,14 @@ impl Package {
         venv::succeed(self.command(program).args(args)).map(drop)
     }
 
-    /// The command that runs the tests, those with the release build of `thermae` among them. With a filter, only
-    /// those whose names have one of its words.
-    pub(super) fn tests(&self, filter: &[String]) -> Command {
+    /// The command that runs the tests, those with the release build of `thermae` among them. With a fleet's URL, those
+    /// that need a fleet; without one, all others. With a filter, only those whose names have one of its words.
+    pub(super) fn tests(&self, fleet: Option<&str>, filter: &[String]) -> Command {
         let mut command = self.command("python");
         command.args(["-m", "pytest", "-p", "no:cacheprovider", "--tb=short", "tests", "-k", &filter.join(" or ")]);
+        command.args(["-m", if fleet.is_some() { "fleet" } else { "not fleet" }]);
         command.env("THERMAE_BIN", paths::release().join("thermae"));
+        command.envs(fleet.map(|url| ("THERMAE_TEST_AMQP_TENANT", url)));
         command
     }
 

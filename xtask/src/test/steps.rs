@@ -155,17 +155,32 @@ impl Runner {
         if !self.wants(Step::Python) {
             return;
         }
+        let Some(package) = self.package() else { return };
+        for (name, program, args) in python::CHECKS {
+            self.check(name, || package.check(program, args));
+        }
+        self.pytest("python", package.tests(None, &self.filter), limit);
+    }
+
+    /// Runs the tests of the Python package that need a fleet, as the tenant of this URL.
+    pub(crate) fn python_on_fleet(&mut self, url: &str, limit: Duration) {
+        if let Some(package) = self.package() {
+            self.pytest("python-on-fleet", package.tests(Some(url), &self.filter), limit);
+        }
+    }
+
+    fn package(&mut self) -> Option<Package> {
         let mut ready = None;
         self.check("python: tools", || {
             ready = Some(Package::ready()?);
             Ok(())
         });
-        let Some(package) = ready else { return };
-        for (name, program, args) in python::CHECKS {
-            self.check(name, || package.check(program, args));
-        }
+        ready
+    }
+
+    fn pytest(&mut self, name: &str, command: Command, limit: Duration) {
         let mut reader = Pytest::default();
-        let ended = self.counted(Step::Python, package.tests(&self.filter), limit, |line| reader.line(line));
+        let ended = self.counted(name, command, limit, |line| reader.line(line));
         let summed = reader.finish();
         // It is an error for pytest, but not here, if the filter is for other tests.
         let other = !self.filter.is_empty() && summed.passed == 0 && summed.failures.is_empty();
@@ -193,19 +208,19 @@ impl Runner {
         // A snapshot that differs must fail, and must not be written to a file.
         command.env("INSTA_UPDATE", "no");
         let mut reader = Libtest::default();
-        let ended = self.counted(step, command, limit, |line| reader.line(line));
+        let ended = self.counted(step.name(), command, limit, |line| reader.line(line));
         self.judge("cargo test", reader.finish(), ended);
     }
 
     /// Runs test programs. Shows the lines that `on_line` gives. Gives why they failed.
     fn counted(
         &mut self,
-        step: Step,
+        name: &str,
         command: Command,
         limit: Duration,
         mut on_line: impl FnMut(&str) -> Option<String>,
     ) -> Option<String> {
-        let (begun, name) = (Instant::now(), step.name());
+        let begun = Instant::now();
         println!("== {name}");
         let finished = supervise::run(command, &log(name), limit, |line| {
             if let Some(line) = on_line(line) {
