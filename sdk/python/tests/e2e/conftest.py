@@ -22,7 +22,7 @@ async def later(n: int) -> int:
     return n + 1
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def box() -> Iterator[Sandbox]:
     with Sandbox(tools=[get_sales, later], slots=4) as box:
         yield box
