@@ -54,7 +54,7 @@ with tempfile.TemporaryDirectory() as temporary:
     data.mkdir()
     out.mkdir()
     write_dataset(data)
-    with Sandbox(datasets={"weather": data}) as box:
+    with Sandbox("embedded", datasets={"weather": data}) as box:
         result = box.run(PROGRAM, check=True)
         for artifact in sorted(result.artifacts, key=lambda one: one.name):
             artifact.save(out)

@@ -30,7 +30,7 @@ async def main() -> None:
         await everybody.wait()
         return sorted(here)
 
-    async with AsyncSandbox(tools=[meet], slots=len(GUESTS)) as box:
+    async with AsyncSandbox("embedded", tools=[meet], slots=len(GUESTS)) as box:
         programs = [f"print('{name} met', ', '.join(await meet(name='{name}')))" for name in GUESTS]
         for result in await asyncio.gather(*(box.run(program, check=True) for program in programs)):
             print(result.stdout, end="")

@@ -50,7 +50,8 @@ def snippets(text: str) -> list[Snippet]:
     """The blocks of Python in a page.
 
     Raises:
-        ValueError: A comment says something about no block, or about a block of another language.
+        ValueError: A comment says something about no block, or about a block of another language; or a block of Python
+            is fenced as something else.
     """
     found: list[Snippet] = []
     lines = text.splitlines()
@@ -69,6 +70,8 @@ def snippets(text: str) -> list[Snippet]:
         indent, language = fence[1], fence[2]
         end = next(n for n in range(number + 1, len(lines)) if lines[n].strip() == "```")
         block = "".join(one.removeprefix(indent) + "\n" for one in lines[number + 1 : end])
+        if language in ("py", "python3", "pycon"):
+            raise ValueError(f"line {number + 1}: write `python`, so that the block is run")
         if language == "python":
             part_of = mark[2] if mark else None
             found.append(Snippet(number + 2, block, "", bool(mark) and part_of is None, part_of))

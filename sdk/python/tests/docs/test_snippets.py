@@ -105,7 +105,9 @@ def test_other_output_fails(monkeypatch: pytest.MonkeyPatch) -> None:
             run("PAGE.md", snippets(page), monkeypatch)
 
 
-@pytest.mark.parametrize("page", ["<!-- fleet -->\n\nA word.\n", "<!-- fleet -->\n```sh\nls\n```\n"])
-def test_a_mark_without_a_block_is_an_error(page: str) -> None:
+@pytest.mark.parametrize(
+    "page", ["<!-- fleet -->\n\nA word.\n", "<!-- fleet -->\n```sh\nls\n```\n", "```py\nx = 1\n```\n"]
+)
+def test_what_would_not_be_run_is_an_error(page: str) -> None:
     with pytest.raises(ValueError, match="line"):
         snippets(page)
