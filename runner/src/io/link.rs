@@ -84,7 +84,14 @@ impl Link {
         while self.sent < self.outbox.len() {
             match self.socket.write(&self.outbox[self.sent..]) {
                 Ok(n) => self.sent += n,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    // In a steady flow, there may never be a moment when all is sent.
+                    if self.sent * 2 > self.outbox.len() {
+                        self.outbox.drain(..self.sent);
+                        self.sent = 0;
+                    }
+                    return Ok(());
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
