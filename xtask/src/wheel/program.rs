@@ -58,8 +58,7 @@ fn path_with(first: &Path) -> Result<std::ffi::OsString> {
     Ok(std::env::join_paths(std::iter::once(first.to_path_buf()).chain(std::env::split_paths(&others)))?)
 }
 
-/// Flags that keep this machine's folders out of the program, where panics name source files. Builds in other folders
-/// then give the same program.
+/// Flags that keep this machine's folders out of the program, where panics name source files.
 fn remaps() -> Result<Vec<String>> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| std::env::home_dir().map(|dir| dir.join(".cargo"))).context("find Cargo's home")?;
