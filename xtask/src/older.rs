@@ -16,9 +16,23 @@ const COMMIT: &str = "dbe75d418b921301ddcb5ae4e60395d6cb63cd0e";
 
 const PROGRAMS: [&str; 2] = ["thermae-scheduler", "thermae-worker"];
 
-/// The folder of the older programs, whether or not they are built yet.
-pub(crate) fn programs() -> PathBuf {
-    folder().join("bin")
+/// The folder of the older programs; `None` if they are not built.
+pub(crate) fn programs() -> Option<PathBuf> {
+    let bin = folder().join("bin");
+    PROGRAMS.iter().all(|name| bin.join(name).is_file()).then_some(bin)
+}
+
+/// Whether git has the older commit here. A copy of the tree without its history has not.
+pub(crate) fn is_in_history() -> bool {
+    let asked = git(&["cat-file", "-e", &format!("{COMMIT}^{{commit}}")]).stderr(Stdio::null()).status();
+    asked.is_ok_and(|status| status.success())
+}
+
+/// A git command in this tree, whoever owns its files.
+fn git(args: &[&str]) -> Command {
+    let mut command = Command::new("git");
+    command.args(["-c", "safe.directory=*"]).args(args).current_dir(paths::root());
+    command
 }
 
 fn folder() -> PathBuf {
@@ -30,10 +44,10 @@ fn folder() -> PathBuf {
 /// The build shares its target folder with this tree, and so the compiled dependencies. It therefore replaces this
 /// tree's own programs; the next build of this tree puts them back.
 pub(crate) fn ensure() -> Result<()> {
-    let bin = programs();
-    if PROGRAMS.iter().all(|name| bin.join(name).is_file()) {
+    if programs().is_some() {
         return Ok(());
     }
+    let bin = folder().join("bin");
     let source = folder().join("source");
     check_out(&source)?;
     let mut build = cargo::command(&["build", "--release", "--workspace", "--color", "never"]);
@@ -59,11 +73,10 @@ fn check_out(source: &Path) -> Result<()> {
         std::fs::remove_dir_all(source)?;
     }
     std::fs::create_dir_all(source)?;
-    let git = ["archive", "--format=tar", COMMIT];
-    let mut archive = Command::new("git").args(git).current_dir(paths::root()).stdout(Stdio::piped()).spawn()?;
+    let mut archive = git(&["archive", "--format=tar", COMMIT]).stdout(Stdio::piped()).spawn().context("run git")?;
     let files = archive.stdout.take().context("git has no output")?;
     let unpacked = Command::new("tar").arg("-x").current_dir(source).stdin(files).status().context("run tar")?;
-    ensure!(archive.wait()?.success(), "git has no commit {COMMIT}: fetch the whole history (git fetch --unshallow)");
+    ensure!(archive.wait()?.success(), "git could not give the files of commit {COMMIT}");
     ensure!(unpacked.success(), "tar could not unpack the files of commit {COMMIT}");
     Ok(())
 }

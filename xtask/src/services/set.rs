@@ -162,7 +162,9 @@ impl Set {
             pairs.push(("THERMAE_TEST_CLIENT_KEY", certs.client_key().display().to_string()));
         }
         pairs.push(("THERMAE_TEST_BIN", paths::release().display().to_string()));
-        pairs.push(("THERMAE_TEST_OLDER_BIN", older::programs().display().to_string()));
+        if let Some(programs) = older::programs() {
+            pairs.push(("THERMAE_TEST_OLDER_BIN", programs.display().to_string()));
+        }
         if let Some(program) = paths::find_program("prometheus") {
             pairs.push(("THERMAE_TEST_PROMETHEUS", program.display().to_string()));
         }

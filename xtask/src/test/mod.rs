@@ -94,8 +94,10 @@ impl Drop for Servers {
 
 fn all_steps(runner: &mut Runner, mut servers: Servers) {
     runner.cargo(Step::Fmt, &["fmt", "--all", "--check", "--", "--color", "never"], Duration::from_secs(120));
-    if runner.wants(Step::Test) {
+    if runner.wants(Step::Test) && older::is_in_history() {
         runner.check("programs of an earlier commit", older::ensure);
+    } else if runner.wants(Step::Test) {
+        println!("== programs of an earlier commit: git has no such commit here, so the test of upgrades is ignored");
     }
     let build = ["build", "--release", "--workspace", "--bins"];
     let built = runner.cargo(Step::Build, &build, Duration::from_secs(3600));
