@@ -193,11 +193,14 @@ impl Dispatcher {
         let popped = pool.pop();
         let in_turn = popped.is_some();
         let Some(popped) = popped.or_else(|| pool.pop_credited()) else { return false };
-        if popped.item.protocol > pool.protocol {
+        if pool.must_park(&popped) {
             self.ctx.metrics.returned("protocol");
             pool.parked.push(popped);
             return true;
         }
+        // A job that no worker can run gets no new credit. It may have some, or be over already. A session's job goes on:
+        // only the registry knows who holds the session.
+        let in_turn = in_turn && (pool.speaks(&popped.item) || popped.item.session.is_some());
         let session = popped.item.session.as_ref().map(|s| (popped.tenant.clone(), s.id.clone()));
         if let Some(session) = &session {
             if let Some(behind) = self.sessions.get_mut(session) {

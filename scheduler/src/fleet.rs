@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thermae_backplane::registry::{Notice, SharedRegistry};
-use thermae_schemas::{ErrorInfo, Heartbeat, Language, PROTOCOL, PoolName, WorkerId, WorkerState};
+use thermae_schemas::{ErrorInfo, Heartbeat, Language, OLDEST, PROTOCOL, PoolName, WorkerId, WorkerState};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -45,7 +45,8 @@ pub(crate) struct PoolView {
     /// Since when no worker can run the pool's jobs, and why. `None` if one can. Counted from this process's start at
     /// the earliest.
     pub(crate) unserved: Option<(Instant, Unserved)>,
-    /// Newest version of the protocol that one of its workers speaks; 0 if there are none. Jobs of a newer one wait.
+    /// Newest version of the protocol that one of its workers speaks; [`OLDEST`] if there are none. Jobs of a newer one
+    /// wait.
     pub(crate) protocol: u32,
     /// Since when [`PoolView::protocol`] is older than [`PROTOCOL`]; `None` if it isn't. Counted like `unserved`.
     pub(crate) older_since: Option<Instant>,
@@ -121,7 +122,7 @@ impl FleetView {
             let since = self.pools.get(name).and_then(|old| old.unserved).map_or_else(Instant::now, |(since, _)| since);
             view.unserved = unserved(workers, name).map(|why| (since, why));
             let of_pool = workers.iter().filter(|beat| beat.pools.contains_key(name));
-            view.protocol = of_pool.map(|beat| beat.protocol).max().unwrap_or(0);
+            view.protocol = of_pool.map(|beat| beat.protocol).max().unwrap_or(OLDEST);
             let since = self.pools.get(name).and_then(|old| old.older_since).unwrap_or_else(Instant::now);
             view.older_since = (view.protocol < PROTOCOL).then_some(since);
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use thermae_backplane::registry::Target;
-use thermae_schemas::{Class, TenantName, WorkerId};
+use thermae_schemas::{Class, OLDEST, TenantName, WorkerId};
 use tokio::time::Instant;
 
 use super::Waiting;
@@ -76,6 +76,20 @@ impl Pool {
     /// Notices of credit may have been lost. Assumes that all credit is free: the registry refuses what it isn't.
     pub(super) fn trust(&mut self) {
         self.allowance = self.credit.into();
+    }
+
+    /// Whether a worker of the pool speaks the job's version of the protocol, as far as is known.
+    pub(super) fn speaks(&self, head: &Head) -> bool {
+        head.protocol <= self.protocol.max(OLDEST)
+    }
+
+    /// Whether a job must wait for other workers, before the registry is asked about it: its protocol is too new for
+    /// those that are there, and it is new; or it is behind another job of its session that waits here.
+    pub(super) fn must_park(&self, waiting: &Waiting) -> bool {
+        let head = &waiting.item;
+        let Some(session) = &head.session else { return !self.speaks(head) && !head.may_have_credit };
+        let same = |other: &Head| other.session.as_ref().is_some_and(|theirs| theirs.id == session.id);
+        self.parked.iter().any(|parked| parked.tenant == waiting.tenant && same(&parked.item))
     }
 
     pub(super) fn may_start(&self) -> bool {

@@ -2,16 +2,44 @@
 
 use std::collections::BTreeSet;
 
-use thermae_backplane::bus::Message;
-use thermae_schemas::{ErrorCode, InputValue, Job, SessionName, SessionRequest, Status, WorkerState, names};
+use thermae_backplane::bus::{Message, QueueSpec};
+use thermae_schemas::{
+    Body, Class, ClientId, ErrorCode, Event, EventBody, InputValue, Job, Outcome, SessionName, SessionRequest, Status,
+    WorkerState, names,
+};
 
-use crate::fleet::{LONG, Servers, depth, job, options, pool, soon};
+use crate::fleet::{LONG, Servers, depth, job, options, pool, soon, tenant};
 
 /// A job that only a worker of protocol 2 can run.
 fn newer(id: &str) -> Job {
     let mut job = job(id);
     job.inputs.insert("x".into(), InputValue::Value((&serde_json::json!(1)).into()));
     job
+}
+
+/// Submits a job by hand, as one that may have been submitted before. Returns the outcome that comes for it.
+async fn again(servers: &Servers, mut job: Job) -> Outcome {
+    job.protocol = job.needs_protocol();
+    let (acme, me) = (tenant("acme"), ClientId::random());
+    let replies = QueueSpec::replies(&acme, &me);
+    servers.bus.declare_queue(&replies).await.unwrap();
+    let mut answers = servers.bus.consume(&replies.name, 1).await.unwrap();
+    let mut message = Message {
+        exchange: names::SUBMIT.to_owned(),
+        key: names::submit_key(&acme, Class::Normal, &pool()),
+        body: job.to_json().unwrap().into(),
+        message_id: Some(job.id.to_string()),
+        reply_to: Some(names::reply_key(&acme, &me)),
+        mandatory: true,
+        persistent: true,
+        ..Message::default()
+    };
+    message.headers.set_flag(names::H_RESEND, true);
+    message.sign(servers.bus.as_ref(), &acme);
+    servers.bus.publish(message).await.unwrap().wait().await.unwrap();
+    let event = Event::parse(&soon(answers.next()).await.unwrap().message.body).unwrap();
+    let EventBody::Result(outcome) = event.body else { panic!("{event:?}") };
+    outcome
 }
 
 fn in_session(mut job: Job, session: &str) -> Job {
@@ -98,6 +126,48 @@ async fn a_session_of_an_older_worker_takes_no_newer_jobs() {
     assert_eq!((outcome.status, error.code), (Status::Rejected, ErrorCode::UnsupportedProtocol), "{error:?}");
     client.submit(in_session(newer("placed"), "t"), None).await.unwrap();
     depth(&servers, &names::worker_queue(&new.id), |depth| depth == Some(1)).await;
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_keeps_its_order_while_a_newer_job_waits() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let old = servers.worker("old", 4).await;
+    let client = servers.client("acme").await;
+    client.submit(in_session(newer("first"), "s"), None).await.unwrap();
+    client.submit(in_session(job("second"), "s"), None).await.unwrap();
+    client.submit(in_session(job("other"), "t"), None).await.unwrap();
+    depth(&servers, &names::worker_queue(&old.id), |depth| depth == Some(1)).await;
+    let mut at_old = old.take().await;
+    assert_eq!(soon(at_old.recv()).await.unwrap().id(), "other");
+    let new = servers.worker_of("new", 4, 2).await;
+    let mut jobs = new.take().await;
+    for id in ["first", "second"] {
+        assert_eq!(soon(jobs.recv()).await.unwrap().id(), id);
+    }
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_that_is_over_is_answered_though_no_worker_could_run_it() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let client = servers.client("acme").await;
+    let new = servers.worker_of("new", 4, 2).await;
+    let id = new.id.clone();
+    let _ran = new.work("once").await;
+    for submitted in [job("plain"), newer("newer")] {
+        client.submit(submitted, None).await.unwrap().result().await.unwrap();
+    }
+    servers.registry.leave(&id).await.unwrap();
+    for workers in 0..2 {
+        for submitted in [job("plain"), newer("newer")] {
+            let id = submitted.id.clone();
+            assert_eq!(again(&servers, submitted).await.stdout, "once", "{id} with {workers} older workers");
+        }
+        let _old = servers.worker(&format!("old-{workers}"), 4).await;
+    }
     scheduler.stop().await;
 }
 
