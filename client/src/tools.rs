@@ -165,7 +165,7 @@ struct Answer<'a> {
 fn encode(call: &str, protocol: u32, reply: Result<Box<RawValue>, ToolFailure>) -> Bytes {
     let reply = reply.map_err(|failure| if protocol < 2 { failure.into_text() } else { failure });
     let (ok, error) = (reply.as_deref().ok(), reply.as_ref().err());
-    let protocol = if error.is_some_and(|failure| !failure.is_text()) { 2 } else { 1 };
+    let protocol = error.map_or(1, ToolFailure::needs_protocol);
     serde_json::to_vec(&Answer { protocol, call, ok, error }).unwrap_or_default().into()
 }
 

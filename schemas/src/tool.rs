@@ -35,8 +35,11 @@ pub struct ToolResult {
 impl ToolResult {
     /// An answer, in the lowest version of the protocol that can say it.
     pub fn new(call: impl Into<String>, reply: ToolReply) -> Self {
-        let typed = matches!(&reply, ToolReply::Error(failure) if !failure.is_text());
-        Self { protocol: if typed { 2 } else { 1 }, call: call.into(), reply }
+        let protocol = match &reply {
+            ToolReply::Ok(_) => 1,
+            ToolReply::Error(failure) => failure.needs_protocol(),
+        };
+        Self { protocol, call: call.into(), reply }
     }
 }
 
@@ -65,8 +68,13 @@ pub struct ToolFailure {
 
 impl ToolFailure {
     /// Whether the failure is a text and nothing else, as in protocol 1.
-    pub fn is_text(&self) -> bool {
+    fn is_text(&self) -> bool {
         self.kind.is_none() && self.data.is_none()
+    }
+
+    /// The lowest version of the protocol that can say it.
+    pub fn needs_protocol(&self) -> u32 {
+        if self.is_text() { 1 } else { 2 }
     }
 
     /// The failure as a text, for a reader of protocol 1: the type stands before the message.

@@ -124,26 +124,3 @@ except TimeoutError as error:
     assert_eq!(outcome.stdout, "True tool_timeout: \"look\" was not answered within 0.1 s\n", "{outcome:?}");
     worker.end().await;
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_job_of_protocol_1_gets_the_errors_that_it_always_got() {
-    let mut fleet = Fleet::new().await;
-    let worker = fleet.worker(options()).await;
-    let code = "
-for _ in range(2):
-    try:
-        await look()
-    except ToolError as error:
-        print(type(error).__name__, error)
-";
-    let mut job = python(code);
-    job.tools = vec![ToolSpec::new("look")];
-    job.limits.tool_ms = Some(100);
-    fleet.submit(&job).await;
-    let call = fleet.tool_call(&job).await;
-    fleet.answer(&call, ToolReply::Error("no such city".into())).await;
-    let outcome = fleet.outcome(&job).await;
-    let expected = "ToolError no such city\nToolError tool_timeout: \"look\" was not answered within 0.1 s\n";
-    assert_eq!(outcome.stdout, expected, "{outcome:?}");
-    worker.end().await;
-}
