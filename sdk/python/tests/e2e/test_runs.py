@@ -247,7 +247,8 @@ async def test_a_cancelled_task_frees_its_slot() -> None:
         ]
         await begun.wait()
         tasks += [asyncio.create_task(box.run("while True: pass")) for _ in range(5)]
-        await asyncio.sleep(0.2)
+        while len(box.under_way) < len(tasks):
+            await asyncio.sleep(0.01)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -17,7 +17,7 @@
     die               kills the bridge
     bad               sends bytes that are no frame
 
-Each frame that it reads, and its end, is a line of the file in FAKE_LOG.
+Each frame that it reads, and its end, is a line of the file in FAKE_LOG. With FAKE_OPENS=never, it answers no `open`.
 """
 
 import argparse
@@ -230,7 +230,7 @@ class Bridge:
             case "open":
                 if why := os.environ.get("FAKE_OPEN"):
                     self.send({"type": "error", "id": number, "code": why, "message": f"not {header.get('url')}"})
-                else:
+                elif os.environ.get("FAKE_OPENS") != "never":
                     self.send({"type": "opened", "id": number, "tenant": "acme", "embedded": "embedded" in header})
             case "run":
                 run = self.runs[number] = Run(self, number, header["window"], json.loads(payload))

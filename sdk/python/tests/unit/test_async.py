@@ -178,11 +178,13 @@ async def test_what_is_under_way_ends_with_the_sandbox() -> None:
 
 
 @on_a_loop
-async def test_an_open_that_is_cancelled_leaves_nothing() -> None:
+async def test_an_open_that_is_cancelled_leaves_nothing(bridge: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     box = AsyncSandbox()
+    monkeypatch.setenv("FAKE_OPENS", "never")
     task = asyncio.create_task(box.connection())
-    await asyncio.sleep(0.01)
+    await until(lambda: bridge.frames("open"))
     task.cancel()
+    monkeypatch.delenv("FAKE_OPENS")
     with pytest.raises(asyncio.CancelledError):
         await task
     assert (await box.run("print a")).ok
@@ -289,7 +291,7 @@ async def test_a_bridge_that_does_not_read_can_still_be_left() -> None:
     process = connection.transport._process  # type: ignore[attr-defined]
     os.kill(process.pid, signal.SIGSTOP)
     stuck = [asyncio.create_task(box.run("wait", stdin="x" * (4 << 20))) for _ in range(3)]
-    await asyncio.sleep(0.1)
+    await until(lambda: connection.transport._writer.transport.get_write_buffer_size())  # type: ignore[attr-defined]
     for task in stuck:
         task.cancel()
     done = await asyncio.gather(*stuck, return_exceptions=True)
