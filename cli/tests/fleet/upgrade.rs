@@ -96,7 +96,8 @@ fn upgrade(starter: &Starter<'_>) -> Result<()> {
     runtime.block_on(async {
         let slow =
             |n| Job { max_attempts: 5, code: format!("import time\ntime.sleep(0.5)\nprint(n)\n#{n}"), ..with_input(n) };
-        let jobs: Vec<Job> = (0..6).map(slow).chain((0..6).map(plain)).collect();
+        let lasting = |n| Job { max_attempts: 5, ..plain(n) };
+        let jobs: Vec<Job> = (0..6).map(slow).chain((0..6).map(lasting)).collect();
         let ended = tokio::spawn({
             let client = client.clone();
             async move { all(&client, jobs).await }
