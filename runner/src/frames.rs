@@ -8,18 +8,23 @@
 //! Worker and runner are always of the same release, so [`WIRE`] is the only version number. The runner refuses
 //! another.
 
+mod exit;
 mod files;
 mod kind;
+mod run;
+mod setup;
 mod tools;
 
 use std::collections::BTreeMap;
 use std::io;
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
+pub use exit::{CodeError, End, Exit, Usage};
 pub use files::{Artifact, ArtifactEnd, ArtifactLimits, Input, Omission, Omissions, Why};
 pub use kind::Kind;
+pub use run::{Place, Run};
+pub use setup::{LanguageSetup, Limits, Setup};
 pub use tools::{Tool, ToolCall, ToolFailure, ToolResult};
 
 /// Version of this wire. [`Setup`] carries it, and a runner of another version refuses.
@@ -27,221 +32,6 @@ pub const WIRE: u32 = 4;
 
 /// Largest frame either side accepts, in bytes, header excluded.
 pub const MAX_FRAME: usize = 32 << 20;
-
-/// First frame, worker to runner: how to set up the container.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Setup {
-    /// Must be [`WIRE`].
-    pub wire: u32,
-    /// The languages that programs may be written in. A language that the container lacks is reported.
-    pub languages: Vec<LanguageSetup>,
-    /// Sandboxes made ahead of jobs (spares), for each zygote that a program was forked from or will be.
-    pub spares: u32,
-    /// Size of each sandbox's writable file systems together, in bytes (`/tmp`, `/workspace`, `/session`, `/dev/shm`).
-    pub disk_bytes: u64,
-    /// Bounds on the files that are collected from a run.
-    pub artifacts: ArtifactLimits,
-    /// Ceiling: a run's limits above these are lowered to them.
-    pub ceiling: Limits,
-    /// Whether to build the inner wall. If not, each job is a process without a sandbox, and the container must run one
-    /// job only (reuse policy `job`).
-    pub nested: bool,
-}
-
-/// A language that programs may be written in.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct LanguageSetup {
-    /// Its name, as in [`Run::language`].
-    pub name: String,
-    /// What the language's folder in the runner calls its `Options`; nothing if it has none.
-    #[serde(default)]
-    pub options: serde_json::Value,
-}
-
-/// Limits of one run. Zero is refused, except for [`Limits::grace_ms`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
-    /// Wall-clock time, in milliseconds. Then the code is interrupted (`KeyboardInterrupt`), and killed
-    /// [`Limits::grace_ms`] later.
-    pub wall_ms: u64,
-    /// Time between the interrupt and the kill, in milliseconds.
-    pub grace_ms: u64,
-    /// CPU time of all processes of the run together, in milliseconds.
-    pub cpu_ms: u64,
-    /// Memory of all processes of the job together, shared memory included, beyond what the zygote holds. In bytes.
-    pub memory_bytes: u64,
-    /// Number of processes and threads.
-    pub pids: u32,
-    /// Standard output and standard error together, in bytes.
-    pub output_bytes: u64,
-}
-
-/// Where a run takes place.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "in")]
-pub enum Place {
-    /// A fresh sandbox that ends with the run.
-    Fresh,
-    /// The named session's sandbox. It is made if it doesn't exist and `create` is set.
-    Session {
-        /// Opaque name, unique in the container.
-        session: String,
-        /// Whether the session may be made.
-        create: bool,
-    },
-}
-
-/// Runs one program. The run's number is that of the frame.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Run {
-    /// Name of the language.
-    pub language: String,
-    /// The program.
-    pub code: String,
-    /// A command and its arguments, in place of a program.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub argv: Vec<String>,
-    /// Text for standard input; `None` is an empty input.
-    #[serde(default)]
-    pub stdin: Option<String>,
-    /// Environment variables added to the sandbox's own.
-    #[serde(default)]
-    pub env: BTreeMap<String, String>,
-    /// JSON values that the code finds under these names. Only Python has inputs.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub inputs: BTreeMap<String, Box<RawValue>>,
-    /// The sandbox to run in.
-    pub place: Place,
-    /// Limits; those above [`Setup::ceiling`] are lowered to it.
-    pub limits: Limits,
-    /// Tools the code may call.
-    #[serde(default)]
-    pub tools: Vec<Tool>,
-    /// Whether somebody reads the output while the program runs. Each line is then sent at once.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub follow: bool,
-}
-
-/// How a run ended. The kernel's report decides. The job's own word only tells apart what the kernel reports alike.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "how")]
-pub enum End {
-    /// The program ran to its end, or exited with this status (`sys.exit`, `os._exit`).
-    Exited {
-        /// Exit status.
-        code: i32,
-    },
-    /// The code raised an exception, could not be compiled, or broke the rules of its channel. See [`Exit::error`].
-    Raised,
-    /// A signal ended it.
-    Signaled {
-        /// Number of the signal.
-        signal: i32,
-    },
-    /// The wall clock or the CPU time ran out.
-    TimedOut {
-        /// `wall` or `cpu`.
-        limit: String,
-        /// Whether the soft interrupt was enough (a session then keeps its state).
-        soft: bool,
-    },
-    /// Memory ran out: the job exceeded its limit, the kernel's OOM killer struck, or the code did not handle a
-    /// `MemoryError`.
-    OutOfMemory,
-    /// More output than allowed; what came before the cap was delivered.
-    OutputLimit,
-    /// A [`Kind::Kill`] ended it.
-    Killed,
-    /// The named session doesn't exist in this container and was not to be made. For a [`Kind::Keep`], it may also be
-    /// busy.
-    NoSession,
-    /// An input file could not be written into the sandbox. The code did not start.
-    BadFile {
-        /// The file's path, as in [`Input::path`].
-        path: String,
-        /// Why.
-        reason: String,
-    },
-    /// The session runs programs in another language. The code did not start.
-    OtherLanguage {
-        /// Name of the session's language.
-        language: String,
-    },
-    /// The runner could not start the run. The code did not start.
-    NotStarted {
-        /// Why.
-        reason: String,
-    },
-}
-
-/// An exception that ended the code, as its own process reports it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CodeError {
-    /// Name of its type, such as `ValueError`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// `str()` of the exception.
-    pub message: String,
-    /// Formatted traceback, with the job's own source lines.
-    pub traceback: String,
-}
-
-/// What a run used, as counted by the kernel.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
-    /// Time from the hand-over of the code to a sandbox until its end, in microseconds.
-    pub wall_us: u64,
-    /// User and system CPU time, in microseconds.
-    pub cpu_us: u64,
-    /// Peak memory of the whole sandbox, in bytes: its processes, its memory files and the files in its storage.
-    pub memory_bytes: u64,
-    /// Bytes of standard output and standard error.
-    pub output_bytes: u64,
-}
-
-/// Last frame of a run, runner to worker. Nothing of the run follows it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Exit {
-    /// How it ended.
-    pub end: End,
-    /// The error, where the code raised one.
-    #[serde(default)]
-    pub error: Option<CodeError>,
-    /// Value of the last expression as a MIME bundle (`text/plain` at least), where there is one.
-    #[serde(default)]
-    pub value: Option<Box<RawValue>>,
-    /// What the run used.
-    pub usage: Usage,
-    /// Phases in microseconds, for metrics: `acquire` (from the run's arrival to its hand-over to a sandbox), `start`
-    /// (until the code starts), `run` (until it ends) and `collect` (the runner's work afterwards).
-    #[serde(default)]
-    pub phases: BTreeMap<String, u64>,
-    /// Whether a sandbox was ready when the run arrived.
-    #[serde(default)]
-    pub warm: bool,
-    /// Whether the session that it ran in lives on.
-    #[serde(default)]
-    pub session_lives: bool,
-    /// The run's files that were not sent.
-    #[serde(default)]
-    pub left_out: Omissions,
-}
-
-impl Exit {
-    /// An exit that says only how the run ended.
-    pub fn bare(end: End, session_lives: bool) -> Self {
-        Self {
-            end,
-            error: None,
-            value: None,
-            usage: Usage::default(),
-            phases: BTreeMap::new(),
-            warm: false,
-            session_lives,
-            left_out: Omissions::default(),
-        }
-    }
-}
 
 /// Sent once, when the container is ready for its first run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
