@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::frames::CodeError;
+use crate::frames::{CodeError, Failure};
 
 /// Largest message that a job may send, in bytes.
 const MAX_MESSAGE: usize = 16 << 20;
@@ -37,7 +37,7 @@ pub(crate) struct Message {
     /// `display`: the MIME bundle to show.
     #[serde(default)]
     pub(crate) data: Option<Box<RawValue>>,
-    /// `done`: how the code ended (`ok`, `exit`, `raised`, `interrupted` or `memory`).
+    /// `done`: how the code ended (`ok`, `exit`, `raised`, `interrupted`, `memory` or `failed`).
     #[serde(default)]
     pub(crate) how: Option<String>,
     /// `done`: exit status that the code asked for.
@@ -49,6 +49,9 @@ pub(crate) struct Message {
     /// `done`: value of the last expression, as a MIME bundle.
     #[serde(default)]
     pub(crate) value: Option<Box<RawValue>>,
+    /// `done`, of what runs beside a session's program: why it could not be started, or failed.
+    #[serde(default)]
+    pub(crate) failure: Option<Failure>,
     /// `failed`: why the process could not enter its sandbox.
     #[serde(default)]
     pub(crate) reason: Option<String>,

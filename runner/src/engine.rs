@@ -115,11 +115,15 @@ impl Engine {
                 Token::Worker => worker = flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR),
                 Token::Signals => reap = true,
                 Token::Nursery => sandboxes.on_nursery(proof, runs.busy(), io)?,
-                Token::Zygote(n) => sandboxes.on_zygote(Flavor(n as usize), io)?,
+                Token::Zygote(n) => {
+                    if let Some((id, forked)) = sandboxes.on_zygote(Flavor(n as usize), io)? {
+                        runs.on_forked(id, forked, sandboxes, io);
+                    }
+                }
                 Token::Channel(id) => runs.on_channel(id, flags, sandboxes, io),
                 Token::Stdout(id) => runs.on_output(id, 0, sandboxes, io),
                 Token::Stderr(id) => runs.on_output(id, 1, sandboxes, io),
-                Token::Stdin(id) => runs.on_stdin(id),
+                Token::Stdin(id) => runs.on_stdin(id, io),
                 Token::Dead(id) => {
                     sandboxes.on_dead(id, io);
                     runs.on_dead(id);
@@ -151,6 +155,11 @@ impl Engine {
             Kind::Run => runs.accept(number, frame, sandboxes, io),
             Kind::Input => runs.inbox.begin(number, frame.parse()?),
             Kind::InputData => runs.inbox.fill(number, &frame.body, self.setup.disk_bytes),
+            Kind::Beside => runs.accept_beside(number, frame, sandboxes, io),
+            Kind::Stdin => runs.on_input(number, Some(&frame.body), sandboxes, io),
+            Kind::StdinEnd => runs.on_input(number, None, sandboxes, io),
+            Kind::Credit => runs.on_credit(number, frame.parse()?, sandboxes, io),
+            Kind::Signal => runs.signal(number, frame.parse()?),
             Kind::ToolResult => runs.on_tool_result(number, &frame.parse()?, sandboxes, io),
             Kind::Interrupt => runs.interrupt(number, sandboxes),
             Kind::Kill => runs.kill(number, sandboxes, io),
@@ -169,10 +178,12 @@ impl Engine {
             self.io.over = Some(0);
         }
         while let Some(reaped) = sys::wait(-1, false).step("reap")? {
-            if !self.sandboxes.helper_ended(reaped.pid, reaped.status, &mut self.io)?
-                && let Some(id) = self.sandboxes.of_pid(reaped.pid)
-            {
-                self.runs.ended(id, Some(reaped), &mut self.sandboxes, &mut self.io);
+            if self.sandboxes.helper_ended(reaped.pid, reaped.status, &mut self.io)? {
+                continue;
+            }
+            match self.sandboxes.of_pid(reaped.pid) {
+                Some(id) => self.runs.ended(id, Some(reaped), &mut self.sandboxes, &mut self.io),
+                None => self.runs.guest_ended(reaped, &self.sandboxes, &mut self.io),
             }
         }
         Ok(())

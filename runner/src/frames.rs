@@ -8,7 +8,10 @@
 //! Worker and runner are always of the same release, so [`WIRE`] is the only version number. The runner refuses
 //! another.
 
+mod beside;
+mod byte_string;
 mod exit;
+mod file_ops;
 mod files;
 mod kind;
 mod run;
@@ -20,7 +23,12 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
+pub use beside::{Beside, Command, Failure, Program, Work};
+pub use byte_string::ByteString;
 pub use exit::{CodeError, End, Exit, Usage};
+pub use file_ops::{
+    Entry, FileKind, FileOp, FileStat, Found, Listing, Match, Matches, Resolved, Transferred, WriteMode,
+};
 pub use files::{Artifact, ArtifactEnd, ArtifactLimits, Input, Omission, Omissions, Why};
 pub use kind::Kind;
 pub use run::{Place, Run};
@@ -28,7 +36,7 @@ pub use setup::{LanguageSetup, Limits, Setup};
 pub use tools::{Tool, ToolCall, ToolFailure, ToolResult};
 
 /// Version of this wire. [`Setup`] carries it, and a runner of another version refuses.
-pub const WIRE: u32 = 4;
+pub const WIRE: u32 = 5;
 
 /// Largest frame either side accepts, in bytes, header excluded.
 pub const MAX_FRAME: usize = 32 << 20;

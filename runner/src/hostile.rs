@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use thermae_testkit::hostile;
 
 use crate::channel::{Channel, Got};
-use crate::frames::{Frame, Kind, Run, Setup, ToolResult};
+use crate::frames::{Beside, Frame, Kind, Run, Setup, ToolResult};
 use crate::inner::NurseryAnswer;
 use crate::languages::{python::scan, zygote};
 use crate::seqpacket::{Packets, send_with_fds};
@@ -154,7 +154,7 @@ proptest! {
         let mut at = 0;
         while let Ok(Some((frame, used))) = Frame::decode(&bytes[at..]) {
             prop_assert!(used > 0 && used <= bytes.len() - at);
-            let _ = (frame.parse::<Setup>(), frame.parse::<Run>(), frame.parse::<ToolResult>());
+            let _ = (frame.parse::<Setup>(), frame.parse::<Run>(), frame.parse::<Beside>(), frame.parse::<ToolResult>());
             at += used;
         }
         let head = [&length.to_le_bytes()[..], &[kind], &bytes].concat();

@@ -16,6 +16,7 @@ mod error;
 mod files;
 pub mod frames;
 mod group;
+mod guest;
 #[cfg(test)]
 mod hostile;
 mod inherited;

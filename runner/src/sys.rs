@@ -196,6 +196,12 @@ pub(crate) fn unblock_signals() {
     }
 }
 
+/// Ignores a signal. What this process executes later ignores it, too.
+pub(crate) fn ignore_signal(signal: i32) {
+    // SAFETY: SIG_IGN installs no code.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+}
+
 /// Lets the kernel reap this process's children, and sleeps forever.
 pub(crate) fn reap_and_sleep() -> ! {
     // SAFETY: SIG_IGN installs no code; pause only waits.

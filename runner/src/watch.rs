@@ -31,8 +31,13 @@ pub(crate) struct Memory {
 }
 
 /// User and system time of a sandbox's processes and of the children that these have reaped, in steps of a clock tick.
-pub(crate) fn cpu(proc_dir: impl AsFd) -> Duration {
-    let ticks = |name: &String| read(&proc_dir, name, "stat").ok().as_deref().and_then(ticks);
+/// Only processes of the process sessions (`setsid`) that are `wanted` count.
+pub(crate) fn cpu(proc_dir: impl AsFd, wanted: impl Fn(i32) -> bool) -> Duration {
+    let ticks = |name: &String| {
+        let stat = read(&proc_dir, name, "stat").ok()?;
+        let (session, ticks) = session_and_ticks(&stat)?;
+        wanted(session).then_some(ticks)
+    };
     let sum: u64 = processes(&proc_dir).iter().filter_map(ticks).sum();
     Duration::from_millis(sum * 1000 / TICKS)
 }
@@ -66,6 +71,11 @@ pub(crate) fn shared_once(proc_dir: impl AsFd, shared: bool) -> Option<Memory> {
             Ok(text) if text.is_empty() => continue,
             Ok(text) => sum.private += kib(&text, "Pss_Anon:")?,
             Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => continue,
+            // A file operation, which is closed to others and small, or a program that nobody may read.
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                let status = read(&proc_dir, &name, "status").unwrap_or_default();
+                sum.private += kib(&status, "RssAnon:").unwrap_or(0);
+            }
             Err(_) => return None,
         }
         if shared {
@@ -191,10 +201,12 @@ pub(crate) fn children_cpu(pid: i32, wall: Duration) -> Duration {
     Duration::from_millis(ticks * 1000 / TICKS)
 }
 
-/// Sum of the fields 14 to 17 of `stat`. They are counted after the name, which may hold anything.
-fn ticks(stat: &str) -> Option<u64> {
+/// Field 6 of `stat`, and the sum of the fields 14 to 17. They are counted after the name, which may hold anything.
+fn session_and_ticks(stat: &str) -> Option<(i32, u64)> {
     let (_, rest) = stat.rsplit_once(')')?;
-    Some(rest.split_whitespace().skip(11).take(4).filter_map(|f| f.parse::<u64>().ok()).sum())
+    let mut fields = rest.split_whitespace().skip(3);
+    let session = fields.next()?.parse().ok()?;
+    Some((session, fields.skip(7).take(4).filter_map(|f| f.parse::<u64>().ok()).sum()))
 }
 
 #[cfg(test)]
@@ -203,8 +215,8 @@ mod tests {
 
     #[test]
     fn stat_is_read_past_an_odd_name() {
-        let stat = "7 (a) b (c) R 1 7 7 0 -1 4194304 100 0 0 0 11 22 3 4 20 0 1 0 5 6 7";
-        assert_eq!(ticks(stat), Some(40));
+        let stat = "7 (a) b (c) R 1 7 8 0 -1 4194304 100 0 0 0 11 22 3 4 20 0 1 0 5 6 7";
+        assert_eq!(session_and_ticks(stat), Some((8, 40)));
     }
 
     #[test]

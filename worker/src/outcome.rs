@@ -172,6 +172,10 @@ fn judge(exit: &Exit, limits: &Granted, tool_wait: Duration) -> (Status, Option<
             let message = format!("The file {path} could not be placed: {reason}. Nothing of the code ran.");
             (Status::Rejected, error(ErrorCode::FileNotPlaced, message))
         }
+        // No job ends in these ways: they are of what runs beside a session's program.
+        End::SessionEnded | End::Failed(_) => {
+            (Status::Failed, error(ErrorCode::CodeKilled, "The session ended under the code.".into()))
+        }
         End::NotStarted { reason } => {
             let message = format!("The sandbox could not be made: {reason}. Nothing of the code ran.");
             (Status::Rejected, error(ErrorCode::SandboxFailed, message))

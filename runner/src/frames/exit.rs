@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::Omissions;
 #[cfg(doc)]
-use super::{Input, Kind};
+use super::{Beside, Input, Kind};
+use super::{Failure, Omissions};
 
 /// How a run ended. The kernel's report decides. The job's own word only tells apart what the kernel reports alike.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +59,10 @@ pub enum End {
         /// Why.
         reason: String,
     },
+    /// The session ended under a [`Beside`].
+    SessionEnded,
+    /// The command of a [`Beside`] could not be started, or its file operation failed.
+    Failed(Failure),
 }
 
 /// An exception that ended the code, as its own process reports it.
@@ -94,7 +98,8 @@ pub struct Exit {
     /// The error, where the code raised one.
     #[serde(default)]
     pub error: Option<CodeError>,
-    /// Value of the last expression as a MIME bundle (`text/plain` at least), where there is one.
+    /// Value of the last expression as a MIME bundle (`text/plain` at least), where there is one. Of a file operation,
+    /// its result, if it has one.
     #[serde(default)]
     pub value: Option<Box<RawValue>>,
     /// What the run used.

@@ -1,7 +1,7 @@
 //! The kinds of frames.
 
 #[cfg(doc)]
-use super::{Artifact, ArtifactEnd, Exit, Input, Proof, Ready, Run, Setup, ToolCall, ToolResult};
+use super::{Artifact, ArtifactEnd, Beside, Exit, Input, Proof, Ready, Run, Setup, ToolCall, ToolResult};
 
 /// Kinds of frames. The worker sends those marked `W`, the runner those marked `R`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,9 +13,9 @@ pub enum Kind {
     Run = 2,
     /// W: [`ToolResult`].
     ToolResult = 3,
-    /// W: raise `KeyboardInterrupt` in the code; no payload.
+    /// W: raise `KeyboardInterrupt` in the code, or SIGINT in the process group of a [`Beside`]; no payload.
     Interrupt = 4,
-    /// W: kill the run's sandbox; no payload. Its [`Exit`] follows.
+    /// W: kill the run's sandbox, or the process group of a [`Beside`]; no payload. Its [`Exit`] follows.
     Kill = 5,
     /// W: end a session; payload is its name. [`Kind::SessionClosed`] follows.
     CloseSession = 6,
@@ -32,9 +32,20 @@ pub enum Kind {
     /// W: send every file below `/session`; payload is the session's name. The files and an [`Exit`] follow, as for a
     /// run with this number.
     Keep = 12,
+    /// W: [`Beside`]; for its number, the frames below follow, and [`Kind::Interrupt`] and [`Kind::Kill`] may.
+    Beside = 13,
+    /// W: raw bytes of standard input.
+    Stdin = 14,
+    /// W: the end of standard input; no payload.
+    StdinEnd = 15,
+    /// W: send a signal to a command's process group; payload is the signal's number (JSON).
+    Signal = 16,
+    /// W and R: how many bytes more the other side may send (JSON): output, if the worker says it, and input, if the
+    /// runner does.
+    Credit = 17,
     /// R: [`Ready`].
     Ready = 64,
-    /// R: the code is about to run; no payload.
+    /// R: the code or command is about to run; no payload.
     Started = 65,
     /// R: raw bytes of standard output.
     Stdout = 66,
@@ -79,6 +90,11 @@ impl Kind {
             Input,
             InputData,
             Keep,
+            Beside,
+            Stdin,
+            StdinEnd,
+            Signal,
+            Credit,
             Ready,
             Started,
             Stdout,

@@ -129,7 +129,8 @@ pub(crate) struct Handles {
     pub(crate) proc_dir: OwnedFd,
     /// The root directory of its storage, which nothing in the sandbox can reach.
     pub(crate) storage: OwnedFd,
-    /// Pid, mount, ipc, uts and user namespace, in this order. Empty once they were sent to a zygote.
+    /// Pid, mount, ipc, uts and user namespace, in this order. Every process that joins the sandbox needs them, and
+    /// nobody can open them later: the init is closed to the runner, too.
     pub(crate) namespaces: Vec<OwnedFd>,
 }
 

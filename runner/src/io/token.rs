@@ -3,7 +3,7 @@
 use rustix::event::epoll;
 
 /// What an epoll event is about. In the event's 64 bits of data, the upper half is the kind, and the lower half is the
-/// number of a sandbox or a zygote.
+/// number of a sandbox, of a guest in one or of a zygote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Token {
     Worker,

@@ -1,6 +1,7 @@
 //! The languages that programs are written in, each in a folder of its own behind the trait [`Language`].
 
 mod bash;
+mod native;
 pub(crate) mod python;
 pub(crate) mod zygote;
 mod zygotes;
@@ -53,6 +54,11 @@ pub(crate) trait Language {
     /// job.
     fn can_start_late(&self) -> bool {
         true
+    }
+
+    /// Whether the language's zygote is a native one ([`native`]), from which any process can be forked.
+    fn is_native(&self) -> bool {
+        false
     }
 
     /// The smallest zygote that has what this program needs.

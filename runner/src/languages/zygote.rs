@@ -21,7 +21,7 @@ use crate::seccomp::Programs;
 use crate::seqpacket::Packets;
 
 /// Environment of every program, whatever its language.
-pub(super) const ENVIRONMENT: [&str; 8] = [
+pub(in crate::languages) const ENVIRONMENT: [&str; 8] = [
     "PATH=/usr/local/bin:/usr/bin:/bin",
     "HOME=/workspace",
     "USER=sandbox",
@@ -103,6 +103,16 @@ pub(crate) struct Child {
     pub(crate) pid: i32,
     /// `None` if the kernel gives none (gVisor).
     pub(crate) pidfd: Option<OwnedFd>,
+}
+
+impl Child {
+    /// Kills it.
+    pub(crate) fn kill(&self) {
+        match &self.pidfd {
+            Some(pidfd) => drop(rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL)),
+            None => crate::sys::kill(self.pid),
+        }
+    }
 }
 
 /// Sends the answer to a request: the child, or an errno.

@@ -1,17 +1,20 @@
 //! The zygotes of a container: which of them run, and which one a program is forked from.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 
+use super::native::NoLanguage;
 use super::zygote;
 use super::{Child, LANGUAGES, Language, Zygote, ZygoteContext, ZygoteInfo};
 use crate::error::{Error, Result};
 use crate::frames::{LanguageSetup, Run, Setup};
+use crate::inner::Handles;
 use crate::io::{Io, Token};
 use crate::seccomp::Programs;
+use crate::seqpacket::send_with_fds;
 use crate::sys::{self, Status};
 
 /// Longest time from a zygote's start until it is ready. Most of it goes into imports.
@@ -33,7 +36,8 @@ pub(crate) enum Heard {
 
 /// A language that this container runs, and its first zygote.
 struct Offer {
-    name: &'static str,
+    /// `None` for [`NoLanguage`].
+    name: Option<&'static str>,
     language: Box<dyn Language>,
     first: Flavor,
 }
@@ -76,7 +80,7 @@ impl Zygotes {
             let known = LANGUAGES.iter().find(|(known, _)| known == name);
             let opened = known.map(|(name, open)| open(options).map(|language| (*name, language)));
             match opened {
-                Some(Ok((name, language))) => zygotes.add(name, language),
+                Some(Ok((name, language))) => zygotes.add(Some(name), language),
                 Some(Err(e)) => zygotes.warnings.push(format!("{name}: {e}")),
                 None => zygotes.warnings.push(format!("{name}: this runner does not know the language")),
             }
@@ -84,10 +88,14 @@ impl Zygotes {
         if zygotes.offers.is_empty() {
             return Err(Error::Protocol(format!("no language to run: {}", zygotes.warnings.join("; "))));
         }
+        // Nothing but a sandbox can be joined.
+        if nested && !zygotes.offers.iter().any(|offer| offer.language.is_native()) {
+            zygotes.add(None, Box::new(NoLanguage));
+        }
         Ok(zygotes)
     }
 
-    fn add(&mut self, name: &'static str, language: Box<dyn Language>) {
+    fn add(&mut self, name: Option<&'static str>, language: Box<dyn Language>) {
         let (offer, first) = (self.offers.len(), Flavor(self.slots.len()));
         let slot = |n| Slot { offer, running: None, wanted: language.has_spares_at_once(n), broken: false };
         self.slots.extend((0..language.zygotes()).map(slot));
@@ -159,7 +167,13 @@ impl Zygotes {
 
     /// Name of the language of that zygote.
     pub(crate) fn language(&self, flavor: Flavor) -> &'static str {
-        self.offer(flavor).name
+        self.offer(flavor).name.unwrap_or_default()
+    }
+
+    /// The native zygote, from which what runs beside a session's program is forked. `None` if there is none.
+    pub(crate) fn native(&self) -> Option<Flavor> {
+        let native = self.offers.iter().find(|offer| offer.language.is_native())?.first;
+        (self.context.nested && self.is_ready(native) && !self.is_broken(native)).then_some(native)
     }
 
     /// Whether an interrupt of a program of that zygote is for the whole process group.
@@ -174,7 +188,7 @@ impl Zygotes {
 
     /// The languages that programs can be written in here, with their versions.
     pub(crate) fn languages(&self) -> BTreeMap<String, String> {
-        let version = |offer: &Offer| Some((offer.name.to_owned(), self.info(offer.first)?.version.clone()));
+        let version = |offer: &Offer| Some((offer.name?.to_owned(), self.info(offer.first)?.version.clone()));
         self.offers.iter().filter_map(version).collect()
     }
 
@@ -209,7 +223,7 @@ impl Zygotes {
     /// # Errors
     /// Why no program in that language can run here.
     pub(crate) fn choose(&mut self, run: &Run) -> Result<Flavor, String> {
-        let offer = self.offers.iter().find(|offer| offer.name == run.language);
+        let offer = self.offers.iter().find(|offer| offer.name == Some(&*run.language));
         let Some(offer) = offer.filter(|offer| !self.is_broken(offer.first)) else {
             return Err(format!("this container does not run the language {:?}", run.language));
         };
@@ -221,9 +235,12 @@ impl Zygotes {
         Ok(larger.or_else(|| self.same_language(first).filter(|f| *f < wanted).filter(there).last()).unwrap_or(first))
     }
 
-    /// Asks a zygote to fork the process of a sandbox; `false` if the zygote is gone.
-    pub(crate) fn ask(&self, flavor: Flavor, id: u32, fds: &[OwnedFd]) -> bool {
-        self.get(flavor).is_some_and(|zygote| zygote.control.send(&id.to_le_bytes(), fds).is_ok())
+    /// Asks a zygote to fork a process into a sandbox, with its end of its channel; `false` if the zygote is gone.
+    pub(crate) fn ask(&self, flavor: Flavor, id: u32, channel: &OwnedFd, sandbox: Option<&Handles>) -> bool {
+        let namespaces = sandbox.into_iter().flat_map(|handles| &handles.namespaces);
+        let fds: Vec<_> = std::iter::once(channel).chain(namespaces).collect();
+        let send = |zygote: &Zygote| send_with_fds(zygote.control.as_fd(), &id.to_le_bytes(), &fds);
+        self.get(flavor).is_some_and(|zygote| send(zygote).is_ok())
     }
 
     /// Receives a message of a zygote.
@@ -298,7 +315,10 @@ impl Zygotes {
             return Ok(false);
         }
         if !offer.language.can_start_late() {
-            return Err(Error::Protocol(format!("the zygote of {} ended: {status:?}", offer.name)));
+            return Err(Error::Protocol(format!(
+                "the zygote of {} ended: {status:?}",
+                offer.name.unwrap_or(offer.language.path())
+            )));
         }
         crate::log(&format!("a zygote ended ({status:?}) and is started anew"));
         self.start(flavor, io)?;

@@ -7,14 +7,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 
+use super::memory::MemoryWatch;
 use super::pending::Pending;
 use crate::channel::Message;
 use crate::frames::{Kind, Limits};
 use crate::io::{Io, Link, Token};
 use crate::sys;
-
-/// Shortest time between two checks of a run's memory. Most runs end before the first one.
-pub(super) const MEMORY_TICK: Duration = Duration::from_millis(25);
 
 /// Tool calls of a run that may be outstanding at once.
 pub(super) const MAX_CALLS: usize = 1024;
@@ -86,11 +84,7 @@ pub(super) struct Active {
     pub(super) container_cpu_before: Option<Duration>,
     /// OOM kills in the container before the run.
     pub(super) oom_before: u64,
-    pub(super) next_memory_check: Instant,
-    /// The most that its sandbox was seen to hold, in bytes.
-    pub(super) memory_peak: u64,
-    /// Whether the last check found more memory than the limit.
-    pub(super) memory_over: bool,
+    pub(super) memory: MemoryWatch,
     pub(super) done: Option<Message>,
 }
 
@@ -155,9 +149,7 @@ impl Active {
             next_cpu_check: handed + Duration::from_millis(limits.cpu_ms),
             container_cpu_before: None,
             oom_before,
-            next_memory_check: handed + MEMORY_TICK,
-            memory_peak: 0,
-            memory_over: false,
+            memory: MemoryWatch::new(handed),
             done: None,
         }
     }
@@ -222,14 +214,14 @@ impl Active {
 }
 
 /// A pipe (reader, writer) whose reading end never blocks the runner.
-fn output_pipe() -> io::Result<(std::fs::File, OwnedFd)> {
+pub(super) fn output_pipe() -> io::Result<(std::fs::File, OwnedFd)> {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&read, true)?;
     Ok((read.into(), write))
 }
 
 /// A pipe (reader, writer) whose writing end never blocks the runner.
-fn input_pipe() -> io::Result<(OwnedFd, std::fs::File)> {
+pub(super) fn input_pipe() -> io::Result<(OwnedFd, std::fs::File)> {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&write, true)?;
     Ok((read, write.into()))

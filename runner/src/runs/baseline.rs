@@ -19,13 +19,16 @@ pub(super) struct Baseline {
 impl Baseline {
     /// The times now. Without `others` (see [`Others`]), only the main process's clock is read: the other two cost
     /// more than a short run.
-    pub(super) fn now(pid: i32, handles: Option<&Handles>, others: bool) -> Self {
+    ///
+    /// Processes of the process sessions `beside` don't count: they belong to commands.
+    pub(super) fn now(pid: i32, handles: Option<&Handles>, others: bool, beside: &[i32]) -> Self {
         let own = sys::cpu_time(pid).unwrap_or_default();
         if !others {
             return Self { own, children: Duration::ZERO, all: own };
         }
         let children = watch::children_cpu(pid, Duration::MAX);
-        let all = handles.map_or(own + children, |handles| watch::cpu(&handles.proc_dir));
+        let all = handles
+            .map_or(own + children, |handles| watch::cpu(&handles.proc_dir, |session| !beside.contains(&session)));
         Self { own, children, all }
     }
 }

@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::active::{Active, Cause, MEMORY_TICK};
+use super::active::{Active, Cause};
 use super::baseline::Baseline;
 use super::memory::Counted;
-use crate::cpu::CpuCounter;
 use crate::sandboxes::{HEAD_START, Sandbox};
 use crate::{sys, watch};
 
@@ -14,9 +13,6 @@ const CPU_TICK: Duration = Duration::from_millis(5);
 
 /// CPU time that the runner and its zygotes may use during a run, such as for imports of the preload list or a spare.
 const BESIDE: Duration = Duration::from_secs(1);
-
-/// The time until the next check of memory is at least this many times as long as the last check took.
-const PART: u32 = 20;
 
 impl Active {
     /// When the code is interrupted.
@@ -36,7 +32,7 @@ impl Active {
             return None;
         }
         let wall = if self.interrupted { self.hard_at() } else { self.soft_at() };
-        let next = wall.min(self.next_cpu_check).min(self.next_memory_check);
+        let next = wall.min(self.next_cpu_check).min(self.memory.next);
         Some(if self.in_head_start(now) { next.min(self.handed + HEAD_START) } else { next })
     }
 
@@ -58,13 +54,15 @@ impl Active {
         None
     }
 
-    /// Checks its CPU time, if that is due. `before` is what its sandbox had used before it.
+    /// Checks its CPU time, if that is due. `before` is what its sandbox had used before it, `beside` is as in
+    /// [`Baseline::now`], and `container` is what the container has used so far, without commands beside programs.
     pub(super) fn check_cpu(
         &mut self,
         now: Instant,
         sandbox: &Sandbox,
         before: &Baseline,
-        container: Option<&CpuCounter>,
+        beside: &[i32],
+        container: impl FnOnce() -> Duration,
     ) -> Option<Cause> {
         if now < self.next_cpu_check {
             return None;
@@ -72,13 +70,14 @@ impl Active {
         let limit = Duration::from_millis(self.limits.cpu_ms);
         let own = sys::cpu_time(sandbox.pid).unwrap_or_default().saturating_sub(before.own);
         // The clock of the main process is exact; the sum over the sandbox has steps of 10 ms.
-        let all = sandbox.handles.as_ref().map(|h| watch::cpu(&h.proc_dir).saturating_sub(before.all));
+        let all = sandbox.handles.as_ref().map(|h| watch::cpu(&h.proc_dir, |session| !beside.contains(&session)));
+        let all = all.map(|all| all.saturating_sub(before.all));
         let used = own.max(all.unwrap_or_default());
         // Neither counts a process that has ended and that nobody waits for. The container's control group does, but it
         // counts everything else in the container, too. So the group's time has a higher limit, and counts from the
         // first check on. (An earlier start would cost a read in every run, and most runs end before their first
         // check.)
-        let container = container.and_then(CpuCounter::read).unwrap_or_default();
+        let container = container();
         let since = container.saturating_sub(*self.container_cpu_before.get_or_insert(container));
         let (left, left_of_container) = (limit.saturating_sub(used), (limit + BESIDE).saturating_sub(since));
         if left.is_zero() || left_of_container.is_zero() {
@@ -89,31 +88,23 @@ impl Active {
         None
     }
 
-    /// Checks its memory, if that is due. `zygote` is what its zygote holds, in bytes; `collecting` is whether files of
-    /// an ended run are being collected.
+    /// Checks its memory, if that is due. `others` is what its zygote and the commands beside it hold before they begin,
+    /// in bytes; `collecting` is whether files of an ended run are being collected.
     pub(super) fn check_memory(
         &mut self,
         now: Instant,
         sandbox: &Sandbox,
-        zygote: u64,
+        others: u64,
         counted: &Counted,
         collecting: bool,
     ) -> Option<Cause> {
-        if self.cause.is_some() || now < self.next_memory_check {
+        if self.cause.is_some() || !self.memory.is_due(now) {
             return None;
         }
         if counted.oom_kills() > self.oom_before {
             return Some(Cause::Memory);
         }
-        let limit = self.limits.memory_bytes + zygote;
-        let held = sandbox.handles.as_ref().map(|handles| counted.held(handles, limit, collecting));
-        self.next_memory_check = now + MEMORY_TICK.max(now.elapsed() * PART);
-        let held = held?;
-        self.memory_peak = self.memory_peak.max(held.stored + held.charged);
-        let over = held.charged > limit;
-        // If the excess may belong to another sandbox, two checks in a row must find it: the control group may still
-        // count what the last sandbox held.
-        let again = std::mem::replace(&mut self.memory_over, over);
-        (over && (again || held.sure)).then_some(Cause::Memory)
+        let over = self.memory.check(now, sandbox, self.limits.memory_bytes + others, counted, collecting);
+        over.then_some(Cause::Memory)
     }
 }

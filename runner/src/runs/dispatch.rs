@@ -37,7 +37,7 @@ impl Runs {
             return Err("files need an inner wall, and this machine allows none".into());
         }
         let mut run: Run = frame.parse().map_err(|e| format!("the run can't be read: {e}"))?;
-        if self.going.contains_key(&number) || self.pending.iter().any(|p| p.number == number) {
+        if self.knows(number) {
             return Err(format!("run {number} exists already"));
         }
         run.limits =
@@ -136,7 +136,7 @@ impl Runs {
             self.sessions.insert(name.to_owned(), id);
         }
         self.going.insert(pending.number, id);
-        let run = occupant.begin(run, sandbox);
+        let run = occupant.begin(run, sandbox, &self.guests.sessions(id));
         if !run.session {
             run.unstarted = Some(Box::new(pending));
         }

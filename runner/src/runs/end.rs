@@ -37,7 +37,7 @@ impl Active {
         let usage = Usage {
             wall_us: micros(now - self.handed),
             cpu_us: micros(cpu.saturating_sub(before.own + before.children)),
-            memory_bytes: self.memory_peak.max(process + memory::stored(sandbox.handles.as_ref())),
+            memory_bytes: self.memory.peak.max(process + memory::stored(sandbox.handles.as_ref())),
             output_bytes: self.output_bytes,
         };
         let began = self.began.unwrap_or(now);
@@ -94,6 +94,6 @@ impl Active {
     }
 }
 
-fn micros(duration: Duration) -> u64 {
+pub(super) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -6,11 +6,13 @@
 //! the sandbox's storage count against the disk's limit instead.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 
 use crate::group::MemoryGroup;
 use crate::inner::Handles;
+use crate::sandboxes::Sandbox;
 use crate::watch;
 
 /// The memory counters of the container's control group, and what was there before the first run.
@@ -50,7 +52,7 @@ impl Counted {
 
     /// Measures what a sandbox holds. The sum of what each process sees is cheap and nearly always enough. If it is
     /// above the limit, it is measured exactly. `collecting` is whether files of an ended run are being collected.
-    pub(super) fn held(&self, handles: &Handles, limit: u64, collecting: bool) -> MemoryUse {
+    fn held(&self, handles: &Handles, limit: u64, collecting: bool) -> MemoryUse {
         let stored = watch::stored(&handles.storage);
         // While a run's files are collected, its storage may still be there, and the group counts it.
         let counted = if collecting { None } else { self.shared() };
@@ -69,14 +71,62 @@ impl Counted {
     }
 }
 
+/// Shortest time between two checks of a sandbox's memory. Most runs end before the first one.
+const TICK: Duration = Duration::from_millis(25);
+
+/// The time until the next check is at least this many times as long as the last check took.
+const PART: u32 = 20;
+
+/// Watches the memory of one sandbox.
+pub(super) struct MemoryWatch {
+    /// When to check next.
+    pub(super) next: Instant,
+    /// The most that the sandbox was seen to hold, in bytes.
+    pub(super) peak: u64,
+    /// Whether the last check found more than the limit.
+    over: bool,
+}
+
+impl MemoryWatch {
+    /// A watch that begins now.
+    pub(super) fn new(now: Instant) -> Self {
+        Self { next: now + TICK, peak: 0, over: false }
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        now >= self.next
+    }
+
+    /// Checks the sandbox. Returns whether it certainly holds more than the limit. `collecting` is as in
+    /// [`Counted::held`].
+    pub(super) fn check(
+        &mut self,
+        now: Instant,
+        sandbox: &Sandbox,
+        limit: u64,
+        counted: &Counted,
+        collecting: bool,
+    ) -> bool {
+        let held = sandbox.handles.as_ref().map(|handles| counted.held(handles, limit, collecting));
+        self.next = now + TICK.max(now.elapsed() * PART);
+        let Some(held) = held else { return false };
+        self.peak = self.peak.max(held.stored + held.charged);
+        let over = held.charged > limit;
+        // If the excess may belong to another sandbox, two checks in a row must find it: the control group may still
+        // count what the last sandbox held.
+        let again = std::mem::replace(&mut self.over, over);
+        over && (again || held.sure)
+    }
+}
+
 /// What a check of a sandbox found, in bytes.
-pub(super) struct MemoryUse {
+struct MemoryUse {
     /// Files in its storage.
-    pub(super) stored: u64,
+    stored: u64,
     /// Everything else. This counts against the limit.
-    pub(super) charged: u64,
+    charged: u64,
     /// Whether `charged` certainly belongs to this sandbox.
-    pub(super) sure: bool,
+    sure: bool,
 }
 
 /// Bytes in a sandbox's storage at the end of a run; 0 without a sandbox.

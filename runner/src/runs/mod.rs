@@ -1,8 +1,9 @@
 //! Runs: those that wait for a sandbox, those that go on, the sessions that they belong to, and the files that they
-//! leave.
+//! leave. Also what runs beside sessions' programs.
 
 mod active;
 mod baseline;
+mod beside;
 mod clocks;
 mod collect;
 mod dispatch;
@@ -26,6 +27,7 @@ use crate::io::{Io, Token};
 use crate::sandboxes::{DEATH_TIMEOUT, Demand, Sandboxes, Stage};
 use crate::sys::Reaped;
 use active::{Active, Cause, Pumped};
+use beside::Guests;
 use collect::{Collections, Ended};
 use memory::Counted;
 use occupant::Occupant;
@@ -43,6 +45,8 @@ pub(crate) struct Runs {
     sessions: HashMap<String, u32>,
     /// Sandboxes of runs that go on, by the runs' numbers.
     going: HashMap<u32, u32>,
+    /// What runs beside sessions' programs.
+    guests: Guests,
     collections: Collections,
     /// Counts the container's memory.
     counted: Counted,
@@ -60,6 +64,7 @@ impl Runs {
             occupants: BTreeMap::new(),
             sessions: HashMap::new(),
             going: HashMap::new(),
+            guests: Guests::default(),
             collections: Collections::new(setup.artifacts),
             counted: Counted::new(group),
             cpu,
@@ -73,9 +78,9 @@ impl Runs {
         self.counted.set_baseline();
     }
 
-    /// Whether a run waits, or files are being collected. (What a run uses shows in its sandbox's stage.)
+    /// Whether a run waits, something runs beside a session's program, or files are being collected. (What a run uses shows in its sandbox's stage.)
     pub(crate) fn busy(&self) -> bool {
-        !self.pending.is_empty() || self.collections.any()
+        !self.pending.is_empty() || !self.guests.is_empty() || self.collections.any()
     }
 
     /// What the runs need of the sandboxes.
@@ -95,6 +100,12 @@ impl Runs {
         self.occupants.iter().filter_map(|(id, occupant)| Some((*id, occupant.run.as_ref()?)))
     }
 
+    /// Whether a run of that number waits or goes on.
+    fn knows(&self, number: u32) -> bool {
+        let waits = || self.pending.iter().any(|pending| pending.number == number);
+        self.going.contains_key(&number) || waits() || self.guests.of_run(number).is_some()
+    }
+
     fn run_mut(&mut self, id: u32) -> Option<&mut Active> {
         self.occupants.get_mut(&id)?.run.as_mut()
     }
@@ -105,25 +116,43 @@ impl Runs {
             return Some(now);
         }
         let death = sandboxes.death_due().filter(|_| !self.pending.is_empty());
-        self.active().filter_map(|(_, run)| run.next_check(now)).chain(death).min()
+        self.active().filter_map(|(_, run)| run.next_check(now)).chain(death).chain(self.guests_due()).min()
     }
 
     /// Interrupts and kills the runs that have reached a limit.
     pub(crate) fn tick(&mut self, now: Instant, sandboxes: &Sandboxes, io: &mut Io) {
         let collecting = self.collections.any();
+        let (zygotes, guests) = (&sandboxes.zygotes, &self.guests);
+        let data = |flavor| zygotes.info(flavor).map_or(0, |info| info.data);
         for (id, occupant) in &mut self.occupants {
-            let (Some(run), Some(sandbox)) = (&mut occupant.run, sandboxes.get(*id)) else { continue };
-            let zygotes = &sandboxes.zygotes;
-            let zygote = zygotes.info(sandbox.flavor).map_or(0, |info| info.data);
+            let Some(sandbox) = sandboxes.get(*id) else { continue };
+            // What the sandbox's processes hold from the start, because their zygotes do.
+            let held = data(sandbox.flavor) + guests.in_sandbox(*id).count() as u64 * zygotes.native().map_or(0, data);
+            let Some(run) = &mut occupant.run else {
+                let limit = self.setup.ceiling.memory_bytes + held;
+                if let Some(watch) = occupant.memory.as_mut().filter(|watch| watch.is_due(now))
+                    && watch.check(now, sandbox, limit, &self.counted, collecting)
+                {
+                    occupant.out_of_memory = true;
+                    sandbox.kill();
+                }
+                continue;
+            };
+            let container = || {
+                let all = self.cpu.as_ref().and_then(CpuCounter::read).unwrap_or_default();
+                all.saturating_sub(guests.cpu(sandboxes))
+            };
             let cause = run
                 .check_wall(now, sandbox, zygotes.interrupts_group(sandbox.flavor))
-                .or_else(|| run.check_cpu(now, sandbox, &occupant.cpu_before, self.cpu.as_ref()))
-                .or_else(|| run.check_memory(now, sandbox, zygote, &self.counted, collecting));
+                .or_else(|| run.check_cpu(now, sandbox, &occupant.cpu_before, &guests.sessions(*id), container))
+                .or_else(|| run.check_memory(now, sandbox, held, &self.counted, collecting));
             if let Some(cause) = cause {
+                occupant.out_of_memory = cause == Cause::Memory;
                 run.cause.get_or_insert(cause);
                 sandbox.kill();
             }
         }
+        self.tick_guests(now, sandboxes, io);
         if sandboxes.death_due().is_some_and(|due| now >= due) {
             // The worker has other containers for the waiting runs.
             self.refuse_all(&format!("the sandbox before it is not dead after {} s", DEATH_TIMEOUT.as_secs()), io);
@@ -146,6 +175,7 @@ impl Runs {
 
     /// Interrupts the code of a run.
     pub(crate) fn interrupt(&self, number: u32, sandboxes: &Sandboxes) {
+        self.signal(number, libc::SIGINT);
         if let Some(sandbox) = self.going.get(&number).and_then(|id| sandboxes.get(*id)) {
             sandbox.interrupt(sandboxes.zygotes.interrupts_group(sandbox.flavor));
         }
@@ -153,6 +183,9 @@ impl Runs {
 
     /// Kills a run, or takes it back if it waits.
     pub(crate) fn kill(&mut self, number: u32, sandboxes: &Sandboxes, io: &mut Io) {
+        if self.kill_guest(number, sandboxes, io) {
+            return;
+        }
         if let Some(at) = self.pending.iter().position(|p| p.number == number) {
             self.pending.remove(at);
             return io.refuse(number, End::Killed);
@@ -179,6 +212,9 @@ impl Runs {
 
     /// Moves what a run has written to that output (0 for standard output) to the worker.
     pub(crate) fn on_output(&mut self, id: u32, which: usize, sandboxes: &Sandboxes, io: &mut Io) {
+        if self.guests.contains(id) {
+            return self.on_guest_output(id, which, sandboxes, io);
+        }
         if self.congested {
             return;
         }
@@ -189,7 +225,8 @@ impl Runs {
     }
 
     /// Goes on feeding a run's standard input.
-    pub(crate) fn on_stdin(&mut self, id: u32) {
+    pub(crate) fn on_stdin(&mut self, id: u32, io: &mut Io) {
+        self.feed(id, io);
         if let Some(run) = self.run_mut(id) {
             run.feed();
         }
@@ -201,6 +238,7 @@ impl Runs {
             return;
         }
         self.congested = !self.congested;
+        self.heed_congestion_beside(io);
         let flags = self.output_flags();
         for (id, run) in self.active() {
             for (output, token) in run.outputs.iter().zip([Token::Stdout(id), Token::Stderr(id)]) {
@@ -304,6 +342,8 @@ impl Runs {
         if self.run_mut(id).is_some() {
             self.finish(id, reaped, sandboxes, io);
         }
+        sandboxes.end(id, io);
+        self.end_guests(id, sandboxes, io);
         let occupant = self.occupants.remove(&id);
         if sandboxes.remove(id, io).is_none() {
             return;

@@ -2,6 +2,7 @@
 
 use super::active::Active;
 use super::baseline::{Baseline, Others};
+use super::memory::MemoryWatch;
 use crate::files::Seen;
 use crate::sandboxes::Sandbox;
 
@@ -18,13 +19,19 @@ pub(super) struct Occupant {
     pub(super) cpu_before: Baseline,
     /// Whether earlier runs have started processes.
     others: Others,
+    /// Watches the sandbox's memory while commands run there and no program does.
+    pub(super) memory: Option<MemoryWatch>,
+    /// Whether the runner killed the sandbox because memory ran out.
+    pub(super) out_of_memory: bool,
 }
 
 impl Occupant {
     /// Begins a run in that sandbox.
-    pub(super) fn begin(&mut self, run: Active, sandbox: &Sandbox) -> &mut Active {
+    ///
+    /// `beside` is as in [`Baseline::now`].
+    pub(super) fn begin(&mut self, run: Active, sandbox: &Sandbox, beside: &[i32]) -> &mut Active {
         let others = self.others.look(run.handed, sandbox.pid, sandbox.handles.as_ref());
-        self.cpu_before = Baseline::now(sandbox.pid, sandbox.handles.as_ref(), others);
+        self.cpu_before = Baseline::now(sandbox.pid, sandbox.handles.as_ref(), others, beside);
         self.run.insert(run)
     }
 }

@@ -20,7 +20,7 @@ use crate::limits;
 pub(crate) const HEAD_START: Duration = Duration::from_millis(5);
 
 /// Longest time that a step in the making of a sandbox may take before it counts as hung.
-pub(super) const STEP_TIMEOUT: Duration = Duration::from_secs(3);
+pub(crate) const STEP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// After this many failures in a row, waiting runs are refused.
 const MAX_FAILURES: u32 = 3;
@@ -113,23 +113,45 @@ impl Sandboxes {
 
     fn ask_zygote(&mut self, id: u32, io: &mut Io) {
         let Some(sandbox) = self.by_id.get_mut(&id) else { return };
-        let namespaces = sandbox.handles.as_mut().map(|h| std::mem::take(&mut h.namespaces)).unwrap_or_default();
-        let fds: Vec<OwnedFd> = sandbox.child_end.take().into_iter().chain(namespaces).collect();
-        sandbox.stage = Stage::Forking;
-        sandbox.since = Instant::now();
-        if !self.zygotes.ask(sandbox.flavor, id, &fds) {
+        let Some(child_end) = sandbox.child_end.take() else { return };
+        let asked = self.zygotes.ask(sandbox.flavor, id, &child_end, sandbox.handles.as_ref());
+        (sandbox.stage, sandbox.since) = (Stage::Forking, Instant::now());
+        if !asked {
             self.failed(id, "its zygote is gone", io);
         }
     }
 
-    /// Handles a message from a zygote.
-    pub(crate) fn on_zygote(&mut self, flavor: Flavor, io: &mut Io) -> Result<()> {
+    /// Asks for one more process in that sandbox, beside its own. Returns its number, and later
+    /// [`Sandboxes::on_zygote`] the process.
+    ///
+    /// # Errors
+    /// Why there can be none.
+    pub(crate) fn join(&mut self, id: u32, child_end: &OwnedFd) -> Result<u32, String> {
+        let native = self.zygotes.native().ok_or("this container has no native zygote")?;
+        let handles = self.get(id).and_then(|sandbox| sandbox.handles.as_ref()).ok_or("its sandbox is gone")?;
+        let number = self.next_id;
+        if !self.zygotes.ask(native, number, child_end, Some(handles)) {
+            return Err("its zygote is gone".into());
+        }
+        self.next_id += 1;
+        Ok(number)
+    }
+
+    /// Handles a message from a zygote. Returns the number and the process, or why there is none, if it is about no
+    /// sandbox's own process.
+    pub(crate) fn on_zygote(
+        &mut self,
+        flavor: Flavor,
+        io: &mut Io,
+    ) -> Result<Option<(u32, std::result::Result<Child, String>)>> {
         match self.zygotes.hear(flavor, io)? {
             Heard::Nothing => {}
-            Heard::Forked(id, child) => self.forked(id, child, io),
-            Heard::Failed(id, reason) => self.failed(id, &reason, io),
+            Heard::Forked(id, child) if self.by_id.contains_key(&id) => self.forked(id, child, io),
+            Heard::Failed(id, reason) if self.by_id.contains_key(&id) => self.failed(id, &reason, io),
+            Heard::Forked(id, child) => return Ok(Some((id, Ok(child)))),
+            Heard::Failed(id, reason) => return Ok(Some((id, Err(reason)))),
         }
-        Ok(())
+        Ok(None)
     }
 
     fn forked(&mut self, id: u32, Child { pid, pidfd }: Child, io: &mut Io) {
@@ -138,25 +160,28 @@ impl Sandboxes {
             None if self.wall.is_none() => pid,
             None => 0, // A pid of another namespace is of no use without a pidfd.
         };
-        let Some(sandbox) = self.by_id.get_mut(&id) else {
-            match pidfd {
-                Some(pidfd) => drop(rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL)),
-                None => crate::sys::kill(pid),
-            }
-            return;
-        };
+        let Some(sandbox) = self.by_id.get_mut(&id) else { return };
+        let flavor = sandbox.flavor;
         (sandbox.pid, sandbox.pidfd, sandbox.stage) = (pid, pidfd, Stage::Joining);
+        match self.bound(pid, flavor) {
+            Ok(()) => self.note_ready(id),
+            Err(reason) => self.failed(id, &reason, io),
+        }
+    }
+
+    /// Sets the limits of a process that was forked for a sandbox just now.
+    ///
+    /// # Errors
+    /// If it is gone, or its limits can't be set.
+    pub(crate) fn bound(&self, pid: i32, flavor: Flavor) -> Result<(), String> {
         if pid <= 0 {
-            return self.failed(id, "its process ended at once", io);
+            return Err("its process ended at once".into());
         }
         // If memory runs out, the kernel should kill a job, and not the runner or a zygote.
         let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), "900");
-        let info = self.zygotes.info(sandbox.flavor);
-        match info.map(|info| limits::apply_ceiling(pid, &self.setup.ceiling, self.setup.disk_bytes, info)) {
-            Some(Ok(())) => self.note_ready(id),
-            Some(Err(e)) => self.failed(id, &format!("set its limits: {e}"), io),
-            None => self.failed(id, "its zygote is gone", io),
-        }
+        let info = self.zygotes.info(flavor).ok_or("its zygote is gone")?;
+        limits::apply_ceiling(pid, &self.setup.ceiling, self.setup.disk_bytes, info)
+            .map_err(|e| format!("set its limits: {e}"))
     }
 
     /// Notes that a sandbox's process has joined the sandbox.

@@ -88,7 +88,7 @@ fn children() -> Vec<i32> {
 }
 
 /// The pid of a pidfd's process in this process's pid namespace. Not positive once the process was reaped.
-pub(super) fn pid_of(pidfd: impl AsFd) -> Option<i32> {
+pub(crate) fn pid_of(pidfd: impl AsFd) -> Option<i32> {
     let info = procfs::text(format!("/proc/self/fdinfo/{}", pidfd.as_fd().as_raw_fd())).ok()?;
     info.lines().find_map(|l| l.strip_prefix("Pid:")?.trim().parse().ok())
 }

@@ -1,5 +1,6 @@
 //! What the runner knows about one sandbox, from its making to its end.
 
+use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
@@ -58,6 +59,8 @@ pub(crate) struct Sandbox {
     /// Pid of its process in the runner's pid namespace; 0 while it is unknown, and after the process was reaped.
     pub(crate) pid: i32,
     pub(super) pidfd: Option<OwnedFd>,
+    /// Whether the runner has killed everything in it.
+    killed: Cell<bool>,
 }
 
 impl Sandbox {
@@ -73,11 +76,13 @@ impl Sandbox {
             joined: false,
             pid: 0,
             pidfd: None,
+            killed: Cell::new(false),
         }
     }
 
     /// Kills everything in the sandbox. The runner keeps its handles on it.
     pub(crate) fn kill(&self) {
+        self.killed.set(true);
         if let Some(handles) = &self.handles {
             handles.kill();
         }
@@ -85,13 +90,18 @@ impl Sandbox {
         self.signal(rustix::process::Signal::KILL);
     }
 
+    /// Whether it lives, as far as the runner knows.
+    pub(crate) fn lives(&self) -> bool {
+        self.stage != Stage::Ending && !self.killed.get()
+    }
+
     /// Kills everything in the sandbox and gives up the handles on it. Returns the pidfd of its init, which is the last
     /// process to die; `None` on a second call, or without an inner wall.
     pub(super) fn destroy(&mut self) -> Option<OwnedFd> {
-        let init = self.handles.take().map(|Handles { init, proc_dir, storage, .. }| {
+        let init = self.handles.take().map(|Handles { init, proc_dir, storage, namespaces }| {
             // The process that closes the last reference to a file system has to take it down. The runner closes its
             // own first, so that this falls to another process.
-            drop((proc_dir, storage));
+            drop((proc_dir, storage, namespaces));
             let _ = rustix::process::pidfd_send_signal(&init, rustix::process::Signal::KILL);
             init
         });

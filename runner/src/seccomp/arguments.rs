@@ -217,7 +217,7 @@ fn messages() -> Vec<Entry> {
 
 /// `prctl` options that programs and libraries use, and those with which a child joins its sandbox (the seal takes the
 /// latter back).
-const PRCTL: [i32; 17] = [
+const PRCTL: [i32; 18] = [
     libc::PR_SET_VMA,
     libc::PR_SET_NAME,
     libc::PR_CAPBSET_DROP,
@@ -225,6 +225,7 @@ const PRCTL: [i32; 17] = [
     libc::PR_SET_PDEATHSIG,
     libc::PR_GET_PDEATHSIG,
     libc::PR_GET_DUMPABLE,
+    libc::PR_SET_DUMPABLE,
     libc::PR_SET_TIMERSLACK,
     libc::PR_GET_TIMERSLACK,
     libc::PR_SET_NO_NEW_PRIVS,

@@ -1,6 +1,6 @@
 //! The tables of the two other filters: calls that must look unknown, and calls that the seal takes back.
 
-use super::entry::{Entry, Test, free, when};
+use super::entry::{Arg, Entry, Test, free, when};
 
 /// Calls that must look unknown, so that libc falls back to calls whose arguments a filter can see.
 pub(super) fn absent() -> Vec<Entry> {
@@ -32,6 +32,14 @@ pub(super) fn sealed() -> Vec<Entry> {
             Test::Masked(libc::CLOSE_RANGE_UNSHARE as u64, libc::CLOSE_RANGE_UNSHARE as u64),
         ),
     ];
+    table.push(Entry {
+        calls: &[libc::SYS_prctl],
+        when: vec![
+            Arg { index: 0, test: Test::Is(libc::PR_SET_DUMPABLE as u64) },
+            Arg { index: 1, test: Test::Not(1) },
+        ],
+        why: "the runner measures the memory of a job's processes, so they stay open to others",
+    });
     for option in [libc::PR_SET_SECCOMP, libc::PR_CAPBSET_DROP] {
         table.push(when("no filters and sets of its own", &[libc::SYS_prctl], 0, Test::Is(option as u64)));
     }

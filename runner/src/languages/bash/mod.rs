@@ -1,22 +1,24 @@
-//! Bash: one zygote, which is a fork of the runner that is made before the runner reads a byte of any job.
+//! Bash: its programs are forked from the native zygote ([`super::native`]).
 //!
 //! A fresh program's process becomes bash (`execve`) when its program comes, so the kernel's report on it is bash's
 //! own. The process of a session becomes bash, too. Beside it runs a *keeper*, which gives bash one program after the
 //! other ([`session`]).
 
-mod channel;
-mod job;
 mod session;
 mod shell;
-mod zygote;
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::AsFd;
+use std::process::Command;
 
 use serde_json::Value;
 
+use super::native::{self, Channel, Interpreter, Program};
 use super::{Language, Zygote, ZygoteContext};
 use crate::error::{Context, Error, Result};
 use crate::frames::Run;
-use crate::seqpacket::Packets;
-use crate::sys::{self, Fork};
+use crate::sys;
 
 /// Where bash may be, the most common place first.
 const PATHS: [&str; 3] = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
@@ -58,15 +60,12 @@ impl Language for Bash {
         0
     }
 
+    fn is_native(&self) -> bool {
+        true
+    }
+
     fn start(&self, _zygote: usize, context: &ZygoteContext) -> Result<Zygote> {
-        let (ours, theirs) = Packets::pair().step("zygote's socket")?;
-        match sys::fork(0).step("fork a zygote")? {
-            Fork::Child => {
-                drop(ours);
-                zygote::run(&theirs, context, self.path)
-            }
-            Fork::Parent { pid, .. } => Ok(Zygote::new(pid, ours)),
-        }
+        native::start(context, self)
     }
 
     /// As in a terminal: the command that bash waits for must hear of the interrupt, because bash itself only heeds it
@@ -74,4 +73,40 @@ impl Language for Bash {
     fn interrupts_group(&self) -> bool {
         true
     }
+}
+
+impl Interpreter for Bash {
+    const NAME: &CStr = c"bash zygote";
+    /// The keeper.
+    const HELPERS: u32 = 1;
+
+    /// Asks bash, which also shows that it runs here.
+    fn version(&self) -> Result<String> {
+        let bash = self.path;
+        let output = Command::new(bash).args(["--norc", "-c", "echo \"$BASH_VERSION\""]).env_clear().output();
+        let output = output.step(format!("start {bash}"))?;
+        let version = String::from_utf8_lossy(&output.stdout);
+        match version.split('(').next().map(str::trim).filter(|version| output.status.success() && !version.is_empty())
+        {
+            Some(version) => Ok(format!("bash {version}")),
+            None => Err(Error::Interpreter { path: bash.into(), reason: format!("it ended with {}", output.status) }),
+        }
+    }
+
+    fn become_program(&self, channel: &mut Channel, program: Program) -> io::Error {
+        if program.session { session::begin(channel, program, self.path) } else { fresh(channel, &program, self.path) }
+    }
+}
+
+/// Becomes bash with a fresh program. Returns only if that fails.
+fn fresh(channel: &mut Channel, program: &Program, bash: &str) -> io::Error {
+    let mut become_bash = || {
+        channel.started()?;
+        let command = shell::command(program, bash)?;
+        for (fd, to) in program.streams.iter().zip(0..) {
+            sys::place_fd(fd.as_fd(), to)?;
+        }
+        Ok(command.exec())
+    };
+    become_bash().unwrap_or_else(|e: io::Error| e)
 }

@@ -21,8 +21,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::MemfdFlags;
 use rustix::pipe::PipeFlags;
 
-use super::channel::{Channel, Program};
 use super::shell::{self, Command};
+use crate::languages::native::{Channel, Program};
 use crate::sys::{self, Fork};
 
 /// The scripts, with the names by which they call each other. In a script, `@name@` stands for the path of one of the

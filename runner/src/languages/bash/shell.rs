@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
 
-use super::channel::Program;
+use crate::languages::native::Program;
 use crate::languages::zygote::ENVIRONMENT;
 use crate::sys;
 

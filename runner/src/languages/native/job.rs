@@ -1,14 +1,15 @@
-//! The process of one sandbox: its way into the sandbox, and what it becomes there.
+//! A process in a sandbox: its way into the sandbox, and what it becomes there.
 
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::channel::{Channel, Program};
-use super::{session, shell};
+use super::channel::{Channel, Order};
+use super::{Interpreter, Program};
 use crate::error::{Context, Result};
-use crate::languages::zygote::ZygoteContext;
+use crate::frames::Work;
+use crate::guest;
+use crate::languages::zygote::{ENVIRONMENT, ZygoteContext};
 use crate::sys;
 
 /// Exit status of a process that could not enter its sandbox.
@@ -23,7 +24,7 @@ const JOINS: [LinkNameSpaceType; 4] = [
 ];
 
 /// Runs in the forked child. `fds` are the descriptors of the request.
-pub(super) fn run(mut fds: Vec<OwnedFd>, context: &ZygoteContext, bash: &str) -> ! {
+pub(super) fn run(mut fds: Vec<OwnedFd>, context: &ZygoteContext, interpreter: &impl Interpreter) -> ! {
     if fds.is_empty() {
         sys::exit(FAILED);
     }
@@ -32,17 +33,38 @@ pub(super) fn run(mut fds: Vec<OwnedFd>, context: &ZygoteContext, bash: &str) ->
         let _ = channel.failed(&e.to_string());
         sys::exit(FAILED);
     }
-    let program = channel.ready().and_then(|()| channel.receive());
-    let Ok(program) = program else { sys::exit(FAILED) };
-    let error =
-        if program.session { session::begin(&mut channel, program, bash) } else { fresh(&mut channel, &program, bash) };
-    let _ = channel.raised(error.to_string());
-    sys::exit(1)
+    let order = channel.ready().and_then(|()| channel.order());
+    match order {
+        Ok((Order::Run(program), streams)) => {
+            // A session's shell opens files of this process by way of `/proc`.
+            sys::set_dumpable(true);
+            let error = interpreter.become_program(&mut channel, Program { streams, ..program });
+            let _ = channel.raised(error.to_string());
+            sys::exit(1)
+        }
+        Ok((Order::Beside { work }, streams)) => beside(&mut channel, &work, streams),
+        Err(_) => sys::exit(FAILED),
+    }
+}
+
+/// Does something beside a session's program.
+fn beside(channel: &mut Channel, work: &Work, streams: Vec<OwnedFd>) -> ! {
+    let told = channel.started().and_then(|()| match guest::run(work, streams, &ENVIRONMENT) {
+        Ok(value) => channel.finished(value.as_deref()),
+        Err(failure) => channel.refused(&failure).and(Err(std::io::ErrorKind::Other.into())),
+    });
+    sys::exit(i32::from(told.is_err()))
 }
 
 /// Joins the sandbox, and gives up everything that only joining it needed.
 fn enter(channel: &Channel, fds: Vec<OwnedFd>, context: &ZygoteContext) -> Result<()> {
     let _ = rustix::process::setsid();
+    if context.nested {
+        // What runs beside a session's program is in reach of the program, which must not read or change this process.
+        // The runner can't write this file once the process is closed: if memory runs out, a job is to be killed first.
+        let _ = std::fs::write("/proc/self/oom_score_adj", "900");
+        sys::set_dumpable(false);
+    }
     for (fd, kind) in fds.iter().skip(1).zip(JOINS) {
         move_into_link_name_space(fd.as_fd(), Some(kind)).step(format!("join the {kind:?} namespace"))?;
     }
@@ -60,17 +82,4 @@ fn enter(channel: &Channel, fds: Vec<OwnedFd>, context: &ZygoteContext) -> Resul
         context.programs.load_base()?;
     }
     context.programs.load_seal()
-}
-
-/// Becomes bash with a fresh program. Returns only if that fails.
-fn fresh(channel: &mut Channel, program: &Program, bash: &str) -> io::Error {
-    let mut become_bash = || {
-        channel.started()?;
-        let command = shell::command(program, bash)?;
-        for (fd, to) in program.streams.iter().zip(0..) {
-            sys::place_fd(fd.as_fd(), to)?;
-        }
-        Ok(command.exec())
-    };
-    become_bash().unwrap_or_else(|e: io::Error| e)
 }

@@ -1,11 +1,10 @@
 //! The zygote: forks the processes of sandboxes.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::Command;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::job;
+use super::{Interpreter, job};
 use crate::error::{Context, Error, Result};
 use crate::languages::zygote::{Child, ZygoteContext, ZygoteInfo, send_child};
 use crate::procfs;
@@ -13,34 +12,34 @@ use crate::seqpacket::Packets;
 use crate::sys::{self, Fork};
 
 /// Runs the zygote, which ends with the runner.
-pub(super) fn run(control: &Packets, context: &ZygoteContext, bash: &'static str) -> ! {
+pub(super) fn run<I: Interpreter>(control: &Packets, context: &ZygoteContext, interpreter: &I) -> ! {
     sys::die_with_parent();
     sys::default_signals();
     let _ = rustix::process::setsid();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     sys::close_all_but(control);
-    let ended = serve(control, context, bash);
+    let ended = serve(control, context, interpreter);
     if let Err(e) = ended {
-        crate::log(&format!("bash: {e}"));
+        crate::log(&format!("{}: {e}", I::NAME.to_string_lossy()));
     }
     sys::exit(1)
 }
 
-fn serve(control: &Packets, context: &ZygoteContext, bash: &'static str) -> Result<()> {
-    let version = version(bash)?;
+fn serve<I: Interpreter>(control: &Packets, context: &ZygoteContext, interpreter: &I) -> Result<()> {
+    let version = interpreter.version()?;
     let null = sys::null_device().step("open /dev/null")?;
     for fd in 0..3 {
         sys::place_fd(null.as_fd(), fd).step("close the standard streams")?;
     }
     drop(null);
-    sys::set_name(c"bash zygote");
+    sys::set_name(I::NAME);
     let home = open_pid_namespace(context)?;
     let method = ForkMethod::find(context)?;
     if context.nested {
         context.programs.load_base()?;
     }
     let (vm, data) = sizes();
-    let info = ZygoteInfo { version, threads: 1, vm, data, helpers: 1, ..ZygoteInfo::default() };
+    let info = ZygoteInfo { version, threads: 1, vm, data, helpers: I::HELPERS, ..ZygoteInfo::default() };
     control.send(&serde_json::to_vec(&info)?, &[]).step("greet the runner")?;
     loop {
         let Ok((request, fds)) = control.receive() else { sys::exit(0) };
@@ -50,23 +49,12 @@ fn serve(control: &Packets, context: &ZygoteContext, bash: &'static str) -> Resu
             None => method.fork().map_err(|e| Error::Step { step: "fork".into(), source: e }),
         };
         let answer = match forked {
-            Ok(Fork::Child) => job::run(fds, context, bash),
+            Ok(Fork::Child) => job::run(fds, context, interpreter),
             Ok(Fork::Parent { pid, pidfd }) => Ok(Child { pid, pidfd }),
             Err(Error::Step { source, .. }) => Err(source.raw_os_error().unwrap_or(libc::EIO)),
             Err(_) => Err(libc::EIO),
         };
         send_child(control, id, answer).step("answer the runner")?;
-    }
-}
-
-/// Asks bash for its version, which also shows that it runs here.
-fn version(bash: &str) -> Result<String> {
-    let output = Command::new(bash).args(["--norc", "-c", "echo \"$BASH_VERSION\""]).env_clear().output();
-    let output = output.step(format!("start {bash}"))?;
-    let version = String::from_utf8_lossy(&output.stdout);
-    match version.split('(').next().map(str::trim).filter(|version| output.status.success() && !version.is_empty()) {
-        Some(version) => Ok(format!("bash {version}")),
-        None => Err(Error::Interpreter { path: bash.into(), reason: format!("it ended with {}", output.status) }),
     }
 }
 
