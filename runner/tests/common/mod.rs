@@ -2,6 +2,9 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
 
+pub mod beside;
+mod outcome;
+
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -9,69 +12,17 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+pub use outcome::{Left, Outcome};
 use serde_json::value::RawValue;
 use thermae_runner::frames::{
-    Artifact, ArtifactEnd, ArtifactLimits, End, Exit, Frame, Input, Kind, LanguageSetup, Limits, Place, Proof, Ready,
-    Run, Setup, Tool, ToolCall, ToolFailure, ToolResult, WIRE, Why,
+    ArtifactLimits, Frame, Input, Kind, LanguageSetup, Limits, Place, Proof, Ready, Run, Setup, Tool, ToolCall,
+    ToolFailure, ToolResult, WIRE,
 };
 use thermae_runner::outer::Spec;
 use thermae_testkit::peer::Peer;
 
 /// Longer than anything here may take: a test that waits this long has failed.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Everything that a run has sent.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    pub stdout: Vec<u8>,
-    pub stderr: Vec<u8>,
-    pub displays: Vec<serde_json::Value>,
-    pub started: bool,
-    pub artifacts: Vec<Left>,
-    pub exit: Option<Exit>,
-}
-
-/// A file that a run has left.
-#[derive(Debug)]
-pub struct Left {
-    pub head: Artifact,
-    pub bytes: Vec<u8>,
-    pub end: Option<ArtifactEnd>,
-}
-
-impl Outcome {
-    /// The paths and contents of the files that the run left. All of them must be whole.
-    #[track_caller]
-    pub fn left(&self) -> Vec<(String, Vec<u8>)> {
-        let whole = |left: &Left| {
-            assert_eq!(left.end, Some(ArtifactEnd { changed: false }), "{:?}", left.head);
-            assert_eq!(left.head.size, left.bytes.len() as u64, "{:?}", left.head);
-            (String::from_utf8_lossy(&left.head.path).into_owned(), left.bytes.clone())
-        };
-        self.artifacts.iter().map(whole).collect()
-    }
-
-    /// The paths of the files that were left out, with the reasons.
-    pub fn left_out(&self) -> Vec<(String, Why)> {
-        let list = &self.exit.as_ref().expect("the run has ended").left_out.list;
-        list.iter().map(|o| (String::from_utf8_lossy(&o.path).into_owned(), o.why)).collect()
-    }
-
-    pub fn end(&self) -> &End {
-        &self.exit.as_ref().expect("the run has ended").end
-    }
-
-    pub fn out(&self) -> String {
-        String::from_utf8_lossy(&self.stdout).into_owned()
-    }
-
-    /// Standard output of a run that must have succeeded.
-    #[track_caller]
-    pub fn ok(&self) -> String {
-        assert_eq!(self.end(), &End::Exited { code: 0 }, "{self:#?}\n{}", String::from_utf8_lossy(&self.stderr));
-        self.out()
-    }
-}
 
 /// A runner and the socket to it.
 pub struct Runner {
@@ -257,6 +208,7 @@ impl Runner {
             Kind::ArtifactEnd => outcome.artifacts.last_mut().unwrap().end = Some(frame.parse().unwrap()),
             Kind::Exit => outcome.exit = Some(frame.parse().unwrap()),
             Kind::SessionClosed => self.closed.push(String::from_utf8(frame.body).unwrap()),
+            Kind::Credit => outcome.credit += frame.parse::<u64>().unwrap(),
             Kind::Pong => self.pongs += 1,
             other => panic!("{other:?}: {}", String::from_utf8_lossy(&frame.body)),
         }
