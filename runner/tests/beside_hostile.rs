@@ -36,7 +36,7 @@ fn a_program_that_kills_all_it_sees_ends_commands_and_nothing_else() {
     let storm = "import os, time\nprint('on', flush=True)\nwhile not os.path.exists('stop'):\n    for pid in os.listdir('/proc'):\n        if pid.isdigit() and int(pid) not in (1, os.getpid()):\n            try: os.kill(int(pid), 19 if int(pid) % 2 else 9)\n            except OSError: pass";
     let run = runner.begin(&session("s", storm));
     runner.wait_output(run, "on");
-    for n in 0..30 {
+    for n in 0..16 {
         let number = runner.begin_beside(&shell("s", "echo out"));
         if n % 2 == 1 {
             while !runner.so_far(number).started && runner.so_far(number).exit.is_none() {

@@ -20,7 +20,7 @@ use crate::limits;
 pub(crate) const HEAD_START: Duration = Duration::from_millis(5);
 
 /// Longest time that a step in the making of a sandbox may take before it counts as hung.
-pub(crate) const STEP_TIMEOUT: Duration = Duration::from_secs(3);
+pub(super) const STEP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// After this many failures in a row, waiting runs are refused.
 const MAX_FAILURES: u32 = 3;

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
 
-pub(crate) use creation::{Demand, HEAD_START, STEP_TIMEOUT};
+pub(crate) use creation::{Demand, HEAD_START};
 pub(crate) use deaths::{DEATH_TIMEOUT, pid_of};
 pub(crate) use proof::Proof;
 pub(crate) use sandbox::{Sandbox, Stage};
@@ -29,6 +29,7 @@ use crate::io::{Io, Token};
 use crate::languages::{Flavor, ZygoteInfo, Zygotes};
 use crate::seccomp::Programs;
 use crate::sys::{self, Status};
+use creation::STEP_TIMEOUT;
 use sandbox::Dying;
 
 /// The sandboxes of a container, and what they are made with.

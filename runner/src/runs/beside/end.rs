@@ -18,14 +18,14 @@ use crate::sys::{self, Reaped, Status};
 impl Runs {
     /// Handles the end of a guest's process. What it has left in its pipes is delivered first, then its exit.
     pub(crate) fn guest_ended(&mut self, reaped: Reaped, sandboxes: &Sandboxes, io: &mut Io) {
-        let Some(id) = self.guests.by_id.iter().find(|(_, guest)| guest.pid == reaped.pid).map(|(id, _)| *id) else {
+        let Some((&id, guest)) = self.guests.by_id.iter_mut().find(|(_, guest)| guest.pid == reaped.pid) else {
             return;
         };
+        guest.pid = 0; // The kernel may give this pid to another process from now on.
         // Read what the process said before its end.
         self.on_guest_channel(id, EventFlags::IN, sandboxes, io);
         let Some(guest) = self.guests.by_id.get_mut(&id) else { return };
         io.unwatch(&guest.channel);
-        guest.pid = 0; // The kernel may give this pid to another process from now on.
         guest.ended = Some((reaped, Instant::now()));
         guest.outputs.end();
         // What the command has left is the session's from now on, and not what it has used before.

@@ -14,9 +14,12 @@ use crate::frames::{Beside, Work};
 use crate::languages::Child;
 use crate::procfs;
 use crate::runs::active::{Cause, input_pipe, output_pipe};
-use crate::sandboxes::{STEP_TIMEOUT, Sandboxes, pid_of};
+use crate::sandboxes::{Sandboxes, pid_of};
 use crate::sys::Reaped;
 use crate::watch;
+
+/// Longest time that a guest may take from its request until it begins. It usually takes a millisecond.
+pub(super) const BEGIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One guest.
 pub(in crate::runs) struct Guest {
@@ -122,7 +125,7 @@ impl Guest {
         }
         Some(match (self.began, self.handed) {
             (Some(_), Some(handed)) => handed + self.wall,
-            _ => self.handed.unwrap_or(self.arrived) + STEP_TIMEOUT,
+            _ => self.arrived + BEGIN_TIMEOUT,
         })
     }
 }

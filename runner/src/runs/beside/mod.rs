@@ -25,9 +25,9 @@ use crate::channel::Got;
 use crate::frames::{Beside, End, Frame, Kind, Work};
 use crate::io::{Io, Token};
 use crate::languages::Child;
-use crate::sandboxes::{STEP_TIMEOUT, Sandbox, Sandboxes};
-use guest::Guest;
+use crate::sandboxes::{Sandbox, Sandboxes};
 pub(super) use guest::Guests;
+use guest::{BEGIN_TIMEOUT, Guest};
 use output::Pumped;
 
 /// Most bytes that a guest may send over its channel.
@@ -240,7 +240,7 @@ impl Runs {
             if guest.began.is_some() {
                 guest.stop(Cause::Wall);
             } else {
-                let reason = format!("no progress in {} s", STEP_TIMEOUT.as_secs());
+                let reason = format!("no progress in {} s", BEGIN_TIMEOUT.as_secs());
                 self.give_up_guest(id, reason, sandboxes, io);
             }
         }
