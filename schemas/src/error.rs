@@ -93,6 +93,8 @@ codes! {
     SessionExpired = "session_expired", true;
     /// On the worker, the pool or the tenant has as many sessions as allowed, and none of the tenant's is idle.
     SessionLimit = "session_limit", true;
+    /// A part of a request's input or output was lost with a connection. What the request did until then stands.
+    RequestInterrupted = "request_interrupted", false;
     /// No worker serves the pool.
     NoWorker = "no_worker", true;
     /// The container engine (Docker) does not answer, or can't make the pool's containers.

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{JobId, MimeBundle, Outcome, SessionInfo, ToolCall, WorkerId};
+use crate::{Content, JobId, MimeBundle, Outcome, RequestDone, SessionInfo, ToolCall, WorkerId};
 
 /// A message from the fleet to a client, sent to the reply key of the client's job or question. Ignore fields and
 /// events that you do not know.
@@ -13,7 +13,8 @@ pub struct Event {
     /// Version of the protocol. In the event `tool_call`, the version of the job: the client may answer in it.
     #[serde(default = "crate::first_protocol")]
     pub protocol: u32,
-    /// Id of the job. In the event `sessions`, id of the question.
+    /// Id of the job, of the question (in the event `sessions`), or of the request to a session (in the events `opened`,
+    /// `output`, `credit` and `done`).
     pub job: JobId,
     /// Number of the attempt, from 1; 0 if there was no attempt.
     #[serde(default)]
@@ -71,6 +72,27 @@ pub enum EventBody {
         /// The live sessions of the tenant, sorted by name.
         sessions: Vec<SessionInfo>,
     },
+    /// A worker carries out the request. Sent again if the request is.
+    Opened {
+        /// Routing key of further messages about the request, on the exchange `calls`.
+        reply_to: String,
+    },
+    /// Output of a request: of its command, or the content of a file that it reads.
+    Output {
+        /// Which of the command's streams it is from. The content of a file is `stdout`.
+        stream: OutputStream,
+        /// How many bytes of output of both streams came before, so that you notice a gap or a repeat.
+        offset: u64,
+        /// The bytes.
+        data: Content,
+    },
+    /// The client may send more input of a request.
+    Credit {
+        /// How many bytes of input the client may have sent in all.
+        input: u64,
+    },
+    /// The request has ended. The event can arrive twice.
+    Done(RequestDone),
     /// An event that the reader does not know, because a newer release sent it.
     #[serde(other)]
     Unknown,
@@ -86,6 +108,16 @@ pub enum Stream {
     Output,
     /// The event `display`.
     Display,
+}
+
+/// The output streams of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputStream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@
 use schemars::{Schema, schema_for};
 use serde_json::{Value, json};
 
-use crate::{Batch, BatchLine, Cancel, Event, Heartbeat, Job, PROTOCOL, Query, ToolResult, names};
+use crate::{
+    Batch, BatchLine, Cancel, Event, Heartbeat, Job, PROTOCOL, Query, Request, RequestInput, ToolResult, names,
+};
 
 /// The JSON Schema of every message, with the name of its file (without `.json`).
 pub fn schemas() -> Vec<(&'static str, Schema)> {
@@ -16,6 +18,8 @@ pub fn schemas() -> Vec<(&'static str, Schema)> {
         ("tool_result", schema_for!(ToolResult)),
         ("cancel", schema_for!(Cancel)),
         ("query", schema_for!(Query)),
+        ("request", schema_for!(Request)),
+        ("request_input", schema_for!(RequestInput)),
         ("heartbeat", schema_for!(Heartbeat)),
     ]
 }
@@ -44,13 +48,17 @@ pub fn asyncapi() -> Value {
             "submit": channel(names::SUBMIT, "{tenant}.{class}.{pool}", "Jobs. Set user_id to the sender's RabbitMQ user, message_id to the job's id, and reply_to to the reply key. Publish as mandatory and persistent.", "job"),
             "cancel": channel(names::SUBMIT, "{tenant}.cancel", "Requests to cancel a job.", "cancel"),
             "query": channel(names::SUBMIT, "{tenant}.query", "Questions about the tenant's own sessions. Set user_id to the sender's RabbitMQ user, and reply_to to the reply key.", "query"),
-            "replies": channel(names::REPLIES, "{tenant}.{client}", "Events of a client's jobs, and answers to its questions.", "event"),
+            "request": channel(names::SUBMIT, "{tenant}.request", "Requests to the tenant's live sessions. Set user_id to the sender's RabbitMQ user, message_id to the request's id, and reply_to to the reply key.", "request"),
+            "replies": channel(names::REPLIES, "{tenant}.{client}", "Events of a client's jobs and requests, and answers to its questions.", "event"),
             "calls": channel(names::CALLS, "{tenant}.{worker}", "Answers to tool calls. The routing key is the call's reply_to. Set user_id to the sender's RabbitMQ user.", "tool_result"),
+            "requestInput": channel(names::CALLS, "{tenant}.{worker}", "Input of requests, and what else a client says about them. The routing key is the reply_to of the event opened. Set user_id to the sender's RabbitMQ user, and the header x-request to the request's id.", "request_input"),
         },
         "operations": {
             "submitJob": operation("send", "submit", "Submit a job."),
             "cancelJob": operation("send", "cancel", "Cancel a job."),
             "ask": operation("send", "query", "Ask for the tenant's sessions."),
+            "request": operation("send", "request", "Run a command, or work on files, in a live session."),
+            "continueRequest": operation("send", "requestInput", "Send input, allow output, send a signal, or cancel a request."),
             "hearEvents": operation("receive", "replies", "Receive the events of jobs."),
             "answerToolCall": operation("send", "calls", "Answer a tool call."),
         },
@@ -58,7 +66,9 @@ pub fn asyncapi() -> Value {
             "job": message("job", "A request to run one program."),
             "cancel": message("cancel", "Cancel a job."),
             "query": message("query", "A question about the tenant's own sessions."),
-            "event": message("event", "What happened to a job."),
+            "request": message("request", "A request to a live session."),
+            "request_input": message("request_input", "What a client says about a request that it has sent."),
+            "event": message("event", "What happened to a job or request."),
             "tool_result": message("tool_result", "The answer to a tool call."),
         } },
     })

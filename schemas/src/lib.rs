@@ -13,10 +13,12 @@
 mod alias;
 mod batch;
 mod body;
+mod bytes;
 mod control;
 mod error;
 mod event;
 mod file;
+mod file_op;
 pub mod generate;
 #[cfg(test)]
 mod hostile;
@@ -27,21 +29,27 @@ pub mod json;
 pub mod names;
 mod outcome;
 mod query;
+mod request;
 mod tool;
 mod worker;
 
 pub use alias::{ALIAS_CASES, AliasClash, alias, alias_clash};
 pub use batch::{Batch, BatchLine};
 pub use body::Body;
+pub use bytes::{Content, PathText};
 pub use control::Cancel;
 pub use error::{ErrorCode, ErrorInfo};
-pub use event::{Event, EventBody, Stream};
+pub use event::{Event, EventBody, OutputStream, Stream};
 pub use file::{Artifact, ArtifactRequest, InputFile, LeftOut, LeftOutWhy, check_path};
+pub use file_op::{
+    Entry, FileKind, FileOp, FileStat, Found, Listing, Match, Matches, Resolved, Transferred, WriteMode,
+};
 pub use id::{ClientId, JobId, Language, NameError, PoolName, SessionName, TenantName, WorkerId};
 pub use input::{InputValue, JsonText, NameTrouble, name_trouble};
 pub use job::{Class, IfGone, Job, LimitRequest, SessionRequest, ToolSpec, lacks_code};
 pub use outcome::{LimitsUsed, MimeBundle, Outcome, SessionState, Status, Usage};
 pub use query::{Asked, Query, SessionInfo};
+pub use request::{Exec, Request, RequestDone, RequestEnd, RequestInput, RequestWork, Say};
 pub use tool::{ToolCall, ToolFailure, ToolReply, ToolResult};
 pub use worker::{Heartbeat, PoolCapacity, RunningJob, SessionHeld, WorkerState};
 

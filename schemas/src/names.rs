@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! submit   <tenant>.<class>.<pool>     ─▶ submit.<tenant>.<class>.<pool>
-//!          <tenant>.cancel, <tenant>.query, and keys that no queue is bound for
+//!          <tenant>.cancel, <tenant>.query, <tenant>.request, and keys that no queue is bound for
 //!                                      ─▶ submit.<tenant>.rest if the tenant has one, else submit.unrouted
 //! work     pool.<pool>                 ─▶ work.pool.<pool>
 //!          pool.<pool>.v<version>      ─▶ work.pool.<pool>.v<version>
@@ -21,12 +21,12 @@
 
 use crate::{Class, ClientId, PoolName, TenantName, WorkerId};
 
-/// Exchange to which clients publish jobs, cancels and questions, under their tenant's keys.
+/// Exchange to which clients publish jobs, cancels, questions and requests to sessions, under their tenant's keys.
 pub const SUBMIT: &str = "submit";
 /// Alternate exchange of [`SUBMIT`], for keys that no queue is bound for (fan-out). Leads to [`TENANTS`].
 pub const UNROUTED: &str = "submit.unrouted";
-/// Exchange for all that is not for a submit queue. It is behind [`UNROUTED`], and behind [`SUBMIT`] for cancels and
-/// questions. A tenant that sends too much of it has its own queue here ([`rest_queue`]).
+/// Exchange for all that is not for a submit queue. It is behind [`UNROUTED`], and behind [`SUBMIT`] for cancels,
+/// questions and requests. A tenant that sends too much of it has its own queue here ([`rest_queue`]).
 pub const TENANTS: &str = "submit.tenants";
 /// Alternate exchange of [`TENANTS`], for all other tenants (fan-out). Leads to [`UNROUTED_QUEUE`].
 pub const OTHERS: &str = "submit.others";
@@ -36,14 +36,14 @@ pub const WORK: &str = "work";
 pub const RESOLVE: &str = "resolve";
 /// Exchange for events to clients. Each client binds its queue with its own key.
 pub const REPLIES: &str = "replies";
-/// Exchange to which clients publish answers to tool calls, under their tenant's keys. Leads to [`CALLS_TENANTS`].
+/// Exchange to which clients publish answers to tool calls, and more about requests to sessions, under their tenant's keys. Leads to [`CALLS_TENANTS`].
 pub const CALLS: &str = "calls";
 /// Exchange behind [`CALLS`]. A tenant that sends too many answers that no call waits for has its own queues here.
 pub const CALLS_TENANTS: &str = "calls.tenants";
 /// Alternate exchange of [`CALLS_TENANTS`], for all other tenants.
 pub const CALLS_OTHERS: &str = "calls.others";
 
-/// Queue of all that no submit queue takes: cancels, questions, and jobs of new tenants or for unknown pools. Tenants
+/// Queue of all that no submit queue takes: cancels, questions, requests to sessions, and jobs of new tenants or for unknown pools. Tenants
 /// that have a [`rest_queue`] do not use it.
 pub const UNROUTED_QUEUE: &str = "submit.unrouted";
 /// Queue of cancels up to release 0.1.0. Nothing is routed to it any more.
@@ -54,6 +54,8 @@ pub const CANCEL_BINDING: &str = "*.cancel";
 pub const OLD_QUERY_QUEUE: &str = "submit.query";
 /// Binding key of all questions on [`SUBMIT`]. The binding leads to [`TENANTS`].
 pub const QUERY_BINDING: &str = "*.query";
+/// Binding key of all requests to sessions on [`SUBMIT`]. The binding leads to [`TENANTS`].
+pub const REQUEST_BINDING: &str = "*.request";
 /// Journal of the tenants that have a [`rest_queue`], for the next scheduler.
 pub const RESTS_QUEUE: &str = "submit.rests";
 /// Binding key of [`RESTS_QUEUE`], on [`WORK`].
@@ -109,6 +111,9 @@ pub const H_FOLLOWS: &str = "x-follows";
 pub const H_DEAD_REASON: &str = "x-first-death-reason";
 /// Header: the queue from which RabbitMQ dead-lettered the message first.
 pub const H_DEAD_QUEUE: &str = "x-first-death-queue";
+/// Header of a message on [`CALLS`] that is about a request to a session and not an answer to a tool call: the request's
+/// id.
+pub const H_REQUEST: &str = "x-request";
 /// Header: W3C trace context.
 pub const H_TRACEPARENT: &str = "traceparent";
 /// Header: W3C trace state.
@@ -144,6 +149,11 @@ pub fn query_key(tenant: &TenantName) -> String {
     format!("{tenant}.query")
 }
 
+/// Routing key of a request to a session on [`SUBMIT`].
+pub fn request_key(tenant: &TenantName) -> String {
+    format!("{tenant}.request")
+}
+
 /// The tenant that is named by the first word of `key`: a routing key on [`SUBMIT`] or [`CALLS`], a reply key, or the
 /// name of a RabbitMQ user.
 pub fn tenant_of(key: &str) -> Option<TenantName> {
@@ -174,12 +184,12 @@ pub fn worker_queue(worker: &WorkerId) -> String {
     format!("work.worker.{worker}")
 }
 
-/// Routing key, on [`WORK`], of cancels for one worker.
+/// Routing key, on [`WORK`], of cancels, and requests to sessions, for one worker.
 pub fn control_key(worker: &WorkerId) -> String {
     format!("control.{worker}")
 }
 
-/// Queue of cancels for one worker.
+/// Queue of cancels, and requests to sessions, for one worker.
 pub fn control_queue(worker: &WorkerId) -> String {
     format!("work.control.{worker}")
 }
@@ -199,7 +209,8 @@ pub fn owns_reply_key(tenant: &TenantName, key: &str) -> bool {
     key.split_once('.').is_some_and(|(t, client)| t == tenant.as_str() && ClientId::new(client).is_ok())
 }
 
-/// Routing key on [`CALLS`] of answers to one worker's tool calls for one tenant.
+/// Routing key on [`CALLS`] of what one tenant sends to one worker: answers to tool calls, and more about requests to
+/// sessions.
 pub fn calls_key(tenant: &TenantName, worker: &WorkerId) -> String {
     format!("{tenant}.{worker}")
 }
