@@ -6,6 +6,7 @@
 //! sees the end of file.
 
 mod proof;
+mod running;
 mod write;
 
 use std::collections::HashMap;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use crate::artifacts::InputFile;
 use crate::bundle;
 use bytes::{Buf, BytesMut};
-use thermae_runner::frames::{self, Exit, Frame, Kind, Ready, Run, Setup, ToolResult};
+use thermae_runner::frames::{self, Beside, Exit, Frame, Kind, Ready, Run, Setup};
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,7 @@ use tokio_util::task::TaskTracker;
 
 use proof::Proof;
 pub(crate) use proof::Verdict;
+pub(crate) use running::Running;
 use write::Writer;
 
 /// Frames of one run that may wait for it. Beyond this, the socket is not read.
@@ -225,6 +227,20 @@ impl Conn {
         Ok(running)
     }
 
+    /// Starts a command or a file operation beside the program of a session.
+    ///
+    /// # Errors
+    /// The connection is closed, or the request is too large for a frame. Nothing ran.
+    pub(crate) fn beside(&self, beside: &Beside) -> Result<Running, Error> {
+        let running = self.begin();
+        let frame = Frame::json(Kind::Beside, running.number, beside).map_err(|e| Error::Closed(e.to_string()))?;
+        if frame.body.len() + 16 > frames::MAX_FRAME {
+            return Err(Error::TooLarge(frame.body.len()));
+        }
+        self.0.send(&frame)?;
+        Ok(running)
+    }
+
     /// Cancelled once a session of this container has ended, for whatever reason.
     pub(crate) fn session_closed(&self) -> &CancellationToken {
         &self.0.session_closed
@@ -249,55 +265,6 @@ impl Conn {
 impl Drop for Conn {
     fn drop(&mut self) {
         self.0.close("no longer needed");
-    }
-}
-
-/// A run under way. If it is dropped before its end, it is killed.
-pub(crate) struct Running {
-    inner: Arc<Inner>,
-    number: u32,
-    frames: mpsc::Receiver<Queued>,
-    ended: bool,
-}
-
-impl Running {
-    /// The run's next frame; the one of kind `Exit` is the last. `None` if the container is gone. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Option<Frame> {
-        let frame = self.frames.recv().await.map(|(frame, _)| frame);
-        self.ended |= frame.as_ref().is_none_or(|f| f.kind == Kind::Exit);
-        frame
-    }
-
-    /// Answers a tool call of the code.
-    pub(crate) fn answer(&self, result: &ToolResult) {
-        match Frame::json(Kind::ToolResult, self.number, result) {
-            Ok(frame) => drop(self.inner.send(&frame)),
-            Err(e) => self.inner.close(format!("tool result: {e}")),
-        }
-    }
-
-    /// Kills the run's sandbox. Its `Exit` follows.
-    pub(crate) fn kill(&self) {
-        let _ = self.inner.send(&Frame::raw(Kind::Kill, self.number, Vec::new()));
-    }
-
-    /// Gives up the container, because its runner does not end the run or breaks the protocol.
-    pub(crate) fn abandon(&self, why: &str) {
-        self.inner.close(why);
-    }
-
-    /// Why the container is gone.
-    pub(crate) fn why(&self) -> String {
-        self.inner.why.get().cloned().unwrap_or_default()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.inner.runs().remove(&self.number);
-        if !self.ended {
-            self.kill();
-        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! The worker's consumers: jobs of its pools, jobs for this worker alone, and cancels.
+//! The worker's consumers: jobs of its pools, jobs for this worker alone, cancels, and requests to
+//! sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +15,10 @@ use tokio_util::task::TaskTracker;
 use crate::attempt::{attempt, read};
 use crate::context::Context;
 use crate::pool::{Condition, Pool};
+use crate::requests::Requests;
 use crate::sessions::Sessions;
 
-/// Cancels that may be unacknowledged at once.
+/// Cancels and requests that may be unacknowledged at once.
 const CONTROL_PREFETCH: u16 = 256;
 /// Time between two attempts to subscribe.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -165,25 +167,33 @@ pub(crate) async fn worker_queue(ctx: Arc<Context>, sessions: Arc<Sessions>, tas
     }
 }
 
-/// Takes cancels until `end`.
-pub(crate) async fn control_queue(ctx: Arc<Context>, end: CancellationToken) {
+/// Takes cancels, and requests to sessions, until `end`.
+pub(crate) async fn control_queue(ctx: Arc<Context>, requests: Arc<Requests>, end: CancellationToken) {
     let queue = QueueSpec::control(&ctx.id);
     while let Some(mut consumer) = subscribe(&ctx, &queue, CONTROL_PREFETCH, &end).await {
         while let Some(Some(delivery)) = end.run_until_cancelled(consumer.next()).await {
-            match cancelled(&delivery) {
+            let tenant = tenant_of(&delivery);
+            match tenant.clone().and_then(|tenant| cancelled(tenant, &delivery)) {
+                _ if delivery.message.headers.text(names::H_REQUEST).is_some() => match tenant {
+                    Some(tenant) => requests.take(tenant, &delivery.message),
+                    None => tracing::warn!("a request to a session names no tenant"),
+                },
                 Some(key) => {
                     let found = ctx.table.cancel(&key);
                     tracing::info!(job.id = %key.job, job.tenant = %key.tenant, found, "the client cancels a job");
                 }
-                None => tracing::warn!("a control message is not a cancel"),
+                None => tracing::warn!("a control message can't be read"),
             }
             let _ = delivery.ack().await;
         }
     }
 }
 
-fn cancelled(delivery: &Delivery) -> Option<JobKey> {
-    let tenant = TenantName::new(delivery.message.headers.text(names::H_TENANT)?).ok()?;
+fn tenant_of(delivery: &Delivery) -> Option<TenantName> {
+    TenantName::new(delivery.message.headers.text(names::H_TENANT)?).ok()
+}
+
+fn cancelled(tenant: TenantName, delivery: &Delivery) -> Option<JobKey> {
     let cancel = Cancel::parse(&delivery.message.body).ok()?;
     Some(JobKey::new(tenant, cancel.job))
 }

@@ -38,6 +38,7 @@ mod outcome;
 mod phase;
 mod pool;
 mod pulse;
+mod requests;
 mod retention;
 mod running;
 mod service;

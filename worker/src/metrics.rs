@@ -30,6 +30,8 @@ const REFUSALS: [ErrorCode; 8] = [
 ];
 /// Why sessions end.
 const ENDS: [&str; 3] = ["expired", "lost", "closed"];
+/// How requests to sessions end.
+const REQUEST_ENDS: [&str; 7] = ["exited", "signaled", "timed_out", "cancelled", "out_of_memory", "failed", "error"];
 /// Results of the proofs that containers are clean.
 const VERDICTS: [&str; 3] = ["clean", "unclean", "none"];
 /// Why leases are lost.
@@ -82,6 +84,8 @@ pub(crate) struct Metrics {
     pub sessions: IntGauge,
     /// Sessions that ended, by reason.
     pub sessions_ended: IntCounterVec,
+    /// Requests to sessions that ended, by how.
+    pub requests: IntCounterVec,
     /// Attempts whose lease was lost, by reason.
     pub leases_lost: IntCounterVec,
     /// Deliveries that went back to their queue or to `resolve`, by reason.
@@ -175,6 +179,7 @@ impl Metrics {
                 made
             },
             sessions_ended: counters("sessions_ended_total", "Sessions that ended, by why", &["why"])?,
+            requests: counters("session_requests_total", "Requests to sessions that ended, by how", &["how"])?,
             leases_lost: counters("leases_lost_total", "Attempts killed: their lease was revoked or passed", &["why"])?,
             returned: counters(
                 "deliveries_returned_total",
@@ -231,6 +236,7 @@ impl Metrics {
         begin(&self.tool_calls, &RESULTS);
         begin(&self.tool_calls, &REFUSALS.map(ErrorCode::as_str));
         begin(&self.sessions_ended, &ENDS);
+        begin(&self.requests, &REQUEST_ENDS);
         begin(&self.leases_lost, &LOSSES);
         begin(&self.returned, &RETURNS);
         begin(&self.artifacts, &FATES);

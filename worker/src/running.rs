@@ -33,6 +33,8 @@ pub(crate) struct Entry {
     pub claim: Claim,
     /// Cancelled when the client cancels the job.
     pub cancel: CancellationToken,
+    /// Cancelled once the code runs.
+    pub runs: CancellationToken,
     /// Whether the claim has succeeded. Heartbeats name only such jobs.
     started: AtomicBool,
     lease: watch::Sender<Lease>,
@@ -75,6 +77,7 @@ impl Table {
             pool: pool.clone(),
             claim,
             cancel: CancellationToken::new(),
+            runs: CancellationToken::new(),
             started: AtomicBool::new(false),
             lease: watch::Sender::new(Lease::Until(Moment::now())),
         });

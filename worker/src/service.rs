@@ -29,6 +29,7 @@ use crate::options::Options;
 use crate::orphans;
 use crate::pool::{Owner, Pool};
 use crate::pulse::Pulse;
+use crate::requests::Requests;
 use crate::retention;
 use crate::running::Table;
 use crate::sessions::Sessions;
@@ -187,6 +188,7 @@ impl Service {
         let (sessions_tasks, services) = (TaskTracker::new(), TaskTracker::new());
         let pulse = Arc::new(Pulse::default());
         let sessions = Sessions::new(Arc::clone(ctx), sessions_tasks.clone(), Arc::clone(&pulse));
+        let requests = Requests::new(Arc::clone(ctx), Arc::clone(&sessions), sessions_tasks.clone());
         let heart = Heart {
             ctx: Arc::clone(ctx),
             sessions: Arc::clone(&sessions),
@@ -220,14 +222,19 @@ impl Service {
                 let (ctx, bus, late) = (Arc::clone(ctx), self.bus.clone(), late.clone());
                 async move { watch_bus(&ctx, &bus, late).await }
             });
-            services.spawn(vital.watch("control queue", consume::control_queue(Arc::clone(ctx), late.clone())));
+            services.spawn(
+                vital.watch(
+                    "control queue",
+                    consume::control_queue(Arc::clone(ctx), Arc::clone(&requests), late.clone()),
+                ),
+            );
             if ctx.artifacts.is_lasting() {
                 let (shelf, end) = (Arc::clone(ctx), late.clone());
                 services.spawn(vital.watch("shelf", async move { shelf.shelf.run(&shelf, &end).await }));
                 services.spawn(vital.watch("sweep", retention::run(Arc::clone(ctx), late.clone())));
                 services.spawn(vital.watch("outcomes queue", stored::outcomes_queue(Arc::clone(ctx), late.clone())));
             }
-            services.spawn(vital.watch("calls queue", self.client.answers(Arc::clone(ctx), late.clone())));
+            services.spawn(vital.watch("calls queue", self.client.answers(Arc::clone(ctx), requests, late.clone())));
             let jobs = TaskTracker::new();
             for pool in ctx.pools.values() {
                 for protocol in OLDEST..=PROTOCOL {

@@ -205,7 +205,10 @@ impl Watch {
                         Kind::Stdout => self.output(&mut streamer, Output::Stdout, &frame.body),
                         Kind::Stderr => self.output(&mut streamer, Output::Stderr, &frame.body),
                         kind if owes.is_some() && kind != Kind::Exit => waiting = Some(frame),
-                        Kind::Started => streamer.started().await,
+                        Kind::Started => {
+                            entry.runs.cancel();
+                            streamer.started().await;
+                        }
                         Kind::Display => self.display(ctx, &mut streamer, frame).await,
                         Kind::ToolCall => match prepared.gate.comes(frame.body.len()) {
                             Ok(open) => {

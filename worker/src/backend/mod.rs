@@ -177,8 +177,10 @@ pub fn container_memory(pool: &PoolOptions) -> u64 {
     pool.limits.ceiling.memory.0 + pool.disk.0 + pool.overhead.0
 }
 
-/// Processes and threads of a whole container: one job's, and the runner's own. Each sandbox that is made ahead has two
+/// Processes and threads of a whole container: one job's, those that the requests to a session start with, and the
+/// runner's own. Each sandbox that is made ahead has two
 /// (an init, and the process that waits for its program), for each of three zygotes.
 pub fn container_pids(pool: &PoolOptions) -> u32 {
-    pool.limits.ceiling.pids.saturating_add(26).saturating_add(pool.spares.saturating_mul(6))
+    let (requests, spares) = (pool.bounds.session_requests, pool.spares.saturating_mul(6));
+    pool.limits.ceiling.pids.saturating_add(26).saturating_add(requests).saturating_add(spares)
 }

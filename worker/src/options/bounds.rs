@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use thermae_runner::frames::Beside;
 use thermae_service::units::ByteSize;
 
 use crate::fit::LARGEST;
@@ -27,6 +28,9 @@ pub struct Bounds {
     /// Largest total size of the jobs that wait for one session on this worker. Further jobs are rejected
     /// (`quota_exceeded`).
     pub session_queue_bytes: ByteSize,
+    /// Number of commands and file operations that may run beside the programs of one session at once, from 1 to 64.
+    /// Further ones wait.
+    pub session_requests: u32,
 }
 
 impl Default for Bounds {
@@ -38,6 +42,7 @@ impl Default for Bounds {
             tool_argument_bytes: ByteSize::mib(64),
             outcome_bytes: ByteSize(LARGEST as u64),
             session_queue_bytes: ByteSize::mib(32),
+            session_requests: 8,
         }
     }
 }
@@ -52,6 +57,10 @@ impl Bounds {
         let (least, most) = (1 << 20, LARGEST as u64);
         if !(least..=most).contains(&self.outcome_bytes.0) {
             return Err(("outcome_bytes", format!("must be {} to {}", ByteSize(least), ByteSize(most))));
+        }
+        let most = Beside::MOST;
+        if !(1..=most).contains(&(self.session_requests as usize)) {
+            return Err(("session_requests", format!("must be 1 to {most}")));
         }
         Ok(())
     }

@@ -55,6 +55,8 @@ impl Sessions {
             let next = tokio::select! {
                 biased;
                 () = self.ctx.draining.cancelled() => {
+                    self.ctx.stop.run_until_cancelled(session.beside.wait()).await;
+                    session.beside.end().await;
                     if let Some(home) = home.as_ref().filter(|h| h.made) {
                         moved::keep(&self.ctx, &session, &home.conn).await;
                     }
@@ -95,6 +97,7 @@ impl Sessions {
     pub(super) async fn close(&self, session: &Session, home: Option<Home>, gone: Gone) {
         let waiting = session.queue.close();
         self.take_off(session, gone);
+        session.beside.end().await;
         if let Some(home) = home {
             home.held.discard("its session ended");
         }
@@ -164,10 +167,11 @@ impl Sessions {
             }
             return Went::On;
         };
-        if let Some(new) = new
-            && let Some(old) = home.replace(new)
-        {
-            old.held.discard("its session was reset");
+        if let Some(new) = new {
+            session.beside.set_home(None);
+            if let Some(old) = home.replace(new) {
+                old.held.discard("its session was reset");
+            }
         }
         let Some(home_now) = home.as_mut() else { return Went::On };
         if let Some(ms) = work.job.session.as_ref().and_then(|s| s.idle_ms) {
@@ -178,9 +182,21 @@ impl Sessions {
         home_now.made = true;
         home_now.held.count_job();
         let place = Place::Session { session: session.key.1.to_string(), create: fresh };
-        let ran = run_code(ctx, work, &guard, &mut prepared, &home_now.conn, place).await;
+        let ran = {
+            let run = run_code(ctx, work, &guard, &mut prepared, &home_now.conn, place);
+            tokio::pin!(run);
+            tokio::select! {
+                // The sandbox is there as soon as its first code runs.
+                () = guard.runs.cancelled(), if fresh => {
+                    session.beside.set_home(Some(Arc::clone(&home_now.conn)));
+                    run.await
+                }
+                ran = &mut run => ran,
+            }
+        };
         let alive = lives(&ran, home_now.conn.session_closed());
         if fresh && alive {
+            session.beside.set_home(Some(Arc::clone(&home_now.conn)));
             moved::forget_kept(ctx, session).await;
         }
         drop(permit);

@@ -4,6 +4,7 @@
 //! dies, when the worker drains, or when its tenant needs room for another session. The registry, and the jobs that
 //! still wait for the session, are told the reason. A session is never silently replaced by an empty one.
 
+mod beside;
 mod drive;
 mod moved;
 mod queue;
@@ -25,6 +26,8 @@ use crate::context::Context;
 use crate::pool::Pool;
 use crate::pulse::Pulse;
 use crate::work::Work;
+use beside::Beside;
+pub(crate) use beside::{Absent, Presence};
 use queue::{Queue, Refused, Why};
 
 /// Number of ended sessions that are remembered, so that a job that comes too late is told the reason.
@@ -51,6 +54,7 @@ struct Session {
     key: Key,
     pool: Arc<Pool>,
     queue: Queue,
+    beside: Beside,
     /// How long the session may be idle, in milliseconds.
     idle_ms: AtomicU64,
 }
@@ -58,7 +62,8 @@ struct Session {
 impl Session {
     fn new(key: Key, pool: Arc<Pool>) -> Self {
         let idle_ms = AtomicU64::new(pool.options().session_idle.as_millis());
-        Self { key, pool, queue: Queue::new(), idle_ms }
+        let beside = Beside::new(pool.options().bounds.session_requests);
+        Self { key, pool, queue: Queue::new(), beside, idle_ms }
     }
 
     fn idle(&self) -> Duration {

@@ -1,4 +1,4 @@
-//! The jobs that wait for one session, and whether the session is idle.
+//! The jobs that wait for one session, the number of its requests, and whether the session is idle.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -49,7 +49,9 @@ struct State {
     /// Bytes of the jobs that wait.
     bytes: u64,
     running: bool,
-    /// When the last job ended.
+    /// Number of requests that are open.
+    requests: usize,
+    /// When the last job or request ended.
     idle_since: Instant,
     closed: bool,
 }
@@ -64,8 +66,14 @@ pub(super) enum Next {
 
 impl Queue {
     pub(super) fn new() -> Self {
-        let state =
-            State { jobs: VecDeque::new(), bytes: 0, running: false, idle_since: Instant::now(), closed: false };
+        let state = State {
+            jobs: VecDeque::new(),
+            bytes: 0,
+            running: false,
+            requests: 0,
+            idle_since: Instant::now(),
+            closed: false,
+        };
         Self { state: Mutex::new(state), wake: Notify::new() }
     }
 
@@ -104,15 +112,16 @@ impl Queue {
                     return Next::Job(Box::new(job));
                 }
                 let until = state.idle_since + idle;
-                if until <= Instant::now() {
+                let used = state.requests > 0;
+                if !used && until <= Instant::now() {
                     state.closed = true;
                     return Next::Expired;
                 }
-                until
+                (!used).then_some(until)
             };
             tokio::select! {
                 () = self.wake.notified() => {}
-                () = tokio::time::sleep_until(until) => {}
+                () = tokio::time::sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {}
             }
         }
     }
@@ -122,6 +131,27 @@ impl Queue {
         let mut state = self.state();
         state.running = false;
         state.idle_since = Instant::now();
+    }
+
+    /// Counts a request, so that the session is not idle. `Err` if the session has ended, or if `most` are open already.
+    pub(super) fn request_begins(&self, most: usize) -> Result<(), Why> {
+        let mut state = self.state();
+        if state.closed {
+            return Err(Why::Ended);
+        }
+        if state.requests >= most {
+            return Err(Why::Full);
+        }
+        state.requests += 1;
+        Ok(())
+    }
+
+    /// Notes that a request has ended.
+    pub(super) fn request_ended(&self) {
+        let mut state = self.state();
+        state.requests -= 1;
+        state.idle_since = Instant::now();
+        self.wake.notify_one();
     }
 
     /// Takes out the jobs that have waited for at least this time.
@@ -144,7 +174,7 @@ impl Queue {
     /// Closes the queue if the session is idle, and wakes the session. Returns whether it was idle.
     pub(super) fn evict(&self) -> bool {
         let mut state = self.state();
-        let idle = !state.running && state.jobs.is_empty();
+        let idle = state.is_idle();
         if idle {
             state.closed = true;
             self.wake.notify_one();
@@ -155,11 +185,17 @@ impl Queue {
     /// Since when the session has been idle; `None` if it is not idle.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let state = self.state();
-        (!state.running && state.jobs.is_empty() && !state.closed).then_some(state.idle_since)
+        (state.is_idle() && !state.closed).then_some(state.idle_since)
     }
 
     /// Time until the session expires if no job comes.
     pub(super) fn expires_in(&self, idle: Duration) -> Duration {
         self.idle_since().map_or(idle, |since| idle.saturating_sub(since.elapsed()))
+    }
+}
+
+impl State {
+    fn is_idle(&self) -> bool {
+        !self.running && self.jobs.is_empty() && self.requests == 0
     }
 }

@@ -14,6 +14,7 @@ mod outcomes;
 mod proofs;
 mod protocol2;
 mod ready;
+mod requests;
 mod sessions;
 mod tenants;
 mod tools;

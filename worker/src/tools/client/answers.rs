@@ -1,4 +1,5 @@
-//! Takes the answers to tool calls from RabbitMQ, and hands each to the call that waits for it.
+//! Takes the answers to tool calls from RabbitMQ, and hands each to the call that waits for it. Also takes what clients
+//! say about their requests to sessions.
 //!
 //! The answers of all tenants come through one queue. RabbitMQ writes each of them to its disk before the worker can
 //! tell that no call waits for it. So a tenant that sends many such answers gets its own queue. Only that queue waits.
@@ -19,6 +20,7 @@ use tokio_util::task::TaskTracker;
 use super::outstanding::{Outstanding, Unwanted};
 use crate::consume::subscribe;
 use crate::context::Context;
+use crate::requests::Requests;
 
 /// Answers that may be unacknowledged at once. There are few, because clients can make each as large as the broker
 /// accepts.
@@ -35,12 +37,13 @@ const IDLE: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// Takes answers to these calls until `end`.
-pub(super) async fn run(ctx: Arc<Context>, calls: Outstanding, end: CancellationToken) {
+pub(super) async fn run(ctx: Arc<Context>, calls: Outstanding, requests: Arc<Requests>, end: CancellationToken) {
     let queue = QueueSpec::calls(&ctx.id);
     let answers = Arc::new(Answers {
         identity: Identity::new(ctx.bus.as_ref(), &[]),
         ctx,
         calls,
+        requests,
         end,
         allowance: Allowance::new(BURST, MOST),
         apart: Mutex::default(),
@@ -75,6 +78,7 @@ pub(super) async fn run(ctx: Arc<Context>, calls: Outstanding, end: Cancellation
 struct Answers {
     ctx: Arc<Context>,
     calls: Outstanding,
+    requests: Arc<Requests>,
     end: CancellationToken,
     identity: Identity,
     allowance: Allowance,
@@ -89,8 +93,16 @@ impl Answers {
     async fn take(&self, delivery: &Delivery) -> Option<(TenantName, Duration)> {
         let (message, ctx) = (&delivery.message, &self.ctx);
         let tenant = match self.identity.sender(message, names::CALLS, |tenant| names::calls_key(tenant, &ctx.id)) {
-            Ok(tenant) if self.answer(&tenant, message.body.clone()).await => return None,
-            Ok(tenant) => tenant,
+            Ok(tenant) => {
+                let wanted = match message.headers.text(names::H_REQUEST) {
+                    Some(request) => self.requests.say(&tenant, request, &message.body),
+                    None => self.answer(&tenant, message.body.clone()).await,
+                };
+                if wanted {
+                    return None;
+                }
+                tenant
+            }
             Err(why) => {
                 let key = &message.key;
                 tracing::warn!(key, %why, "an answer to a tool call is dropped: its tenant did not send it here");

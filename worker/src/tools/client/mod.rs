@@ -16,6 +16,7 @@ use super::{Answer, Call, Provider, Refused};
 use crate::attempt::reply;
 use crate::context::Context;
 use crate::pool::Pool;
+use crate::requests::Requests;
 use crate::wire;
 use outstanding::Outstanding;
 
@@ -33,13 +34,15 @@ impl Client {
         Self { bus, worker, pools, calls: Outstanding::default() }
     }
 
-    /// Takes the clients' answers until `end`. Without this, no call is answered.
+    /// Takes the clients' answers, and what they say about requests to sessions, until `end`. Without this, no call is
+    /// answered.
     pub(crate) fn answers(
         &self,
         ctx: Arc<Context>,
+        requests: Arc<Requests>,
         end: CancellationToken,
     ) -> impl Future<Output = ()> + Send + 'static + use<> {
-        answers::run(ctx, self.calls.clone(), end)
+        answers::run(ctx, self.calls.clone(), requests, end)
     }
 }
 
