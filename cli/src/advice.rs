@@ -51,6 +51,7 @@ pub(crate) fn advice(code: ErrorCode) -> &'static str {
         SessionLimit => {
             "Wait until one of the tenant's sessions ends or is idle, or raise max_sessions or max_sessions_per_tenant."
         }
+        RequestInterrupted => "Find out what the request did until then, for example by a look at the session's files.",
         NoWorker => "Start a worker that serves the pool.",
         BackendUnavailable => "Run `thermae doctor` on the worker: it says what is wrong with the container engine.",
         SandboxFailed => "Run `thermae doctor` on the worker, then submit the job again.",

@@ -27,6 +27,8 @@ fn answer() -> impl Strategy<Value = Value> {
             "reassign",
             "lost",
             "started",
+            "worker",
+            "gone",
             "A",
             "S",
             "T",
@@ -60,6 +62,7 @@ proptest! {
         let _ = reply::resolve(value.clone());
         let _ = reply::end_unstarted(value.clone());
         let _ = reply::record(value.clone());
+        let _ = reply::holder(value.clone());
         let _ = super::Seen::default().take(("", 0), value.clone());
         let _ = reply::Reply::new(value).and_then(reply::Reply::rest);
     }

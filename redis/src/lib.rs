@@ -27,8 +27,8 @@ use futures::future::BoxFuture;
 use redis::{Cmd, Value};
 use thermae_backplane::record::{DIGITS, End, EndUnstarted, Finish, Record, Resolve, Start};
 use thermae_backplane::registry::{
-    Admit, Admitted, Beat, Budget, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, JobKey, Keep, Notice,
-    RUNNING_TTL, Registry, ResolveRequest, SESSION_TTL, ShelveRequest, StartRequest, Usage, capacity_of,
+    Admit, Admitted, Beat, Budget, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, Holder, JobKey, Keep,
+    Notice, RUNNING_TTL, Registry, ResolveRequest, SESSION_TTL, ShelveRequest, StartRequest, Usage, capacity_of,
 };
 use thermae_schemas::{Heartbeat, IfGone, PoolName, SessionName, Status, TenantName, WorkerId};
 use tokio::sync::broadcast;
@@ -328,6 +328,13 @@ impl Registry for Redis {
             to.arg(reply::gone_word(gone)).arg(millis(SESSION_TTL));
         });
         call.await.map(drop)
+    }
+
+    async fn session_holder(&self, tenant: &TenantName, session: &SessionName) -> Result<Holder, Error> {
+        let call = self.shared.call(&scripts::SESSION_HOLDER, |to| {
+            to.arg(tenant.as_str()).arg(session.as_str()).arg(millis(self.shared.options.announce_grace));
+        });
+        reply::holder(call.await?)
     }
 
     async fn lead(&self, shard: &str, who: &str, ttl: Duration) -> Result<bool, Error> {

@@ -7,7 +7,7 @@ use redis::Value;
 use thermae_schemas::{JobId, Status, WorkerId};
 
 use thermae_backplane::record::{EndUnstarted, Ended, Finish, Record, Resolve, Start, State, Tombstone, Whole};
-use thermae_backplane::registry::{Admitted, Epoch, Error, Gone, Target};
+use thermae_backplane::registry::{Admitted, Epoch, Error, Gone, Holder, Target};
 
 /// An answer, read from front to back: a word, then the values that belong to it.
 pub(super) struct Reply(std::vec::IntoIter<Value>);
@@ -223,6 +223,17 @@ pub(super) fn record(value: Value) -> Result<Option<Record>, Error> {
         _ => return Err(unreadable("state")),
     };
     Ok(Some(Record { state, attempt, max_attempts, reply_key, correlation_id, digest, cancelled, doubtful }))
+}
+
+pub(super) fn holder(value: Value) -> Result<Holder, Error> {
+    let mut reply = Reply::new(value)?;
+    Ok(match reply.text()?.as_str() {
+        "worker" => Holder::Worker(reply.worker()?),
+        "gone" => Holder::Gone(gone(&reply.text()?)?),
+        "nobody" => Holder::Nobody,
+        "unsettled" => Holder::Unsettled,
+        _ => return Err(unreadable("word")),
+    })
 }
 
 /// The word that Redis keeps for this reason.

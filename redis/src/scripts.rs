@@ -58,6 +58,7 @@ scripts! {
     WORKERS = "lua/workers.lua";
     BURY = "lua/bury.lua";
     END_SESSION = "lua/end_session.lua";
+    SESSION_HOLDER = "lua/session_holder.lua";
     LEAD = "lua/lead.lua";
     CREDIT = "lua/credit.lua";
     CHECK = "lua/check.lua";

@@ -1,4 +1,5 @@
-//! Results that the scheduler itself sends: refusals, cancels, losses, and outcomes that were recorded earlier.
+//! What the scheduler itself sends to clients: results (refusals, cancels, losses, and outcomes that were recorded
+//! earlier), and answers to questions and requests.
 
 use bytes::Bytes;
 use thermae_backplane::bus::{self, Delivery, Message};
@@ -69,6 +70,24 @@ impl Context {
                 tracing::warn!(job.id = %job, why = key, "the result is not accepted; it stays recorded");
                 Ok(())
             }
+            sent => sent,
+        }
+    }
+
+    /// Publishes an answer that nobody records. If the client is gone, or its queue is full, that is no error.
+    pub(crate) async fn send_event(&self, event: &Event, to: &Address) -> Result<(), Trouble> {
+        let Some(key) = &to.reply_key else { return Ok(()) };
+        let message = Message {
+            exchange: names::REPLIES.to_owned(),
+            key: key.clone(),
+            body: event.to_json().unwrap_or_default().into(),
+            message_id: Some(event.job.to_string()),
+            correlation_id: to.correlation_id.clone(),
+            mandatory: true,
+            ..Message::default()
+        };
+        match self.publish(message).await {
+            Err(Trouble::Bus(bus::Error::Unroutable { .. } | bus::Error::Refused { .. })) => Ok(()),
             sent => sent,
         }
     }

@@ -33,7 +33,8 @@ const BURST: Duration = Duration::from_secs(16);
 /// Longest time that a tenant waits for what it spent before.
 const MOST: Duration = Duration::from_secs(60);
 
-/// A new allowance for messages that run no job: refusals, cancels, questions and repeated outcomes.
+/// A new allowance for messages that run no job: refusals, cancels, questions, requests to sessions, and repeated
+/// outcomes.
 pub(crate) fn allowance() -> Arc<Allowance> {
     Arc::new(Allowance::new(BURST, MOST))
 }
@@ -67,8 +68,8 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Charges a tenant for a message that runs no job: a refusal, a cancel, a question, or a repeated outcome. Returns
-    /// how long to wait before the tenant's next one.
+    /// Charges a tenant for a message that runs no job: a refusal, a cancel, a question, a request to a session, or a
+    /// repeated outcome. Returns how long to wait before the tenant's next one.
     pub(crate) fn charge(&self, tenant: &TenantName, bytes: usize) -> Duration {
         self.allowance.spend(tenant, LEAST.max(bytes as u64), self.options.refused_bytes.as_u64(), Instant::now())
     }

@@ -1,4 +1,5 @@
-//! Hostile messages of clients: each must become a job, or a refusal with a stable code.
+//! Hostile messages of clients: each must become a job, a request to a session, or a refusal with a
+//! stable code.
 
 use proptest::prelude::*;
 use thermae_backplane::bus::{Delivery, HeaderValue, Headers, Message};
@@ -38,6 +39,29 @@ fn check(message: Message) -> Option<Job> {
 fn body(bytes: impl Into<Vec<u8>>) -> Message {
     Message { key: lane().to_string(), body: bytes.into().into(), ..Message::default() }
 }
+
+/// Checks a message as a request to a session.
+fn check_request(message: &Message) {
+    match crate::request::check(&Options::default(), message) {
+        Ok(request) => assert_eq!((request.protocol, request.trouble()), (2, None)),
+        Err(refusal) => {
+            let known = [ErrorCode::SchemaViolation, ErrorCode::UnsupportedProtocol];
+            assert!(known.contains(&refusal.error.code), "{refusal:?}");
+            assert!(refusal.error.message.len() < 2000, "{} bytes", refusal.error.message.len());
+        }
+    }
+}
+
+const REQUEST: &[(&str, &str)] = &[
+    ("protocol", "2"),
+    ("id", "\"a\""),
+    ("session", "\"s\""),
+    ("exec", r#"{"argv":["cat"],"cwd":"/","env":{"A":"b"}}"#),
+    ("timeout_ms", "1000"),
+    ("window", "1024"),
+    ("input", "\"aGk=\""),
+    ("more_input", "true"),
+];
 
 const JOB: &[(&str, &str)] = &[
     ("id", "\"a\""),
@@ -82,6 +106,7 @@ fn headers() -> impl Strategy<Value = Headers> {
 #[test]
 fn kept_inputs_are_jobs_or_refused() {
     for input in hostile::corpus() {
+        check_request(&body(input.clone()));
         check(body(input));
     }
 }
@@ -89,7 +114,20 @@ fn kept_inputs_are_jobs_or_refused() {
 proptest! {
     #[test]
     fn any_bytes_are_a_job_or_refused(bytes in hostile::bytes()) {
+        check_request(&body(bytes.clone()));
         check(body(bytes));
+    }
+
+    #[test]
+    fn near_requests_are_requests_or_refused(text in hostile::message(REQUEST)) {
+        check_request(&body(text));
+    }
+
+    #[test]
+    fn damaged_requests_are_requests_or_refused(
+        bytes in hostile::damaged(hostile::message(REQUEST).prop_map(String::into_bytes)),
+    ) {
+        check_request(&body(bytes));
     }
 
     #[test]

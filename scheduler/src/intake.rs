@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  submit.unrouted ──▶ unrouted ──┬─▶ Lanes::ensure (journal, declare, consume) ──▶ published again, now routed
-//!                                 ├─▶ cancels, questions
+//!                                 ├─▶ cancels, questions, requests to sessions
 //!                                 └─▶ refused, answered, acknowledged
 //!  submit.<tenant>.rest ──▶ rest: the same, for one tenant that sent too much of it
 //!  submit.<lane>   ──▶ lane task ─▶ validate ─┬─▶ the dispatcher

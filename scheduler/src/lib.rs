@@ -6,7 +6,8 @@
 //! ```text
 //!  Service ─▶ lead ─▶ reign ─┬─ intake ─┬─ submit queues ─▶ validate ─▶ dispatch ─▶ admit ─▶ exchange work
 //!                            │          ├─ cancel     jobs that their clients cancel
-//!                            │          └─ query      clients' questions about their tenant's sessions
+//!                            │          ├─ query      clients' questions about their tenant's sessions
+//!                            │          └─ request    clients' requests to live sessions
 //!                            ├─ resolve    copies of unknown fate
 //!                            ├─ deadworkers  messages in the queues of dead workers
 //!                            └─ stranded   jobs that were handed to pools without a worker
@@ -42,6 +43,7 @@ mod options;
 mod outage;
 mod query;
 mod reign;
+mod request;
 mod resolve;
 mod serve;
 mod service;

@@ -22,6 +22,8 @@ const ROUND_TRIPS: &[f64] =
 const REASONS: [&str; 5] = ["no_credit", "tenant_busy", "no_session_worker", "registry_full", "protocol"];
 /// What a cancel met: the state of its job, or `malformed` if the cancel can't be read.
 const MET: [&str; 4] = ["waiting", "running", "ended", "malformed"];
+/// What a request to a session met: the state of its session, or `malformed` if the request can't be used.
+const REQUESTS_MET: [&str; 5] = ["live", "gone", "older_worker", "unsettled", "malformed"];
 /// Decisions about messages on the queue `resolve`.
 const DECISIONS: [&str; 13] = [
     "cancelled",
@@ -58,6 +60,7 @@ pub(crate) struct Metrics {
     workers: IntGaugeVec,
     resolved: IntCounterVec,
     cancelled: IntCounterVec,
+    requested: IntCounterVec,
     drained: IntCounter,
     panics: IntCounter,
     leader: IntGauge,
@@ -131,6 +134,7 @@ impl Metrics {
             workers: make.gauges("workers", "Living workers, by state", &["state"])?,
             resolved: make.counts("resolved_total", "Copies of unknown fate decided, by decision", &["decision"])?,
             cancelled: make.counts("cancels_total", "Cancels, by what they met", &["met"])?,
+            requested: make.counts("requests_total", "Requests to sessions, by what they met", &["met"])?,
             drained: make.count("drained_total", "Messages saved from queues of dead workers")?,
             panics: make.count(
                 "panics_total",
@@ -157,6 +161,7 @@ impl Metrics {
         begin(&self.submitted, &Class::ALL.map(Class::as_str));
         begin(&self.returned, &REASONS);
         begin(&self.cancelled, &MET);
+        begin(&self.requested, &REQUESTS_MET);
         begin(&self.resolved, &DECISIONS);
         ErrorCode::ALL.iter().for_each(|(_, code, ..)| begin(&self.rejected, &[code]));
         DECISIONS.iter().for_each(|decision| drop(self.resolve_time.with_label_values(&[*decision])));
@@ -228,6 +233,10 @@ impl Metrics {
 
     pub(crate) fn cancelled(&self, met: &str) {
         self.cancelled.with_label_values(&[met]).inc();
+    }
+
+    pub(crate) fn requested(&self, met: &str) {
+        self.requested.with_label_values(&[met]).inc();
     }
 
     pub(crate) fn drained(&self) {

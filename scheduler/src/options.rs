@@ -42,10 +42,10 @@ pub struct Options {
     /// Number of jobs that are taken from each submit queue ahead of their turn, at least 1. All others wait in
     /// RabbitMQ.
     pub window: u16,
-    /// Bytes per second of refused messages, cancels, questions (requests for the list of sessions) and repeated
-    /// outcomes that the scheduler accepts from one tenant, after a burst of 16 seconds' worth. Each counts as at least
-    /// 4 KiB. Beyond that, the tenant's queue that they came through waits, and RabbitMQ refuses further messages once
-    /// it is full.
+    /// Bytes per second of refused messages, cancels, questions (for the list of sessions), requests to sessions and
+    /// repeated outcomes that the scheduler accepts from one tenant, after a burst of 16 seconds' worth. Each counts as
+    /// at least 4 KiB. Beyond that, the tenant's queue that they came through waits, and RabbitMQ refuses further
+    /// messages once it is full.
     pub refused_bytes: ByteSize,
     /// Bytes of jobs that may be held ahead of their turn, for all submit queues together. If there are many queues,
     /// the `window` of each shrinks so that jobs of `max_job_bytes` fit. It never falls below one job.
@@ -54,7 +54,8 @@ pub struct Options {
     pub lane_idle: Millis,
     /// Number of hand-outs that may be in progress at the same time, at least 1.
     pub concurrency: usize,
-    /// Largest size of a job's message. A job with a larger one is rejected (`job_too_large`).
+    /// Largest size of a job's message. A job with a larger one is rejected (`job_too_large`). It also bounds the first
+    /// message of a request to a session (`schema_violation`).
     pub max_job_bytes: ByteSize,
     /// How long a job that was handed out but never started counts against its pool's credit (the number of jobs that
     /// may be handed out at once).

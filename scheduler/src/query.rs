@@ -1,7 +1,7 @@
 //! Clients' questions about their own tenant. The answers come from the workers' last heartbeats.
 
-use thermae_backplane::bus::{self, Message};
-use thermae_schemas::{Asked, Body, Event, EventBody, Query, SessionInfo, TenantName, names};
+use thermae_backplane::bus::Message;
+use thermae_schemas::{Asked, Body, Event, EventBody, Query, SessionInfo, TenantName};
 
 use crate::answer::Address;
 use crate::context::Context;
@@ -13,10 +13,11 @@ pub(crate) async fn answer(ctx: &Context, tenant: &TenantName, message: &Message
         tracing::warn!(key = message.key, "a question that can't be read is dropped");
         return Ok(());
     };
-    let Address { reply_key: Some(key), correlation_id } = Address::of(tenant, message) else {
+    let to = Address::of(tenant, message);
+    if to.reply_key.is_none() {
         tracing::debug!(%tenant, "a question without a usable reply key is dropped");
         return Ok(());
-    };
+    }
     if !thermae_schemas::reads(query.protocol) {
         tracing::warn!(protocol = query.protocol, "a question of an unsupported protocol is dropped");
         return Ok(());
@@ -24,20 +25,7 @@ pub(crate) async fn answer(ctx: &Context, tenant: &TenantName, message: &Message
     let body = match query.what {
         Asked::Sessions => EventBody::Sessions { sessions: sessions(ctx, tenant).await? },
     };
-    let reply = Message {
-        exchange: names::REPLIES.to_owned(),
-        key,
-        body: Event::new(query.id.clone(), 0, body).to_json().unwrap_or_default().into(),
-        message_id: Some(query.id.to_string()),
-        correlation_id,
-        mandatory: true,
-        ..Message::default()
-    };
-    match ctx.publish(reply).await {
-        // The client that asked is gone, or its queue is full.
-        Err(Trouble::Bus(bus::Error::Unroutable { .. } | bus::Error::Refused { .. })) => Ok(()),
-        sent => sent,
-    }
+    ctx.send_event(&Event::new(query.id, 0, body), &to).await
 }
 
 async fn sessions(ctx: &Context, tenant: &TenantName) -> Result<Vec<SessionInfo>, Trouble> {

@@ -11,6 +11,7 @@ use crate::context::now_ms;
 use crate::fleet::FleetView;
 use crate::lane::Lane;
 use crate::options::Options;
+pub(crate) use schema::cut;
 
 /// The refusal of a message that was not admitted.
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! Decides which tenant a message belongs to. This is the only place that does, for jobs, cancels, questions and
-//! answers to tool calls.
+//! Decides which tenant a message belongs to. This is the only place that does, for jobs, cancels, questions,
+//! requests to sessions, and what clients say to workers.
 //!
 //! A routing key begins with a tenant's name, and topic permissions bind a tenant to its own keys. That alone proves
 //! nothing: RabbitMQ checks no topic permission when it moves a message through an alternate exchange, through a

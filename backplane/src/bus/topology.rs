@@ -32,7 +32,8 @@ pub struct ExchangeSpec {
 pub enum QueueKind {
     /// Replicated and durable. For jobs and everything else that must not be lost.
     Quorum,
-    /// On one node, and cheap. For replies, cancels for one worker, and answers to tool calls.
+    /// On one node, and cheap. For replies, and for what only one worker reads: cancels, requests to its sessions, and
+    /// what clients publish to [`names::CALLS`].
     Classic,
 }
 
@@ -60,7 +61,7 @@ const DELIVERY_LIMIT: u32 = 50;
 /// How long a client may be away before its reply queue is deleted.
 pub const REPLIES_EXPIRE: Duration = Duration::from_secs(15 * 60);
 
-/// How long a worker's queues for cancels and for answers to tool calls outlive the worker.
+/// How long a worker's classic queues outlive the worker.
 const CALLS_EXPIRE: Duration = Duration::from_secs(5 * 60);
 
 fn topic(name: &str, alternate: Option<&str>) -> ExchangeSpec {
@@ -77,10 +78,14 @@ impl ExchangeSpec {
             alternate: None,
             bindings: Vec::new(),
         };
-        // Cancels and questions have bindings to the tenants' exchange. So if somebody binds a queue to `submit` to see
-        // what passes, that queue doesn't keep them from getting there.
-        let bindings =
-            [(names::UNROUTED, ""), (names::SUBMIT, names::CANCEL_BINDING), (names::SUBMIT, names::QUERY_BINDING)];
+        // Cancels, questions and requests to sessions have bindings to the tenants' exchange. So if somebody binds a
+        // queue to `submit` to see what passes, that queue doesn't keep them from getting there.
+        let bindings = [
+            (names::UNROUTED, ""),
+            (names::SUBMIT, names::CANCEL_BINDING),
+            (names::SUBMIT, names::QUERY_BINDING),
+            (names::SUBMIT, names::REQUEST_BINDING),
+        ];
         let bindings = bindings.map(|(exchange, key)| (exchange.to_owned(), key.to_owned())).to_vec();
         vec![
             fanout(names::UNROUTED),
@@ -215,7 +220,7 @@ impl QueueSpec {
         Self::quorum(names::worker_queue(worker), names::WORK, names::worker_key(worker))
     }
 
-    /// Cancels for one worker.
+    /// Cancels, and requests to sessions, for one worker.
     pub fn control(worker: &WorkerId) -> Self {
         Self::classic(names::control_queue(worker), names::WORK, names::control_key(worker), CALLS_EXPIRE)
     }

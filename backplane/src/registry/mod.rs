@@ -18,8 +18,9 @@ pub use crate::record::Claim;
 use crate::record::{EndUnstarted, Finish, Record, Resolve, Start, State, Whole};
 pub use local::Local;
 pub use types::{
-    Admit, Admitted, Beat, Budget, EndUnstartedRequest, Epoch, FinishRequest, Gone, JobKey, Keep, Notice, RUNNING_TTL,
-    Repeat, ResolveRequest, SESSION_TTL, SessionAdmit, ShelveRequest, StartRequest, Target, Usage, capacity_of,
+    Admit, Admitted, Beat, Budget, EndUnstartedRequest, Epoch, FinishRequest, Gone, Holder, JobKey, Keep, Notice,
+    RUNNING_TTL, Repeat, ResolveRequest, SESSION_TTL, SessionAdmit, ShelveRequest, StartRequest, Target, Usage,
+    capacity_of,
 };
 
 /// A registry that several tasks share.
@@ -111,6 +112,9 @@ pub trait Registry: Send + Sync + 'static {
         worker: &WorkerId,
         gone: Gone,
     ) -> Result<(), Error>;
+
+    /// Which worker holds a session. Changes nothing.
+    async fn session_holder(&self, tenant: &TenantName, session: &SessionName) -> Result<Holder, Error>;
 
     /// Tries to lead, or to go on leading, for `ttl`. Correctness never depends on this.
     async fn lead(&self, shard: &str, who: &str, ttl: Duration) -> Result<bool, Error>;

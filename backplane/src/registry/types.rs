@@ -208,6 +208,19 @@ pub enum Gone {
     Closed,
 }
 
+/// Which worker holds a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Holder {
+    /// This living worker holds the session, or will make it for the job that was placed there.
+    Worker(WorkerId),
+    /// The session existed and is gone.
+    Gone(Gone),
+    /// There is no such session.
+    Nobody,
+    /// The session isn't known, but the registry was emptied a moment ago, so that its worker may still announce it.
+    Unsettled,
+}
+
 /// A worker's request to start an attempt.
 #[derive(Debug, Clone)]
 pub struct StartRequest {

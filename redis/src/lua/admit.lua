@@ -48,7 +48,7 @@ if session then
     if epoch_age < tonumber(ARGV[18]) then return { 'no_session_worker' } end
     anew = true
   else
-    local gone = g or (not is_alive(w) and 'lost')
+    local gone = why_gone(w, g)
     if gone and ARGV[13] == 'fail' then return { 'session_gone', gone } end
     if gone then
       anew = true

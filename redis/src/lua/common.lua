@@ -175,6 +175,11 @@ local function is_alive(worker)
   return untl and tonumber(untl) > now
 end
 
+-- Why a session with these fields w and g is gone; nil or false if it isn't.
+local function why_gone(w, g)
+  return g or (not is_alive(w) and 'lost')
+end
+
 local function lose_sessions(worker, ttl)
   local index = P .. 'ws:' .. worker
   for _, key in ipairs(redis.call('SMEMBERS', index)) do

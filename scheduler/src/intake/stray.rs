@@ -1,4 +1,5 @@
-//! A message that reached no submit queue: a cancel, a question, the first job of its lane, or a message to refuse.
+//! A message that reached no submit queue: a cancel, a question, a request to a session, the first job of its lane, or a
+//! message to refuse.
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::context::{Context, now_ms};
 use crate::error::Trouble;
 use crate::lane::Lane;
 use crate::query::answer;
+use crate::request::forward;
 use crate::validate::{self, Refusal};
 
 /// The kinds of such messages.
@@ -22,6 +24,8 @@ pub(super) enum Stray {
     Job(TenantName, Lane),
     Cancel(TenantName),
     Question(TenantName),
+    /// A request to a live session.
+    Request(TenantName),
     /// A message to refuse.
     Refused(TenantName, Option<PoolName>, Refusal),
     /// A message to drop, because its tenant didn't send it.
@@ -35,6 +39,7 @@ impl Stray {
         let asks = |tenant: &TenantName| match &message.key {
             key if *key == names::cancel_key(tenant) => Some(Self::Cancel(tenant.clone())),
             key if *key == names::query_key(tenant) => Some(Self::Question(tenant.clone())),
+            key if *key == names::request_key(tenant) => Some(Self::Request(tenant.clone())),
             _ => None,
         };
         let tenant = match sender {
@@ -76,6 +81,10 @@ impl Lanes {
             Stray::Question(tenant) => {
                 let wait = ctx.charge(&tenant, message.body.len());
                 ctx.persist(|| answer(ctx, &tenant, message)).await.map(|()| wait)
+            }
+            Stray::Request(tenant) => {
+                let wait = ctx.charge(&tenant, message.body.len());
+                forward(ctx, &tenant, delivery).await.map(|()| wait)
             }
             Stray::Forged(why) => {
                 ctx.forged(message, &why);

@@ -39,7 +39,10 @@ pub(super) async fn serve(lanes: &Lanes, spec: QueueSpec) -> Result<(), Trouble>
             // Many tenants share this queue, so it never waits for one of them. A tenant that sends too much gets
             // its own queue.
             let sender = match &stray {
-                Stray::Cancel(tenant) | Stray::Question(tenant) | Stray::Refused(tenant, ..) => Some(tenant.clone()),
+                Stray::Cancel(tenant)
+                | Stray::Question(tenant)
+                | Stray::Request(tenant)
+                | Stray::Refused(tenant, ..) => Some(tenant.clone()),
                 Stray::Job(..) | Stray::Forged(_) => None,
             };
             running.push(async move {

@@ -101,10 +101,14 @@ fn words(error: &ValidationError<'_>) -> String {
     fields.chain(values).chain(others).collect::<Vec<_>>().join(", and ")
 }
 
-/// The error with its path. It is cut to a length that fits an answer, because it may quote the job.
+/// The error with its path. It is cut, because it may quote the job.
 fn at(path: &str, error: &ValidationError<'_>) -> String {
     let path = if path.is_empty() { "/" } else { path };
-    let mut text = format!("{path}: {}", words(error));
+    cut(format!("{path}: {}", words(error)))
+}
+
+/// The text, cut to a length that fits an answer.
+pub(crate) fn cut(mut text: String) -> String {
     if text.len() > 500 {
         let cut = (0..=500).rev().find(|n| text.is_char_boundary(*n)).unwrap_or(0);
         text.truncate(cut);

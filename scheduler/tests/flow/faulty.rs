@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use thermae_backplane::record::{EndUnstarted, Finish, Record, Resolve, Start};
 use thermae_backplane::registry::{
-    Admit, Admitted, Beat, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, JobKey, Local, Notice,
-    Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
+    Admit, Admitted, Beat, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, Holder, JobKey, Local,
+    Notice, Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
 };
 use thermae_schemas::{Heartbeat, PoolName, SessionName, TenantName, WorkerId};
 use tokio::sync::{Mutex, broadcast};
@@ -115,6 +115,9 @@ impl Registry for Faulty {
         gone: Gone,
     ) -> Result<(), Error> {
         self.inner.end_session(tenant, session, worker, gone).await
+    }
+    async fn session_holder(&self, tenant: &TenantName, session: &SessionName) -> Result<Holder, Error> {
+        self.inner.session_holder(tenant, session).await
     }
     async fn lead(&self, shard: &str, who: &str, ttl: Duration) -> Result<bool, Error> {
         drop(self.gate.lock().await);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thermae_backplane::bus::{self, Bus, Error, ExchangeKind, ExchangeSpec, Message, QueueSpec, SharedBus};
 use thermae_backplane::registry::{self, JobKey};
 use thermae_client::Client;
-use thermae_schemas::{Cancel, ErrorCode, JobId, Query, Status, names};
+use thermae_schemas::{Cancel, ErrorCode, JobId, Query, Request, RequestWork, SessionHeld, SessionName, Status, names};
 
 use crate::fleet::{Scheduler, Servers, depth, job, options, soon, tenant};
 
@@ -143,6 +143,46 @@ async fn nobody_asks_for_another_tenant() {
     assert_eq!(site.broker.queue_depth(&replies.name).await.unwrap(), Some(0), "nothing is planted there either");
     let client = site.client("globex").await;
     assert_eq!(client.sessions(std::time::Duration::from_secs(20)).await.unwrap(), []);
+    site.scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn nobody_makes_a_request_to_another_tenants_session() {
+    let site = Site::new().await;
+    let mut worker = site.servers.worker_of("w", 1, 2).await;
+    let session = SessionName::new("s").unwrap();
+    let held = SessionHeld {
+        tenant: tenant("globex"),
+        session: session.clone(),
+        pool: crate::fleet::pool(),
+        expires_in_ms: 1000,
+    };
+    worker.sessions = vec![held];
+    worker.beat(thermae_schemas::WorkerState::Ready, crate::fleet::LONG).await;
+    let mut told = site.broker.consume(&names::control_queue(&worker.id), 1).await.unwrap();
+    let replies = QueueSpec::replies(&tenant("globex"), &thermae_schemas::ClientId::new("victim").unwrap());
+    site.broker.declare_queue(&replies).await.unwrap();
+    let request = |id: &str| {
+        let request = Request::new(JobId::new(id).unwrap(), session.clone(), RequestWork::Keepalive {});
+        serde_json::to_vec(&request).unwrap()
+    };
+    let forged = site.forge("globex.request", &request("forged")).await;
+    site.until_forged(forged).await;
+    // A message without a `user_id` is no better.
+    let mut message = Message {
+        exchange: names::SUBMIT.to_owned(),
+        key: "globex.request".to_owned(),
+        body: request("unsigned").into(),
+        reply_to: Some("globex.victim".to_owned()),
+        ..Message::default()
+    };
+    site.broker.publish(message.clone()).await.unwrap().wait().await.unwrap();
+    site.until_forged(forged + 1.0).await;
+    assert_eq!(site.broker.queue_depth(&replies.name).await.unwrap(), Some(0), "nobody is answered");
+    // The tenant's own request arrives, and is the first that does.
+    (message.body, message.user_id) = (request("own").into(), Some("globex".to_owned()));
+    site.broker.as_user("globex").publish(message).await.unwrap().wait().await.unwrap();
+    assert_eq!(soon(told.next()).await.unwrap().message.message_id.as_deref(), Some("own"));
     site.scheduler.stop().await;
 }
 

@@ -14,6 +14,7 @@ mod lanes;
 mod lost;
 mod panics;
 mod paused;
+mod requests;
 mod restart;
 mod rests;
 mod sessions;

@@ -16,8 +16,8 @@ use tokio::sync::broadcast;
 use tokio::time::Instant;
 
 use super::{
-    Admit, Admitted, Beat, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, JobKey, Notice, Registry,
-    ResolveRequest, ShelveRequest, StartRequest, Usage,
+    Admit, Admitted, Beat, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, Holder, JobKey, Notice,
+    Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
 };
 use crate::record::{EndUnstarted, Finish, Millis, Record, Resolve, Start};
 use memory::Memory;
@@ -171,6 +171,10 @@ impl Registry for Local {
     ) -> Result<(), Error> {
         self.step(|memory, now| memory.end_session(tenant, session, worker, gone, now));
         Ok(())
+    }
+
+    async fn session_holder(&self, tenant: &TenantName, session: &SessionName) -> Result<Holder, Error> {
+        Ok(self.step(|memory, now| memory.session_holder(tenant, session, now)))
     }
 
     async fn lead(&self, shard: &str, who: &str, ttl: Duration) -> Result<bool, Error> {

@@ -8,7 +8,7 @@ use thermae_schemas::{Heartbeat, IfGone, SessionHeld, SessionName, TenantName, W
 use super::memory::{Forget, Memory, Session, Worker, millis};
 use crate::record::Millis;
 use crate::registry::types::{RUNNING_TTL, SESSION_TTL, capacity_of};
-use crate::registry::{Admitted, Beat, Claim, Gone, JobKey, Notice, SessionAdmit, Target};
+use crate::registry::{Admitted, Beat, Claim, Gone, Holder, JobKey, Notice, SessionAdmit, Target};
 
 impl Memory {
     pub(super) fn heartbeat(&mut self, beat: &Heartbeat, ttl: Duration, now: Millis) -> Beat {
@@ -75,6 +75,27 @@ impl Memory {
         self.workers.get(worker).is_some_and(|worker| worker.alive_until > now)
     }
 
+    /// Why this session is gone. `None` if it isn't.
+    fn gone(&self, session: &Session, now: Millis) -> Option<Gone> {
+        session.gone.or((!self.is_alive(&session.worker, now)).then_some(Gone::Lost))
+    }
+
+    /// Whether the worker of a session that isn't known may still announce it.
+    fn is_unsettled(&self, now: Millis) -> bool {
+        self.at(now).epoch_age < self.announce_grace
+    }
+
+    pub(super) fn session_holder(&self, tenant: &TenantName, name: &SessionName, now: Millis) -> Holder {
+        match self.sessions.get(&(tenant.clone(), name.clone())) {
+            Some(session) => match self.gone(session, now) {
+                Some(gone) => Holder::Gone(gone),
+                None => Holder::Worker(session.worker.clone()),
+            },
+            None if self.is_unsettled(now) => Holder::Unsettled,
+            None => Holder::Nobody,
+        }
+    }
+
     /// Decides where a job goes, without any change.
     pub(super) fn place(&self, job: &JobKey, admit: Option<&SessionAdmit>, now: Millis) -> Result<Target, Admitted> {
         let Some(admit) = admit else { return Ok(Target::Pool) };
@@ -83,11 +104,9 @@ impl Memory {
             None => Err(Admitted::NoSessionWorker),
         };
         let Some(session) = self.sessions.get(&(job.tenant.clone(), admit.session.clone())) else {
-            // Its worker may still announce it.
-            return if self.at(now).epoch_age < self.announce_grace { Err(Admitted::NoSessionWorker) } else { anew() };
+            return if self.is_unsettled(now) { Err(Admitted::NoSessionWorker) } else { anew() };
         };
-        let gone = session.gone.or((!self.is_alive(&session.worker, now)).then_some(Gone::Lost));
-        match gone {
+        match self.gone(session, now) {
             Some(gone) if admit.if_gone == IfGone::Fail => Err(Admitted::SessionGone(gone)),
             Some(_) => anew(),
             None => {

@@ -95,6 +95,7 @@ suite! {
     a_message_names_its_sender_or_nobody,
     an_alternate_exchange_takes_what_nobody_is_bound_for,
     an_exchange_behind_another_routes_what_that_one_passes_on,
+    what_is_no_job_reaches_its_tenants_queue_though_somebody_listens,
     messages_keep_their_order,
     after_a_flush_a_message_comes_later,
     no_more_than_the_prefetch_is_out,

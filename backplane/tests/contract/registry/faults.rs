@@ -196,11 +196,14 @@ async fn an_unknown_session_waits_for_its_worker_after_an_epoch_began() {
     let if_gone = thermae_schemas::IfGone::Fail;
     request.session = Some(registry::SessionAdmit { session: session("s"), if_gone, candidate });
     assert_eq!(registry.admit(&request).await.unwrap(), Admitted::NoSessionWorker);
+    let (of, name) = (super::tenant("acme"), session("s"));
+    assert_eq!(registry.session_holder(&of, &name).await.unwrap(), registry::Holder::Unsettled);
     word.sessions = vec![held("s")];
     registry.heartbeat(&word, super::TTL).await.unwrap();
     let found = registry.admit(&request).await.unwrap();
     let there = registry::Target::Worker { worker: worker("w"), create: false };
     assert!(matches!(found, Admitted::Assigned { to, .. } if to == there));
+    assert_eq!(registry.session_holder(&of, &name).await.unwrap(), registry::Holder::Worker(worker("w")));
 }
 
 #[tokio::test]

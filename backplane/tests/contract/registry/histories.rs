@@ -197,6 +197,7 @@ async fn look(registry: &dyn Registry) -> String {
     for name in JOBS {
         seen += &shown(timeless(registry.lookup(&job(name)).await.unwrap()));
     }
+    seen += &shown(registry.session_holder(&tenant("acme"), &session("s")).await.unwrap());
     seen += &shown(registry.workers().await.unwrap());
     seen + &shown(registry.dead_workers().await.unwrap())
 }

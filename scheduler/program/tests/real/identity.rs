@@ -105,7 +105,7 @@ async fn a_tenant_acts_for_itself_alone_and_holds_up_nobody() {
     let (queue, from, key) = ("replies.acme.narrow".into(), names::REPLIES.into(), "acme.narrow".into());
     channel.queue_bind(queue, from, key, QueueBindOptions::default(), FieldTable::default()).await.unwrap();
     for body in ["{", r#"{"id": "n", "code": "", "pool": "nowhere"}"#] {
-        for key in ["acme.normal.default", "acme.normal.nowhere", "acme.cancel", "acme.query"] {
+        for key in ["acme.normal.default", "acme.normal.nowhere", "acme.cancel", "acme.query", "acme.request"] {
             let said = BasicProperties::default().with_user_id("acme".into()).with_reply_to("acme.narrow".into());
             let (to, options) = (names::SUBMIT.into(), BasicPublishOptions::default());
             let confirm = channel.basic_publish(to, key.into(), options, body.as_bytes(), said).await.unwrap();

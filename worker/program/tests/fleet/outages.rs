@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use thermae_backplane::bus::SharedBus;
 use thermae_backplane::record::{EndUnstarted, Finish, Record, Resolve, Start};
 use thermae_backplane::registry::{
-    self, Admit, Admitted, Beat, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, JobKey, Notice,
+    self, Admit, Admitted, Beat, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, Holder, JobKey, Notice,
     Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
 };
 use thermae_schemas::{Heartbeat, PoolName, SessionName, Status, Stream, TenantName, WorkerId};
@@ -115,6 +115,9 @@ impl Registry for Cut {
         gone: Gone,
     ) -> Result<(), Error> {
         self.there()?.end_session(tenant, session, worker, gone).await
+    }
+    async fn session_holder(&self, tenant: &TenantName, session: &SessionName) -> Result<Holder, Error> {
+        self.there()?.session_holder(tenant, session).await
     }
     async fn lead(&self, shard: &str, who: &str, ttl: Duration) -> Result<bool, Error> {
         self.there()?.lead(shard, who, ttl).await

@@ -1,7 +1,7 @@
 //! Publishing, and the exchanges that lead to queues.
 
 use thermae_backplane::bus::{Error, ExchangeKind, ExchangeSpec, QueueKind, QueueSpec};
-use thermae_schemas::names;
+use thermae_schemas::{TenantName, names};
 
 use super::super::{Broker, message, publish, queue};
 use super::{body, exchange, ready};
@@ -127,6 +127,30 @@ pub async fn an_exchange_behind_another_routes_what_that_one_passes_on(broker: B
         found.ack().await.unwrap();
     }
     for (spec, left) in [(known, 0), (rest, 0), (tap, 1)] {
+        assert_eq!(bus.queue_depth(&spec.name).await.unwrap(), Some(left), "nothing came twice");
+        bus.delete_queue(&spec.name).await.unwrap();
+    }
+}
+
+pub async fn what_is_no_job_reaches_its_tenants_queue_though_somebody_listens(broker: Broker) {
+    let bus = ready(&broker).await;
+    let tenant = TenantName::new(unique("acme")).unwrap();
+    let keys = [names::cancel_key(&tenant), names::query_key(&tenant), names::request_key(&tenant)];
+    let rest = QueueSpec::rest(&tenant);
+    let bindings = keys.iter().map(|key| (names::SUBMIT.to_owned(), key.clone())).collect();
+    let tap = QueueSpec { name: unique("test"), bindings, ..QueueSpec::resolve() };
+    for spec in [&rest, &tap] {
+        bus.declare_queue(spec).await.unwrap();
+    }
+    let mut consumer = bus.consume(&rest.name, 10).await.unwrap();
+    for key in &keys {
+        publish(&*bus, message(names::SUBMIT, key, "{}")).await.unwrap();
+        let found = soon("a delivery", consumer.next()).await.unwrap();
+        assert_eq!((found.message.exchange.as_str(), &found.message.key), (names::SUBMIT, key));
+        found.ack().await.unwrap();
+    }
+    drop(consumer);
+    for (spec, left) in [(rest, 0), (tap, 3)] {
         assert_eq!(bus.queue_depth(&spec.name).await.unwrap(), Some(left), "nothing came twice");
         bus.delete_queue(&spec.name).await.unwrap();
     }

@@ -1,6 +1,6 @@
 //! Sessions, and the workers that hold them.
 
-use thermae_backplane::registry::{Admitted, Gone, SessionAdmit, SharedRegistry, Target};
+use thermae_backplane::registry::{Admitted, Gone, Holder, SessionAdmit, SharedRegistry, Target};
 use thermae_schemas::IfGone;
 
 use super::super::{TTL, admit, beat, end_unstarted, held, session, tenant, worker};
@@ -96,4 +96,39 @@ pub async fn the_next_job_may_make_a_session_that_was_never_made(registry: Share
     registry.end_unstarted(&end_unstarted("a", "cancelled")).await.unwrap();
     let next = registry.admit(&in_session("b", Some("w"), IfGone::Fail)).await.unwrap();
     assert_eq!(target(next), on("w", true));
+}
+
+pub async fn whoever_asks_for_a_session_learns_who_holds_it(registry: SharedRegistry) {
+    let of = async |name: &str| registry.session_holder(tenant_ref(), &session(name)).await.unwrap();
+    assert_eq!(of("s").await, Holder::Nobody);
+    registry.heartbeat(&beat("w"), TTL).await.unwrap();
+    assert_eq!(of("s").await, Holder::Nobody);
+    // It has a worker as soon as its first job has one.
+    let first = in_session("a", Some("w"), IfGone::Fail);
+    registry.admit(&first).await.unwrap();
+    assert_eq!(of("s").await, Holder::Worker(worker("w")));
+    assert_eq!(registry.session_holder(&tenant("globex"), session_ref()).await.unwrap(), Holder::Nobody);
+    // The question changed nothing: the first job may still make the session.
+    assert_eq!(target(registry.admit(&first).await.unwrap()), on("w", true));
+    registry.end_session(tenant_ref(), session_ref(), worker_ref("w"), Gone::Closed).await.unwrap();
+    assert_eq!(of("s").await, Holder::Nobody);
+
+    let mut announced = beat("w");
+    announced.sessions = vec![held("idle"), held("lost"), held("left")];
+    registry.heartbeat(&announced, TTL).await.unwrap();
+    for (name, gone) in [("idle", Gone::Expired), ("lost", Gone::Lost)] {
+        assert_eq!(of(name).await, Holder::Worker(worker("w")));
+        registry.end_session(tenant_ref(), &session(name), worker_ref("w"), gone).await.unwrap();
+        assert_eq!(of(name).await, Holder::Gone(gone));
+    }
+    registry.leave(&worker("w")).await.unwrap();
+    assert_eq!(of("left").await, Holder::Gone(Gone::Lost));
+    assert_eq!(of("idle").await, Holder::Gone(Gone::Expired), "the first reason stays");
+
+    let mut silent = beat("v");
+    silent.sessions = vec![held("silent")];
+    registry.heartbeat(&silent, BRIEF).await.unwrap();
+    until("its death", || async { of("silent").await == Holder::Gone(Gone::Lost) }).await;
+    registry.heartbeat(&silent, TTL).await.unwrap();
+    assert_eq!(of("silent").await, Holder::Worker(worker("v")), "it was only late");
 }

@@ -88,6 +88,14 @@ class SessionLimit(ThermaeError):
     )
 
 
+class RequestInterrupted(ThermaeError):
+    """A part of a request's input or output was lost with a connection. What the request did until then stands."""
+
+    code = "request_interrupted"
+    safe_to_retry = False
+    advice = "Find out what the request did until then, for example by a look at the session's files."
+
+
 class NoWorker(ThermaeError):
     """No worker serves the pool."""
 
