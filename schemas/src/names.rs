@@ -36,15 +36,16 @@ pub const WORK: &str = "work";
 pub const RESOLVE: &str = "resolve";
 /// Exchange for events to clients. Each client binds its queue with its own key.
 pub const REPLIES: &str = "replies";
-/// Exchange to which clients publish answers to tool calls, and more about requests to sessions, under their tenant's keys. Leads to [`CALLS_TENANTS`].
+/// Exchange to which clients publish answers to tool calls, and more about requests to sessions, under their tenant's
+/// keys. Leads to [`CALLS_TENANTS`].
 pub const CALLS: &str = "calls";
 /// Exchange behind [`CALLS`]. A tenant that sends too many answers that no call waits for has its own queues here.
 pub const CALLS_TENANTS: &str = "calls.tenants";
 /// Alternate exchange of [`CALLS_TENANTS`], for all other tenants.
 pub const CALLS_OTHERS: &str = "calls.others";
 
-/// Queue of all that no submit queue takes: cancels, questions, requests to sessions, and jobs of new tenants or for unknown pools. Tenants
-/// that have a [`rest_queue`] do not use it.
+/// Queue of all that no submit queue takes: cancels, questions, requests to sessions, and jobs of new tenants or for
+/// unknown pools. Tenants that have a [`rest_queue`] do not use it.
 pub const UNROUTED_QUEUE: &str = "submit.unrouted";
 /// Queue of cancels up to release 0.1.0. Nothing is routed to it any more.
 pub const OLD_CANCEL_QUEUE: &str = "submit.cancel";

@@ -9,13 +9,16 @@ use super::broker::{Attacker, table, text, unique};
 use super::{Site, until};
 use crate::evidence::Evidence;
 
-/// Routing keys of the victims: for a job, a cancel, a question, and a job of a tenant that doesn't exist.
-pub const KEYS: [&str; 4] = ["globex.normal.default", "globex.cancel", "globex.query", "initech.normal.default"];
+/// Routing keys of the victims: for a job, a cancel, a question, a request to a session, and a job of a tenant that
+/// doesn't exist.
+pub const KEYS: [&str; 5] =
+    ["globex.normal.default", "globex.cancel", "globex.query", "globex.request", "initech.normal.default"];
 
 fn body(key: &str, nonce: &str) -> String {
     match key.rsplit('.').next() {
         Some("cancel") => json!({ "job": nonce }).to_string(),
         Some("query") => json!({ "id": nonce, "what": "sessions" }).to_string(),
+        Some("request") => json!({ "protocol": 2, "id": nonce, "session": "s", "exec": { "shell": "id" } }).to_string(),
         _ => json!({ "id": nonce, "code": "print('forged')" }).to_string(),
     }
 }

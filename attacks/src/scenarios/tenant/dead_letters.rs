@@ -15,7 +15,7 @@ tries = "lets messages die in queues of its own, whose dead-letter exchange is `
 wins = "everything that the victim may do; RabbitMQ itself puts the name `submit` on the messages"
 guard = "the scheduler accepts no dead letters; the sender's `user_id` also stays on the message"
 uncontrolled = "no permission keeps RabbitMQ from carrying such messages; the attack counts those that arrive under the victims' keys, which proves that the way is open"
-held = { taken = 12, carried = 9, dropped = 12.0, told = 0, lane_of_nobody = false }
+held = { taken = 15, carried = 12, dropped = 15.0, told = 0, lane_of_nobody = false }
 "#;
 
 pub(super) async fn attempt(site: &Site) -> Result<Evidence> {

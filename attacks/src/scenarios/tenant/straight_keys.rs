@@ -8,7 +8,7 @@ use crate::fleet::Site;
 use crate::fleet::broker::unique;
 
 pub(super) const SHEET: &str = r#"
-tries = "publishes jobs, cancels, questions, tool answers, work and results under another tenant's keys, and directly into queues, past all exchanges"
+tries = "publishes jobs, cancels, questions, requests to sessions, tool answers, work and results under another tenant's keys, and directly into queues, past all exchanges"
 wins = "everything that the victim may do; work that no scheduler has seen"
 guard = "RabbitMQ's topic permissions: a tenant may write to `submit` and `calls` under its own name, and to no other exchange"
 control = {}
@@ -26,6 +26,7 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
         ("job", "submit", "globex.normal.default"),
         ("cancel", "submit", "globex.cancel"),
         ("question", "submit", "globex.query"),
+        ("request", "submit", "globex.request"),
         ("bare_tenant", "submit", "globex"),
         ("longer_name", "submit", "acmeglobex.normal.default"),
         ("no_tenant", "submit", ".normal.default"),
