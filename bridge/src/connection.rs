@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, Sink, SinkExt, Stream, StreamExt};
 use serde_json::{Map, Value};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +17,8 @@ use crate::open::{Opened, Opener};
 use crate::outbox::Outbox;
 use crate::request::{self, Request, Unread};
 use crate::run::Run;
-use crate::{Refusal, VERSION, artifact, reply};
+use crate::session::Say;
+use crate::{Refusal, VERSION, artifact, reply, session};
 
 /// How long requests may take to end when the connection ends.
 const END_WITHIN: Duration = Duration::from_secs(2);
@@ -41,9 +42,16 @@ pub(crate) struct Shared {
 /// A request under way.
 struct Underway {
     cancel: CancellationToken,
-    run: Option<Arc<Run>>,
     /// Whether its frames leave in a lane of the outbox.
     in_lane: bool,
+    hears: Hears,
+}
+
+/// Who hears what the SDK says about a request.
+enum Hears {
+    Nobody,
+    Run(Arc<Run>),
+    Session(mpsc::UnboundedSender<Say>),
 }
 
 impl Shared {
@@ -240,11 +248,17 @@ impl Reader {
                 }
             }
             Request::ToolResult { id, call } => {
-                let run = self.shared.requests().get(&id).and_then(|underway| underway.run.clone());
-                run.into_iter().for_each(|run| run.answered(&call, &frame.payload));
+                let run = match self.shared.requests().get(&id) {
+                    Some(Underway { hears: Hears::Run(run), .. }) => run.clone(),
+                    _ => return ControlFlow::Continue(()),
+                };
+                run.answered(&call, &frame.payload);
             }
+            Request::Input { id, end } => self.say(id, Say::Input(frame.payload, end)),
+            Request::Signal { id, signal } => self.say(id, Say::Signal(signal)),
             Request::Open { id, .. }
             | Request::Run { id, .. }
+            | Request::Request { id, .. }
             | Request::Artifact { id, .. }
             | Request::Sessions { id } => {
                 if self.is_underway(id) {
@@ -256,6 +270,13 @@ impl Reader {
             }
         }
         ControlFlow::Continue(())
+    }
+
+    /// Tells a request to a session what the SDK says. Nothing happens if the request has ended.
+    fn say(&self, id: u64, say: Say) {
+        if let Some(Underway { hears: Hears::Session(says), .. }) = self.shared.requests().get(&id) {
+            let _ = says.send(say);
+        }
     }
 
     fn is_underway(&self, id: u64) -> bool {
@@ -288,20 +309,28 @@ impl Reader {
             Request::Open { id, ask } => {
                 self.opening = true;
                 let (opener, all) = (self.opener.clone(), self.all.clone());
-                self.spawn(id, cancel, None, false, open(shared, opener, id, ask, all));
+                self.spawn(id, cancel, false, Hears::Nobody, open(shared, opener, id, ask, all));
             }
             Request::Run { id, window } => {
                 shared.outbox.begin(id, window);
                 let run = Arc::new(Run::new(id, shared.outbox.clone()));
                 let driven = run.clone().drive(shared, frame.payload, cancel.clone());
-                self.spawn(id, cancel, Some(run), true, driven);
+                self.spawn(id, cancel, true, Hears::Run(run), driven);
+            }
+            Request::Request { id, window } => {
+                session::check(window)?;
+                shared.outbox.begin(id, window.into());
+                let (says, heard) = mpsc::unbounded_channel();
+                let driven = session::drive(shared, id, window, frame.payload, heard, cancel.clone());
+                self.spawn(id, cancel, true, Hears::Session(says), driven);
             }
             Request::Artifact { id, reference, window } => {
                 shared.outbox.begin(id, window);
-                self.spawn(id, cancel.clone(), None, true, artifact::send(shared, id, reference, cancel));
+                let sent = artifact::send(shared, id, reference, cancel.clone());
+                self.spawn(id, cancel, true, Hears::Nobody, sent);
             }
             Request::Sessions { id } => {
-                self.spawn(id, cancel.clone(), None, false, async move {
+                self.spawn(id, cancel.clone(), false, Hears::Nobody, async move {
                     tokio::select! {
                         listed = sessions(shared, id) => listed,
                         () = cancel.cancelled() => Err(Refusal::cancelled()),
@@ -318,12 +347,12 @@ impl Reader {
         &mut self,
         id: u64,
         cancel: CancellationToken,
-        run: Option<Arc<Run>>,
         in_lane: bool,
+        hears: Hears,
         work: impl Future<Output = Result<(), Refusal>> + Send + 'static,
     ) {
         let shared = self.shared.clone();
-        shared.requests().insert(id, Underway { cancel, run, in_lane });
+        shared.requests().insert(id, Underway { cancel, in_lane, hears });
         self.tasks.spawn(async move {
             let ended = AssertUnwindSafe(work).catch_unwind().await;
             let ended = ended.unwrap_or_else(|_| Err(Refusal::new("internal", "the bridge itself failed")));

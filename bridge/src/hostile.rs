@@ -7,7 +7,7 @@ use tokio_util::codec::{Decoder, Encoder};
 
 use crate::frames::{Codec, Error};
 use crate::request::{self, Request};
-use crate::{job, run};
+use crate::{job, run, session};
 
 /// Reads a stream of frames up to the first error. Every frame that is read must be written as it came.
 fn stream(bytes: &[u8]) {
@@ -23,6 +23,7 @@ fn read_all(bytes: &[u8]) {
     stream(bytes);
     let _ = request::read(bytes);
     let _ = job::read(bytes);
+    let _ = session::read(bytes, 1);
     if let Ok(value) = run::answer(bytes) {
         serde_json::from_str::<serde::de::IgnoredAny>(value.get()).unwrap();
     }
@@ -33,10 +34,24 @@ const REQUEST: &[(&str, &str)] = &[
     ("id", "1"),
     ("window", "1"),
     ("versions", "[1]"),
+    ("end", "true"),
+    ("signal", "2"),
     ("call", "\"c\""),
     ("bytes", "1"),
     ("ref", "\"r\""),
     ("embedded", "{}"),
+];
+
+const SESSION: &[(&str, &str)] = &[
+    ("protocol", "2"),
+    ("id", "\"r\""),
+    ("session", "\"s\""),
+    ("exec", "{\"argv\":[\"a\"]}"),
+    ("file", "{\"op\":\"stat\",\"path\":[255]}"),
+    ("keepalive", "{}"),
+    ("window", "1"),
+    ("input", "\"aGk=\""),
+    ("more_input", "true"),
 ];
 
 const ANSWER: &[(&str, &str)] = &[("ok", "1")];
@@ -71,6 +86,13 @@ proptest! {
     fn near_requests_are_read_or_refused(text in hostile::message(REQUEST)) {
         if let Ok(Request::Run { id, .. }) = request::read(text.as_bytes()) {
             prop_assert!(text.contains(&id.to_string()));
+        }
+    }
+
+    #[test]
+    fn near_requests_to_sessions_are_read_or_refused(text in hostile::message(SESSION)) {
+        if let Ok(request) = session::read(text.as_bytes(), 9) {
+            prop_assert_eq!(request.window, 9);
         }
     }
 

@@ -1,5 +1,6 @@
-//! Reads the job of a `run`.
+//! Reads the job of a `run`. Requests to sessions are read by the same rules.
 
+use serde::{Deserialize, Deserializer};
 use thermae_schemas::json::{MOST_IN_A_JOB, measure};
 use thermae_schemas::{
     Body, ErrorCode, ErrorInfo, Event, EventBody, Job, JobId, OLDEST, Outcome, PROTOCOL, Status, lacks_code, reads,
@@ -35,25 +36,41 @@ fn result(id: JobId, outcome: Outcome) -> Result<Vec<u8>, serde_json::Error> {
 }
 
 fn parse(text: &[u8]) -> Result<Job, (ErrorCode, String)> {
-    if let Err(error) = measure(text, MOST_IN_A_JOB) {
-        let code = if error.is_data() { ErrorCode::SchemaViolation } else { ErrorCode::MalformedJson };
-        return Err((code, format!("the job can't be read: {error}")));
-    }
-    let job: Job =
-        serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_slice(text)).map_err(|error| {
-            let inner = error.inner().to_string();
-            let unknown = inner.starts_with("unknown field");
-            let code = if unknown { ErrorCode::UnknownField } else { ErrorCode::SchemaViolation };
-            (code, format!("/{}: {inner}", error.path().to_string().trim_start_matches('.').replace('.', "/")))
-        })?;
+    bounded(text, "job")?;
+    let job: Job = fields(&mut serde_json::Deserializer::from_slice(text))?;
     if !reads(job.protocol) {
-        let message = format!("protocol {} is not supported; this bridge speaks {OLDEST} and {PROTOCOL}", job.protocol);
-        return Err((ErrorCode::UnsupportedProtocol, message));
+        return Err(unsupported(job.protocol));
     }
     if lacks_code(&job, text) {
         return Err((ErrorCode::SchemaViolation, "/: the job has neither `code` nor `argv`".to_owned()));
     }
     Ok(job)
+}
+
+/// Refuses what is not JSON, or too much of it. `what` names it.
+pub(crate) fn bounded(text: &[u8], what: &str) -> Result<(), (ErrorCode, String)> {
+    measure(text, MOST_IN_A_JOB).map(drop).map_err(|error| {
+        let code = if error.is_data() { ErrorCode::SchemaViolation } else { ErrorCode::MalformedJson };
+        (code, format!("the {what} can't be read: {error}"))
+    })
+}
+
+/// Reads a value. An error has the path of the field.
+pub(crate) fn fields<'de, T: Deserialize<'de>>(
+    from: impl Deserializer<'de, Error = serde_json::Error>,
+) -> Result<T, (ErrorCode, String)> {
+    serde_path_to_error::deserialize(from).map_err(|error| {
+        let inner = error.inner().to_string();
+        let unknown = inner.starts_with("unknown field");
+        let code = if unknown { ErrorCode::UnknownField } else { ErrorCode::SchemaViolation };
+        (code, format!("/{}: {inner}", error.path().to_string().trim_start_matches('.').replace('.', "/")))
+    })
+}
+
+/// Refuses a version of the protocol.
+pub(crate) fn unsupported(protocol: u32) -> (ErrorCode, String) {
+    let message = format!("protocol {protocol} is not supported; this bridge speaks {OLDEST} and {PROTOCOL}");
+    (ErrorCode::UnsupportedProtocol, message)
 }
 
 /// The id of a job that is not well-formed otherwise.

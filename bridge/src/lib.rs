@@ -4,6 +4,7 @@
 //! ```text
 //!  SDK ══ frames ══▶ connection ─┬─ open ─────▶ Opener ─▶ Fleet
 //!   ▲                            ├─ run ──────▶ Client::follow ─▶ the fleet
+//!   │                            ├─ request ──▶ Client::request ─▶ a live session
 //!   │                            └─ artifact ─▶ the fleet's store
 //!   └══ frames ══ outbox (flow control of each request) ◀══ events, byte for byte
 //! ```
@@ -26,6 +27,7 @@ mod refusal;
 mod reply;
 mod request;
 mod run;
+mod session;
 
 use std::sync::Arc;
 

@@ -67,6 +67,9 @@ impl From<thermae_client::Error> for Refusal {
             E::NoScheduler => Self::new("no_scheduler", message).advice("start thermae-scheduler on this RabbitMQ"),
             E::QueueFull => Self::new("queue_full", message).advice("wait until some of the tenant's jobs have ended"),
             E::AlreadySubmitted(_) => Self::new("already_submitted", message).advice("give every job an id of its own"),
+            E::AlreadyRequested(_) => {
+                Self::new("already_submitted", message).advice("give every request an id of its own, or none")
+            }
             E::Bus(error) if matches!(*error, bus::Error::Denied(_)) => Self::new("broker_denied", message)
                 .advice("check that the user has the tenant's topic permissions (docs/protocol.md)"),
             E::Bus(error) if matches!(*error, bus::Error::TooLarge(_)) => {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
-use thermae_schemas::{OLDEST, PROTOCOL};
+use thermae_schemas::{OLDEST, OutputStream, PROTOCOL};
 
 use crate::frames::Frame;
 use crate::{Refusal, VERSION};
@@ -25,6 +25,19 @@ pub(crate) fn event(id: u64, text: Bytes) -> Frame {
 
 pub(crate) fn data(id: u64, bytes: Bytes) -> Frame {
     Frame { header: format!(r#"{{"type":"data","id":{id}}}"#).into(), payload: bytes }
+}
+
+pub(crate) fn output(id: u64, stream: OutputStream, bytes: Bytes) -> Frame {
+    let stream = match stream {
+        OutputStream::Stdout => "stdout",
+        OutputStream::Stderr => "stderr",
+    };
+    Frame { header: format!(r#"{{"type":"output","id":{id},"stream":"{stream}"}}"#).into(), payload: bytes }
+}
+
+/// Lets the SDK send this many more bytes of input.
+pub(crate) fn credit(id: u64, bytes: u64) -> Frame {
+    Frame::bare(format!(r#"{{"type":"credit","id":{id},"bytes":{bytes}}}"#))
 }
 
 pub(crate) fn done(id: u64) -> Frame {

@@ -19,6 +19,16 @@ pub(crate) enum Request {
     },
     /// Runs the job in the payload.
     Run { id: u64, window: u64 },
+    /// Sends the request to a session in the payload.
+    Request { id: u64, window: u32 },
+    /// More input of a request to a session.
+    Input {
+        id: u64,
+        #[serde(default)]
+        end: bool,
+    },
+    /// A signal for the command of a request to a session.
+    Signal { id: u64, signal: i32 },
     /// Answers a tool call of a run.
     ToolResult { id: u64, call: String },
     /// Cancels a request.
@@ -38,7 +48,20 @@ pub(crate) enum Request {
     Close {},
 }
 
-const KINDS: [&str; 9] = ["hello", "open", "run", "tool_result", "cancel", "credit", "artifact", "sessions", "close"];
+const KINDS: [&str; 12] = [
+    "hello",
+    "open",
+    "run",
+    "request",
+    "input",
+    "signal",
+    "tool_result",
+    "cancel",
+    "credit",
+    "artifact",
+    "sessions",
+    "close",
+];
 
 /// A header that is no request.
 #[derive(Debug, PartialEq)]
@@ -87,6 +110,9 @@ mod tests {
             (r#"{"type":"hello","versions":[1],"sdk":"python/0.1.0"}"#, "hello"),
             (r#"{"type":"open","id":1,"embedded":{}}"#, "open"),
             (r#"{"type":"run","id":1,"window":1,"new":null}"#, "run"),
+            (r#"{"type":"request","id":1,"window":1}"#, "request"),
+            (r#"{"type":"input","id":1}"#, "input"),
+            (r#"{"type":"signal","id":1,"signal":2}"#, "signal"),
             (r#"{"type":"tool_result","id":1,"call":"c"}"#, "tool_result"),
             (r#"{"type":"cancel","id":1}"#, "cancel"),
             (r#"{"type":"credit","id":1,"bytes":1}"#, "credit"),
@@ -97,7 +123,7 @@ mod tests {
             assert!(KINDS.contains(&kind));
             read(header.as_bytes()).unwrap();
         }
-        assert_eq!(KINDS.len(), 9);
+        assert_eq!(KINDS.len(), 12);
     }
 
     #[test]

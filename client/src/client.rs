@@ -5,14 +5,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::BoxFuture;
 use thermae_backplane::bus::SharedBus;
-use thermae_schemas::{Body, ClientId, Job, JobId, Query, SessionInfo, TenantName, names};
+use thermae_schemas::{Body, ClientId, Job, JobId, Query, Request, SessionInfo, TenantName, names};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::jobs::{Jobs, Waiting};
 use crate::questions::Questions;
+use crate::requests::{self, Requests};
 use crate::tools::Calls;
-use crate::{Error, Follower, JobHandle, Options, ToolHandler, dispatch, publish, trace};
+use crate::{Error, Follower, JobHandle, Options, RequestHandle, ToolHandler, dispatch, publish, trace};
 
 /// What the client and its tasks share.
 pub(crate) struct Shared {
@@ -22,6 +23,7 @@ pub(crate) struct Shared {
     pub(crate) jobs: Jobs,
     pub(crate) calls: Calls,
     pub(crate) questions: Questions,
+    pub(crate) requests: Requests,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
 }
@@ -54,6 +56,7 @@ impl Client {
             jobs: Jobs::default(),
             calls: Calls::default(),
             questions: Questions::default(),
+            requests: Requests::default(),
             stop: stop.clone(),
             tasks: TaskTracker::new(),
         });
@@ -131,6 +134,12 @@ impl Client {
         publish::confirmed(shared, message).await?;
         forget.keep();
         Ok(())
+    }
+
+    /// Sends a request to a live session. Returns at once, and must be called in a Tokio runtime. The request is sent
+    /// again if no answer comes, and is carried out once.
+    pub fn request(&self, request: Request) -> RequestHandle {
+        requests::start(&self.shared, request)
     }
 
     /// The tenant's live sessions, as their workers reported them last.

@@ -1,4 +1,4 @@
-//! Reads the reply queue, and hands each event to the job or question that it belongs to.
+//! Reads the reply queue, and hands each event to the job, request or question that it belongs to.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ pub(crate) async fn subscribe(shared: &Shared) -> Result<Box<dyn Consumer>, bus:
 /// Runs until the client stops or the bus is closed.
 pub(crate) async fn run(shared: Arc<Shared>, mut consumer: Box<dyn Consumer>) {
     let mut done = AckBatch::new(shared.options.prefetch);
-    loop {
+    let end = loop {
         tokio::select! {
             biased;
-            () = shared.stop.cancelled() => break shared.jobs.close(Error::Closed),
+            () = shared.stop.cancelled() => break Error::Closed,
             delivery = consumer.next() => match delivery {
                 Some(delivery) => acknowledged(deliver(&shared, delivery, &mut done).await),
                 None => match again(&shared).await {
@@ -29,12 +29,14 @@ pub(crate) async fn run(shared: Arc<Shared>, mut consumer: Box<dyn Consumer>) {
                         consumer = new;
                         shared.tasks.spawn(ask_again(shared.clone()));
                     }
-                    Err(error) => break shared.jobs.close(error),
+                    Err(error) => break error,
                 },
             },
             () = done.due() => acknowledged(done.send().await),
         }
-    }
+    };
+    shared.requests.close(&end);
+    shared.jobs.close(end);
     acknowledged(done.send().await);
     shared.questions.close();
 }
@@ -53,9 +55,10 @@ async fn again(shared: &Shared) -> Result<Box<dyn Consumer>, Error> {
     }
 }
 
-/// Submits every job under way again, because the events in the deleted queue are lost. If a job has ended, its outcome
-/// is sent again. If it waits or runs, this changes nothing.
+/// Sends every request and submits every job under way again, because the events in the deleted queue are lost. If a job
+/// has ended, its outcome is sent again. If it waits or runs, this changes nothing.
 async fn ask_again(shared: Arc<Shared>) {
+    shared.requests.ask_again();
     for mut message in shared.jobs.messages() {
         message.headers.set_flag(names::H_RESEND, true);
         let job = message.message_id.clone().unwrap_or_default();
@@ -87,18 +90,29 @@ fn acknowledged(sent: Result<(), bus::Error>) {
     }
 }
 
-/// Hands an event to its job or question. Returns whether the client would notice a repeat of the event. Repeats of
-/// calls, outcomes and answers are recognized.
+/// Hands an event to its job, request or question. Returns whether the client would notice a repeat of the event. Repeats
+/// of calls, outcomes and answers, and those about requests, are recognized.
 fn hand_on(shared: &Arc<Shared>, event: Event, delivery: &Delivery) -> bool {
     let (job, text) = (event.job.clone(), &delivery.message.body);
     let streamed = !matches!(
         event.body,
-        EventBody::Result(_) | EventBody::ToolCall(_) | EventBody::Sessions { .. } | EventBody::Unknown
+        EventBody::Result(_)
+            | EventBody::ToolCall(_)
+            | EventBody::Sessions { .. }
+            | EventBody::Opened { .. }
+            | EventBody::Output { .. }
+            | EventBody::Credit { .. }
+            | EventBody::Done(_)
+            | EventBody::Unknown
     );
     let known = match event.body {
         EventBody::Result(_) => shared.jobs.end(event, text.clone()),
         EventBody::ToolCall(call) => tools::answer(shared, event.job, event.protocol, call, &delivery.message),
         EventBody::Sessions { sessions } => shared.questions.answered(&event.job, sessions),
+        body
+        @ (EventBody::Opened { .. } | EventBody::Output { .. } | EventBody::Credit { .. } | EventBody::Done(_)) => {
+            shared.requests.event(&job, body)
+        }
         _ => shared.jobs.stream(event, text),
     };
     if !known {

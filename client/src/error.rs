@@ -19,6 +19,9 @@ pub enum Error {
     /// This client already follows a job with this id.
     #[error("job {0} is already under way on this client")]
     AlreadySubmitted(JobId),
+    /// This client already has a request with this id under way.
+    #[error("request {0} is already under way on this client")]
+    AlreadyRequested(JobId),
     /// The job can't be written as JSON.
     #[error("the job can't be written as JSON")]
     Encode(#[source] Arc<serde_json::Error>),

@@ -1,4 +1,5 @@
-//! The client's side of the protocol: submits jobs, follows their events, answers their tool calls and cancels them.
+//! The client's side of the protocol: submits jobs, follows their events, answers their tool calls and cancels them, and
+//! sends requests to live sessions.
 //!
 //! The command line, the load generator and tests use this crate. It talks only to the bus, never to the registry. It
 //! declares only its own reply queue; the fleet declares everything else.
@@ -7,7 +8,9 @@
 //!  Client::submit ──▶ exchange submit (confirmed; sent again with a mark if the confirm was lost)
 //!  replies queue ──▶ dispatch ─┬─ event      ─▶ Follower; usually the job's handle (bounded; the result always fits)
 //!                              ├─ tool_call  ─▶ Follower; usually a ToolHandler, each in a task ─▶ exchange calls
+//!                              ├─ opened, output, credit, done ─▶ RequestHandle (bounded by the request's window)
 //!                              └─ unknown job ─▶ dropped (usually a repeated result)
+//!  Client::request ──▶ exchange submit; input, credit, signals, cancel ─▶ exchange calls
 //! ```
 //!
 //! The first result of a job counts. Later ones are the same, byte for byte, and are dropped.
@@ -24,6 +27,7 @@ mod jobs;
 mod options;
 mod publish;
 mod questions;
+mod requests;
 mod tools;
 mod trace;
 
@@ -33,4 +37,5 @@ pub use error::Error;
 pub use follow::Follower;
 pub use handle::{Events, JobHandle};
 pub use options::Options;
+pub use requests::RequestHandle;
 pub use tools::ToolHandler;

@@ -23,6 +23,11 @@ pub struct Options {
     pub retry_min: Duration,
     /// Longest pause between two repetitions.
     pub retry_max: Duration,
+    /// How long the fleet may take to answer a request to a session before the request is sent again. The pause doubles
+    /// with each repetition, up to [`Options::silence`].
+    pub first_answer: Duration,
+    /// How long a request to a session may be silent after its first answer before it is sent again.
+    pub silence: Duration,
     /// How long RabbitMQ must refuse a message before the tenant's queue counts as full.
     pub full_after: Duration,
 }
@@ -36,6 +41,8 @@ impl Default for Options {
             max_calls: 16 * 1024,
             retry_min: Duration::from_millis(50),
             retry_max: Duration::from_secs(2),
+            first_answer: Duration::from_secs(5),
+            silence: Duration::from_secs(30),
             full_after: Duration::from_secs(5),
         }
     }

@@ -45,6 +45,25 @@
 //!
 //! `fleet/examples/closure_tool.rs` is a whole program.
 //!
+//! # Commands in a session
+//!
+//! A [`Request`] runs a command or works on files in a live session, beside its programs.
+//!
+//! ```no_run
+//! # async fn run(fleet: thermae_fleet::Fleet) -> Result<(), Box<dyn std::error::Error>> {
+//! use thermae_fleet::{Exec, JobId, Request, RequestEnd, RequestWork};
+//!
+//! let exec = Exec { shell: Some("ls -l".into()), ..Exec::default() };
+//! let request = Request::new(JobId::random(), "analysis".parse()?, RequestWork::Exec(exec));
+//! let command = fleet.client().request(request);
+//! while let Some((stream, bytes)) = command.output().await {
+//!     println!("{stream:?}: {}", String::from_utf8_lossy(&bytes));
+//! }
+//! assert_eq!(command.done().await?.end, RequestEnd::Exited { code: 0 });
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # A real fleet
 //!
 //! ```no_run
@@ -74,9 +93,10 @@ pub use fleet::Fleet;
 pub use options::EmbeddedOptions;
 pub use remote::RemoteOptions;
 // What a program needs together with a fleet.
-pub use thermae_client::{Client, Error as ClientError, Events, JobHandle, ToolHandler, Tools};
+pub use thermae_client::{Client, Error as ClientError, Events, JobHandle, RequestHandle, ToolHandler, Tools};
 pub use thermae_schemas::{
-    Event, EventBody, Job, LimitRequest, Outcome, SessionName, SessionRequest, Status, TenantName, ToolSpec,
+    Event, EventBody, Exec, FileOp, Job, JobId, LimitRequest, Outcome, OutputStream, Request, RequestDone, RequestEnd,
+    RequestWork, SessionName, SessionRequest, Status, TenantName, ToolSpec,
 };
 pub use thermae_service::secret::Secret;
 pub use thermae_service::tls::Tls;

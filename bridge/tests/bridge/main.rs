@@ -6,6 +6,7 @@ mod flow;
 mod openers;
 mod runs;
 mod sdk;
+mod sessions;
 mod tools;
 mod wrong;
 
@@ -25,7 +26,15 @@ fn main() -> ExitCode {
     let mut args = Arguments::from_args();
     // Some tests count this process's children.
     args.test_threads = Some(1);
-    let files = [runs::tests(), tools::tests(), flow::tests(), ends::tests(), openers::tests(), wrong::tests()];
+    let files = [
+        runs::tests(),
+        tools::tests(),
+        flow::tests(),
+        ends::tests(),
+        openers::tests(),
+        sessions::tests(),
+        wrong::tests(),
+    ];
     let tests = files.into_iter().flatten().collect();
     libtest_mimic::run(&args, tests).exit_code()
 }

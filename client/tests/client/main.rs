@@ -1,7 +1,9 @@
 //! The client on the in-process bus, against a fleet that the test plays.
 
+mod again;
 mod follow;
 mod outages;
+mod requests;
 mod submit;
 mod tools;
 
