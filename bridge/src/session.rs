@@ -58,8 +58,9 @@ pub(crate) async fn drive(
     loop {
         tokio::select! {
             piece = next(outbox, id, &handle) => match piece {
-                Some((stream, data)) if outbox.offer(id, reply::output(id, stream, data)) => {}
-                Some(_) => return Err(Refusal::closed()),
+                Some((stream, data)) => if !outbox.offer(id, reply::output(id, stream, data)) {
+                    return Err(Refusal::closed());
+                },
                 None => break,
             },
             total = handle.input_allowed(allowed) => {

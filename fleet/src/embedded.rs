@@ -18,6 +18,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::options::UNBOUNDED;
 use crate::{EmbeddedOptions, Error, Fleet, Unfit, entry};
 
 /// How long the fleet may take to end. After that, the end of the process ends it.
@@ -83,7 +84,8 @@ impl Running {
         )
         .map_err(Unfit::Worker)?;
         let scheduler = thermae_scheduler::Service::new(
-            thermae_scheduler::Options::default(),
+            // Nothing is shared with other tenants.
+            thermae_scheduler::Options { refused_bytes: UNBOUNDED, ..thermae_scheduler::Options::default() },
             bus.clone(),
             registry.clone(),
             &metrics,

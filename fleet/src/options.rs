@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use thermae_service::units::{ByteSize, Millis};
 use thermae_worker::{BackendKind, LimitOptions, PoolOptions};
 
+/// A rate that no tenant reaches.
+pub(crate) const UNBOUNDED: ByteSize = ByteSize(u64::MAX >> 1);
+
 /// Options of the embedded fleet. All but `record_ttl` are those of the only pool, `default`, and have the names of its
 /// keys in a worker's configuration.
 ///
@@ -107,7 +110,7 @@ impl EmbeddedOptions {
             // The fleet has only one tenant.
             max_sessions_per_tenant: Some(default.max_sessions),
             // Nothing is shared with other tenants.
-            tenant_traffic: Some(ByteSize(u64::MAX >> 1)),
+            tenant_traffic: Some(UNBOUNDED),
             ..default
         }
     }
@@ -120,6 +123,8 @@ impl EmbeddedOptions {
             drain_grace: Millis::from_millis(0),
             record_ttl: self.record_ttl,
             outcome_ttl: self.record_ttl,
+            // Nothing is shared with other tenants.
+            refused_bytes: UNBOUNDED,
             ..thermae_worker::Options::default()
         };
         for pool in worker.pools.values_mut() {

@@ -16,11 +16,12 @@ use thermae_schemas::{
     WorkerId, names,
 };
 
-use crate::sdk::{Sdk, Told};
+use crate::sdk::{Sdk, Told, WIDE};
 use crate::test;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
+        test("commands_run_in_a_live_session", commands_run_in_a_live_session),
         test("a_request_takes_input_and_gives_output_and_its_end", a_request_takes_input_and_gives_output_and_its_end),
         test("output_waits_for_the_credit_of_the_sdk", output_waits_for_the_credit_of_the_sdk),
         test("more_input_than_was_allowed_ends_the_request", more_input_than_was_allowed_ends_the_request),
@@ -59,7 +60,7 @@ impl Played {
         let calls = QueueSpec::calls(&WorkerId::new("w-1")?);
         bus.declare_queue(&calls).await?;
         let (requests, says) = (bus.consume(names::UNROUTED_QUEUE, 0).await?, bus.consume(&calls.name, 0).await?);
-        let mut sdk = Sdk::silent(Arc::new(OnBus(bus.clone())));
+        let mut sdk = Sdk::silent(Arc::new(OnBus(bus.as_user("acme"))));
         sdk.hello().await?;
         sdk.send(json!({ "type": "open", "id": 0 }), "").await?;
         ensure!(sdk.next().await?.is("hello") && sdk.next().await?.is("opened"));
@@ -120,6 +121,47 @@ fn end(told: &Told) -> Result<Value> {
     Ok(serde_json::from_slice(&told.payload)?)
 }
 
+/// The same, with a fleet that is not played.
+async fn commands_run_in_a_live_session() -> Result<()> {
+    let mut sdk = Sdk::embedded(json!({ "slots": 1, "warm": 1 })).await?;
+    sdk.run(1, WIDE, json!({ "code": "open('made', 'w').write('here')", "session": { "id": "s" } })).await?;
+    sdk.outcome(1).await?;
+    // Much more than a window goes through the command, in both directions.
+    let (window, piece, pieces) = (64 << 10, 32 << 10, 512_u64);
+    let command = json!({ "protocol": 2, "session": "s", "exec": { "shell": "cat made - >&2" }, "more_input": true });
+    sdk.send(json!({ "type": "request", "id": 2, "window": window }), command.to_string()).await?;
+    let (mut allowed, mut sent, mut got) = (u64::from(window as u32), 0, Vec::new());
+    let done = loop {
+        while sent < pieces && (sent + 1) * piece <= allowed {
+            sent += 1;
+            let header = json!({ "type": "input", "id": 2, "end": sent == pieces });
+            sdk.send(header, vec![sent as u8; piece as usize]).await?;
+        }
+        let told = sdk.next().await?;
+        if told.is("credit") {
+            allowed += told.header["bytes"].as_u64().context("no bytes")?;
+        } else if told.is("output") {
+            ensure!(told.header["stream"] == "stderr", "{told:?}");
+            got.extend_from_slice(&told.payload);
+            sdk.send(json!({ "type": "credit", "id": 2, "bytes": told.payload.len() }), "").await?;
+        } else {
+            break told;
+        }
+    };
+    ensure!(end(&done)?["how"] == "exited", "{done:?}");
+    let content = (1..=pieces).flat_map(|n| std::iter::repeat_n(n as u8, piece as usize));
+    ensure!(got.iter().copied().eq(b"here".iter().copied().chain(content)), "{} bytes came", got.len());
+
+    let sleep = json!({ "session": "s", "exec": { "argv": ["sleep", "1000"] }, "protocol": 2 });
+    sdk.send(json!({ "type": "request", "id": 3, "window": 1 }), sleep.to_string()).await?;
+    sdk.send(json!({ "type": "cancel", "id": 3 }), "").await?;
+    ensure!(end(&sdk.next().await?)?["how"] == "cancelled");
+    let nowhere = json!({ "session": "none", "keepalive": {}, "protocol": 2 });
+    sdk.send(json!({ "type": "request", "id": 4, "window": 1 }), nowhere.to_string()).await?;
+    ensure!(end(&sdk.next().await?)?["error"]["code"] == "session_lost");
+    sdk.vanish().await
+}
+
 async fn a_request_takes_input_and_gives_output_and_its_end() -> Result<()> {
     let mut played = Played::new().await?;
     let asked = played.request(1, 4, json!({ "more_input": true, "input": "YQ==", "window": 9 })).await?;
@@ -165,10 +207,12 @@ async fn output_waits_for_the_credit_of_the_sdk() -> Result<()> {
     ensure!(played.said().await? == Say::Credit(8));
     played.output(&slow, OutputStream::Stdout, 4, "5678").await?;
     let quick = played.request(2, 4, json!({})).await?;
-    played.output(&quick, OutputStream::Stdout, 0, "quick").await.ok();
-    played.done(&quick, 0, RequestEnd::Cancelled {}).await?;
-    let other = played.sdk.all_of(2).await?;
-    ensure!(!other.is_empty(), "a request without credit holds up no other");
+    played.output(&quick, OutputStream::Stdout, 0, "ok").await?;
+    played.done(&quick, 2, RequestEnd::Exited { code: 0 }).await?;
+    for kind in ["output", "done"] {
+        let told = played.sdk.next().await?;
+        ensure!(told.id() == Some(2) && told.is(kind), "a request without credit holds up no other: {told:?}");
+    }
     played.done(&slow, 8, RequestEnd::Exited { code: 0 }).await?;
     played.sdk.send(json!({ "type": "credit", "id": 1, "bytes": 5 }), "").await?;
     let all = played.sdk.all_of(1).await?;
