@@ -14,6 +14,7 @@ mod once;
 mod outages;
 mod prometheus;
 mod promise;
+mod requests;
 mod scenarios;
 mod servers;
 mod sessions;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
     let shared: Vec<(&'static str, Test)> = [
         jobs::TESTS,
         sessions::TESTS,
+        requests::TESTS,
         files::TESTS,
         walls::TESTS,
         bad_input::TESTS,

@@ -227,6 +227,7 @@ async fn bytes_flow_by_credit_in_both_directions() {
     let content: Vec<u8> = (0..300_000u32).flat_map(u32::to_le_bytes).collect();
     let cat = Request { window: 64 << 10, more_input: true, ..exec("cat") };
     asker.send(&cat).await;
+    asker.until(&cat, opened).await;
     let (mut sent, mut allowed, mut credit, mut out) = (0, 64 << 10, 64 << 10, Vec::new());
     loop {
         while sent < content.len() && sent < allowed {
