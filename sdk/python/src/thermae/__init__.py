@@ -15,19 +15,25 @@ with Sandbox(tools=[get_sales]) as box:
 
 from thermae._artifacts import Artifact, AsyncArtifact
 from thermae._async_batch import AsyncBatch
+from thermae._async_process import AsyncProcess, AsyncStdin
 from thermae._async_sandbox import AsyncSandbox, SessionInfo
 from thermae._async_session import AsyncSession, SessionSettings
+from thermae._async_session_files import AsyncFiles
 from thermae._async_stream import AsyncStream
 from thermae._batch import Batch
+from thermae._commands import CommandOptions, ExecOptions, ExecResult, Output
 from thermae._error import ThermaeError
 from thermae._events import Accepted, Display, LiveEvent, MimeBundle, Started, Stderr, Stdout, ToolCall
+from thermae._file_results import FileStat, Found, Match
 from thermae._files import InputFile
 from thermae._jobs import Job, JobOptions, RunOptions, SessionOptions, StreamOptions
 from thermae._options import EmbeddedOptions
+from thermae._process import Process, Stdin
 from thermae._progress import BatchItem, Progress
 from thermae._results import AsyncResult, ErrorInfo, LeftOut, LimitsUsed, Result, SessionState, Status, Usage
 from thermae._sandbox import Sandbox
 from thermae._session import Session
+from thermae._session_files import Files
 from thermae._stream import Stream
 from thermae._tools import Tool, ToolSpec, tool
 from thermae._version import VERSION as __version__
@@ -38,24 +44,36 @@ __all__ = [
     "Artifact",
     "AsyncArtifact",
     "AsyncBatch",
+    "AsyncFiles",
+    "AsyncProcess",
     "AsyncResult",
     "AsyncSandbox",
     "AsyncSession",
+    "AsyncStdin",
     "AsyncStream",
     "Batch",
     "BatchItem",
+    "CommandOptions",
     "Display",
     "EmbeddedOptions",
     "EmbeddedUnavailable",
     "ErrorInfo",
+    "ExecOptions",
+    "ExecResult",
+    "FileStat",
+    "Files",
     "ForkedClientError",
+    "Found",
     "InputFile",
     "Job",
     "JobOptions",
     "LeftOut",
     "LimitsUsed",
     "LiveEvent",
+    "Match",
     "MimeBundle",
+    "Output",
+    "Process",
     "Progress",
     "Result",
     "RunOptions",
@@ -68,6 +86,7 @@ __all__ = [
     "Started",
     "Status",
     "Stderr",
+    "Stdin",
     "Stdout",
     "Stream",
     "StreamOptions",

@@ -1,6 +1,7 @@
 """A fleet, for programs with an event loop."""
 
 import asyncio
+import contextlib
 import json
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
@@ -11,8 +12,10 @@ from typing import Any, Self, Unpack, cast
 from thermae import _fork
 from thermae._async_batch import AsyncBatch
 from thermae._async_session import AsyncSession, SessionSettings
+from thermae._async_session_files import AsyncFiles
 from thermae._async_stream import AsyncStream
 from thermae._bridge import BridgeTransport
+from thermae._commands import Command, ExecOptions, ExecResult
 from thermae._connection import WINDOW, Connection
 from thermae._course import Course
 from thermae._error import ThermaeError
@@ -23,6 +26,9 @@ from thermae._retry import MAX_RETRIES, is_transient
 from thermae._tools import AnyTool, tools_by_name
 from thermae._watch import EVERYTHING, Watch
 from thermae.errors import ConnectionLost, ForkedClientError, SandboxClosed, WrongLoopError
+
+CLOSE_WITHIN = 2.0
+"""Seconds that a sandbox's own session gets to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,7 @@ class AsyncSandbox:
         self._pid = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = asyncio.Lock()
+        self._own_session: AsyncSession | None = None
         self.tools = tools_by_name(tools)
         self.tool_loop: asyncio.AbstractEventLoop | None = None
         self.under_way: dict[str, Course] = {}
@@ -149,7 +156,7 @@ class AsyncSandbox:
     async def connect(self, name: str, **settings: Unpack[SessionSettings]) -> AsyncSession:
         """A session that is alive already. At the end of its `async with` block it is detached, not closed.
 
-        This counts as a job of the session, so its idle time begins anew.
+        Its idle time begins anew by this. It does not wait for the session's programs.
 
         Raises:
             SessionNotFound: There is no such session, or it is gone.
@@ -174,6 +181,36 @@ class AsyncSandbox:
         """
         return AsyncBatch(self, jobs, concurrency, options)
 
+    async def exec(self, command: Command, **options: Unpack[ExecOptions]) -> ExecResult:
+        """Runs a command in the sandbox's own session, which the first use of `exec` or `files` makes.
+
+        The session ends with this object. It is also idle for too long after some time without use (270 s by default):
+        then, `SessionExpired` is raised. `keepalive` prevents this. For sessions with names, see `session`.
+
+        Args:
+            command: A command line for `bash`, or a list of a program and its arguments.
+            options: See `ExecOptions` and `CommandOptions`.
+
+        Returns:
+            The result, as of `AsyncSession.exec`, which also says what is raised.
+        """
+        return await self.own_session().exec(command, **options)
+
+    @property
+    def files(self) -> AsyncFiles:
+        """The files of the sandbox's own session; see `exec`."""
+        return self.own_session().files
+
+    async def keepalive(self) -> None:
+        """Lets the idle time of the sandbox's own session begin anew; see `exec`."""
+        await self.own_session().keepalive()
+
+    def own_session(self) -> AsyncSession:
+        """The session of `exec` and `files`."""
+        if self._own_session is None:
+            self._own_session = self.session()
+        return self._own_session
+
     async def cancel(self, job_id: str) -> bool:
         """Cancels a job of this sandbox that is under way. Its run then ends, as a rule with the status `cancelled`.
 
@@ -194,6 +231,10 @@ class AsyncSandbox:
 
     async def close(self) -> None:
         """Cancels what is under way and ends the connection; an embedded fleet ends, too. Can be called twice."""
+        if self._own_session is not None and not self._is_embedded and not self._closed:
+            with contextlib.suppress(ThermaeError, TimeoutError):
+                async with asyncio.timeout(CLOSE_WITHIN):
+                    await self._own_session.close()
         self._closed = True
         await self._drop()
 

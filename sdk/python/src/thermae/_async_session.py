@@ -1,13 +1,19 @@
 """An interpreter that keeps its variables, for programs with an event loop."""
 
+import asyncio
 import contextlib
 import uuid
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, cast
 
+from thermae._async_process import AsyncProcess
+from thermae._async_session_files import AsyncFiles
 from thermae._async_stream import AsyncStream
+from thermae._commands import Command, CommandOptions, ExecOptions, ExecResult
+from thermae._connection import Connection
 from thermae._error import ThermaeError
 from thermae._jobs import RunOptions, SessionOptions, StreamOptions
+from thermae._requests import ask
 from thermae._results import AsyncResult
 from thermae.errors import ForkedClientError, SandboxClosed, SessionExpired, SessionLost, SessionNotFound
 
@@ -23,7 +29,7 @@ class SessionSettings(TypedDict, total=False):
         pool: Pool that it lives in.
         idle: Seconds that it can be idle before it is closed; at most, and by default, the pool's own.
         if_gone: What a run does if the session is gone: `fail` (the default) raises `SessionExpired` or `SessionLost`;
-            `new` makes a new one, and `result.session.fresh` says so.
+            `new` makes a new one, and `result.session.fresh` says so. Commands and operations on files always fail.
         reset: Whether the first run begins a new session, even if one of this name is alive.
     """
 
@@ -39,6 +45,7 @@ class AsyncSession:
 
     Attributes:
         name: Its name, with which `connect` finds it again.
+        files: Its files.
     """
 
     def __init__(
@@ -53,6 +60,8 @@ class AsyncSession:
         self._left = False
         self._used = attached
         self._attached = attached
+        self._making: asyncio.Task[None] | None = None
+        self.files = AsyncFiles(self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -78,14 +87,50 @@ class AsyncSession:
         """Runs a program in the session, and gives its events; as `AsyncSandbox.stream`."""
         return self._sandbox.stream(code, **cast("StreamOptions", {**options, **self.claim()}))
 
+    async def exec(self, command: Command, **options: Unpack[ExecOptions]) -> ExecResult:
+        """Runs a command beside the session's programs, and waits for its result.
+
+        If the task that waits is cancelled, the command is killed. Processes that the command leaves in the background
+        live on until the session ends. A session that no run has made yet is made first.
+
+        Args:
+            command: A command line for `bash`, or a list of a program and its arguments.
+            options: See `ExecOptions` and `CommandOptions`.
+
+        Returns:
+            The result, also if the command failed or took too long. With `check=True`, only if it exited with 0.
+
+        Raises:
+            FileError: The command could not be started: there is no such program (`FileNotFound`), for example.
+            OutputLimit: It wrote more than `max_output`, and was killed. `exec_result` has the beginning.
+            SessionExpired: The session was idle for too long.
+            SessionLost: It was lost with its worker, or with its interpreter.
+        """
+        content, check = options.pop("input", None), options.pop("check", False)
+        async with await AsyncProcess.start(self, command, options, content=content) as process:
+            result = await process.wait()
+        if check:
+            result.raise_for_status()
+        return result
+
+    async def popen(self, command: Command, *, stdin: bool = False, **options: Unpack[CommandOptions]) -> AsyncProcess:
+        """Starts a command beside the session's programs, and gives its output as it comes.
+
+        Args:
+            command: A command line for `bash`, or a list of a program and its arguments.
+            stdin: Whether to open standard input, for `process.stdin`. By default, it is empty.
+            options: See `CommandOptions`.
+        """
+        return await AsyncProcess.start(self, command, options, stdin=stdin)
+
     async def keepalive(self) -> None:
-        """Lets the session's idle time begin anew, as any run does.
+        """Lets the session's idle time begin anew, as any run and any other use does.
 
         Raises:
             SessionExpired: The session was idle for too long.
             SessionLost: It was lost with its worker, or with its interpreter.
         """
-        await self.run("", tools=[])
+        await ask(self, {"keepalive": {}})
 
     async def close(self) -> None:
         """Ends the session, after the runs that it has got. If it is gone already, nothing happens."""
@@ -131,12 +176,35 @@ class AsyncSession:
             SessionNotFound: It is not.
         """
         try:
-            result = await self.run("", tools=[])
-        except (SessionExpired, SessionLost) as error:
+            await self.keepalive()
+            if "idle" in self._settings:
+                await self.run("", tools=[])
+        except SessionExpired as error:
             raise SessionNotFound(f"the session {self.name} is gone: {error.message}") from error
-        if result.session is None or result.session.fresh:
-            await self.close()
-            raise SessionNotFound(f"there is no session {self.name}")
+        except SessionLost as error:
+            raise SessionNotFound(f"there is no session {self.name}") from error
+
+    async def connection(self) -> Connection:
+        """Makes sure that the session was made, and gives the connection to its fleet."""
+        if self._left:
+            raise SandboxClosed("the session is closed or detached")
+        connection = await self._sandbox.connection()
+        if not self._used or self._making is not None:
+            if self._making is None or self._making.done():
+                self._making = asyncio.create_task(self._make())
+                self._making.add_done_callback(_is_seen)
+            # A caller that is cancelled meanwhile cancels it for nobody else.
+            await asyncio.shield(self._making)
+        return connection
+
+    async def _make(self) -> None:
+        reset = self._reset
+        try:
+            await self.run("", tools=[])
+        except ThermaeError:
+            self._reset = reset
+            raise
+        self._making = None
 
     def claim(self) -> StreamOptions:
         """The options that make a job one of this session's."""
@@ -154,3 +222,9 @@ class AsyncSession:
         if "language" in self._settings:
             claim["language"] = self._settings["language"]
         return claim
+
+
+def _is_seen(task: "asyncio.Task[None]") -> None:
+    """Looks at a task's error, which asyncio would log if all who waited for it were cancelled."""
+    if not task.cancelled():
+        task.exception()

@@ -3,15 +3,16 @@
 import asyncio
 import contextlib
 import contextvars
+import functools
 import inspect
 import json
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from thermae._connection import json_payload
 from thermae._events import ToolCall
+from thermae._thread import in_thread
 from thermae._tools import Tool
 
 _log = logging.getLogger("thermae.tools")
@@ -77,7 +78,8 @@ class ToolCalls:
             if self._loop is None or self._loop is asyncio.get_running_loop():
                 return await awaited()
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(awaited(), self._loop))
-        result = await _in_thread(lambda: context.run(tool.function, *positional, **named), tool.name)
+        call = functools.partial(context.run, tool.function, *positional, **named)
+        result = await in_thread(call, f"thermae-tool-{tool.name}")
         return await result if inspect.isawaitable(result) else result
 
 
@@ -89,32 +91,6 @@ def _is_cancelled() -> bool:
 
 async def _await(awaitable: Any) -> Any:
     return await awaitable
-
-
-async def _in_thread(work: Callable[[], Any], name: str) -> Any:
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if not done.done():
-            done.set_result((result, error))
-
-    def main() -> None:
-        result, error = None, None
-        try:
-            result = work()
-        except BaseException as raised:
-            error = raised
-        with contextlib.suppress(RuntimeError):  # The loop may be closed by now.
-            loop.call_soon_threadsafe(settle, result, error)
-
-    threading.Thread(target=main, daemon=True, name=f"thermae-tool-{name}").start()
-    result, error = await done
-    if error is None:
-        return result
-    if isinstance(error, Exception) and not isinstance(error, StopIteration):
-        raise error
-    raise RuntimeError(_text(error)) from error  # A thread's SystemExit is no reason for this process to end.
 
 
 def _text(error: BaseException) -> str:

@@ -20,6 +20,9 @@ _log = logging.getLogger("thermae")
 WINDOW = 1 << 20
 """Bytes that the bridge may send for one request before the request's consumer has taken any."""
 
+CHUNK = 256 << 10
+"""Most bytes of a request's input in one frame."""
+
 GRACE = 15.0
 """Seconds that an answer can need, after it should be there."""
 
@@ -64,7 +67,7 @@ class Connection:
         Raises:
             ThermaeError: The bridge refused, or there is no fleet.
         """
-        await self._send(Frame({"type": "hello", "versions": VERSIONS, "sdk": f"python/{VERSION}"}))
+        await self.send(Frame({"type": "hello", "versions": VERSIONS, "sdk": f"python/{VERSION}"}))
         async with self.request("open", options) as opening:
             async for _ in opening.answers(asyncio.get_running_loop().time() + OPEN_WITHIN):
                 pass
@@ -94,18 +97,34 @@ class Connection:
             ConnectionLost: The connection has ended.
             JobTooLarge: No frame is large enough for the payload.
         """
+        request = await self.begin(kind, fields, payload, job=job, on_arrival=on_arrival)
+        try:
+            yield request
+        finally:
+            request.leave()
+
+    async def begin(
+        self,
+        kind: str,
+        fields: dict[str, Any],
+        payload: bytes = b"",
+        *,
+        job: str = "",
+        on_arrival: "Callable[[Request, bytes], Any] | None" = None,
+    ) -> "Request":
+        """Sends a request whose caller calls `leave` in any case; otherwise as `request`."""
         if self._end is not None:
             raise self._lost(job)
         request = Request(self, next(self._ids), job, on_arrival)
         self._requests[request.id] = request
         try:
-            try:
-                await self._send(Frame({"type": kind, "id": request.id, **fields}, payload))
-            except ValueError as error:
-                request.fail(JobTooLarge(str(error), request_id=job))
-            yield request
-        finally:
+            await self.send(Frame({"type": kind, "id": request.id, **fields}, payload))
+        except ValueError as error:
+            request.fail(JobTooLarge(str(error), request_id=job))
+        except BaseException:
             request.leave()
+            raise
+        return request
 
     async def close(self) -> None:
         """Ends all requests and the connection."""
@@ -139,7 +158,13 @@ class Connection:
         """Takes a request that has ended off the list."""
         self._requests.pop(request.id, None)
 
-    async def _send(self, frame: Frame) -> None:
+    async def send(self, frame: Frame) -> None:
+        """Sends a frame, and waits while the bridge takes nothing.
+
+        Raises:
+            ConnectionLost: The connection has ended.
+            ValueError: The frame is too large. Nothing was sent.
+        """
         try:
             await self.transport.send(frame)
         except OSError as error:
@@ -205,6 +230,8 @@ class Request:
         self._ended = False
         self._left = False
         self._consumed = 0
+        self._room = WINDOW
+        self._more_room = asyncio.Event()
 
     async def answers(self, until: float | None = None) -> AsyncIterator[Any]:
         """What arrives, in order, until the request has ended.
@@ -219,20 +246,49 @@ class Request:
             NoAnswer: Nothing came for too long.
             ThermaeError: The request failed, or the connection was lost.
         """
-        clock = asyncio.get_running_loop().time
-        while True:
-            try:
-                # A reader who takes long between two answers doesn't make the fleet late.
-                async with asyncio.timeout_at(None if until is None else max(until, clock()) + GRACE):
-                    item, size = await self._queue.get()
-            except TimeoutError:
-                raise NoAnswer("no outcome came in time", request_id=self.job) from None
-            if item is _DONE:
-                return
-            if isinstance(item, ThermaeError):
-                raise item
-            self._credit(size)
+        while (item := await self.next(until)) is not END:
             yield item
+
+    async def next(self, until: float | None = None) -> Any:
+        """The next one of the `answers`, or `END`."""
+        try:
+            # A reader who takes long between two answers doesn't make the fleet late.
+            now = asyncio.get_running_loop().time()
+            async with asyncio.timeout_at(None if until is None else max(until, now) + GRACE):
+                item, size = await self._queue.get()
+        except TimeoutError:
+            raise NoAnswer("no outcome came in time", request_id=self.job) from None
+        if isinstance(item, Exception):
+            raise item
+        self._credit(size)
+        return item
+
+    async def send_input(self, data: bytes | bytearray | memoryview, *, end: bool = False) -> bool:
+        """Sends input, and waits while the other end has no room for it.
+
+        Args:
+            data: The bytes.
+            end: Whether they are the last ones.
+
+        Returns:
+            Whether they were sent; false if the request has ended.
+
+        Raises:
+            ConnectionLost: The connection has ended.
+        """
+        rest = memoryview(data).cast("B")
+        while True:
+            while rest and self._room <= 0 and not self._ended:
+                self._more_room.clear()
+                await self._more_room.wait()
+            if self._ended:
+                return False
+            piece = rest[: min(CHUNK, self._room)]
+            rest = rest[len(piece) :]
+            self._room -= len(piece)
+            await self._connection.send(Frame({"type": "input", "id": self.id, "end": end and not rest}, bytes(piece)))
+            if not rest:
+                return True
 
     def reply(self, fields: dict[str, Any], payload: bytes) -> None:
         """Sends something that belongs to this request, such as a tool's answer."""
@@ -257,24 +313,32 @@ class Request:
         kind, size = frame.header["type"], len(frame.payload)
         if kind in ("done", "opened"):
             self.answer, self.payload = frame.header, frame.payload
-            self._end(_DONE)
+            self._end(END)
         elif kind == "error":
             self._end(error_of(frame.header, self.job))
         elif kind in ("event", "data"):
-            item = self._on_arrival(self, frame.payload) if self._on_arrival else frame.payload
-            if self._left:
-                self._credit(size)
-            else:
-                self._queue.put_nowait((item, size))
+            self._arrived(self._on_arrival(self, frame.payload) if self._on_arrival else frame.payload, size)
+        elif kind == "output":
+            self._arrived((frame.header["stream"], frame.payload), size)
+        elif kind == "credit":
+            self._room += frame.header["bytes"]
+            self._more_room.set()
 
-    def fail(self, error: ThermaeError) -> None:
+    def fail(self, error: Exception) -> None:
         """Ends the request with this error."""
         self._end(error)
 
     def _end(self, how: Any) -> None:
         self._ended = True
+        self._more_room.set()
         self._queue.put_nowait((how, 0))
         self._connection.forget(self)
+
+    def _arrived(self, item: Any, size: int) -> None:
+        if self._left:
+            self._credit(size)
+        else:
+            self._queue.put_nowait((item, size))
 
     def _credit(self, size: int) -> None:
         self._consumed += size
@@ -283,7 +347,8 @@ class Request:
             self._consumed = 0
 
 
-_DONE = object()
+END = object()
+"""What `Request.next` gives when the request has ended."""
 
 
 def error_of(header: dict[str, Any], job: str = "") -> ThermaeError:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
+    from thermae._commands import ExecResult
     from thermae._results import BaseResult
 
 
@@ -19,12 +20,14 @@ class ThermaeError(Exception):
         advice: What to do about it.
         safe_to_retry: Whether nothing of the job ran and the cause can pass. Submit the job again under a new id.
         result: The job's result, if the error is the outcome of a job.
+        exec_result: The command's result, if the error is that of a command.
     """
 
     code: str = "unknown"
     advice: str = ""
     safe_to_retry: bool = False
     default_message: ClassVar[str] = ""
+    exec_result: "ExecResult | None" = None
 
     def __init__(
         self,

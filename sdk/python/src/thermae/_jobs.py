@@ -146,7 +146,7 @@ class Job:
     def timeout(self) -> float | None:
         """Seconds that the code can run; `None` for the fleet's own limit."""
         named = self.options.get("timeout")
-        return named if named is not None else _environment_timeout()
+        return named if named is not None else environment_timeout()
 
     @property
     def deadline(self) -> float | None:
@@ -234,7 +234,8 @@ def _optional(convert: Callable[[Any], int], value: Any) -> int | None:
     return None if value is None else convert(value)
 
 
-def _environment_timeout() -> float | None:
+def environment_timeout() -> float | None:
+    """Seconds that a program or a command can run if it names no timeout: those in `THERMAE_TIMEOUT`."""
     text = os.environ.get("THERMAE_TIMEOUT")
     if not text:
         return None

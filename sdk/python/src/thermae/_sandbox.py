@@ -11,11 +11,13 @@ from typing import Any, Self, Unpack, cast
 from thermae._async_sandbox import AsyncSandbox, SessionInfo
 from thermae._async_session import SessionSettings
 from thermae._batch import Batch
+from thermae._commands import Command, ExecOptions, ExecResult
 from thermae._jobs import Job, JobOptions, RunOptions, StreamOptions
 from thermae._loop import Runner, running_loop
 from thermae._options import EmbeddedOptions
 from thermae._results import Result
 from thermae._session import Session
+from thermae._session_files import Files
 from thermae._stream import Stream
 from thermae._tools import AnyTool
 from thermae._watch import EVERYTHING, Watch
@@ -129,7 +131,7 @@ class Sandbox:
     def connect(self, name: str, **settings: Unpack[SessionSettings]) -> Session:
         """A session that is alive already. At the end of its `with` block it is detached, not closed.
 
-        This counts as a job of the session, so its idle time begins anew.
+        Its idle time begins anew by this. It does not wait for the session's programs.
 
         Raises:
             SessionNotFound: There is no such session, or it is gone.
@@ -145,6 +147,30 @@ class Sandbox:
             options: Options of all programs that are text; a `Job` has its own.
         """
         return Batch(self._async, self._runner, jobs, concurrency, options)
+
+    def exec(self, command: Command, **options: Unpack[ExecOptions]) -> ExecResult:
+        """Runs a command in the sandbox's own session, which the first use of `exec` or `files` makes.
+
+        The session ends with this object. It is also idle for too long after some time without use (270 s by default):
+        then, `SessionExpired` is raised. `keepalive` prevents this. For sessions with names, see `session`.
+
+        Args:
+            command: A command line for `bash`, or a list of a program and its arguments.
+            options: See `ExecOptions` and `CommandOptions`.
+
+        Returns:
+            The result, as of `Session.exec`, which also says what is raised.
+        """
+        return self._runner.run(self._async.exec(command, **options))
+
+    @property
+    def files(self) -> Files:
+        """The files of the sandbox's own session; see `exec`."""
+        return Files(self._async.files, self._runner)
+
+    def keepalive(self) -> None:
+        """Lets the idle time of the sandbox's own session begin anew; see `exec`."""
+        self._runner.run(self._async.keepalive())
 
     def cancel(self, job_id: str) -> bool:
         """Cancels a job of this sandbox that another thread runs. Its run then ends, as a rule as `cancelled`.

@@ -5,9 +5,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack, cast
 
 from thermae._async_session import AsyncSession
+from thermae._commands import Command, CommandOptions, ExecOptions, ExecResult
 from thermae._jobs import RunOptions, StreamOptions
 from thermae._loop import Runner
+from thermae._process import Process
 from thermae._results import Result
+from thermae._session_files import Files
 from thermae._stream import Stream
 
 if TYPE_CHECKING:
@@ -19,6 +22,7 @@ class Session:
 
     Attributes:
         name: Its name, with which `connect` finds it again.
+        files: Its files.
     """
 
     def __init__(self, sandbox: "Sandbox", session: AsyncSession, runner: Runner) -> None:
@@ -26,6 +30,7 @@ class Session:
         self._sandbox = sandbox
         self._session = session
         self._runner = runner
+        self.files = Files(session.files, runner)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -52,8 +57,39 @@ class Session:
         """Runs a program in the session, and gives its events; as `Sandbox.stream`."""
         return self._sandbox.stream(code, **cast("StreamOptions", {**options, **self._session.claim()}))
 
+    def exec(self, command: Command, **options: Unpack[ExecOptions]) -> ExecResult:
+        """Runs a command beside the session's programs, and waits for its result. Ctrl-C kills the command.
+
+        Processes that the command leaves in the background live on until the session ends. A session that no run has
+        made yet is made first.
+
+        Args:
+            command: A command line for `bash`, or a list of a program and its arguments.
+            options: See `ExecOptions` and `CommandOptions`.
+
+        Returns:
+            The result, also if the command failed or took too long. With `check=True`, only if it exited with 0.
+
+        Raises:
+            FileError: The command could not be started: there is no such program (`FileNotFound`), for example.
+            OutputLimit: It wrote more than `max_output`, and was killed. `exec_result` has the beginning.
+            SessionExpired: The session was idle for too long.
+            SessionLost: It was lost with its worker, or with its interpreter.
+        """
+        return self._runner.run(self._session.exec(command, **options))
+
+    def popen(self, command: Command, *, stdin: bool = False, **options: Unpack[CommandOptions]) -> Process:
+        """Starts a command beside the session's programs, and gives its output as it comes.
+
+        Args:
+            command: A command line for `bash`, or a list of a program and its arguments.
+            stdin: Whether to open standard input, for `process.stdin`. By default, it is empty.
+            options: See `CommandOptions`.
+        """
+        return Process(self._runner.run(self._session.popen(command, stdin=stdin, **options)), self._runner)
+
     def keepalive(self) -> None:
-        """Lets the session's idle time begin anew, as any run does.
+        """Lets the session's idle time begin anew, as any run and any other use does.
 
         Raises:
             SessionExpired: The session was idle for too long.

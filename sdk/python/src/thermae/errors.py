@@ -1,5 +1,7 @@
 """All errors: a class for each error code of the fleet, and those of this package itself."""
 
+import errno
+
 from thermae._error import ThermaeError as ThermaeError
 from thermae._fleet_errors import *  # noqa: F403
 from thermae._fleet_errors import FLEET_ERRORS
@@ -85,6 +87,83 @@ class BadTool(ThermaeError):
     advice = "Give every parameter a type hint that JSON can express, and the tool a name of its own."
 
 
+class FileError(ThermaeError, OSError):
+    """An operation on a file of a session failed, or a command could not be started.
+
+    The most frequent kinds are classes of their own, which are also the builtin ones: `except FileNotFoundError` works.
+
+    Attributes:
+        errno_name: Name of the kernel's error, such as `ENOSPC`.
+        errno: Its number, if this machine knows it.
+        strerror: What went wrong, in words.
+        filename: The path in question, in the sandbox.
+    """
+
+    code = "file_error"
+    advice = "The message has the path and the kernel's reason."
+
+    def __init__(self, errno_name: str, strerror: str, filename: str, *, request_id: str = "") -> None:
+        super().__init__(f"{strerror}: {filename!r} ({errno_name})", request_id=request_id)
+        self.errno_name = errno_name
+        self.errno = getattr(errno, errno_name, None)
+        self.strerror = strerror
+        self.filename = filename
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (file_error, (self.errno_name, self.strerror, self.filename, self.request_id))
+
+
+class FileNotFound(FileError, FileNotFoundError):
+    """There is nothing at the path (`ENOENT`)."""
+
+    code = "file_not_found"
+    advice = "Check the path: it is absolute, or relative to /workspace."
+
+
+class FileExists(FileError, FileExistsError):
+    """There is something at the path already (`EEXIST`)."""
+
+    code = "file_exists"
+    advice = "Choose another path, or remove what is there."
+
+
+class IsADirectory(FileError, IsADirectoryError):
+    """The path is a directory, not a file (`EISDIR`)."""
+
+    code = "is_a_directory"
+    advice = "Name a file in it."
+
+
+class NotADirectory(FileError, NotADirectoryError):
+    """The path, or a part of it, is not a directory (`ENOTDIR`)."""
+
+    code = "not_a_directory"
+    advice = "Check each part of the path."
+
+
+class PermissionDenied(FileError, PermissionError):
+    """The sandbox's user may not do this (`EACCES` or `EPERM`)."""
+
+    code = "permission_denied"
+    advice = "Check the permissions of the file and of the directories above it, or use a path below /workspace."
+
+
+_BY_ERRNO: dict[str, type[FileError]] = {
+    "ENOENT": FileNotFound,
+    "EEXIST": FileExists,
+    "EISDIR": IsADirectory,
+    "ENOTDIR": NotADirectory,
+    "EACCES": PermissionDenied,
+    "EPERM": PermissionDenied,
+}
+
+
+def file_error(errno_name: str, strerror: str, filename: str, request_id: str) -> FileError:
+    """The error for a failure of the kernel's."""
+    kind = _BY_ERRNO.get(errno_name, FileError)
+    return kind(errno_name, strerror, filename, request_id=request_id)
+
+
 _OWN: tuple[type[ThermaeError], ...] = (
     EmbeddedUnavailable,
     ForkedClientError,
@@ -96,6 +175,12 @@ _OWN: tuple[type[ThermaeError], ...] = (
     SessionNotFound,
     ArtifactDamaged,
     BadTool,
+    FileError,
+    FileNotFound,
+    FileExists,
+    IsADirectory,
+    NotADirectory,
+    PermissionDenied,
 )
 _BY_CODE: dict[str, type[ThermaeError]] = {kind.code: kind for kind in (*FLEET_ERRORS, *_OWN)}
 

@@ -17,6 +17,8 @@
     die               kills the bridge
     bad               sends bytes that are no frame
 
+Requests to sessions are in live.py.
+
 Each frame that it reads, and its end, is a line of the file in FAKE_LOG. With FAKE_OPENS=never, it answers no `open`.
 """
 
@@ -31,10 +33,13 @@ import struct
 import sys
 from typing import Any
 
+from live import Live
+
 PROTOCOLS = json.loads(os.environ.get("FAKE_PROTOCOLS", "[1]"))
 LOG = os.environ.get("FAKE_LOG")
 refused: set[str] = set()
 sessions: dict[str, int] = {}
+files: dict[str, dict[str, bytes]] = {}
 store: dict[str, bytes] = {}
 
 
@@ -201,6 +206,7 @@ class Bridge:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
         self.runs: dict[int, Run] = {}
+        self.live: dict[int, Live] = {}
         self.tasks: set[asyncio.Task[None]] = set()
 
     def send(self, header: dict[str, Any], payload: bytes = b"") -> None:
@@ -218,8 +224,12 @@ class Bridge:
             log({"type": "eof"})
 
     def take(self, header: dict[str, Any], payload: bytes) -> None:
-        log(header if header["type"] != "run" else {**header, "job": json.loads(payload)["id"]})
+        body = json.loads(payload) if header["type"] in ("run", "request") else {}
+        log({**header, "job": body["id"], "body": body} if body else header)
         number = header.get("id", 0)
+        if number in self.live:
+            self.live[number].take(header, payload)
+            return
         match header["type"]:
             case "hello":
                 if os.environ.get("FAKE_VERSION"):
@@ -235,6 +245,10 @@ class Bridge:
             case "run":
                 run = self.runs[number] = Run(self, number, header["window"], json.loads(payload))
                 self.begin(run.go())
+            case "request":
+                self.request(header, json.loads(payload))
+            case "input" | "signal":
+                pass
             case "cancel":
                 if number in self.runs:
                     self.runs[number].cancelled.set()
@@ -255,6 +269,17 @@ class Bridge:
                 self.writer.close()
             case other:
                 self.send({"type": "error", "id": number, "code": "unsupported_request", "message": other})
+
+    def request(self, header: dict[str, Any], body: dict[str, Any]) -> None:
+        name = body["session"]
+        if sessions.get(name, -1) == -1:
+            code = "session_expired" if name in sessions else "session_lost"
+            error = {"code": code, "message": f"it is {code}", "safe_to_retry": True}
+            payload = json.dumps({"how": "error", "error": error, "output": 0, "wall_ms": 0}).encode()
+            self.send({"type": "done", "id": header["id"]}, payload)
+            return
+        live = self.live[header["id"]] = Live(self, header, body, files.setdefault(name, {}))
+        self.begin(live.go())
 
     async def artifact(self, run: Run, ref: str) -> None:
         data = store[ref]
