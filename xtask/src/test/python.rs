@@ -11,8 +11,9 @@ use crate::{
 };
 
 /// What the package needs, and what checks it.
-const PACKAGES: [&str; 11] = [
+const PACKAGES: [&str; 12] = [
     "pydantic==2.14.4",
+    "pydantic-ai-slim==2.68.0",
     "pytest==9.2.0",
     "pytest-timeout==2.4.0",
     "mypy==2.4.1",
