@@ -88,6 +88,8 @@ class AsyncSandbox:
         self.tools = tools_by_name(tools)
         self.tool_loop: asyncio.AbstractEventLoop | None = None
         self.under_way: dict[str, Course] = {}
+        self.beginning: dict[str, asyncio.Event] = {}
+        self.begun: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {redacted(self._opening.get('url', 'embedded'))}>"

@@ -143,6 +143,7 @@ class AsyncSession:
         self._left = True
         with contextlib.suppress(SessionExpired, SessionLost):
             await self._sandbox.run("", **claim)
+        self._sandbox.begun.discard(self.name)
 
     def detach(self) -> str:
         """Lets go of the session without ending it: it lives on until it has been idle for too long.
@@ -151,6 +152,7 @@ class AsyncSession:
             Its name, for `connect`.
         """
         self._left = True
+        self._sandbox.begun.discard(self.name)
         return self.name
 
     async def leave(self, *, failed: bool) -> None:
@@ -195,6 +197,8 @@ class AsyncSession:
                 self._making.add_done_callback(_is_seen)
             # A caller that is cancelled meanwhile cancels it for nobody else.
             await asyncio.shield(self._making)
+        elif (beginning := self._sandbox.beginning.get(self.name)) is not None:
+            await beginning.wait()  # A run that goes on makes it.
         return connection
 
     async def _make(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from thermae._calls import ToolCalls
 from thermae._connection import WINDOW, Request
 from thermae._error import ThermaeError
-from thermae._events import Ended, LiveEvent, ToolCall, read_event
+from thermae._events import Ended, LiveEvent, Started, ToolCall, read_event
 from thermae._jobs import Job
 from thermae._results import AsyncResult, read_result
 from thermae._retry import pause
@@ -32,11 +32,12 @@ class Course:
         self.job = job
         self.result: AsyncResult | None = None
         self._sandbox = sandbox
-        self._kinds = kinds
+        self._kinds = set(kinds)
         self._retries = max_retries
         self._tools = job.tools(sandbox.tools)
         self._calls = ToolCalls(self._tools, sandbox.tool_loop)
         self._request: Request | None = None
+        self._begins: asyncio.Event | None = None
 
     def cancel(self) -> bool:
         """Cancels the job, if it was submitted. Its events go on to its result."""
@@ -48,6 +49,10 @@ class Course:
     async def events(self) -> AsyncGenerator[LiveEvent | AsyncResult, None]:
         """The events of the job; its result is the last one."""
         self._sandbox.under_way[self.job.id] = self
+        if (session := self.job.options.get("session")) and session not in self._sandbox.begun:
+            # Commands in the session wait until it is there.
+            self._begins = self._sandbox.beginning.setdefault(session, asyncio.Event())
+            self._kinds = {*self._kinds, "lifecycle"}
         failures = 0
         try:
             while True:
@@ -72,10 +77,11 @@ class Course:
         finally:
             self._calls.end()
             self._sandbox.under_way.pop(self.job.id, None)
+            self._session_is_there()
 
     async def _attempt(self) -> AsyncGenerator[LiveEvent | AsyncResult, None]:
         connection = await self._sandbox.connection()
-        payload = self.job.to_wire(self._tools, self._kinds, connection.protocol)
+        payload = self.job.to_wire(self._tools, sorted(self._kinds), connection.protocol)
         allowed = self.job.deadline
         until = None if allowed is None else asyncio.get_running_loop().time() + allowed
         run = connection.request("run", {"window": WINDOW}, payload, job=self.job.id, on_arrival=self._arrived)
@@ -102,4 +108,14 @@ class Course:
             self._calls.begin(event, lambda answer: request.reply(fields, answer))
         elif isinstance(event, Ended):
             self._calls.end()
+        if isinstance(event, Started | Ended):
+            self._session_is_there()
         return event
+
+    def _session_is_there(self) -> None:
+        if self._begins is not None:
+            self._begins.set()
+            self._begins = None
+            session = self.job.options.get("session", "")
+            self._sandbox.beginning.pop(session, None)
+            self._sandbox.begun.add(session)

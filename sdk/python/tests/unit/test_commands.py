@@ -341,6 +341,30 @@ def test_the_first_use_makes_the_session_once(bridge: Log) -> None:
         box.exec("out a")
 
 
+@on_a_loop
+async def test_a_command_waits_until_the_first_run_has_made_the_session(bridge: Log) -> None:
+    async with AsyncSandbox() as box, box.session() as session:
+        running = asyncio.create_task(session.run("wait"))
+        while not box.beginning:
+            await asyncio.sleep(0)
+        assert (await session.exec("out a")).text == "a"
+        assert not running.done()
+        assert box.beginning == {}
+        order = [one["type"] for one in bridge.frames() if one["type"] in ("run", "request")]
+        assert order == ["run", "request"]
+        running.cancel()
+        await asyncio.wait({running})
+        await session.run("print a")
+        assert "lifecycle" not in json.loads((await session.run("job")).stdout).get("stream", ())
+        # A run that ends before its code started lets the command go on, too.
+        other = box.session()
+        refused = asyncio.create_task(other.run("refuse no_worker"))
+        while not box.beginning:
+            await asyncio.sleep(0)
+        await other.exec("out a")
+        assert isinstance((await asyncio.gather(refused, return_exceptions=True))[0], ThermaeError)
+
+
 def test_the_own_session_of_a_fleet_is_closed(bridge: Log) -> None:
     with Sandbox("amqp://acme@localhost") as box:
         box.exec("out a")
