@@ -110,6 +110,7 @@ def test_files(box: Sandbox) -> None:
         assert kinds == {
             "a": "directory",
             "a/b.txt": "file",
+            "artifacts": "directory",
             "broken": "link",
             "fifo": "fifo",
             "link": "link",
@@ -194,9 +195,9 @@ def test_large_files_take_constant_memory(tmp_path: Path) -> None:
     with Sandbox(disk="1GiB", memory="1GiB") as box:
         box.exec("true")
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        assert box.files.write("large", pieces()) == SIZE
+        assert box.files.write("large", pieces(), timeout=90) == SIZE
         digest = hashlib.sha256()
-        for piece in box.files.stream("large"):
+        for piece in box.files.stream("large", timeout=90):
             digest.update(piece)
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         print(digest.hexdigest(), grown < 48 << 10)
@@ -217,11 +218,11 @@ async def test_commands_and_files_on_a_fleet() -> None:
     async with AsyncSandbox(FLEET) as box:
         session = box.session()
         assert (await session.exec("echo hello; exit 3")).exit_code == 3
-        assert await session.files.write("large", source()) == 64 << 20
+        assert await session.files.write("large", source(), timeout=90) == 64 << 20
         name = session.detach()
     async with AsyncSandbox(FLEET) as box, await box.connect(name) as session:
         size = 0
-        async for piece in session.files.stream("large"):
+        async for piece in session.files.stream("large", timeout=90):
             size += len(piece)
         assert size == 64 << 20
         results = await asyncio.gather(*(session.exec(f"echo {n}") for n in range(50)))
