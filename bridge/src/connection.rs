@@ -258,7 +258,7 @@ impl Reader {
             Request::Signal { id, signal } => self.say(id, Say::Signal(signal)),
             Request::Open { id, .. }
             | Request::Run { id, .. }
-            | Request::Request { id, .. }
+            | Request::InSession { id, .. }
             | Request::Artifact { id, .. }
             | Request::Sessions { id } => {
                 if self.is_underway(id) {
@@ -317,7 +317,7 @@ impl Reader {
                 let driven = run.clone().drive(shared, frame.payload, cancel.clone());
                 self.spawn(id, cancel, true, Hears::Run(run), driven);
             }
-            Request::Request { id, window } => {
+            Request::InSession { id, window } => {
                 session::check(window)?;
                 shared.outbox.begin(id, window.into());
                 let (says, heard) = mpsc::unbounded_channel();

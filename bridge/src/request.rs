@@ -20,7 +20,8 @@ pub(crate) enum Request {
     /// Runs the job in the payload.
     Run { id: u64, window: u64 },
     /// Sends the request to a session in the payload.
-    Request { id: u64, window: u32 },
+    #[serde(rename = "request")]
+    InSession { id: u64, window: u32 },
     /// More input of a request to a session.
     Input {
         id: u64,

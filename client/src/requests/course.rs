@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use thermae_schemas::{ErrorCode, ErrorInfo, EventBody, JobId, Request, RequestDone, RequestEnd, Say};
+use bytes::Bytes;
+use thermae_schemas::{ErrorCode, ErrorInfo, EventBody, JobId, OutputStream, Request, RequestDone, RequestEnd, Say};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -59,23 +60,27 @@ impl State {
     fn event(&mut self, event: EventBody) {
         (self.heard, self.answered) = (Instant::now(), true);
         match event {
-            EventBody::Opened { reply_to } => {
-                if self.reply_to.replace(reply_to).is_some() {
-                    // What was said before may be lost.
-                    self.say_cancel = self.cancelled;
-                    self.say_credit = true;
-                    self.input.again();
-                }
-            }
-            EventBody::Output { stream, offset, data } => {
-                if !self.interrupted && !self.output.add(stream, offset, data.into()) {
-                    self.interrupted = true;
-                    self.cancel();
-                }
-            }
+            EventBody::Opened { reply_to } => self.opened(reply_to),
+            EventBody::Output { stream, offset, data } => self.came(stream, offset, data.into()),
             EventBody::Credit { input } => self.input.allow(input),
             EventBody::Done(done) => self.done(done),
             _ => {}
+        }
+    }
+
+    fn opened(&mut self, reply_to: String) {
+        if self.reply_to.replace(reply_to).is_some() {
+            // What was said before may be lost.
+            self.say_cancel = self.cancelled;
+            self.say_credit = true;
+            self.input.again();
+        }
+    }
+
+    fn came(&mut self, stream: OutputStream, offset: u64, data: Bytes) {
+        if !self.interrupted && !self.output.add(stream, offset, data) {
+            self.interrupted = true;
+            self.cancel();
         }
     }
 
