@@ -1,10 +1,11 @@
 //! The events of one request, on their way to its client.
 
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use thermae_backplane::bus::{self, Message};
-use thermae_schemas::{Body, Event, EventBody, JobId, OutputStream, RequestDone, TenantName, names};
+use thermae_schemas::{Body, Content, Event, EventBody, JobId, OutputStream, RequestDone, TenantName, names};
 
 use crate::attempt::publish;
 use crate::context::Context;
@@ -13,14 +14,17 @@ use crate::context::Context;
 /// them.
 const UNTAKEN: u32 = 128;
 
-/// Sends events to the client of a request.
+/// Sends events to the client of a request. All but the last one are not mandatory: only such messages keep their order
+/// (see [`bus::Bus::publish`]).
 pub(super) struct Events {
     ctx: Arc<Context>,
     id: JobId,
     /// Routing key of what the client says about the request.
     calls: String,
     to: Mutex<Address>,
-    untaken: Mutex<u32>,
+    /// Bytes of output that were sent.
+    sent: AtomicU64,
+    untaken: AtomicU32,
 }
 
 #[derive(Clone)]
@@ -34,7 +38,14 @@ impl Events {
     pub(super) fn new(ctx: &Arc<Context>, tenant: &TenantName, id: &JobId, message: &Message) -> Option<Self> {
         let to = Address { key: message.reply_to.clone()?, correlation_id: message.correlation_id.clone() };
         let calls = names::calls_key(tenant, &ctx.id);
-        Some(Self { ctx: Arc::clone(ctx), id: id.clone(), calls, to: Mutex::new(to), untaken: Mutex::default() })
+        Some(Self {
+            ctx: Arc::clone(ctx),
+            id: id.clone(),
+            calls,
+            to: Mutex::new(to),
+            sent: AtomicU64::new(0),
+            untaken: AtomicU32::new(0),
+        })
     }
 
     fn to(&self) -> Address {
@@ -46,7 +57,7 @@ impl Events {
         *self.to.lock().unwrap_or_else(PoisonError::into_inner) = other.to();
     }
 
-    fn message(&self, body: Bytes) -> Message {
+    fn message(&self, body: Bytes, mandatory: bool) -> Message {
         let Address { key, correlation_id } = self.to();
         Message {
             exchange: names::REPLIES.to_owned(),
@@ -54,7 +65,7 @@ impl Events {
             body,
             message_id: Some(self.id.to_string()),
             correlation_id,
-            mandatory: true,
+            mandatory,
             ..Message::default()
         }
     }
@@ -69,12 +80,20 @@ impl Events {
         let _ = self.send(EventBody::Opened { reply_to: self.calls.clone() }).await;
     }
 
-    /// Sends output.
+    /// Sends the output that comes next.
     ///
     /// # Errors
     /// It may be lost.
-    pub(super) async fn output(&self, stream: OutputStream, offset: u64, data: Bytes) -> Result<(), bus::Error> {
-        self.send(EventBody::Output { stream, offset, data: data.into() }).await
+    pub(super) async fn output(&self, stream: OutputStream, data: Bytes) -> Result<(), bus::Error> {
+        let (offset, bytes) = (self.sent(), data.len() as u64);
+        self.send(EventBody::Output { stream, offset, data: data.into() }).await?;
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// How many bytes of output were sent.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
     }
 
     /// Says how much input the client may have sent in all.
@@ -85,19 +104,22 @@ impl Events {
         self.send(EventBody::Credit { input }).await
     }
 
+    /// Says how far the request is, to a client that may have missed events.
+    pub(super) async fn catch_up(&self, input: u64) {
+        self.opened().await;
+        let _ = self.credit(input).await;
+        // If output is missing, the client sees it by the offset.
+        let _ = self
+            .send(EventBody::Output { stream: OutputStream::Stdout, offset: self.sent(), data: Content::default() })
+            .await;
+    }
+
     async fn send(&self, body: EventBody) -> Result<(), bus::Error> {
-        // If this client is gone, the confirm says so. Nobody needs to know.
-        drop(self.ctx.bus.publish(self.message(self.write(body))).await?);
-        let full = {
-            let mut untaken = self.untaken.lock().unwrap_or_else(PoisonError::into_inner);
-            *untaken += 1;
-            let full = *untaken >= UNTAKEN;
-            if full {
-                *untaken = 0;
-            }
-            full
-        };
-        if full { self.ctx.bus.flush().await } else { Ok(()) }
+        drop(self.ctx.bus.publish(self.message(self.write(body), false)).await?);
+        if self.untaken.fetch_add(1, Ordering::Relaxed) % UNTAKEN < UNTAKEN - 1 {
+            return Ok(());
+        }
+        self.ctx.bus.flush().await
     }
 
     /// The event that ends the request.
@@ -107,7 +129,9 @@ impl Events {
 
     /// Sends the event that ends the request, until the broker has it.
     pub(super) async fn done(&self, body: Bytes) {
-        match publish(&self.ctx, self.message(body)).await {
+        // The last event comes after all others.
+        let _ = self.ctx.bus.flush().await;
+        match publish(&self.ctx, self.message(body, true)).await {
             Ok(_) => {}
             Err(error) => tracing::debug!(request = %self.id, %error, "nobody receives the end of a request"),
         }

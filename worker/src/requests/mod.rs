@@ -81,7 +81,7 @@ impl Requests {
                 // It came again. Its client may have a new reply queue.
                 open.events.send_to(&events);
                 let open = Arc::clone(open);
-                self.tasks.spawn(async move { open.events.opened().await });
+                self.tasks.spawn(async move { open.events.catch_up(open.inbox.allow(0)).await });
                 return;
             }
             if let Some(done) = table.ended.find(&key) {

@@ -25,12 +25,14 @@ const LEAST: usize = 4 << 10;
 /// Carries out a request whose session is here.
 pub(super) async fn run(ctx: &Arc<Context>, open: &Open, request: Request, presence: Presence) -> RequestDone {
     let limits = &presence.pool().options().limits;
-    let wall_ms = request.timeout_ms.unwrap_or(limits.default.wall.as_millis()).min(limits.ceiling.wall.as_millis());
-    let work = match request.work {
+    let most = limits.ceiling.wall.as_millis();
+    let (work, wall_ms) = match request.work {
         RequestWork::Keepalive {} => return RequestDone::bare(RequestEnd::Exited { code: 0 }),
-        RequestWork::Exec(exec) => order::command(exec),
-        RequestWork::File(op) => order::file(op),
+        RequestWork::Exec(exec) => (order::command(exec), limits.default.wall.as_millis()),
+        // It takes as long as its client needs for the content.
+        RequestWork::File(op) => (order::file(op), most),
     };
+    let wall_ms = request.timeout_ms.unwrap_or(wall_ms).min(most);
     let (seat, home) = tokio::select! {
         biased;
         why = open.inbox.given_up() => return RequestDone::bare(early(why).end()),
@@ -47,11 +49,10 @@ pub(super) async fn run(ctx: &Arc<Context>, open: &Open, request: Request, prese
         Err(error) => return failed(ErrorCode::SandboxFailed, format!("It could not be started: {error}")),
     };
     let overdue = Instant::now() + Duration::from_millis(wall_ms) + END_TIMEOUT;
-    let mut relay =
-        Relay { ctx, open, presence: &presence, running, sent: 0, early: None, output_owed: 0, input_owed: None };
+    let mut relay = Relay { ctx, open, presence: &presence, running, early: None, output_owed: 0, input_owed: None };
     let mut done = relay.follow(overdue).await;
     drop(seat);
-    done.output = relay.sent;
+    done.output = open.events.sent();
     done
 }
 
@@ -78,8 +79,6 @@ struct Relay<'a> {
     open: &'a Open,
     presence: &'a Presence,
     running: Running,
-    /// Bytes of output that were sent.
-    sent: u64,
     early: Option<Early>,
     /// Bytes of output that the client has allowed, and that wait until its tenant may move more.
     output_owed: u64,
@@ -218,8 +217,7 @@ impl Relay<'_> {
         }
         let bytes = data.len();
         self.count(bytes.max(LEAST));
-        self.open.events.output(stream, self.sent, Bytes::from(data)).await?;
-        self.sent += bytes as u64;
+        self.open.events.output(stream, Bytes::from(data)).await?;
         Ok(other)
     }
 

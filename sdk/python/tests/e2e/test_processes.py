@@ -90,8 +90,9 @@ def test_a_program_that_ends_without_closing_leaves_no_process() -> None:
 
 def test_a_forked_child_is_refused_and_disturbs_nobody() -> None:
     process = program("""
-        import os
+        import os, warnings
         from thermae import ForkedClientError, Sandbox
+        warnings.simplefilter("ignore", DeprecationWarning)  # From Python 3.12 on, for a fork with threads.
         with Sandbox(slots=1) as box, box.session() as session:
             session.run("x = 1")
             for _ in range(3):
