@@ -20,6 +20,7 @@ const MOST_PIDS: u32 = 4096;
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Embedded {
     python: Option<PathBuf>,
+    python_path: Option<Vec<PathBuf>>,
     slots: Option<u32>,
     warm: Option<u32>,
     spares: Option<u32>,
@@ -78,6 +79,7 @@ impl Embedded {
         });
         Ok(EmbeddedOptions {
             python: self.python.or(default.python),
+            python_path: self.python_path.unwrap_or(default.python_path),
             slots: self.slots.or(default.slots),
             warm: self.warm.or(default.warm),
             spares: self.spares.unwrap_or(default.spares),
@@ -148,7 +150,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let options = read(json!({
             "python": "/opt/python3", "slots": 3, "warm": 5, "spares": 7, "preload": ["polars"], "preload_eager": true,
-            "disk": "11MiB", "cpu_quota": 150, "datasets": { "sales": dir.path() }, "record_ttl": "13s",
+            "python_path": ["/data/sales"], "disk": "11MiB", "cpu_quota": 150, "datasets": { "sales": dir.path() },
+            "record_ttl": "13s",
             "wall": "2d", "cpu": 4000, "memory": "1GiB", "pids": 100, "output": 2048, "tool_wait": "1s",
             "ceiling": { "cpu": "9s", "memory": "2GiB", "pids": 50 },
         }))
@@ -156,6 +159,7 @@ mod tests {
         assert_eq!(options.python, Some("/opt/python3".into()));
         assert_eq!((options.slots, options.warm, options.spares), (Some(3), Some(5), 7));
         assert_eq!((options.preload.as_slice(), options.preload_eager), (&["polars".to_owned()][..], true));
+        assert_eq!(options.python_path, ["/data/sales"].map(PathBuf::from));
         assert_eq!((options.disk, options.cpu_quota), (ByteSize::mib(11), Some(150)));
         assert_eq!(options.datasets["sales"], dir.path().canonicalize().unwrap());
         assert_eq!(options.record_ttl, Millis::from_secs(13));

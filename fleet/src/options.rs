@@ -31,6 +31,9 @@ pub(crate) const UNBOUNDED: ByteSize = ByteSize(u64::MAX >> 1);
 pub struct EmbeddedOptions {
     /// Python interpreter for the sandboxes; by default, the active virtualenv's, otherwise `python3` on `PATH`.
     pub python: Option<PathBuf>,
+    /// Directories in the sandbox whose modules Python programs can import, such as `/data/packages` for the dataset
+    /// `packages`. They come before the interpreter's own packages.
+    pub python_path: Vec<PathBuf>,
     /// Number of jobs that run at once, from 1 to 4096; by default, twice the number of processors.
     pub slots: Option<u32>,
     /// Number of containers that are kept ready in addition to those in use, at least 1; by default, the same as
@@ -63,6 +66,7 @@ impl Default for EmbeddedOptions {
         let pool = PoolOptions::default();
         Self {
             python: pool.python,
+            python_path: pool.python_path,
             slots: pool.slots,
             warm: pool.warm,
             spares: pool.spares,
@@ -83,6 +87,7 @@ impl EmbeddedOptions {
         // Every field is named, so that none can be forgotten.
         let Self {
             python,
+            python_path,
             slots,
             warm,
             spares,
@@ -98,6 +103,7 @@ impl EmbeddedOptions {
         PoolOptions {
             backend: BackendKind::Native,
             python,
+            python_path,
             slots,
             warm,
             spares,
@@ -153,6 +159,7 @@ mod tests {
             warm: Some(5),
             spares: 7,
             preload: vec!["polars".into()],
+            python_path: vec!["/data/sales".into()],
             preload_eager: true,
             limits: limits.clone(),
             disk: ByteSize::mib(11),
@@ -169,6 +176,7 @@ mod tests {
         assert_eq!(pool.python, Some("/opt/python3".into()));
         assert_eq!((pool.slots(), pool.warm(), pool.spares), (3, 5, 7));
         assert_eq!((pool.preload.as_slice(), pool.preload_eager), (&["polars".to_owned()][..], true));
+        assert_eq!(pool.python_path, options.python_path);
         assert_eq!((&pool.limits.default, &pool.limits.ceiling), (&limits.default, &limits.ceiling));
         assert_eq!(pool.limits.grace, limits.grace);
         assert_eq!((pool.disk, pool.cpu_quota), (ByteSize::mib(11), Some(150)));

@@ -25,6 +25,7 @@ fn main() -> ExitCode {
     let tests = vec![
         test("code_calls_a_closure", code_calls_a_closure),
         test("jobs_see_the_options", jobs_see_the_options),
+        test("jobs_import_from_a_dataset", jobs_import_from_a_dataset),
         test("a_dropped_fleet_leaves_no_process", a_dropped_fleet_leaves_no_process),
         test("a_machine_or_option_that_does_not_fit_is_named", a_machine_or_option_that_does_not_fit_is_named),
     ];
@@ -69,6 +70,39 @@ sum(prices)
     ensure!(outcome.stdout.starts_with("[4, 6]\n") && outcome.stdout.contains("not for sale"), "{outcome:?}");
     ensure!(outcome.value.as_ref().is_some_and(|value| value["text/plain"] == "10"), "{outcome:?}");
     ensure!(outcome.usage.tool_calls == 3, "{outcome:?}");
+    fleet.close().await;
+    Ok(())
+}
+
+/// Modules of a dataset are imported like those of the interpreter, by the zygotes and by programs that jobs start. None
+/// takes the place of the standard library's, but of the interpreter's own packages.
+async fn jobs_import_from_a_dataset() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    for module in ["ours", "colorsys", "pip"] {
+        std::fs::write(dir.path().join(format!("{module}.py")), "VALUE = 'ours'\n")?;
+    }
+    let options = EmbeddedOptions {
+        preload: vec!["ours".to_owned()],
+        preload_eager: true,
+        datasets: [("packages".to_owned(), dir.path().to_owned())].into(),
+        python_path: vec!["/data/packages".into()],
+        ..one_slot()
+    };
+    let fleet = Fleet::embedded(options).await?;
+    fleet.ready().await;
+    let code = "
+import sys
+early = 'ours' in sys.modules
+import colorsys, json, ours, pip, subprocess
+program = 'import ours; print(ours.__file__)'
+started = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True).stdout
+print(json.dumps([early, ours.__file__, started, pip.VALUE, hasattr(colorsys, 'VALUE')]))
+";
+    let outcome = fleet.run(Job::python(code), None).await?;
+    let seen: serde_json::Value =
+        serde_json::from_str(&outcome.stdout).with_context(|| format!("not JSON: {outcome:?}"))?;
+    let file = "/data/packages/ours.py";
+    ensure!(seen == json!([true, file, format!("{file}\n"), "ours", false]), "{seen}");
     fleet.close().await;
     Ok(())
 }

@@ -4,6 +4,7 @@
 mod backends;
 mod bounds;
 mod limits;
+mod paths;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -131,6 +132,9 @@ pub struct PoolOptions {
     /// `/usr/bin/python3`. Native: on this machine; by default, the interpreter of the active virtualenv, or else the
     /// one on `PATH`.
     pub python: Option<PathBuf>,
+    /// Directories in the sandbox whose modules Python programs can import, such as `/data/packages`, which is the
+    /// dataset `packages`. They come after the standard library and before the interpreter's own packages.
+    pub python_path: Vec<PathBuf>,
     /// Languages that the pool runs: `python`, `bash` or both. A language that the containers lack is left out.
     pub languages: Vec<Language>,
     /// Number of jobs that run at the same time, from 1 to 4096. By default, twice the number of processors.
@@ -219,6 +223,7 @@ impl Default for PoolOptions {
             backend: BackendKind::default(),
             image: "thermae/python:dev".into(),
             python: None,
+            python_path: Vec::new(),
             languages: vec![Language::python(), Language::bash()],
             slots: None,
             warm: None,
@@ -345,17 +350,7 @@ impl Options {
                 let known = thermae_runner::languages().any(|known| known == language.as_str());
                 check(known, key("languages"), "the languages are python and bash")?;
             }
-            for (dataset, path) in &pool.datasets {
-                let key = key(&format!("datasets.{dataset}"));
-                let plain = dataset.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
-                let named = plain && !dataset.starts_with('.') && (1..=64).contains(&dataset.len());
-                check(
-                    named,
-                    key.clone(),
-                    "the name must have 1 to 64 letters, digits, '-', '_' or '.', and must not begin with '.'",
-                )?;
-                check(path.is_absolute() && path.to_str().is_some(), key, "must be an absolute path, in UTF-8")?;
-            }
+            paths::validate(pool).map_err(|(k, problem)| Invalid { key: key(&k), problem })?;
             pool.bounds.validate().map_err(|(k, problem)| Invalid { key: key(&format!("bounds.{k}")), problem })?;
             pool.limits.validate().map_err(|(k, problem)| Invalid { key: key(&format!("limits.{k}")), problem })?;
         }
@@ -370,21 +365,6 @@ mod tests {
     #[test]
     fn the_defaults_are_valid() {
         Options::default().validate().unwrap();
-    }
-
-    #[test]
-    fn a_dataset_has_a_plain_name_and_an_absolute_path() {
-        let problem = |name: &str, path: &str| {
-            let mut options = Options::default();
-            for pool in options.pools.values_mut() {
-                pool.datasets.insert(name.into(), path.into());
-            }
-            options.validate().err().map(|invalid| invalid.key)
-        };
-        assert_eq!(problem("sales-2024.csv", "/srv/sales"), None);
-        for (name, path) in [("..", "/srv"), ("a/b", "/srv"), ("", "/srv"), (".x", "/srv"), ("a", "srv")] {
-            assert_eq!(problem(name, path), Some(format!("pools.default.datasets.{name}")));
-        }
     }
 
     #[test]

@@ -44,7 +44,8 @@ pub fn limits() -> Limits {
 /// Python with this preload list.
 pub fn python(spec: &Spec, preload: &[&str], preload_eager: bool) -> LanguageSetup {
     let preload = preload.iter().map(|module| (*module).to_owned()).collect();
-    let options = thermae_runner::PythonOptions { path: spec.interpreter.clone(), preload, preload_eager };
+    let path = spec.interpreter.clone();
+    let options = thermae_runner::PythonOptions { path, python_path: Vec::new(), preload, preload_eager };
     LanguageSetup { name: "python".into(), options: serde_json::to_value(options).unwrap() }
 }
 

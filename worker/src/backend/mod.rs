@@ -155,7 +155,12 @@ pub trait Container: Send + Sync {
 
 /// The set-up message for the runners of a pool.
 pub fn setup(pool: &PoolOptions, python: String) -> Setup {
-    let python = PythonOptions { path: python, preload: pool.preload.clone(), preload_eager: pool.preload_eager };
+    let python = PythonOptions {
+        path: python,
+        python_path: pool.python_path.iter().map(|dir| dir.to_string_lossy().into_owned()).collect(),
+        preload: pool.preload.clone(),
+        preload_eager: pool.preload_eager,
+    };
     let options = |language: &Language| match language.as_str() {
         "python" => serde_json::to_value(&python).unwrap_or_default(),
         _ => serde_json::Value::Null,

@@ -25,6 +25,10 @@ const LOADED: usize = 2;
 pub struct Options {
     /// Absolute path of the interpreter inside the container.
     pub path: String,
+    /// Absolute paths of directories in the container whose modules programs can import, in addition to the
+    /// interpreter's own. None has a colon.
+    #[serde(default)]
+    pub python_path: Vec<String>,
     /// Modules that the loaded zygote imports; if empty, there is no loaded zygote. Missing ones are skipped and
     /// reported.
     pub preload: Vec<String>,
@@ -63,7 +67,7 @@ impl Language for Python {
     fn start(&self, zygote: usize, context: &ZygoteContext) -> Result<Zygote> {
         let common: &[&str] = if zygote == BARE { &[] } else { &scan::COMMON };
         let preload = if zygote == LOADED { self.0.preload.as_slice() } else { &[] };
-        zygote::start(context, &self.0.path, common, preload)
+        zygote::start(context, &self.0, common, preload)
     }
 
     /// Without a module of its list, the loaded zygote would be a second common one.

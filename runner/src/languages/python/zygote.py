@@ -25,6 +25,7 @@ import _socket
 import gc
 import json
 import os
+import site
 import struct
 import sys
 import types
@@ -65,7 +66,7 @@ class Zygote:
         pages = sys.modules.pop("zygote_pages")
         self.reply, self.workdir = struct.Struct("<Iii").pack, setup["workdir"]
         harness.preload()
-        sys.path[:] = [entry for entry in sys.path if entry]
+        sys.path[:] = self.path()
         for name in setup["common"]:
             try:
                 __import__(name)
@@ -126,6 +127,16 @@ class Zygote:
             sys.modules[name] = module
             exec(compile(source, module.__file__, "exec"), module.__dict__)
         return module
+
+    @staticmethod
+    def path():
+        """The interpreter's path, with the directories of PYTHONPATH (which `-I` leaves out) before its packages. No
+        package of theirs takes the place of a module of the standard library."""
+        own = [entry for entry in sys.path if entry]
+        packages = site.getsitepackages()
+        first = next((n for n, entry in enumerate(own) if entry in packages), len(own))
+        added = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        return own[:first] + [entry for entry in added if entry] + own[first:]
 
     def register_at_fork(self, **hooks):
         """Stands in for `os.register_at_fork` while modules load. If a module other than those in HOOKS_LEFT_OUT

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use serde::Serialize;
 
-use super::HARNESS;
+use super::{HARNESS, Options};
 use crate::error::{Context, Error, Result};
 use crate::languages::zygote::{ENVIRONMENT, Zygote, ZygoteContext};
 use crate::seqpacket::Packets;
@@ -50,12 +50,13 @@ struct Hello<'a> {
     seal: String,
 }
 
-/// Starts a zygote of the interpreter at `path`, which imports these modules. Modules of `common` that are missing are
+/// Starts a zygote of this interpreter, which imports these modules. Modules of `common` that are missing are
 /// skipped silently.
 ///
 /// # Errors
 /// If a system call fails.
-pub(super) fn start(context: &ZygoteContext, path: &str, common: &[&str], preload: &[String]) -> Result<Zygote> {
+pub(super) fn start(context: &ZygoteContext, options: &Options, common: &[&str], preload: &[String]) -> Result<Zygote> {
+    let path = options.path.as_str();
     let (ours, theirs) = Packets::pair().step("zygote's socket")?;
     let source = rustix::fs::memfd_create("zygote", rustix::fs::MemfdFlags::CLOEXEC).step("memfd")?;
     let mut file = std::fs::File::from(source);
@@ -63,7 +64,10 @@ pub(super) fn start(context: &ZygoteContext, path: &str, common: &[&str], preloa
     let text = |s: &str| CString::new(s).map_err(|_| Error::Protocol("a NUL in the interpreter's path".into()));
     let python = text(path)?;
     let args = [path, "-I", "-B", "-c", BOOT].into_iter().map(text).collect::<Result<Vec<_>>>()?;
-    let env = ENVIRONMENT.into_iter().chain(PYTHON).map(text).collect::<Result<Vec<_>>>()?;
+    // The zygote reads this variable itself, and interpreters that programs start read it, too.
+    let python_path = format!("PYTHONPATH={}", options.python_path.join(":"));
+    let python_path = (!options.python_path.is_empty()).then_some(python_path.as_str());
+    let env = ENVIRONMENT.into_iter().chain(PYTHON).chain(python_path).map(text).collect::<Result<Vec<_>>>()?;
     let null = sys::null_device().step("open /dev/null")?;
     match sys::fork(0).step("fork a zygote")? {
         Fork::Child => {
