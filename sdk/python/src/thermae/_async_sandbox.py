@@ -20,7 +20,7 @@ from thermae._connection import WINDOW, Connection
 from thermae._course import Course
 from thermae._error import ThermaeError
 from thermae._jobs import Job, JobOptions, RunOptions, StreamOptions
-from thermae._options import EmbeddedOptions, opening, redacted
+from thermae._options import EmbeddedOptions, opening, redacted, wanted_packages, with_packages
 from thermae._results import AsyncResult
 from thermae._retry import MAX_RETRIES, is_transient
 from thermae._tools import AnyTool, tools_by_name
@@ -79,6 +79,7 @@ class AsyncSandbox:
             ValueError: An option has a value that can't be used.
         """
         self._opening = opening(url, tenant, embedded)
+        self._packages = wanted_packages(self._opening, embedded)
         self._connection: Connection | None = None
         self._closed = False
         self._pid = 0
@@ -110,6 +111,11 @@ class AsyncSandbox:
     def facts(self) -> dict[str, Any]:
         """What the fleet said about itself when it was opened, such as `tenant` and `embedded`."""
         return dict(self._connection.facts) if self._connection else {}
+
+    @property
+    def packages(self) -> dict[str, str]:
+        """The version of each package that `packages=` has brought, by its name. Empty before the sandbox is open."""
+        return self._packages.versions if self._packages else {}
 
     async def run(self, code: str | Job = "", **options: Unpack[RunOptions]) -> AsyncResult:
         """Runs a program, and waits for its result.
@@ -239,6 +245,8 @@ class AsyncSandbox:
                     await self._own_session.close()
         self._closed = True
         await self._drop()
+        if self._packages is not None:
+            self._packages.close()
 
     def start(self, code: str | Job, kinds: Sequence[str], options: StreamOptions) -> AsyncStream:
         """A job with its options, ready to begin. `kinds` are the live events that somebody wants."""
@@ -305,11 +313,14 @@ class AsyncSandbox:
             _fork.release(connection.transport)
 
     async def _open(self) -> Connection:
+        opening = self._opening
+        if self._packages is not None:
+            opening = with_packages(opening, await self._packages.ready())
         transport = await BridgeTransport.start()
         _fork.guard(transport)
         connection = Connection(transport)
         try:
-            opened = asyncio.create_task(connection.open(self._opening))
+            opened = asyncio.create_task(connection.open(opening))
             await asyncio.sleep(0)
             # While the bridge starts, this process has time for its imports.
             for tool in self.tools.values():

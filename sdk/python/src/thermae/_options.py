@@ -4,12 +4,19 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from thermae._units import to_bytes, to_ms
 
+if TYPE_CHECKING:
+    from thermae._packages import Packages
+
 EMBEDDED = "embedded"
 """In place of a URL, this means the embedded fleet even if `THERMAE_URL` names another."""
+
+
+PACKAGES = "python-packages"
+"""Name of the dataset with the packages that `packages=` asks for."""
 
 
 class EmbeddedOptions(TypedDict, total=False):
@@ -25,6 +32,10 @@ class EmbeddedOptions(TypedDict, total=False):
         wall: Seconds by the wall clock that a job can run.
         datasets: Folders and files of this machine that jobs find at `/data/<name>`, read-only.
         preload: Modules that are imported before jobs need them; by default, numpy and pandas if there are any.
+        packages: Packages that programs can import in addition to the interpreter's own, as for pip: `polars`,
+            `httpx>=0.27,<1`. Their wheels are installed in your cache when the sandbox opens, once for all sandboxes
+            that ask for the same.
+        packages_refresh: Whether to look for newer versions of `packages`, instead of those that were installed before.
     """
 
     python: str | os.PathLike[str]
@@ -36,6 +47,8 @@ class EmbeddedOptions(TypedDict, total=False):
     wall: float
     datasets: Mapping[str, str | os.PathLike[str]]
     preload: Sequence[str]
+    packages: Sequence[str]
+    packages_refresh: bool
 
 
 def opening(url: str | None, tenant: str | None, embedded: EmbeddedOptions) -> dict[str, Any]:
@@ -60,6 +73,32 @@ def opening(url: str | None, tenant: str | None, embedded: EmbeddedOptions) -> d
     return {"url": url, **({"tenant": tenant} if tenant else {})}
 
 
+def wanted_packages(opening: dict[str, Any], embedded: EmbeddedOptions) -> "Packages | None":
+    """The packages that the options ask for.
+
+    Raises:
+        ValueError: A requirement can't be used, or a dataset has the name of the packages' own.
+    """
+    requirements = embedded.get("packages")
+    if not requirements:
+        return None
+    from thermae._packages import Packages  # Few programs need it, and it imports what Windows does not have.
+
+    if PACKAGES in opening["embedded"].get("datasets", {}):
+        raise ValueError(f"datasets: {PACKAGES!r} is the name of the folder with the packages")
+    python = opening["embedded"].get("python")
+    if python is None:
+        raise ValueError("packages: name the interpreter that they are for in python=")
+    return Packages(requirements, python, refresh=embedded.get("packages_refresh", False))
+
+
+def with_packages(opening: dict[str, Any], folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """The fields of the frame `open`, with installed packages."""
+    options = opening["embedded"]
+    datasets = {**options.get("datasets", {}), PACKAGES: os.fspath(folder)}
+    return {"embedded": {**options, "datasets": datasets, "python_path": [f"/data/{PACKAGES}"]}}
+
+
 def redacted(text: str) -> str:
     """The text without the passwords of the URLs in it."""
     return re.sub(r"(\w+://[^/\s:@]*):[^/\s]*@", r"\1:…@", text)
@@ -80,4 +119,4 @@ def _embedded(options: EmbeddedOptions) -> dict[str, Any]:
     # Programs should find the packages that this process finds.
     python = os.environ.get("THERMAE_PYTHON") or sys.executable
     given = {**({"python": python} if python else {}), **options}
-    return {name: convert[name](value) for name, value in given.items()}
+    return {name: convert[name](value) for name, value in given.items() if name in convert}

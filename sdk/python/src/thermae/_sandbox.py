@@ -82,6 +82,11 @@ class Sandbox:
         """What the fleet said about itself when it was opened, such as `tenant` and `embedded`."""
         return self._async.facts
 
+    @property
+    def packages(self) -> dict[str, str]:
+        """The version of each package that `packages=` has brought, by its name. Empty before the sandbox is open."""
+        return self._async.packages
+
     def run(self, code: str | Job = "", **options: Unpack[RunOptions]) -> Result:
         """Runs a program, and waits for its result. Ctrl-C cancels the job.
 

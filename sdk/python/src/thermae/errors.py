@@ -17,6 +17,22 @@ class EmbeddedUnavailable(ThermaeError):
     )
 
 
+class PackagesError(ThermaeError):
+    """The packages that the embedded fleet's programs should find can't be installed.
+
+    Attributes:
+        package: What no wheel fits, if it is known, as it was asked for.
+    """
+
+    package: str | None = None
+    code = "packages_failed"
+    advice = (
+        "Look at the last lines of pip. Only wheels are installed, from the indexes of your pip's configuration. If a "
+        "package has no wheel for this interpreter, build one elsewhere, put it into a folder, and name the folder in "
+        "PIP_FIND_LINKS. The logger `thermae` has all that pip prints."
+    )
+
+
 class ForkedClientError(ThermaeError):
     """The sandbox was made before a fork, and only the parent process can use it."""
 
@@ -166,6 +182,7 @@ def file_error(errno_name: str, strerror: str, filename: str, request_id: str) -
 
 _OWN: tuple[type[ThermaeError], ...] = (
     EmbeddedUnavailable,
+    PackagesError,
     ForkedClientError,
     WrongLoopError,
     BlockedLoopError,

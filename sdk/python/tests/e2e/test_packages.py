@@ -1,0 +1,65 @@
+import os
+from pathlib import Path
+
+import pytest
+from helpers import on_a_loop, until
+from wheels import wheel
+
+from thermae import AsyncSandbox, Sandbox, errors
+
+CODE = """
+import sys
+early = "towel" in sys.modules
+import subprocess, towel
+print(early, towel.__file__, towel.VERSION, towel.helper())
+started = subprocess.run([sys.executable, "-c", "import towel; print(towel.VERSION)"], capture_output=True, text=True)
+print(started.stdout, end="")
+for name in ("towel.py", "new.py"):
+    try:
+        open(f"/data/python-packages/{name}", "w")
+    except OSError as error:
+        print(error.strerror)
+"""
+
+PRINTS = """True /data/python-packages/towel.py 1.5 2.5
+1.5
+Read-only file system
+Read-only file system
+"""
+
+
+@pytest.fixture(autouse=True)
+def links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder with the wheels that pip finds."""
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "links"))
+    monkeypatch.setenv("THERMAE_CACHE", str(tmp_path / "cache"))
+    towel = "import strigil\nVERSION = '1.5'\ndef helper():\n    return strigil.VERSION\n"
+    wheel(tmp_path / "links", "towel", "1.5", files={"towel.py": towel}, requires=["strigil"])
+    wheel(tmp_path / "links", "strigil", "2.5")
+    return tmp_path / "links"
+
+
+def test_programs_import_packages_that_they_cant_change() -> None:
+    with Sandbox(packages=["towel>=1,<2"], preload=["towel"], slots=1) as box:
+        assert box.packages == {"strigil": "2.5", "towel": "1.5"}
+        first = box.run(CODE, check=True).stdout
+        assert first in (PRINTS, PRINTS.replace("True", "False"))
+        # The first program that imports a module makes the fleet import it ahead of later ones.
+        until(lambda: box.run(CODE, check=True).stdout == PRINTS)
+        with box.session() as session:
+            assert session.run("import strigil; print(strigil.VERSION)", check=True).stdout == "2.5\n"
+    with Sandbox(slots=1) as box:
+        failed = box.run("import towel").error
+        assert failed is not None
+        assert failed.exception == "ModuleNotFoundError"
+
+
+@on_a_loop
+async def test_an_async_sandbox_has_packages_too(links: Path) -> None:
+    async with AsyncSandbox(packages=["strigil"], slots=1) as box:
+        assert (await box.run("import strigil; print(strigil.VERSION)", check=True)).stdout == "2.5\n"
+    with pytest.raises(errors.PackagesError, match="no wheel fits nowhere"):
+        async with AsyncSandbox(packages=["nowhere"], slots=1):
+            pass
