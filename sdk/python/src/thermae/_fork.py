@@ -1,6 +1,7 @@
 """What happens to open connections in a forked child: nothing of theirs is used, and their descriptors are closed."""
 
 import os
+import sys
 import weakref
 
 from thermae._transport import Transport
@@ -24,5 +25,5 @@ def _in_child() -> None:
     _open.clear()
 
 
-if hasattr(os, "register_at_fork"):  # Not on Windows, which knows no forks.
+if sys.platform != "win32":  # Windows knows no forks.
     os.register_at_fork(after_in_child=_in_child)
