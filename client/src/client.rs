@@ -84,8 +84,8 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::NoScheduler`], [`Error::QueueFull`], [`Error::AlreadySubmitted`], or [`Error::Bus`] if the broker
-    /// refuses. What is wrong with the *job* is reported in its outcome. A job that uses fields of a later version of the
-    /// protocol than it says is sent in that version.
+    /// refuses. What is wrong with the *job* is reported in its outcome. A job that uses fields of a later version of
+    /// the protocol than it says is sent in that version.
     pub fn submit(&self, job: Job, tools: Option<Arc<dyn ToolHandler>>) -> BoxFuture<'_, Result<JobHandle, Error>> {
         Box::pin(self.submitted(job, tools))
     }

@@ -55,8 +55,8 @@ async fn again(shared: &Shared) -> Result<Box<dyn Consumer>, Error> {
     }
 }
 
-/// Sends every request and submits every job under way again, because the events in the deleted queue are lost. If a job
-/// has ended, its outcome is sent again. If it waits or runs, this changes nothing.
+/// Sends every request and submits every job under way again, because the events in the deleted queue are lost. If a
+/// job has ended, its outcome is sent again. If it waits or runs, this changes nothing.
 async fn ask_again(shared: Arc<Shared>) {
     shared.requests.ask_again();
     for mut message in shared.jobs.messages() {
@@ -90,8 +90,8 @@ fn acknowledged(sent: Result<(), bus::Error>) {
     }
 }
 
-/// Hands an event to its job, request or question. Returns whether the client would notice a repeat of the event. Repeats
-/// of calls, outcomes and answers, and those about requests, are recognized.
+/// Hands an event to its job, request or question. Returns whether the client would notice a repeat of the event.
+/// Repeats of calls, outcomes and answers, and those about requests, are recognized.
 fn hand_on(shared: &Arc<Shared>, event: Event, delivery: &Delivery) -> bool {
     let (job, text) = (event.job.clone(), &delivery.message.body);
     let streamed = !matches!(

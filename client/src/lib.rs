@@ -1,5 +1,5 @@
-//! The client's side of the protocol: submits jobs, follows their events, answers their tool calls and cancels them, and
-//! sends requests to live sessions.
+//! The client's side of the protocol: submits jobs, follows their events, answers their tool calls and cancels them,
+//! and sends requests to live sessions.
 //!
 //! The command line, the load generator and tests use this crate. It talks only to the bus, never to the registry. It
 //! declares only its own reply queue; the fleet declares everything else.

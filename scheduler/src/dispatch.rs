@@ -1,8 +1,8 @@
 //! The dispatcher: decides which job is handed out next, and when.
 //!
 //! One task owns all of the dispatcher's state. These events wake it: a job arrives, a hand-out ends, credit is given
-//! back, a new snapshot of the workers comes, or a deadline passes. It doesn't poll for jobs. If there is credit, a job is handed
-//! out as soon as it arrives.
+//! back, a new snapshot of the workers comes, or a deadline passes. It doesn't poll for jobs. If there is credit, a job
+//! is handed out as soon as it arrives.
 //!
 //! ```text
 //!  lanes ──▶ arrive ──▶ [ pool: Fair over tenants ] ──▶ start ──▶ admit::assign ──▶ finished ──┐
@@ -198,8 +198,8 @@ impl Dispatcher {
             pool.parked.push(popped);
             return true;
         }
-        // A job that no worker can run gets no new credit. It may have some, or be over already. A session's job goes on:
-        // only the registry knows who holds the session.
+        // A job that no worker can run gets no new credit. It may have some, or be over already. A session's job goes
+        // on: only the registry knows who holds the session.
         let in_turn = in_turn && (pool.speaks(&popped.item) || popped.item.session.is_some());
         let session = popped.item.session.as_ref().map(|s| (popped.tenant.clone(), s.id.clone()));
         if let Some(session) = &session {

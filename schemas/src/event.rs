@@ -13,8 +13,8 @@ pub struct Event {
     /// Version of the protocol. In the event `tool_call`, the version of the job: the client may answer in it.
     #[serde(default = "crate::first_protocol")]
     pub protocol: u32,
-    /// Id of the job, of the question (in the event `sessions`), or of the request to a session (in the events `opened`,
-    /// `output`, `credit` and `done`).
+    /// Id of the job, of the question (in the event `sessions`), or of the request to a session (in the events
+    /// `opened`, `output`, `credit` and `done`).
     pub job: JobId,
     /// Number of the attempt, from 1; 0 if there was no attempt.
     #[serde(default)]

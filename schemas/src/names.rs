@@ -112,8 +112,8 @@ pub const H_FOLLOWS: &str = "x-follows";
 pub const H_DEAD_REASON: &str = "x-first-death-reason";
 /// Header: the queue from which RabbitMQ dead-lettered the message first.
 pub const H_DEAD_QUEUE: &str = "x-first-death-queue";
-/// Header of a message on [`CALLS`] that is about a request to a session and not an answer to a tool call: the request's
-/// id.
+/// Header of a message on [`CALLS`] that is about a request to a session and not an answer to a tool call: the
+/// request's id.
 pub const H_REQUEST: &str = "x-request";
 /// Header: W3C trace context.
 pub const H_TRACEPARENT: &str = "traceparent";

@@ -24,8 +24,8 @@ pub struct Request {
     /// What to do.
     #[serde(flatten)]
     pub work: RequestWork,
-    /// How long it may take, in milliseconds; at most as long as any job of the pool may. By default, a command may take
-    /// as long as a job that asks for no limit, and an operation on files as long as any job may.
+    /// How long it may take, in milliseconds; at most as long as any job of the pool may. By default, a command may
+    /// take as long as a job that asks for no limit, and an operation on files as long as any job may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     pub timeout_ms: Option<u64>,

@@ -78,8 +78,8 @@ pub(crate) async fn subscribe(
     }
 }
 
-/// Takes a pool's jobs of one version of the protocol while the pool is ready, until the worker drains. Returns when all
-/// jobs that were taken are settled.
+/// Takes a pool's jobs of one version of the protocol while the pool is ready, until the worker drains. Returns when
+/// all jobs that were taken are settled.
 pub(crate) async fn pool_queue(ctx: Arc<Context>, pool: Arc<Pool>, protocol: u32) {
     let queue = QueueSpec::pool(pool.name(), protocol);
     // As many as can run at once: further jobs would only wait here, while another worker could run them.

@@ -44,8 +44,8 @@ impl RequestHandle {
         self.0.when(|state| state.end.clone()).await
     }
 
-    /// Gives input, waiting for the command to take earlier input. Returns `false` if no more input is taken: the request
-    /// has ended, or the input has. If the future is dropped half-way, a part of `data` may have been given.
+    /// Gives input, waiting for the command to take earlier input. Returns `false` if no more input is taken: the
+    /// request has ended, or the input has. If the future is dropped half-way, a part of `data` may have been given.
     pub async fn input(&self, mut data: Bytes) -> bool {
         while !data.is_empty() {
             let given = self.0.when(|state| {
@@ -68,8 +68,8 @@ impl RequestHandle {
     }
 
     /// As [`RequestHandle::input`] and then, if `end` is set, [`RequestHandle::end_input`], without waiting. Returns
-    /// `false`, and does nothing, if this is more input than [`RequestHandle::input_allowed`], or if the input has ended.
-    /// After the end of the request, input is dropped.
+    /// `false`, and does nothing, if this is more input than [`RequestHandle::input_allowed`], or if the input has
+    /// ended. After the end of the request, input is dropped.
     pub fn try_input(&self, data: Bytes, end: bool) -> bool {
         self.0.change(|state| state.end.is_some() || state.input.give(data, end))
     }
@@ -83,8 +83,8 @@ impl RequestHandle {
         self.0.when(|state| Some(state.input.room()).filter(|room| *room > beyond)).await
     }
 
-    /// Sends a signal to the command's process group, after the input that was given. If the connection to the broker is
-    /// lost, the signal may arrive twice.
+    /// Sends a signal to the command's process group, after the input that was given. If the connection to the broker
+    /// is lost, the signal may arrive twice.
     pub fn signal(&self, signal: i32) {
         self.0.change(|state| state.input.signal(signal));
     }

@@ -1,9 +1,9 @@
 //! Queues for tenants that send much besides jobs.
 //!
-//! Cancels, questions, requests to sessions, and messages to refuse come through a queue that all tenants share. RabbitMQ writes each
-//! of them to disk before the scheduler can refuse it. So a tenant that sends more of them than its allowance gets a
-//! queue of its own. Only that queue has to wait. When it is full, RabbitMQ refuses the tenant's messages without
-//! writing them.
+//! Cancels, questions, requests to sessions, and messages to refuse come through a queue that all tenants share.
+//! RabbitMQ writes each of them to disk before the scheduler can refuse it. So a tenant that sends more of them than
+//! its allowance gets a queue of its own. Only that queue has to wait. When it is full, RabbitMQ refuses the tenant's
+//! messages without writing them.
 
 use std::time::Duration;
 

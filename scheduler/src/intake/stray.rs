@@ -1,5 +1,5 @@
-//! A message that reached no submit queue: a cancel, a question, a request to a session, the first job of its lane, or a
-//! message to refuse.
+//! A message that reached no submit queue: a cancel, a question, a request to a session, the first job of its lane, or
+//! a message to refuse.
 
 use std::time::Duration;
 

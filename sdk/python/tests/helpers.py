@@ -37,6 +37,13 @@ def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
     return found
 
 
+async def soon(condition: Callable[[], Any], seconds: float = 20.0) -> None:
+    """As `until`, on a loop."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
 def program(source: str) -> "subprocess.Popen[str]":
     """Starts a program in a process of its own, with this package on its path."""
     command = [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(source)]

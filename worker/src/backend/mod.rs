@@ -183,8 +183,8 @@ pub fn container_memory(pool: &PoolOptions) -> u64 {
 }
 
 /// Processes and threads of a whole container: one job's, those that the requests to a session start with, and the
-/// runner's own. Each sandbox that is made ahead has two (an init, and the process that waits for its program), for each
-/// of three zygotes.
+/// runner's own. Each sandbox that is made ahead has two (an init, and the process that waits for its program), for
+/// each of three zygotes.
 pub fn container_pids(pool: &PoolOptions) -> u32 {
     let (requests, spares) = (pool.bounds.session_requests, pool.spares.saturating_mul(6));
     pool.limits.ceiling.pids.saturating_add(26).saturating_add(requests).saturating_add(spares)

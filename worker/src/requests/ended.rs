@@ -1,67 +1,84 @@
 //! How the last requests ended.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 
 use bytes::Bytes;
+use thermae_schemas::{JobId, TenantName};
+use tokio::time::Instant;
 
 use super::Key;
 
-/// Most requests that are remembered.
-const MOST: usize = 4096;
+/// Most requests of a tenant that are remembered.
+const MOST: usize = 1024;
 
 /// Most bytes of their answers.
-const MOST_BYTES: usize = 16 << 20;
+const MOST_BYTES: usize = 4 << 20;
 
-/// The answers to the requests that ended last.
+/// How long the requests of a tenant are remembered after its last one.
+const REMEMBERED: Duration = Duration::from_secs(600);
+
+/// The answers to the requests that ended last. No tenant makes another one's be forgotten.
 #[derive(Default)]
-pub(super) struct Ended {
-    answers: HashMap<Key, Bytes>,
-    order: VecDeque<Key>,
+pub(super) struct Ended(HashMap<TenantName, Answers>);
+
+struct Answers {
+    by_id: HashMap<JobId, Bytes>,
+    order: VecDeque<JobId>,
     bytes: usize,
+    used: Instant,
 }
 
 impl Ended {
-    /// Remembers an answer, and forgets the oldest ones if there are too many.
-    pub(super) fn remember(&mut self, key: Key, answer: Bytes) {
-        self.bytes += answer.len();
-        if let Some(old) = self.answers.insert(key.clone(), answer) {
-            self.bytes -= old.len();
-        } else {
-            self.order.push_back(key);
-        }
-        while self.order.len() > MOST || (self.bytes > MOST_BYTES && self.order.len() > 1) {
-            let Some(oldest) = self.order.pop_front() else { break };
-            self.bytes -= self.answers.remove(&oldest).map_or(0, |answer| answer.len());
-        }
+    /// Remembers an answer, and forgets the tenant's oldest ones if there are too many.
+    pub(super) fn remember(&mut self, (tenant, id): Key, answer: Bytes) {
+        let now = Instant::now();
+        self.0.retain(|_, answers| now.duration_since(answers.used) < REMEMBERED);
+        let new = || Answers { by_id: HashMap::new(), order: VecDeque::new(), bytes: 0, used: now };
+        self.0.entry(tenant).or_insert_with(new).remember(id, answer, now);
     }
 
     /// The answer to this request.
-    pub(super) fn find(&self, key: &Key) -> Option<Bytes> {
-        self.answers.get(key).cloned()
+    pub(super) fn find(&self, (tenant, id): &Key) -> Option<Bytes> {
+        self.0.get(tenant)?.by_id.get(id).cloned()
     }
+}
 
-    /// Whether this request ended lately.
-    pub(super) fn knows(&self, key: &Key) -> bool {
-        self.answers.contains_key(key)
+impl Answers {
+    fn remember(&mut self, id: JobId, answer: Bytes, now: Instant) {
+        self.used = now;
+        self.bytes += answer.len();
+        if let Some(old) = self.by_id.insert(id.clone(), answer) {
+            self.bytes -= old.len();
+        } else {
+            self.order.push_back(id);
+        }
+        while self.order.len() > MOST || (self.bytes > MOST_BYTES && self.order.len() > 1) {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.bytes -= self.by_id.remove(&oldest).map_or(0, |answer| answer.len());
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use thermae_schemas::{JobId, TenantName};
-
     use super::*;
 
-    #[test]
-    fn the_oldest_are_forgotten_first() {
-        let key = |n: usize| (TenantName::new("acme").unwrap(), JobId::new(format!("r{n}")).unwrap());
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_of_a_tenant_are_forgotten_first() {
+        let key = |tenant: &str, n: usize| (TenantName::new(tenant).unwrap(), JobId::new(format!("r{n}")).unwrap());
         let mut ended = Ended::default();
+        ended.remember(key("globex", 0), Bytes::from_static(b"other"));
         for n in 0..=MOST {
-            ended.remember(key(n), Bytes::from_static(b"done"));
+            ended.remember(key("acme", n), Bytes::from_static(b"done"));
         }
-        assert!(!ended.knows(&key(0)) && ended.knows(&key(1)) && ended.knows(&key(MOST)));
-        ended.remember(key(0), Bytes::from(vec![0; MOST_BYTES]));
-        assert!(ended.find(&key(0)).is_some() && !ended.knows(&key(MOST)));
-        assert_eq!((ended.order.len(), ended.bytes), (1, MOST_BYTES));
+        let knows = |ended: &Ended, tenant: &str, n: usize| ended.find(&key(tenant, n)).is_some();
+        assert!(!knows(&ended, "acme", 0) && knows(&ended, "acme", 1) && knows(&ended, "acme", MOST));
+        ended.remember(key("acme", 0), Bytes::from(vec![0; MOST_BYTES]));
+        assert!(knows(&ended, "acme", 0) && !knows(&ended, "acme", MOST));
+        assert_eq!(ended.find(&key("globex", 0)).unwrap(), "other");
+        tokio::time::advance(REMEMBERED).await;
+        ended.remember(key("acme", 1), Bytes::from_static(b"done"));
+        assert!(!knows(&ended, "globex", 0) && !knows(&ended, "acme", 0) && knows(&ended, "acme", 1));
     }
 }

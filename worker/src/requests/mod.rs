@@ -33,6 +33,9 @@ use inbox::{Inbox, Unwanted};
 /// Tenant and id of a request.
 type Key = (TenantName, JobId);
 
+/// Bytes that the open requests of one tenant may make the worker hold: their messages and windows together.
+const MOST_HELD: usize = 256 << 20;
+
 /// Bytes that a message may have in addition to its content.
 const ENVELOPE: usize = 64 << 10;
 
@@ -47,6 +50,8 @@ pub(crate) struct Requests {
 #[derive(Default)]
 struct Table {
     open: HashMap<Key, Arc<Open>>,
+    /// What the open requests of each tenant may make the worker hold, in bytes.
+    held: HashMap<TenantName, usize>,
     ended: Ended,
 }
 
@@ -54,6 +59,28 @@ struct Table {
 struct Open {
     inbox: Inbox,
     events: Events,
+    /// What it may make the worker hold, in bytes.
+    holds: usize,
+}
+
+impl Table {
+    /// Adds a request. Returns whether it fits beside the tenant's others.
+    fn add(&mut self, key: &Key, open: &Arc<Open>) -> bool {
+        self.open.insert(key.clone(), Arc::clone(open));
+        let held = self.held.entry(key.0.clone()).or_default();
+        *held += open.holds;
+        *held <= MOST_HELD
+    }
+
+    fn remove(&mut self, key: &Key) {
+        let Some(open) = self.open.remove(key) else { return };
+        if let Some(held) = self.held.get_mut(&key.0) {
+            *held -= open.holds;
+            if *held == 0 {
+                self.held.remove(&key.0);
+            }
+        }
+    }
 }
 
 impl Requests {
@@ -75,7 +102,7 @@ impl Requests {
         };
         let Some(events) = Events::new(&self.ctx, &tenant, &request.id, message) else { return };
         let key = (tenant, request.id.clone());
-        let open = {
+        let (open, fits) = {
             let mut table = self.table();
             if let Some(open) = table.open.get(&key) {
                 // It came again. Its client may have a new reply queue.
@@ -89,11 +116,11 @@ impl Requests {
                 return;
             }
             let inbox = Inbox::new(request.window, std::mem::take(&mut request.input).into(), !request.more_input);
-            let open = Arc::new(Open { inbox, events });
-            table.open.insert(key.clone(), Arc::clone(&open));
-            open
+            let open = Arc::new(Open { inbox, events, holds: request.window as usize + message.body.len() });
+            let fits = table.add(&key, &open);
+            (open, fits)
         };
-        let presence = self.sessions.enter(&key.0, &request.session);
+        let presence = if fits { self.sessions.enter(&key.0, &request.session) } else { Err(Absent::NoRoom) };
         let requests = Arc::clone(self);
         self.tasks.spawn(async move {
             let served = caught("request to a session", Box::pin(requests.serve(&open, request, presence))).await;
@@ -109,7 +136,7 @@ impl Requests {
         let key = (tenant.clone(), request);
         let open = {
             let table = self.table();
-            let Some(open) = table.open.get(&key) else { return table.ended.knows(&key) };
+            let Some(open) = table.open.get(&key) else { return table.ended.find(&key).is_some() };
             Arc::clone(open)
         };
         let said = match RequestInput::parse(body) {
@@ -139,7 +166,7 @@ impl Requests {
         let body = open.events.body_of(done);
         {
             let mut table = self.table();
-            table.open.remove(&key);
+            table.remove(&key);
             table.ended.remember(key, body.clone());
         }
         open.events.done(body).await;
@@ -164,6 +191,11 @@ fn refused(absent: Absent) -> RequestDone {
         Absent::Draining => {
             failed(ErrorCode::WorkerStopped, "The worker that holds the session stops. Nothing was done.")
         }
+        Absent::NoRoom => failed(
+            ErrorCode::QuotaExceeded,
+            "The tenant's open requests on this worker are too large together. Nothing was done. Use smaller windows, or \
+             try again when others have ended.",
+        ),
         Absent::Full(most) => failed(
             ErrorCode::QuotaExceeded,
             format!("{most} requests to the session are open. Nothing was done. Try again when others have ended."),

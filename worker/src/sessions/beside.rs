@@ -67,6 +67,8 @@ pub(crate) enum Absent {
     Gone(Gone),
     /// As many requests to the session are open as may be.
     Full(usize),
+    /// The tenant's open requests would make the worker hold too much.
+    NoRoom,
     /// The worker drains.
     Draining,
 }

@@ -133,7 +133,8 @@ impl Queue {
         state.idle_since = Instant::now();
     }
 
-    /// Counts a request, so that the session is not idle. `Err` if the session has ended, or if `most` are open already.
+    /// Counts a request, so that the session is not idle. `Err` if the session has ended, or if `most` are open
+    /// already.
     pub(super) fn request_begins(&self, most: usize) -> Result<(), Why> {
         let mut state = self.state();
         if state.closed {
