@@ -1,6 +1,6 @@
 //! Requests that are sent again, cancelled or given up.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use thermae_backplane::bus::Bus;
@@ -10,40 +10,58 @@ use thermae_schemas::{ErrorCode, EventBody, OutputStream, Request, RequestDone, 
 use super::requests::{EXITED, Sessions, bytes, error_of, input, lost, request, streaming, worker};
 use super::{quick, soon, tenant};
 
-#[tokio::test(start_paused = true)]
-async fn a_request_without_an_answer_is_sent_again_and_more_and_more_rarely() {
-    let mut sessions = Sessions::new().await;
-    let client = sessions.client(Options::default()).await;
-    let handle = client.request(request("r"));
-    let (first, _) = sessions.asked().await;
-    let mut last = tokio::time::Instant::now();
-    for pause in [5, 10, 20, 30, 30] {
-        let (again, _) = sessions.asked().await;
-        assert!(again.headers.flag(names::H_RESEND));
-        assert_eq!((&again.body, &again.message_id), (&first.body, &first.message_id));
-        assert_eq!(last.elapsed().as_secs(), pause);
-        last = tokio::time::Instant::now();
-    }
-    sessions.done(&first, 0).await;
-    assert_eq!(handle.done().await.unwrap().end, EXITED);
-    // After its end, it is not sent any more.
-    assert!(tokio::time::timeout(Duration::from_secs(3600), sessions.requests.next()).await.is_err());
+/// How long a request may be silent here.
+const SILENCE: Duration = Duration::from_millis(100);
+
+/// Options with short pauses.
+fn impatient() -> Options {
+    Options { first_answer: SILENCE / 4, silence: SILENCE, ..quick() }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
+async fn a_request_without_an_answer_is_sent_again_and_more_and_more_rarely() {
+    let mut sessions = Sessions::new().await;
+    let client = sessions.client(impatient()).await;
+    let handle = client.request(request("r"));
+    let (first, _) = sessions.asked().await;
+    let begun = Instant::now();
+    let mut pauses = Duration::ZERO;
+    for pause in [SILENCE / 4, SILENCE / 2, SILENCE, SILENCE, SILENCE] {
+        let (again, _) = soon(sessions.asked()).await;
+        assert!(again.headers.flag(names::H_RESEND));
+        assert_eq!((&again.body, &again.message_id), (&first.body, &first.message_id));
+        // A message may be taken a little later than it was sent.
+        pauses += pause;
+        assert!(begun.elapsed() + SILENCE / 8 >= pauses, "sent again too soon");
+    }
+    sessions.done(&first, 0).await;
+    assert_eq!(soon(handle.done()).await.unwrap().end, EXITED);
+    // After its end, it is not sent any more.
+    while sessions.requests.next().now_or_never().is_some() {}
+    assert!(tokio::time::timeout(SILENCE * 3, sessions.requests.next()).await.is_err());
+}
+
+#[tokio::test]
 async fn a_request_that_falls_silent_is_sent_again_and_says_again_where_it_is() {
     let mut sessions = Sessions::new().await;
-    let client = sessions.client(Options::default()).await;
+    let client = sessions.client(Options { first_answer: SILENCE, ..impatient() }).await;
     let handle = client.request(streaming("r", 4));
     assert!(handle.input(bytes("ab")).await);
     let (message, _) = sessions.asked().await;
     sessions.open(&message).await;
     assert_eq!(sessions.said_of("r").await, input(0, "ab", false));
+    let heard = Instant::now();
     sessions.output(&message, 0, "x").await;
-    let heard = tokio::time::Instant::now();
-    let (again, _) = sessions.asked().await;
-    assert!(again.headers.flag(names::H_RESEND));
-    assert_eq!(heard.elapsed().as_secs(), 30, "any event counts");
+    let again = async {
+        loop {
+            let (again, _) = sessions.asked().await;
+            // Before the output came, it may have been sent again, too.
+            if heard.elapsed() >= SILENCE {
+                return again;
+            }
+        }
+    };
+    assert!(soon(again).await.headers.flag(names::H_RESEND));
 
     sessions.open(&message).await;
     assert_eq!(sessions.said_of("r").await, Say::Credit(4));

@@ -31,8 +31,7 @@ struct Answers {
 
 impl Ended {
     /// Remembers an answer, and forgets the tenant's oldest ones if there are too many.
-    pub(super) fn remember(&mut self, (tenant, id): Key, answer: Bytes) {
-        let now = Instant::now();
+    pub(super) fn remember(&mut self, (tenant, id): Key, answer: Bytes, now: Instant) {
         self.0.retain(|_, answers| now.duration_since(answers.used) < REMEMBERED);
         let new = || Answers { by_id: HashMap::new(), order: VecDeque::new(), bytes: 0, used: now };
         self.0.entry(tenant).or_insert_with(new).remember(id, answer, now);
@@ -64,21 +63,21 @@ impl Answers {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn the_oldest_of_a_tenant_are_forgotten_first() {
+    #[test]
+    fn the_oldest_of_a_tenant_are_forgotten_first() {
         let key = |tenant: &str, n: usize| (TenantName::new(tenant).unwrap(), JobId::new(format!("r{n}")).unwrap());
-        let mut ended = Ended::default();
-        ended.remember(key("globex", 0), Bytes::from_static(b"other"));
+        let (mut ended, now) = (Ended::default(), Instant::now());
+        let done = || Bytes::from_static(b"done");
+        ended.remember(key("globex", 0), Bytes::from_static(b"other"), now);
         for n in 0..=MOST {
-            ended.remember(key("acme", n), Bytes::from_static(b"done"));
+            ended.remember(key("acme", n), done(), now);
         }
         let knows = |ended: &Ended, tenant: &str, n: usize| ended.find(&key(tenant, n)).is_some();
         assert!(!knows(&ended, "acme", 0) && knows(&ended, "acme", 1) && knows(&ended, "acme", MOST));
-        ended.remember(key("acme", 0), Bytes::from(vec![0; MOST_BYTES]));
+        ended.remember(key("acme", 0), Bytes::from(vec![0; MOST_BYTES]), now);
         assert!(knows(&ended, "acme", 0) && !knows(&ended, "acme", MOST));
         assert_eq!(ended.find(&key("globex", 0)).unwrap(), "other");
-        tokio::time::advance(REMEMBERED).await;
-        ended.remember(key("acme", 1), Bytes::from_static(b"done"));
+        ended.remember(key("acme", 1), done(), now + REMEMBERED);
         assert!(!knows(&ended, "globex", 0) && !knows(&ended, "acme", 0) && knows(&ended, "acme", 1));
     }
 }

@@ -22,6 +22,7 @@ use thermae_backplane::bus::Message;
 use thermae_backplane::registry::Gone;
 use thermae_schemas::{Body, ErrorCode, ErrorInfo, JobId, Request, RequestDone, RequestEnd, RequestInput, TenantName};
 use thermae_service::supervise::caught;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::context::Context;
@@ -167,7 +168,7 @@ impl Requests {
         {
             let mut table = self.table();
             table.remove(&key);
-            table.ended.remember(key, body.clone());
+            table.ended.remember(key, body.clone(), Instant::now());
         }
         open.events.done(body).await;
     }

@@ -212,19 +212,19 @@ def test_large_files_take_constant_memory(tmp_path: Path) -> None:
 @on_a_loop
 async def test_commands_and_files_on_a_fleet() -> None:
     async def source() -> AsyncIterator[bytes]:
-        for n in range(64):
+        for n in range(8):
             yield bytes([n]) * (1 << 20)
 
     async with AsyncSandbox(FLEET) as box:
         session = box.session()
         assert (await session.exec("echo hello; exit 3")).exit_code == 3
-        assert await session.files.write("large", source(), timeout=90) == 64 << 20
+        assert await session.files.write("large", source(), timeout=90) == 8 << 20
         name = session.detach()
     async with AsyncSandbox(FLEET) as box, await box.connect(name) as session:
         size = 0
         async for piece in session.files.stream("large", timeout=90):
             size += len(piece)
-        assert size == 64 << 20
+        assert size == 8 << 20
         results = await asyncio.gather(*(session.exec(f"echo {n}") for n in range(50)))
         assert [one.text for one in results] == [f"{n}\n" for n in range(50)]
         await session.close()
