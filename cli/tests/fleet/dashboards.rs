@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use thermae_client::{Client, JobHandle, ToolHandler};
 use thermae_schemas::{
-    Class, EventBody, Job, JobId, PoolName, SessionName, SessionRequest, Status, Stream, ToolFailure, ToolSpec,
+    Class, EventBody, Exec, Job, JobId, PoolName, Request, RequestWork, SessionName, SessionRequest, Status, Stream,
+    ToolFailure, ToolSpec,
 };
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -263,10 +264,25 @@ async fn round(client: &Client, n: usize, seen: &mut BTreeMap<&'static str, usiz
     for job in kinds(n)? {
         note(&client.submit(job, Some(Arc::new(Echo))).await?, seen).await?;
     }
+    command(client, n, seen).await?;
     // The cancel ends the job whether the job waits or runs.
     let handle = client.submit(Job::python("import time\ntime.sleep(60)"), None).await?;
     handle.cancel().await?;
     note(&handle, seen).await
+}
+
+/// A command in a session of its own.
+async fn command(client: &Client, n: usize, seen: &mut BTreeMap<&'static str, usize>) -> Result<()> {
+    let name = SessionName::new(format!("commands-{n}-{}", uuid::Uuid::new_v4()))?;
+    let job = |close| {
+        let session = SessionRequest { close, ..SessionRequest::new(name.clone()) };
+        Job { session: Some(session), ..Job::python("pass") }
+    };
+    note(&client.submit(job(false), None).await?, seen).await?;
+    let exec = Exec { shell: Some("true".to_owned()), ..Exec::default() };
+    let request = client.request(Request::new(JobId::random(), name.clone(), RequestWork::Exec(exec)));
+    tokio::time::timeout(Duration::from_secs(60), request.done()).await??;
+    note(&client.submit(job(true), None).await?, seen).await
 }
 
 /// One job of each kind, to be run one after the other.
