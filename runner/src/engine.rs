@@ -117,7 +117,7 @@ impl Engine {
                 Token::Nursery => sandboxes.on_nursery(proof, runs.busy(), io)?,
                 Token::Zygote(n) => {
                     if let Some((id, forked)) = sandboxes.on_zygote(Flavor(n as usize), io)? {
-                        runs.on_forked(id, forked, sandboxes, io);
+                        runs.guests.on_forked(id, forked, &mut runs.occupants, sandboxes, io);
                     }
                 }
                 Token::Channel(id) => runs.on_channel(id, flags, sandboxes, io),
@@ -151,15 +151,16 @@ impl Engine {
     fn on_frame(&mut self, frame: &Frame) -> Result<()> {
         let Self { io, sandboxes, runs, .. } = self;
         let (number, name) = (frame.run, || String::from_utf8_lossy(&frame.body));
+        let (guests, occupants) = (&mut runs.guests, &mut runs.occupants);
         match frame.kind {
             Kind::Run => runs.accept(number, frame, sandboxes, io),
             Kind::Input => runs.inbox.begin(number, frame.parse()?),
             Kind::InputData => runs.inbox.fill(number, &frame.body, self.setup.disk_bytes),
             Kind::Beside => runs.accept_beside(number, frame, sandboxes, io),
-            Kind::Stdin => runs.on_input(number, Some(&frame.body), sandboxes, io),
-            Kind::StdinEnd => runs.on_input(number, None, sandboxes, io),
-            Kind::Credit => runs.on_credit(number, frame.parse()?, sandboxes, io),
-            Kind::Signal => runs.signal(number, frame.parse()?),
+            Kind::Stdin => guests.on_input(number, Some(&frame.body), occupants, sandboxes, io),
+            Kind::StdinEnd => guests.on_input(number, None, occupants, sandboxes, io),
+            Kind::Credit => guests.on_credit(number, frame.parse()?, occupants, sandboxes, io),
+            Kind::Signal => guests.signal(number, frame.parse()?),
             Kind::ToolResult => runs.on_tool_result(number, &frame.parse()?, sandboxes, io),
             Kind::Interrupt => runs.interrupt(number, sandboxes),
             Kind::Kill => runs.kill(number, sandboxes, io),
@@ -183,7 +184,10 @@ impl Engine {
             }
             match self.sandboxes.of_pid(reaped.pid) {
                 Some(id) => self.runs.ended(id, Some(reaped), &mut self.sandboxes, &mut self.io),
-                None => self.runs.guest_ended(reaped, &self.sandboxes, &mut self.io),
+                None => {
+                    let Runs { guests, occupants, .. } = &mut self.runs;
+                    guests.ended(reaped, occupants, &self.sandboxes, &mut self.io);
+                }
             }
         }
         Ok(())

@@ -30,6 +30,15 @@ impl Runs {
         }
     }
 
+    /// Takes a request to run something beside a session's program.
+    pub(crate) fn accept_beside(&mut self, number: u32, frame: &Frame, sandboxes: &mut Sandboxes, io: &mut Io) {
+        if self.knows(number) {
+            let reason = format!("run {number} exists already");
+            return io.refuse_beside(number, End::NotStarted { reason }, true);
+        }
+        self.guests.accept(number, frame, &mut self.occupants, sandboxes, io);
+    }
+
     /// Reads and checks a run. `Err` says why it is refused.
     fn read(&mut self, number: u32, frame: &Frame, sandboxes: &mut Sandboxes) -> Result<Pending, String> {
         let files = self.inbox.take(number)?;
@@ -48,17 +57,18 @@ impl Runs {
 
     /// Whether that run waits for a sandbox to be made, rather than for its session.
     pub(super) fn needs_sandbox(&self, pending: &Pending) -> bool {
-        pending.session().is_none_or(|name| !self.sessions.contains_key(name))
+        pending.session().is_none_or(|name| !self.occupants.sessions.contains_key(name))
     }
 
     fn slot(&self, pending: &Pending, sandboxes: &Sandboxes) -> Slot {
         if let Place::Session { session, create } = &pending.run.place {
-            let other = self.sessions.get(session).and_then(|&id| sandboxes.get(id)).map(|sandbox| sandbox.flavor);
+            let other =
+                self.occupants.sessions.get(session).and_then(|&id| sandboxes.get(id)).map(|sandbox| sandbox.flavor);
             if let Some(language) = other.map(|f| sandboxes.zygotes.language(f)).filter(|l| *l != pending.run.language)
             {
                 return Slot::Never(End::OtherLanguage { language: language.to_owned() });
             }
-            match self.sessions.get(session) {
+            match self.occupants.sessions.get(session) {
                 Some(&id) if sandboxes.stage(id) == Some(Stage::Idle) && !self.collections.of_session(id) => {
                     return Slot::Here(id);
                 }
@@ -119,7 +129,7 @@ impl Runs {
             }
         };
         pipes.watch(id, self.output_flags(), io);
-        let mut run = Active::new(&pending, pipes, warm, self.counted.oom_kills());
+        let mut run = Active::new(&pending, pipes, warm, self.occupants.counted.oom_kills());
         if run.feed()
             && let Some((pipe, ..)) = &run.stdin
         {
@@ -130,10 +140,10 @@ impl Runs {
         if sandbox.channel.pending() {
             io.rewatch(&sandbox.channel, Token::Channel(id), EventFlags::IN | EventFlags::OUT);
         }
-        let occupant = self.occupants.entry(id).or_default();
+        let occupant = self.occupants.by_sandbox.entry(id).or_default();
         if let Some(name) = pending.session() {
             occupant.session = Some(name.to_owned());
-            self.sessions.insert(name.to_owned(), id);
+            self.occupants.sessions.insert(name.to_owned(), id);
         }
         self.going.insert(pending.number, id);
         let run = occupant.begin(run, sandbox, &self.guests.sessions(id));
@@ -166,7 +176,7 @@ impl Runs {
             return Ok(());
         }
         let Some(handles) = sandboxes.get(id).and_then(|sandbox| sandbox.handles.as_ref()) else { return Ok(()) };
-        let seen = &mut self.occupants.entry(id).or_default().seen;
+        let seen = &mut self.occupants.by_sandbox.entry(id).or_default().seen;
         files::place(&handles.storage, &pending.files, seen)
             .map_err(|(path, error)| End::BadFile { path, reason: error.to_string() })
     }
@@ -186,7 +196,7 @@ impl Runs {
         match sandboxes.stage(id) {
             Some(Stage::Idle) => self.ended(id, None, sandboxes, io),
             Some(_) => {
-                self.occupants.remove(&id);
+                self.occupants.by_sandbox.remove(&id);
                 sandboxes.failed(id, reason, io);
             }
             None => {}

@@ -16,7 +16,7 @@ impl Runs {
     /// Takes what the process of a sandbox has sent, and goes on sending what waits for it.
     pub(crate) fn on_channel(&mut self, id: u32, flags: EventFlags, sandboxes: &mut Sandboxes, io: &mut Io) {
         if self.guests.contains(id) {
-            return self.on_guest_channel(id, flags, sandboxes, io);
+            return self.guests.on_channel(id, flags, &mut self.occupants, sandboxes, io);
         }
         let Some(sandbox) = sandboxes.get_mut(id) else { return };
         if flags.contains(EventFlags::OUT) {

@@ -13,7 +13,7 @@ mod messages;
 mod occupant;
 mod pending;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -29,8 +29,7 @@ use crate::sys::Reaped;
 use active::{Active, Cause, Pumped};
 use beside::Guests;
 use collect::{Collections, Ended};
-use memory::Counted;
-use occupant::Occupant;
+use occupant::Occupants;
 use pending::{MOST_LOST, Pending};
 
 /// The runs of a container.
@@ -39,17 +38,13 @@ pub(crate) struct Runs {
     pending: VecDeque<Pending>,
     /// Input files of runs that have not arrived yet.
     pub(crate) inbox: Inbox,
-    /// What uses each sandbox, by the sandbox's number.
-    occupants: BTreeMap<u32, Occupant>,
-    /// Sandboxes of sessions, by the sessions' names.
-    sessions: HashMap<String, u32>,
+    /// What uses the sandboxes.
+    pub(crate) occupants: Occupants,
     /// Sandboxes of runs that go on, by the runs' numbers.
     going: HashMap<u32, u32>,
     /// What runs beside sessions' programs.
-    guests: Guests,
+    pub(crate) guests: Guests,
     collections: Collections,
-    /// Counts the container's memory.
-    counted: Counted,
     /// Counts the container's CPU time.
     cpu: Option<CpuCounter>,
     /// Whether jobs' outputs are not read, because too much waits for the worker.
@@ -61,12 +56,10 @@ impl Runs {
         Self {
             pending: VecDeque::new(),
             inbox: Inbox::default(),
-            occupants: BTreeMap::new(),
-            sessions: HashMap::new(),
+            occupants: Occupants::new(group),
             going: HashMap::new(),
-            guests: Guests::default(),
+            guests: Guests::new(setup.ceiling.wall_ms),
             collections: Collections::new(setup.artifacts),
-            counted: Counted::new(group),
             cpu,
             congested: false,
             setup,
@@ -75,10 +68,11 @@ impl Runs {
 
     /// Notes how much memory the container holds before the first run.
     pub(crate) fn set_memory_baseline(&mut self) {
-        self.counted.set_baseline();
+        self.occupants.counted.set_baseline();
     }
 
-    /// Whether a run waits, something runs beside a session's program, or files are being collected. (What a run uses shows in its sandbox's stage.)
+    /// Whether a run waits, something runs beside a session's program, or files are being collected. (What a run uses
+    /// shows in its sandbox's stage.)
     pub(crate) fn busy(&self) -> bool {
         !self.pending.is_empty() || !self.guests.is_empty() || self.collections.any()
     }
@@ -97,7 +91,7 @@ impl Runs {
 
     /// The runs that go on, with the numbers of their sandboxes.
     fn active(&self) -> impl Iterator<Item = (u32, &Active)> {
-        self.occupants.iter().filter_map(|(id, occupant)| Some((*id, occupant.run.as_ref()?)))
+        self.occupants.by_sandbox.iter().filter_map(|(id, occupant)| Some((*id, occupant.run.as_ref()?)))
     }
 
     /// Whether a run of that number waits or goes on.
@@ -107,7 +101,7 @@ impl Runs {
     }
 
     fn run_mut(&mut self, id: u32) -> Option<&mut Active> {
-        self.occupants.get_mut(&id)?.run.as_mut()
+        self.occupants.by_sandbox.get_mut(&id)?.run.as_mut()
     }
 
     /// When [`Runs::tick`] or [`Runs::gather`] has something to do next.
@@ -116,22 +110,27 @@ impl Runs {
             return Some(now);
         }
         let death = sandboxes.death_due().filter(|_| !self.pending.is_empty());
-        self.active().filter_map(|(_, run)| run.next_check(now)).chain(death).chain(self.guests_due()).min()
+        self.active()
+            .filter_map(|(_, run)| run.next_check(now))
+            .chain(death)
+            .chain(self.guests.due(&self.occupants))
+            .min()
     }
 
     /// Interrupts and kills the runs that have reached a limit.
     pub(crate) fn tick(&mut self, now: Instant, sandboxes: &Sandboxes, io: &mut Io) {
         let collecting = self.collections.any();
         let (zygotes, guests) = (&sandboxes.zygotes, &self.guests);
+        let Occupants { by_sandbox, counted, .. } = &mut self.occupants;
         let data = |flavor| zygotes.info(flavor).map_or(0, |info| info.data);
-        for (id, occupant) in &mut self.occupants {
+        for (id, occupant) in by_sandbox {
             let Some(sandbox) = sandboxes.get(*id) else { continue };
             // What the sandbox's processes hold from the start, because their zygotes do.
             let held = data(sandbox.flavor) + guests.in_sandbox(*id).count() as u64 * zygotes.native().map_or(0, data);
             let Some(run) = &mut occupant.run else {
                 let limit = self.setup.ceiling.memory_bytes + held;
                 if let Some(watch) = occupant.memory.as_mut().filter(|watch| watch.is_due(now))
-                    && watch.check(now, sandbox, limit, &self.counted, collecting)
+                    && watch.check(now, sandbox, limit, counted, collecting)
                 {
                     occupant.out_of_memory = true;
                     sandbox.kill();
@@ -145,14 +144,14 @@ impl Runs {
             let cause = run
                 .check_wall(now, sandbox, zygotes.interrupts_group(sandbox.flavor))
                 .or_else(|| run.check_cpu(now, sandbox, &occupant.cpu_before, &guests.sessions(*id), container))
-                .or_else(|| run.check_memory(now, sandbox, held, &self.counted, collecting));
+                .or_else(|| run.check_memory(now, sandbox, held, counted, collecting));
             if let Some(cause) = cause {
                 occupant.out_of_memory = cause == Cause::Memory;
                 run.cause.get_or_insert(cause);
                 sandbox.kill();
             }
         }
-        self.tick_guests(now, sandboxes, io);
+        self.guests.tick(now, &mut self.occupants, sandboxes, io);
         if sandboxes.death_due().is_some_and(|due| now >= due) {
             // The worker has other containers for the waiting runs.
             self.refuse_all(&format!("the sandbox before it is not dead after {} s", DEATH_TIMEOUT.as_secs()), io);
@@ -175,7 +174,7 @@ impl Runs {
 
     /// Interrupts the code of a run.
     pub(crate) fn interrupt(&self, number: u32, sandboxes: &Sandboxes) {
-        self.signal(number, libc::SIGINT);
+        self.guests.signal(number, libc::SIGINT);
         if let Some(sandbox) = self.going.get(&number).and_then(|id| sandboxes.get(*id)) {
             sandbox.interrupt(sandboxes.zygotes.interrupts_group(sandbox.flavor));
         }
@@ -183,7 +182,7 @@ impl Runs {
 
     /// Kills a run, or takes it back if it waits.
     pub(crate) fn kill(&mut self, number: u32, sandboxes: &Sandboxes, io: &mut Io) {
-        if self.kill_guest(number, sandboxes, io) {
+        if self.guests.kill(number, &mut self.occupants, sandboxes, io) {
             return;
         }
         if let Some(at) = self.pending.iter().position(|p| p.number == number) {
@@ -213,7 +212,7 @@ impl Runs {
     /// Moves what a run has written to that output (0 for standard output) to the worker.
     pub(crate) fn on_output(&mut self, id: u32, which: usize, sandboxes: &Sandboxes, io: &mut Io) {
         if self.guests.contains(id) {
-            return self.on_guest_output(id, which, sandboxes, io);
+            return self.guests.on_output(id, which, &mut self.occupants, sandboxes, io);
         }
         if self.congested {
             return;
@@ -226,7 +225,7 @@ impl Runs {
 
     /// Goes on feeding a run's standard input.
     pub(crate) fn on_stdin(&mut self, id: u32, io: &mut Io) {
-        self.feed(id, io);
+        self.guests.feed(id, io);
         if let Some(run) = self.run_mut(id) {
             run.feed();
         }
@@ -238,7 +237,7 @@ impl Runs {
             return;
         }
         self.congested = !self.congested;
-        self.heed_congestion_beside(io);
+        self.guests.heed_congestion(self.congested, io);
         let flags = self.output_flags();
         for (id, run) in self.active() {
             for (output, token) in run.outputs.iter().zip([Token::Stdout(id), Token::Stderr(id)]) {
@@ -256,7 +255,7 @@ impl Runs {
 
     /// Closes a session. A run of it is killed.
     pub(crate) fn close_session(&mut self, name: &str, sandboxes: &mut Sandboxes, io: &mut Io) {
-        match self.sessions.get(name).copied() {
+        match self.occupants.sessions.get(name).copied() {
             Some(id) if self.run_mut(id).is_some() => self.kill_run(id, Cause::Killed, sandboxes),
             Some(id) => sandboxes.end(id, io),
             None => io.link.push(Kind::SessionClosed, 0, name.as_bytes()),
@@ -265,7 +264,7 @@ impl Runs {
 
     /// Begins to send everything that a session keeps. An exit follows, as for a run.
     pub(crate) fn keep(&mut self, number: u32, name: &str, sandboxes: &Sandboxes, io: &mut Io) {
-        match self.sessions.get(name) {
+        match self.occupants.sessions.get(name) {
             Some(&id) if sandboxes.stage(id) == Some(Stage::Idle) && !self.collections.of_session(id) => {
                 self.collections.keep(id, number, sandboxes, io);
             }
@@ -282,7 +281,7 @@ impl Runs {
             let Some(mut collected) = self.collections.step(number, io) else { continue };
             if let Some((id, seen)) = collected.session {
                 // The session may have died meanwhile.
-                match self.occupants.get_mut(&id).filter(|_| sandboxes.stage(id) == Some(Stage::Idle)) {
+                match self.occupants.by_sandbox.get_mut(&id).filter(|_| sandboxes.stage(id) == Some(Stage::Idle)) {
                     Some(occupant) => occupant.seen = seen,
                     None => collected.exit.session_lives = false,
                 }
@@ -304,7 +303,7 @@ impl Runs {
             // Read what the process said before its end.
             self.on_channel(id, EventFlags::IN, sandboxes, io);
         }
-        let Some(occupant) = self.occupants.get_mut(&id) else { return };
+        let Some(occupant) = self.occupants.by_sandbox.get_mut(&id) else { return };
         let (Some(mut run), Some(sandbox)) = (occupant.run.take(), sandboxes.get_mut(id)) else { return };
         let (number, session) = (run.number, run.session);
         self.going.remove(&number);
@@ -316,7 +315,7 @@ impl Runs {
         }
         run.drain(&mut io.link, &mut io.chunk);
         sandbox.stage = if reaped.is_none() && session { Stage::Idle } else { Stage::Ending };
-        let oom = self.counted.oom_kills() > run.oom_before;
+        let oom = self.occupants.counted.oom_kills() > run.oom_before;
         let exit = run.exit(now, reaped, oom, sandbox, &occupant.cpu_before);
         let ended = Ended { id, number, session, exit };
         if let Some(exit) = self.collections.begin(ended, &mut occupant.seen, sandboxes, io) {
@@ -343,13 +342,13 @@ impl Runs {
             self.finish(id, reaped, sandboxes, io);
         }
         sandboxes.end(id, io);
-        self.end_guests(id, sandboxes, io);
-        let occupant = self.occupants.remove(&id);
+        self.guests.end_all(id, &mut self.occupants, sandboxes, io);
+        let occupant = self.occupants.by_sandbox.remove(&id);
         if sandboxes.remove(id, io).is_none() {
             return;
         }
         if let Some(name) = occupant.and_then(|occupant| occupant.session) {
-            self.sessions.remove(&name);
+            self.occupants.sessions.remove(&name);
             io.link.push(Kind::SessionClosed, 0, name.as_bytes());
         }
         sandboxes.sweep();

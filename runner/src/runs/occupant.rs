@@ -1,10 +1,36 @@
-//! Occupants: what uses a sandbox.
+//! Occupants: what uses the sandboxes.
+
+use std::collections::{BTreeMap, HashMap};
 
 use super::active::Active;
 use super::baseline::{Baseline, Others};
-use super::memory::MemoryWatch;
+use super::memory::{Counted, MemoryWatch};
 use crate::files::Seen;
+use crate::frames::End;
+use crate::group::MemoryGroup;
 use crate::sandboxes::Sandbox;
+
+/// What uses the sandboxes. Runs and guests share it.
+pub(crate) struct Occupants {
+    /// By the sandboxes' numbers.
+    pub(super) by_sandbox: BTreeMap<u32, Occupant>,
+    /// Sandboxes of sessions, by the sessions' names.
+    pub(super) sessions: HashMap<String, u32>,
+    /// Counts the memory of the container, and so of all of them.
+    pub(super) counted: Counted,
+}
+
+impl Occupants {
+    pub(super) fn new(group: Option<MemoryGroup>) -> Self {
+        Self { by_sandbox: BTreeMap::new(), sessions: HashMap::new(), counted: Counted::new(group) }
+    }
+
+    /// How what runs in a sandbox ends if the sandbox does.
+    pub(super) fn ended(&self, sandbox: u32) -> End {
+        let memory = self.by_sandbox.get(&sandbox).is_some_and(|occupant| occupant.out_of_memory);
+        if memory { End::OutOfMemory } else { End::SessionEnded }
+    }
+}
 
 /// What uses a sandbox: one fresh run, or a session and its runs.
 #[derive(Default)]

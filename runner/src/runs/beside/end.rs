@@ -5,84 +5,92 @@ use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
 
-use super::guest::{Guest, session_cpu};
+use super::guest::{Guest, Guests, session_cpu};
 use super::output::Pumped;
 use crate::frames::{CodeError, End, Exit, Usage};
 use crate::io::Io;
-use crate::runs::Runs;
 use crate::runs::active::Cause;
 use crate::runs::end::micros;
+use crate::runs::occupant::Occupants;
 use crate::sandboxes::{Sandbox, Sandboxes};
 use crate::sys::{self, Reaped, Status};
 
-impl Runs {
+impl Guests {
     /// Handles the end of a guest's process. What it has left in its pipes is delivered first, then its exit.
-    pub(crate) fn guest_ended(&mut self, reaped: Reaped, sandboxes: &Sandboxes, io: &mut Io) {
-        let Some((&id, guest)) = self.guests.by_id.iter_mut().find(|(_, guest)| guest.pid == reaped.pid) else {
+    pub(crate) fn ended(&mut self, reaped: Reaped, occupants: &mut Occupants, sandboxes: &Sandboxes, io: &mut Io) {
+        let Some((&id, guest)) = self.by_id.iter_mut().find(|(_, guest)| guest.pid == reaped.pid) else {
             return;
         };
         guest.pid = 0; // The kernel may give this pid to another process from now on.
         // Read what the process said before its end.
-        self.on_guest_channel(id, EventFlags::IN, sandboxes, io);
-        let Some(guest) = self.guests.by_id.get_mut(&id) else { return };
+        self.on_channel(id, EventFlags::IN, occupants, sandboxes, io);
+        let Some(guest) = self.by_id.get_mut(&id) else { return };
         io.unwatch(&guest.channel);
         guest.ended = Some((reaped, Instant::now()));
         guest.outputs.end();
         // What the command has left is the session's from now on, and not what it has used before.
         let left = session_cpu(guest, sandboxes).unwrap_or_default();
         guest.session = None;
-        self.guests.cpu_before += reaped.cpu + left;
-        if let Some(occupant) = self.occupants.get_mut(&guest.sandbox) {
+        self.cpu_before += reaped.cpu + left;
+        if let Some(occupant) = occupants.by_sandbox.get_mut(&guest.sandbox) {
             occupant.cpu_before.all += left;
         }
-        self.settle(id, sandboxes, io);
+        self.settle(id, occupants, sandboxes, io);
     }
 
     /// Ends a guest whose process has ended, once its output is delivered. That of a killed one is delivered only as
     /// far as there is credit.
-    pub(super) fn settle(&mut self, id: u32, sandboxes: &Sandboxes, io: &mut Io) {
-        let Some(guest) = self.guests.by_id.get_mut(&id).filter(|guest| guest.ended.is_some()) else { return };
+    pub(super) fn settle(&mut self, id: u32, occupants: &mut Occupants, sandboxes: &Sandboxes, io: &mut Io) {
+        let Some(guest) = self.by_id.get_mut(&id).filter(|guest| guest.ended.is_some()) else { return };
         deliver(guest, io);
         let waits = matches!(guest.cause, None | Some(Cause::Wall)) && !guest.outputs.delivered();
         if !waits {
-            let end = self.judge_guest(id, sandboxes);
-            self.finish_guest(id, end, sandboxes, io);
+            let end = self.judge(id, occupants, sandboxes);
+            self.finish(id, end, occupants, sandboxes, io);
         }
     }
 
     /// Ends a guest that could not begin.
-    pub(super) fn give_up_guest(&mut self, id: u32, reason: String, sandboxes: &Sandboxes, io: &mut Io) {
-        let Some(guest) = self.guests.by_id.get(&id) else { return };
+    pub(super) fn give_up(
+        &mut self,
+        id: u32,
+        reason: String,
+        occupants: &mut Occupants,
+        sandboxes: &Sandboxes,
+        io: &mut Io,
+    ) {
+        let Some(guest) = self.by_id.get(&id) else { return };
         guest.kill();
         let lives = sandboxes.get(guest.sandbox).is_some_and(Sandbox::lives);
-        let end = if lives { End::NotStarted { reason } } else { self.session_ended(guest.sandbox) };
-        self.finish_guest(id, end, sandboxes, io);
+        let end = if lives { End::NotStarted { reason } } else { occupants.ended(guest.sandbox) };
+        self.finish(id, end, occupants, sandboxes, io);
     }
 
     /// Ends all guests in a sandbox that has ended.
-    pub(in crate::runs) fn end_guests(&mut self, sandbox: u32, sandboxes: &Sandboxes, io: &mut Io) {
-        let all: Vec<u32> = self.guests.in_sandbox(sandbox).map(|(id, _)| id).collect();
+    pub(in crate::runs) fn end_all(
+        &mut self,
+        sandbox: u32,
+        occupants: &mut Occupants,
+        sandboxes: &Sandboxes,
+        io: &mut Io,
+    ) {
+        let all: Vec<u32> = self.in_sandbox(sandbox).map(|(id, _)| id).collect();
         for id in all {
-            let Some(guest) = self.guests.by_id.get_mut(&id) else { continue };
+            let Some(guest) = self.by_id.get_mut(&id) else { continue };
             guest.kill();
             if guest.ended.is_none() {
                 guest.outputs.end();
             }
             deliver(guest, io);
             let judged = guest.ended.is_some() || guest.cause.is_some();
-            let end = if judged { self.judge_guest(id, sandboxes) } else { self.session_ended(sandbox) };
-            self.finish_guest(id, end, sandboxes, io);
+            let end = if judged { self.judge(id, occupants, sandboxes) } else { occupants.ended(sandbox) };
+            self.finish(id, end, occupants, sandboxes, io);
         }
     }
 
-    /// How what runs in a sandbox ends if the sandbox does.
-    fn session_ended(&self, sandbox: u32) -> End {
-        let memory = self.occupants.get(&sandbox).is_some_and(|occupant| occupant.out_of_memory);
-        if memory { End::OutOfMemory } else { End::SessionEnded }
-    }
-
-    pub(super) fn judge_guest(&self, id: u32, sandboxes: &Sandboxes) -> End {
-        let Some(guest) = self.guests.by_id.get(&id) else { return End::Killed };
+    /// How a guest ends.
+    pub(super) fn judge(&self, id: u32, occupants: &Occupants, sandboxes: &Sandboxes) -> End {
+        let Some(guest) = self.by_id.get(&id) else { return End::Killed };
         let lives = sandboxes.get(guest.sandbox).is_some_and(Sandbox::lives);
         match (&guest.cause, guest.ended) {
             (Some(Cause::Output), _) => End::OutputLimit,
@@ -92,8 +100,8 @@ impl Runs {
             (Some(Cause::Broken(_)), _) => End::Raised,
             (Some(Cause::Killed), _) | (None, None) => End::Killed,
             (None, Some((reaped, _))) => match reaped.status {
-                Status::Signaled(libc::SIGKILL) if self.counted.oom_kills() > guest.oom_before => End::OutOfMemory,
-                Status::Signaled(libc::SIGKILL) if !lives => self.session_ended(guest.sandbox),
+                Status::Signaled(libc::SIGKILL) if occupants.counted.oom_kills() > guest.oom_before => End::OutOfMemory,
+                Status::Signaled(libc::SIGKILL) if !lives => occupants.ended(guest.sandbox),
                 status if guest.began.is_none() => {
                     End::NotStarted { reason: format!("its process ended before it began ({status:?})") }
                 }
@@ -107,11 +115,11 @@ impl Runs {
     }
 
     /// Sends the exit of a guest, and forgets the guest.
-    pub(super) fn finish_guest(&mut self, id: u32, end: End, sandboxes: &Sandboxes, io: &mut Io) {
-        let Some(mut guest) = self.guests.by_id.remove(&id) else { return };
+    pub(super) fn finish(&mut self, id: u32, end: End, occupants: &mut Occupants, sandboxes: &Sandboxes, io: &mut Io) {
+        let Some(mut guest) = self.by_id.remove(&id) else { return };
         let sandbox = guest.sandbox;
-        if self.guests.in_sandbox(sandbox).next().is_none()
-            && let Some(occupant) = self.occupants.get_mut(&sandbox)
+        if self.in_sandbox(sandbox).next().is_none()
+            && let Some(occupant) = occupants.by_sandbox.get_mut(&sandbox)
         {
             occupant.memory = None;
         }

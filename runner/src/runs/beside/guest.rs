@@ -130,15 +130,23 @@ impl Guest {
     }
 }
 
-/// All guests, by their numbers, which are no numbers of sandboxes.
-#[derive(Default)]
-pub(in crate::runs) struct Guests {
+/// All guests.
+pub(crate) struct Guests {
+    /// By their numbers, which are no numbers of sandboxes.
     pub(super) by_id: BTreeMap<u32, Guest>,
     /// CPU time of those that have ended.
     pub(super) cpu_before: Duration,
+    /// The longest time that any of them may take, in milliseconds.
+    pub(super) wall_ms: u64,
+    /// Whether their outputs are not read, because too much waits for the worker.
+    pub(super) congested: bool,
 }
 
 impl Guests {
+    pub(in crate::runs) fn new(wall_ms: u64) -> Self {
+        Self { by_id: BTreeMap::new(), cpu_before: Duration::ZERO, wall_ms, congested: false }
+    }
+
     pub(in crate::runs) fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
