@@ -33,6 +33,11 @@ pub(crate) async fn cancel(shared: &Shared, job: &JobId) -> Result<(), Error> {
     confirmed(shared, message(shared, names::cancel_key(&shared.tenant), job, body)).await
 }
 
+/// Publishes a message, and waits until the broker confirms it.
+pub(crate) async fn once(shared: &Shared, message: Message) -> Result<(), bus::Error> {
+    shared.bus.publish(message).await?.wait().await
+}
+
 /// Publishes a message until the broker confirms it; an outage only delays this. Once a copy of the message may have
 /// arrived, every repeat is marked (`x-resend`).
 pub(crate) async fn confirmed(shared: &Shared, mut message: Message) -> Result<(), Error> {

@@ -177,11 +177,7 @@ async fn send(shared: Arc<Shared>, key: String, body: Bytes, within: Duration) {
     let publish = async {
         let mut pause = shared.options.retry_min;
         loop {
-            let sent = match shared.bus.publish(message.clone()).await {
-                Ok(confirm) => confirm.wait().await,
-                Err(error) => Err(error),
-            };
-            match sent {
+            match publish::once(&shared, message.clone()).await {
                 Err(error) if error.is_transient() => {
                     tracing::debug!(%error, "a tool's answer could not be sent; trying again");
                     if publish::wait(&shared, &mut pause).await.is_err() {

@@ -178,6 +178,9 @@ pub trait Bus: Send + Sync + 'static {
 
     /// Hands a message to the broker. The confirm comes later, so that the caller can do other work meanwhile.
     ///
+    /// Messages that are neither mandatory nor persistent arrive in the order of their publishing. Others can overtake
+    /// each other; a caller that needs an order waits for each confirm.
+    ///
     /// # Errors
     /// [`Error::Disconnected`] or [`Error::Closed`]: the message was not sent.
     async fn publish(&self, message: Message) -> Result<Confirm, Error>;

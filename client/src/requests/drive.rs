@@ -46,11 +46,7 @@ async fn speak(shared: &Shared, course: &Course) -> Result<Infallible, Error> {
         let message = message(shared, &course.id, key, say)?;
         let mut pause = shared.options.retry_min;
         loop {
-            let sent = match shared.bus.publish(message.clone()).await {
-                Ok(confirm) => confirm.wait().await,
-                Err(error) => Err(error),
-            };
-            match sent {
+            match publish::once(shared, message.clone()).await {
                 Ok(()) => break,
                 // The worker is gone, unless the broker has just restarted. The scheduler knows.
                 Err(bus::Error::Unroutable { .. }) => {

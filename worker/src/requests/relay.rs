@@ -49,8 +49,9 @@ pub(super) async fn run(ctx: &Arc<Context>, open: &Open, request: Request, prese
         Err(error) => return failed(ErrorCode::SandboxFailed, format!("It could not be started: {error}")),
     };
     let overdue = Instant::now() + Duration::from_millis(wall_ms) + END_TIMEOUT;
-    let mut relay = Relay { ctx, open, presence: &presence, running, early: None, output_owed: 0, input_owed: None };
-    let mut done = relay.follow(overdue).await;
+    let presence = &presence;
+    let mut relay = Relay { ctx, open, presence, running, overdue, early: None, output_owed: 0, input_owed: None };
+    let mut done = relay.follow().await;
     drop(seat);
     done.output = open.events.sent();
     done
@@ -79,6 +80,8 @@ struct Relay<'a> {
     open: &'a Open,
     presence: &'a Presence,
     running: Running,
+    /// When it must have ended.
+    overdue: Instant,
     early: Option<Early>,
     /// Bytes of output that the client has allowed, and that wait until its tenant may move more.
     output_owed: u64,
@@ -87,11 +90,10 @@ struct Relay<'a> {
 }
 
 impl Relay<'_> {
-    async fn follow(&mut self, overdue: Instant) -> RequestDone {
+    async fn follow(&mut self) -> RequestDone {
         let (ctx, open) = (self.ctx, self.open);
-        let overdue_at = sleep_until(overdue);
         let (stopping, over) = (ctx.stop.cancelled(), self.presence.stopped());
-        tokio::pin!(overdue_at, stopping, over);
+        tokio::pin!(stopping, over);
         // A frame that came after output of the other stream.
         let mut kept: Option<Frame> = None;
         loop {
@@ -102,31 +104,27 @@ impl Relay<'_> {
                     biased;
                     () = &mut stopping, if self.early.is_none() => {
                         self.end_early(stopped());
-                        overdue_at.as_mut().reset(Instant::now() + END_TIMEOUT);
                         continue;
                     }
                     () = &mut over, if self.early.is_none() => {
                         self.end_early(Early::error(ErrorCode::SessionLost, "The session ended before the request did."));
-                        overdue_at.as_mut().reset(Instant::now() + END_TIMEOUT);
                         continue;
                     }
                     said = open.inbox.next() => {
-                        if self.heed(said).await {
-                            overdue_at.as_mut().reset(Instant::now() + END_TIMEOUT);
-                        }
+                        self.heed(said).await;
                         continue;
                     }
-                    () = sleep_until(owes.unwrap_or(overdue)), if owes.is_some() => continue,
+                    () = sleep_until(owes.unwrap_or(self.overdue)), if owes.is_some() => continue,
                     frame = self.running.next() => frame,
-                    () = &mut overdue_at => {
+                    () = sleep_until(self.overdue) => {
                         if self.early.is_none() {
                             // It has ended, and its client does not take its output.
                             self.end_early(Early::TimedOut);
                         } else {
                             // The runner can't end it, so it is ended with its container.
                             self.running.abandon("a request did not end");
+                            self.overdue = Instant::now() + END_TIMEOUT;
                         }
-                        overdue_at.as_mut().reset(Instant::now() + END_TIMEOUT);
                         continue;
                     }
                 },
@@ -135,10 +133,7 @@ impl Relay<'_> {
             match frame.kind {
                 Kind::Stdout | Kind::Stderr => match self.output(frame).await {
                     Ok(other) => kept = other,
-                    Err(error) => {
-                        self.end_early(interrupted(error));
-                        overdue_at.as_mut().reset(Instant::now() + END_TIMEOUT);
-                    }
+                    Err(error) => self.end_early(interrupted(error)),
                 },
                 Kind::Credit => self.input_owed = Some(open.inbox.allow(frame.parse::<u64>().unwrap_or(0))),
                 Kind::Exit => return self.exit(frame).await,
@@ -167,8 +162,8 @@ impl Relay<'_> {
         owes
     }
 
-    /// Does what the client says. Returns whether that ends the request early.
-    async fn heed(&mut self, said: Next) -> bool {
+    /// Does what the client says.
+    async fn heed(&mut self, said: Next) {
         match said {
             Next::Signal(signal) => self.running.signal(signal),
             Next::Credit(bytes) => self.output_owed += bytes,
@@ -177,18 +172,15 @@ impl Relay<'_> {
                 self.running.input(&bytes).await;
             }
             Next::EndOfInput => self.running.end_input(),
-            why => {
-                self.end_early(early(why));
-                return true;
-            }
+            why => self.end_early(early(why)),
         }
-        false
     }
 
     /// Kills what runs. Its last output goes nowhere.
     fn end_early(&mut self, why: Early) {
         if self.early.is_none() {
             self.early = Some(why);
+            self.overdue = Instant::now() + END_TIMEOUT;
             self.running.kill();
             self.running.allow(u64::from(u32::MAX) << 16);
         }
