@@ -5,7 +5,7 @@ guard = "the container's control group counts all CPU time: once the limit could
 slow = true
 uncontrolled = "it would occupy the processors forever"
 aftermath = true
-limits = { cpu_ms = 1000, wall_ms = 8000 }
+limits = { cpu_ms = 1000, wall_ms = 20000 }
 held.started = true
 outcome = { status = "timed_out", error = "cpu_timeout" }
 [rootless]
