@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Self, cast
 
 from thermae._commands import MAX_OUTPUT, Command, CommandOptions, ExecResult, Output, command_to_wire
-from thermae._connection import END
 from thermae._content import Bytes, Content
 from thermae._jobs import environment_timeout
+from thermae._request import END
 from thermae._requests import Requester, SessionRequest, begin
 from thermae._units import to_bytes
 from thermae.errors import SandboxClosed

@@ -16,11 +16,12 @@ from thermae._async_session_files import AsyncFiles
 from thermae._async_stream import AsyncStream
 from thermae._bridge import BridgeTransport
 from thermae._commands import Command, ExecOptions, ExecResult
-from thermae._connection import WINDOW, Connection
+from thermae._connection import Connection
 from thermae._course import Course
 from thermae._error import ThermaeError
 from thermae._jobs import Job, JobOptions, RunOptions, StreamOptions
 from thermae._options import EmbeddedOptions, opening, redacted, wanted_packages, with_packages
+from thermae._request import WINDOW
 from thermae._results import AsyncResult
 from thermae._retry import MAX_RETRIES, is_transient
 from thermae._tools import AnyTool, tools_by_name
@@ -300,6 +301,12 @@ class AsyncSandbox:
             if self._connection.lost:
                 raise ConnectionLost("the embedded fleet has ended, and its sessions with it")
             return self._connection
+
+    def connection_here(self) -> Connection | None:
+        """The connection, for another thread than the event loop's; `None` if `connection` has to open or refuse it."""
+        connection = self._connection
+        usable = connection is not None and not connection.lost and not self._closed and self._pid == os.getpid()
+        return connection if usable else None
 
     @property
     def _is_embedded(self) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from thermae._course import Course
 from thermae._events import LiveEvent
@@ -47,6 +47,17 @@ class AsyncStream:
     def result(self) -> AsyncResult | None:
         """The result, once it has come."""
         return self._course.result
+
+    async def finish(self) -> AsyncResult:
+        """Waits for the result, and drops all other events."""
+        async with self:
+            async for _ in self:
+                pass
+        return cast("AsyncResult", self.result)
+
+    def run_here(self) -> AsyncResult | None:
+        """See `Course.run_here`."""
+        return self._course.run_here()
 
     async def aclose(self) -> None:
         """Leaves the stream. A job that has not ended is cancelled."""

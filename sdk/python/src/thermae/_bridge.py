@@ -3,20 +3,26 @@
 import asyncio
 import collections
 import contextlib
+import functools
 import logging
 import os
 import socket
 import subprocess
 import threading
+from collections.abc import Callable
 
 from thermae._binary import find_binary
-from thermae._frames import Frame, body_length, decode, encode
+from thermae._frame_stream import FrameStream
+from thermae._frames import Frame
 from thermae.errors import EmbeddedUnavailable
 
 _log = logging.getLogger("thermae.bridge")
 
 END_WITHIN = 10.0
 """Seconds that the bridge gets to drain and end. After that, it is killed."""
+
+WORDS_WITHIN = 0.5
+"""Seconds that what the bridge said last can need to arrive, after the connection has ended."""
 
 
 class BridgeTransport:
@@ -26,9 +32,11 @@ class BridgeTransport:
         self._process = process
         self._socket = sock
         self._stderr = stderr
-        self._reader: asyncio.StreamReader | None = None
-        self._writer: asyncio.StreamWriter | None = None
+        self._frames = FrameStream(sock)
         self._words: collections.deque[str] = collections.deque(maxlen=20)
+        self._loop = asyncio.get_running_loop()
+        self._ended: Callable[[], None] | None = None
+        self._silent = False
         self._listener = threading.Thread(target=self._listen, daemon=True, name="thermae-log")
         self._listener.start()
 
@@ -64,7 +72,7 @@ class BridgeTransport:
         self = cls(process, ours, stderr)
         ours.setblocking(False)
         try:
-            self._reader, self._writer = await asyncio.open_connection(sock=ours, limit=1 << 20)
+            await asyncio.get_running_loop().create_connection(lambda: self._frames, sock=ours)
         except BaseException:
             ours.close()
             process.kill()
@@ -72,34 +80,37 @@ class BridgeTransport:
             raise
         return self
 
+    def listen(self, take: Callable[[Frame], None], ended: Callable[[Exception | None], None]) -> None:
+        """See `Transport`."""
+
+        def lost(why: Exception | None) -> None:
+            # What the bridge said last comes on another way, which a child of the bridge may hold open.
+            self._ended = functools.partial(ended, why)
+            if self._silent:
+                self._tell()
+            else:
+                self._loop.call_later(WORDS_WITHIN, self._tell)
+
+        self._frames.listen(take, lost)
+
     async def send(self, frame: Frame) -> None:
         """See `Transport`."""
-        data = encode(frame)
-        if self._writer is None or self._writer.is_closing():
-            raise ConnectionResetError("the bridge has ended")
-        self._writer.write(data)
-        await self._writer.drain()
+        await self._frames.send(frame)
 
-    async def receive(self) -> Frame | None:
+    def try_send(self, frame: Frame) -> bool:
         """See `Transport`."""
-        if self._reader is None:
-            return None
-        try:
-            length = body_length(await self._reader.readexactly(4))
-            return decode(await self._reader.readexactly(length))
-        except asyncio.IncompleteReadError:
-            return None
+        return self._frames.try_send(frame)
 
     async def close(self) -> None:
         """See `Transport`."""
-        if self._writer is not None:
-            self._writer.close()
-            try:
-                async with asyncio.timeout(END_WITHIN):
-                    await self._writer.wait_closed()
-            except (OSError, TimeoutError):
-                self._writer.transport.abort()
+        self._frames.close()
+        try:
+            async with asyncio.timeout(END_WITHIN):
+                await asyncio.shield(self._frames.lost)
+        except TimeoutError:
+            self._frames.abort()
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, self._reap))
+        self._tell()
 
     def abandon(self) -> None:
         """See `Transport`."""
@@ -112,6 +123,13 @@ class BridgeTransport:
     def last_words(self) -> str:
         """See `Transport`."""
         return "\n".join(self._words)
+
+    def _tell(self) -> None:
+        """Tells the end, once."""
+        self._silent = True
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended()
 
     def _reap(self) -> None:
         try:
@@ -134,6 +152,8 @@ class BridgeTransport:
             os.close(self._stderr)
         if rest:
             self._hear(rest)
+        with contextlib.suppress(RuntimeError):  # The loop may be closed by now.
+            self._loop.call_soon_threadsafe(self._tell)
 
     def _hear(self, line: bytes) -> None:
         text = line.decode(errors="replace").rstrip()

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from thermae._connection import json_payload
 from thermae._events import ToolCall
+from thermae._request import json_payload
 from thermae._thread import in_thread
 from thermae._tools import Tool
 

@@ -3,35 +3,25 @@
 import asyncio
 import contextlib
 import itertools
-import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any
 
 from thermae._error import ThermaeError
-from thermae._frames import BadFrameError, Frame
-from thermae._options import redacted
+from thermae._frames import Frame
+from thermae._request import Request, error_of
 from thermae._transport import Transport
 from thermae._version import VERSION
-from thermae.errors import ConnectionLost, JobTooLarge, NoAnswer, class_for
+from thermae.errors import ConnectionLost, JobTooLarge, SandboxClosed
 
 _log = logging.getLogger("thermae")
-
-WINDOW = 1 << 20
-"""Bytes that the bridge may send for one request before the request's consumer has taken any."""
-
-CHUNK = 256 << 10
-"""Most bytes of a request's input in one frame."""
-
-GRACE = 15.0
-"""Seconds that an answer can need, after it should be there."""
 
 OPEN_WITHIN = 60.0
 """Seconds that a bridge can need to open a fleet."""
 
 VERSIONS = [1]
 """Versions of the frames that this package speaks."""
-
 
 PROTOCOLS = [1, 2]
 """Versions of jobs that this package writes."""
@@ -54,7 +44,9 @@ class Connection:
         self._requests: dict[int, Request] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._end: ThermaeError | None = None
-        self._reading = asyncio.create_task(self._read())
+        self._ended = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        transport.listen(self._take, self._lose)
 
     @property
     def lost(self) -> bool:
@@ -82,8 +74,8 @@ class Connection:
         payload: bytes = b"",
         *,
         job: str = "",
-        on_arrival: "Callable[[Request, bytes], Any] | None" = None,
-    ) -> "AsyncGenerator[Request, None]":
+        on_arrival: Callable[[Request, bytes], Any] | None = None,
+    ) -> AsyncGenerator[Request, None]:
         """Sends a request. If the block ends before the request, the request is cancelled and its answers are dropped.
 
         Args:
@@ -110,8 +102,8 @@ class Connection:
         payload: bytes = b"",
         *,
         job: str = "",
-        on_arrival: "Callable[[Request, bytes], Any] | None" = None,
-    ) -> "Request":
+        on_arrival: Callable[[Request, bytes], Any] | None = None,
+    ) -> Request:
         """Sends a request whose caller calls `leave` in any case; otherwise as `request`."""
         if self._end is not None:
             raise self._lost(job)
@@ -126,6 +118,31 @@ class Connection:
             raise
         return request
 
+    def begin_here(
+        self,
+        kind: str,
+        fields: dict[str, Any],
+        payload: bytes,
+        *,
+        job: str,
+        on_arrival: Callable[[Request, bytes], Any],
+    ) -> Request:
+        """As `begin`, for another thread than the event loop's, which then waits with `Request.wait_here`."""
+        request = Request(self, next(self._ids), job, on_arrival, threading.Lock())
+        self._requests[request.id] = request
+        if self._end is not None:
+            request.fail(self._lost(job))
+            return request
+        frame = Frame({"type": kind, "id": request.id, **fields}, payload)
+        try:
+            if not self.transport.try_send(frame):
+                self._loop.call_soon_threadsafe(self.post, frame)
+        except ValueError as error:
+            request.fail(JobTooLarge(str(error), request_id=job))
+        except RuntimeError:  # The loop has ended.
+            request.fail(SandboxClosed())
+        return request
+
     async def close(self) -> None:
         """Ends all requests and the connection."""
         if self._end is None:
@@ -133,7 +150,6 @@ class Connection:
             with contextlib.suppress(OSError):
                 async with asyncio.timeout(1):
                     await self.transport.send(Frame({"type": "close"}))
-        self._reading.cancel()
         for task in self._tasks:
             task.cancel()
         await self.transport.close()
@@ -154,9 +170,14 @@ class Connection:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def forget(self, request: "Request") -> None:
-        """Takes a request that has ended off the list."""
-        self._requests.pop(request.id, None)
+    def call_soon(self, work: Callable[[], object]) -> None:
+        """Calls a function on the event loop, from any thread. If the loop has ended, nothing happens."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(work)
+
+    def forget(self, request: Request) -> bool:
+        """Takes a request that has ended off the list. Says whether it was there; of several threads, to one."""
+        return self._requests.pop(request.id, None) is not None
 
     async def send(self, frame: Frame) -> None:
         """Sends a frame, and waits while the bridge takes nothing.
@@ -168,39 +189,41 @@ class Connection:
         try:
             await self.transport.send(frame)
         except OSError as error:
-            # The reader finds out why, and its reason is the better one.
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait({self._reading}, timeout=1)
+            # The transport finds out why, and its reason is the better one.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await self._ended.wait()
             raise self._lost("") from error
 
-    async def _read(self) -> None:
-        end: ThermaeError = ConnectionLost("the connection to the fleet ended")
+    def _take(self, frame: Frame) -> None:
+        kind, number = frame.header["type"], frame.header.get("id")
         try:
-            while (frame := await self.transport.receive()) is not None:
-                if refusal := self._take(frame):
-                    end = refusal
-                    break
-        except (BadFrameError, OSError) as error:
-            end = ConnectionLost(f"the connection to the fleet broke: {error}")
+            if (request := self._requests.get(number)) is not None:  # type: ignore[arg-type]
+                request.take(frame)
+            elif kind == "error" and number is None:
+                self._lose(error_of(frame.header))
+            elif kind == "hello":
+                self.protocol = max(set(frame.header.get("protocols", ())) & set(PROTOCOLS), default=1)
+        except Exception as error:
+            self._lose(error)
+
+    def _lose(self, why: Exception | None) -> None:
+        """The transport has ended, or what it brings is of no use any more."""
+        if why is None:
+            end: ThermaeError = ConnectionLost("the connection to the fleet ended")
+        elif isinstance(why, ThermaeError):
+            end = why
+        else:
+            end = ConnectionLost(f"the connection to the fleet broke: {why}")
         if words := self.transport.last_words():
             end.message += f"; the bridge said last: {words.splitlines()[-1]}"
         self._finish(end)
-
-    def _take(self, frame: Frame) -> ThermaeError | None:
-        """Takes one frame. An error without an id, which ends the connection, is given back."""
-        kind, number = frame.header["type"], frame.header.get("id")
-        if kind == "error" and number is None:
-            return error_of(frame.header)
-        if kind == "hello":
-            self.protocol = max(set(frame.header.get("protocols", ())) & set(PROTOCOLS), default=1)
-        if (request := self._requests.get(number)) is not None:  # type: ignore[arg-type]
-            request.take(frame)
-        return None
 
     def _finish(self, end: ThermaeError) -> None:
         if self._end is not None:
             return
         self._end = end
+        self._ended.set()
         _log.debug("connection ended reason=%s", end.message)
         for request in list(self._requests.values()):
             request.fail(self._lost(request.job))
@@ -208,160 +231,3 @@ class Connection:
     def _lost(self, job: str) -> ThermaeError:
         end = self._end or ConnectionLost("the connection to the fleet ended")
         return type(end)(end.message, code=end.code, advice=end.advice, request_id=job)
-
-
-class Request:
-    """One request, as its sender sees it: the payloads of its answers, and how it ended."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        number: int,
-        job: str,
-        on_arrival: "Callable[[Request, bytes], Any] | None",
-    ) -> None:
-        self.id = number
-        self.job = job
-        self.answer: dict[str, Any] = {}
-        self.payload = b""
-        self._on_arrival = on_arrival
-        self._connection = connection
-        self._queue: asyncio.Queue[Any] = asyncio.Queue()
-        self._ended = False
-        self._left = False
-        self._consumed = 0
-        self._room = WINDOW
-        self._more_room = asyncio.Event()
-
-    async def answers(self, until: float | None = None) -> AsyncIterator[Any]:
-        """What arrives, in order, until the request has ended.
-
-        Args:
-            until: When the wait for the next answer ends at the earliest, by the event loop's clock.
-
-        Yields:
-            The payload of each answer, or what `on_arrival` made of it.
-
-        Raises:
-            NoAnswer: Nothing came for too long.
-            ThermaeError: The request failed, or the connection was lost.
-        """
-        while (item := await self.next(until)) is not END:
-            yield item
-
-    async def next(self, until: float | None = None) -> Any:
-        """The next one of the `answers`, or `END`."""
-        try:
-            # A reader who takes long between two answers doesn't make the fleet late.
-            now = asyncio.get_running_loop().time()
-            async with asyncio.timeout_at(None if until is None else max(until, now) + GRACE):
-                item, size = await self._queue.get()
-        except TimeoutError:
-            raise NoAnswer("no outcome came in time", request_id=self.job) from None
-        if isinstance(item, Exception):
-            raise item
-        self._credit(size)
-        return item
-
-    async def send_input(self, data: bytes | bytearray | memoryview, *, end: bool = False) -> bool:
-        """Sends input, and waits while the other end has no room for it.
-
-        Args:
-            data: The bytes.
-            end: Whether they are the last ones.
-
-        Returns:
-            Whether they were sent; false if the request has ended.
-
-        Raises:
-            ConnectionLost: The connection has ended.
-        """
-        rest = memoryview(data).cast("B")
-        while True:
-            while rest and self._room <= 0 and not self._ended:
-                self._more_room.clear()
-                await self._more_room.wait()
-            if self._ended:
-                return False
-            piece = rest[: min(CHUNK, self._room)]
-            rest = rest[len(piece) :]
-            self._room -= len(piece)
-            await self._connection.send(Frame({"type": "input", "id": self.id, "end": end and not rest}, bytes(piece)))
-            if not rest:
-                return True
-
-    def reply(self, fields: dict[str, Any], payload: bytes) -> None:
-        """Sends something that belongs to this request, such as a tool's answer."""
-        if not self._ended:
-            self._connection.post(Frame({"id": self.id, **fields}, payload))
-
-    def cancel(self) -> None:
-        """Asks the fleet to cancel the request. Its answers still come."""
-        if not self._ended:
-            self._connection.post(Frame({"type": "cancel", "id": self.id}))
-
-    def leave(self) -> None:
-        """Nobody waits any more: cancels the request if it goes on, and drops what still comes."""
-        self._left = True
-        if self._ended:
-            self._connection.forget(self)
-        else:
-            self.cancel()
-
-    def take(self, frame: Frame) -> None:
-        """Takes a frame that arrived."""
-        kind, size = frame.header["type"], len(frame.payload)
-        if kind in ("done", "opened"):
-            self.answer, self.payload = frame.header, frame.payload
-            self._end(END)
-        elif kind == "error":
-            self._end(error_of(frame.header, self.job))
-        elif kind in ("event", "data"):
-            self._arrived(self._on_arrival(self, frame.payload) if self._on_arrival else frame.payload, size)
-        elif kind == "output":
-            self._arrived((frame.header["stream"], frame.payload), size)
-        elif kind == "credit":
-            self._room += frame.header["bytes"]
-            self._more_room.set()
-
-    def fail(self, error: Exception) -> None:
-        """Ends the request with this error."""
-        self._end(error)
-
-    def _end(self, how: Any) -> None:
-        self._ended = True
-        self._more_room.set()
-        self._queue.put_nowait((how, 0))
-        self._connection.forget(self)
-
-    def _arrived(self, item: Any, size: int) -> None:
-        if self._left:
-            self._credit(size)
-        else:
-            self._queue.put_nowait((item, size))
-
-    def _credit(self, size: int) -> None:
-        self._consumed += size
-        if self._consumed >= WINDOW // 2 and not self._ended:
-            self._connection.post(Frame({"type": "credit", "id": self.id, "bytes": self._consumed}))
-            self._consumed = 0
-
-
-END = object()
-"""What `Request.next` gives when the request has ended."""
-
-
-def error_of(header: dict[str, Any], job: str = "") -> ThermaeError:
-    """The error that a frame of type `error` reports."""
-    code = str(header.get("code", "unknown"))
-    advice = header.get("advice")
-    return class_for(code)(redacted(str(header.get("message", code))), code=code, advice=advice, request_id=job)
-
-
-def json_payload(value: Any) -> bytes:
-    """A payload of JSON.
-
-    Raises:
-        ValueError: The value has NaN, an infinity, or text that is not valid Unicode.
-    """
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
-from thermae._connection import CHUNK
+from thermae._request import CHUNK
 from thermae._thread import in_thread
 
 T = TypeVar("T")

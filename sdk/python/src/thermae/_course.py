@@ -1,16 +1,16 @@
 """The course of one job: from its submission, and submissions after an error, to its result."""
 
 import asyncio
-import contextlib
 import logging
+import time
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thermae._calls import ToolCalls
-from thermae._connection import WINDOW, Request
 from thermae._error import ThermaeError
 from thermae._events import Ended, LiveEvent, Started, ToolCall, read_event
 from thermae._jobs import Job
+from thermae._request import END, WINDOW, Request
 from thermae._results import AsyncResult, read_result
 from thermae._retry import pause
 from thermae.errors import Cancelled, ConnectionLost
@@ -38,6 +38,8 @@ class Course:
         self._calls = ToolCalls(self._tools, sandbox.tool_loop)
         self._request: Request | None = None
         self._begins: asyncio.Event | None = None
+        self._outcome: dict[str, Any] | None = None
+        self._failed: ThermaeError | None = None
 
     def cancel(self) -> bool:
         """Cancels the job, if it was submitted. Its events go on to its result."""
@@ -55,47 +57,99 @@ class Course:
             self._kinds = {*self._kinds, "lifecycle"}
         failures = 0
         try:
-            while True:
+            while self.result is None:
                 try:
-                    async with contextlib.aclosing(self._attempt()) as events:
-                        async for event in events:
-                            yield event
-                    return
+                    if self._failed is not None:
+                        failed, self._failed = self._failed, None
+                        raise failed
+                    request, until = await self._submit()
+                    try:
+                        while (event := await request.next(until)) is not END:
+                            if isinstance(event, Ended):
+                                # It can come twice, and is the same then.
+                                self.result = self.result or self._read(event.outcome)
+                            elif event is not None:
+                                yield event
+                    finally:
+                        request.leave()
+                    if self.result is None:
+                        raise ConnectionLost("the job ended without an outcome", request_id=self.job.id)
                 except Cancelled as error:
                     # The job was cancelled before the fleet had it, so it has no outcome of the fleet's.
                     self.result = self._read(
                         {"status": "cancelled", "error": {"code": error.code, "message": error.message}}
                     )
-                    yield self.result
-                    return
                 except ThermaeError as error:
                     if failures >= self._retries or not self._sandbox.may_retry(error):
                         raise
                     _log.info("job submitted again job=%s code=%s failures=%d", self.job.id, error.code, failures + 1)
-                await asyncio.sleep(pause(failures))
-                failures += 1
+                    await asyncio.sleep(pause(failures))
+                    failures += 1
+            _log.debug("job ended job=%s status=%s", self.job.id, self.result.status)
+            yield self.result
         finally:
             self._calls.end()
             self._sandbox.under_way.pop(self.job.id, None)
             self._session_is_there()
 
-    async def _attempt(self) -> AsyncGenerator[LiveEvent | AsyncResult, None]:
+    def run_here(self) -> AsyncResult | None:
+        """Runs the job in another thread than the event loop's, without a turn of that thread to begin or to end it.
+
+        Returns:
+            The result; `None` if it has to be run by `events`, which goes on where this has ended.
+
+        Raises:
+            ThermaeError: The job failed, and can't be submitted again.
+        """
+        connection, session = self._sandbox.connection_here(), self.job.options.get("session")
+        if connection is None or (session and session not in self._sandbox.begun):
+            return None
+        payload = self.job.to_wire(self._tools, sorted(self._kinds), connection.protocol)
+        allowed = self.job.deadline
+        until = None if allowed is None else time.monotonic() + allowed
+        self._sandbox.under_way[self.job.id] = self
+        request = connection.begin_here(
+            "run", {"window": WINDOW}, payload, job=self.job.id, on_arrival=self._arrived_here
+        )
+        self._request = request
+        end: Any = None
+        try:
+            end = request.wait_here(until)
+        finally:
+            self._sandbox.under_way.pop(self.job.id, None)
+            if end is not END:
+                connection.call_soon(self._leave)
+        if self._outcome is None:
+            if end is END:
+                end = ConnectionLost("the job ended without an outcome", request_id=self.job.id)
+            if not isinstance(end, Cancelled) and not (self._retries and self._sandbox.may_retry(end)):
+                raise end
+            self._failed = end
+            return None
+        self.result = self._read(self._outcome)
+        _log.debug("job ended job=%s status=%s", self.job.id, self.result.status)
+        return self.result
+
+    def _arrived_here(self, request: Request, payload: bytes) -> None:
+        event = self._arrived(request, payload)
+        if isinstance(event, Ended):
+            self._outcome = self._outcome or event.outcome
+
+    def _leave(self) -> None:
+        self._calls.end()
+        if self._request is not None:
+            self._request.leave()
+
+    async def _submit(self) -> tuple[Request, float | None]:
+        """Sends the job. Gives also when it must have ended, by the event loop's clock."""
         connection = await self._sandbox.connection()
         payload = self.job.to_wire(self._tools, sorted(self._kinds), connection.protocol)
         allowed = self.job.deadline
         until = None if allowed is None else asyncio.get_running_loop().time() + allowed
-        run = connection.request("run", {"window": WINDOW}, payload, job=self.job.id, on_arrival=self._arrived)
-        async with run as self._request:
-            async for event in self._request.answers(until):
-                if isinstance(event, Ended):
-                    # It can come twice, and is the same then.
-                    self.result = self.result or self._read(event.outcome)
-                elif event is not None:
-                    yield event
-        if self.result is None:
-            raise ConnectionLost("the job ended without an outcome", request_id=self.job.id)
-        _log.debug("job ended job=%s status=%s", self.job.id, self.result.status)
-        yield self.result
+        self._request = await connection.begin(
+            "run", {"window": WINDOW}, payload, job=self.job.id, on_arrival=self._arrived
+        )
+        return self._request, until
 
     def _read(self, outcome: dict[str, Any]) -> AsyncResult:
         return read_result(self.job.id, outcome, self._sandbox.fetch)

@@ -13,6 +13,7 @@ LARGEST_PAYLOAD = 32 << 20
 
 _LENGTHS = struct.Struct("<II")
 _HEADER_LENGTH = struct.Struct("<I")
+_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 class Frame(NamedTuple):
@@ -32,7 +33,7 @@ def encode(frame: Frame) -> bytes:
     Raises:
         ValueError: The header or the payload is too large.
     """
-    header = json.dumps(frame.header, separators=(",", ":"), ensure_ascii=False).encode()
+    header = _JSON.encode(frame.header).encode()
     if len(header) > LARGEST_HEADER:
         raise ValueError(f"the header of a frame has {len(header)} bytes, more than {LARGEST_HEADER}")
     if len(frame.payload) > LARGEST_PAYLOAD:
@@ -40,20 +41,20 @@ def encode(frame: Frame) -> bytes:
     return _LENGTHS.pack(_HEADER_LENGTH.size + len(header) + len(frame.payload), len(header)) + header + frame.payload
 
 
-def body_length(first: bytes) -> int:
+def body_length(first: bytes | bytearray | memoryview) -> int:
     """The number of bytes that follow the first four bytes of a frame.
 
     Raises:
         BadFrameError: No frame has this length.
     """
-    (length,) = _HEADER_LENGTH.unpack(first)
+    (length,) = _HEADER_LENGTH.unpack_from(first)
     if not _HEADER_LENGTH.size <= length <= _HEADER_LENGTH.size + LARGEST_HEADER + LARGEST_PAYLOAD:
         raise BadFrameError(f"a frame of {length} bytes")
     return int(length)
 
 
-def decode(body: bytes) -> Frame:
-    """A frame from all its bytes but the first length.
+def decode(body: bytes | memoryview) -> Frame:
+    """A frame from all its bytes but the first length. What it returns has no part of a view.
 
     Raises:
         BadFrameError: The bytes are not a frame.
@@ -65,10 +66,9 @@ def decode(body: bytes) -> Frame:
     if length > LARGEST_HEADER or end > len(body) or len(body) - end > LARGEST_PAYLOAD:
         raise BadFrameError(f"a frame of {len(body)} bytes whose header has {length}")
     try:
-        header: Any = json.loads(body[_HEADER_LENGTH.size : end])
+        header: Any = json.loads(str(body[_HEADER_LENGTH.size : end], "utf-8"))
     except (ValueError, RecursionError) as error:
         raise BadFrameError("the header of a frame is not JSON") from error
-    frame = Frame(cast("dict[str, Any]", header), body[end:])
-    if not isinstance(header, dict) or not isinstance(frame.header.get("type"), str):
+    if not isinstance(header, dict) or not isinstance(cast("dict[str, Any]", header).get("type"), str):
         raise BadFrameError("the header of a frame has no type")
-    return frame
+    return Frame(cast("dict[str, Any]", header), bytes(body[end:]))

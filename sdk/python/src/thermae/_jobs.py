@@ -5,9 +5,9 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
-from thermae._connection import json_payload
 from thermae._events import MimeBundle, ToolCall
 from thermae._files import Content, InputFile, files_to_wire, inputs_to_wire
+from thermae._request import json_payload
 from thermae._tools import AnyTool, Tool, tools_by_name
 from thermae._units import to_bytes, to_ms
 from thermae.errors import UnsupportedProtocol

@@ -1,7 +1,6 @@
 """The event loop of a synchronous sandbox: one thread that runs it."""
 
 import asyncio
-import concurrent.futures
 import contextlib
 import contextvars
 import os
@@ -44,7 +43,7 @@ class Runner:
         try:
             if os.getpid() != self.pid:
                 raise ForkedClientError
-            if threading.current_thread() is self._thread:
+            if self.is_here():
                 raise BlockedLoopError
             self.loop.call_soon_threadsafe(call.start)
         except BaseException as error:
@@ -53,15 +52,17 @@ class Runner:
                 raise SandboxClosed from error  # The loop is closed.
             raise
         try:
-            return call.future.result()
-        except concurrent.futures.CancelledError:
-            raise SandboxClosed from None
-        except BaseException:
-            # Ctrl-C in this thread, or an error of the work itself, which has ended then.
-            if not call.future.done():
+            call.wait()
+        except BaseException:  # Ctrl-C in this thread.
+            with contextlib.suppress(RuntimeError):  # The loop may be closed by now.
                 self.loop.call_soon_threadsafe(call.cancel)
-                concurrent.futures.wait([call.future], CANCEL_WITHIN)
+            call.wait(CANCEL_WITHIN)
             raise
+        return call.result()
+
+    def is_here(self) -> bool:
+        """Whether the caller is in the loop's own thread."""
+        return threading.current_thread() is self._thread
 
     def begin(self, work: Coroutine[Any, Any, object]) -> None:
         """Starts a coroutine that nobody waits for. If the loop has ended, it is dropped."""
@@ -96,28 +97,55 @@ class _Call(Generic[T]):
     """One coroutine, on its way from another thread to the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> None:
-        self.future: concurrent.futures.Future[T] = concurrent.futures.Future()
         self._loop = loop
         self._work = work
         self._context = contextvars.copy_context()
-        self._task: asyncio.Task[T] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._result: tuple[T] | None = None
+        self._error: BaseException | None = None
+        self._ended = False
+        # Held until the coroutine has ended. A thread that waits for a bare lock is woken with the least effort.
+        self._running = threading.Lock()
+        self._running.acquire()
 
     def start(self) -> None:
-        self._task = self._loop.create_task(self._work, context=self._context)
-        self._task.add_done_callback(self._finish)
+        self._task = self._loop.create_task(self._main(), context=self._context)
+        # A task that is cancelled before it begins never gets to its own end.
+        self._task.add_done_callback(self._end)
 
     def cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
-    def _finish(self, task: asyncio.Task[T]) -> None:
-        if task.cancelled():
-            self.future.cancel()
-            self.future.set_running_or_notify_cancel()
-        elif (error := task.exception()) is not None:
-            self.future.set_exception(error)
-        else:
-            self.future.set_result(task.result())
+    def wait(self, within: float = -1) -> None:
+        """Waits for the end, from another thread."""
+        if not self._ended:
+            self._running.acquire(timeout=within)
+
+    def result(self) -> T:
+        """What the coroutine has returned, once it has ended."""
+        if self._result is not None:
+            return self._result[0]
+        error, self._error = self._error, None
+        if error is None or isinstance(error, asyncio.CancelledError):
+            raise SandboxClosed
+        try:
+            raise error
+        finally:
+            del error  # Its traceback refers to this frame.
+
+    async def _main(self) -> None:
+        try:
+            self._result = (await self._work,)
+        except BaseException as error:
+            self._error = error
+        self._end()
+
+    def _end(self, _: object = None) -> None:
+        if not self._ended:
+            self._ended = True
+            self._work.close()
+            self._running.release()
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

@@ -9,10 +9,11 @@ from collections.abc import AsyncGenerator
 from typing import Any, Protocol
 
 from thermae._commands import path_from_wire
-from thermae._connection import END, WINDOW, Connection, Request, json_payload
+from thermae._connection import Connection
 from thermae._content import Content, pieces, whole
 from thermae._error import ThermaeError
 from thermae._jobs import START_WITHIN
+from thermae._request import END, WINDOW, Request, json_payload
 from thermae._units import to_ms
 from thermae.errors import Cancelled, OutOfMemory, WallTimeout, class_for, file_error
 

@@ -103,10 +103,13 @@ class Sandbox:
         """
         watch = Watch(options)
         rest = cast("StreamOptions", options)
+        runner = self._runner
         if watch.idle:
-            result = self._runner.run(self._async.run(code, **rest)).to_sync(self._runner)
+            job = self._async.start(code, (), rest)
+            done = None if runner.is_here() else job.run_here()
+            result = (done or runner.run(job.finish())).to_sync(runner)
         else:
-            with Stream(self._async.start(code, watch.kinds, rest), self._runner) as stream:
+            with Stream(self._async.start(code, watch.kinds, rest), runner) as stream:
                 for event in stream:
                     watch.see(event)
             result = cast("Result", stream.result)

@@ -1,5 +1,6 @@
 """What carries frames. The connection above it knows nothing else about the way to the bridge."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from thermae._frames import Frame
@@ -8,9 +9,20 @@ from thermae._frames import Frame
 class Transport(Protocol):
     """A reliable, ordered way for frames in both directions.
 
-    One task receives. Any number of tasks send; a frame is never mixed with another one. `tests/unit/test_transport.py`
-    has the contract as tests.
+    Any number of tasks send; a frame is never mixed with another one. `tests/unit/test_transport.py` has the contract
+    as tests.
     """
+
+    def listen(self, take: Callable[[Frame], None], ended: Callable[[Exception | None], None]) -> None:
+        """Names who gets what arrives. Called once, before anything is sent.
+
+        Args:
+            take: Called on the event loop with each frame, in order. It must neither wait nor raise.
+            ended: Called once, after the last frame: with `None` at the end, also after `close`; with a
+                `BadFrameError` if the other end sent something that is not a frame; with an `OSError` if the
+                connection broke.
+        """
+        ...
 
     async def send(self, frame: Frame) -> None:
         """Sends a frame, and waits while the other end takes nothing.
@@ -21,12 +33,14 @@ class Transport(Protocol):
         """
         ...
 
-    async def receive(self) -> Frame | None:
-        """The next frame; `None` at the end, and after `close`.
+    def try_send(self, frame: Frame) -> bool:
+        """Sends a frame from any thread, if that is possible without waiting. It may always be impossible.
+
+        Returns:
+            Whether it was sent. If not, nothing of it was.
 
         Raises:
-            BadFrameError: The other end sent something that is not a frame.
-            OSError: The connection broke.
+            ValueError: The frame is too large. Nothing was sent.
         """
         ...
 
@@ -39,5 +53,5 @@ class Transport(Protocol):
         ...
 
     def last_words(self) -> str:
-        """What the other end said about its end, for an error's message; may be empty."""
+        """What the other end said about its end, for an error; may be empty. Complete once `ended` is called."""
         ...

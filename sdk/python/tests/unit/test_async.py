@@ -89,7 +89,7 @@ async def test_a_run_in_a_timeout_is_cancelled(bridge: Log) -> None:
 
 @on_a_loop
 async def test_a_fleet_that_never_answers_is_given_up(bridge: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thermae._connection.GRACE", 0.1)
+    monkeypatch.setattr("thermae._request.GRACE", 0.1)
     async with AsyncSandbox() as box:
         with pytest.raises(errors.NoAnswer) as raised:
             await box.run("hold", timeout=0.05, start_within=0.05, job_id="mine")
@@ -291,7 +291,7 @@ async def test_a_bridge_that_does_not_read_can_still_be_left() -> None:
     process = connection.transport._process  # type: ignore[attr-defined]
     os.kill(process.pid, signal.SIGSTOP)
     stuck = [asyncio.create_task(box.run("wait", stdin="x" * (4 << 20))) for _ in range(3)]
-    await until(lambda: connection.transport._writer.transport.get_write_buffer_size())  # type: ignore[attr-defined]
+    await until(lambda: connection.transport._frames._transport.get_write_buffer_size())  # type: ignore[attr-defined]
     for task in stuck:
         task.cancel()
     done = await asyncio.gather(*stuck, return_exceptions=True)

@@ -295,7 +295,7 @@ async def test_output_that_nobody_takes_holds_up_its_command_alone() -> None:
 
 @on_a_loop
 async def test_a_fleet_that_never_answers_is_given_up(bridge: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thermae._connection.GRACE", 0.1)
+    monkeypatch.setattr("thermae._request.GRACE", 0.1)
     monkeypatch.setattr("thermae._requests.START_WITHIN", 0.1)
     async with AsyncSandbox() as box:
         with pytest.raises(errors.NoAnswer):

@@ -6,8 +6,8 @@ import generate_errors
 import pytest
 
 from thermae import ThermaeError, errors
-from thermae._connection import error_of
 from thermae._fleet_errors import FLEET_ERRORS
+from thermae._request import error_of
 
 PACKAGE = Path(__file__).parents[2]
 

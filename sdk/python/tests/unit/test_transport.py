@@ -4,7 +4,7 @@ import socket
 
 import pytest
 from helpers import children, on_a_loop
-from transport_contract import HELLO, TransportContract
+from transport_contract import HELLO, Inbox, TransportContract
 
 from thermae._bridge import BridgeTransport
 from thermae._transport import Transport
@@ -30,11 +30,23 @@ async def test_close_ends_the_process() -> None:
 
 
 @on_a_loop
+async def test_an_end_before_anybody_listens_is_told() -> None:
+    transport = await BridgeTransport.start()
+    transport._process.kill()
+    await transport._frames.lost
+    inbox = Inbox(transport)
+    assert await inbox.receive() is None
+    await transport.close()
+    assert inbox.ends == 1
+
+
+@on_a_loop
 async def test_a_bridge_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("thermae._bridge.END_WITHIN", 0.1)
     transport = await BridgeTransport.start()
+    inbox = Inbox(transport)
     await transport.send(HELLO)
-    await transport.receive()
+    await inbox.receive()
     os.kill(transport._process.pid, 19)
     await transport.close()
     assert transport._process.returncode == -9
