@@ -41,8 +41,10 @@ pub(crate) async fn bridge(args: &BridgeArgs) -> Result<Exit, Failure> {
         stop.cancel();
         std::future::pending::<()>().await;
     };
+    // In a task of its own, so that one of the runtime's workers, which hear of frames first, also reads them.
+    let serving = tokio::spawn(thermae_bridge::serve_stream(read, write, Arc::new(opener), stop.clone()));
     tokio::select! {
-        () = thermae_bridge::serve_stream(read, write, Arc::new(opener), stop.clone()) => {}
+        served = serving => served.map_err(|error| Failure::fleet("internal", format!("the bridge failed: {error}")))?,
         () = ending => {}
     }
     Ok(Exit::Success)
