@@ -17,6 +17,7 @@ mod process;
 pub mod report;
 pub mod rpc;
 pub mod scenario;
+pub mod sdk;
 pub mod soak;
 pub mod start;
 pub mod target;

@@ -11,8 +11,8 @@ use clap::{Parser, Subcommand};
 use thermae_loadtests::cases::Case;
 use thermae_loadtests::cpu::Part;
 use thermae_loadtests::{
-    baseline::Baseline, closed, first, floor, hostile, open, phases::Snapshot, report, rpc, scenario::Scenario, soak,
-    start, target, tenants,
+    baseline::Baseline, closed, first, floor, hostile, open, phases::Snapshot, report, rpc, scenario::Scenario, sdk,
+    soak, start, target, tenants,
 };
 use thermae_service::telemetry;
 
@@ -90,6 +90,11 @@ enum What {
         /// Number of timed starts.
         #[arg(long, default_value_t = 30)]
         samples: u32,
+    },
+    /// Measure prints through the Python package, in turns with the same prints on an embedded fleet in this process.
+    Sdk {
+        #[command(flatten)]
+        options: sdk::Options,
     },
     /// Measure the memory of idle containers of the embedded fleet, and of sandboxes that are made ahead.
     Weight,
@@ -217,6 +222,7 @@ async fn run(args: Args) -> Result<ExitCode> {
             let url = args.target.amqp.as_deref().context("--amqp is missing")?;
             return show(&[report::Row::new("rpc", "rabbitmq", &rpc::measure(url, *samples).await?, None)]);
         }
+        What::Sdk { options } => return show(&sdk::measure(&args.target, options).await?),
         What::First { options } => return show(&first::measure(&args.target, *options).await?),
         What::Neighbour { who, seconds, without } => {
             let url = args.target.amqp.as_deref().context("--amqp is missing")?;
@@ -284,6 +290,7 @@ async fn run(args: Args) -> Result<ExitCode> {
         | What::First { .. }
         | What::Floor { .. }
         | What::Start { .. }
+        | What::Sdk { .. }
         | What::Weight
         | What::Rpc { .. }
         | What::Neighbour { .. } => {}

@@ -13,6 +13,7 @@
 mod open;
 mod ready;
 pub(crate) mod redis;
+mod sdk;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -120,6 +121,7 @@ fn measure(
     rows.extend(ready::tenants(&["--python", &interpreter], "embedded", options.quick)?);
     let starts = if options.quick { "5" } else { "50" };
     rows.extend(load(&["--python", &interpreter, "start", "--samples", starts])?);
+    rows.extend(sdk::rows(&interpreter, options.quick)?);
     step("floor");
     rows.extend(floor(&paths::release(), &interpreter, [jobs, jobs], seconds)?);
     step("subprocess");
@@ -306,6 +308,7 @@ fn print_ratios(rows: &[Value]) {
     ratio("sandbox (print on the floor) / bare fork into namespaces", p50("print", "floor"), p50("fork", "floor"));
     ratio("tool call / bare RabbitMQ request and reply", p50("tool_call", "fleet"), p50("rpc", "rabbitmq"));
     ready::print_ratios(rows);
+    sdk::print_ratios(rows);
 }
 
 #[cfg(test)]
