@@ -23,12 +23,17 @@ impl Venv {
     /// An environment with pip and these packages from the package index. What is in `dir` is used again if it has the
     /// same packages.
     pub(crate) fn with(dir: PathBuf, packages: &[&str]) -> Result<Self> {
+        Self::of(dir, None, packages)
+    }
+
+    /// As [`Venv::with`], of this interpreter; by default, the machine's usual one.
+    pub(crate) fn of(dir: PathBuf, python: Option<&Path>, packages: &[&str]) -> Result<Self> {
         let stamp = dir.join("packages");
         if fs::read_to_string(&stamp).is_ok_and(|there| there == packages.join(" ")) {
             return Ok(Self { dir });
         }
         eprintln!("installing {} in {}", packages.join(", "), dir.display());
-        let venv = Self::make(dir, &[])?;
+        let venv = Self::make(dir, python, &[])?;
         venv.run("pip", &[&["install", "--quiet", "--disable-pip-version-check"], packages].concat())?;
         fs::write(stamp, packages.join(" "))?;
         Ok(venv)
@@ -36,14 +41,15 @@ impl Venv {
 
     /// An environment with nothing, not even pip.
     pub(crate) fn empty(dir: PathBuf) -> Result<Self> {
-        Self::make(dir, &["--without-pip"])
+        Self::make(dir, None, &["--without-pip"])
     }
 
-    fn make(dir: PathBuf, options: &[&str]) -> Result<Self> {
+    fn make(dir: PathBuf, python: Option<&Path>, options: &[&str]) -> Result<Self> {
         if dir.exists() {
             fs::remove_dir_all(&dir).with_context(|| format!("remove {}", dir.display()))?;
         }
-        let mut command = Command::new(packages::python_with("ensurepip", "python3-venv")?);
+        let usual = || packages::python_with("ensurepip", "python3-venv");
+        let mut command = Command::new(python.map_or_else(usual, |python| Ok(python.to_path_buf()))?);
         command.args(["-m", "venv"]).args(options).arg(&dir);
         forget_caller(&mut command);
         succeed(&mut command)?;

@@ -46,7 +46,9 @@ async def soon(condition: Callable[[], Any], seconds: float = 20.0) -> None:
 
 def program(source: str) -> "subprocess.Popen[str]":
     """Starts a program in a process of its own, with this package on its path."""
-    command = [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(source)]
+    # From Python 3.12 on, a fork warns if there are threads. What such a child may do is what some programs test.
+    forks = "ignore:This process:DeprecationWarning"
+    command = [sys.executable, "-X", "faulthandler", "-W", forks, "-c", textwrap.dedent(source)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env=environment()
     )
@@ -81,3 +83,32 @@ def children(pid: int) -> list[str]:
             if int(rest.split()[1]) == pid:
                 found.append(name)
     return found
+
+
+def descendants(pid: int) -> set[int]:
+    """All processes below this one."""
+    parents: dict[int, int] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", errors="replace") as file:
+                    parents[int(entry)] = int(file.read().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {pid}
+
+
+def alive(pids: set[int]) -> set[int]:
+    """Those of the processes that have not ended."""
+    left = set()
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/stat", errors="replace") as file:
+                if file.read().rpartition(")")[2].split()[0] != "Z":
+                    left.add(pid)
+        except OSError:
+            continue
+    return left

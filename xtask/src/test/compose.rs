@@ -143,6 +143,12 @@ impl Fleet {
         format!("amqp://acme:acme@127.0.0.1:{}/%2f", self.amqp_port)
     }
 
+    /// The variables that name the fleet to the tests of the Python package.
+    pub(crate) fn variables(&self) -> [(&'static str, String); 2] {
+        let prometheus = format!("http://127.0.0.1:{}", self.prometheus_port);
+        [("THERMAE_TEST_AMQP_TENANT", self.url()), ("THERMAE_TEST_PROMETHEUS_URL", prometheus)]
+    }
+
     /// Runs a program as the tenant `acme`.
     fn run(&self, mut command: Command, log: &Path, limit: Duration) -> Result<()> {
         command.env("THERMAE_AMQP", self.url());

@@ -4,6 +4,7 @@
 
 mod compose;
 mod dashboard;
+mod interpreters;
 mod libtest;
 mod loopback;
 mod newer;
@@ -160,7 +161,7 @@ fn with_servers(runner: &mut Runner, set: &Set) {
             runner.check("compose: an artifact", || fleet.artifact(&steps::log("compose-artifact")));
             runner.check("compose: load", || fleet.load(&steps::log("compose-load")));
             runner.check("compose: Prometheus reaches all", || fleet.scraped());
-            runner.python_on_fleet(&fleet.url(), Duration::from_secs(300));
+            runner.python_on_fleet(&fleet.variables(), Duration::from_secs(300));
             readme(runner, &fleet);
         }
     }

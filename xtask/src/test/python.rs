@@ -1,17 +1,24 @@
 //! The checks of the Python package in `sdk/python`: its form, its types and its tests, with tools of fixed versions.
 //! The tests of its documentation and its examples are among them.
 
-use std::process::Command;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::Result;
 
+use super::interpreters;
 use crate::{
     paths,
     venv::{self, Venv},
 };
 
+/// What the package's tests need, other than those of its documentation.
+const FOR_TESTS: [&str; 4] = ["pydantic==2.14.4", "pytest==9.2.0", "pytest-timeout==2.4.0", "gunicorn==27.0.1"];
+
 /// What the package needs, and what checks it.
-const PACKAGES: [&str; 12] = [
+const PACKAGES: [&str; 13] = [
     "pydantic==2.14.4",
     "pydantic-ai-slim==2.68.0",
     "pytest==9.2.0",
@@ -24,6 +31,7 @@ const PACKAGES: [&str; 12] = [
     "mkdocstrings-python==2.0.11",
     "nbclient==0.11.0",
     "ipykernel==7.4.0",
+    "gunicorn==27.0.1",
 ];
 
 /// The settings of ruff, for files outside of the package, too.
@@ -62,19 +70,46 @@ impl Package {
         venv::succeed(self.command(program).args(args)).map(drop)
     }
 
-    /// The command that runs the tests, those with the release build of `thermae` among them. With a fleet's URL, those
-    /// that need a fleet; without one, all others. With a filter, only those whose names have one of its words.
-    pub(super) fn tests(&self, fleet: Option<&str>, filter: &[String]) -> Command {
-        let mut command = self.command("python");
-        command.args(["-m", "pytest", "-p", "no:cacheprovider", "--tb=short", "tests", "-k", &filter.join(" or ")]);
-        command.args(["-m", if fleet.is_some() { "fleet" } else { "not fleet" }]);
+    /// The command that runs the tests, those with the release build of `thermae` among them. With the variables that
+    /// name a fleet, those that need a fleet; without any, all others. With a filter, only those whose names have one
+    /// of its words.
+    pub(super) fn tests(&self, fleet: &[(&'static str, String)], filter: &[String]) -> Command {
+        let mut command = Self::pytest(&self.tools, filter);
+        command.args(["-m", if fleet.is_empty() { "not fleet" } else { "fleet" }, "tests"]);
+        command.envs(fleet.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// The versions of Python that the package is for, other than the one of the tools, each with its interpreter if
+    /// this machine has it.
+    pub(super) fn others(&self) -> impl Iterator<Item = (u32, Option<PathBuf>)> {
+        let own = interpreters::minor(&self.tools.programs().join("python"));
+        let others = interpreters::VERSIONS.filter(move |minor| Some(*minor) != own);
+        others.map(|minor| (minor, interpreters::find(minor)))
+    }
+
+    /// The command that runs the tests with another interpreter, other than those of the documentation and those that
+    /// need a fleet.
+    pub(super) fn tests_with(minor: u32, python: &Path, filter: &[String]) -> Result<Command> {
+        let tools = Venv::of(paths::target().join(format!("python-3.{minor}")), Some(python), &FOR_TESTS)?;
+        let mut command = Self::pytest(&tools, filter);
+        command.args(["-m", "not fleet", "tests/unit", "tests/e2e"]);
+        Ok(command)
+    }
+
+    fn pytest(tools: &Venv, filter: &[String]) -> Command {
+        let mut command = Self::command_of(tools, "python");
+        command.args(["-m", "pytest", "-p", "no:cacheprovider", "--tb=short", "-k", &filter.join(" or ")]);
         command.env("THERMAE_BIN", paths::release().join("thermae"));
-        command.envs(fleet.map(|url| ("THERMAE_TEST_AMQP_TENANT", url)));
         command
     }
 
     fn command(&self, program: &str) -> Command {
-        let mut command = self.tools.command(program);
+        Self::command_of(&self.tools, program)
+    }
+
+    fn command_of(tools: &Venv, program: &str) -> Command {
+        let mut command = tools.command(program);
         command.current_dir(paths::root().join("sdk/python"));
         // Nothing is written beside the source.
         command.env("PYTHONDONTWRITEBYTECODE", "1").env("RUFF_NO_CACHE", "true");

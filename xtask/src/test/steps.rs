@@ -159,13 +159,22 @@ impl Runner {
         for (name, program, args) in python::CHECKS {
             self.check(name, || package.check(program, args));
         }
-        self.pytest("python", package.tests(None, &self.filter), limit);
+        self.pytest("python", package.tests(&[], &self.filter), limit);
+        for (minor, python) in package.others() {
+            match python.map(|python| Package::tests_with(minor, &python, &self.filter)) {
+                None => {
+                    println!("== python-3.{minor}: this machine has no Python 3.{minor}, so nothing is tested with it")
+                }
+                Some(Ok(tests)) => self.pytest(&format!("python-3.{minor}"), tests, limit),
+                Some(Err(error)) => self.fail(&format!("python-3.{minor}"), &format!("{error:#}")),
+            }
+        }
     }
 
-    /// Runs the tests of the Python package that need a fleet, as the tenant of this URL.
-    pub(crate) fn python_on_fleet(&mut self, url: &str, limit: Duration) {
+    /// Runs the tests of the Python package that need a fleet, which these variables name.
+    pub(crate) fn python_on_fleet(&mut self, fleet: &[(&'static str, String)], limit: Duration) {
         if let Some(package) = self.package() {
-            self.pytest("python-on-fleet", package.tests(Some(url), &self.filter), limit);
+            self.pytest("python-on-fleet", package.tests(fleet, &self.filter), limit);
         }
     }
 

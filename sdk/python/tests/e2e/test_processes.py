@@ -1,38 +1,18 @@
 """What signals, forks and deaths of processes do, with a real bridge."""
 
+import json
 import os
 import signal
+import urllib.request
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from helpers import finished, program, until
+import pytest
+from helpers import alive, descendants, finished, program, until
 
-
-def descendants(pid: int) -> set[int]:
-    """All processes below this one."""
-    parents: dict[int, int] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat", errors="replace") as file:
-                    parents[int(entry)] = int(file.read().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
-    found = {pid}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found - {pid}
-
-
-def alive(pids: set[int]) -> set[int]:
-    left = set()
-    for pid in pids:
-        try:
-            with open(f"/proc/{pid}/stat", errors="replace") as file:
-                if file.read().rpartition(")")[2].split()[0] != "Z":
-                    left.add(pid)
-        except OSError:
-            continue
-    return left
+FLEET = os.environ.get("THERMAE_TEST_AMQP_TENANT", "")
+PROMETHEUS = os.environ.get("THERMAE_TEST_PROMETHEUS_URL", "")
 
 
 def line(process: Any) -> str:
@@ -56,11 +36,14 @@ def test_ctrl_c_cancels_and_the_sandbox_goes_on() -> None:
     assert finished(process) == (0, "still there\n", "")
 
 
-def test_a_killed_client_leaves_no_process() -> None:
+def test_a_killed_client_leaves_no_process_and_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     process = program("""
+        import os
         from thermae import Sandbox
         def ready() -> None:
-            print("ready", flush=True)
+            os.write(1, b"ready\\n")  # Calls come in threads: no line may be cut by another.
         with Sandbox(tools=[ready], slots=4) as box:
             list(box.batch(["await ready()\\nwhile True: pass"] * 100, concurrency=100, timeout=60))
         """)
@@ -68,9 +51,52 @@ def test_a_killed_client_leaves_no_process() -> None:
         assert line(process) == "ready"
     below = descendants(process.pid)
     assert len(below) > 4
+    assert list(tmp_path.iterdir()), "the fleet has its folders elsewhere"
     process.kill()
     finished(process)
     until(lambda: not alive(below))
+    until(lambda: not list(tmp_path.iterdir()))
+    until(lambda: not [name for pid in below for name in control_groups(pid)])
+
+
+def control_groups(pid: int) -> list[str]:
+    """The control groups of the container that this process was the runner of."""
+    # Groups of others come and go meanwhile, which `walk` overlooks.
+    return [root for root, _, _ in os.walk("/sys/fs/cgroup") if os.path.basename(root) == f"thermae-{pid}"]
+
+
+def asked(metric: str) -> float:
+    """The sum of a metric over the fleet, by its Prometheus."""
+    url = f"{PROMETHEUS}/api/v1/query?query={quote(f'sum({metric}) or vector(0)')}"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return float(json.load(answer)["data"]["result"][0]["value"][1])
+
+
+@pytest.mark.fleet
+def test_a_killed_client_leaves_no_job_on_the_fleet() -> None:
+    running, handed_out = "thermae_worker_containers{state='busy'}", "thermae_scheduler_credit_used"
+    cancelled = "thermae_worker_jobs_total{status='cancelled'}"
+    until(lambda: asked(running) == asked(handed_out) == 0)
+    before = asked(cancelled)
+    process = program(f"""
+        import os
+        from thermae import Sandbox
+        def ready() -> None:
+            os.write(1, b"ready\\n")  # Calls come in threads: no line may be cut by another.
+        with Sandbox({FLEET!r}, tools=[ready]) as box:
+            list(box.batch(["await ready()\\nwhile True: pass"] * 100, concurrency=100, timeout=60))
+        """)
+    for _ in range(4):
+        assert line(process) == "ready"
+    until(lambda: asked(running) >= 4)
+    below = descendants(process.pid)
+    assert below
+    process.kill()
+    finished(process)
+    until(lambda: not alive(below))
+    # Those that waited for a container never ran, so the workers have cancelled only the others.
+    until(lambda: asked(running) == asked(handed_out) == 0, 30)
+    assert asked(cancelled) >= before + 4
 
 
 def test_a_program_that_ends_without_closing_leaves_no_process() -> None:
@@ -90,9 +116,8 @@ def test_a_program_that_ends_without_closing_leaves_no_process() -> None:
 
 def test_a_forked_child_is_refused_and_disturbs_nobody() -> None:
     process = program("""
-        import os, warnings
+        import os
         from thermae import ForkedClientError, Sandbox
-        warnings.simplefilter("ignore", DeprecationWarning)  # From Python 3.12 on, for a fork with threads.
         with Sandbox(slots=1) as box, box.session() as session:
             session.run("x = 1")
             for _ in range(3):
