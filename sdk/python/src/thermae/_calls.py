@@ -7,12 +7,13 @@ import functools
 import inspect
 import json
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
 
 from thermae._events import ToolCall
 from thermae._request import json_payload
-from thermae._thread import in_thread
+from thermae._thread import as_exception, in_thread
 from thermae._tools import Tool
 
 _log = logging.getLogger("thermae.tools")
@@ -77,10 +78,12 @@ class ToolCalls:
         if tool.is_async:
             if self._loop is None or self._loop is asyncio.get_running_loop():
                 return await awaited()
+            if not self._loop.is_running():
+                raise RuntimeError("the event loop that was passed as loop= does not run")
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(awaited(), self._loop))
-        call = functools.partial(context.run, tool.function, *positional, **named)
+        call = functools.partial(context.run, _called, tool.function, *positional, **named)
         result = await in_thread(call, f"thermae-tool-{tool.name}")
-        return await result if inspect.isawaitable(result) else result
+        return await _await(result) if inspect.isawaitable(result) else result
 
 
 def _is_cancelled() -> bool:
@@ -90,7 +93,25 @@ def _is_cancelled() -> bool:
 
 
 async def _await(awaitable: Any) -> Any:
-    return await awaitable
+    """What a tool gives in the end. Only an `Exception` and a cancellation come out of it.
+
+    `SystemExit` and `KeyboardInterrupt` would end the event loop, with every other run on it.
+    """
+    try:
+        return await awaitable
+    except (Exception, asyncio.CancelledError):
+        raise
+    except BaseException as error:
+        # The main thread's loop is the caller's: Ctrl-C arrives there, in whatever it runs.
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise
+        raise as_exception(error) from error
+
+
+def _called(function: Callable[..., Any], /, *positional: Any, **named: Any) -> Any:
+    """What a function returns. A generator runs to its end here, in the tool's own thread and context."""
+    result = function(*positional, **named)
+    return list(cast("Iterable[Any]", result)) if inspect.isgenerator(result) else result
 
 
 def _text(error: BaseException) -> str:
@@ -102,8 +123,8 @@ def _text(error: BaseException) -> str:
 def _failure(error: BaseException) -> dict[str, Any]:
     """The error with its type, and with its attribute `data` if it has one that JSON can express."""
     failure: dict[str, Any] = {"type": type(error).__name__, "message": _message(error)}
-    data = getattr(error, "data", None)
-    with contextlib.suppress(TypeError, ValueError, RecursionError):
+    with contextlib.suppress(Exception):  # The attribute can be a property that raises.
+        data = getattr(error, "data", None)
         failure |= {"data": json.loads(json_payload(data))} if data is not None else {}
     return failure
 

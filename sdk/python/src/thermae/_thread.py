@@ -37,5 +37,10 @@ async def in_thread(work: Callable[[], T], name: str) -> T:
         return cast("T", result)
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         raise error
+    raise as_exception(error) from error
+
+
+def as_exception(error: BaseException) -> RuntimeError:
+    """An exception in place of one that would end a thread or an event loop."""
     text = str(error)
-    raise RuntimeError(f"{type(error).__name__}: {text}" if text else type(error).__name__) from error
+    return RuntimeError(f"{type(error).__name__}: {text}" if text else type(error).__name__)
