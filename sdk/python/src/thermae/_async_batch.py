@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterab
 from typing import TYPE_CHECKING, Self, cast
 
 from thermae._jobs import Job, JobOptions
-from thermae._progress import BatchItem, Progress
+from thermae._progress import BatchItem, Progress, check, job_of
 from thermae._results import AsyncResult
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ class AsyncBatch:
         concurrency: int,
         options: JobOptions,
     ) -> None:
-        if concurrency < 1:
-            raise ValueError("concurrency must be at least 1")
+        check(jobs, concurrency)
         self.progress = Progress.of(jobs)
         self._sandbox = sandbox
         self._jobs = jobs
         self._options = options
         self._room = asyncio.Semaphore(concurrency)
         self._ended: asyncio.Queue[BatchItem[AsyncResult] | BaseException | None] = asyncio.Queue()
+        self._under_way: set[str] = set()
         self._items = self._generate()
 
     def __aiter__(self) -> Self:
@@ -53,6 +53,7 @@ class AsyncBatch:
                 if isinstance(item, BaseException):
                     raise item
                 self.progress.count(item.result)
+                self._under_way.discard(item.job.id)
                 self._room.release()
                 yield item
         finally:
@@ -65,11 +66,13 @@ class AsyncBatch:
                 index = 0
                 async for one in _each(self._jobs):
                     await self._room.acquire()
-                    group.create_task(self._run(index, one if isinstance(one, Job) else Job(one, **self._options)))
+                    job = job_of(one, self._options, self._under_way)
+                    self._under_way.add(job.id)
+                    group.create_task(self._run(index, job))
                     index += 1
-        except ExceptionGroup as errors:
-            # The caller's own jobs raised, or one of them is no job.
-            self._ended.put_nowait(errors.exceptions[0])
+        except BaseException as error:
+            # The caller's own jobs raised, or one of them is no job. Whatever it is, whoever waits for results gets it.
+            self._ended.put_nowait(error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error)
         else:
             self._ended.put_nowait(None)
 

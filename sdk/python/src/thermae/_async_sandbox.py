@@ -326,14 +326,15 @@ class AsyncSandbox:
         transport = await BridgeTransport.start()
         _fork.guard(transport)
         connection = Connection(transport)
+        opened = asyncio.create_task(connection.open(opening))
         try:
-            opened = asyncio.create_task(connection.open(opening))
             await asyncio.sleep(0)
             # While the bridge starts, this process has time for its imports.
             for tool in self.tools.values():
                 _ = tool.schema
             await opened
         except BaseException:
+            opened.cancel()  # A tool can be to blame: nobody waits for the fleet then.
             await connection.close()
             _fork.release(transport)
             raise

@@ -1,16 +1,21 @@
 """Many jobs at once, for programs without an event loop."""
 
+import os
 import queue
 from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Self, cast
 
 from thermae._jobs import Job, JobOptions
 from thermae._loop import Runner
-from thermae._progress import BatchItem, Progress
+from thermae._progress import BatchItem, Progress, check, job_of
 from thermae._results import AsyncResult, Result
+from thermae.errors import ForkedClientError, SandboxClosed
 
 if TYPE_CHECKING:
     from thermae._async_sandbox import AsyncSandbox
+
+END = object()
+"""What comes after the last job."""
 
 
 class Batch:
@@ -28,8 +33,7 @@ class Batch:
         concurrency: int,
         options: JobOptions,
     ) -> None:
-        if concurrency < 1:
-            raise ValueError("concurrency must be at least 1")
+        check(jobs, concurrency)
         self.progress = Progress.of(jobs)
         self._sandbox = sandbox
         self._runner = runner
@@ -54,10 +58,11 @@ class Batch:
         index = 0
         try:
             while True:
-                while len(under_way) < self._concurrency and (one := next(jobs, None)) is not None:
-                    job = one if isinstance(one, Job) else Job(one, **self._options)
+                while len(under_way) < self._concurrency and (one := next(jobs, END)) is not END:
+                    job = job_of(cast("str | Job", one), self._options, under_way)
+                    if not self._runner.begin(self._run(index, job)):
+                        raise ForkedClientError if self._runner.pid != os.getpid() else SandboxClosed
                     under_way[job.id] = job
-                    self._runner.begin(self._run(index, job))
                     index += 1
                 if not under_way:
                     return

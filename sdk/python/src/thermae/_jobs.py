@@ -129,8 +129,10 @@ class Job:
         """Makes a job.
 
         Raises:
-            TypeError: An option is unknown, or there are both code and `argv`.
+            TypeError: The code is not text, an option is unknown, or there are both code and `argv`.
         """
+        if not isinstance(code, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a program is text or a Job, not {type(code).__name__}")
         if unknown := options.keys() - JobOptions.__annotations__.keys():
             raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
         if code and options.get("argv"):

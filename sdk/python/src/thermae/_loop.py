@@ -64,14 +64,20 @@ class Runner:
         """Whether the caller is in the loop's own thread."""
         return threading.current_thread() is self._thread
 
-    def begin(self, work: Coroutine[Any, Any, object]) -> None:
-        """Starts a coroutine that nobody waits for. If the loop has ended, it is dropped."""
+    def begin(self, work: Coroutine[Any, Any, object]) -> bool:
+        """Starts a coroutine that nobody waits for.
+
+        Returns:
+            Whether it was started. If the loop has ended, or is that of the parent process, it is dropped.
+        """
         try:
             if os.getpid() != self.pid:
                 raise ForkedClientError
             self.loop.call_soon_threadsafe(_Call(self.loop, work).start)
         except (RuntimeError, ForkedClientError):
             work.close()
+            return False
+        return True
 
     def stop(self) -> None:
         """Ends the loop and its thread."""

@@ -1,11 +1,11 @@
-"""What batches have in common: their items, and how far they are."""
+"""What batches have in common: their jobs, their items, and how far they are."""
 
 from collections import Counter
-from collections.abc import Sized
+from collections.abc import Container, Sized
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from thermae._jobs import Job
+from thermae._jobs import Job, JobOptions
 from thermae._results import BaseResult
 
 R = TypeVar("R", bound=BaseResult)
@@ -49,3 +49,34 @@ class Progress:
         """Counts a job that has ended."""
         self.done += 1
         self.statuses[result.status] += 1
+
+
+def check(jobs: object, concurrency: int) -> None:
+    """Looks at the arguments of a batch.
+
+    Raises:
+        TypeError: The jobs are one text, whose letters are no programs.
+        ValueError: No job could run.
+    """
+    if isinstance(jobs, str):
+        raise TypeError("a batch takes a list of programs, not a single text")
+    if concurrency < 1:
+        raise ValueError("concurrency must be at least 1")
+
+
+def job_of(one: str | Job, options: JobOptions, under_way: Container[str]) -> Job:
+    """The next job of a batch.
+
+    Args:
+        one: The program, or the job itself.
+        options: The options of a program.
+        under_way: Ids of the batch's jobs that have not ended.
+
+    Raises:
+        TypeError: It is neither, or an option is unknown.
+        ValueError: A job with its id is under way.
+    """
+    job = one if isinstance(one, Job) else Job(one, **options)
+    if job.id in under_way:
+        raise ValueError(f"two jobs of the batch have the id {job.id}: make a new Job for each run")
+    return job
