@@ -14,6 +14,7 @@ from thermae._async_batch import AsyncBatch
 from thermae._async_session import AsyncSession, SessionSettings
 from thermae._async_session_files import AsyncFiles
 from thermae._async_stream import AsyncStream
+from thermae._binary import find_binary
 from thermae._bridge import BridgeTransport
 from thermae._commands import Command, ExecOptions, ExecResult
 from thermae._connection import Connection
@@ -26,7 +27,7 @@ from thermae._results import AsyncResult
 from thermae._retry import MAX_RETRIES, is_transient
 from thermae._tools import AnyTool, tools_by_name
 from thermae._watch import EVERYTHING, Watch
-from thermae.errors import ConnectionLost, ForkedClientError, SandboxClosed, WrongLoopError
+from thermae.errors import ConnectionLost, EmbeddedUnavailable, ForkedClientError, SandboxClosed, WrongLoopError
 
 CLOSE_WITHIN = 2.0
 """Seconds that a sandbox's own session gets to end."""
@@ -333,6 +334,12 @@ class AsyncSandbox:
             for tool in self.tools.values():
                 _ = tool.schema
             await opened
+        except ConnectionLost:
+            await connection.close()
+            _fork.release(transport)
+            words = transport.last_words().splitlines()
+            why = f"; it said last: {words[-1]}" if words else ""
+            raise EmbeddedUnavailable(f"{find_binary()} ended before it opened a fleet{why}") from None
         except BaseException:
             opened.cancel()  # A tool can be to blame: nobody waits for the fleet then.
             await connection.close()

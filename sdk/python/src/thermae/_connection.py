@@ -47,6 +47,7 @@ class Connection:
         self._ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         transport.listen(self._take, self._lose)
+        self._living = asyncio.create_task(self._live())
 
     @property
     def lost(self) -> bool:
@@ -194,6 +195,16 @@ class Connection:
                 async with asyncio.timeout(1):
                     await self._ended.wait()
             raise self._lost("") from error
+
+    async def _live(self) -> None:
+        try:
+            await self._ended.wait()
+        except asyncio.CancelledError:
+            if self._end is None:
+                # The loop ends and cancels all its tasks, before anybody has closed this.
+                self._finish(ConnectionLost("the event loop ended"))
+                await self.transport.close()
+            raise
 
     def _take(self, frame: Frame) -> None:
         kind, number = frame.header["type"], frame.header.get("id")
