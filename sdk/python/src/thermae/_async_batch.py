@@ -70,9 +70,12 @@ class AsyncBatch:
                     self._under_way.add(job.id)
                     group.create_task(self._run(index, job))
                     index += 1
+        except BaseExceptionGroup as errors:
+            # The caller's own jobs raised, or one of them is no job.
+            self._ended.put_nowait(errors.exceptions[0])
         except BaseException as error:
-            # The caller's own jobs raised, or one of them is no job. Whatever it is, whoever waits for results gets it.
-            self._ended.put_nowait(error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error)
+            # Whatever ends this, nobody waits for ever.
+            self._ended.put_nowait(error)
         else:
             self._ended.put_nowait(None)
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self, cast
 
 from thermae._commands import MAX_OUTPUT, Command, CommandOptions, ExecResult, Output, command_to_wire
-from thermae._content import Bytes, Content
+from thermae._content import Bytes, Content, checked
 from thermae._jobs import environment_timeout
 from thermae._request import END
 from thermae._requests import Requester, SessionRequest, begin
@@ -28,11 +28,13 @@ class AsyncStdin:
         """Sends bytes, and waits while the command does not take them.
 
         Raises:
+            TypeError: It is not bytes.
             ValueError: Standard input is closed, or was never open (`stdin=True`).
             BrokenPipeError: The command has ended.
         """
         if self._closed:
             raise ValueError("standard input is closed; `popen(…, stdin=True)` opens it")
+        checked(data)
         async with self._lock:
             if len(data) and not await self._request.send_input(data):
                 raise BrokenPipeError("the command has ended")

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from thermae._commands import SandboxPath, path_from_wire, path_to_wire
-from thermae._content import Content
+from thermae._content import Content, whole
 from thermae._file_results import FileStat, Found, Match, below, read_stat, text_of
 from thermae._requests import Requester, ask, output
 from thermae.errors import FileError, FileExists, file_error
@@ -251,6 +251,7 @@ class AsyncFiles:
         self, path: SandboxPath, content: Content, mode: Any, permissions: int | None, timeout: float | None
     ) -> int:
         bits = {} if permissions is None else {"permissions": permissions}
+        whole(content)  # To a request, None would mean no content.
         done = await ask(self._session, _work("write", path, mode=mode, **bits), timeout=timeout, content=content)
         return int(done["size"])
 

@@ -118,27 +118,29 @@ class ExecResult:
         """
         if self.ok:
             return
-        kind, message = self._failure()
+        kind, message, advice = self._failure()
         if last := self.stderr_text.strip().rpartition("\n")[2]:
             message += f"; its last words: {last[:500]}"
-        error = kind(message, request_id=self.request_id)
+        error = kind(message, request_id=self.request_id, advice=advice)
         error.exec_result = self
         raise error
 
-    def _failure(self) -> tuple[type[ThermaeError], str]:
+    def _failure(self) -> tuple[type[ThermaeError], str, str]:
         match self.status:
             case "exited":
-                return CodeExited, f"the command exited with {self.exit_code}"
+                return CodeExited, f"the command exited with {self.exit_code}", ""
             case "signaled":
-                return CodeKilled, f"signal {self.signal} ended the command"
+                return CodeKilled, f"signal {self.signal} ended the command", ""
             case "timed_out":
-                return WallTimeout, f"the command took longer than {self.duration:.3g} s"
+                advice = "Make the command faster, or give it more time with timeout=."
+                return WallTimeout, f"the command took {self.duration:.3g} s, longer than it may", advice
             case "out_of_memory":
-                return OutOfMemory, "the session's memory ran out"
+                return OutOfMemory, "the session's memory ran out", ""
             case "output_limit":
-                return OutputLimit, "the command wrote more output than max_output"
+                advice = "Write less, raise max_output=, or take the output piece by piece with popen."
+                return OutputLimit, "the command wrote more output than max_output", advice
             case _:
-                return Cancelled, "the command was killed"
+                return Cancelled, "the command was killed", ""
 
 
 def command_to_wire(command: Command, options: CommandOptions) -> dict[str, Any]:
@@ -154,9 +156,12 @@ def command_to_wire(command: Command, options: CommandOptions) -> dict[str, Any]
     if isinstance(command, str):
         wire = {"shell": command}
     else:
-        wire = {"argv": list(command)}
-        if not all(isinstance(word, str) for word in wire["argv"]):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError("a command is text, or a list of texts")
+        is_list = isinstance(command, Sequence)  # pyright: ignore[reportUnnecessaryIsInstance]
+        words = list(command) if is_list else [command]
+        for word in words:
+            if not isinstance(word, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"a command is text, or a list of texts, without {word!r}")
+        wire = {"argv": words}
         if not wire["argv"]:
             raise ValueError("a command needs at least the name of a program")
     if (cwd := options.get("cwd")) is not None:

@@ -1,7 +1,7 @@
 """What commands and files in sessions get: content of any size, piece by piece."""
 
 import contextvars
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar, cast, runtime_checkable
@@ -28,10 +28,23 @@ Content: TypeAlias = str | Bytes | Path | Readable | Iterable[Bytes] | AsyncIter
 
 
 def whole(content: Content) -> Bytes | None:
-    """The content, if it is in memory already."""
+    """The content, if it is in memory already.
+
+    Raises:
+        TypeError: It is no content.
+    """
     if isinstance(content, str):
         return content.encode()
-    return cast("Bytes", content) if isinstance(content, bytes | bytearray | memoryview) else None
+    if isinstance(content, bytes | bytearray | memoryview):
+        return cast("Bytes", content)
+    kinds = (Path, Readable, Iterable, AsyncIterable)
+    # A mapping would give its keys.
+    if isinstance(content, Mapping) or not isinstance(content, kinds):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            "content is text, bytes, a Path, a file that is open for reading bytes, or an iterable of bytes, "
+            f"not {type(cast('object', content)).__name__}"
+        )
+    return None
 
 
 async def pieces(content: Content) -> AsyncGenerator[Bytes, None]:
@@ -49,14 +62,14 @@ async def pieces(content: Content) -> AsyncGenerator[Bytes, None]:
                 yield part
     elif isinstance(content, AsyncIterable):
         async for piece in content:
-            yield _checked(piece)
+            yield checked(piece)
     elif isinstance(content, Readable):
         async for part in _of_file(content):
             yield part
     else:
         source = iter(cast("Iterable[Bytes]", content))
         while (next_piece := await _apart(partial(_next, source))) is not None:
-            yield _checked(next_piece)
+            yield checked(next_piece)
 
 
 def _next(source: Iterator[Bytes]) -> Bytes | None:
@@ -69,11 +82,16 @@ async def _apart(work: Callable[[], T]) -> T:
 
 async def _of_file(file: Readable) -> AsyncGenerator[bytes, None]:
     while piece := await _apart(partial(file.read, CHUNK)):
-        _checked(piece)
+        checked(piece)
         yield piece
 
 
-def _checked(piece: Bytes) -> Bytes:
+def checked(piece: Bytes) -> Bytes:
+    """A piece of content.
+
+    Raises:
+        TypeError: It is not bytes.
+    """
     if not isinstance(piece, bytes | bytearray | memoryview):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"content comes in pieces of bytes, not of {type(piece).__name__}")
     return piece

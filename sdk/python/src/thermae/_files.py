@@ -32,11 +32,17 @@ def files_to_wire(files: Mapping[str, Content | InputFile]) -> list[dict[str, An
         files: Paths relative to `/workspace`, and contents.
 
     Raises:
+        TypeError: A content has none of its types.
         OSError: A file of this machine can't be read.
     """
     wire: list[dict[str, Any]] = []
     for path, file in files.items():
         content, executable = (file.content, file.executable) if isinstance(file, InputFile) else (file, False)
+        kinds = (str, bytes, bytearray, memoryview, Path, BaseArtifact)
+        if not isinstance(content, kinds):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"files[{path!r}] is not text, bytes, a Path, an artifact or an InputFile: {type(content).__name__}"
+            )
         wire.append({"path": path, **_content(content), **({"executable": True} if executable else {})})
     return wire
 

@@ -155,7 +155,8 @@ class Job:
         """Seconds after which the job must have ended, if it has a timeout."""
         if self.timeout is None:
             return None
-        return self.timeout + self.options.get("start_within", START_WITHIN)
+        start_within = self.options.get("start_within")
+        return self.timeout + (START_WITHIN if start_within is None else start_within)
 
     @property
     def language(self) -> str:
@@ -178,6 +179,7 @@ class Job:
 
         Raises:
             UnsupportedProtocol: The job has inputs, and the fleet knows none.
+            TypeError: An option has a value of a wrong type.
             ValueError: An option has a value that can't be used.
             OSError: A file of this machine can't be read.
         """
@@ -191,7 +193,9 @@ class Job:
             "output_bytes": _optional(to_bytes, options.get("output")),
             "tool_ms": _optional(to_ms, options.get("tool_wait")),
         }
-        start_within = options.get("start_within", START_WITHIN if timeout is not None else None)
+        start_within = options.get("start_within")
+        if start_within is None and timeout is not None:
+            start_within = START_WITHIN
         inputs = inputs_to_wire(options.get("inputs") or {})
         if inputs and protocol < 2:
             raise UnsupportedProtocol("inputs need a fleet that reads protocol 2", request_id=self.id)
@@ -199,7 +203,7 @@ class Job:
             "protocol": 2 if protocol >= 2 and (inputs or tools) else None,
             "id": self.id,
             "code": self.code if not options.get("argv") else None,
-            "argv": list(options.get("argv") or ()),
+            "argv": _words(options.get("argv")),
             "language": self.language,
             "pool": options.get("pool"),
             "class": options.get("priority"),
@@ -217,7 +221,7 @@ class Job:
             "idempotency_key": options.get("idempotency_key"),
             "labels": dict(options.get("labels") or {}),
         }
-        return json_payload(_present(wire))
+        return written(_present(wire))
 
     def _session(self) -> dict[str, Any] | None:
         name, how = self.options.get("session"), self.options.get("session_options") or {}
@@ -225,6 +229,43 @@ class Job:
             return None
         idle = _optional(to_ms, how.get("idle"))
         return _present({"id": name, **how, "idle": None, "idle_ms": idle})
+
+
+def written(fields: dict[str, Any]) -> bytes:
+    """What the fleet reads, as JSON.
+
+    Raises:
+        TypeError: A field has a value that JSON can't express.
+        ValueError: A field has text that is not valid Unicode, or a number that is not finite.
+    """
+    try:
+        return json_payload(fields)
+    except (TypeError, ValueError, RecursionError):
+        for name, value in fields.items():
+            items: list[tuple[str, Any]] = [(name, value)]
+            if isinstance(value, dict):
+                items = [(f"{name}[{key!r}]", one) for key, one in value.items()]  # pyright: ignore
+            for where, one in items:
+                _expect_json(where, one)
+        raise
+
+
+def _expect_json(where: str, value: Any) -> None:
+    """Raises an error that says where a value is that JSON can't express."""
+    try:
+        json_payload(value)
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{where} has text that is not valid Unicode: {error.reason}") from None
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{where} can't be written as JSON: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{where} can't be written as JSON: it is nested too deeply") from None
+
+
+def _words(argv: Sequence[str] | None) -> list[str]:
+    if isinstance(argv, str):
+        raise TypeError("argv is a list of texts, not a single text")
+    return list(argv or ())
 
 
 def _present(fields: dict[str, Any]) -> dict[str, Any]:

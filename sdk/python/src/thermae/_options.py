@@ -55,7 +55,7 @@ def opening(url: str | None, tenant: str | None, embedded: EmbeddedOptions) -> d
     """What a connection opens: the fields of the frame `open`.
 
     Raises:
-        TypeError: An option is unknown.
+        TypeError: An option is unknown, or has a value of a wrong type.
         ValueError: Options of the embedded fleet are given together with a URL, or have values that can't be used.
     """
     if unknown := embedded.keys() - EmbeddedOptions.__annotations__.keys():
@@ -104,6 +104,12 @@ def redacted(text: str) -> str:
     return re.sub(r"(\w+://[^/\s:@]*):[^/\s]*@", r"\1:…@", text)
 
 
+def _names(value: Sequence[str]) -> list[str]:
+    if isinstance(value, str):
+        raise TypeError(f"a list of names is needed, not the text {value!r}")
+    return list(value)
+
+
 def _embedded(options: EmbeddedOptions) -> dict[str, Any]:
     convert: dict[str, Callable[[Any], Any]] = {
         "python": os.path.abspath,
@@ -114,7 +120,7 @@ def _embedded(options: EmbeddedOptions) -> dict[str, Any]:
         "disk": to_bytes,
         "wall": to_ms,
         "datasets": lambda paths: {name: os.path.abspath(path) for name, path in paths.items()},
-        "preload": list,
+        "preload": _names,
     }
     # Programs should find the packages that this process finds.
     python = os.environ.get("THERMAE_PYTHON") or sys.executable

@@ -12,8 +12,8 @@ from thermae._commands import path_from_wire
 from thermae._connection import Connection
 from thermae._content import Content, pieces, whole
 from thermae._error import ThermaeError
-from thermae._jobs import START_WITHIN
-from thermae._request import END, WINDOW, Request, json_payload
+from thermae._jobs import START_WITHIN, written
+from thermae._request import END, WINDOW, Request
 from thermae._units import to_ms
 from thermae.errors import Cancelled, OutOfMemory, WallTimeout, class_for, file_error
 
@@ -147,7 +147,7 @@ async def begin(
         content = None
     if content is not None or more_input:
         body["more_input"] = True
-    payload = json_payload(body)
+    payload = written(body)
     connection = await session.connection()
     until = None if timeout is None else asyncio.get_running_loop().time() + START_WITHIN + timeout
     request = SessionRequest(await connection.begin("request", {"window": WINDOW}, payload, job=str(body["id"])), until)

@@ -111,7 +111,7 @@ class Sandbox:
         else:
             with Stream(self._async.start(code, watch.kinds, rest), runner) as stream:
                 for event in stream:
-                    watch.see(event)
+                    watch.see_sync(event)
             result = cast("Result", stream.result)
         watch.checked(result)
         return result

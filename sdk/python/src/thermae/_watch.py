@@ -22,6 +22,9 @@ class Watch:
         self._stderr = options.pop("on_stderr", None)
         self._display = options.pop("on_display", None)
         self._tool_call = options.pop("on_tool_call", None)
+        for callback in (self._stdout, self._stderr, self._display, self._tool_call):
+            if callback is not None and not callable(callback):
+                raise TypeError(f"a callback is a function, not {callback!r}")
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -47,6 +50,16 @@ class Watch:
                 return _call(self._tool_call, event)
             case _:
                 return None
+
+    def see_sync(self, event: LiveEvent | BaseResult) -> None:
+        """Calls the callback for an event.
+
+        Raises:
+            TypeError: It is async: nobody could await it.
+        """
+        if inspect.iscoroutine(done := self.see(event)):
+            done.close()
+            raise TypeError("a callback of Sandbox can't be async: AsyncSandbox awaits callbacks")
 
     async def see_async(self, event: LiveEvent | BaseResult) -> None:
         """Calls the callback for an event, and awaits it if it is async."""
