@@ -1,7 +1,9 @@
-"""All errors: a class for each error code of the fleet, and those of this package itself."""
+"""All errors: a class for each code of the fleet and of the way to it, and those of this package itself."""
 
 import errno
 
+from thermae._bridge_errors import *  # noqa: F403
+from thermae._bridge_errors import BRIDGE_ERRORS
 from thermae._error import ThermaeError as ThermaeError
 from thermae._fleet_errors import *  # noqa: F403
 from thermae._fleet_errors import FLEET_ERRORS
@@ -199,7 +201,7 @@ _OWN: tuple[type[ThermaeError], ...] = (
     NotADirectory,
     PermissionDenied,
 )
-_BY_CODE: dict[str, type[ThermaeError]] = {kind.code: kind for kind in (*FLEET_ERRORS, *_OWN)}
+_BY_CODE: dict[str, type[ThermaeError]] = {kind.code: kind for kind in (*FLEET_ERRORS, *BRIDGE_ERRORS, *_OWN)}
 
 
 def class_for(code: str) -> type[ThermaeError]:

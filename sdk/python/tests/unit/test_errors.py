@@ -1,5 +1,6 @@
 import json
 import pickle
+import re
 from pathlib import Path
 
 import generate_errors
@@ -24,6 +25,21 @@ def test_there_is_one_class_for_each_code_of_the_schema() -> None:
         assert getattr(errors, kind.__name__) is kind
         assert kind.advice
         assert kind.__doc__
+
+
+def test_there_is_one_class_for_each_code_of_the_bridge() -> None:
+    page = (PACKAGE.parents[1] / "docs/sdk-protocol.md").read_text().partition("\n## Errors\n")[2]
+    codes = {code for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE) for code in re.findall(r"`(\w+)`", row)}
+    assert len(codes) > 15
+    # These mean that this package itself is wrong, or that its user has closed or cancelled something.
+    ours = {"bad_frame", "bad_request", "unsupported_request", "not_open", "already_open", "closed"}
+    for code in codes - ours:
+        kind = errors.class_for(code)
+        assert kind is not ThermaeError, code
+        assert getattr(errors, kind.__name__) is kind
+        assert kind.advice
+        copy = pickle.loads(pickle.dumps(kind("why")))
+        assert (type(copy), str(copy)) == (kind, str(kind("why")))
 
 
 def test_the_classes_are_as_the_documentation_has_them() -> None:
