@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import contextvars
 import os
+import sys
 import threading
 from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
@@ -37,7 +38,7 @@ class Runner:
         Raises:
             ForkedClientError: This is a child of the process that made the loop.
             BlockedLoopError: The loop itself calls this, and would wait for ever.
-            SandboxClosed: The loop has ended.
+            SandboxClosed: The loop has ended, or the interpreter ends.
         """
         call = _Call(self.loop, work)
         try:
@@ -45,6 +46,8 @@ class Runner:
                 raise ForkedClientError
             if self.is_here():
                 raise BlockedLoopError
+            if sys.is_finalizing():
+                raise SandboxClosed("the interpreter ends, and its threads have stopped")
             self.loop.call_soon_threadsafe(call.start)
         except BaseException as error:
             work.close()

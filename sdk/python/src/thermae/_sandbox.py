@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Iterable
@@ -195,8 +196,8 @@ class Sandbox:
     def close(self) -> None:
         """Cancels what is under way and ends the connection; an embedded fleet ends, too. Can be called twice."""
         runner, self._started = self._started, None
-        if runner is None or runner.pid != os.getpid():
-            return
+        if runner is None or runner.pid != os.getpid() or sys.is_finalizing():
+            return  # The end of the process ends the bridge.
         self._finalizer.detach()
         try:
             runner.run(self._async.close())
@@ -211,7 +212,7 @@ class Sandbox:
             if self._started is None:
                 self._started = Runner()
                 self._finalizer = weakref.finalize(self, _leave, self._started, self._async)
-                self._finalizer.atexit = False  # The end of the process ends the bridge anyway.
+                self._finalizer.atexit = False  # The end of the process ends the bridge.
             return self._started
 
 

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from helpers import on_a_loop
+from helpers import finished, on_a_loop, program
 
 from thermae import AsyncSandbox, Sandbox
 from thermae.errors import ConnectionLost, EmbeddedUnavailable, WrongLoopError
@@ -34,6 +34,28 @@ async def test_a_program_that_cancels_all_tasks_hangs_nowhere() -> None:
         with pytest.raises(ConnectionLost, match="has ended"):
             async with asyncio.timeout(10):
                 await box.run("print a")
+
+
+def test_an_object_that_closes_or_uses_its_sandbox_at_exit_hangs_nowhere() -> None:
+    status, out, err = finished(
+        program("""
+        from thermae import Sandbox
+
+        class Agent:
+            def __init__(self, end):
+                self.box, self.end, self.me = Sandbox(), end, self
+                self.box.run("print a")
+
+            def __del__(self):
+                try:
+                    self.end(self.box)
+                except Exception as error:
+                    print(error.code)
+
+        agents = [Agent(Sandbox.close), Agent(lambda box: box.run("print b"))]
+        """)
+    )
+    assert (status, out.strip(), err) == (0, "sandbox_closed", "")
 
 
 @pytest.mark.parametrize(
