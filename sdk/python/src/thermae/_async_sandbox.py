@@ -194,8 +194,8 @@ class AsyncSandbox:
     async def exec(self, command: Command, **options: Unpack[ExecOptions]) -> ExecResult:
         """Runs a command in the sandbox's own session, which the first use of `exec` or `files` makes.
 
-        The session ends with this object. It is also idle for too long after some time without use (270 s by default):
-        then, `SessionExpired` is raised. `keepalive` prevents this. For sessions with names, see `session`.
+        The session ends with this object. It also ends if nothing uses it for too long (270 s by default): after that,
+        `SessionExpired` is raised. `keepalive` prevents this. For sessions with names, see `session`.
 
         Args:
             command: A command line for `bash`, or a list of a program and its arguments.
