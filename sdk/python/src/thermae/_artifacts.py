@@ -5,13 +5,15 @@ import base64
 import hashlib
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
 
 from thermae._loop import Runner
-from thermae.errors import ArtifactDamaged
+from thermae.errors import ArtifactDamaged, SandboxClosed
+
+T = TypeVar("T")
 
 Fetch: TypeAlias = Callable[[str, str | None], AsyncIterator[bytes]]
 """Gives the content of the artifact with this id and this URL, piece by piece."""
@@ -48,6 +50,14 @@ class BaseArtifact:
     changed: bool
     inline: str | None = field(repr=False)
     fetch: Fetch = field(repr=False, compare=False)
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self  # It does not change.
+
+    def __reduce__(self) -> Any:
+        # Results cross processes; the sandbox that fetches the content stays behind.
+        fields = {name: getattr(self, name) for name in BaseArtifact.__dataclass_fields__ if name != "fetch"}
+        return (_restored, (type(self), fields))
 
     async def _pieces(self) -> AsyncIterator[bytes]:
         """The content, checked at its end."""
@@ -149,6 +159,34 @@ class Artifact(BaseArtifact):
             ArtifactDamaged: The content does not match the artifact's size or SHA-256. Nothing was written.
         """
         return self._runner.run(self._save(path, overwrite))
+
+
+async def _left_behind(ref: str, url: str | None) -> AsyncIterator[bytes]:
+    """Fetches nothing."""
+    raise SandboxClosed(
+        "the artifact's sandbox is in another process: read it there, or set inline_artifacts"
+    )
+    yield b""
+
+
+class _Apart(Runner):
+    """Runs coroutines for artifacts without a sandbox, each on a loop of its own."""
+
+    def __init__(self) -> None:
+        """Starts nothing."""
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        runner = Runner()
+        try:
+            return runner.run(work)
+        finally:
+            runner.stop()
+
+
+def _restored(kind: type[BaseArtifact], fields: dict[str, Any]) -> BaseArtifact:
+    if kind is Artifact:
+        fields = {**fields, "_runner": _Apart()}
+    return kind(**fields, fetch=_left_behind)
 
 
 def artifact_fields(raw: dict[str, Any]) -> dict[str, Any]:

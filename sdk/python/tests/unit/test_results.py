@@ -1,11 +1,13 @@
+import copy
 import json
-from collections.abc import AsyncIterator
+import pickle
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from thermae import errors
+from thermae import Sandbox, errors
 from thermae._events import Ended, read_event
 from thermae._frames import BadFrameError
 from thermae._results import AsyncResult, Status, read_result
@@ -86,3 +88,23 @@ def test_events_that_cant_be_read_end_the_connection(payload: bytes) -> None:
 
 def test_unknown_events_are_nothing() -> None:
     assert read_event(b'{"job": "j", "event": "hibernated"}') is None
+
+
+def through_pickle(one: Any) -> Any:
+    return pickle.loads(pickle.dumps(one))
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, through_pickle])
+def test_a_result_with_artifacts_can_be_copied_and_sent_to_another_process(again: Callable[[Any], Any]) -> None:
+    with Sandbox() as box:
+        made = box.run("leave a hello")
+        inline = again(box.run("leave a hello", inline_artifacts=True)).artifacts[0]
+        same = again(made)
+        assert same == made
+        assert same.artifacts == made.artifacts
+        assert inline.read() == b"hello"
+        if again is copy.deepcopy:
+            assert same.artifacts[0].read() == b"hello"
+        else:
+            with pytest.raises(errors.SandboxClosed, match="in another process"):
+                same.artifacts[0].read()
