@@ -163,9 +163,7 @@ class Artifact(BaseArtifact):
 
 async def _left_behind(ref: str, url: str | None) -> AsyncIterator[bytes]:
     """Fetches nothing."""
-    raise SandboxClosed(
-        "the artifact's sandbox is in another process: read it there, or set inline_artifacts"
-    )
+    raise SandboxClosed("the artifact's sandbox is in another process: read it there, or set inline_artifacts")
     yield b""
 
 

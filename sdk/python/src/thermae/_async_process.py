@@ -15,6 +15,9 @@ from thermae._requests import Requester, SessionRequest, begin
 from thermae._units import to_bytes
 from thermae.errors import SandboxClosed
 
+LARGEST_SIGNAL = 64
+"""The largest number of a signal of Linux."""
+
 
 class AsyncStdin:
     """Standard input of a command."""
@@ -136,7 +139,16 @@ class AsyncProcess:
             return result
 
     def send_signal(self, number: int) -> None:
-        """Sends a signal to the command's process group. If it has ended, nothing happens."""
+        """Sends a signal to the command's process group. If it has ended, nothing happens.
+
+        Raises:
+            TypeError: It is not a number, such as `signal.SIGINT`.
+            ValueError: There is no such signal.
+        """
+        if not isinstance(number, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a signal is a number, such as signal.SIGINT, not {number!r}")
+        if not 0 <= number <= LARGEST_SIGNAL:
+            raise ValueError(f"a signal is a number from 0 to {LARGEST_SIGNAL}, not {number}")
         self._request.signal(number)
 
     def terminate(self) -> None:

@@ -79,7 +79,12 @@ class Process:
         return self._runner.run(self._process.wait())
 
     def send_signal(self, number: int) -> None:
-        """Sends a signal to the command's process group. If it has ended, nothing happens."""
+        """Sends a signal to the command's process group. If it has ended, nothing happens.
+
+        Raises:
+            TypeError: It is not a number, such as `signal.SIGINT`.
+            ValueError: There is no such signal.
+        """
         self._runner.run(_send_signal(self._process, number))
 
     def terminate(self) -> None:

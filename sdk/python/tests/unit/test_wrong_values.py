@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bridge_log import Log
 
 from thermae import Sandbox
 from thermae.errors import OutputLimit, WallTimeout
@@ -84,6 +85,17 @@ def test_of_standard_input() -> None:
         process = session.popen(["cat"], stdin=True)
         with process, pytest.raises(TypeError, match="pieces of bytes, not of str"):
             process.stdin.write("text")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("signal", "kind"), [("TERM", TypeError), (None, TypeError), (-5, ValueError), (65, ValueError)]
+)
+def test_of_a_signal(bridge: Log, signal: Any, kind: type[Exception]) -> None:
+    with Sandbox() as box, box.session() as session:
+        process = session.popen(["cat"], stdin=True)
+        with process, pytest.raises(kind, match="a signal is a number"):
+            process.send_signal(signal)
+    assert not bridge.frames("signal")
 
 
 def test_a_commands_errors_name_the_commands_own_options() -> None:
