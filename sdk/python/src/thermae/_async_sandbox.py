@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import sys
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -306,8 +307,10 @@ class AsyncSandbox:
     def connection_here(self) -> Connection | None:
         """The connection, for another thread than the event loop's; `None` if `connection` has to open or refuse it."""
         connection = self._connection
-        usable = connection is not None and not connection.lost and not self._closed and self._pid == os.getpid()
-        return connection if usable else None
+        if connection is None or connection.lost or self._closed or self._pid != os.getpid():
+            return None
+        # At the end of the interpreter the event loop's thread has stopped.
+        return None if sys.is_finalizing() else connection
 
     @property
     def _is_embedded(self) -> bool:
