@@ -155,7 +155,8 @@ impl Engine {
         match frame.kind {
             Kind::Run => runs.accept(number, frame, sandboxes, io),
             Kind::Input => runs.inbox.begin(number, frame.parse()?),
-            Kind::InputData => runs.inbox.fill(number, &frame.body, self.setup.disk_bytes),
+            Kind::Part => runs.inbox.begin_part(number, frame.parse()?),
+            Kind::InputData | Kind::PartData => runs.inbox.fill(number, &frame.body, self.setup.disk_bytes),
             Kind::Beside => runs.accept_beside(number, frame, sandboxes, io),
             Kind::Stdin => guests.on_input(number, Some(&frame.body), occupants, sandboxes, io),
             Kind::StdinEnd => guests.on_input(number, None, occupants, sandboxes, io),
@@ -167,7 +168,7 @@ impl Engine {
             Kind::CloseSession => runs.close_session(&name(), sandboxes, io),
             Kind::Ping => io.link.push(Kind::Pong, 0, &[]),
             Kind::Verify => self.proof.ask(number),
-            Kind::Keep => runs.keep(number, &name(), sandboxes, io),
+            Kind::Checkpoint => runs.checkpoint(number, &frame.parse()?, sandboxes, io),
             Kind::Shutdown => io.over = Some(0),
             other => return Err(Error::Protocol(format!("a worker does not send {other:?}"))),
         }

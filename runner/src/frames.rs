@@ -10,6 +10,7 @@
 
 mod beside;
 mod byte_string;
+mod checkpoint;
 mod exit;
 mod file_ops;
 mod files;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use beside::{Beside, Command, Failure, Program, Work};
 pub use byte_string::ByteString;
+pub use checkpoint::{Checkpoint, Part, PartKind};
 pub use exit::{CodeError, End, Exit, Usage};
 pub use file_ops::{
     Entry, FileKind, FileOp, FileStat, Found, Listing, Match, Matches, Resolved, Transferred, WriteMode,
@@ -36,7 +38,7 @@ pub use setup::{LanguageSetup, Limits, Setup};
 pub use tools::{Tool, ToolCall, ToolFailure, ToolResult};
 
 /// Version of this wire. [`Setup`] carries it, and a runner of another version refuses.
-pub const WIRE: u32 = 5;
+pub const WIRE: u32 = 6;
 
 /// Largest frame either side accepts, in bytes, header excluded.
 pub const MAX_FRAME: usize = 32 << 20;

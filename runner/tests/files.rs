@@ -308,34 +308,3 @@ fn a_session_that_dies_under_the_walk_is_told_once() {
     assert_eq!(runner.wait_closed(), "s");
     assert_eq!(runner.python("print(1)").ok(), "1\n");
 }
-
-#[test]
-fn what_a_session_keeps_comes_whole_and_can_be_put_into_another() {
-    let mut runner = Runner::new();
-    let code = "
-import os
-os.makedirs('/session/sub')
-open('/session/a.txt', 'w').write('a')
-open('/session/artifacts/x', 'w').write('x')
-open('/session/sub/b.sh', 'w').write('#!/bin/sh\\necho b\\n')
-os.chmod('/session/sub/b.sh', 0o755)
-os.symlink('/etc/passwd', '/session/link')
-y = 1
-";
-    runner.run(&session("s", code)).ok();
-    let kept = runner.keep("s");
-    assert!(kept.exit.as_ref().unwrap().session_lives);
-    let file = |path: &str, text: &str| (path.to_string(), text.as_bytes().to_vec());
-    let script = "#!/bin/sh\necho b\n";
-    let wanted = [file("/session/a.txt", "a"), file("/session/artifacts/x", "x"), file("/session/sub/b.sh", script)];
-    assert_eq!(kept.left(), wanted);
-    assert_eq!(kept.artifacts.iter().map(|a| a.head.executable).collect::<Vec<_>>(), [false, false, true]);
-    assert_eq!(runner.run(&session("s", "print(y)")).ok(), "1\n", "it goes on");
-
-    let put: Vec<_> = wanted.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice())).collect();
-    let look = "import subprocess\nprint(open('/session/a.txt').read(), subprocess.run(['/session/sub/b.sh'], capture_output=True, text=True).stdout, end='')";
-    let outcome = runner.run_with(&put, &session("t", look));
-    assert_eq!(outcome.ok(), "a b\n");
-    assert_eq!(outcome.left(), [], "what was put there is not new");
-    assert_eq!(runner.keep("nobody").end(), &End::NoSession);
-}

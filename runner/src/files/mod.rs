@@ -1,5 +1,5 @@
 //! The files of a run, handled from outside its sandbox: [`place()`] writes its inputs, and [`Walk`] reads what it
-//! leaves.
+//! leaves. [`Tree`] reads everything that a session has.
 //!
 //! ```text
 //! storage (one sized tmpfs per sandbox; the runner holds a descriptor of its root, which no job can reach)
@@ -14,6 +14,7 @@
 
 mod place;
 mod seen;
+mod tree;
 mod walk;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,6 +24,7 @@ use rustix::io::Errno;
 
 pub(crate) use place::{Inbox, Inputs, place};
 pub(crate) use seen::Seen;
+pub(crate) use tree::{Growth, Tree};
 pub(crate) use walk::{Step, Walk};
 
 /// Names of the storage's directories that are `/workspace` and `/session`, as [`crate::inner`] makes them.
@@ -51,8 +53,6 @@ pub(crate) enum Scope {
     Run,
     /// The artifacts that a session's run has made or changed.
     SessionRun,
-    /// Everything that a session keeps in `/session`.
-    Session,
 }
 
 impl Scope {
@@ -60,12 +60,9 @@ impl Scope {
         match self {
             Self::Run => &ROOTS[..1],
             Self::SessionRun => &ROOTS,
-            Self::Session => &KEPT,
         }
     }
 }
-
-const KEPT: [Root; 1] = [Root { at: SESSION, path: "/session" }];
 
 /// Whether there is anything to collect. Every run asks, so this may take a few microseconds only.
 pub(crate) fn any(storage: impl AsFd, scope: Scope) -> bool {

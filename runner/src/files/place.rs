@@ -1,4 +1,5 @@
-//! Input files of runs: kept while the worker sends them, and written into the sandbox before the code starts.
+//! Input files of runs, and the parts of a checkpoint that a session begins with: kept while the worker sends them, and
+//! written into the sandbox before the code starts.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -7,32 +8,67 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::time::SystemTime;
 
-use rustix::fs::{AtFlags, MemfdFlags, Mode, OFlags, fchmod, fstat, memfd_create, mkdirat, openat, unlinkat};
+use rustix::fs::{
+    AtFlags, MemfdFlags, Mode, OFlags, fchmod, fstat, memfd_create, mkdirat, openat, symlinkat, unlinkat,
+};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::seen::{Print, Seen, Stamp};
+use super::tree::PERMISSIONS;
 use super::{ARTIFACTS, SESSION, WORKSPACE, directory};
-use crate::frames::Input;
+use crate::frames::{Input, Part, PartKind};
 
 /// Input files of one run. Their bytes are in a memory file of their own, which the kernel frees to the last page, so
 /// that the runner's own memory does not grow.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
-    files: Vec<Input>,
+    items: Vec<Item>,
     bytes: Option<File>,
     size: u64,
+}
+
+/// Something that is placed, and how many bytes of it have come.
+#[derive(Debug)]
+struct Item {
+    what: What,
+    size: u64,
+}
+
+#[derive(Debug)]
+enum What {
+    /// A file that the run brings.
+    Input(Input),
+    /// A part of the checkpoint that the run's session begins with.
+    Part(Part),
+}
+
+impl Item {
+    fn path(&self) -> String {
+        match &self.what {
+            What::Input(input) => input.path.clone(),
+            What::Part(part) => part.path.to_string(),
+        }
+    }
+
+    /// Number of bytes that the worker has announced. Of a part, there are as many as come.
+    fn announced(&self) -> u64 {
+        match &self.what {
+            What::Input(input) => input.size,
+            What::Part(_) => self.size,
+        }
+    }
 }
 
 impl Inputs {
     /// Whether the run has no input files.
     pub(crate) fn is_empty(&self) -> bool {
-        self.files.is_empty()
+        self.items.is_empty()
     }
 
     /// Sum of the sizes that the worker has announced.
     fn announced(&self) -> u64 {
-        self.files.iter().map(|file| file.size).fold(0, u64::saturating_add)
+        self.items.iter().map(Item::announced).fold(0, u64::saturating_add)
     }
 
     fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -42,6 +78,9 @@ impl Inputs {
         };
         file.write_all(bytes)?;
         self.size += bytes.len() as u64;
+        if let Some(last) = self.items.last_mut() {
+            last.size += bytes.len() as u64;
+        }
         Ok(())
     }
 }
@@ -53,8 +92,17 @@ pub(crate) struct Inbox(HashMap<u32, Result<Inputs, String>>);
 impl Inbox {
     /// Begins a file of that run.
     pub(crate) fn begin(&mut self, run: u32, input: Input) {
+        self.push(run, What::Input(input));
+    }
+
+    /// Begins a part of the checkpoint that the session of that run begins with.
+    pub(crate) fn begin_part(&mut self, run: u32, part: Part) {
+        self.push(run, What::Part(part));
+    }
+
+    fn push(&mut self, run: u32, what: What) {
         if let Ok(inputs) = self.0.entry(run).or_insert_with(|| Ok(Inputs::default())) {
-            inputs.files.push(input);
+            inputs.items.push(Item { what, size: 0 });
         }
     }
 
@@ -77,7 +125,7 @@ impl Inbox {
     pub(crate) fn take(&mut self, run: u32) -> Result<Inputs, String> {
         let inputs = self.0.remove(&run).unwrap_or_else(|| Ok(Inputs::default()))?;
         match inputs.announced() {
-            size if size == inputs.size => Ok(inputs),
+            size if size == inputs.size && inputs.items.iter().all(|item| item.announced() == item.size) => Ok(inputs),
             size => Err(format!("{} bytes of the run's files came, and not {size}", inputs.size)),
         }
     }
@@ -88,60 +136,145 @@ impl Inbox {
     }
 }
 
-/// Writes input files into that storage, over what is there. Those among the artifacts are known to `seen` from then
-/// on.
+/// Writes input files and parts into that storage, over what is there. Files among the artifacts are known to `seen`
+/// from then on.
 ///
 /// # Errors
-/// The file that could not be written, and why.
+/// What could not be written, and why.
 pub(crate) fn place(storage: &OwnedFd, inputs: &Inputs, seen: &mut Seen) -> Result<(), (String, io::Error)> {
-    let mut at = 0;
-    for input in &inputs.files {
-        write(storage, input, inputs.bytes.as_ref(), at, seen).map_err(|error| (input.path.clone(), error))?;
-        at += input.size;
+    let mut placer = Placer { storage, content: inputs.bytes.as_ref(), at: 0, seen, parent: None };
+    let mut directories = Vec::new();
+    for item in &inputs.items {
+        let placed = match &item.what {
+            What::Input(input) => {
+                let root = if input.session { SESSION } else { WORKSPACE };
+                let mode = if input.executable { 0o755 } else { 0o644 };
+                placer.file(root, input.path.as_bytes(), mode, item.size)
+            }
+            What::Part(part) => placer.part(part, item.size, &mut directories),
+        };
+        placed.map_err(|error| (item.path(), error))?;
+    }
+    // At last, because nothing could be put into a directory that its owner may not change. What is deeper comes first.
+    for (root, path, mode) in directories.into_iter().rev() {
+        let set = placer.below(root, path).and_then(|dir| Ok(fchmod(&dir, Mode::from_raw_mode(mode))?));
+        set.map_err(|error| (String::from_utf8_lossy(path).into_owned(), error))?;
     }
     Ok(())
 }
 
-fn write(storage: &OwnedFd, input: &Input, from: Option<&File>, mut at: u64, seen: &mut Seen) -> io::Result<()> {
-    let mut parts: Vec<&str> = input.path.split('/').collect();
-    let name = parts.pop().unwrap_or_default();
-    if parts.iter().chain([&name]).any(|part| matches!(*part, "" | "." | "..") || part.contains('\0')) {
-        return Err(io::Error::other("not a relative path of plain components"));
-    }
-    let mut dir = directory(storage.as_fd(), if input.session { SESSION } else { WORKSPACE })?;
-    for part in &parts {
-        match mkdirat(&dir, *part, Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(e) => return Err(e.into()),
+/// A directory: the root that it is in, its path below that, and its permission bits.
+type Made<'a> = (&'static str, &'a [u8], u32);
+
+struct Placer<'a> {
+    storage: &'a OwnedFd,
+    /// The content of all files, and where that of the next one begins.
+    content: Option<&'a File>,
+    at: u64,
+    seen: &'a mut Seen,
+    /// The directory that was used last, with its root and path.
+    parent: Option<(&'static str, Vec<u8>, OwnedFd)>,
+}
+
+impl Placer<'_> {
+    fn part<'p>(&mut self, part: &'p Part, size: u64, directories: &mut Vec<Made<'p>>) -> io::Result<()> {
+        let path = part.path.0.as_slice();
+        let (root, path) = match (path.strip_prefix(b"/workspace/"), path.strip_prefix(b"/session/")) {
+            (Some(path), _) => (WORKSPACE, path),
+            (_, Some(path)) => (SESSION, path),
+            _ => return Err(io::Error::other("it is in neither /workspace nor /session")),
+        };
+        match &part.kind {
+            PartKind::File { mode } => self.file(root, path, mode & PERMISSIONS, size),
+            PartKind::Directory { mode } => {
+                directories.push((root, path, mode & PERMISSIONS));
+                self.below(root, path).map(drop)
+            }
+            PartKind::Link { target } => {
+                let (name, dir) = self.parent(root, path)?;
+                make_way(&dir, name)?;
+                Ok(symlinkat(target.0.as_slice(), &dir, name)?)
+            }
         }
-        dir = directory(dir.as_fd(), *part)?;
     }
-    match unlinkat(&dir, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => {}
-        Err(e) => return Err(e.into()),
-    }
-    let begun = SystemTime::now();
-    // If a job makes the name anew meanwhile, this fails, whatever the job has made.
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut made = File::from(openat(&dir, name, flags, Mode::from_raw_mode(0o600))?);
-    let mut hash = (parts.first() == Some(&ARTIFACTS)).then(Sha256::new);
-    let (mut chunk, end) = ([0; 16 << 10], at + input.size);
-    while let Some(from) = from.filter(|_| at < end) {
-        let want = chunk.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
-        from.read_exact_at(&mut chunk[..want], at)?;
-        made.write_all(&chunk[..want])?;
-        if let Some(hash) = &mut hash {
-            hash.update(&chunk[..want]);
+
+    /// Opens a directory below a root. What is missing of it is made.
+    fn below(&mut self, root: &'static str, path: &[u8]) -> io::Result<OwnedFd> {
+        if let Some((_, _, dir)) = self.parent.as_ref().filter(|(r, p, _)| *r == root && p == path) {
+            return Ok(dir.try_clone()?);
         }
-        at += want as u64;
+        let mut dir = directory(self.storage.as_fd(), root)?;
+        for name in path.split(|byte| *byte == b'/').filter(|_| !path.is_empty()) {
+            check(name)?;
+            match mkdirat(&dir, name, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(e) => return Err(e.into()),
+            }
+            dir = directory(dir.as_fd(), name)?;
+        }
+        self.parent = Some((root, path.to_vec(), dir.try_clone()?));
+        Ok(dir)
     }
-    fchmod(&made, Mode::from_raw_mode(if input.executable { 0o755 } else { 0o644 }))?;
-    if let Some(hash) = hash {
-        let place = if input.session { "/session" } else { "/workspace" };
-        let path = format!("{place}/{}", input.path).into_bytes();
-        seen.insert(path, Print::new(Stamp::from(&fstat(&made)?), hash.finalize().into(), begun));
+
+    /// The name of what that path stands for, and the directory that the name is in.
+    fn parent<'p>(&mut self, root: &'static str, path: &'p [u8]) -> io::Result<(&'p [u8], OwnedFd)> {
+        let (above, name) = match path.iter().rposition(|byte| *byte == b'/') {
+            Some(0) => return Err(broken()),
+            Some(at) => (&path[..at], &path[at + 1..]),
+            None => (&path[..0], path),
+        };
+        check(name)?;
+        Ok((name, self.below(root, above)?))
     }
-    Ok(())
+
+    fn file(&mut self, root: &'static str, path: &[u8], mode: u32, size: u64) -> io::Result<()> {
+        let (name, dir) = self.parent(root, path)?;
+        make_way(&dir, name)?;
+        let begun = SystemTime::now();
+        // If a job makes the name anew meanwhile, this fails, whatever the job has made.
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut made = File::from(openat(&dir, name, flags, Mode::from_raw_mode(0o600))?);
+        let artifact = path.strip_prefix(ARTIFACTS.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"));
+        let mut hash = artifact.then(Sha256::new);
+        let (mut chunk, end) = ([0; 16 << 10], self.at + size);
+        while let Some(from) = self.content.filter(|_| self.at < end) {
+            let want = chunk.len().min(usize::try_from(end - self.at).unwrap_or(usize::MAX));
+            from.read_exact_at(&mut chunk[..want], self.at)?;
+            made.write_all(&chunk[..want])?;
+            if let Some(hash) = &mut hash {
+                hash.update(&chunk[..want]);
+            }
+            self.at += want as u64;
+        }
+        fchmod(&made, Mode::from_raw_mode(mode))?;
+        if let Some(hash) = hash {
+            let place: &[u8] = if root == SESSION { b"/session/" } else { b"/workspace/" };
+            let print = Print::new(Stamp::from(&fstat(&made)?), hash.finalize().into(), begun);
+            self.seen.insert([place, path].concat(), print);
+        }
+        Ok(())
+    }
+}
+
+/// Only plain components are opened: what one of them stands for is in the directory that is open already.
+fn check(name: &[u8]) -> io::Result<()> {
+    if matches!(name, b"" | b"." | b"..") || name.contains(&0) { Err(broken()) } else { Ok(()) }
+}
+
+fn broken() -> io::Error {
+    io::Error::other("not a relative path of plain components")
+}
+
+/// Removes what a new file or link replaces: anything but a directory that has something in it.
+fn make_way(dir: &OwnedFd, name: &[u8]) -> io::Result<()> {
+    let removed = match unlinkat(dir, name, AtFlags::empty()) {
+        Err(Errno::ISDIR) => unlinkat(dir, name, AtFlags::REMOVEDIR),
+        removed => removed,
+    };
+    match removed {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
 }
 
 #[cfg(test)]
@@ -154,7 +287,8 @@ mod tests {
         let mut inputs = Inputs::default();
         for (path, bytes) in files {
             let (executable, size) = (path.ends_with(".sh"), bytes.len() as u64);
-            inputs.files.push(Input { path: (*path).into(), session: false, executable, size });
+            let input = Input { path: (*path).into(), session: false, executable, size };
+            inputs.items.push(Item { what: What::Input(input), size: 0 });
             inputs.add(bytes).unwrap();
         }
         inputs

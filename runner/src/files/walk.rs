@@ -1,4 +1,4 @@
-//! Reads the files that a run or a session has left, in small steps. The runner's loop handles other events between
+//! Reads the files that a run has left, in small steps. The runner's loop handles other events between
 //! them.
 
 use std::collections::VecDeque;
@@ -59,7 +59,6 @@ struct Reading {
     file: File,
     path: Vec<u8>,
     stamp: Stamp,
-    executable: bool,
     begun: SystemTime,
     left: u64,
     hash: Option<Sha256>,
@@ -203,8 +202,7 @@ impl Walk {
         let stamp = Stamp::from(&stat);
         let compare = known.filter(|print| print.perhaps(&stamp));
         let hash = (self.scope == Scope::SessionRun || compare.is_some()).then(Sha256::new);
-        let executable = stat.st_mode & 0o100 != 0;
-        let reading = Reading { file: file.into(), path, stamp, executable, begun, left: stamp.size, hash, compare };
+        let reading = Reading { file: file.into(), path, stamp, begun, left: stamp.size, hash, compare };
         if reading.compare.is_some() {
             self.reading = Some(reading);
             return Step::Worked;
@@ -223,7 +221,7 @@ impl Walk {
         }
         self.left.files -= 1;
         self.left.bytes -= size;
-        let artifact = Artifact { path: reading.path.clone(), size, executable: reading.executable };
+        let artifact = Artifact { path: reading.path.clone(), size };
         self.reading = Some(reading);
         Step::Begin(artifact)
     }

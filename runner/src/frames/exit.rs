@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 #[cfg(doc)]
-use super::{Beside, Input, Kind};
+use super::{Beside, Checkpoint, Input, Part};
 use super::{Failure, Omissions};
 
 /// How a run ended. The kernel's report decides. The job's own word only tells apart what the kernel reports alike.
@@ -39,12 +39,12 @@ pub enum End {
     OutputLimit,
     /// A [`Kind::Kill`] ended it.
     Killed,
-    /// The named session doesn't exist in this container and was not to be made. For a [`Kind::Keep`], it may also be
-    /// busy.
+    /// The named session doesn't exist in this container and was not to be made. For a [`Checkpoint`], it may also
+    /// be busy.
     NoSession,
     /// An input file could not be written into the sandbox. The code did not start.
     BadFile {
-        /// The file's path, as in [`Input::path`].
+        /// The file's path, as in [`Input::path`] or [`Part::path`].
         path: String,
         /// Why.
         reason: String,
@@ -61,7 +61,8 @@ pub enum End {
     },
     /// The session ended under a [`Beside`].
     SessionEnded,
-    /// The command of a [`Beside`] could not be started, or its file operation failed.
+    /// The command of a [`Beside`] could not be started, or its file operation failed. Or a [`Checkpoint`] is not
+    /// complete.
     Failed(Failure),
 }
 

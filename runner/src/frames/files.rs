@@ -49,8 +49,6 @@ pub struct Artifact {
     pub path: Vec<u8>,
     /// Its size in bytes when it was opened. No more bytes follow, and fewer if the file shrank meanwhile.
     pub size: u64,
-    /// Whether its owner may execute it.
-    pub executable: bool,
 }
 
 /// The end of an artifact's bytes.

@@ -1,7 +1,9 @@
 //! The kinds of frames.
 
 #[cfg(doc)]
-use super::{Artifact, ArtifactEnd, Beside, Exit, Input, Proof, Ready, Run, Setup, ToolCall, ToolResult};
+use super::{
+    Artifact, ArtifactEnd, Beside, Checkpoint, Exit, Input, Part, Proof, Ready, Run, Setup, ToolCall, ToolResult,
+};
 
 /// Kinds of frames. The worker sends those marked `W`, the runner those marked `R`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,9 +31,8 @@ pub enum Kind {
     Input = 10,
     /// W: raw bytes of the last [`Input`].
     InputData = 11,
-    /// W: send every file below `/session`; payload is the session's name. The files and an [`Exit`] follow, as for a
-    /// run with this number.
-    Keep = 12,
+    /// W: [`Checkpoint`]. [`Kind::Part`] and [`Kind::PartData`] follow, and at last an [`Exit`], all with its number.
+    Checkpoint = 12,
     /// W: [`Beside`]; for its number, the frames below follow, and [`Kind::Interrupt`] and [`Kind::Kill`] may.
     Beside = 13,
     /// W: raw bytes of standard input.
@@ -43,6 +44,11 @@ pub enum Kind {
     /// W and R: how many bytes more the other side may send (JSON): output, if the worker says it, and input, if the
     /// runner does.
     Credit = 17,
+    /// W, R: [`Part`] of a checkpoint. The worker sends those that a session begins with before the [`Run`] that makes
+    /// it, under that run's number.
+    Part = 18,
+    /// W, R: raw bytes of the last [`Part`].
+    PartData = 19,
     /// R: [`Ready`].
     Ready = 64,
     /// R: the code or command is about to run; no payload.
@@ -89,12 +95,14 @@ impl Kind {
             Verify,
             Input,
             InputData,
-            Keep,
+            Checkpoint,
             Beside,
             Stdin,
             StdinEnd,
             Signal,
             Credit,
+            Part,
+            PartData,
             Ready,
             Started,
             Stdout,

@@ -1,4 +1,4 @@
-//! Collects the files that a run leaves, after it has ended and before its [`Exit`] is sent.
+//! Collects the files that a run leaves, after it has ended and before its [`Exit`] is sent, and those of checkpoints.
 //!
 //! A fresh sandbox is killed first, so that nothing can change its files any more. A session's processes live on, and
 //! the walk over the files is safe against them. The walk takes small steps, and only while the worker keeps up, so
@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::files::{self, Scope, Seen, Step, Walk};
-use crate::frames::{ArtifactLimits, End, Exit, Kind, Why};
+use crate::files::{self, Growth, Scope, Seen, Step, Tree, Walk};
+use crate::frames::{ArtifactLimits, Checkpoint, End, Exit, Kind, Why};
 use crate::io::Io;
 use crate::sandboxes::{Sandboxes, Stage};
 
@@ -24,11 +24,19 @@ pub(super) struct Ended {
     pub(super) exit: Exit,
 }
 
-/// An ended run whose files are being collected.
+/// An ended run, or a session, whose files are being collected.
 struct Collection {
-    walk: Walk,
+    walk: Walking,
     exit: Exit,
     from: From,
+}
+
+/// What goes on.
+enum Walking {
+    /// The artifacts of a run.
+    Artifacts(Walk),
+    /// A checkpoint of a session.
+    Checkpoint(Tree),
 }
 
 /// Where the files come from.
@@ -39,8 +47,8 @@ enum From {
     Dead,
     /// From a run of the session in that sandbox.
     Session(u32),
-    /// From the session in that sandbox, of which everything in `/session` is sent.
-    Kept(u32),
+    /// From the session in that sandbox, of which a checkpoint is taken.
+    Checkpoint(u32),
 }
 
 /// A run whose files are all collected.
@@ -96,20 +104,19 @@ impl Collections {
             }
             _ => From::Session(id),
         };
-        self.going.insert(number, Collection { walk, exit, from });
+        self.going.insert(number, Collection { walk: Walking::Artifacts(walk), exit, from });
         None
     }
 
-    /// Begins to send everything that the session in that sandbox keeps. An exit follows, as for a run.
-    pub(super) fn keep(&mut self, id: u32, number: u32, sandboxes: &Sandboxes, io: &mut Io) {
+    /// Begins a checkpoint of the session in that sandbox. An exit follows, as for a run.
+    pub(super) fn checkpoint(&mut self, id: u32, number: u32, wanted: &Checkpoint, sandboxes: &Sandboxes, io: &mut Io) {
         let storage =
             sandboxes.get(id).and_then(|sandbox| sandbox.handles.as_ref()).map(|handles| handles.storage.try_clone());
-        let walk =
-            storage.and_then(|storage| Walk::new(storage.ok()?, Scope::Session, self.bounds, Seen::default()).ok());
-        match walk {
-            Some(walk) => {
+        match storage.and_then(|storage| Tree::new(storage.ok()?, wanted).ok()) {
+            Some(tree) => {
                 let exit = Exit::bare(End::Exited { code: 0 }, true);
-                self.going.insert(number, Collection { walk, exit, from: From::Kept(id) });
+                let (walk, from) = (Walking::Checkpoint(tree), From::Checkpoint(id));
+                self.going.insert(number, Collection { walk, exit, from });
             }
             None => io.refuse(number, End::NotStarted { reason: "its storage can't be opened".into() }),
         }
@@ -133,7 +140,9 @@ impl Collections {
 
     /// Whether files of the session in that sandbox are still being collected.
     pub(super) fn of_session(&self, id: u32) -> bool {
-        self.going.values().any(|h| matches!(h.from, From::Session(session) | From::Kept(session) if session == id))
+        self.going
+            .values()
+            .any(|h| matches!(h.from, From::Session(session) | From::Checkpoint(session) if session == id))
     }
 
     /// The runs whose files can be collected now.
@@ -148,12 +157,20 @@ impl Collections {
             if io.link.congested() {
                 return None;
             }
-            match self.going.get_mut(&number)?.walk.step(&mut io.chunk) {
-                Step::Worked => {}
-                Step::Data(bytes) => io.link.push(Kind::ArtifactData, number, bytes),
-                Step::Begin(artifact) => drop(io.link.push_json(Kind::Artifact, number, &artifact)),
-                Step::End(end) => drop(io.link.push_json(Kind::ArtifactEnd, number, &end)),
-                Step::Done => return self.done(number),
+            match &mut self.going.get_mut(&number)?.walk {
+                Walking::Artifacts(walk) => match walk.step(&mut io.chunk) {
+                    Step::Worked => {}
+                    Step::Data(bytes) => io.link.push(Kind::ArtifactData, number, bytes),
+                    Step::Begin(artifact) => drop(io.link.push_json(Kind::Artifact, number, &artifact)),
+                    Step::End(end) => drop(io.link.push_json(Kind::ArtifactEnd, number, &end)),
+                    Step::Done => return self.done(number),
+                },
+                Walking::Checkpoint(tree) => match tree.step(&mut io.chunk) {
+                    Growth::Worked => {}
+                    Growth::Part(part) => drop(io.link.push_json(Kind::Part, number, &part)),
+                    Growth::Data(bytes) => io.link.push(Kind::PartData, number, bytes),
+                    Growth::Done => return self.done(number),
+                },
             }
         }
         None
@@ -161,8 +178,20 @@ impl Collections {
 
     fn done(&mut self, number: u32) -> Option<Collected> {
         let Collection { walk, mut exit, from } = self.going.remove(&number)?;
-        let (left_out, seen) = walk.end();
-        exit.left_out = left_out;
+        let seen = match walk {
+            Walking::Artifacts(walk) => {
+                let (left_out, seen) = walk.end();
+                exit.left_out = left_out;
+                seen
+            }
+            Walking::Checkpoint(tree) => {
+                match tree.end() {
+                    Ok(left_out) => exit.left_out = left_out,
+                    Err(failure) => exit.end = End::Failed(failure),
+                }
+                Seen::default()
+            }
+        };
         let session = if let From::Session(id) = from { Some((id, seen)) } else { None };
         Some(Collected { exit, session })
     }
@@ -170,7 +199,10 @@ impl Collections {
     /// Stops collecting the files of a run that is killed after its code has ended.
     pub(super) fn cut_short(&mut self, number: u32) {
         if let Some(collection) = self.going.get_mut(&number) {
-            collection.walk.cut();
+            match &mut collection.walk {
+                Walking::Artifacts(walk) => walk.cut(),
+                Walking::Checkpoint(tree) => tree.cut(),
+            }
         }
     }
 }

@@ -21,7 +21,7 @@ use rustix::event::epoll::EventFlags;
 
 use crate::cpu::CpuCounter;
 use crate::files::Inbox;
-use crate::frames::{End, Kind, Setup};
+use crate::frames::{Checkpoint, End, Kind, Setup};
 use crate::group::MemoryGroup;
 use crate::io::{Io, Token};
 use crate::sandboxes::{DEATH_TIMEOUT, Demand, Sandboxes, Stage};
@@ -262,11 +262,11 @@ impl Runs {
         }
     }
 
-    /// Begins to send everything that a session keeps. An exit follows, as for a run.
-    pub(crate) fn keep(&mut self, number: u32, name: &str, sandboxes: &Sandboxes, io: &mut Io) {
-        match self.occupants.sessions.get(name) {
+    /// Begins a checkpoint of a session. An exit follows, as for a run.
+    pub(crate) fn checkpoint(&mut self, number: u32, wanted: &Checkpoint, sandboxes: &Sandboxes, io: &mut Io) {
+        match self.occupants.sessions.get(&wanted.session) {
             Some(&id) if sandboxes.stage(id) == Some(Stage::Idle) && !self.collections.of_session(id) => {
-                self.collections.keep(id, number, sandboxes, io);
+                self.collections.checkpoint(id, number, wanted, sandboxes, io);
             }
             _ => io.refuse(number, End::NoSession),
         }

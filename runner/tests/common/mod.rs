@@ -15,8 +15,8 @@ use std::time::Duration;
 pub use outcome::{Left, Outcome};
 use serde_json::value::RawValue;
 use thermae_runner::frames::{
-    ArtifactLimits, Frame, Input, Kind, LanguageSetup, Limits, Place, Proof, Ready, Run, Setup, Tool, ToolCall,
-    ToolFailure, ToolResult, WIRE,
+    ArtifactLimits, Checkpoint, Frame, Input, Kind, LanguageSetup, Limits, Part, Place, Proof, Ready, Run, Setup, Tool,
+    ToolCall, ToolFailure, ToolResult, WIRE,
 };
 use thermae_runner::outer::Spec;
 use thermae_testkit::peer::Peer;
@@ -207,6 +207,8 @@ impl Runner {
             }
             Kind::ArtifactData => outcome.artifacts.last_mut().unwrap().bytes.extend(&frame.body),
             Kind::ArtifactEnd => outcome.artifacts.last_mut().unwrap().end = Some(frame.parse().unwrap()),
+            Kind::Part => outcome.parts.push((frame.parse().unwrap(), Vec::new())),
+            Kind::PartData => outcome.parts.last_mut().unwrap().1.extend(&frame.body),
             Kind::Exit => outcome.exit = Some(frame.parse().unwrap()),
             Kind::SessionClosed => self.closed.push(String::from_utf8(frame.body).unwrap()),
             Kind::Credit => outcome.credit += frame.parse::<u64>().unwrap(),
@@ -238,13 +240,30 @@ impl Runner {
         self.begin(run)
     }
 
-    /// Asks for everything that a session keeps, and waits for it.
-    pub fn keep(&mut self, name: &str) -> Outcome {
+    /// Takes a checkpoint of a session with these bounds on its parts and bytes.
+    pub fn checkpoint(&mut self, name: &str, parts: u32, bytes: u64) -> Outcome {
+        let number = self.begin_checkpoint(name, parts, bytes);
+        self.wait(number)
+    }
+
+    pub fn begin_checkpoint(&mut self, name: &str, parts: u32, bytes: u64) -> u32 {
         let number = self.next;
         self.next += 1;
         self.outcomes.insert(number, Outcome::default());
-        self.send(&Frame::raw(Kind::Keep, number, name));
-        self.wait(number)
+        let wanted = Checkpoint { session: name.into(), parts, bytes };
+        self.send(&Frame::json(Kind::Checkpoint, number, &wanted).unwrap());
+        number
+    }
+
+    /// Sends a run whose session begins with these parts, and returns its number.
+    pub fn begin_from(&mut self, parts: &[(Part, Vec<u8>)], files: &[(&str, &[u8])], run: &Run) -> u32 {
+        for (part, bytes) in parts {
+            self.send(&Frame::json(Kind::Part, self.next, part).unwrap());
+            for chunk in bytes.chunks(100_000) {
+                self.send(&Frame::raw(Kind::PartData, self.next, chunk));
+            }
+        }
+        self.begin_with(files, run)
     }
 
     pub fn run_with(&mut self, files: &[(&str, &[u8])], run: &Run) -> Outcome {

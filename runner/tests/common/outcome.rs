@@ -1,6 +1,6 @@
 //! What a run has sent.
 
-use thermae_runner::frames::{Artifact, ArtifactEnd, End, Exit, Why};
+use thermae_runner::frames::{Artifact, ArtifactEnd, End, Exit, Part, Why};
 
 /// Everything that a run has sent.
 #[derive(Debug, Default)]
@@ -10,6 +10,8 @@ pub struct Outcome {
     pub displays: Vec<serde_json::Value>,
     pub started: bool,
     pub artifacts: Vec<Left>,
+    /// The parts of a checkpoint, with their bytes.
+    pub parts: Vec<(Part, Vec<u8>)>,
     /// How many bytes of input the runner takes in addition to the window.
     pub credit: u64,
     pub exit: Option<Exit>,
