@@ -51,6 +51,14 @@ pub(crate) fn advice(code: ErrorCode) -> &'static str {
         SessionLimit => {
             "Wait until one of the tenant's sessions ends or is idle, or raise max_sessions or max_sessions_per_tenant."
         }
+        CheckpointMissing => {
+            "Check the name. A checkpoint is kept until its TTL is over, or until its session is reset."
+        }
+        CheckpointUnsupported => "Name a store that outlives the fleet's workers: artifacts.store.",
+        CheckpointTooLarge => {
+            "Remove what the session does not need, or raise the pool's disk or bounds.checkpoint_files."
+        }
+        CheckpointFailed => "Run another job of the session: it tries again. If it stays so, look at the worker's log.",
         RequestInterrupted => "Find out what the request did until then, for example by a look at the session's files.",
         NoWorker => "Start a worker that serves the pool.",
         BackendUnavailable => "Run `thermae doctor` on the worker: it says what is wrong with the container engine.",

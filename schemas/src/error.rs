@@ -93,6 +93,14 @@ codes! {
     SessionExpired = "session_expired", true;
     /// On the worker, the pool or the tenant has as many sessions as allowed, and none of the tenant's is idle.
     SessionLimit = "session_limit", true;
+    /// There is no checkpoint of the session that `restore` names, or it has expired.
+    CheckpointMissing = "checkpoint_missing", false;
+    /// The fleet's store ends with its worker, so that a checkpoint would not outlive the session.
+    CheckpointUnsupported = "checkpoint_unsupported", false;
+    /// The session has too many files or bytes for a checkpoint, or a checkpoint has too many for the pool.
+    CheckpointTooLarge = "checkpoint_too_large", false;
+    /// The checkpoint could not be stored.
+    CheckpointFailed = "checkpoint_failed", false;
     /// A part of a request's input or output was lost with a connection. What the request did until then stands.
     RequestInterrupted = "request_interrupted", false;
     /// No worker serves the pool.

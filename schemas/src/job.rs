@@ -138,7 +138,8 @@ impl Job {
     /// The lowest version of the protocol that has all that this job uses.
     pub fn needs_protocol(&self) -> u32 {
         let newer = |tool: &ToolSpec| tool.output_schema.is_some() || tool.timeout_ms.is_some();
-        if self.inputs.is_empty() && !self.tools.iter().any(newer) { 1 } else { 2 }
+        let session = self.session.as_ref().is_some_and(SessionRequest::is_newer);
+        if self.inputs.is_empty() && !self.tools.iter().any(newer) && !session { 1 } else { 2 }
     }
 
     /// A job in bash with a new id. All other fields have their defaults.
@@ -195,18 +196,54 @@ pub struct SessionRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub idle_ms: Option<u64>,
+    /// When a checkpoint of the session's files is stored, from this job on. By default, only when its worker drains.
+    /// The next session of this name begins with its files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<CheckpointWhen>,
+    /// How long each checkpoint is kept, in milliseconds, from this job on. At most the fleet's
+    /// `artifacts.checkpoint_ttl_max`. The default is its `artifacts.checkpoint_ttl`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub checkpoint_ttl_ms: Option<u64>,
+    /// Name of a session of the same tenant. If this job makes its session, and there is no checkpoint of that session,
+    /// the new session begins with the files of this checkpoint. If there is none, the job is rejected
+    /// (`checkpoint_missing`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restore: Option<SessionName>,
 }
 
 impl SessionRequest {
     /// A request for the session with this name. If the session is gone, the job is rejected.
     pub fn new(id: SessionName) -> Self {
-        Self { id, if_gone: IfGone::Fail, reset: false, close: false, idle_ms: None }
+        Self {
+            id,
+            if_gone: IfGone::Fail,
+            reset: false,
+            close: false,
+            idle_ms: None,
+            checkpoint: None,
+            checkpoint_ttl_ms: None,
+            restore: None,
+        }
+    }
+
+    /// Whether it has what only protocol 2 has.
+    fn is_newer(&self) -> bool {
+        self.checkpoint.is_some() || self.checkpoint_ttl_ms.is_some() || self.restore.is_some()
     }
 
     /// What to do if the session is gone. A job that resets its session always gets a new one.
     pub fn if_gone(&self) -> IfGone {
         if self.reset { IfGone::New } else { self.if_gone }
     }
+}
+
+/// When a checkpoint of a session's files is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckpointWhen {
+    /// After each job, before its outcome is recorded. `session.checkpointed` in the outcome says that it is stored.
+    AfterJob,
 }
 
 /// What to do if a session existed and is gone.

@@ -46,7 +46,7 @@ pub use file_op::{
 };
 pub use id::{ClientId, JobId, Language, NameError, PoolName, SessionName, TenantName, WorkerId};
 pub use input::{InputValue, JsonText, NameTrouble, name_trouble};
-pub use job::{Class, IfGone, Job, LimitRequest, SessionRequest, ToolSpec, lacks_code};
+pub use job::{CheckpointWhen, Class, IfGone, Job, LimitRequest, SessionRequest, ToolSpec, lacks_code};
 pub use outcome::{LimitsUsed, MimeBundle, Outcome, SessionState, Status, Usage};
 pub use query::{Asked, Query, SessionInfo};
 pub use request::{Exec, Request, RequestDone, RequestEnd, RequestInput, RequestWork, Say};

@@ -209,8 +209,37 @@ pub struct SessionState {
     pub fresh: bool,
     /// Whether the session still exists.
     pub alive: bool,
-    /// Number of files that this job found in `/session` from an earlier session of this name. They were kept when the
-    /// worker of the earlier session drained.
+    /// Number of files and links that this job found in `/workspace` and `/session` from a checkpoint.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub restored_files: u64,
+    /// Whether a checkpoint of the session's files as they were after this job is stored. It survives the death of the
+    /// worker.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub checkpointed: bool,
+    /// When that checkpoint expires (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_expires_at: Option<String>,
+    /// Number of sockets, FIFOs, devices and unreadable files that are not in that checkpoint.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub checkpoint_left_out: u64,
+    /// Why no checkpoint was stored, although the session asks for one after each job. The checkpoint after an earlier
+    /// job stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_error: Option<ErrorInfo>,
+}
+
+impl SessionState {
+    /// The state of a session without a checkpoint.
+    pub fn new(id: SessionName, fresh: bool, alive: bool, restored_files: u64) -> Self {
+        Self {
+            id,
+            fresh,
+            alive,
+            restored_files,
+            checkpointed: false,
+            checkpoint_expires_at: None,
+            checkpoint_left_out: 0,
+            checkpoint_error: None,
+        }
+    }
 }

@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::artifacts::InputFile;
+use crate::artifacts::{InputFile, checkpoint};
 use crate::bundle;
-use bytes::{Buf, BytesMut};
-use thermae_runner::frames::{self, Beside, Exit, Frame, Kind, Ready, Run, Setup};
+use bytes::{Buf, Bytes, BytesMut};
+use thermae_runner::frames::{self, Beside, Checkpoint, Exit, Frame, Kind, Ready, Run, Setup};
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -179,7 +179,8 @@ impl Conn {
         Running { inner: Arc::clone(&self.0), number, frames, ended: false }
     }
 
-    /// Starts a run that finds these files. They are sent no faster than the runner reads them. `may` is called at the
+    /// Starts a run that finds the parts in these chunks of a checkpoint, and then these files. They are sent no faster
+    /// than the runner reads them. `may` is called at the
     /// last moment before the code can start. If it refuses, nothing has run.
     ///
     /// # Errors
@@ -187,6 +188,7 @@ impl Conn {
     pub(crate) async fn run<E>(
         &self,
         run: &Run,
+        checkpoint: &[Bytes],
         files: &[InputFile],
         may: impl FnOnce() -> Result<(), E>,
     ) -> Result<Result<Running, E>, Error> {
@@ -195,6 +197,16 @@ impl Conn {
         let frame = Frame::json(Kind::Run, number, run).map_err(|e| Error::Closed(e.to_string()))?;
         if frame.body.len() + 16 > thermae_runner::frames::MAX_FRAME {
             return Err(Error::TooLarge(frame.body.len()));
+        }
+        for frame in checkpoint.iter().flat_map(|chunk| checkpoint::frames(chunk, number)) {
+            let frame = frame.map_err(|e| {
+                self.close("a run's checkpoint is broken");
+                Error::Closed(e.to_string())
+            })?;
+            if self.0.closed.run_until_cancelled(self.0.writer.room()).await.is_none() {
+                return Err(self.0.error());
+            }
+            self.0.send(&frame)?;
         }
         for file in files {
             let input = Frame::json(Kind::Input, number, &file.input).map_err(|e| Error::Closed(e.to_string()))?;
@@ -208,7 +220,7 @@ impl Conn {
         }
         if let Err(refused) = may() {
             // The runner has the files of a run that will never begin.
-            if !files.is_empty() {
+            if !files.is_empty() || !checkpoint.is_empty() {
                 self.close("a run was given up before it began");
             }
             return Ok(Err(refused));
@@ -217,13 +229,14 @@ impl Conn {
         Ok(Ok(running))
     }
 
-    /// Asks for every file that a session keeps. Artifacts and an exit arrive as in a run.
+    /// Asks for a checkpoint of a session. Parts and an exit arrive.
     ///
     /// # Errors
     /// The connection is closed.
-    pub(crate) fn keep(&self, session: &str) -> Result<Running, Error> {
+    pub(crate) fn checkpoint(&self, wanted: &Checkpoint) -> Result<Running, Error> {
         let running = self.begin();
-        self.0.send(&Frame::raw(Kind::Keep, running.number, session))?;
+        let frame = Frame::json(Kind::Checkpoint, running.number, wanted).map_err(|e| Error::Closed(e.to_string()))?;
+        self.0.send(&frame)?;
         Ok(running)
     }
 

@@ -58,7 +58,7 @@ const FATES: [&str; 3] = ["stored", "left_out", "not_stored"];
 const SHELVED: [&str; 3] = ["stored", "failed", "skipped"];
 
 /// What sweeps of the store remove, and sweeps that fail.
-const SWEPT: [&str; 4] = ["artifact", "outcome", "session", "failed"];
+const SWEPT: [&str; 5] = ["artifact", "outcome", "session", "checkpoint", "failed"];
 
 /// A worker's metrics.
 #[derive(Clone)]
@@ -205,7 +205,7 @@ impl Metrics {
             )?,
             swept: counters(
                 "store_swept_total",
-                "Objects removed from the store because of their age: artifact, outcome, session; and sweeps that failed",
+                "Objects removed from the store because of their age: artifact, outcome, session, checkpoint; and sweeps that failed",
                 &["what"],
             )?,
             heartbeat_failures: {

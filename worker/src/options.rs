@@ -321,6 +321,12 @@ impl Options {
             "artifacts.keep".into(),
             "must be at least as long as artifacts.url_ttl and record_ttl: until then, clients may ask for an artifact",
         )?;
+        check(!self.artifacts.checkpoint_ttl.0.is_zero(), "artifacts.checkpoint_ttl".into(), "must not be zero")?;
+        check(
+            self.artifacts.checkpoint_ttl_max.0 >= self.artifacts.checkpoint_ttl.0,
+            "artifacts.checkpoint_ttl_max".into(),
+            "must be at least artifacts.checkpoint_ttl",
+        )?;
         check(self.refused_bytes.0 > 0, "refused_bytes".into(), "must not be zero")?;
         check(self.docker.uids > 0, "docker.uids".into(), "must not be zero")?;
         check(self.docker.first_uid > 0, "docker.first_uid".into(), "must not be 0 (root)")?;

@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod batch;
+mod checkpoints;
 mod dashboards;
 mod files;
 mod fleet;
@@ -50,7 +51,8 @@ fn main() -> ExitCode {
         batch::TESTS,
         scenarios::TESTS,
         dashboards::TESTS,
-        // It kills all workers. For some seconds, new sessions may be placed on one that is not known to be dead.
+        // These kill all workers. For some seconds, new sessions may be placed on one that is not known to be dead.
+        checkpoints::TESTS,
         requests::TESTS,
     ]
     .concat();

@@ -185,7 +185,7 @@ impl Gatherer {
 }
 
 /// SHA-256 in hexadecimal digits. If hashing takes long, it is done on another thread.
-pub(super) async fn digest(bytes: Bytes) -> String {
+pub(crate) async fn digest(bytes: Bytes) -> String {
     let hash = |bytes: &[u8]| hex::encode(Sha256::digest(bytes));
     if bytes.len() < SMALL {
         return hash(&bytes);

@@ -6,14 +6,14 @@
 //! job's files: text, base64, ref ◀── store                                   └─▶ S3, or this worker's own http
 //! ```
 //!
-//! The key of an object is `<tenant>/<sha256>`, and that of an outcome is `<tenant>/outcomes/<sha256>`. No tenant can
-//! name what another tenant stores: a `ref` is always looked up below its own tenant's part, and is never a path on
+//! The key of an object is `<tenant>/<sha256>`, and that of an outcome is `<tenant>/outcomes/<sha256>`; for those of
+//! checkpoints, see [`checkpoint`]. No tenant can name what another tenant stores: a `ref` is always looked up below its own tenant's part, and is never a path on
 //! this machine.
 
+pub(crate) mod checkpoint;
 mod gather;
 mod http;
 pub(crate) mod inputs;
-mod kept;
 mod options;
 mod outcomes;
 mod sign;
@@ -34,10 +34,9 @@ use thermae_schemas::TenantName;
 use thermae_service::secret::Secret;
 
 use crate::locked_dir::LockedDir;
-pub(crate) use gather::{Gathered, Gatherer};
+pub(crate) use gather::{Gathered, Gatherer, digest};
 pub use http::routes;
 pub(crate) use inputs::InputFile;
-pub(crate) use kept::{Kept, KeptFile};
 pub use options::{ArtifactLimits, ArtifactOptions};
 use sign::Key;
 pub(crate) use sweep::{Ages, Kind, sweep};
@@ -74,6 +73,12 @@ pub enum Error {
         /// Bytes that the reader has room for.
         room: u64,
     },
+    /// The manifest of a checkpoint can't be read. A later release may have stored it.
+    #[error("this release can't read the manifest of the checkpoint")]
+    Manifest,
+    /// A part of a checkpoint is not what was stored.
+    #[error("the chunk {0} of the checkpoint is damaged")]
+    Damaged(String),
 }
 
 impl Error {

@@ -35,9 +35,12 @@ pub struct ArtifactOptions {
     pub url_base: Option<String>,
     /// How long artifacts, and files that clients stored, stay in `store` after they were last stored. After that, they
     /// are deleted, and jobs can't name them by `ref` any more. At least `url_ttl` and `record_ttl`. By default, they
-    /// are never deleted. Outcomes and the lists of sessions' files are always deleted after `record_ttl`, and after 24
-    /// hours at the earliest.
+    /// are never deleted. Outcomes are always deleted after `record_ttl`, and after 24 hours at the earliest.
     pub keep: Option<Millis>,
+    /// How long the checkpoint of a session is kept, if the session asks for no other time.
+    pub checkpoint_ttl: Millis,
+    /// The longest time that a session can ask for (`limit_too_high`).
+    pub checkpoint_ttl_max: Millis,
     /// Key that signs the URLs of a folder. All workers that share the folder need the same key. By default, a random
     /// key of this worker, so that its URLs become invalid when it ends.
     pub signing_key: Option<Secret>,
@@ -54,6 +57,8 @@ impl Default for ArtifactOptions {
             url_ttl: Millis::from_secs(3600),
             url_base: None,
             keep: None,
+            checkpoint_ttl: Millis(thermae_backplane::registry::SESSION_TTL),
+            checkpoint_ttl_max: Millis::from_secs(30 * 24 * 3600),
             signing_key: None,
             inline_up_to: ByteSize::mib(1),
         }

@@ -1,16 +1,17 @@
 //! Removes objects that are too old from the store. [`crate::retention`] calls this regularly.
 //!
-//! Only objects with names of the fleet's own are ever removed: `<tenant>/<sha256>`, `<tenant>/outcomes/<sha256>` and
-//! `<tenant>/sessions/<sha256>`.
+//! Only objects with names of the fleet's own are ever removed: `<tenant>/<sha256>`, `<tenant>/outcomes/<sha256>`,
+//! `<tenant>/sessions/<sha256>`, and those of checkpoints, which say themselves when they expire.
 
 use std::time::{Duration, SystemTime};
 
 use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStoreExt};
+use thermae_backplane::registry::SESSION_TTL;
 use thermae_schemas::TenantName;
 
-use super::{Artifacts, Error, STORE_TIMEOUT};
+use super::{Artifacts, Error, STORE_TIMEOUT, checkpoint};
 
 /// The kinds of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,25 +20,29 @@ pub(crate) enum Kind {
     Artifact,
     /// An outcome.
     Outcome,
-    /// The list of a session's files.
+    /// The list of a session's files, which earlier releases stored.
     Session,
+    /// A checkpoint.
+    Checkpoint,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Artifact, Self::Outcome, Self::Session];
+    /// The kinds whose objects lie in one folder and have an age.
+    const AGED: [Self; 3] = [Self::Artifact, Self::Outcome, Self::Session];
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Artifact => "artifact",
             Self::Outcome => "outcome",
             Self::Session => "session",
+            Self::Checkpoint => "checkpoint",
         }
     }
 
     /// The folder below a tenant's part; `None` for the part itself.
     fn folder(self) -> Option<&'static str> {
         match self {
-            Self::Artifact => None,
+            Self::Artifact | Self::Checkpoint => None,
             Self::Outcome => Some("outcomes"),
             Self::Session => Some("sessions"),
         }
@@ -49,14 +54,14 @@ impl Kind {
 pub(crate) struct Ages {
     /// Artifacts, and content that clients stored. `None`: they are never removed.
     pub artifacts: Option<Duration>,
-    /// Outcomes and lists of sessions' files: as long as the registry can name one.
+    /// Outcomes, and lists of sessions' files: as long as the registry can name one.
     pub records: Duration,
 }
 
 impl Ages {
     /// `keep` is the option of artifacts. `record_ttl` is how long the registry keeps records.
     pub(crate) fn new(keep: Option<Duration>, record_ttl: Duration) -> Self {
-        Self { artifacts: keep, records: record_ttl.max(super::kept::AT_MOST) }
+        Self { artifacts: keep, records: record_ttl.max(SESSION_TTL) }
     }
 
     fn of(self, kind: Kind) -> Option<Duration> {
@@ -79,11 +84,12 @@ pub(crate) async fn sweep(
     let found = tokio::time::timeout(STORE_TIMEOUT, store.list_with_delimiter(Some(&artifacts.0.prefix)));
     for folder in found.await.map_err(|_| Error::Late)??.common_prefixes {
         let Some(Ok(tenant)) = folder.filename().map(TenantName::new) else { continue };
-        for kind in Kind::ALL {
+        for kind in Kind::AGED {
             if let Some(age) = ages.of(kind) {
                 sweep_folder(artifacts, &tenant, kind, age, now, &removed).await?;
             }
         }
+        checkpoint::sweep(artifacts, &tenant, now, || removed(Kind::Checkpoint)).await?;
     }
     Ok(())
 }

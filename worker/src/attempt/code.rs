@@ -88,7 +88,7 @@ pub(crate) async fn run_code(
         tool_wait: Duration::ZERO,
         max_output: output_bound(&prepared.limits),
     };
-    let ended = match conn.run(&request, &prepared.files, || entry.check()).await {
+    let ended = match conn.run(&request, &prepared.checkpoint, &prepared.files, || entry.check()).await {
         Ok(Ok(running)) => watch.follow(ctx, work, entry, prepared, running).await,
         Ok(Err(lost)) => Ended::LeaseLost(lost),
         // The run was never sent, so nothing ran.

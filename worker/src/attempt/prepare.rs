@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::value::RawValue;
-use thermae_schemas::{ErrorCode, OLDEST, Outcome, PROTOCOL};
+use thermae_schemas::{ErrorCode, OLDEST, Outcome, PROTOCOL, SessionRequest};
 
 use crate::artifacts::{InputFile, inputs};
 use crate::context::Context;
@@ -22,6 +23,8 @@ pub(crate) struct Prepared {
     pub tools: Vec<thermae_runner::frames::Tool>,
     /// The job's input files.
     pub files: Vec<InputFile>,
+    /// The chunks of the checkpoint that the job's session begins with.
+    pub checkpoint: Vec<Bytes>,
     /// The job's JSON values, by the names that the code finds them under.
     pub values: BTreeMap<String, Box<RawValue>>,
     /// Bounds on what the job may display, call and leave behind.
@@ -62,6 +65,21 @@ pub(crate) async fn prepare(ctx: &Context, work: &Work, pool: &PoolOptions) -> R
         }
         _ => {}
     }
+    let wants = |s: &SessionRequest| s.checkpoint.is_some() || s.restore.is_some();
+    if job.session.as_ref().is_some_and(wants) && !ctx.artifacts.is_lasting() {
+        let message = "The session asks for checkpoints, and this fleet has no store that outlives its workers \
+                       (artifacts.store). Nothing ran.";
+        return Err(Outcome::rejected(ErrorCode::CheckpointUnsupported, message));
+    }
+    let most = ctx.options.artifacts.checkpoint_ttl_max.as_millis();
+    match job.session.as_ref().and_then(|s| s.checkpoint_ttl_ms) {
+        Some(0) => return Err(Outcome::rejected(ErrorCode::SchemaViolation, "session.checkpoint_ttl_ms is 0.")),
+        Some(n) if n > most => {
+            let message = format!("session.checkpoint_ttl_ms is {n}, and this fleet allows at most {most}.");
+            return Err(Outcome::rejected(ErrorCode::LimitTooHigh, message));
+        }
+        _ => {}
+    }
     let (specs, written, bounds) = (job.tools.clone(), work.written.clone(), pool.bounds);
     // Compiling schemas takes longer than reading them.
     let compiled = ctx.heavy.check(4 * work.tool_bytes, move || Gate::new(&specs, written, bounds)).await;
@@ -75,7 +93,8 @@ pub(crate) async fn prepare(ctx: &Context, work: &Work, pool: &PoolOptions) -> R
     }
     let files = inputs::files(&ctx.artifacts, &work.key.tenant, job, pool.disk.0).await?;
     let values = inputs::values(ctx, &work.key.tenant, job).await?;
-    Ok(Prepared { limits, gate: Arc::new(gate), tools, files, values, bounds, artifacts: pool.artifacts.for_runner() })
+    let artifacts = pool.artifacts.for_runner();
+    Ok(Prepared { limits, gate: Arc::new(gate), tools, files, checkpoint: Vec::new(), values, bounds, artifacts })
 }
 
 /// The outcome of a job whose deadline passed before its code started.

@@ -31,6 +31,9 @@ pub struct Bounds {
     /// Number of commands and file operations that may run beside the programs of one session at once, from 1 to 64.
     /// Further ones wait.
     pub session_requests: u32,
+    /// Number of files, directories and links that a checkpoint of a session may have. A session with more gets none
+    /// (`checkpoint_too_large`). The pool's `disk` bounds its bytes.
+    pub checkpoint_files: u32,
 }
 
 impl Default for Bounds {
@@ -43,6 +46,7 @@ impl Default for Bounds {
             outcome_bytes: ByteSize(LARGEST as u64),
             session_queue_bytes: ByteSize::mib(32),
             session_requests: 8,
+            checkpoint_files: 100_000,
         }
     }
 }
@@ -61,6 +65,9 @@ impl Bounds {
         let most = Beside::MOST;
         if !(1..=most).contains(&(self.session_requests as usize)) {
             return Err(("session_requests", format!("must be 1 to {most}")));
+        }
+        if self.checkpoint_files == 0 {
+            return Err(("checkpoint_files", "must not be zero".to_owned()));
         }
         Ok(())
     }

@@ -11,8 +11,9 @@ use thermae_service::supervise::caught;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use super::checkpoints::{self, Saved};
 use super::queue::{Next, Waiting};
-use super::{Session, Sessions, moved};
+use super::{Session, Sessions};
 use crate::attempt::{Ended, Ran, claim, conclude, prepare, reject, requeue, run_code, span, to_resolve};
 use crate::conn::Conn;
 use crate::phase::Phase;
@@ -25,12 +26,16 @@ const WAIT_AT_MOST: Duration = Duration::from_secs(20 * 60);
 /// How long the outcome of a job that closes its session waits for a heartbeat that no longer names the session.
 const ANNOUNCED_WITHIN: Duration = Duration::from_secs(1);
 
+/// How much of the drain's grace is left for a session's checkpoint when the session's requests are ended.
+const FOR_CHECKPOINT: Duration = Duration::from_secs(20);
+
 /// The container that a session lives in.
 pub(super) struct Home {
     held: PooledContainer,
     conn: Arc<Conn>,
     /// Whether a job has made the session in it.
     made: bool,
+    saved: Saved,
 }
 
 /// What a job means for its session.
@@ -55,10 +60,15 @@ impl Sessions {
             let next = tokio::select! {
                 biased;
                 () = self.ctx.draining.cancelled() => {
-                    self.ctx.stop.run_until_cancelled(session.beside.wait()).await;
+                    // Requests that do not end by themselves must leave time for the checkpoint, which has what they
+                    // did until then.
+                    let grace = self.ctx.options.drain_grace.0;
+                    let patience = grace.saturating_sub(FOR_CHECKPOINT.min(grace / 2));
+                    let requests = tokio::time::timeout(patience, session.beside.wait());
+                    self.ctx.stop.run_until_cancelled(requests).await;
                     session.beside.end().await;
-                    if let Some(home) = home.as_ref().filter(|h| h.made) {
-                        moved::keep(&self.ctx, &session, &home.conn).await;
+                    if let Some(home) = home.as_mut().filter(|h| h.made) {
+                        self.at_drain(&session, &home.conn, &mut home.saved).await;
                     }
                     break Gone::Lost;
                 }
@@ -138,17 +148,25 @@ impl Sessions {
         };
         let (reset, close) = work.job.session.as_ref().map_or((false, false), |s| (s.reset, s.close));
         let anew = reset || home.is_none();
+        let mut begins = None;
+        if anew {
+            match checkpoints::find(ctx, work, session, &mut prepared).await {
+                Ok(found) => begins = Some(found),
+                Err(outcome) => {
+                    reject(ctx, delivery, work, outcome).await;
+                    return Went::On;
+                }
+            }
+        }
         ctx.moves(work, delivery.message.body.len());
         let seat = async {
             session.pool.traffic().wait_for_allowance(&work.key.tenant).await;
             let permit = Arc::clone(session.pool.slots()).acquire_owned().await.ok()?;
-            if !anew {
-                return Some((permit, None));
-            }
+            let Some((saved, restored)) = begins else { return Some((permit, None)) };
             let (mut held, warmth) = session.pool.acquire(&work.key.tenant).await.ok()?;
             ctx.metrics.acquired(&work.job.pool, warmth);
             held.keep_for_session();
-            Some((permit, Some(Home { conn: held.conn(), held, made: false })))
+            Some((permit, Some((Home { conn: held.conn(), held, made: false, saved }, restored))))
         };
         let seated = tokio::select! {
             biased;
@@ -162,12 +180,14 @@ impl Sessions {
         ctx.metrics.phase(&work.job.pool, Phase::Acquire, began.elapsed().as_secs_f64());
         let Some(guard) = claim(ctx, delivery, work).await else {
             // The job must not run here. A container that was taken for it is removed, although no code ran in it.
-            if let Some(new) = new {
+            if let Some((new, _)) = new {
                 new.held.discard("its session was never made");
             }
             return Went::On;
         };
-        if let Some(new) = new {
+        let mut restored = 0;
+        if let Some((new, files)) = new {
+            restored = files;
             session.beside.set_home(None);
             if let Some(old) = home.replace(new) {
                 old.held.discard("its session was reset");
@@ -178,7 +198,10 @@ impl Sessions {
             session.idle_ms.store(ms, Ordering::Relaxed);
         }
         let fresh = !home_now.made;
-        let restored = if fresh { moved::put_back(ctx, work, session, &mut prepared).await } else { 0 };
+        home_now.saved.heed(work);
+        if reset {
+            self.forget_older(session, &mut home_now.saved).await;
+        }
         home_now.made = true;
         home_now.held.count_job();
         let place = Place::Session { session: session.key.1.to_string(), create: fresh };
@@ -197,12 +220,17 @@ impl Sessions {
         let alive = lives(&ran, home_now.conn.session_closed());
         if fresh && alive {
             session.beside.set_home(Some(Arc::clone(&home_now.conn)));
-            moved::forget_kept(ctx, session).await;
         }
         drop(permit);
+        prepared.checkpoint = Vec::new();
+        let mut state = SessionState::new(session.key.1.clone(), fresh, alive, restored);
+        if !matches!(ran.ended, Ended::LeaseLost(_)) {
+            self.after_job(session, &home_now.conn, &mut home_now.saved, &guard, &mut state).await;
+        }
+        let alive = alive && !home_now.conn.session_closed().is_cancelled();
+        state.alive = alive && !close;
         // This comes before the result, because a client that has the result may rely on the session being idle.
         session.queue.ended();
-        let state = SessionState { id: session.key.1.clone(), fresh, alive: alive && !close, restored_files: restored };
         if close {
             self.announce_closed(session).await;
         }

@@ -5,8 +5,8 @@
 //! still wait for the session, are told the reason. A session is never silently replaced by an empty one.
 
 mod beside;
+mod checkpoints;
 mod drive;
-mod moved;
 mod queue;
 
 use std::collections::{HashMap, VecDeque};
@@ -18,6 +18,7 @@ use thermae_backplane::bus::Delivery;
 use thermae_backplane::registry::Gone;
 use thermae_schemas::{ErrorCode, IfGone, Outcome, SessionHeld, SessionName, TenantName};
 use thermae_service::supervise::caught;
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
@@ -42,6 +43,8 @@ pub(crate) struct Sessions {
     tasks: TaskTracker,
     pulse: Arc<Pulse>,
     state: Mutex<State>,
+    /// Checkpoints that may be taken at once.
+    checkpoints: Semaphore,
 }
 
 #[derive(Default)]
@@ -74,7 +77,8 @@ impl Session {
 impl Sessions {
     /// No sessions yet. Their tasks will run on `tasks`, and `pulse` announces sessions that were closed.
     pub(crate) fn new(ctx: Arc<Context>, tasks: TaskTracker, pulse: Arc<Pulse>) -> Arc<Self> {
-        Arc::new(Self { ctx, tasks, pulse, state: Mutex::default() })
+        let checkpoints = Semaphore::new(checkpoints::AT_ONCE);
+        Arc::new(Self { ctx, tasks, pulse, state: Mutex::default(), checkpoints })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -98,10 +98,15 @@ pub fn options() -> Options {
 
 impl Fleet {
     pub async fn new() -> Self {
+        Self::of("acme").await
+    }
+
+    /// A fleet with one client of this tenant.
+    pub async fn of(tenant: &str) -> Self {
         let broker = Arc::new(bus::Local::new());
         let bus: SharedBus = broker.clone();
         declare_fleet(&*bus).await.unwrap();
-        let (tenant, client) = (TenantName::new("acme").unwrap(), ClientId::random());
+        let (tenant, client) = (TenantName::new(tenant).unwrap(), ClientId::random());
         bus.declare_queue(&QueueSpec::replies(&tenant, &client)).await.unwrap();
         let replies = bus.consume(&names::reply_queue(&tenant, &client), 1000).await.unwrap();
         let registry = Arc::new(registry::Local::new());

@@ -1,6 +1,6 @@
 //! Requests to sessions, with the real runner: commands and file operations beside a session's programs.
 
-mod asker;
+pub mod asker;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -266,7 +266,7 @@ async fn on_a_drain_a_sessions_files_move_and_its_memory_is_lost_plainly() {
     let outcome = at(&mut fleet, &second.id, &with("s", look, |s| s.if_gone = IfGone::New)).await;
     assert_eq!(outcome.stdout, "False kept\n", "{outcome:?}");
     let state = outcome.session.unwrap();
-    assert_eq!((state.fresh, state.restored_files), (true, 1));
+    assert_eq!((state.fresh, state.restored_files), (true, 2), "with the one in /workspace");
     // Files that were put back are the session's own: a session that comes after it does not find them.
     let anew =
         at(&mut fleet, &second.id, &with("s", "import os\nprint(os.listdir('/session'))", |s| s.reset = true)).await;

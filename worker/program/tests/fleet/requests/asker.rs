@@ -12,54 +12,54 @@ use crate::harness::{Fleet, session_job};
 
 /// What has come for each request.
 #[derive(Default)]
-pub(super) struct Heard {
-    pub(super) events: Vec<EventBody>,
+pub struct Heard {
+    pub events: Vec<EventBody>,
 }
 
 /// Requests of one client to the session `s` of one worker.
-pub(super) struct Asker<'a> {
-    pub(super) fleet: &'a mut Fleet,
-    pub(super) worker: WorkerId,
-    pub(super) heard: BTreeMap<String, Heard>,
+pub struct Asker<'a> {
+    pub fleet: &'a mut Fleet,
+    pub worker: WorkerId,
+    pub heard: BTreeMap<String, Heard>,
 }
 
-pub(super) fn exec(shell: &str) -> Request {
+pub fn exec(shell: &str) -> Request {
     let exec = Exec { shell: Some(shell.to_owned()), ..Exec::default() };
     request(RequestWork::Exec(exec))
 }
 
-pub(super) fn request(work: RequestWork) -> Request {
+pub fn request(work: RequestWork) -> Request {
     Request::new(JobId::random(), SessionName::new("s").unwrap(), work)
 }
 
-pub(super) fn write(path: &str, content: &[u8]) -> Request {
+pub fn write(path: &str, content: &[u8]) -> Request {
     let op = FileOp::Write { path: path.into(), mode: WriteMode::Truncate, permissions: None };
     Request { input: content.to_vec().into(), ..request(RequestWork::File(op)) }
 }
 
-pub(super) fn read(path: &str) -> Request {
+pub fn read(path: &str) -> Request {
     request(RequestWork::File(FileOp::Read { path: path.into(), offset: 0, length: None }))
 }
 
-pub(super) fn input(offset: u64, data: &[u8], end: bool) -> Say {
+pub fn input(offset: u64, data: &[u8], end: bool) -> Say {
     Say::Input { offset, data: data.to_vec().into(), end }
 }
 
 impl<'a> Asker<'a> {
     /// Makes the session `s` on this worker.
-    pub(super) async fn new(fleet: &'a mut Fleet, worker: &WorkerId) -> Self {
+    pub async fn new(fleet: &'a mut Fleet, worker: &WorkerId) -> Self {
         let job = session_job("s", "x = 1");
         fleet.submit_to(worker, &job).await;
         assert_eq!(fleet.outcome(&job).await.status, Status::Succeeded);
         Self { fleet, worker: worker.clone(), heard: BTreeMap::new() }
     }
 
-    pub(super) async fn send(&self, request: &Request) {
+    pub async fn send(&self, request: &Request) {
         self.send_as(&self.fleet.tenant, request).await;
     }
 
     /// Sends a request as a scheduler does.
-    pub(super) async fn send_as(&self, tenant: &TenantName, request: &Request) {
+    pub async fn send_as(&self, tenant: &TenantName, request: &Request) {
         let mut headers = Headers::default();
         headers.set_text(names::H_TENANT, tenant.as_str());
         headers.set_text(names::H_REQUEST, request.id.as_str());
@@ -76,7 +76,7 @@ impl<'a> Asker<'a> {
         self.fleet.bus.publish(message).await.unwrap().wait().await.unwrap();
     }
 
-    pub(super) async fn say_as(&self, tenant: &TenantName, request: &Request, say: Say) {
+    pub async fn say_as(&self, tenant: &TenantName, request: &Request, say: Say) {
         let mut message = Message {
             exchange: names::CALLS.into(),
             key: names::calls_key(tenant, &self.worker),
@@ -89,12 +89,12 @@ impl<'a> Asker<'a> {
         self.fleet.bus.publish(message).await.unwrap().wait().await.unwrap();
     }
 
-    pub(super) async fn say(&self, request: &Request, say: Say) {
+    pub async fn say(&self, request: &Request, say: Say) {
         self.say_as(&self.fleet.tenant, request, say).await;
     }
 
     /// Waits until the events of this request are as wanted.
-    pub(super) async fn until(&mut self, request: &Request, mut fits: impl FnMut(&[EventBody]) -> bool) -> &mut Heard {
+    pub async fn until(&mut self, request: &Request, mut fits: impl FnMut(&[EventBody]) -> bool) -> &mut Heard {
         while !fits(&self.heard.entry(request.id.to_string()).or_default().events) {
             let Event { job, body, .. } = self.fleet.event().await;
             self.heard.entry(job.to_string()).or_default().events.push(body);
@@ -102,7 +102,7 @@ impl<'a> Asker<'a> {
         self.heard.get_mut(request.id.as_str()).unwrap()
     }
 
-    pub(super) async fn done(&mut self, request: &Request) -> (RequestDone, Vec<u8>, Vec<u8>) {
+    pub async fn done(&mut self, request: &Request) -> (RequestDone, Vec<u8>, Vec<u8>) {
         let heard = self.until(request, |events| matches!(events.last(), Some(EventBody::Done(_)))).await;
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut end = None;
@@ -122,13 +122,13 @@ impl<'a> Asker<'a> {
         (done, out, err)
     }
 
-    pub(super) async fn ask(&mut self, request: &Request) -> (RequestDone, Vec<u8>, Vec<u8>) {
+    pub async fn ask(&mut self, request: &Request) -> (RequestDone, Vec<u8>, Vec<u8>) {
         self.send(request).await;
         self.done(request).await
     }
 
     /// The code of the error that this request must have.
-    pub(super) async fn error(&mut self, request: &Request) -> ErrorCode {
+    pub async fn error(&mut self, request: &Request) -> ErrorCode {
         match self.done(request).await.0.end {
             RequestEnd::Error { error } => error.code,
             other => panic!("{other:?}"),
