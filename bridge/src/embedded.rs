@@ -30,6 +30,7 @@ pub(crate) struct Embedded {
     cpu_quota: Option<u32>,
     datasets: BTreeMap<String, PathBuf>,
     record_ttl: Option<Millis>,
+    store: Option<PathBuf>,
     /// The most that a job may ask for; by default, what the machine has.
     ceiling: Limit,
     wall: Option<Millis>,
@@ -90,6 +91,7 @@ impl Embedded {
             cpu_quota: self.cpu_quota.or(default.cpu_quota),
             datasets: datasets.collect::<Result<_, _>>()?,
             record_ttl: self.record_ttl.unwrap_or(default.record_ttl),
+            store: self.store.or(default.store),
         })
     }
 
@@ -150,7 +152,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let options = read(json!({
             "python": "/opt/python3", "slots": 3, "warm": 5, "spares": 7, "preload": ["polars"], "preload_eager": true,
-            "python_path": ["/data/sales"], "disk": "11MiB", "cpu_quota": 150, "datasets": { "sales": dir.path() },
+            "python_path": ["/data/sales"], "store": "/srv/store", "disk": "11MiB", "cpu_quota": 150, "datasets": { "sales": dir.path() },
             "record_ttl": "13s",
             "wall": "2d", "cpu": 4000, "memory": "1GiB", "pids": 100, "output": 2048, "tool_wait": "1s",
             "ceiling": { "cpu": "9s", "memory": "2GiB", "pids": 50 },
@@ -160,6 +162,7 @@ mod tests {
         assert_eq!((options.slots, options.warm, options.spares), (Some(3), Some(5), 7));
         assert_eq!((options.preload.as_slice(), options.preload_eager), (&["polars".to_owned()][..], true));
         assert_eq!(options.python_path, ["/data/sales"].map(PathBuf::from));
+        assert_eq!(options.store, Some("/srv/store".into()));
         assert_eq!((options.disk, options.cpu_quota), (ByteSize::mib(11), Some(150)));
         assert_eq!(options.datasets["sales"], dir.path().canonicalize().unwrap());
         assert_eq!(options.record_ttl, Millis::from_secs(13));

@@ -13,7 +13,7 @@ use thermae_service::tls::Tls;
 use thermae_service::units::{ByteSize, Millis};
 
 pub(crate) use self::bridge::BridgeArgs;
-pub(crate) use self::job::{Class, IfGone, JobArgs};
+pub(crate) use self::job::{Class, IfGone, JobArgs, When};
 pub(crate) use self::upkeep::{DoctorArgs, SessionsArgs, SessionsVerb, TrustArgs};
 
 const EXAMPLES: &str = "\

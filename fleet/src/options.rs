@@ -9,7 +9,7 @@ use thermae_worker::{BackendKind, LimitOptions, PoolOptions};
 /// A rate that no tenant reaches.
 pub(crate) const UNBOUNDED: ByteSize = ByteSize(u64::MAX >> 1);
 
-/// Options of the embedded fleet. All but `record_ttl` are those of the only pool, `default`, and have the names of its
+/// Options of the embedded fleet. All but `record_ttl` and `store` are those of the only pool, `default`, and have the names of its
 /// keys in a worker's configuration.
 ///
 /// ```
@@ -59,6 +59,9 @@ pub struct EmbeddedOptions {
     /// How long the outcome of a job is kept for a second submit with its id. Outcomes are kept in this process's
     /// memory, so the default is ten minutes, which is shorter than a worker's.
     pub record_ttl: Millis,
+    /// Folder where artifacts and the checkpoints of sessions are stored, an absolute path. They stay when the fleet is
+    /// closed. By default, artifacts are in a temporary folder, and there are no checkpoints.
+    pub store: Option<PathBuf>,
 }
 
 impl Default for EmbeddedOptions {
@@ -77,6 +80,7 @@ impl Default for EmbeddedOptions {
             cpu_quota: pool.cpu_quota,
             datasets: pool.datasets,
             record_ttl: Millis::from_secs(600),
+            store: None,
         }
     }
 }
@@ -98,6 +102,7 @@ impl EmbeddedOptions {
             cpu_quota,
             datasets,
             record_ttl: _,
+            store: _,
         } = self.clone();
         let default = PoolOptions::default();
         PoolOptions {
@@ -133,6 +138,7 @@ impl EmbeddedOptions {
             refused_bytes: UNBOUNDED,
             ..thermae_worker::Options::default()
         };
+        worker.artifacts.store = self.store.as_ref().map(|path| format!("file://{}", path.display()));
         for pool in worker.pools.values_mut() {
             *pool = self.pool();
         }
@@ -166,10 +172,12 @@ mod tests {
             cpu_quota: Some(150),
             datasets: [("sales".into(), "/srv/sales".into())].into(),
             record_ttl: Millis::from_secs(13),
+            store: Some("/srv/store".into()),
         };
         let worker = options.worker();
         worker.validate().unwrap();
         assert_eq!((worker.record_ttl, worker.outcome_ttl), (Millis::from_secs(13), Millis::from_secs(13)));
+        assert_eq!(worker.artifacts.store.as_deref(), Some("file:///srv/store"));
         assert_eq!(worker.pools.len(), 1);
         let pool = worker.pools.values().next().unwrap();
         assert_eq!(pool.backend, BackendKind::Native);

@@ -38,6 +38,15 @@ pub(crate) struct JobArgs {
     /// Close the session after this job
     #[arg(long, requires = "session")]
     pub(crate) close_session: bool,
+    /// Store the session's files after each of its jobs (after_job), so that they survive the death of its worker
+    #[arg(long, value_name = "WHEN", value_enum, hide_possible_values = true, requires = "session")]
+    pub(crate) checkpoint: Option<When>,
+    /// How long each checkpoint is kept, for example 7d; by default, as the fleet says
+    #[arg(long, value_name = "TIME", requires = "session")]
+    pub(crate) checkpoint_ttl: Option<Millis>,
+    /// Begin a new session with the files of this session's checkpoint
+    #[arg(long, value_name = "NAME", requires = "session")]
+    pub(crate) restore: Option<String>,
     /// Pool to run in; by default, the pool `default`
     #[arg(long, value_name = "NAME")]
     pub(crate) pool: Option<String>,
@@ -62,6 +71,14 @@ pub(crate) enum IfGone {
     Fail,
     /// Start a new session
     New,
+}
+
+/// When a session's files are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// After each job
+    #[value(name = "after_job")]
+    AfterJob,
 }
 
 /// How urgent a job is.

@@ -9,7 +9,7 @@ use thermae_schemas::{Job, Language, LimitRequest, PoolName, SessionName, Sessio
 
 use thermae_service::units::ByteSize;
 
-use crate::args::{Class, IfGone, LimitArgs, RunArgs};
+use crate::args::{Class, IfGone, LimitArgs, RunArgs, When};
 use crate::failure::Failure;
 use crate::tools::Tools;
 
@@ -52,6 +52,9 @@ pub(super) fn job(args: &RunArgs, tools: &Tools) -> Result<Job, Failure> {
             if_gone,
             reset: options.reset_session,
             close: options.close_session,
+            checkpoint: options.checkpoint.map(|When::AfterJob| schemas::CheckpointWhen::AfterJob),
+            checkpoint_ttl_ms: options.checkpoint_ttl.map(|ttl| ttl.as_millis()),
+            restore: options.restore.as_deref().map(SessionName::new).transpose().map_err(bad)?,
             ..SessionRequest::new(id)
         });
     }
