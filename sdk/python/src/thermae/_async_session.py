@@ -31,6 +31,12 @@ class SessionSettings(TypedDict, total=False):
         if_gone: What a run does if the session is gone: `fail` (the default) raises `SessionExpired` or `SessionLost`;
             `new` makes a new one, and `result.session.fresh` says so. Commands and operations on files always fail.
         reset: Whether the first run begins a new session, even if one of this name is alive.
+        checkpoint: `after_job`: after each run, the fleet stores the files in `/workspace` and `/session`. They then
+            survive the death of the session's worker: the next session of this name begins with them.
+            `result.session.checkpointed` says that they are stored.
+        checkpoint_ttl: Seconds that each checkpoint is kept; at most, and by default, as the fleet says.
+        restore: Name of another session of yours: if this session is new and has no checkpoint of its own, it begins
+            with the files of that one's. If there are none, a run raises `CheckpointMissing`.
     """
 
     language: str
@@ -38,6 +44,9 @@ class SessionSettings(TypedDict, total=False):
     idle: float
     if_gone: Literal["fail", "new"]
     reset: bool
+    checkpoint: Literal["after_job"]
+    checkpoint_ttl: float
+    restore: str
 
 
 class AsyncSession:
@@ -219,6 +228,12 @@ class AsyncSession:
             how["reset"] = True
         if "idle" in self._settings:
             how["idle"] = self._settings["idle"]
+        if "checkpoint" in self._settings:
+            how["checkpoint"] = self._settings["checkpoint"]
+        if "checkpoint_ttl" in self._settings:
+            how["checkpoint_ttl"] = self._settings["checkpoint_ttl"]
+        if "restore" in self._settings:
+            how["restore"] = self._settings["restore"]
         self._reset, self._used = False, True
         claim: StreamOptions = {"session": self.name, "session_options": how}
         if "pool" in self._settings:

@@ -24,12 +24,18 @@ class SessionOptions(TypedDict, total=False):
         reset: Whether to begin a new session under this name.
         close: Whether to close the session after this job.
         idle: Seconds that the session can be idle from this job on.
+        checkpoint: `after_job`: the session's files are stored after each job, from this one on.
+        checkpoint_ttl: Seconds that each checkpoint is kept, from this job on.
+        restore: Name of the session with whose checkpoint this job begins a new session.
     """
 
     if_gone: Literal["fail", "new"]
     reset: bool
     close: bool
     idle: float
+    checkpoint: Literal["after_job"]
+    checkpoint_ttl: float
+    restore: str
 
 
 class JobOptions(TypedDict, total=False):
@@ -227,8 +233,9 @@ class Job:
         name, how = self.options.get("session"), self.options.get("session_options") or {}
         if name is None:
             return None
-        idle = _optional(to_ms, how.get("idle"))
-        return _present({"id": name, **how, "idle": None, "idle_ms": idle})
+        idle, ttl = _optional(to_ms, how.get("idle")), _optional(to_ms, how.get("checkpoint_ttl"))
+        units = {"idle": None, "idle_ms": idle, "checkpoint_ttl": None, "checkpoint_ttl_ms": ttl}
+        return _present({"id": name, **how, **units})
 
 
 def written(fields: dict[str, Any]) -> bytes:

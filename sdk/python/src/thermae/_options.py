@@ -35,6 +35,8 @@ class EmbeddedOptions(TypedDict, total=False):
         packages: Packages that programs can import in addition to the interpreter's own, as for pip: `polars`,
             `httpx>=0.27,<1`. Their wheels are installed in your cache when the sandbox opens, once for all sandboxes
             that ask for the same.
+        store: Folder where files are stored that outlive this process: artifacts, and the checkpoints of sessions. By
+            default, artifacts are in a temporary folder, and there are no checkpoints.
         packages_refresh: Whether to look for newer versions of `packages`, instead of those that were installed before.
     """
 
@@ -49,6 +51,7 @@ class EmbeddedOptions(TypedDict, total=False):
     preload: Sequence[str]
     packages: Sequence[str]
     packages_refresh: bool
+    store: str | os.PathLike[str]
 
 
 def opening(url: str | None, tenant: str | None, embedded: EmbeddedOptions) -> dict[str, Any]:
@@ -121,6 +124,7 @@ def _embedded(options: EmbeddedOptions) -> dict[str, Any]:
         "wall": to_ms,
         "datasets": lambda paths: {name: os.path.abspath(path) for name, path in paths.items()},
         "preload": _names,
+        "store": os.path.abspath,
     }
     # Programs should find the packages that this process finds.
     python = os.environ.get("THERMAE_PYTHON") or sys.executable

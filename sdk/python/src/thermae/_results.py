@@ -65,13 +65,21 @@ class SessionState:
         id: Name of the session.
         fresh: Whether this job made it.
         alive: Whether it still exists.
-        restored_files: How many files of an earlier session of this name the job found in `/session`.
+        restored_files: How many files and links the job found in `/workspace` and `/session` from a checkpoint.
+        checkpointed: Whether the session's files as they were after this job are stored.
+        checkpoint_expires_at: When that checkpoint expires, as in RFC 3339.
+        checkpoint_left_out: How many sockets, FIFOs, devices and unreadable files are not in that checkpoint.
+        checkpoint_error: Why the files are not stored, although the session asks for it.
     """
 
     id: str
     fresh: bool
     alive: bool
     restored_files: int = 0
+    checkpointed: bool = False
+    checkpoint_expires_at: str | None = None
+    checkpoint_left_out: int = 0
+    checkpoint_error: ErrorInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +227,18 @@ def read_result(job: str, raw: dict[str, Any], fetch: Fetch) -> AsyncResult:
         error=_known(ErrorInfo, error) if error else None,
         usage=_known(Usage, raw.get("usage", {})),
         limits=_known(LimitsUsed, limits) if limits else None,
-        session=_known(SessionState, session) if session else None,
+        session=_session(session) if session else None,
         left_out=[_known(LeftOut, one) for one in raw.get("artifacts_left_out", ())],
         worker=raw.get("worker"),
         duplicate_of=raw.get("duplicate_of"),
         raw=raw,
         artifacts=[AsyncArtifact(**artifact_fields(one), fetch=fetch) for one in raw.get("artifacts", ())],
     )
+
+
+def _session(raw: dict[str, Any]) -> SessionState:
+    error = raw.get("checkpoint_error")
+    return _known(SessionState, {**raw, "checkpoint_error": _known(ErrorInfo, error) if error else None})
 
 
 _T = TypeVar("_T")

@@ -66,7 +66,15 @@ def test_every_option_reaches_the_wire(tmp_path: Path) -> None:
         output="1 KiB",
         tool_wait=5,
         session="s",
-        session_options={"if_gone": "new", "reset": True, "close": True, "idle": 6},
+        session_options={
+            "if_gone": "new",
+            "reset": True,
+            "close": True,
+            "idle": 6,
+            "checkpoint": "after_job",
+            "checkpoint_ttl": 7,
+            "restore": "r",
+        },
         pool="p",
         priority="high",
         labels={"l": "m"},
@@ -82,7 +90,16 @@ def test_every_option_reaches_the_wire(tmp_path: Path) -> None:
         "language": "python",
         "pool": "p",
         "class": "high",
-        "session": {"id": "s", "if_gone": "new", "reset": True, "close": True, "idle_ms": 6000},
+        "session": {
+            "id": "s",
+            "if_gone": "new",
+            "reset": True,
+            "close": True,
+            "idle_ms": 6000,
+            "checkpoint": "after_job",
+            "checkpoint_ttl_ms": 7000,
+            "restore": "r",
+        },
         "limits": {
             "wall_ms": 1500,
             "cpu_ms": 3000,
@@ -208,6 +225,7 @@ def test_embedded_options_have_the_units_of_the_wire(monkeypatch: pytest.MonkeyP
             "wall": 0.5,
             "datasets": {"d": "here"},
             "preload": ("polars",),
+            "store": "/srv/../srv/store",
         },
     )
     assert options == {
@@ -221,6 +239,7 @@ def test_embedded_options_have_the_units_of_the_wire(monkeypatch: pytest.MonkeyP
             "wall": 500,
             "datasets": {"d": f"{tmp_path}/here"},
             "preload": ["polars"],
+            "store": "/srv/store",
         }
     }
     monkeypatch.setenv("THERMAE_PYTHON", "/opt/python")

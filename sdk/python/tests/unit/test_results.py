@@ -37,7 +37,14 @@ def test_the_whole_outcome_is_read() -> None:
         error={"code": "code_raised", "message": "m", "exception": "E", "traceback": "T", "new": 1},
         usage={"wall_ms": 1.5, "cpu_ms": 1, "memory_bytes": 2, "output_bytes": 3, "tool_calls": 4, "new": 5},
         limits={"wall_ms": 1, "cpu_ms": 2, "memory_bytes": 3, "pids": 4, "output_bytes": 5, "new": 6},
-        session={"id": "s", "fresh": True, "alive": False, "restored_files": 7, "new": 8},
+        session={
+            "id": "s",
+            "fresh": True,
+            "alive": False,
+            "restored_files": 7,
+            "checkpoint_error": {"code": "checkpoint_failed", "message": "no", "newer": 1},
+            "new": 8,
+        },
         artifacts_left_out=[{"path": "p", "why": "link", "message": "m", "size": 1}],
         worker="w",
         duplicate_of="d",
@@ -50,6 +57,8 @@ def test_the_whole_outcome_is_read() -> None:
     assert made.limits is not None
     assert made.session is not None
     assert (made.limits.pids, made.session.restored_files) == (4, 7)
+    assert made.session.checkpoint_error is not None
+    assert (made.session.checkpointed, made.session.checkpoint_error.code) == (False, "checkpoint_failed")
     assert made.raw["waited"] == {"queue_ms": 12}
 
 

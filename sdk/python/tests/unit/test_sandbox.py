@@ -171,6 +171,10 @@ def test_sessions_keep_their_name_and_end_with_their_block(bridge: Log) -> None:
             first = json.loads(session.run("job").stdout)
             assert first["session"] == {"id": session.name, "if_gone": "new", "reset": True, "idle_ms": 60000}
             assert first["pool"] == "p"
+            with box.session("c", checkpoint="after_job", checkpoint_ttl=1.5, restore="d") as other:
+                wish = {"checkpoint": "after_job", "checkpoint_ttl_ms": 1500, "restore": "d"}
+                for _ in range(2):
+                    assert json.loads(other.run("job").stdout)["session"] == {"id": "c", "if_gone": "fail", **wish}
             assert "reset" not in json.loads(session.run("job").stdout)["session"]
             assert [one.id for one in box.sessions()] == [session.name]
             assert box.sessions()[0].expires_in == 270

@@ -88,6 +88,38 @@ class SessionLimit(ThermaeError):
     )
 
 
+class CheckpointMissing(ThermaeError):
+    """There is no checkpoint of the session that `restore` names, or it has expired."""
+
+    code = "checkpoint_missing"
+    safe_to_retry = False
+    advice = "Check the name. A checkpoint is kept until its TTL is over, or until its session is reset."
+
+
+class CheckpointUnsupported(ThermaeError):
+    """The fleet's store ends with its worker, so that a checkpoint would not outlive the session."""
+
+    code = "checkpoint_unsupported"
+    safe_to_retry = False
+    advice = "Name a store that outlives the fleet's workers: artifacts.store."
+
+
+class CheckpointTooLarge(ThermaeError):
+    """The session has too many files or bytes for a checkpoint, or a checkpoint has too many for the pool."""
+
+    code = "checkpoint_too_large"
+    safe_to_retry = False
+    advice = "Remove what the session does not need, or raise the pool's disk or bounds.checkpoint_files."
+
+
+class CheckpointFailed(ThermaeError):
+    """The checkpoint could not be stored."""
+
+    code = "checkpoint_failed"
+    safe_to_retry = False
+    advice = "Run another job of the session: it tries again. If it stays so, look at the worker's log."
+
+
 class RequestInterrupted(ThermaeError):
     """A part of a request's input or output was lost with a connection. What the request did until then stands."""
 
