@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ class Schema:
         try:
             signature = _signature(function)
             checker = pydantic.TypeAdapter[dict[str, Any]](cast("Any", _by_keyword(signature)))
-            arguments = _documented(checker.json_schema(), inspect.getdoc(function) or "")
+            arguments = _documented(_finite(checker.json_schema()), inspect.getdoc(function) or "")
             result, write = _result(signature.return_annotation)
         except (
             pydantic.errors.PydanticUserError,
@@ -125,6 +126,19 @@ def _result(hint: Any) -> tuple[dict[str, Any], Callable[[Any], bytes]]:
 
 def _write_anything(value: Any) -> bytes:
     return pydantic_core.to_json(value, inf_nan_mode="null")
+
+
+def _finite(schema: Any) -> Any:
+    """The schema without defaults that JSON has no number for: NaN and the infinities."""
+    if isinstance(schema, list):
+        return [_finite(one) for one in schema]  # pyright: ignore[reportUnknownVariableType]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _finite(value)
+        for key, value in cast("dict[str, Any]", schema).items()
+        if not (key == "default" and isinstance(value, float) and not math.isfinite(value))
+    }
 
 
 def _documented(schema: dict[str, Any], docstring: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 import asyncio
 import functools
+import json
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -96,6 +97,17 @@ def test_names_that_pydantic_uses_itself_are_fine() -> None:
         return schema + model_config + self_ + _private + validate
 
     assert call(as_tool(odd), schema=1, model_config=2, self_=3, _private=4) == 15
+
+
+def test_a_default_that_json_has_no_number_for_is_not_in_the_schema() -> None:
+    def nearest(within: float = float("inf"), default: float = 1.5) -> float:
+        return within + default
+
+    made = as_tool(nearest)
+    assert json.loads(json.dumps(made.to_wire(), allow_nan=False)) == made.to_wire()
+    assert "default" not in made.input_schema["properties"]["within"]
+    assert made.input_schema["properties"]["default"]["default"] == 1.5
+    assert call(made) == float("inf")
 
 
 def test_a_function_without_hints_takes_and_gives_anything() -> None:
