@@ -227,7 +227,8 @@ impl Reader {
         let request = match request::read(&frame.header) {
             Ok(request) => request,
             Err(Unread::Bad(refusal)) => return ControlFlow::Break(End::Bad(refusal)),
-            Err(Unread::Refused(id, _)) if self.is_underway(id) => return bad("an id is used twice"),
+            // There is no answer to a frame about a request: the only answer is the request's own.
+            Err(Unread::Refused(id, refusal)) if self.is_underway(id) => return bad(&refusal.message),
             Err(Unread::Refused(id, refusal)) => {
                 self.shared.refuse(id, false, &refusal);
                 return ControlFlow::Continue(());

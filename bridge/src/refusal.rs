@@ -50,7 +50,7 @@ impl From<Error> for Refusal {
                 .advice("start the fleet, wait longer, or leave the URL out to use the embedded fleet"),
             Error::Denied { .. } => Self::new("broker_denied", message).advice(
                 "check the user and the password, and that the user has the tenant's topic permissions \
-                 (docs/protocol.md)",
+                 (docs/protocol.md); with amqps://, also check the certificates",
             ),
             Error::Client(error) => error.into(),
             Error::Embedded(_) => Self::new("embedded_unavailable", message)

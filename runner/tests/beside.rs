@@ -230,6 +230,9 @@ fn kill_and_signals_are_for_the_commands_group_only() {
     runner.signal(trapped, 15);
     let outcome = runner.wait(trapped);
     assert_eq!((outcome.end(), &*outcome.out()), (&End::Exited { code: 5 }, "on\ngot\n"));
+    let early = runner.begin_beside(&argv("s", &["sleep", "60"]));
+    runner.signal(early, 15);
+    assert_eq!(runner.wait(early).end(), &End::Signaled { signal: 15 }, "a signal waits for its command");
     let plain = runner.begin_beside(&shell("s", "echo on; exec sleep 60"));
     runner.wait_output(plain, "on");
     runner.send(&Frame::raw(Kind::Interrupt, plain, Vec::new()));

@@ -170,6 +170,7 @@ fn directories_are_made_and_listed() {
         [(&b"b/\xff"[..], FileKind::File, 1), (b"f", FileKind::File, 3), (b"root", FileKind::Link, 1)]
     );
     assert!(!listing.cut);
+    assert_eq!(listing.entries[3].stat.target, Some("/".into()), "a link's target");
     let listing = runner.file("s", list("a", 1, 2)).result::<Listing>();
     assert_eq!((listing.entries.len(), listing.cut), (2, true));
     assert_eq!(runner.file("s", list("a/f", 1, 9)).errno(), "ENOTDIR");
@@ -220,6 +221,7 @@ fn patterns_find_paths_and_lines() {
     assert_eq!(texts(&runner.file("s", glob("src", "*", 2)).result::<Found>().paths), ["a.py", "deep"]);
     assert!(runner.file("s", glob("src", "*", 2)).result::<Found>().cut);
     assert_eq!(runner.file("s", glob(".", "[z-a]", 2)).errno(), "EINVAL");
+    assert_eq!(runner.file("s", glob(".", "/workspace/*", 2)).errno(), "EINVAL", "a pattern is relative");
     let lines = |matches: &Matches| -> Vec<_> {
         matches.lines.iter().map(|m| (m.path.to_string(), m.line, m.offset, m.text.0.clone())).collect()
     };

@@ -4,7 +4,7 @@ mod schema;
 
 use serde::Deserialize;
 use thermae_backplane::bus::Message;
-use thermae_schemas::{ErrorCode, ErrorInfo, InputFile, Job, JobId, Language, lacks_code, names};
+use thermae_schemas::{ErrorCode, ErrorInfo, InputFile, Job, JobId, Language, env_trouble, lacks_code, names};
 
 use crate::age;
 use crate::context::now_ms;
@@ -79,6 +79,9 @@ pub(crate) fn check(options: &Options, fleet: &FleetView, lane: &Lane, message: 
     }
     if let Some(why) = unfit(&job) {
         return refuse(id, ErrorCode::SchemaViolation, why.to_owned());
+    }
+    if let Some(why) = env_trouble(&job.env) {
+        return refuse(id, ErrorCode::SchemaViolation, format!("/{why}"));
     }
     Ok(job)
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Content, ErrorInfo, FileOp, JobId, PathText, SessionName};
+use crate::{Content, ErrorInfo, FileOp, JobId, PathText, SessionName, env_trouble};
 
 /// A request to a live session. The worker that holds the session answers with the events `opened`, `output`, `credit`
 /// and `done`. A request with the id of an earlier one of the session is not carried out again: it gets the events that
@@ -106,6 +106,11 @@ impl Request {
             && exec.argv.is_empty() == exec.shell.is_none()
         {
             return Some("exec needs exactly one of argv and shell".to_owned());
+        }
+        if let RequestWork::Exec(exec) = &self.work
+            && let Some(why) = env_trouble(&exec.env)
+        {
+            return Some(why);
         }
         if !(1..=Self::MAX_WINDOW).contains(&self.window) {
             return Some(format!("window must be 1 to {}", Self::MAX_WINDOW));
@@ -244,6 +249,7 @@ mod tests {
         for (bad, why) in [
             (r#""exec": {}"#, "exactly one"),
             (r#""exec": {"argv": ["a"], "shell": "b"}"#, "exactly one"),
+            (r#""exec": {"argv": ["a"], "env": {"A=B": ""}}"#, "equals sign"),
             (r#""keepalive": {}, "window": 0"#, "window"),
             (r#""keepalive": {}, "window": 1, "input": "aGk=""#, "input is larger"),
         ] {

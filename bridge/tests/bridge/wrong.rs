@@ -54,6 +54,15 @@ async fn what_is_no_frame_ends_the_connection() -> Result<()> {
     sdk.run(1, WIDE, json!({ "code": "" })).await?;
     let told = sdk.next().await?;
     ensure!(told.code() == "bad_frame" && told.id().is_none(), "{told:?}");
+    sdk.vanish().await?;
+
+    // A frame about a request that is in flight has no answer of its own.
+    let mut sdk = Sdk::embedded(json!({ "slots": 1, "warm": 1 })).await?;
+    sdk.run(1, WIDE, json!({ "code": "import time\ntime.sleep(600)" })).await?;
+    sdk.send(json!({ "type": "signal", "id": 1, "signal": "TERM" }), "").await?;
+    let told = sdk.next().await?;
+    let says = told.header["message"].as_str().unwrap_or_default();
+    ensure!(told.code() == "bad_frame" && told.id().is_none() && says.starts_with("signal: "), "{told:?}");
     sdk.vanish().await
 }
 

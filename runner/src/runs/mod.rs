@@ -173,7 +173,7 @@ impl Runs {
     }
 
     /// Interrupts the code of a run.
-    pub(crate) fn interrupt(&self, number: u32, sandboxes: &Sandboxes) {
+    pub(crate) fn interrupt(&mut self, number: u32, sandboxes: &Sandboxes) {
         self.guests.signal(number, libc::SIGINT);
         if let Some(sandbox) = self.going.get(&number).and_then(|id| sandboxes.get(*id)) {
             sandbox.interrupt(sandboxes.zygotes.interrupts_group(sandbox.flavor));

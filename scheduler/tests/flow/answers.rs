@@ -68,6 +68,7 @@ async fn bad_input_gets_its_code() {
         ),
         ("acme.normal.default", &large, ErrorCode::JobTooLarge),
         ("acme.normal.default", r#"{"id": "a5", "code": "", "language": "shell"}"#, ErrorCode::UnsupportedLanguage),
+        ("acme.normal.default", r#"{"id": "a5e", "code": "", "env": {"A=B": ""}}"#, ErrorCode::SchemaViolation),
         ("acme.normal.gpu", r#"{"id": "a6", "code": "", "pool": "gpu"}"#, ErrorCode::UnknownPool),
         ("acme.normal.default", r#"{"id": "a7", "code": "", "pool": "gpu"}"#, ErrorCode::SchemaViolation),
         ("acme.urgent.default", r#"{"id": "a8", "code": ""}"#, ErrorCode::SchemaViolation),

@@ -57,8 +57,8 @@ pub enum Error {
     #[error("artifacts.s3.{0}: there is no such option")]
     Option(String),
     /// The folder can't be made.
-    #[error("the folder for artifacts can't be made")]
-    Folder(#[source] std::io::Error),
+    #[error("the folder for artifacts can't be made in {}", .0.display())]
+    Folder(std::path::PathBuf, #[source] std::io::Error),
     /// The store itself reports an error.
     #[error(transparent)]
     Store(#[from] object_store::Error),
@@ -137,11 +137,11 @@ impl Artifacts {
         };
         let (store, prefix, urls): (Arc<dyn ObjectStore>, Path, Urls) = match &options.store {
             None => {
-                let name = format!("artifacts-{}", uuid::Uuid::new_v4().simple());
-                let made = OwnFolder(LockedDir::make(&std::env::temp_dir(), &name).map_err(Error::Folder)?);
+                let (name, temporary) = (format!("artifacts-{}", uuid::Uuid::new_v4().simple()), std::env::temp_dir());
+                let made = OwnFolder(LockedDir::make(&temporary, &name).map_err(|e| Error::Folder(temporary, e))?);
                 // Beside the lock, so that no tenant's part can take its place.
                 let path = made.0.path().join("store");
-                make_folder(&path).map_err(Error::Folder)?;
+                make_folder(&path)?;
                 let store = Arc::new(LocalFileSystem::new_with_prefix(path)?);
                 (folder, local) = (Some(made), Some(Arc::clone(&store)));
                 (store, Path::default(), own()?)
@@ -151,7 +151,7 @@ impl Artifacts {
                 match url.scheme() {
                     "file" => {
                         let path = url.to_file_path().map_err(|()| Error::Url(text.clone()))?;
-                        make_folder(&path).map_err(Error::Folder)?;
+                        make_folder(&path)?;
                         let store = Arc::new(LocalFileSystem::new_with_prefix(path)?);
                         local = Some(Arc::clone(&store));
                         (store, Path::default(), own()?)
@@ -189,15 +189,15 @@ impl Artifacts {
         let path = self.path(tenant, key)?;
         let file = self.0.local.as_ref().map(|local| local.path_to_filesystem(&path)).transpose()?;
         if let Some(folder) = file.as_deref().and_then(std::path::Path::parent) {
-            make_folder(folder).map_err(Error::Folder)?;
+            make_folder(folder)?;
         }
         let put = self.0.store.put(&path, PutPayload::from_bytes(bytes));
         tokio::time::timeout(STORE_TIMEOUT, put).await.map_err(|_| Error::Late)??;
         if let Some(file) = file {
             // Nobody could reach the file before this, because its folder is closed.
             let owners = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-            match std::fs::set_permissions(file, owners) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::Folder(error)),
+            match std::fs::set_permissions(&file, owners) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::Folder(file, error)),
                 _ => {}
             }
         }
@@ -305,9 +305,10 @@ fn media_type(name: &str) -> String {
 }
 
 /// Makes a folder that nobody else on this machine can read.
-fn make_folder(path: &std::path::Path) -> std::io::Result<()> {
+fn make_folder(path: &std::path::Path) -> Result<(), Error> {
     use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|e| Error::Folder(path.to_owned(), e))
 }
 
 fn s3(url: &str, options: &ArtifactOptions) -> Result<object_store::aws::AmazonS3, Error> {

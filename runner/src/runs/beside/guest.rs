@@ -37,6 +37,8 @@ pub(in crate::runs) struct Guest {
     pidfd: Option<OwnedFd>,
     /// Its pid in the sandbox.
     pub(super) session: Option<i32>,
+    /// Signals that came before it began.
+    pub(super) early: Vec<Signal>,
     pub(super) input: Input,
     pub(super) outputs: Outputs,
     pub(super) arrived: Instant,
@@ -74,6 +76,7 @@ impl Guest {
             pid: 0,
             pidfd: None,
             session: None,
+            early: Vec::new(),
             input: Input::new(stdin, asked.window as usize),
             outputs: Outputs::new(stdout, stderr, asked.window, asked.output_bytes),
             arrived: Instant::now(),

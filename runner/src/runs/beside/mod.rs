@@ -30,6 +30,9 @@ pub(crate) use guest::Guests;
 use guest::{BEGIN_TIMEOUT, Guest};
 use output::Pumped;
 
+/// Most signals that wait until a guest begins.
+const MOST_EARLY: usize = 16;
+
 /// Most bytes that a guest may send over its channel.
 const MAX_RECEIVED: u64 = 16 << 20;
 
@@ -148,6 +151,9 @@ impl Guests {
                     "started" if guest.began.is_none() => {
                         guest.began = Some(Instant::now());
                         io.link.push(Kind::Started, guest.number, &[]);
+                        for signal in std::mem::take(&mut guest.early) {
+                            guest.signal(signal);
+                        }
                     }
                     "failed" if guest.began.is_none() => {
                         let reason = format!("join the sandbox: {}", message.reason.unwrap_or_default());
@@ -237,11 +243,15 @@ impl Guests {
         }
     }
 
-    /// Sends a signal to a guest's process group. A number that stands for no signal does nothing.
-    pub(crate) fn signal(&self, number: u32, signal: i32) {
-        let guest = self.of_run(number).and_then(|id| self.by_id.get(&id));
+    /// Sends a signal to a guest's process group, once that exists. A number that stands for no signal does nothing.
+    pub(crate) fn signal(&mut self, number: u32, signal: i32) {
+        let guest = self.of_run(number).and_then(|id| self.by_id.get_mut(&id));
         if let (Some(guest), Some(signal)) = (guest, Signal::from_named_raw(signal)) {
-            guest.signal(signal);
+            if guest.began.is_some() {
+                guest.signal(signal);
+            } else if guest.early.len() < MOST_EARLY {
+                guest.early.push(signal);
+            }
         }
     }
 
