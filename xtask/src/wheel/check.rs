@@ -1,6 +1,12 @@
 //! What must hold for the wheels.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -13,6 +19,13 @@ use crate::{
 
 /// The most that the wheel with the program may have, in megabytes.
 const MOST: f64 = 30.0;
+
+/// Within this time, a new process must have the first answer.
+const FIRST: Duration = Duration::from_millis(500);
+
+/// How many times this is tried. The best time counts: a machine that is busy with other things delays a program that
+/// starts several processes by more than it delays any single one.
+const STARTS: usize = 7;
 
 /// A job, and what it prints.
 const JOB: (&str, &str) = ("print(sum(range(101)))", "5050\n");
@@ -31,11 +44,12 @@ except thermae.EmbeddedUnavailable as error:
 type Check = fn(&Wheels) -> Result<()>;
 
 /// All checks, with their names.
-pub(crate) const CHECKS: [(&str, Check); 5] = [
+pub(crate) const CHECKS: [(&str, Check); 6] = [
     ("wheels: size", size),
     ("wheels: metadata and README", metadata),
     ("wheels: platform tag", platform),
     ("wheels: the one with the program", with_program),
+    ("wheels: the first answer", first_answer),
     ("wheels: the one without", without_program),
 ];
 
@@ -93,6 +107,44 @@ fn with_program(wheels: &Wheels) -> Result<()> {
     let printed = used(&venv)?;
     ensure!(printed == JOB.1, "the package's Sandbox printed {printed:?} instead of {:?}", JOB.1);
     Ok(())
+}
+
+/// Installs the wheel, and times the README's first program in Python, from the start of its process to its answer.
+fn first_answer(wheels: &Wheels) -> Result<()> {
+    let venv = installed(wheels, &wheels.program)?;
+    let readme = fs::read_to_string(paths::root().join("README.md"))?;
+    let block = readme.split_once("```python\n").and_then(|(_, rest)| rest.split_once("```"));
+    let file = venv.programs().join("first.py");
+    fs::write(&file, block.context("README.md has no program in Python")?.0)?;
+    let times = |arguments: &[&str]| -> Result<Vec<Duration>> {
+        let mut times = (0..STARTS).map(|_| answered(&venv, arguments)).collect::<Result<Vec<_>>>()?;
+        times.sort_unstable();
+        Ok(times)
+    };
+    let first = times(&[&file.display().to_string()])?;
+    let usual = times(&["-c", "import asyncio, subprocess; print(200)"])?[0];
+    let (best, median, worst) = (first[0], first[STARTS / 2], first[STARTS - 1]);
+    println!("   README's first program: best {best:.0?}, median {median:.0?}, worst {worst:.0?} (bar {FIRST:?})");
+    println!("   a program that only imports asyncio: {usual:.0?}");
+    // A machine that is busy with other things is as slow with any other program.
+    ensure!(best < FIRST.max(5 * usual), "the first answer took {best:?}, and may take {FIRST:?}");
+    Ok(())
+}
+
+/// The time from the start of a program to its answer, 200.
+fn answered(venv: &Venv, arguments: &[&str]) -> Result<Duration> {
+    let mut command = venv.command("python");
+    command.env("HOME", venv.programs()).arg("-I").args(arguments).stdout(Stdio::piped());
+    let begun = Instant::now();
+    let mut process = command.spawn().context("start Python")?;
+    let mut line = String::new();
+    if let Some(output) = process.stdout.take() {
+        BufReader::new(output).read_line(&mut line)?;
+    }
+    let took = begun.elapsed();
+    let status = process.wait()?;
+    ensure!(status.success() && line == "200\n", "a program: {status}, it printed {line:?}");
+    Ok(took)
 }
 
 /// Installs the wheel, which must say that it has no embedded fleet.
