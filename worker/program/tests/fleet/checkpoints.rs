@@ -281,7 +281,10 @@ async fn a_drain_ends_requests_first_and_keeps_what_they_did() {
     .await;
     worker.end().await;
     let (mut fleet, second) = another(store.path()).await;
-    let look = "import os\nprint(sorted(os.listdir('/session')))\nlines = open('/session/log').read().split()\nprint(set(lines))";
+    let look = "
+import os
+print(sorted(os.listdir('/session')))
+print(set(open('/session/log').read().split()))";
     let found = at(&mut fleet, &second, &session_job("s", look)).await;
     assert_eq!(found.stdout, "['artifacts', 'begun', 'by-request', 'log']\n{'more'}\n", "{found:?}");
     second.end().await;
