@@ -61,6 +61,11 @@ pub(crate) fn fields<'de, T: Deserialize<'de>>(
 ) -> Result<T, (ErrorCode, String)> {
     serde_path_to_error::deserialize(from).map_err(|error| {
         let inner = error.inner().to_string();
+        if error.path().to_string() == "capabilities" {
+            // The message has its own place; the column is that of a text that the caller has never seen.
+            let message = inner.rsplit_once(" at line ").map_or(inner.as_str(), |(message, _)| message);
+            return (ErrorCode::BadCapability, message.to_owned());
+        }
         let unknown = inner.starts_with("unknown field");
         let code = if unknown { ErrorCode::UnknownField } else { ErrorCode::SchemaViolation };
         (code, format!("/{}: {inner}", error.path().to_string().trim_start_matches('.').replace('.', "/")))
@@ -69,7 +74,7 @@ pub(crate) fn fields<'de, T: Deserialize<'de>>(
 
 /// Refuses a version of the protocol.
 pub(crate) fn unsupported(protocol: u32) -> (ErrorCode, String) {
-    let message = format!("protocol {protocol} is not supported; this bridge speaks {OLDEST} and {PROTOCOL}");
+    let message = format!("protocol {protocol} is not supported; this bridge speaks {OLDEST} to {PROTOCOL}");
     (ErrorCode::UnsupportedProtocol, message)
 }
 
@@ -104,6 +109,12 @@ mod tests {
             (r#"{"id": "a", "code": "", "colour": 1}"#, ErrorCode::UnknownField, "colour"),
             (r#"{"id": "a", "code": 1}"#, ErrorCode::SchemaViolation, "/code: "),
             (r#"{"id": "a"}"#, ErrorCode::SchemaViolation, "code"),
+            (
+                r#"{"id": "a", "code": "", "capabilities": [{"pattern": ""}]}"#,
+                ErrorCode::BadCapability,
+                "capabilities[0].pattern: is empty",
+            ),
+            (r#"{"id": "a", "code": "", "capabilities": null}"#, ErrorCode::BadCapability, "capabilities: must be"),
             (r#"{"id": "a", "code": "", "protocol": 9}"#, ErrorCode::UnsupportedProtocol, "9"),
         ] {
             let (found, message) = rejected(text);

@@ -160,6 +160,15 @@ impl File {
 }
 
 #[test]
+fn the_page_shows_sets() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/capabilities.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let blocks: Vec<_> = page.split("```json\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(blocks.len() >= 3);
+    blocks.into_iter().for_each(|block| drop(rules(block)));
+}
+
+#[test]
 fn every_case_is_as_the_tables_say() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let files: BTreeSet<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -33,6 +33,9 @@ pub(crate) fn advice(code: ErrorCode) -> &'static str {
         QuotaExceeded => "Wait until some of the tenant's jobs have ended, then submit the job again.",
         IdempotencyConflict => "Use a new idempotency key for a different job.",
         IdConflict => "Give each job its own id. A random UUID is best.",
+        BadCapability => {
+            "Correct the capability at the place that the message names. docs/capabilities.md shows the form."
+        }
         SubmissionExpired => {
             "Submit the job again, under a new id. Check whether the schedulers were down for a long time."
         }
@@ -91,6 +94,7 @@ pub(crate) fn advice(code: ErrorCode) -> &'static str {
              Look for workers that crash or lose their connection."
         }
         UnknownTool => "Add the tool to the job's tools.",
+        CapabilityRefused => "Call the tool as the capabilities allow, or give the job more of them.",
         ToolCallLimit => "Call the tool less often, or raise its max_calls.",
         ToolArguments => "Call the tool with arguments that match its input schema.",
         ToolAnswer => {

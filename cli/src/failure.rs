@@ -69,6 +69,7 @@ pub(crate) fn blames_the_job(code: ErrorCode) -> bool {
             | UnknownPool
             | UnsupportedLanguage
             | LimitTooHigh
+            | BadCapability
             | IdempotencyConflict
             | IdConflict
     )
@@ -88,6 +89,7 @@ pub(crate) const CODES: &[(&str, Exit, &str)] = &[
         "The folder of --artifacts can't be written, or already has a file with an artifact's name. The job has run.",
     ),
     ("unsupported_language", Exit::Usage, "No pool runs the language."),
+    ("bad_capability", Exit::Usage, "The file of --capabilities is malformed."),
     ("bad_tool", Exit::Usage, "A tool's name or command can't be used."),
     ("bad_tools_file", Exit::Usage, "A tools file can't be read, or has an invalid key or value."),
     ("trust_not_recorded", Exit::Usage, "`thermae trust` can't record whether a tools file is trusted."),

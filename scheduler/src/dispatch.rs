@@ -371,7 +371,8 @@ impl Dispatcher {
                 (None, None) => continue,
             };
             for Popped { tenant, class, ticket, item: head } in waiting {
-                self.refuse(name.clone(), Popped { tenant, class, ticket, item: () }, head, error.clone());
+                let error = refused(&name, head.protocol).unwrap_or_else(|| error.clone());
+                self.refuse(name.clone(), Popped { tenant, class, ticket, item: () }, head, error);
             }
         }
     }

@@ -48,7 +48,8 @@ pub(crate) struct PoolView {
     /// Newest version of the protocol that one of its workers speaks; [`OLDEST`] if there are none. Jobs of a newer one
     /// wait.
     pub(crate) protocol: u32,
-    /// Since when [`PoolView::protocol`] is older than [`PROTOCOL`]; `None` if it isn't. Counted like `unserved`.
+    /// Since when no worker speaks a newer version than [`PoolView::protocol`]; `None` if that is [`PROTOCOL`]. Counted
+    /// like `unserved`.
     pub(crate) older_since: Option<Instant>,
 }
 
@@ -123,7 +124,8 @@ impl FleetView {
             view.unserved = unserved(workers, name).map(|why| (since, why));
             let of_pool = workers.iter().filter(|beat| beat.pools.contains_key(name));
             view.protocol = of_pool.map(|beat| beat.protocol).max().unwrap_or(OLDEST);
-            let since = self.pools.get(name).and_then(|old| old.older_since).unwrap_or_else(Instant::now);
+            let before = self.pools.get(name).filter(|old| old.protocol <= view.protocol);
+            let since = before.and_then(|old| old.older_since).unwrap_or_else(Instant::now);
             view.older_since = (view.protocol < PROTOCOL).then_some(since);
         }
         let alive = workers.iter().map(|beat| beat.worker.clone()).collect();

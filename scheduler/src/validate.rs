@@ -165,7 +165,7 @@ fn bad_input(job: &Job) -> Option<String> {
 /// Fields of a later version of the protocol than the job's own.
 fn too_new(job: &Job) -> Option<String> {
     let needed = job.needs_protocol();
-    let fields = "inputs, and output_schema and timeout_ms of tools,";
+    let fields = if needed > 2 { "capabilities" } else { "inputs, and output_schema and timeout_ms of tools," };
     (needed > job.protocol)
         .then(|| format!("/protocol: {fields} need protocol {needed}; the job says {}", job.protocol))
 }

@@ -79,6 +79,8 @@ codes! {
     IdempotencyConflict = "idempotency_conflict", false;
     /// The id was used before, for a different job.
     IdConflict = "id_conflict", false;
+    /// The job's capabilities are malformed. The message says where.
+    BadCapability = "bad_capability", false;
     /// The message is older than the fleet accepts. The job was not started from it.
     SubmissionExpired = "submission_expired", false;
     /// The job has ended, but its outcome is not kept any more: it is too old, or there was no room for it.
@@ -137,13 +139,15 @@ codes! {
     DeliveryLimit = "delivery_limit", false;
     /// The job declares no tool with this name.
     UnknownTool = "unknown_tool", false;
+    /// The job's capabilities do not allow the tool call. The message says why.
+    CapabilityRefused = "capability_refused", false;
     /// The tool was called more often than allowed.
     ToolCallLimit = "tool_call_limit", false;
     /// The arguments of a tool call do not match the tool's input schema, or can't be sent.
     ToolArguments = "tool_arguments", false;
     /// The client did not answer the tool call in time.
     ToolTimeout = "tool_timeout", false;
-    /// The client's answer to the tool call can't be read, or is too large.
+    /// The client's answer to the tool call can't be read, is too large, or is not what the job's capabilities allow.
     ToolAnswer = "tool_answer", false;
     /// No queue is bound to the reply key any more.
     ClientGone = "client_gone", false;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ArtifactRequest, InputFile, InputValue, JobId, Language, PoolName, SessionName, Stream};
+use crate::{ArtifactRequest, Capabilities, InputFile, InputValue, JobId, Language, PoolName, SessionName, Stream};
 
 /// One request to run one program. Unknown fields are refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,6 +48,12 @@ pub struct Job {
     /// Functions of the client that the code can call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSpec>,
+    /// What the code can do with the tools, from protocol 3 on: calls that no capability allows raise an error in the
+    /// code and are not sent. An empty list allows nothing. Without the field, the code can make any call that the
+    /// tools themselves allow.
+    #[serde(default, deserialize_with = "crate::capabilities::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Capabilities")]
+    pub capabilities: Option<Capabilities>,
     /// Kinds of events that are sent while the job runs. The result is always sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stream: Vec<Stream>,
@@ -122,6 +128,7 @@ impl Job {
             session: None,
             limits: LimitRequest::default(),
             tools: Vec::new(),
+            capabilities: None,
             stream: Vec::new(),
             max_attempts: 1,
             start_within_ms: None,
@@ -139,7 +146,11 @@ impl Job {
     pub fn needs_protocol(&self) -> u32 {
         let newer = |tool: &ToolSpec| tool.output_schema.is_some() || tool.timeout_ms.is_some();
         let session = self.session.as_ref().is_some_and(SessionRequest::is_newer);
-        if self.inputs.is_empty() && !self.tools.iter().any(newer) && !session { 1 } else { 2 }
+        match () {
+            () if self.capabilities.is_some() => 3,
+            () if !self.inputs.is_empty() || self.tools.iter().any(newer) || session => 2,
+            () => 1,
+        }
     }
 
     /// A job in bash with a new id. All other fields have their defaults.

@@ -3,7 +3,8 @@
 //!
 //! A job with an unknown field is refused, so that a typing error is noticed. Unknown fields of events are ignored, so
 //! that an older client works with a newer fleet. Every message carries a version of the protocol: the lowest one that
-//! has all that the message says. A fleet of version N ([`PROTOCOL`]) also reads N-1 ([`OLDEST`]).
+//! has all that the message says. This release reads all versions from the first ([`OLDEST`]) to [`PROTOCOL`]. A fleet
+//! of version N reads at least N-1, too.
 //!
 //! `schemas/json` and `schemas/asyncapi.json` are generated from these types. `cargo test -p thermae-schemas` checks
 //! that they are current.
@@ -14,6 +15,7 @@ mod alias;
 mod batch;
 mod body;
 mod bytes;
+mod capabilities;
 mod control;
 mod env;
 mod error;
@@ -38,6 +40,7 @@ pub use alias::{ALIAS_CASES, AliasClash, alias, alias_clash};
 pub use batch::{Batch, BatchLine};
 pub use body::Body;
 pub use bytes::{Content, PathText};
+pub use capabilities::{Capabilities, MalformedCapabilities};
 pub use control::Cancel;
 pub use env::env_trouble;
 pub use error::{ErrorCode, ErrorInfo};
@@ -56,11 +59,11 @@ pub use tool::{ToolCall, ToolFailure, ToolReply, ToolResult};
 pub use worker::{Heartbeat, PoolCapacity, RunningJob, SessionHeld, WorkerState};
 
 /// Newest version of the protocol that this release speaks.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// Oldest version of the protocol that this release speaks. Messages that need nothing newer are written in it, so that
 /// an older peer reads them.
-pub const OLDEST: u32 = PROTOCOL - 1;
+pub const OLDEST: u32 = 1;
 
 /// Whether this release reads messages of this version. All other versions are refused.
 pub fn reads(protocol: u32) -> bool {

@@ -38,7 +38,7 @@ pub(crate) struct Context {
     /// Moves large outcomes to the store.
     pub shelf: Shelf,
     /// Reads and checks large inputs.
-    pub heavy: Heavy,
+    pub heavy: Arc<Heavy>,
     /// The pools that this worker serves.
     pub pools: BTreeMap<PoolName, Arc<Pool>>,
     /// Whether the worker's own queue is consumed. If not, the worker does not report that it takes jobs.

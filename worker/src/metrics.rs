@@ -18,8 +18,9 @@ const SECONDS: &[f64] = &[
 
 /// Results of tool calls, besides the codes of calls that are refused or never answered.
 const RESULTS: [&str; 2] = ["ok", "error"];
-const REFUSALS: [ErrorCode; 8] = [
+const REFUSALS: [ErrorCode; 9] = [
     ErrorCode::UnknownTool,
+    ErrorCode::CapabilityRefused,
     ErrorCode::ToolCallLimit,
     ErrorCode::ToolArguments,
     ErrorCode::ToolTimeout,

@@ -35,7 +35,7 @@ use crate::running::Table;
 use crate::sessions::Sessions;
 use crate::shelf::Shelf;
 use crate::stored;
-use crate::tools::Client;
+use crate::tools::{Capable, Client};
 use crate::watch::{refusal, watch_bus, watch_pools};
 
 /// Time, after the grace of the drain, for killing the jobs that still run, and for recording and publishing their
@@ -132,6 +132,7 @@ impl Service {
             let owner = Owner { bound_memory, ..owner.clone() };
             pools.insert(name.clone(), Pool::new(name.clone(), pool.clone(), backend, owner, &metrics));
         }
+        let heavy: Arc<Heavy> = Arc::default();
         let client = Arc::new(Client::new(Arc::clone(&bus), id.clone(), pools.clone()));
         let ctx = Arc::new(Context {
             id,
@@ -140,9 +141,9 @@ impl Service {
             artifacts,
             metrics,
             table: Table::default(),
-            provider: client.clone(),
+            provider: Arc::new(Capable::new(client.clone(), Arc::clone(&heavy))),
             shelf: Shelf::default(),
-            heavy: Heavy::default(),
+            heavy,
             pools,
             registered: watch::Sender::new(false),
             draining: CancellationToken::new(),

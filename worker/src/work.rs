@@ -39,7 +39,7 @@ pub(crate) struct Work {
     pub trace: TraceContext,
     /// For each tool, its schemas as the client wrote them.
     pub written: Vec<Written>,
-    /// Size of the message in bytes, as an estimate of the work to compile its schemas; 0 if no tool has a schema.
+    /// Size of the message in bytes, as an estimate of the work to compile its schemas; 0 if it has none.
     pub tool_bytes: usize,
 }
 
@@ -84,7 +84,7 @@ impl Work {
                 traceparent: headers.text(names::H_TRACEPARENT).map(str::to_owned),
                 tracestate: headers.text(names::H_TRACESTATE).map(str::to_owned),
             },
-            tool_bytes: if job.tools.iter().any(|t| t.input_schema.is_some()) { body.len() } else { 0 },
+            tool_bytes: if has_schemas(&job) { body.len() } else { 0 },
             written: if job.tools.is_empty() { Vec::new() } else { written(body) },
             job,
         })
@@ -104,6 +104,13 @@ impl Work {
     pub(crate) fn time_left(&self) -> Option<Duration> {
         self.deadline.map(Moment::left)
     }
+}
+
+/// Whether the job has JSON Schemas to compile.
+fn has_schemas(job: &Job) -> bool {
+    let capabilities = job.capabilities.iter().flat_map(|set| set.capabilities());
+    job.tools.iter().any(|tool| tool.input_schema.is_some())
+        || capabilities.into_iter().any(|one| one.arguments().is_some() || one.result().is_some())
 }
 
 fn moment(headers: &Headers, name: &str) -> Option<Moment> {

@@ -10,9 +10,9 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{cargo, paths, supervise};
 
-/// The last commit that speaks only protocol 1. The next version of the protocol moves this on, to the last commit
-/// that speaks only the versions before it.
-const COMMIT: &str = "dbe75d418b921301ddcb5ae4e60395d6cb63cd0e";
+/// The last commit that speaks only protocols 1 and 2. The next version of the protocol moves this on, to the last
+/// commit that speaks only the versions before it.
+const COMMIT: &str = "5a37a653e1f37485aae9b6eb663fd994f2f7373e";
 
 const PROGRAMS: [&str; 2] = ["thermae-scheduler", "thermae-worker"];
 

@@ -1,6 +1,7 @@
 //! Attacks by jobs on the worker that all tenants share. They are judged by the worker's memory, and by how long
 //! another tenant's jobs take meanwhile.
 
+mod capabilities;
 mod displays;
 mod json_displays;
 mod json_values;
@@ -10,5 +11,5 @@ mod tool_arguments;
 mod unanswered_calls;
 
 super::on_fleet!("worker":
-    displays, json_displays, json_values, output_floods, schemas, tool_arguments, unanswered_calls,
+    capabilities, displays, json_displays, json_values, output_floods, schemas, tool_arguments, unanswered_calls,
 );

@@ -21,6 +21,9 @@ pub(crate) struct JobArgs {
     /// Copy a file into /workspace, under its own name or as DEST (relative to /workspace). Can be repeated
     #[arg(long = "file", value_name = "SRC[:DEST]")]
     pub(crate) files: Vec<String>,
+    /// Allow only the tool calls that this JSON file of capabilities lists; an empty list allows none
+    #[arg(long, value_name = "FILE")]
+    pub(crate) capabilities: Option<PathBuf>,
     /// Set an environment variable for the program. NAME alone copies it from this command's environment. Can be
     /// repeated
     #[arg(long, value_name = "NAME=VALUE")]

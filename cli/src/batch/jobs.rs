@@ -6,8 +6,9 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use serde::Deserialize;
 use serde_json::Value;
-use thermae_schemas::{Job, JobId, LimitRequest, ToolSpec, lacks_code, reads};
+use thermae_schemas::{Capabilities, Job, JobId, LimitRequest, ToolSpec, lacks_code, reads};
 
 /// Values from the command line for jobs that don't set their own.
 #[derive(Debug, Clone, Default)]
@@ -86,6 +87,15 @@ pub(crate) fn read(file: &mut File, entry: &Entry, defaults: &Defaults) -> Resul
     }
 }
 
+/// The capabilities of a line, read from its text: a tree in memory no longer shows keys that stand twice.
+fn capabilities(text: &[u8]) -> serde_json::Result<Option<Capabilities>> {
+    #[derive(Deserialize)]
+    struct Limited {
+        capabilities: Option<Capabilities>,
+    }
+    serde_json::from_slice::<Limited>(text).map(|line| line.capabilities)
+}
+
 /// A line's own id, and its job. The job gets a new id for the fleet, because a rerun is a new job.
 fn parse(text: &[u8], defaults: &Defaults) -> Result<(String, Job), String> {
     let mut line: Value = serde_json::from_slice(text).map_err(|error| format!("not JSON: {}", place(&error)))?;
@@ -102,6 +112,9 @@ fn parse(text: &[u8], defaults: &Defaults) -> Result<(String, Job), String> {
         let inner = error.into_inner().to_string();
         if path == "." || inner.contains(&format!("`{path}`")) { inner } else { format!("`{path}`: {inner}") }
     })?;
+    if job.capabilities.is_some() {
+        job.capabilities = capabilities(text).map_err(|error| format!("`capabilities`: {error}"))?;
+    }
     if lacks_code(&job, text) {
         return Err("missing field `code`".to_owned());
     }
@@ -193,6 +206,22 @@ mod tests {
         let of = |text: &str| parse(text.as_bytes(), &defaults).unwrap().1.tools.len();
         assert_eq!(of(r#"{"id": "a", "code": ""}"#), 1);
         assert_eq!(of(r#"{"id": "a", "language": "bash", "argv": ["ls"]}"#), 0);
+    }
+
+    #[test]
+    fn capabilities_are_read_as_they_were_written() {
+        let line = |set: &str| format!(r#"{{"id": "a", "code": "", "protocol": 3, "capabilities": {set}}}"#);
+        let read = |set: &str| parse(line(set).as_bytes(), &Defaults::default()).map(|(_, job)| job.capabilities);
+        assert!(read("[]").unwrap().is_some());
+        for (set, why) in [
+            (r#"[{"pattern": "t", "max_calls": 1, "max_calls": 9}]"#, "the key \"max_calls\" stands twice"),
+            (r#"[], "capabilities": [{"pattern": "**"}]"#, "duplicate field"),
+            ("null", "capabilities: must be a list"),
+            (r#"[{}]"#, "capabilities[0]: lacks \"pattern\""),
+        ] {
+            let error = read(set).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
     }
 
     #[test]

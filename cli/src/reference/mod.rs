@@ -137,7 +137,7 @@ fn blames(code: ErrorCode) -> &'static str {
     match code {
         code if blames_the_job(code) => "the job",
         CodeRaised | CodeExited | CodeKilled | WallTimeout | CpuTimeout | OutOfMemory | OutputLimit | UnknownTool
-        | ToolCallLimit | ToolArguments => "the code",
+        | CapabilityRefused | ToolCallLimit | ToolArguments => "the code",
         Cancelled | ClientGone | ToolTimeout | ToolAnswer | ForbiddenReplyKey | UserIdMissing => "the client",
         _ => "the fleet",
     }

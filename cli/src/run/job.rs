@@ -31,6 +31,7 @@ pub(super) fn job(args: &RunArgs, tools: &Tools) -> Result<Job, Failure> {
     job.env = environment(&options.env)?;
     job.limits = limits(&args.limits)?;
     job.tools = tools.specs();
+    job.capabilities = options.capabilities.as_deref().map(super::capabilities::read).transpose()?;
     job.max_attempts = options.max_attempts;
     job.start_within_ms = options.start_within.map(|within| within.as_millis());
     job.idempotency_key.clone_from(&options.idempotency_key);
@@ -226,6 +227,28 @@ mod tests {
         assert_eq!(named(Some("sh"), Path::new("a.py")).unwrap(), Language::bash());
         assert_eq!(named(None, Path::new("a.sh")).unwrap(), Language::bash());
         assert_eq!(named(Some("no name"), Path::new("a.py")).unwrap_err().code, "unsupported_language");
+    }
+
+    #[test]
+    fn capabilities_are_read_from_their_file() {
+        let file = |text: &str| {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+            file
+        };
+        let good = file(r#"[{"pattern": "t", "max_calls": 3}]"#);
+        let job = parse(&["--tool", "t=cat", "--capabilities", good.path().to_str().unwrap()]).unwrap();
+        assert_eq!(job.needs_protocol(), 3);
+        assert_eq!(job.capabilities.unwrap().capabilities()[0].max_calls().unwrap().get(), 3);
+        assert!(parse(&[]).unwrap().capabilities.is_none());
+        let empty = file("[]");
+        assert!(parse(&["--capabilities", empty.path().to_str().unwrap()]).unwrap().capabilities.is_some());
+        for (text, why) in [("", "capabilities: can't be read"), ("[{}]", "capabilities[0]: lacks \"pattern\"")] {
+            let bad = file(text);
+            let failure = parse(&["--capabilities", bad.path().to_str().unwrap()]).unwrap_err();
+            assert!(failure.code == "bad_capability" && failure.message.contains(why), "{}", failure.message);
+        }
+        assert_eq!(parse(&["--capabilities", "/nonexistent"]).unwrap_err().code, "file_not_read");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `thermae run`: runs one program, prints its output, and ends with an exit status for its outcome.
 
+mod capabilities;
 mod files;
 mod inputs;
 mod job;

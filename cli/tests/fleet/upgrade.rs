@@ -1,4 +1,4 @@
-//! A rolling upgrade: programs of an earlier commit, which speak only protocol 1, beside those of this build.
+//! A rolling upgrade: programs of an earlier commit, which speak only protocols 1 and 2, beside those of this build.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use thermae_client::Client;
-use thermae_schemas::{ErrorCode, EventBody, InputValue, Job, Outcome, SessionName, SessionRequest, Status, Stream};
+use thermae_schemas::{
+    Capabilities, ErrorCode, EventBody, InputValue, Job, Outcome, SessionName, SessionRequest, Status, Stream, ToolSpec,
+};
 
 use crate::HarmTest;
 use crate::fleet::{Process, tail};
@@ -66,8 +68,8 @@ fn upgrade(starter: &Starter<'_>) -> Result<()> {
     let fleet = runtime.block_on(thermae_fleet::Fleet::connect(starter.own.servers.acme.as_str()))?;
     let client = fleet.client();
     runtime.block_on(async {
-        all(client, (0..6).map(plain).collect()).await?;
-        let (refused, _) = outcome(client, with_input(0)).await?;
+        all(client, (0..6).flat_map(|n| [plain(n), with_input(n)]).collect()).await?;
+        let (refused, _) = outcome(client, limited(0)).await?;
         let code = refused.error.as_ref().map(|error| error.code);
         ensure!(code == Some(ErrorCode::UnsupportedProtocol), "an old scheduler refuses a new job: {refused:?}");
         let made = in_session(plain(0));
@@ -81,10 +83,10 @@ fn upgrade(starter: &Starter<'_>) -> Result<()> {
     old_scheduler.drain()?;
 
     runtime.block_on(async {
-        let jobs = (0..12).flat_map(|n| [plain(n), with_input(n)]).collect();
+        let jobs = (0..12).flat_map(|n| [plain(n), with_input(n), limited(n)]).collect();
         let workers = all(client, jobs).await.context("a new scheduler with workers of both kinds")?;
         ensure!(workers.iter().all(|worker| worker.starts_with("worker-new")), "new jobs ran on {workers:?}");
-        let (refused, _) = outcome(client, in_session(with_input(0))).await?;
+        let (refused, _) = outcome(client, in_session(limited(0))).await?;
         let code = refused.error.as_ref().map(|error| error.code);
         ensure!(code == Some(ErrorCode::UnsupportedProtocol), "the old worker holds the session: {refused:?}");
         let (kept, _) = outcome(client, in_session(plain(1))).await?;
@@ -94,15 +96,17 @@ fn upgrade(starter: &Starter<'_>) -> Result<()> {
 
     // The only worker that speaks the new protocol is killed while it runs such jobs. They wait for the next one.
     runtime.block_on(async {
-        let slow =
-            |n| Job { max_attempts: 5, code: format!("import time\ntime.sleep(0.5)\nprint(n)\n#{n}"), ..with_input(n) };
+        let slow = |n| {
+            let job = limited(n);
+            Job { max_attempts: 5, code: format!("import time\ntime.sleep(0.5)\n{}", job.code), ..job }
+        };
         let lasting = |n| Job { max_attempts: 5, ..plain(n) };
         let jobs: Vec<Job> = (0..6).map(slow).chain((0..6).map(lasting)).collect();
         let ended = tokio::spawn({
             let client = client.clone();
             async move { all(&client, jobs).await }
         });
-        let mut begun = client.submit(Job { max_attempts: 5, ..with_input(9) }, None).await?;
+        let mut begun = client.submit(Job { max_attempts: 5, ..limited(9) }, None).await?;
         let mut events = begun.events();
         while !matches!(events.next().await.map(|event| event.body), Some(EventBody::Started { .. }) | None) {}
         tokio::task::block_in_place(|| new_worker.kill())?;
@@ -113,7 +117,7 @@ fn upgrade(starter: &Starter<'_>) -> Result<()> {
     })?;
 
     old_worker.drain()?;
-    runtime.block_on(all(client, (0..6).flat_map(|n| [plain(n), with_input(n)]).collect()))?;
+    runtime.block_on(all(client, (0..6).flat_map(|n| [plain(n), with_input(n), limited(n)]).collect()))?;
     new_worker.drain()?;
     new_scheduler.drain()?;
     runtime.block_on(fleet.close());
@@ -124,10 +128,18 @@ fn plain(n: usize) -> Job {
     Job { stream: vec![Stream::Lifecycle], ..Job::python(format!("print({n})")) }
 }
 
-/// A job of protocol 2. It prints `n`, too.
+/// A job of protocol 2, which every program here speaks. It prints `n`, too.
 fn with_input(n: usize) -> Job {
     let input = InputValue::Value((&serde_json::json!(n)).into());
     Job { inputs: [("n".to_owned(), input)].into(), code: "print(n)".into(), ..plain(n) }
+}
+
+/// A job of protocol 3: it has capabilities, which allow nothing. It prints `n`, but only if its call is refused for
+/// that. A worker that does not look at capabilities would send the call to the client, which has no tools.
+fn limited(n: usize) -> Job {
+    let call = "try:\n    await t()\nexcept ToolError as error:\n    if 'capability_refused' in str(error):\n        ";
+    let capabilities = Some(Capabilities::default());
+    Job { tools: vec![ToolSpec::new("t")], capabilities, code: format!("{call}print({n})"), ..plain(n) }
 }
 
 fn in_session(job: Job) -> Job {
@@ -154,13 +166,13 @@ async fn outcome(client: &Client, job: Job) -> Result<(Outcome, Vec<String>)> {
     Ok((outcome, workers))
 }
 
-/// Runs jobs that must all succeed and print their numbers. Gives the workers that ran those of protocol 2.
+/// Runs jobs that must all succeed and print their numbers. Gives the workers that ran those of protocol 3.
 async fn all(client: &Client, jobs: Vec<Job>) -> Result<BTreeSet<String>> {
     let mut running = tokio::task::JoinSet::new();
     for job in jobs {
         let client = client.clone();
         running.spawn(async move {
-            let newer = !job.inputs.is_empty();
+            let newer = job.capabilities.is_some();
             let (outcome, workers) = outcome(&client, job).await?;
             ensure!(outcome.status == Status::Succeeded && !outcome.stdout.is_empty(), "{outcome:?}");
             anyhow::Ok(if newer { workers } else { Vec::new() })

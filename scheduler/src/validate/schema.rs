@@ -4,9 +4,11 @@ use std::sync::OnceLock;
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use thermae_schemas::json::{MOST_IN_A_JOB, measure};
-use thermae_schemas::{ErrorCode, ErrorInfo, Job, OLDEST, PROTOCOL};
+use thermae_schemas::{Capabilities, ErrorCode, ErrorInfo, Job, MalformedCapabilities, OLDEST, PROTOCOL};
 
 /// The schema, compiled once.
 fn validator() -> Option<&'static jsonschema::Validator> {
@@ -23,7 +25,7 @@ fn validator() -> Option<&'static jsonschema::Validator> {
 
 /// The refusal of a protocol version that this release doesn't read.
 pub(super) fn unsupported(protocol: u64) -> ErrorInfo {
-    let message = format!("protocol {protocol} is not supported; this fleet speaks {OLDEST} and {PROTOCOL}");
+    let message = format!("protocol {protocol} is not supported; this fleet speaks {OLDEST} to {PROTOCOL}");
     ErrorInfo::new(ErrorCode::UnsupportedProtocol, message)
 }
 
@@ -45,6 +47,9 @@ pub(super) fn explain(body: &[u8], refused: Option<serde_json::Error>) -> ErrorI
     {
         return unsupported(protocol);
     }
+    if let Some(error) = bad_capability(body) {
+        return ErrorInfo::new(ErrorCode::BadCapability, cut(error.to_string()));
+    }
     let errors: Vec<_> = validator().map(|schema| schema.iter_errors(&value).take(8).collect()).unwrap_or_default();
     let errors: Vec<_> = errors.iter().map(meant).collect();
     if let Some(error) = errors.iter().find(|error| is_unknown_field(error)) {
@@ -56,6 +61,17 @@ pub(super) fn explain(body: &[u8], refused: Option<serde_json::Error>) -> ErrorI
     // The schema doesn't know these: duplicate fields, and numbers that fit no type.
     let why = refused.map_or_else(|| "a value is out of range".to_owned(), |error| error.to_string());
     ErrorInfo::new(ErrorCode::SchemaViolation, why)
+}
+
+/// What is wrong with the job's capabilities, in the words of those who read them.
+fn bad_capability(body: &[u8]) -> Option<MalformedCapabilities> {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        capabilities: &'a RawValue,
+    }
+    let Named { capabilities } = serde_json::from_slice(body).ok()?;
+    Capabilities::from_json(capabilities.get()).err()
 }
 
 fn is_unknown_field(error: &ValidationError<'_>) -> bool {

@@ -155,7 +155,7 @@ fn what_is_not_json_is_malformed_and_what_is_doubled_is_a_violation() {
 
 #[test]
 fn another_protocol_is_named_whatever_else_is_strange() {
-    for protocol in ["0", "3", "99", "5000000000"] {
+    for protocol in ["0", "4", "99", "5000000000"] {
         let body = format!(r#"{{"protocol": {protocol}, "task": "?"}}"#);
         assert_eq!(says(&body).0, ErrorCode::UnsupportedProtocol, "{body}");
     }
@@ -177,6 +177,37 @@ fn a_job_says_the_version_that_it_needs() {
         assert_eq!(read(job.to_string().as_bytes()).unwrap().protocol, 2);
     }
     assert_eq!(read(br#"{"id": "a", "code": "", "protocol": 2}"#).unwrap().protocol, 2);
+    for protocol in [1, 2] {
+        let (code, message) =
+            says(&format!(r#"{{"protocol": {protocol}, "id": "a", "code": "", "capabilities": []}}"#));
+        assert_eq!(code, ErrorCode::SchemaViolation);
+        assert!(message.starts_with("/protocol: capabilities need protocol 3"), "{message}");
+    }
+}
+
+#[test]
+fn malformed_capabilities_are_refused_with_their_place() {
+    let job = |set: &str| format!(r#"{{"protocol": 3, "id": "a", "code": "", "capabilities": {set}}}"#);
+    for (set, place) in [
+        ("null", "capabilities: must be a list of capabilities, and is null"),
+        (r#"[{"patern": "t"}]"#, "capabilities[0]: lacks \"pattern\""),
+        (
+            r#"[{"pattern": "t"}, {"pattern": "t", "constraints": {"currency": "USD"}}]"#,
+            "capabilities[1].constraints: must be a list of constraints, and is an object",
+        ),
+        (
+            r#"[{"pattern": "t", "constraints": [{"path": "n", "op": "!=3"}]}]"#,
+            "capabilities[0].constraints[0].op: \"!=3\" is no operator",
+        ),
+        (r#"[{"pattern": "t", "max_calls": 1, "max_calls": 9}]"#, "the key \"max_calls\" stands twice"),
+    ] {
+        let (code, message) = says(&job(set));
+        assert_eq!(code, ErrorCode::BadCapability, "{message}");
+        assert!(message.contains(place), "{message}");
+    }
+    let good = r#"[{"pattern": "t", "constraints": [{"path": "n", "op": "<=", "value": 3}]}]"#;
+    let read = read(job(good).as_bytes()).unwrap();
+    assert_eq!((read.protocol, read.capabilities.unwrap().capabilities().len()), (3, 1));
 }
 
 #[test]

@@ -242,7 +242,7 @@ async fn a_request_that_cannot_be_used_says_why_or_is_dropped() {
         (&large, Some("m"), "m", ErrorCode::SchemaViolation, "at most 1048576"),
         (&format!(r#"{{"id": "b", {work}}}"#), None, "b", ErrorCode::UnsupportedProtocol, "says 1"),
         (&format!(r#"{{"protocol": 1, "id": "b", {work}}}"#), None, "b", ErrorCode::UnsupportedProtocol, "says 1"),
-        (r#"{"protocol": 3, "id": "b", "new": {}}"#, None, "b", ErrorCode::UnsupportedProtocol, "says 3"),
+        (r#"{"protocol": 4, "id": "b", "new": {}}"#, None, "b", ErrorCode::UnsupportedProtocol, "says 4"),
     ] {
         caller.send(caller.message(body, message_id)).await;
         let (found, error) = caller.error().await;

@@ -10,7 +10,7 @@ use thermae_schemas::{ErrorCode, OLDEST, Outcome, PROTOCOL, SessionRequest};
 use crate::artifacts::{InputFile, inputs};
 use crate::context::Context;
 use crate::options::{Bounds, Granted, PoolOptions, Refused};
-use crate::tools::Gate;
+use crate::tools::{Allowed, Gate};
 use crate::work::Work;
 
 /// A job that may run here.
@@ -41,7 +41,7 @@ pub(crate) struct Prepared {
 pub(crate) async fn prepare(ctx: &Context, work: &Work, pool: &PoolOptions) -> Result<Prepared, Outcome> {
     let job = &work.job;
     if !thermae_schemas::reads(job.protocol) {
-        let message = format!("This worker speaks protocol {OLDEST} and {PROTOCOL}, not {}.", job.protocol);
+        let message = format!("This worker speaks protocol {OLDEST} to {PROTOCOL}, not {}.", job.protocol);
         return Err(Outcome::rejected(ErrorCode::UnsupportedProtocol, message));
     }
     if !pool.languages.contains(&job.language) {
@@ -80,10 +80,7 @@ pub(crate) async fn prepare(ctx: &Context, work: &Work, pool: &PoolOptions) -> R
         }
         _ => {}
     }
-    let (specs, written, bounds) = (job.tools.clone(), work.written.clone(), pool.bounds);
-    // Compiling schemas takes longer than reading them.
-    let compiled = ctx.heavy.check(4 * work.tool_bytes, move || Gate::new(&specs, written, bounds)).await;
-    let (gate, tools) = compiled.map_err(|e| Outcome::rejected(ErrorCode::SchemaViolation, format!("{e}.")))?;
+    let (gate, tools) = gate(ctx, work, pool.bounds).await?;
     if work.is_expired() {
         let why = "The job waited for longer than the fleet's message_max_age; it was not started.";
         return Err(Outcome::rejected(ErrorCode::SubmissionExpired, why.to_owned()));
@@ -93,8 +90,29 @@ pub(crate) async fn prepare(ctx: &Context, work: &Work, pool: &PoolOptions) -> R
     }
     let files = inputs::files(&ctx.artifacts, &work.key.tenant, job, pool.disk.0).await?;
     let values = inputs::values(ctx, &work.key.tenant, job).await?;
-    let artifacts = pool.artifacts.for_runner();
+    let (artifacts, bounds) = (pool.artifacts.for_runner(), pool.bounds);
     Ok(Prepared { limits, gate: Arc::new(gate), tools, files, checkpoint: Vec::new(), values, bounds, artifacts })
+}
+
+/// Makes the gate for the job's tool calls, and describes the tools for the runner.
+#[allow(clippy::result_large_err, reason = "made once per job that is turned away")]
+async fn gate(
+    ctx: &Context,
+    work: &Work,
+    bounds: Bounds,
+) -> Result<(Gate, Vec<thermae_runner::frames::Tool>), Outcome> {
+    let (specs, written) = (work.job.tools.clone(), work.written.clone());
+    let capabilities = work.job.capabilities.clone();
+    // Compiling schemas takes longer than reading them.
+    let compiled = ctx.heavy.check(4 * work.tool_bytes, move || {
+        let rejected = |code, why: String| Outcome::rejected(code, format!("{why}."));
+        let made = Gate::new(&specs, written, bounds);
+        let (gate, tools) = made.map_err(|error| rejected(ErrorCode::SchemaViolation, error.to_string()))?;
+        let allowed = capabilities.map(Allowed::new).transpose();
+        let allowed = allowed.map_err(|error| rejected(ErrorCode::BadCapability, error.to_string()))?;
+        Ok((gate.under(allowed.map(Arc::new)), tools))
+    });
+    compiled.await
 }
 
 /// The outcome of a job whose deadline passed before its code started.

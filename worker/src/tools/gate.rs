@@ -12,7 +12,7 @@ use thermae_schemas::json::measure;
 use thermae_schemas::{AliasClash, ErrorCode, ToolSpec, alias, alias_clash};
 
 use super::schema::{Mismatch, Schema};
-use super::{Refused, Written};
+use super::{Allowed, Refused, Written};
 use crate::bundle::MOST_VALUES;
 use crate::fit::LARGEST;
 use crate::options::Bounds;
@@ -44,6 +44,8 @@ enum BadArguments {
     NoObject,
     #[error("can't be sent: {0}")]
     Unsendable(#[from] serde_json::Error),
+    #[error("can't be checked: {0}")]
+    Ambiguous(#[from] thermae_capabilities::Unreadable),
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
 }
@@ -53,6 +55,8 @@ pub(crate) struct Gate {
     tools: HashMap<String, Declared>,
     bounds: Bounds,
     used: Mutex<Used>,
+    /// What the job's capabilities allow. `None` if it has none. The gate only carries this: a provider decides by it.
+    allowed: Option<Arc<Allowed>>,
 }
 
 struct Declared {
@@ -135,7 +139,17 @@ impl Gate {
                 raw: spec.raw,
             });
         }
-        Ok((Self { tools, bounds, used: Mutex::default() }, told))
+        Ok((Self { tools, bounds, used: Mutex::default(), allowed: None }, told))
+    }
+
+    /// The same gate, for a job with these capabilities.
+    pub(crate) fn under(self, allowed: Option<Arc<Allowed>>) -> Self {
+        Self { allowed, ..self }
+    }
+
+    /// What the job's capabilities allow. `None` if it has none.
+    pub(crate) fn allowed(&self) -> Option<&Arc<Allowed>> {
+        self.allowed.as_ref()
     }
 
     fn used(&self) -> MutexGuard<'_, Used> {
@@ -194,7 +208,7 @@ impl Gate {
         let Some(tool) = self.tools.get(name) else {
             return refuse(ErrorCode::UnknownTool, format!("the job declares no tool {name:?}"));
         };
-        let arguments = match tool.check(arguments) {
+        let arguments = match tool.check(arguments, self.allowed.is_some()) {
             Ok(checked) => checked,
             Err(why) => return refuse(ErrorCode::ToolArguments, format!("the arguments of {name:?} {why}")),
         };
@@ -216,19 +230,20 @@ impl Gate {
 
 impl Declared {
     /// Checks arguments. If there is a schema, returns what was checked against it. If a key appears twice, this is not
-    /// all that came.
-    fn check(&self, arguments: Box<RawValue>) -> Result<Box<RawValue>, BadArguments> {
+    /// all that came; `strict` refuses such arguments.
+    fn check(&self, arguments: Box<RawValue>, strict: bool) -> Result<Box<RawValue>, BadArguments> {
         let bytes = arguments.get().len();
         // The call becomes a message to the client, and the broker would refuse a larger one.
         if bytes > LARGEST {
             return Err(BadArguments::Large);
         }
-        let most = if self.schema.is_some() { MOST_CHECKED } else { MOST_VALUES };
+        let most = if self.schema.is_some() || strict { MOST_CHECKED } else { MOST_VALUES };
         if !measure(arguments.get().as_bytes(), most)?.is_object {
             return Err(BadArguments::NoObject);
         }
         let Some(schema) = &self.schema else { return Ok(arguments) };
-        let tree: Value = serde_json::from_str(arguments.get())?;
+        let text = arguments.get();
+        let tree: Value = if strict { thermae_capabilities::read_json(text)? } else { serde_json::from_str(text)? };
         drop(arguments);
         schema.check(&tree, bytes)?;
         Ok(serde_json::value::to_raw_value(&tree)?)

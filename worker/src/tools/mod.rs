@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! frame of the runner ─▶ Gate: bounds ─▶ call: read ─▶ Gate: check ─▶ Provider ─▶ frame to the runner
-//!                                                                        └ Client: reply queue ─▶ queue `calls`
+//!                                                                        └ Capable: the job's capabilities
+//!                                                                          └ Client: reply queue ─▶ queue `calls`
 //! ```
 //!
 //! Each provider has a file or a folder of its own. The rest of the worker knows only the trait.
 
 mod call;
+mod capabilities;
 mod client;
 mod failure;
 mod gate;
@@ -19,6 +21,7 @@ mod schema;
 mod written;
 
 pub(crate) use call::{Patience, answer, call, turn_away};
+pub(crate) use capabilities::{Allowed, Capable};
 pub(crate) use client::Client;
 pub(crate) use gate::{Gate, Open};
 pub(crate) use in_flight::InFlight;

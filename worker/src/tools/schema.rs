@@ -78,6 +78,17 @@ pub(super) enum Mismatch {
     TooLong,
 }
 
+impl Mismatch {
+    /// What does not match and where, without a subject.
+    pub(super) fn why(&self) -> String {
+        match self {
+            Self::Value { at, why } if at.is_empty() => why.clone(),
+            Self::Value { at, why } => format!("at {at}: {why}"),
+            Self::TooLong => "it takes too long to check".to_owned(),
+        }
+    }
+}
+
 /// One tool's input schema.
 pub(super) struct Schema {
     validator: Validator,

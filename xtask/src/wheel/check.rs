@@ -23,6 +23,9 @@ const MOST: f64 = 30.0;
 /// Within this time, a new process must have the first answer.
 const FIRST: Duration = Duration::from_millis(500);
 
+/// On a machine that is busy with other things: within this many times what a program takes that only imports asyncio.
+const BUSY: u32 = 10;
+
 /// How many times this is tried. The best time counts: a machine that is busy with other things delays a program that
 /// starts several processes by more than it delays any single one.
 const STARTS: usize = 7;
@@ -126,8 +129,7 @@ fn first_answer(wheels: &Wheels) -> Result<()> {
     let (best, median, worst) = (first[0], first[STARTS / 2], first[STARTS - 1]);
     println!("   README's first program: best {best:.0?}, median {median:.0?}, worst {worst:.0?} (bar {FIRST:?})");
     println!("   a program that only imports asyncio: {usual:.0?}");
-    // A machine that is busy with other things is as slow with any other program.
-    ensure!(best < FIRST.max(5 * usual), "the first answer took {best:?}, and may take {FIRST:?}");
+    ensure!(best < FIRST.max(BUSY * usual), "the first answer took {best:?}, and may take {FIRST:?}");
     Ok(())
 }
 

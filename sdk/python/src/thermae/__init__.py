@@ -21,6 +21,7 @@ from thermae._async_session import AsyncSession, SessionSettings
 from thermae._async_session_files import AsyncFiles
 from thermae._async_stream import AsyncStream
 from thermae._batch import Batch
+from thermae._capabilities import Capability, Comparison, Constraint
 from thermae._commands import CommandOptions, ExecOptions, ExecResult, Output
 from thermae._error import ThermaeError
 from thermae._events import Accepted, Display, LiveEvent, MimeBundle, Started, Stderr, Stdout, ToolCall
@@ -53,7 +54,10 @@ __all__ = [
     "AsyncStream",
     "Batch",
     "BatchItem",
+    "Capability",
     "CommandOptions",
+    "Comparison",
+    "Constraint",
     "Display",
     "EmbeddedOptions",
     "EmbeddedUnavailable",

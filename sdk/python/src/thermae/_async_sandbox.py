@@ -17,6 +17,7 @@ from thermae._async_session_files import AsyncFiles
 from thermae._async_stream import AsyncStream
 from thermae._binary import find_binary
 from thermae._bridge import BridgeTransport
+from thermae._capabilities import Capability, capabilities_to_wire
 from thermae._commands import Command, ExecOptions, ExecResult
 from thermae._connection import Connection
 from thermae._course import Course
@@ -66,6 +67,7 @@ class AsyncSandbox:
         *,
         tenant: str | None = None,
         tools: Iterable[AnyTool] = (),
+        capabilities: Sequence[Capability] | None = None,
         **embedded: Unpack[EmbeddedOptions],
     ) -> None:
         """Names a fleet. Nothing is opened yet.
@@ -75,10 +77,12 @@ class AsyncSandbox:
                 fleet, which `"embedded"` names in any case.
             tenant: The tenant, if it is not the URL's user; by default, that in `THERMAE_TENANT`.
             tools: Functions that the code of every job can call.
+            capabilities: What the code of every job can do with its tools; by default, whatever the tools allow.
             embedded: Options of the embedded fleet; see `EmbeddedOptions`.
 
         Raises:
             BadTool: Something in `tools` can't be a tool.
+            TypeError: `capabilities` is no list.
             ValueError: An option has a value that can't be used.
         """
         self._opening = opening(url, tenant, embedded)
@@ -90,6 +94,7 @@ class AsyncSandbox:
         self._lock = asyncio.Lock()
         self._own_session: AsyncSession | None = None
         self.tools = tools_by_name(tools)
+        self.capabilities = capabilities_to_wire(capabilities)
         self.tool_loop: asyncio.AbstractEventLoop | None = None
         self.under_way: dict[str, Course] = {}
         self.beginning: dict[str, asyncio.Event] = {}

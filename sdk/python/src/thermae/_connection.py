@@ -23,7 +23,7 @@ OPEN_WITHIN = 60.0
 VERSIONS = [1]
 """Versions of the frames that this package speaks."""
 
-PROTOCOLS = [1, 2]
+PROTOCOLS = [1, 2, 3]
 """Versions of jobs that this package writes."""
 
 

@@ -35,6 +35,7 @@ class Course:
         self._kinds = set(kinds)
         self._retries = max_retries
         self._tools = job.tools(sandbox.tools)
+        self._capabilities = job.capabilities(sandbox.capabilities)
         self._calls = ToolCalls(self._tools, sandbox.tool_loop)
         self._request: Request | None = None
         self._begins: asyncio.Event | None = None
@@ -104,7 +105,7 @@ class Course:
         connection, session = self._sandbox.connection_here(), self.job.options.get("session")
         if connection is None or (session and session not in self._sandbox.begun):
             return None
-        payload = self.job.to_wire(self._tools, sorted(self._kinds), connection.protocol)
+        payload = self._wire(connection.protocol)
         allowed = self.job.deadline
         until = None if allowed is None else time.monotonic() + allowed
         self._sandbox.under_way[self.job.id] = self
@@ -140,10 +141,13 @@ class Course:
         if self._request is not None:
             self._request.leave()
 
+    def _wire(self, protocol: int) -> bytes:
+        return self.job.to_wire(self._tools, self._capabilities, sorted(self._kinds), protocol)
+
     async def _submit(self) -> tuple[Request, float | None]:
         """Sends the job. Gives also when it must have ended, by the event loop's clock."""
         connection = await self._sandbox.connection()
-        payload = self.job.to_wire(self._tools, sorted(self._kinds), connection.protocol)
+        payload = self._wire(connection.protocol)
         allowed = self.job.deadline
         until = None if allowed is None else asyncio.get_running_loop().time() + allowed
         self._request = await connection.begin(

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
+from thermae._capabilities import Capability, capabilities_to_wire
 from thermae._events import MimeBundle, ToolCall
 from thermae._files import Content, InputFile, files_to_wire, inputs_to_wire
 from thermae._request import json_payload
@@ -49,6 +50,8 @@ class JobOptions(TypedDict, total=False):
         files: Files that the code finds below `/workspace`: paths, and text, bytes, `Path`s or artifacts.
         inputs: Values that the code finds as variables: anything that `json.dumps` takes, or artifacts that are JSON.
         tools: Functions that the code can call, in place of the sandbox's own. `[]` means none.
+        capabilities: What the code can do with its tools, in place of the sandbox's own capabilities. `[]` means
+            nothing. Calls that no capability allows raise `ToolError` in the code, and are not made.
         timeout: Seconds that the code can run. The job then also has to start within a minute, unless `start_within`
             says otherwise, so the whole wait is bounded. `THERMAE_TIMEOUT` is the default, and else the fleet's own.
         start_within: Seconds within which the code must start.
@@ -75,6 +78,7 @@ class JobOptions(TypedDict, total=False):
     files: Mapping[str, Content | InputFile]
     inputs: Mapping[str, Any]
     tools: Sequence[AnyTool]
+    capabilities: Sequence[Capability]
     timeout: float
     start_within: float
     cpu: float
@@ -175,16 +179,30 @@ class Job:
             return tools_by_name(named)
         return default if self.language == "python" else {}
 
-    def to_wire(self, tools: Mapping[str, Tool[..., Any]], stream: Sequence[str], protocol: int) -> bytes:
+    def capabilities(self, default: Sequence[Capability] | None) -> Sequence[Capability] | None:
+        """The capabilities of the job; `default` are those of its sandbox. `None` if its tools have no other rules."""
+        named = self.options.get("capabilities")
+        if named is not None:
+            return named
+        return default if self.language == "python" else None
+
+    def to_wire(
+        self,
+        tools: Mapping[str, Tool[..., Any]],
+        capabilities: Sequence[Capability] | None,
+        stream: Sequence[str],
+        protocol: int,
+    ) -> bytes:
         """The job as the fleet reads it.
 
         Args:
             tools: The job's tools, by name.
+            capabilities: The job's capabilities; `None` if its tools have no other rules.
             stream: The kinds of events that somebody wants while the job runs.
             protocol: The newest version of jobs that the fleet reads.
 
         Raises:
-            UnsupportedProtocol: The job has inputs, and the fleet knows none.
+            UnsupportedProtocol: The job has inputs or capabilities, and the fleet knows none.
             TypeError: An option has a value of a wrong type.
             ValueError: An option has a value that can't be used.
             OSError: A file of this machine can't be read.
@@ -205,8 +223,13 @@ class Job:
         inputs = inputs_to_wire(options.get("inputs") or {})
         if inputs and protocol < 2:
             raise UnsupportedProtocol("inputs need a fleet that reads protocol 2", request_id=self.id)
+        # A job without tools needs no capabilities: nothing can be called.
+        allowed = capabilities_to_wire(capabilities) if tools else None
+        if allowed is not None and protocol < 3:
+            raise UnsupportedProtocol("capabilities need a fleet that reads protocol 3", request_id=self.id)
+        newer = 3 if allowed is not None else 2 if protocol >= 2 and (inputs or tools) else None
         wire = {
-            "protocol": 2 if protocol >= 2 and (inputs or tools) else None,
+            "protocol": newer,
             "id": self.id,
             "code": self.code if not options.get("argv") else None,
             "argv": _words(options.get("argv")),
@@ -227,7 +250,10 @@ class Job:
             "idempotency_key": options.get("idempotency_key"),
             "labels": dict(options.get("labels") or {}),
         }
-        return written(_present(wire))
+        present = _present(wire)
+        if allowed is not None:
+            present["capabilities"] = allowed  # Also if it is empty: then nothing is allowed.
+        return written(present)
 
     def _session(self) -> dict[str, Any] | None:
         name, how = self.options.get("session"), self.options.get("session_options") or {}

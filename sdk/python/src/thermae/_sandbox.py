@@ -5,13 +5,14 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack, cast
 
 from thermae._async_sandbox import AsyncSandbox, SessionInfo
 from thermae._async_session import SessionSettings
 from thermae._batch import Batch
+from thermae._capabilities import Capability
 from thermae._commands import Command, ExecOptions, ExecResult
 from thermae._jobs import Job, JobOptions, RunOptions, StreamOptions
 from thermae._loop import Runner, running_loop
@@ -41,6 +42,7 @@ class Sandbox:
         *,
         tenant: str | None = None,
         tools: Iterable[AnyTool] = (),
+        capabilities: Sequence[Capability] | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
         **embedded: Unpack[EmbeddedOptions],
     ) -> None:
@@ -51,14 +53,16 @@ class Sandbox:
                 fleet, which `"embedded"` names in any case.
             tenant: The tenant, if it is not the URL's user; by default, that in `THERMAE_TENANT`.
             tools: Functions that the code of every job can call.
+            capabilities: What the code of every job can do with its tools; by default, whatever the tools allow.
             loop: Event loop for async tools, running in another thread than those that run programs.
             embedded: Options of the embedded fleet; see `EmbeddedOptions`.
 
         Raises:
             BadTool: Something in `tools` can't be a tool.
+            TypeError: `capabilities` is no list.
             ValueError: An option has a value that can't be used.
         """
-        self._async = AsyncSandbox(url, tenant=tenant, tools=tools, **embedded)
+        self._async = AsyncSandbox(url, tenant=tenant, tools=tools, capabilities=capabilities, **embedded)
         self._async.tool_loop = loop
         self._starting = threading.Lock()
         self._started: Runner | None = None

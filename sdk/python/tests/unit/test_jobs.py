@@ -5,7 +5,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from thermae import InputFile, Job, errors, tool
+from thermae import Capability, InputFile, Job, Sandbox, errors, tool
 from thermae._jobs import JobOptions, RunOptions, StreamOptions
 from thermae._options import opening, redacted
 from thermae._results import read_result
@@ -23,8 +23,10 @@ async def nothing(ref: str, url: str | None) -> AsyncIterator[bytes]:
     yield b""
 
 
-def wire(job: Job, stream: tuple[str, ...] = (), protocol: int = 2) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(job.to_wire(job.tools({}), stream, protocol))
+def wire(
+    job: Job, stream: tuple[str, ...] = (), protocol: int = 3, default: list[Capability] | None = None
+) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(job.to_wire(job.tools({}), job.capabilities(default), stream, protocol))
     return made
 
 
@@ -58,6 +60,7 @@ def test_every_option_reaches_the_wire(tmp_path: Path) -> None:
         },
         inputs={"rows": [1], "stored": artifact},
         tools=[t],
+        capabilities=[{"pattern": "t", "max_calls": 1}],
         timeout=1.5,
         start_within=2,
         cpu=3,
@@ -84,7 +87,7 @@ def test_every_option_reaches_the_wire(tmp_path: Path) -> None:
     )
     made = wire(job, ("output",))
     assert made == {
-        "protocol": 2,
+        "protocol": 3,
         "id": "j",
         "code": "x",
         "language": "python",
@@ -109,6 +112,7 @@ def test_every_option_reaches_the_wire(tmp_path: Path) -> None:
             "tool_ms": 5000,
         },
         "tools": [t.to_wire()],
+        "capabilities": [{"pattern": "t", "max_calls": 1}],
         "stream": ["output"],
         "max_attempts": 2,
         "start_within_ms": 2000,
@@ -141,6 +145,43 @@ def test_an_older_fleet_gets_an_older_job() -> None:
     assert wire(job, protocol=1)["tools"][0].keys() == {"name", "description", "input_schema"}
     with pytest.raises(errors.UnsupportedProtocol):
         wire(Job("x", inputs={"a": 1}), protocol=1)
+
+
+def test_capabilities_are_the_jobs_own_or_the_sandboxes() -> None:
+    tools = [tool(to_ms)]
+    default: list[Capability] = [{"pattern": "**"}]
+    assert wire(Job("x", tools=tools), default=default)["capabilities"] == default
+    assert wire(Job("x", tools=tools, capabilities=[{"pattern": "a"}]), default=default)["capabilities"] == [
+        {"pattern": "a"}
+    ]
+    assert "capabilities" not in wire(Job("x", tools=tools))
+    assert "capabilities" not in wire(Job("x"), default=default), "nothing can be called"
+    assert "capabilities" not in wire(Job(argv=["ls"]), default=default)
+
+
+def test_no_capabilities_at_all_are_not_the_same_as_an_empty_list() -> None:
+    tools = [tool(to_ms)]
+    empty = wire(Job("x", tools=tools, capabilities=[]))
+    assert (empty["capabilities"], empty["protocol"]) == ([], 3)
+    assert wire(Job("x", tools=tools), default=[])["capabilities"] == []
+    assert wire(Job("x", tools=tools, capabilities=[]), default=[{"pattern": "**"}])["capabilities"] == []
+
+
+def test_an_older_fleet_gets_no_job_with_capabilities() -> None:
+    job = Job("x", tools=[tool(to_ms)], capabilities=[])
+    for protocol in (1, 2):
+        with pytest.raises(errors.UnsupportedProtocol):
+            wire(job, protocol=protocol)
+        with pytest.raises(errors.UnsupportedProtocol):
+            wire(Job("x", tools=[tool(to_ms)]), protocol=protocol, default=[])
+
+
+@pytest.mark.parametrize("bad", ["**", {"pattern": "**"}, 5])
+def test_capabilities_are_a_list(bad: Any) -> None:
+    with pytest.raises(TypeError, match="must be a list"):
+        wire(Job("x", tools=[tool(to_ms)], capabilities=bad))
+    with pytest.raises(TypeError, match="must be a list"):
+        Sandbox(capabilities=bad)
 
 
 def test_a_command_is_a_job_in_bash_without_tools() -> None:

@@ -253,3 +253,9 @@ def test_a_newer_fleet_gets_errors_with_their_type_and_data(monkeypatch: pytest.
         job = json.loads(box.run("job", inputs={"a": None}).stdout)
         assert (job["protocol"], job["inputs"]) == (2, {"a": {"value": None}})
         assert "protocol" not in json.loads(box.run("job", tools=[]).stdout)
+        limited = json.loads(box.run("job", capabilities=[]).stdout)
+        assert (limited["protocol"], limited["capabilities"]) == (3, [])
+    with Sandbox(tools=[denied], capabilities=[{"pattern": "denied"}]) as box, box.session() as session:
+        assert json.loads(box.run("job").stdout)["capabilities"] == [{"pattern": "denied"}]
+        assert json.loads(session.run("job").stdout)["capabilities"] == [{"pattern": "denied"}]
+        assert json.loads(session.run("job", capabilities=[]).stdout)["capabilities"] == []

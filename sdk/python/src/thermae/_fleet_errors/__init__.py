@@ -10,6 +10,7 @@ from thermae._fleet_errors.client import (
     UserIdMissing,
 )
 from thermae._fleet_errors.code import (
+    CapabilityRefused,
     CodeExited,
     CodeKilled,
     CodeRaised,
@@ -48,6 +49,7 @@ from thermae._fleet_errors.fleet import (
     WorkerStopped,
 )
 from thermae._fleet_errors.job import (
+    BadCapability,
     BadPath,
     FileNotPlaced,
     FilesTooLarge,
@@ -84,6 +86,7 @@ FLEET_ERRORS: tuple[type[ThermaeError], ...] = (
     QuotaExceeded,
     IdempotencyConflict,
     IdConflict,
+    BadCapability,
     SubmissionExpired,
     OutcomeExpired,
     RegistryFull,
@@ -113,6 +116,7 @@ FLEET_ERRORS: tuple[type[ThermaeError], ...] = (
     RecordLost,
     DeliveryLimit,
     UnknownTool,
+    CapabilityRefused,
     ToolCallLimit,
     ToolArguments,
     ToolTimeout,
@@ -124,8 +128,10 @@ FLEET_ERRORS: tuple[type[ThermaeError], ...] = (
 __all__ = [
     "FLEET_ERRORS",
     "BackendUnavailable",
+    "BadCapability",
     "BadPath",
     "Cancelled",
+    "CapabilityRefused",
     "CheckpointFailed",
     "CheckpointMissing",
     "CheckpointTooLarge",

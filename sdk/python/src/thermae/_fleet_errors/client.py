@@ -36,7 +36,7 @@ class ToolTimeout(ThermaeError):
 
 
 class ToolAnswer(ThermaeError):
-    """The client's answer to the tool call can't be read, or is too large."""
+    """The client's answer to the tool call can't be read, is too large, or is not what the job's capabilities allow."""
 
     code = "tool_answer"
     safe_to_retry = False

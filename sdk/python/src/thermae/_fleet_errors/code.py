@@ -67,6 +67,14 @@ class UnknownTool(ThermaeError):
     advice = "Add the tool to the job's tools."
 
 
+class CapabilityRefused(ThermaeError):
+    """The job's capabilities do not allow the tool call. The message says why."""
+
+    code = "capability_refused"
+    safe_to_retry = False
+    advice = "Call the tool as the capabilities allow, or give the job more of them."
+
+
 class ToolCallLimit(ThermaeError):
     """The tool was called more often than allowed."""
 

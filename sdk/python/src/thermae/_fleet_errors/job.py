@@ -121,3 +121,11 @@ class IdConflict(ThermaeError):
     code = "id_conflict"
     safe_to_retry = False
     advice = "Give each job its own id. A random UUID is best."
+
+
+class BadCapability(ThermaeError):
+    """The job's capabilities are malformed. The message says where."""
+
+    code = "bad_capability"
+    safe_to_retry = False
+    advice = "Correct the capability at the place that the message names. docs/capabilities.md shows the form."

@@ -1,0 +1,183 @@
+//! The provider that stands between the code and whoever answers its calls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use thermae_schemas::ErrorCode;
+use tokio::time::Instant;
+
+use super::super::{Answer, Call, Provider, Refused};
+use crate::heavy::Heavy;
+
+/// Decides calls by the job's capabilities, and has another provider answer those that are allowed.
+pub(crate) struct Capable {
+    inner: Arc<dyn Provider>,
+    heavy: Arc<Heavy>,
+}
+
+impl Capable {
+    pub(crate) fn new(inner: Arc<dyn Provider>, heavy: Arc<Heavy>) -> Self {
+        Self { inner, heavy }
+    }
+}
+
+#[async_trait]
+impl Provider for Capable {
+    async fn call(&self, call: Call<'_>) -> Answer {
+        let Some(allowed) = call.open.gate().allowed().cloned() else { return self.inner.call(call).await };
+        let began = Instant::now();
+        let Call { work, tool, arguments, within, open } = call;
+        let steps = allowed.cost(tool, arguments.get().len());
+        let decided = {
+            let (allowed, tool) = (allowed.clone(), tool.to_owned());
+            self.heavy.check(steps, move || allowed.decide(&tool, &arguments)).await
+        };
+        let (grant, arguments) = decided?;
+        let left = within.saturating_sub(began.elapsed());
+        let own = grant.timeout.filter(|own| *own < left);
+        let answer = self.inner.call(Call { work, tool, arguments, within: own.unwrap_or(left), open });
+        let result = match own {
+            None => answer.await?,
+            Some(own) => tokio::time::timeout(own, answer).await.unwrap_or_else(|_| Err(late(tool, own).into()))?,
+        };
+        let steps = allowed.cost_of_result(&grant, result.get().len());
+        Ok(self.heavy.check(steps, move || allowed.check(&grant, result)).await?)
+    }
+}
+
+fn late(tool: &str, own: Duration) -> Refused {
+    let seconds = own.as_secs_f64();
+    let message = format!("{tool:?} was not answered within {seconds} s, the time-out of its capability");
+    Refused::new(ErrorCode::ToolTimeout, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+    use thermae_capabilities::Set;
+    use thermae_schemas::ToolSpec;
+    use tokio::sync::Mutex;
+
+    use super::*;
+    use crate::options::Bounds;
+    use crate::tools::capabilities::Allowed;
+    use crate::tools::provider::Failed;
+    use crate::tools::{Gate, Open};
+    use crate::work::tests::work;
+
+    /// Answers with the arguments, except calls of `never`. Remembers what it was asked.
+    #[derive(Default)]
+    struct Echo(Mutex<Vec<(String, Duration)>>);
+
+    #[async_trait]
+    impl Provider for Echo {
+        async fn call(&self, call: Call<'_>) -> Answer {
+            self.0.lock().await.push((call.arguments.get().to_owned(), call.within));
+            if call.tool == "never" { std::future::pending().await } else { Ok(call.arguments) }
+        }
+    }
+
+    /// A provider under this set, what is behind it, and the gate of the tools `t`, `u` and `never`.
+    fn under(set: Option<&str>) -> (Capable, Arc<Echo>, Arc<Gate>) {
+        let specs = ["t", "u", "never"].map(ToolSpec::new);
+        let allowed = set.map(|set| Arc::new(Allowed::new(Set::from_json(set).unwrap()).unwrap()));
+        let gate = Gate::new(&specs, vec![], Bounds::default()).unwrap().0.under(allowed);
+        let echo = Arc::new(Echo::default());
+        (Capable::new(echo.clone(), Arc::default()), echo, Arc::new(gate))
+    }
+
+    async fn ask(capable: &Capable, gate: &Arc<Gate>, tool: &str, arguments: &str) -> Result<String, String> {
+        let mut open: Open = gate.comes(arguments.len()).unwrap();
+        let arguments = RawValue::from_string(arguments.to_owned()).unwrap();
+        let call = Call { work: &work(), tool, arguments, within: Duration::from_secs(60), open: &mut open };
+        let answer = capable.call(call).await;
+        answer.map(|value| value.get().to_owned()).map_err(|failed| match failed {
+            Failed::Refused(refused) => refused.to_string(),
+            Failed::Tool(failure) => failure.message,
+        })
+    }
+
+    #[tokio::test]
+    async fn without_capabilities_a_call_passes_as_it_came() {
+        let (capable, echo, gate) = under(None);
+        let twice = r#"{"a": 1, "a": 2}"#;
+        assert_eq!(ask(&capable, &gate, "t", twice).await.unwrap(), twice);
+        assert_eq!(*echo.0.lock().await, [(twice.to_owned(), Duration::from_secs(60))]);
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_never_leaves_and_what_leaves_is_what_was_checked() {
+        let set = r#"[{"pattern": "t", "constraints": [{"path": "n", "op": "<=", "value": 5}], "max_calls": 2}]"#;
+        let (capable, echo, gate) = under(Some(set));
+        for (tool, arguments, why) in [
+            ("t", r#"{"n": 6}"#, "capability_refused: \"t\" is not allowed: capabilities[0] (t): n <= 5 does not hold"),
+            ("t", r#"{"n": true}"#, "because n is true"),
+            ("u", r#"{"n": 1}"#, "capability_refused: \"u\" is not allowed: no capability has a pattern"),
+            ("t", r#"{"n": 1, "n": 6}"#, "tool_arguments: the arguments of \"t\" can't be checked: the key \"n\""),
+            ("t", r#"{"n": 36893488147419103232}"#, "has more than 64 bits"),
+        ] {
+            let error = ask(&capable, &gate, tool, arguments).await.unwrap_err();
+            assert!(error.contains(why), "{arguments}: {error}");
+        }
+        assert!(echo.0.lock().await.is_empty());
+        for _ in 0..2 {
+            assert_eq!(
+                ask(&capable, &gate, "t", r#"{"n":  5.0, "b": "\u0061"}"#).await.unwrap(),
+                r#"{"b":"a","n":5.0}"#
+            );
+        }
+        let spent = ask(&capable, &gate, "t", r#"{"n": 1}"#).await.unwrap_err();
+        assert!(spent.contains("all its calls are used: 2"), "{spent}");
+        assert_eq!(echo.0.lock().await.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn results_are_checked() {
+        let set = r#"[{"pattern": "t", "result": {"properties": {"n": {"type": "integer"}}}, "max_result_bytes": 20},
+                      {"pattern": "u", "max_result_bytes": 5}]"#;
+        let (capable, _, gate) = under(Some(set));
+        assert_eq!(ask(&capable, &gate, "t", r#"{"n": 1}"#).await.unwrap(), r#"{"n":1}"#);
+        for (tool, arguments, why) in [
+            ("t", r#"{"n": "1"}"#, "tool_answer: the result does not match the schema of capabilities[0]: at /n: "),
+            ("t", r#"{"long": "12345678901"}"#, "the result has 22 bytes, and the capability allows at most 20"),
+            ("u", r#"{"n":1}"#, "the result has 7 bytes, and the capability allows at most 5"),
+        ] {
+            let error = ask(&capable, &gate, tool, arguments).await.unwrap_err();
+            assert!(error.contains(why), "{arguments}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_capability_has_a_time_out_of_its_own() {
+        let (capable, echo, gate) = under(Some(r#"[{"pattern": "**", "timeout_ms": 5}]"#));
+        let late = ask(&capable, &gate, "never", "{}").await.unwrap_err();
+        assert_eq!(late, "tool_timeout: \"never\" was not answered within 0.005 s, the time-out of its capability");
+        assert_eq!(*echo.0.lock().await, [("{}".to_owned(), Duration::from_millis(5))]);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn calls_at_once_are_not_more_than_allowed() {
+        let (capable, echo, gate) = under(Some(r#"[{"pattern": "t", "max_calls": 3}]"#));
+        let (capable, mut calls) = (Arc::new(capable), tokio::task::JoinSet::new());
+        for _ in 0..200 {
+            let (capable, gate) = (capable.clone(), gate.clone());
+            calls.spawn(async move { ask(&capable, &gate, "t", "{}").await.is_ok() });
+        }
+        assert_eq!(calls.join_all().await.into_iter().filter(|ok| *ok).count(), 3);
+        assert_eq!(echo.0.lock().await.len(), 3);
+    }
+
+    #[test]
+    fn a_schema_that_is_none_is_refused_with_its_place() {
+        let set =
+            |field: &str, schema: &str| format!(r#"[{{"pattern": "t"}}, {{"pattern": "u", "{field}": {schema}}}]"#);
+        for (field, schema, why) in [
+            ("arguments", r#"{"type": "objekt"}"#, "capabilities[1].arguments: "),
+            ("result", r#"{"$ref": "http://127.0.0.1:1/x.json"}"#, "capabilities[1].result: the reference"),
+        ] {
+            let error = Allowed::new(Set::from_json(&set(field, schema)).unwrap()).err().unwrap().to_string();
+            assert!(error.starts_with(why), "{error}");
+        }
+    }
+}
