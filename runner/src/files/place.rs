@@ -201,7 +201,7 @@ impl Placer<'_> {
     /// Opens a directory below a root. What is missing of it is made.
     fn below(&mut self, root: &'static str, path: &[u8]) -> io::Result<OwnedFd> {
         if let Some((_, _, dir)) = self.parent.as_ref().filter(|(r, p, _)| *r == root && p == path) {
-            return Ok(dir.try_clone()?);
+            return dir.try_clone();
         }
         let mut dir = directory(self.storage.as_fd(), root)?;
         for name in path.split(|byte| *byte == b'/').filter(|_| !path.is_empty()) {

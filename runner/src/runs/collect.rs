@@ -34,7 +34,7 @@ struct Collection {
 /// What goes on.
 enum Walking {
     /// The artifacts of a run.
-    Artifacts(Walk),
+    Artifacts(Box<Walk>),
     /// A checkpoint of a session.
     Checkpoint(Tree),
 }
@@ -104,7 +104,7 @@ impl Collections {
             }
             _ => From::Session(id),
         };
-        self.going.insert(number, Collection { walk: Walking::Artifacts(walk), exit, from });
+        self.going.insert(number, Collection { walk: Walking::Artifacts(Box::new(walk)), exit, from });
         None
     }
 

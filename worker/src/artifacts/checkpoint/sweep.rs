@@ -83,7 +83,7 @@ async fn read(artifacts: &Artifacts, object: &ObjectMeta) -> Result<Option<Manif
     if object.size > LARGEST_MANIFEST {
         return Ok(None);
     }
-    let read = async { Ok::<_, object_store::Error>(artifacts.0.store.get(&object.location).await?.bytes().await?) };
+    let read = async { artifacts.0.store.get(&object.location).await?.bytes().await };
     match tokio::time::timeout(STORE_TIMEOUT, read).await.map_err(|_| Error::Late)?.map_err(Error::from) {
         // Its session was reset meanwhile.
         Err(error) if error.is_missing() => Ok(None),
