@@ -15,14 +15,22 @@ use crate::{
 };
 
 /// What the package's tests need, other than those of its documentation.
-const FOR_TESTS: [&str; 4] = ["pydantic==2.14.4", "pytest==9.2.0", "pytest-timeout==2.4.0", "gunicorn==27.0.1"];
-
-/// What the package needs, and what checks it.
-const PACKAGES: [&str; 13] = [
+const FOR_TESTS: [&str; 6] = [
     "pydantic==2.14.4",
     "pydantic-ai-slim==2.68.0",
     "pytest==9.2.0",
     "pytest-timeout==2.4.0",
+    "jsonschema==4.26.0",
+    "gunicorn==27.0.1",
+];
+
+/// What the package needs, and what checks it.
+const PACKAGES: [&str; 14] = [
+    "pydantic==2.14.4",
+    "pydantic-ai-slim==2.68.0",
+    "pytest==9.2.0",
+    "pytest-timeout==2.4.0",
+    "jsonschema==4.26.0",
     "mypy==2.4.1",
     "basedpyright==1.40.2",
     "ruff==0.17.6",
