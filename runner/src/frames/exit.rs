@@ -37,7 +37,7 @@ pub enum End {
     OutOfMemory,
     /// More output than allowed; what came before the cap was delivered.
     OutputLimit,
-    /// A [`Kind::Kill`] ended it.
+    /// A [`Kill`](super::Kind::Kill) ended it.
     Killed,
     /// The named session doesn't exist in this container and was not to be made. For a [`Checkpoint`], it may also
     /// be busy.
