@@ -8,8 +8,8 @@ use crate::decide::{Call, Grant};
 use crate::refusal::{Reason, Refusal, Tried, quote};
 use crate::{At, Rules, Schemas, Take};
 
-/// A search for the capabilities that take a call: one in each set. [`crate::decide()`] is the whole way for counts that
-/// answer at once. Others ask their counts for [`Search::takes`], and go on with [`Search::exhausted`] or
+/// A search for the capabilities that take a call: one in each set. [`crate::decide()`] is the whole way for counts
+/// that answer at once. Others ask their counts for [`Search::takes`], and go on with [`Search::exhausted`] or
 /// [`Search::grant`].
 pub struct Search<'a, S> {
     rules: &'a Rules,
