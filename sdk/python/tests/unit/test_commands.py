@@ -191,9 +191,9 @@ def test_a_command_can_be_talked_to(bridge: Log) -> None:
             assert next(process).data == b"a"
             assert process.wait().stdout == b"b"
             assert process.wait().stdout == b"b"
+        assert bridge.frames("cancel") == []
         with pytest.raises(ValueError, match="stdin=True"):
             session.popen("cat").stdin.write(b"a")
-        assert bridge.frames("cancel") == []
 
 
 def test_a_command_can_be_ended(bridge: Log) -> None:
