@@ -99,6 +99,8 @@ fn hand_on(shared: &Arc<Shared>, event: Event, delivery: &Delivery) -> bool {
         EventBody::Result(_)
             | EventBody::ToolCall(_)
             | EventBody::Sessions { .. }
+            | EventBody::Run(_)
+            | EventBody::Superseded {}
             | EventBody::Opened { .. }
             | EventBody::Output { .. }
             | EventBody::Credit { .. }

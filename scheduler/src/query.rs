@@ -24,6 +24,7 @@ pub(crate) async fn answer(ctx: &Context, tenant: &TenantName, message: &Message
     }
     let body = match query.what {
         Asked::Sessions => EventBody::Sessions { sessions: sessions(ctx, tenant).await? },
+        Asked::Run(_) => return Ok(()),
     };
     ctx.send_event(&Event::new(query.id, 0, body), &to).await
 }

@@ -138,7 +138,7 @@ fn values_hold(job: &Job) -> bool {
         && job.idempotency_key.as_ref().is_none_or(|key| (1..=128).contains(&key.chars().count()))
         && job.tools.iter().all(|tool| (1..=128).contains(&tool.name.chars().count()) && at_least_one(tool.timeout_ms))
         && job.files.iter().all(InputFile::has_one_content)
-        && [limits.wall_ms, limits.cpu_ms, limits.memory_bytes, limits.output_bytes, limits.tool_ms]
+        && [limits.wall_ms, limits.cpu_ms, limits.memory_bytes, limits.output_bytes, limits.tool_ms, limits.pause_ms]
             .into_iter()
             .all(at_least_one)
         && at_least_one(limits.pids.map(u64::from))
@@ -165,7 +165,10 @@ fn bad_input(job: &Job) -> Option<String> {
 /// Fields of a later version of the protocol than the job's own.
 fn too_new(job: &Job) -> Option<String> {
     let needed = job.needs_protocol();
-    let fields = if needed > 2 { "capabilities" } else { "inputs, and output_schema and timeout_ms of tools," };
+    let fields = match needed {
+        3 => "capabilities, limits.pause_ms, and if_client_gone \"wait\"",
+        _ => "inputs, and output_schema and timeout_ms of tools,",
+    };
     (needed > job.protocol)
         .then(|| format!("/protocol: {fields} need protocol {needed}; the job says {}", job.protocol))
 }

@@ -151,6 +151,8 @@ codes! {
     ToolAnswer = "tool_answer", false;
     /// No queue is bound to the reply key any more.
     ClientGone = "client_gone", false;
+    /// Another client has taken the run over, and gets its calls, output and result. The run goes on.
+    Superseded = "superseded", false;
     /// The fleet itself failed. Its log says more.
     Internal = "internal", false;
 }

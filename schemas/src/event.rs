@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Content, JobId, MimeBundle, Outcome, RequestDone, SessionInfo, ToolCall, WorkerId};
+use crate::{Content, JobId, MimeBundle, Outcome, RequestDone, RunInfo, SessionInfo, ToolCall, WorkerId};
 
 /// A message from the fleet to a client, sent to the reply key of the client's job or question. Ignore fields and
 /// events that you do not know.
@@ -13,8 +13,8 @@ pub struct Event {
     /// Version of the protocol. In the event `tool_call`, the version of the job: the client may answer in it.
     #[serde(default = "crate::first_protocol")]
     pub protocol: u32,
-    /// Id of the job, of the question (in the event `sessions`), or of the request to a session (in the events
-    /// `opened`, `output`, `credit` and `done`).
+    /// Id of the job, of the question (in the events `sessions` and `run`), or of the request to a session (in the
+    /// events `opened`, `output`, `credit` and `done`).
     pub job: JobId,
     /// Number of the attempt, from 1; 0 if there was no attempt.
     #[serde(default)]
@@ -72,6 +72,10 @@ pub enum EventBody {
         /// The live sessions of the tenant, sorted by name.
         sessions: Vec<SessionInfo>,
     },
+    /// The answer to a question about a run.
+    Run(RunInfo),
+    /// Another client has taken the job's run over. This client gets nothing more of it.
+    Superseded {},
     /// A worker carries out the request. Sent again if the request is.
     Opened {
         /// Routing key of further messages about the request, on the exchange `calls`.

@@ -47,7 +47,7 @@ pub fn asyncapi() -> Value {
         "channels": {
             "submit": channel(names::SUBMIT, "{tenant}.{class}.{pool}", "Jobs. Set user_id to the sender's RabbitMQ user, message_id to the job's id, and reply_to to the reply key. Publish as mandatory and persistent.", "job"),
             "cancel": channel(names::SUBMIT, "{tenant}.cancel", "Requests to cancel a job.", "cancel"),
-            "query": channel(names::SUBMIT, "{tenant}.query", "Questions about the tenant's own sessions. Set user_id to the sender's RabbitMQ user, and reply_to to the reply key.", "query"),
+            "query": channel(names::SUBMIT, "{tenant}.query", "Questions about the tenant's own sessions and runs. Set user_id to the sender's RabbitMQ user, and reply_to to the reply key.", "query"),
             "request": channel(names::SUBMIT, "{tenant}.request", "Requests to the tenant's live sessions. Set user_id to the sender's RabbitMQ user, message_id to the request's id, and reply_to to the reply key.", "request"),
             "replies": channel(names::REPLIES, "{tenant}.{client}", "Events of a client's jobs and requests, and answers to its questions.", "event"),
             "calls": channel(names::CALLS, "{tenant}.{worker}", "Answers to tool calls. The routing key is the call's reply_to. Set user_id to the sender's RabbitMQ user.", "tool_result"),
@@ -56,7 +56,7 @@ pub fn asyncapi() -> Value {
         "operations": {
             "submitJob": operation("send", "submit", "Submit a job."),
             "cancelJob": operation("send", "cancel", "Cancel a job."),
-            "ask": operation("send", "query", "Ask for the tenant's sessions."),
+            "ask": operation("send", "query", "Ask for the tenant's sessions, or for a run."),
             "request": operation("send", "request", "Run a command, or work on files, in a live session."),
             "continueRequest": operation("send", "requestInput", "Send input, allow output, send a signal, or cancel a request."),
             "hearEvents": operation("receive", "replies", "Receive the events of jobs."),
@@ -65,7 +65,7 @@ pub fn asyncapi() -> Value {
         "components": { "messages": {
             "job": message("job", "A request to run one program."),
             "cancel": message("cancel", "Cancel a job."),
-            "query": message("query", "A question about the tenant's own sessions."),
+            "query": message("query", "A question about the tenant's own sessions, or about one of its runs."),
             "request": message("request", "A request to a live session."),
             "request_input": message("request_input", "What a client says about a request that it has sent."),
             "event": message("event", "What happened to a job or request."),

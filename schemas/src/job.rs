@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ArtifactRequest, Capabilities, InputFile, InputValue, JobId, Language, PoolName, SessionName, Stream};
+use crate::{
+    ArtifactRequest, Capabilities, InputFile, InputValue, JobId, Language, LimitRequest, PoolName, SessionName, Stream,
+};
 
 /// One request to run one program. Unknown fields are refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -57,6 +59,9 @@ pub struct Job {
     /// Kinds of events that are sent while the job runs. The result is always sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stream: Vec<Stream>,
+    /// What happens to a tool call that reaches no client, from protocol 3 on.
+    #[serde(default, skip_serializing_if = "IfClientGone::is_default")]
+    pub if_client_gone: IfClientGone,
     /// How many times the code can be started. Set it above 1 only if the code can safely run twice.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 100))]
@@ -130,6 +135,7 @@ impl Job {
             tools: Vec::new(),
             capabilities: None,
             stream: Vec::new(),
+            if_client_gone: IfClientGone::Fail,
             max_attempts: 1,
             start_within_ms: None,
             stdin: None,
@@ -146,8 +152,9 @@ impl Job {
     pub fn needs_protocol(&self) -> u32 {
         let newer = |tool: &ToolSpec| tool.output_schema.is_some() || tool.timeout_ms.is_some();
         let session = self.session.as_ref().is_some_and(SessionRequest::is_newer);
+        let waits = self.limits.pause_ms.is_some() || !self.if_client_gone.is_default();
         match () {
-            () if self.capabilities.is_some() => 3,
+            () if self.capabilities.is_some() || waits => 3,
             () if !self.inputs.is_empty() || self.tools.iter().any(newer) || session => 2,
             () => 1,
         }
@@ -268,35 +275,23 @@ pub enum IfGone {
     New,
 }
 
-/// Limits that a job asks for. Each is at most the pool's own (`limit_too_high`). A missing limit means the pool's
-/// default.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LimitRequest {
-    /// Time by the wall clock, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub wall_ms: Option<u64>,
-    /// CPU time, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub cpu_ms: Option<u64>,
-    /// Memory, in bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub memory_bytes: Option<u64>,
-    /// Number of processes and threads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub pids: Option<u32>,
-    /// Size of standard output and standard error together, in bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub output_bytes: Option<u64>,
-    /// How long a tool call can wait for its answer, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub tool_ms: Option<u64>,
+/// What happens to a tool call that reaches no client, because no queue is bound to the job's reply key.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IfClientGone {
+    /// The call fails (`client_gone`).
+    #[default]
+    Fail,
+    /// The call waits until a client takes the run over and answers, or until its time is over.
+    Wait,
+}
+
+impl IfClientGone {
+    /// Whether it is the default.
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A function of the client that the code can call.

@@ -29,10 +29,12 @@ mod id;
 mod input;
 mod job;
 pub mod json;
+mod limits;
 pub mod names;
 mod outcome;
 mod query;
 mod request;
+mod run;
 mod tool;
 mod worker;
 
@@ -51,10 +53,12 @@ pub use file_op::{
 };
 pub use id::{ClientId, JobId, Language, NameError, PoolName, SessionName, TenantName, WorkerId};
 pub use input::{InputValue, JsonText, NameTrouble, name_trouble};
-pub use job::{CheckpointWhen, Class, IfGone, Job, LimitRequest, SessionRequest, ToolSpec, lacks_code};
+pub use job::{CheckpointWhen, Class, IfClientGone, IfGone, Job, SessionRequest, ToolSpec, lacks_code};
+pub use limits::LimitRequest;
 pub use outcome::{LimitsUsed, MimeBundle, Outcome, SessionState, Status, Usage};
 pub use query::{Asked, Query, SessionInfo};
 pub use request::{Exec, Request, RequestDone, RequestEnd, RequestInput, RequestWork, Say};
+pub use run::{OutputPart, PendingCall, RunInfo, RunQuery, RunState};
 pub use tool::{ToolCall, ToolFailure, ToolReply, ToolResult};
 pub use worker::{Heartbeat, PoolCapacity, RunningJob, SessionHeld, WorkerState};
 

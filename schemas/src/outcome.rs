@@ -128,6 +128,11 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_nothing(n: &f64) -> bool {
+    *n == 0.0
+}
+
 impl Outcome {
     /// An outcome with this status. All other fields have their defaults.
     pub fn new(status: Status) -> Self {
@@ -183,6 +188,10 @@ pub struct Usage {
     pub output_bytes: u64,
     /// Number of tool calls that passed the worker's check.
     pub tool_calls: u32,
+    /// Time in which the code only waited for answers to tool calls and which did not count against the wall clock, in
+    /// milliseconds. It is a part of `wall_ms`.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub paused_ms: f64,
 }
 
 /// The limits that applied to a job.
@@ -198,6 +207,10 @@ pub struct LimitsUsed {
     pub pids: u32,
     /// Size of standard output and standard error together, in bytes.
     pub output_bytes: u64,
+    /// Time that the code can wait for answers to tool calls without it counting against the wall clock, in
+    /// milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pause_ms: u64,
 }
 
 /// The session that a job ran in, after the job.

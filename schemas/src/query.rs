@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{JobId, PoolName, SessionName, WorkerId};
+use crate::{JobId, PoolName, RunQuery, SessionName, WorkerId};
 
-/// A question about the tenant. The event `sessions` answers it, to the `reply_to` of this message.
+/// A question about the tenant. The event `sessions` or `run` answers it, to the `reply_to` of this message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Query {
@@ -23,14 +23,21 @@ impl Query {
     pub fn sessions(id: JobId) -> Self {
         Self { protocol: crate::OLDEST, id, what: Asked::Sessions }
     }
+
+    /// A question about a run.
+    pub fn run(id: JobId, run: RunQuery) -> Self {
+        Self { protocol: 3, id, what: Asked::Run(run) }
+    }
 }
 
 /// What a client can ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Asked {
     /// The live sessions of the tenant.
     Sessions,
+    /// A run of the tenant, from protocol 3 on.
+    Run(RunQuery),
 }
 
 /// A live session, as its worker reported it in its last heartbeat.

@@ -71,8 +71,11 @@ pub struct RunningJob {
     pub attempt: u32,
     /// Nonce of the claim with which the worker started the attempt.
     pub nonce: String,
-    /// Pool of the job. The job counts against the pool's credit.
+    /// Pool of the job. The job counts against the pool's credit, unless it is paused.
     pub pool: PoolName,
+    /// Whether the job is paused: its code waits for answers to tool calls, and it holds no slot.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
 }
 
 /// A session that a worker holds.

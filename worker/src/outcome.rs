@@ -59,6 +59,7 @@ pub(crate) fn of_exit(exit: Exit, collected: Collected, about: About<'_>) -> Tol
         memory_bytes: exit.usage.memory_bytes,
         output_bytes: exit.usage.output_bytes,
         tool_calls: about.tool_calls,
+        paused_ms: 0.0,
     };
     tell(outcome, exit.value, collected, about)
 }

@@ -158,6 +158,7 @@ impl Entry {
             attempt: self.claim.attempt,
             nonce: self.claim.nonce.clone(),
             pool: self.pool.clone(),
+            paused: false,
         }
     }
 }

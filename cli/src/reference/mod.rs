@@ -138,7 +138,9 @@ fn blames(code: ErrorCode) -> &'static str {
         code if blames_the_job(code) => "the job",
         CodeRaised | CodeExited | CodeKilled | WallTimeout | CpuTimeout | OutOfMemory | OutputLimit | UnknownTool
         | CapabilityRefused | ToolCallLimit | ToolArguments => "the code",
-        Cancelled | ClientGone | ToolTimeout | ToolAnswer | ForbiddenReplyKey | UserIdMissing => "the client",
+        Cancelled | ClientGone | Superseded | ToolTimeout | ToolAnswer | ForbiddenReplyKey | UserIdMissing => {
+            "the client"
+        }
         _ => "the fleet",
     }
 }

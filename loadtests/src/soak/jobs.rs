@@ -33,8 +33,15 @@ enum Code {
 /// Number of sessions that the session jobs share.
 pub(super) const SESSIONS: u64 = 4;
 
-const NO_LIMITS: LimitRequest =
-    LimitRequest { wall_ms: None, cpu_ms: None, memory_bytes: None, pids: None, output_bytes: None, tool_ms: None };
+const NO_LIMITS: LimitRequest = LimitRequest {
+    wall_ms: None,
+    cpu_ms: None,
+    memory_bytes: None,
+    pids: None,
+    output_bytes: None,
+    tool_ms: None,
+    pause_ms: None,
+};
 
 const fn wall(ms: u64) -> LimitRequest {
     LimitRequest { wall_ms: Some(ms), ..NO_LIMITS }

@@ -177,12 +177,17 @@ fn a_job_says_the_version_that_it_needs() {
         assert_eq!(read(job.to_string().as_bytes()).unwrap().protocol, 2);
     }
     assert_eq!(read(br#"{"id": "a", "code": "", "protocol": 2}"#).unwrap().protocol, 2);
-    for protocol in [1, 2] {
-        let (code, message) =
-            says(&format!(r#"{{"protocol": {protocol}, "id": "a", "code": "", "capabilities": []}}"#));
+    let newest = [r#""capabilities": []"#, r#""limits": {"pause_ms": 1}"#, r#""if_client_gone": "wait""#];
+    for (protocol, field) in [1, 2].into_iter().flat_map(|protocol| newest.map(|field| (protocol, field))) {
+        let (code, message) = says(&format!(r#"{{"protocol": {protocol}, "id": "a", "code": "", {field}}}"#));
         assert_eq!(code, ErrorCode::SchemaViolation);
-        assert!(message.starts_with("/protocol: capabilities need protocol 3"), "{message}");
+        assert!(message.starts_with("/protocol: capabilities, ") && message.contains("need protocol 3"), "{message}");
+        assert_eq!(
+            read(format!(r#"{{"protocol": 3, "id": "a", "code": "", {field}}}"#).as_bytes()).unwrap().protocol,
+            3
+        );
     }
+    assert_eq!(read(br#"{"id": "a", "code": "", "if_client_gone": "fail"}"#).unwrap().protocol, 1);
 }
 
 #[test]
@@ -251,10 +256,10 @@ proptest! {
     #[test]
     fn the_fast_path_and_the_schema_agree(
         max_attempts in number(), start_within in prop_oneof![number(), Just(json!(86_400_000)), Just(json!(86_400_001))],
-        limit in number(), which in 0usize..6, key in 0usize..131, tool in 0usize..131,
+        limit in number(), which in 0usize..7, key in 0usize..131, tool in 0usize..131,
     ) {
-        let name = ["wall_ms", "cpu_ms", "memory_bytes", "pids", "output_bytes", "tool_ms"][which];
-        let mut job = json!({"id": "a", "code": "", "limits": {name: limit}});
+        let name = ["wall_ms", "cpu_ms", "memory_bytes", "pids", "output_bytes", "tool_ms", "pause_ms"][which];
+        let mut job = json!({"protocol": 3, "id": "a", "code": "", "limits": {name: limit}});
         if !max_attempts.is_null() { job["max_attempts"] = max_attempts; }
         if !start_within.is_null() { job["start_within_ms"] = start_within; }
         if key < 130 { job["idempotency_key"] = json!("é".repeat(key)); }

@@ -80,6 +80,7 @@ impl Granted {
             memory_bytes: self.run.memory_bytes,
             pids: self.run.pids,
             output_bytes: self.run.output_bytes,
+            pause_ms: 0,
         }
     }
 }

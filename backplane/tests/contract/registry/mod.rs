@@ -135,7 +135,7 @@ pub fn beat(name: &str) -> Heartbeat {
 
 pub fn running(name: &str, attempt: u32, nonce: &str) -> RunningJob {
     let JobKey { tenant, job } = job(name);
-    RunningJob { tenant, job, attempt, nonce: nonce.to_owned(), pool: pool() }
+    RunningJob { tenant, job, attempt, nonce: nonce.to_owned(), pool: pool(), paused: false }
 }
 
 pub fn held(name: &str) -> SessionHeld {
