@@ -26,6 +26,7 @@
 
 mod ended;
 mod steps;
+mod taken;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +36,7 @@ use thermae_schemas::{Status, WorkerId};
 
 pub use ended::{DIGITS, End, Ended, Tombstone, Whole, digest};
 pub use steps::{abandon, admission, admit, announce, end_unstarted, finish, resolve, shelve, start};
+pub use taken::{Address, Answer, TakeOver, Taker, take_over};
 
 /// Milliseconds: a duration, or a moment by the registry's clock, counted from 1970.
 pub type Millis = u64;
@@ -75,10 +77,13 @@ pub struct Record {
     pub attempt: u32,
     /// How often the code may be started.
     pub max_attempts: u32,
-    /// Routing key for the job's events. `None` if the job was submitted without one, or has ended.
+    /// Routing key for the job's events. `None` if the job was submitted without one, or has ended. If it was taken
+    /// over, the key stays after the end.
     pub reply_key: Option<String>,
-    /// A text of the client's, which the result repeats. `None` if the client set none, or the job has ended.
+    /// A text of the client's, which the result repeats. `None` if the client set none. Kept as the reply key is.
     pub correlation_id: Option<String>,
+    /// When a client took the run over for the last time ([`Taker::at`]). `None` if none did.
+    pub taken: Option<Millis>,
     /// Digest of the job. With it, a repeat of the job can be told from another job with the same id. `None` if it
     /// isn't known.
     pub digest: Option<String>,

@@ -27,6 +27,8 @@ fn answer() -> impl Strategy<Value = Value> {
             "reassign",
             "lost",
             "started",
+            "absent",
+            "ended",
             "worker",
             "gone",
             "A",
@@ -61,6 +63,7 @@ proptest! {
         let _ = reply::finish(value.clone());
         let _ = reply::resolve(value.clone());
         let _ = reply::end_unstarted(value.clone());
+        let _ = reply::take_over(value.clone());
         let _ = reply::record(value.clone());
         let _ = reply::holder(value.clone());
         let _ = super::Seen::default().take(("", 0), value.clone());

@@ -25,7 +25,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use redis::{Cmd, Value};
-use thermae_backplane::record::{DIGITS, End, EndUnstarted, Finish, Record, Resolve, Start};
+use thermae_backplane::record::{Address, Answer, DIGITS, End, EndUnstarted, Finish, Record, Resolve, Start, TakeOver};
 use thermae_backplane::registry::{
     Admit, Admitted, Beat, Budget, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, Holder, JobKey, Keep,
     Notice, RUNNING_TTL, Registry, ResolveRequest, SESSION_TTL, ShelveRequest, StartRequest, Usage, capacity_of,
@@ -162,7 +162,7 @@ impl Registry for Redis {
         reply::admitted(answer.await?)
     }
 
-    async fn start(&self, start: &StartRequest) -> Result<Start, Error> {
+    async fn start(&self, start: &StartRequest) -> Result<Answer<Start>, Error> {
         let answer = self.shared.call(&scripts::START, |to| {
             with_claim(with_job(to, &start.job).arg(start.pool.as_str()), &start.claim)
                 .arg(&start.epoch.0)
@@ -176,7 +176,7 @@ impl Registry for Redis {
         reply::start(answer.await?)
     }
 
-    async fn finish(&self, finish: &FinishRequest) -> Result<Finish, Error> {
+    async fn finish(&self, finish: &FinishRequest) -> Result<Answer<Finish>, Error> {
         let answer = self.end(&scripts::FINISH, |to| {
             with_claim(with_job(to, &finish.job).arg(finish.pool.as_str()), &finish.claim);
             with_keep(with_end(to, &finish.outcome, finish.status, &finish.keep), &finish.keep);
@@ -184,7 +184,7 @@ impl Registry for Redis {
         reply::finish(answer.await?)
     }
 
-    async fn resolve(&self, resolve: &ResolveRequest) -> Result<Resolve, Error> {
+    async fn resolve(&self, resolve: &ResolveRequest) -> Result<Answer<Resolve>, Error> {
         let keep = &resolve.keep;
         let answer = self.end(&scripts::RESOLVE, |to| {
             with_job(to, &resolve.job).arg(resolve.pool.as_str()).arg(resolve.attempt).arg(resolve.max_attempts);
@@ -195,7 +195,7 @@ impl Registry for Redis {
         reply::resolve(answer.await?)
     }
 
-    async fn end_unstarted(&self, request: &EndUnstartedRequest) -> Result<EndUnstarted, Error> {
+    async fn end_unstarted(&self, request: &EndUnstartedRequest) -> Result<Answer<EndUnstarted>, Error> {
         let answer = self.end(&scripts::END_UNSTARTED, |to| {
             with_job(to, &request.job).arg(optional(request.pool.as_ref()));
             with_end(to, &request.outcome, request.status, &request.keep)
@@ -204,6 +204,13 @@ impl Registry for Redis {
             with_keep(to, &request.keep);
         });
         reply::end_unstarted(answer.await?)
+    }
+
+    async fn take_over(&self, job: &JobKey, to: &Address) -> Result<TakeOver, Error> {
+        let answer = self.shared.call(&scripts::TAKE_OVER, |cmd| {
+            with_job(cmd, job).arg(&to.reply_key).arg(optional(to.correlation_id.as_ref()));
+        });
+        reply::take_over(answer.await?)
     }
 
     async fn abandon(&self, job: &JobKey, claim: &Claim) -> Result<bool, Error> {
@@ -251,7 +258,7 @@ impl Registry for Redis {
                 .arg(beat.running.len());
             for running in &beat.running {
                 to.arg(running.tenant.as_str()).arg(running.job.as_str());
-                to.arg(running.attempt).arg(&running.nonce).arg(running.pool.as_str());
+                to.arg(running.attempt).arg(&running.nonce).arg(running.pool.as_str()).arg(u8::from(running.paused));
             }
             for held in &beat.sessions {
                 to.arg(held.tenant.as_str()).arg(held.session.as_str());

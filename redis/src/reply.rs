@@ -6,7 +6,9 @@ use bytes::Bytes;
 use redis::Value;
 use thermae_schemas::{JobId, Status, WorkerId};
 
-use thermae_backplane::record::{EndUnstarted, Ended, Finish, Record, Resolve, Start, State, Tombstone, Whole};
+use thermae_backplane::record::{
+    Address, Answer, EndUnstarted, Ended, Finish, Record, Resolve, Start, State, TakeOver, Taker, Tombstone, Whole,
+};
 use thermae_backplane::registry::{Admitted, Epoch, Error, Gone, Holder, Target};
 
 /// An answer, read from front to back: a word, then the values that belong to it.
@@ -82,6 +84,15 @@ impl Reply {
         })
     }
 
+    /// Who has taken the run over, at the end of an answer.
+    fn taker(&mut self) -> Result<Option<Taker>, Error> {
+        if self.0.len() == 0 {
+            return Ok(None);
+        }
+        let at = self.int()?;
+        Ok(Some(Taker { at, address: Address { reply_key: self.text()?, correlation_id: self.optional()? } }))
+    }
+
     fn worker(&mut self) -> Result<WorkerId, Error> {
         WorkerId::new(self.text()?).map_err(|_| unreadable("worker"))
     }
@@ -137,61 +148,85 @@ pub(super) fn admitted(value: Value) -> Result<Admitted, Error> {
     })
 }
 
-pub(super) fn start(value: Value) -> Result<Start, Error> {
+/// Reads an answer that tells who has taken the run over. `terminal` makes the answer for a job that has ended, and
+/// `other` reads all others by their first word.
+fn telling<T>(
+    value: Value,
+    terminal: impl FnOnce(Ended) -> T,
+    other: impl FnOnce(&str, &mut Reply) -> Result<T, Error>,
+) -> Result<Answer<T>, Error> {
     let mut reply = Reply::new(value)?;
     let word = reply.text()?;
-    if let Some(ended) = reply.ended(&word)? {
-        return Ok(Start::Terminal(ended));
-    }
-    Ok(match word.as_str() {
-        "go" => Start::Go,
-        "stale" => Start::Stale,
-        "resolve" => Start::Resolve,
-        _ => return Err(unreadable("word")),
+    let what = match reply.ended(&word)? {
+        Some(ended) => terminal(ended),
+        None => other(&word, &mut reply)?,
+    };
+    Ok(Answer { what, taker: reply.taker()? })
+}
+
+pub(super) fn start(value: Value) -> Result<Answer<Start>, Error> {
+    telling(value, Start::Terminal, |word, _| {
+        Ok(match word {
+            "go" => Start::Go,
+            "stale" => Start::Stale,
+            "resolve" => Start::Resolve,
+            _ => return Err(unreadable("word")),
+        })
     })
 }
 
-pub(super) fn finish(value: Value) -> Result<Finish, Error> {
-    let mut reply = Reply::new(value)?;
-    let word = reply.text()?;
-    if let Some(ended) = reply.ended(&word)? {
-        return Ok(Finish::Terminal(ended));
-    }
-    Ok(match word.as_str() {
-        "won" => Finish::Won,
-        "superseded" => Finish::Superseded,
-        _ => return Err(unreadable("word")),
+pub(super) fn finish(value: Value) -> Result<Answer<Finish>, Error> {
+    telling(value, Finish::Terminal, |word, _| {
+        Ok(match word {
+            "won" => Finish::Won,
+            "superseded" => Finish::Superseded,
+            _ => return Err(unreadable("word")),
+        })
     })
 }
 
-pub(super) fn resolve(value: Value) -> Result<Resolve, Error> {
-    let mut reply = Reply::new(value)?;
-    let word = reply.text()?;
-    if let Some(ended) = reply.ended(&word)? {
-        return Ok(Resolve::Terminal(ended));
-    }
-    Ok(match word.as_str() {
-        "cancelled" => Resolve::Cancelled,
-        "hold" => Resolve::Hold(Duration::from_millis(reply.int()?)),
-        "reassign" => Resolve::Reassign(reply.small()?),
-        "lost" => Resolve::Lost,
-        "stale" => Resolve::Stale,
-        _ => return Err(unreadable("word")),
+pub(super) fn resolve(value: Value) -> Result<Answer<Resolve>, Error> {
+    telling(value, Resolve::Terminal, |word, reply| {
+        Ok(match word {
+            "cancelled" => Resolve::Cancelled,
+            "hold" => Resolve::Hold(Duration::from_millis(reply.int()?)),
+            "reassign" => Resolve::Reassign(reply.small()?),
+            "lost" => Resolve::Lost,
+            "stale" => Resolve::Stale,
+            _ => return Err(unreadable("word")),
+        })
     })
 }
 
-pub(super) fn end_unstarted(value: Value) -> Result<EndUnstarted, Error> {
+pub(super) fn end_unstarted(value: Value) -> Result<Answer<EndUnstarted>, Error> {
+    telling(value, EndUnstarted::Terminal, |word, reply| {
+        Ok(match word {
+            "won" => EndUnstarted::Won,
+            "conflict" => EndUnstarted::Conflict,
+            "full" => return Err(Error::Full),
+            "started" => EndUnstarted::Started { owner: reply.worker()?, attempt: reply.small()? },
+            _ => return Err(unreadable("word")),
+        })
+    })
+}
+
+pub(super) fn take_over(value: Value) -> Result<TakeOver, Error> {
     let mut reply = Reply::new(value)?;
     let word = reply.text()?;
-    if let Some(ended) = reply.ended(&word)? {
-        return Ok(EndUnstarted::Terminal(ended));
-    }
-    Ok(match word.as_str() {
-        "won" => EndUnstarted::Won,
-        "conflict" => EndUnstarted::Conflict,
-        "full" => return Err(Error::Full),
-        "started" => EndUnstarted::Started { owner: reply.worker()?, attempt: reply.small()? },
+    match word.as_str() {
+        "absent" => return Ok(TakeOver::Absent),
+        "ended" => return Ok(TakeOver::Ended),
+        "assigned" | "started" => {}
         _ => return Err(unreadable("word")),
+    }
+    let (attempt, reply_key, correlation_id) = (reply.small()?, reply.optional()?, reply.optional()?);
+    let previous = reply_key.map(|reply_key| Address { reply_key, correlation_id });
+    Ok(match word.as_str() {
+        "assigned" => TakeOver::Assigned { attempt, previous },
+        _ => {
+            let (owner, at) = (reply.worker()?, Some(reply.int()?).filter(|at| *at > 0));
+            TakeOver::Started { owner, attempt, at, previous }
+        }
     })
 }
 
@@ -213,6 +248,7 @@ pub(super) fn record(value: Value) -> Result<Option<Record>, Error> {
         (Value::Nil, digest) => Some(Whole::Stored(String::from_utf8(bytes(digest)?).map_err(|_| unreadable("text"))?)),
         (outcome, _) => Some(Whole::Here(bytes(outcome)?.into())),
     };
+    let taken = Some(reply.int()?).filter(|at| *at > 0);
     let state = match state.as_str() {
         "A" => State::Assigned,
         "S" => {
@@ -222,7 +258,7 @@ pub(super) fn record(value: Value) -> Result<Option<Record>, Error> {
         "T" => State::Terminal { status, at, mark, outcome },
         _ => return Err(unreadable("state")),
     };
-    Ok(Some(Record { state, attempt, max_attempts, reply_key, correlation_id, digest, cancelled, doubtful }))
+    Ok(Some(Record { state, attempt, max_attempts, reply_key, correlation_id, taken, digest, cancelled, doubtful }))
 }
 
 pub(super) fn holder(value: Value) -> Result<Holder, Error> {

@@ -1,4 +1,5 @@
-//! The scripts: one for each call of the trait. All begin with `common.lua`.
+//! The scripts: one for each call of the trait. All begin with `common.lua`. If an answer may lead to a message about a
+//! job, it also tells who has taken the job's run over: the script is then a function that `with_taker` is applied to.
 //!
 //! When Redis has reached its `maxmemory`, it refuses a script unless the script has the flag `allow-oom`. New jobs are
 //! refused this way. Jobs under way must end, so all other steps go on. A step that ends a job has two scripts for
@@ -11,6 +12,9 @@ use redis::Script;
 
 macro_rules! script {
     ($flags:literal, $full:literal, $file:literal) => {
+        script!($flags, $full, "", $file, "")
+    };
+    ($flags:literal, $full:literal, $before:literal, $file:literal, $after:literal) => {
         LazyLock::new(|| {
             Script::new(concat!(
                 "#!lua",
@@ -20,9 +24,17 @@ macro_rules! script {
                 "\n",
                 include_str!("lua/common.lua"),
                 "\n",
-                include_str!($file)
+                $before,
+                include_str!($file),
+                $after
             ))
         })
+    };
+}
+
+macro_rules! telling {
+    ($flags:literal, $full:literal, $file:literal) => {
+        script!($flags, $full, "local function step()\n", $file, "end\nreturn with_taker(step())\n")
     };
 }
 
@@ -43,14 +55,14 @@ macro_rules! scripts {
 macro_rules! endings {
     ($($name:ident = $file:literal;)+) => {
         $(pub(super) static $name: Ending = Ending {
-            whole: script!("", "false", $file),
-            bare: script!(" flags=allow-oom", "true", $file),
+            whole: telling!("", "false", $file),
+            bare: telling!(" flags=allow-oom", "true", $file),
         };)+
     };
 }
 
 scripts! {
-    START = "lua/start.lua";
+    TAKE_OVER = "lua/take_over.lua";
     ABANDON = "lua/abandon.lua";
     LOOKUP = "lua/lookup.lua";
     HEARTBEAT = "lua/heartbeat.lua";
@@ -71,6 +83,9 @@ endings! {
     RESOLVE = "lua/resolve.lua";
     END_UNSTARTED = "lua/end_unstarted.lua";
 }
+
+/// Starts jobs.
+pub(super) static START: LazyLock<Script> = telling!(" flags=allow-oom", "false", "lua/start.lua");
 
 /// Admits new jobs.
 pub(super) static ADMIT: LazyLock<Script> = script!("", "false", "lua/admit.lua");

@@ -3,11 +3,11 @@
 
 use bytes::Bytes;
 use thermae_backplane::bus::{self, Delivery, Message};
-use thermae_backplane::record::{EndUnstarted, Ended};
+use thermae_backplane::record::{self, Answer, EndUnstarted, Ended, Taker};
 use thermae_backplane::registry::{EndUnstartedRequest, JobKey};
 use thermae_backplane::stored::Wanted;
 use thermae_schemas::{
-    Body, ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, PoolName, Status, TenantName, names,
+    Body, ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, PoolName, RunQuery, Status, TenantName, names,
 };
 
 use crate::context::{self, Context};
@@ -35,6 +35,17 @@ impl Address {
     /// The address in a job's message. The reply key is left out if it belongs to another tenant.
     pub(crate) fn of(tenant: &TenantName, message: &Message) -> Self {
         Self { reply_key: context::reply_key(tenant, message), correlation_id: message.correlation_id.clone() }
+    }
+
+    /// Where an outcome goes: to the client that has taken the run over, or else here.
+    pub(crate) fn or_taker(&self, taker: Option<Taker>) -> Self {
+        taker.map_or_else(|| self.clone(), |taker| taker.address.into())
+    }
+}
+
+impl From<record::Address> for Address {
+    fn from(record::Address { reply_key, correlation_id }: record::Address) -> Self {
+        Self { reply_key: Some(reply_key), correlation_id }
     }
 }
 
@@ -92,6 +103,12 @@ impl Context {
         }
     }
 
+    /// Tells a client that another one has taken the run over. That can get lost, as all answers that nobody records.
+    pub(crate) async fn send_superseded(&self, job: &JobId, attempt: u32, to: &Address) -> Result<(), Trouble> {
+        let event = Event::new(job.clone(), attempt, EventBody::Superseded {});
+        self.send_event(&Event { protocol: RunQuery::PROTOCOL, ..event }, to).await
+    }
+
     /// Sends what is left of a job that has ended. If the outcome is in the store, a worker reads and sends it, so that
     /// a slow store holds up no scheduler.
     pub(crate) async fn send_recorded(&self, key: &JobKey, to: &Address, ended: Ended) -> Result<(), Trouble> {
@@ -129,7 +146,8 @@ impl Context {
     }
 
     /// Records the outcome of a job that has not started, and sends the outcome that is recorded then. If the job runs,
-    /// nothing is changed or sent: its worker will answer.
+    /// nothing is changed or sent: its worker will answer. A client that has taken the run over gets the outcome, but if
+    /// the job had ended before, whoever submits or cancels it is answered.
     pub(crate) async fn end_unstarted(
         &self,
         key: &JobKey,
@@ -140,10 +158,10 @@ impl Context {
     ) -> Result<EndUnstarted, Trouble> {
         let status = outcome.status;
         let body = result(&key.job, 0, outcome);
-        let (digest, cancel) = match meant {
-            Meant::ById => (None, false),
-            Meant::ToCancel => (None, true),
-            Meant::Job(digest) => (Some(digest), false),
+        let (digest, cancel, asks) = match meant {
+            Meant::ById => (None, false, false),
+            Meant::ToCancel => (None, true, true),
+            Meant::Job(digest) => (Some(digest), false, true),
         };
         let request = EndUnstartedRequest {
             job: key.clone(),
@@ -154,14 +172,17 @@ impl Context {
             cancel,
             keep: self.options.keep(pool),
         };
-        let answer = self.registry.end_unstarted(&request).await?;
-        match &answer {
-            EndUnstarted::Won => self.send_result(&key.job, to, body).await?,
-            EndUnstarted::Terminal(recorded) => self.send_recorded(key, to, recorded.clone()).await?,
+        let Answer { what, taker } = self.registry.end_unstarted(&request).await?;
+        match &what {
+            EndUnstarted::Won => self.send_result(&key.job, &to.or_taker(taker), body).await?,
+            EndUnstarted::Terminal(recorded) => {
+                let to = to.or_taker(taker.filter(|_| !asks));
+                self.send_recorded(key, &to, recorded.clone()).await?;
+            }
             EndUnstarted::Conflict => self.send_conflict(key, to).await?,
             EndUnstarted::Started { .. } => {}
         }
-        Ok(answer)
+        Ok(what)
     }
 
     /// Rejects a job that was checked or admitted, and records that.

@@ -1,7 +1,7 @@
 //! Cancels: a job that has not started ends here. A job that runs is ended by its worker.
 
 use thermae_backplane::bus::{self, Message};
-use thermae_backplane::record::EndUnstarted;
+use thermae_backplane::record::{EndUnstarted, Record, State};
 use thermae_backplane::registry::JobKey;
 use thermae_schemas::{Body, Cancel, ErrorCode, ErrorInfo, Outcome, Status, TenantName, names};
 
@@ -22,12 +22,12 @@ pub(crate) async fn cancel(ctx: &Context, tenant: &TenantName, message: &Message
         return Ok(());
     }
     let key = JobKey::new(tenant.clone(), cancel.job);
-    // The answer goes to the client that submitted the job. If the job is unknown, it goes to the client that cancels.
-    let to = match ctx.registry.lookup(&key).await? {
-        Some(record) if record.reply_key.is_some() => {
-            Address { reply_key: record.reply_key, correlation_id: record.correlation_id }
-        }
-        _ => Address::of(&key.tenant, message),
+    // The answer goes to the client that has the run. If the job is unknown or has ended, it goes to the client that
+    // cancels.
+    let record = ctx.registry.lookup(&key).await?.filter(|record| !matches!(record.state, State::Terminal { .. }));
+    let to = match record.as_ref().and_then(Record::address) {
+        Some(address) => address.into(),
+        None => Address::of(&key.tenant, message),
     };
     let error = ErrorInfo::new(ErrorCode::Cancelled, "the job was cancelled before it started");
     let answer =

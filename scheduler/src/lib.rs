@@ -45,6 +45,7 @@ mod query;
 mod reign;
 mod request;
 mod resolve;
+mod run;
 mod serve;
 mod service;
 mod session_workers;

@@ -1,13 +1,15 @@
-//! Clients' questions about their own tenant. The answers come from the workers' last heartbeats.
+//! Clients' questions about their own tenant. The answers about sessions come from the workers' last heartbeats. For
+//! those about runs, see [`run`].
 
 use thermae_backplane::bus::Message;
-use thermae_schemas::{Asked, Body, Event, EventBody, Query, SessionInfo, TenantName};
+use thermae_schemas::{Asked, Body, Event, EventBody, Query, RunQuery, SessionInfo, TenantName};
 
 use crate::answer::Address;
 use crate::context::Context;
 use crate::error::Trouble;
+use crate::run;
 
-/// Answers one question of a tenant.
+/// Answers one question of a tenant, through outages.
 pub(crate) async fn answer(ctx: &Context, tenant: &TenantName, message: &Message) -> Result<(), Trouble> {
     let Ok(query) = Query::parse(&message.body) else {
         tracing::warn!(key = message.key, "a question that can't be read is dropped");
@@ -22,11 +24,20 @@ pub(crate) async fn answer(ctx: &Context, tenant: &TenantName, message: &Message
         tracing::warn!(protocol = query.protocol, "a question of an unsupported protocol is dropped");
         return Ok(());
     }
-    let body = match query.what {
-        Asked::Sessions => EventBody::Sessions { sessions: sessions(ctx, tenant).await? },
-        Asked::Run(_) => return Ok(()),
-    };
-    ctx.send_event(&Event::new(query.id, 0, body), &to).await
+    match query.what {
+        Asked::Sessions => {
+            ctx.persist(|| async {
+                let body = EventBody::Sessions { sessions: sessions(ctx, tenant).await? };
+                ctx.send_event(&Event::new(query.id.clone(), 0, body), &to).await
+            })
+            .await
+        }
+        Asked::Run(_) if query.protocol < RunQuery::PROTOCOL => {
+            tracing::warn!(protocol = query.protocol, "a question about a run is of an older protocol and is dropped");
+            Ok(())
+        }
+        Asked::Run(asked) => run::answer(ctx, tenant, &query.id, &asked, &to, message).await,
+    }
 }
 
 async fn sessions(ctx: &Context, tenant: &TenantName) -> Result<Vec<SessionInfo>, Trouble> {

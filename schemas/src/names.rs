@@ -115,6 +115,13 @@ pub const H_DEAD_QUEUE: &str = "x-first-death-queue";
 /// Header of a message on [`CALLS`] that is about a request to a session and not an answer to a tool call: the
 /// request's id.
 pub const H_REQUEST: &str = "x-request";
+/// The kind of a question that the scheduler passes on to a worker, in a control message.
+pub const H_QUERY: &str = "x-query";
+/// [`H_QUERY`] of a question about a run.
+pub const QUERY_RUN: &str = "run";
+/// When the sender of such a question took the run over, in milliseconds since 1970 by the registry's clock, in a control
+/// message. Missing if it didn't.
+pub const H_TAKEN: &str = "x-taken";
 /// Header: W3C trace context.
 pub const H_TRACEPARENT: &str = "traceparent";
 /// Header: W3C trace state.

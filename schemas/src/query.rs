@@ -26,7 +26,7 @@ impl Query {
 
     /// A question about a run.
     pub fn run(id: JobId, run: RunQuery) -> Self {
-        Self { protocol: 3, id, what: Asked::Run(run) }
+        Self { protocol: RunQuery::PROTOCOL, id, what: Asked::Run(run) }
     }
 }
 

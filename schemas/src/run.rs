@@ -25,6 +25,9 @@ pub struct RunQuery {
 }
 
 impl RunQuery {
+    /// First version of the protocol that has questions about runs, and runs that are taken over.
+    pub const PROTOCOL: u32 = 3;
+
     /// A question about the run of this job, with its output from the beginning. It takes nothing over.
     pub fn new(job: JobId) -> Self {
         Self { job, stdout_from: 0, stderr_from: 0, take_over: false }

@@ -1,5 +1,5 @@
-//! The worker's consumers: jobs of its pools, jobs for this worker alone, cancels, and requests to
-//! sessions.
+//! The worker's consumers: jobs of its pools, jobs for this worker alone, cancels, requests to sessions, and questions
+//! about runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use crate::attempt::{attempt, read};
 use crate::context::Context;
 use crate::pool::{Condition, Pool};
 use crate::requests::Requests;
+use crate::runs;
 use crate::sessions::Sessions;
 
 /// Cancels and requests that may be unacknowledged at once.
@@ -167,7 +168,7 @@ pub(crate) async fn worker_queue(ctx: Arc<Context>, sessions: Arc<Sessions>, tas
     }
 }
 
-/// Takes cancels, and requests to sessions, until `end`.
+/// Takes cancels, requests to sessions, and questions about runs, until `end`.
 pub(crate) async fn control_queue(ctx: Arc<Context>, requests: Arc<Requests>, end: CancellationToken) {
     let queue = QueueSpec::control(&ctx.id);
     while let Some(mut consumer) = subscribe(&ctx, &queue, CONTROL_PREFETCH, &end).await {
@@ -177,6 +178,10 @@ pub(crate) async fn control_queue(ctx: Arc<Context>, requests: Arc<Requests>, en
                 _ if delivery.message.headers.text(names::H_REQUEST).is_some() => match tenant {
                     Some(tenant) => requests.take(tenant, &delivery.message),
                     None => tracing::warn!("a request to a session names no tenant"),
+                },
+                _ if delivery.message.headers.text(names::H_QUERY) == Some(names::QUERY_RUN) => match tenant {
+                    Some(tenant) => runs::answer(&ctx, tenant, &delivery.message).await,
+                    None => tracing::warn!("a question about a run names no tenant"),
                 },
                 Some(key) => {
                     let found = ctx.table.cancel(&key);

@@ -41,6 +41,7 @@ mod pulse;
 mod requests;
 mod retention;
 mod running;
+mod runs;
 mod service;
 mod sessions;
 mod shelf;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use thermae_backplane::record::{Address, Millis, Taker};
 use thermae_backplane::registry::{Claim, JobKey};
 use thermae_schemas::{PoolName, RunningJob};
 use tokio::sync::watch;
@@ -38,6 +39,15 @@ pub(crate) struct Entry {
     /// Whether the claim has succeeded. Heartbeats name only such jobs.
     started: AtomicBool,
     lease: watch::Sender<Lease>,
+    client: Mutex<Client>,
+}
+
+/// The client that gets a run's messages.
+#[derive(Debug, Clone)]
+struct Client {
+    address: Option<Address>,
+    /// When it took the run over, as [`Taker::at`]; 0 if it submitted the job.
+    since: Millis,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +81,13 @@ impl Table {
     }
 
     /// Adds a job that is about to claim its start. `None` if a copy of the job is already under way here.
-    pub(crate) fn enter(&self, key: &JobKey, pool: &PoolName, claim: Claim) -> Option<Guard> {
+    pub(crate) fn enter(
+        &self,
+        key: &JobKey,
+        pool: &PoolName,
+        claim: Claim,
+        submitter: Option<Address>,
+    ) -> Option<Guard> {
         let entry = Arc::new(Entry {
             key: key.clone(),
             pool: pool.clone(),
@@ -80,6 +96,7 @@ impl Table {
             runs: CancellationToken::new(),
             started: AtomicBool::new(false),
             lease: watch::Sender::new(Lease::Until(Moment::now())),
+            client: Mutex::new(Client { address: submitter, since: 0 }),
         });
         match self.jobs().entry(key.clone()) {
             std::collections::hash_map::Entry::Occupied(_) => None,
@@ -98,6 +115,11 @@ impl Table {
     /// Number of jobs under way.
     pub(crate) fn len(&self) -> usize {
         self.jobs().len()
+    }
+
+    /// A job under way.
+    pub(crate) fn entry(&self, key: &JobKey) -> Option<Arc<Entry>> {
+        self.jobs().get(key).cloned()
     }
 
     /// Cancels a job. Returns whether the job is under way here.
@@ -150,6 +172,32 @@ impl Entry {
         }
     }
 
+    fn client(&self) -> MutexGuard<'_, Client> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the run's messages go at this moment. `None` if nobody wants them.
+    pub(crate) fn address(&self) -> Option<Address> {
+        self.client().address.clone()
+    }
+
+    /// A client has taken the run over: its messages go there from now on. Returns where the client that has lost the run
+    /// by that is told so: the one that had it, or this one, if a later taker has it already. `None` if it is the same
+    /// client.
+    pub(crate) fn hand_over(&self, taker: Taker) -> Option<Address> {
+        let mut client = self.client();
+        let loser = match taker.at.cmp(&client.since) {
+            std::cmp::Ordering::Equal => None,
+            std::cmp::Ordering::Less => Some(taker.address),
+            std::cmp::Ordering::Greater => {
+                client.since = taker.at;
+                client.address.replace(taker.address)
+            }
+        };
+        let has = client.address.as_ref().map(|address| &address.reply_key);
+        loser.filter(|loser| has != Some(&loser.reply_key))
+    }
+
     /// The job as a heartbeat reports it.
     pub(crate) fn announce(&self) -> RunningJob {
         RunningJob {
@@ -184,15 +232,34 @@ impl Drop for Guard {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use thermae_schemas::{JobId, TenantName, WorkerId};
 
     use super::*;
 
-    fn enter(table: &Table) -> Option<Guard> {
+    /// A job of the client `acme.c` that is about to claim its start.
+    pub(crate) fn enter(table: &Table) -> Option<Guard> {
         let key = JobKey::new(TenantName::new("acme").unwrap(), JobId::new("j").unwrap());
         let claim = Claim { attempt: 1, owner: WorkerId::new("w").unwrap(), nonce: "n".into() };
-        table.enter(&key, &PoolName::new("default").unwrap(), claim)
+        table.enter(&key, &PoolName::new("default").unwrap(), claim, Some(address("acme.c")))
+    }
+
+    fn address(reply_key: &str) -> Address {
+        Address { reply_key: reply_key.to_owned(), correlation_id: None }
+    }
+
+    #[test]
+    fn the_last_client_that_took_a_run_over_has_it_whatever_comes_last() {
+        let job = enter(&Table::default()).unwrap();
+        let taken = |by: &str, at| job.hand_over(Taker { address: address(by), at });
+        assert_eq!(taken("acme.c", 1), None, "its own client, with another correlation id");
+        assert_eq!(taken("acme.d", 5), Some(address("acme.c")));
+        assert_eq!(taken("acme.d", 5), None, "a repeat");
+        assert_eq!(taken("acme.e", 3), Some(address("acme.e")), "it came late");
+        assert_eq!(job.address(), Some(address("acme.d")));
+        assert_eq!(taken("acme.c", 7), Some(address("acme.d")));
+        assert_eq!(taken("acme.c", 6), None, "it has it again");
+        assert_eq!(job.address(), Some(address("acme.c")));
     }
 
     #[tokio::test]

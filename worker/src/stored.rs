@@ -128,7 +128,7 @@ async fn follow(ctx: &Context, request: &Message, wanted: &Wanted, follower: &Fo
         cancel: false,
         keep: ctx.options.keep(&follower.pool),
     };
-    match ctx.insist("settle", || ctx.registry.end_unstarted(&end)).await {
+    match ctx.insist("settle", || ctx.registry.end_unstarted(&end)).await.map(|done| done.map(|answer| answer.what)) {
         None => false,
         Some(Ok(EndUnstarted::Won)) => {
             let sent = send(ctx, request, &follower.job, end.outcome.clone()).await;

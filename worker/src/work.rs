@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use thermae_backplane::bus::{Delivery, Headers, Message};
+use thermae_backplane::record::Address;
 use thermae_backplane::registry::{Epoch, JobKey};
 use thermae_schemas::{Job, TenantName, names};
 use thermae_service::trace::TraceContext;
@@ -31,10 +32,9 @@ pub(crate) struct Work {
     pub deadline: Option<Moment>,
     /// Nothing is started from this message after this moment, because the job's record may be forgotten from then on.
     pub expires: Option<Moment>,
-    /// Key of the job's events; `None` if nobody wants them.
-    pub reply_to: Option<String>,
-    /// The client's correlation id, which every event carries.
-    pub correlation_id: Option<String>,
+    /// Where the client that submitted the job gets its events; `None` if it wants none. If another client takes the
+    /// run over, its [`crate::running::Entry`] says where they go.
+    pub submitter: Option<Address>,
     /// Trace context of the message.
     pub trace: TraceContext,
     /// For each tool, its schemas as the client wrote them.
@@ -78,8 +78,7 @@ impl Work {
             create_session: headers.flag(names::H_SESSION_CREATE),
             deadline: moment(headers, names::H_DEADLINE),
             expires: moment(headers, names::H_EXPIRES),
-            reply_to: reply_to.clone(),
-            correlation_id: correlation_id.clone(),
+            submitter: reply_to.clone().map(|reply_key| Address { reply_key, correlation_id: correlation_id.clone() }),
             trace: TraceContext {
                 traceparent: headers.text(names::H_TRACEPARENT).map(str::to_owned),
                 tracestate: headers.text(names::H_TRACESTATE).map(str::to_owned),

@@ -13,7 +13,17 @@ use super::{
 impl Record {
     fn new(state: State, attempt: u32, terms: Terms) -> Self {
         let Terms { max_attempts, reply_key, correlation_id, digest } = terms;
-        Self { state, attempt, max_attempts, reply_key, correlation_id, digest, cancelled: false, doubtful: false }
+        Self {
+            state,
+            attempt,
+            max_attempts,
+            reply_key,
+            correlation_id,
+            taken: None,
+            digest,
+            cancelled: false,
+            doubtful: false,
+        }
     }
 
     /// What is left of the job. `None` while it has not ended.
@@ -41,11 +51,13 @@ impl Record {
         matches!((&self.digest, digest), (Some(mine), Some(other)) if mine != other)
     }
 
-    /// Ends the job. From then on, nobody needs its reply key.
+    /// Ends the job. From then on, nobody needs its reply key, unless it is that of a client that took the run over.
     fn end(&mut self, end: &End, at: Millis) {
         let (mark, outcome) = (end.mark(), Some(Whole::Here(end.outcome.clone())));
         self.state = State::Terminal { status: end.status, at, mark, outcome };
-        (self.reply_key, self.correlation_id) = (None, None);
+        if self.taken.is_none() {
+            (self.reply_key, self.correlation_id) = (None, None);
+        }
         (self.cancelled, self.doubtful) = (false, false);
     }
 

@@ -15,7 +15,7 @@ use thermae_schemas::{Heartbeat, JobId, SessionName, TenantName, WorkerId};
 use tokio::sync::broadcast;
 
 pub use crate::record::Claim;
-use crate::record::{EndUnstarted, Finish, Record, Resolve, Start, State, Whole};
+use crate::record::{Address, Answer, EndUnstarted, Finish, Record, Resolve, Start, State, TakeOver, Whole};
 pub use local::Local;
 pub use types::{
     Admit, Admitted, Beat, Budget, EndUnstartedRequest, Epoch, FinishRequest, Gone, Holder, JobKey, Keep, Notice,
@@ -57,16 +57,20 @@ pub trait Registry: Send + Sync + 'static {
     async fn admit(&self, admit: &Admit) -> Result<Admitted, Error>;
 
     /// The fence: asks whether the code of this attempt may start.
-    async fn start(&self, start: &StartRequest) -> Result<Start, Error>;
+    async fn start(&self, start: &StartRequest) -> Result<Answer<Start>, Error>;
 
     /// Records the outcome of a started attempt, and gives its credit back.
-    async fn finish(&self, finish: &FinishRequest) -> Result<Finish, Error>;
+    async fn finish(&self, finish: &FinishRequest) -> Result<Answer<Finish>, Error>;
 
     /// Decides about a copy of a message whose fate is unknown.
-    async fn resolve(&self, resolve: &ResolveRequest) -> Result<Resolve, Error>;
+    async fn resolve(&self, resolve: &ResolveRequest) -> Result<Answer<Resolve>, Error>;
 
     /// Ends a job that has not started: rejected, cancelled or past its deadline. Gives its credit back.
-    async fn end_unstarted(&self, request: &EndUnstartedRequest) -> Result<EndUnstarted, Error>;
+    async fn end_unstarted(&self, request: &EndUnstartedRequest) -> Result<Answer<EndUnstarted>, Error>;
+
+    /// A client takes a run over: what is sent about it from now on goes to this address. If the call is repeated, the
+    /// answer names no previous client any more.
+    async fn take_over(&self, job: &JobKey, to: &Address) -> Result<TakeOver, Error>;
 
     /// Gives a started attempt up. Its lease ends now, so that [`Registry::resolve`] decides at once. `false` if the
     /// claim no longer stands.

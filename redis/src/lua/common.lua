@@ -37,17 +37,32 @@ end
 -- Loads a record. nil: there is none. Its fields:
 --   s(tate: A, S or T), a(ttempt), m(ax attempts), r(eply key), c(orrelation id), d(oubtful), g: the job's digest, and
 --   the e(poch) in which it was written;
+--   y: when a client took the run over for the last time, if one did;
 --   if it is started: o(wner), n(once), l(ease until), k(illed: cancelled while it ran);
 --   beside the record: p: the job's pool, t: how long it holds credit there without starting, v: its session;
---   if it has ended, these are removed, and added are u: its status, z: when it ended, h: its outcome's mark.
+--   if it has ended, these are removed (but r and c stay if there is y), and added are u: its status, z: when it ended,
+--   h: its outcome's mark.
+-- `taker` is then the client that has taken the run over, as scripts answer it: y, r and c?.
+local taker = nil
 local function load(key)
-  local s, a, m, d, e, o, n, l, k, g =
-    unpack(redis.call('HMGET', key, 's', 'a', 'm', 'd', 'e', 'o', 'n', 'l', 'k', 'g'))
+  local s, a, m, d, e, o, n, l, k, g, y =
+    unpack(redis.call('HMGET', key, 's', 'a', 'm', 'd', 'e', 'o', 'n', 'l', 'k', 'g', 'y'))
   if not s then return nil end
+  if y then
+    local r, c = unpack(redis.call('HMGET', key, 'r', 'c'))
+    taker = { tonumber(y), r, c and ('=' .. c) or '' }
+  end
   return {
     s = s, a = tonumber(a), m = tonumber(m), o = o, n = n, l = tonumber(l or 0), k = k, g = g,
     d = s == 'A' and (d == '1' or e ~= epoch),
   }
+end
+
+-- Adds to an answer who has taken the run over. Scripts whose answer may lead to a message about the job end with this
+-- (see scripts.rs).
+local function with_taker(answer)
+  for _, part in ipairs(taker or {}) do answer[#answer + 1] = part end
+  return answer
 end
 
 local function outcome_key(key)
@@ -123,7 +138,11 @@ end
 -- ttl of the record, budget of the tenant and budget of all tenants. While Redis is full, no outcome is kept.
 local function set_terminal(key, tenant, e, k)
   redis.call('HSET', key, 's', 'T', 'h', ARGV[e + 1], 'u', ARGV[e + 2], 'z', now)
-  redis.call('HDEL', key, 'e', 'o', 'n', 'l', 'd', 'k', 'r', 'c', 'p', 't', 'v')
+  if taker then
+    redis.call('HDEL', key, 'e', 'o', 'n', 'l', 'd', 'k', 'p', 't', 'v')
+  else
+    redis.call('HDEL', key, 'e', 'o', 'n', 'l', 'd', 'k', 'r', 'c', 'p', 't', 'v')
+  end
   keep(key, ARGV[k + 1])
   if not full and tonumber(ARGV[k]) > 0
     and spend(tenant, tonumber(ARGV[e + 3]), tonumber(ARGV[k + 2]), tonumber(ARGV[k + 3])) then

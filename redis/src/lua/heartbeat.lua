@@ -1,5 +1,6 @@
 -- ARGV: 2 worker, 3 ttl, 4 the heartbeat, 5 its capacity, 6 ttl of running records, 7 session ttl, 8 number of running
--- jobs, then for each running job: tenant, job, attempt, nonce, pool; then for each session: tenant, name
+-- jobs, then for each running job: tenant, job, attempt, nonce, pool, paused (1 or 0); then for each session: tenant,
+-- name
 -- The answer: the epoch, and the positions of the running jobs whose claim no longer stands
 local worker, alive_until = ARGV[2], now + tonumber(ARGV[3])
 local alive = is_alive(worker)
@@ -17,7 +18,8 @@ local answer = { epoch }
 local at = 9
 for i = 1, tonumber(ARGV[8]) do
   local tenant, job, attempt, nonce, pool = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3], ARGV[at + 4]
-  at = at + 5
+  local paused = ARGV[at + 5] == '1'
+  at = at + 6
   local key = job_key(tenant, job)
   local record = load(key)
   local stands = false
@@ -32,7 +34,8 @@ for i = 1, tonumber(ARGV[8]) do
   if stands then
     set_started(key, attempt, worker, nonce, alive_until)
     keep(key, ARGV[6])
-    take_credit(pool, tenant, job, alive_until)
+    -- A job that goes on takes its credit again, even if there is none left.
+    if paused then give_credit(pool, tenant, job) else take_credit(pool, tenant, job, alive_until) end
   else
     answer[#answer + 1] = i
   end

@@ -80,7 +80,7 @@ impl Lanes {
             }
             Stray::Question(tenant) => {
                 let wait = ctx.charge(&tenant, message.body.len());
-                ctx.persist(|| answer(ctx, &tenant, message)).await.map(|()| wait)
+                answer(ctx, &tenant, message).await.map(|()| wait)
             }
             Stray::Request(tenant) => {
                 let wait = ctx.charge(&tenant, message.body.len());

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use thermae_backplane::bus::{self, Message, QueueSpec};
-use thermae_backplane::record::{EndUnstarted, Record, Resolve, State};
+use thermae_backplane::record::{Answer, EndUnstarted, Record, Resolve, State};
 use thermae_backplane::registry::{Admit, Admitted, JobKey, ResolveRequest, SessionAdmit, Target};
 use thermae_schemas::{Body, ErrorCode, ErrorInfo, Job, Outcome, PoolName, Status, names};
 use tracing::Instrument;
@@ -75,18 +75,20 @@ impl Copy {
                     grace: ctx.options.record_grace.duration(),
                     keep: ctx.options.keep(Some(&self.pool)),
                 };
-                match ctx.registry.resolve(&request).await? {
+                let Answer { what, taker } = ctx.registry.resolve(&request).await?;
+                let to = self.to.or_taker(taker);
+                match what {
                     Resolve::Terminal(recorded) => {
-                        ctx.send_recorded(&self.key, &self.to, recorded).await?;
+                        ctx.send_recorded(&self.key, &to, recorded).await?;
                         return Ok("terminal");
                     }
                     Resolve::Cancelled => {
-                        ctx.send_result(&self.key.job, &self.to, cancelled).await?;
+                        self.end_of_run(ctx, &to, cancelled).await?;
                         return Ok("cancelled");
                     }
                     Resolve::Lost => {
                         tracing::warn!(job.id = %self.key.job, tenant = %self.key.tenant, code = why.as_str(), "job is lost");
-                        ctx.send_result(&self.key.job, &self.to, lost).await?;
+                        self.end_of_run(ctx, &to, lost).await?;
                         return Ok("lost");
                     }
                     Resolve::Stale => return Ok("stale"),
@@ -101,6 +103,15 @@ impl Copy {
         }
         .instrument(outer)
         .await
+    }
+
+    /// Sends the outcome of a job whose worker is gone. If the run was taken over, that worker may not have told the
+    /// client that submitted the job.
+    async fn end_of_run(&self, ctx: &Context, to: &Address, outcome: bytes::Bytes) -> Result<(), Trouble> {
+        if to.reply_key != self.to.reply_key {
+            ctx.send_superseded(&self.key.job, self.attempt, &self.to).await?;
+        }
+        ctx.send_result(&self.key.job, to, outcome).await
     }
 
     /// The outcome to record if the job is lost.

@@ -8,7 +8,8 @@ use thermae_scheduler::Options;
 use thermae_schemas::{ClientId, ErrorCode, Event, EventBody, JobId, Outcome, Status, Stream, WorkerState, names};
 use thermae_service::units::Millis;
 
-use crate::fleet::{LONG, Servers, depth, job, options, pool, soon, submit_raw, tenant};
+use crate::fleet::{LONG, Servers, depth, job, options, pool, soon, tenant};
+use crate::raw::submit_raw;
 
 #[tokio::test]
 async fn a_job_goes_from_client_to_worker_and_back() {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use thermae_backplane::record::{EndUnstarted, Finish, Record, Resolve, Start};
+use thermae_backplane::record::{Address, Answer, EndUnstarted, Finish, Record, Resolve, Start, TakeOver};
 use thermae_backplane::registry::{
     Admit, Admitted, Beat, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, Holder, JobKey, Local,
     Notice, Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
@@ -64,17 +64,20 @@ impl Registry for Faulty {
         }
         admitted
     }
-    async fn start(&self, start: &StartRequest) -> Result<Start, Error> {
+    async fn start(&self, start: &StartRequest) -> Result<Answer<Start>, Error> {
         self.inner.start(start).await
     }
-    async fn finish(&self, finish: &FinishRequest) -> Result<Finish, Error> {
+    async fn finish(&self, finish: &FinishRequest) -> Result<Answer<Finish>, Error> {
         self.inner.finish(finish).await
     }
-    async fn resolve(&self, resolve: &ResolveRequest) -> Result<Resolve, Error> {
+    async fn resolve(&self, resolve: &ResolveRequest) -> Result<Answer<Resolve>, Error> {
         self.inner.resolve(resolve).await
     }
-    async fn end_unstarted(&self, request: &EndUnstartedRequest) -> Result<EndUnstarted, Error> {
+    async fn end_unstarted(&self, request: &EndUnstartedRequest) -> Result<Answer<EndUnstarted>, Error> {
         self.inner.end_unstarted(request).await
+    }
+    async fn take_over(&self, job: &JobKey, to: &Address) -> Result<TakeOver, Error> {
+        self.inner.take_over(job, to).await
     }
     async fn abandon(&self, job: &JobKey, claim: &Claim) -> Result<bool, Error> {
         self.inner.abandon(job, claim).await

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thermae_backplane::bus::{self, Delivery, Message, QueueSpec, SharedBus};
-use thermae_backplane::record::{Finish, Start};
+use thermae_backplane::record::{Answer, Finish, Start, Taker};
 use thermae_backplane::registry::{
     self, Budget, Claim, Epoch, FinishRequest, JobKey, Keep, SharedRegistry, StartRequest,
 };
@@ -244,6 +244,11 @@ impl Worker {
     }
 
     pub(crate) async fn start(&self, job: &Assigned) -> Start {
+        self.begin(job).await.what
+    }
+
+    /// As [`Worker::start`]. Also returns who has taken the run over.
+    pub(crate) async fn begin(&self, job: &Assigned) -> Answer<Start> {
         let message = &job.delivery.message;
         let request = StartRequest {
             job: job.key.clone(),
@@ -275,23 +280,32 @@ impl Worker {
             status: Status::Succeeded,
             keep: self.keep,
         };
-        match persist(|| self.registry.finish(&request)).await {
-            Finish::Won => self.answer(job, body).await,
-            Finish::Terminal(recorded) => self.answer(job, recorded.result(&job.key.job)).await,
+        let Answer { what, taker } = persist(|| self.registry.finish(&request)).await;
+        match what {
+            Finish::Won => self.answer_to(job, taker, body).await,
+            Finish::Terminal(recorded) => self.answer_to(job, taker, recorded.result(&job.key.job)).await,
             Finish::Superseded => acknowledge(&job.delivery).await,
         }
     }
 
     /// Publishes a result, and acknowledges the job.
     pub(crate) async fn answer(&self, job: &Assigned, body: bytes::Bytes) {
+        self.answer_to(job, None, body).await;
+    }
+
+    async fn answer_to(&self, job: &Assigned, taker: Option<Taker>, body: bytes::Bytes) {
         let message = &job.delivery.message;
-        if let Some(key) = message.reply_to.clone() {
+        let (key, correlation_id) = match taker.map(|taker| taker.address) {
+            Some(to) => (Some(to.reply_key), to.correlation_id),
+            None => (message.reply_to.clone(), message.correlation_id.clone()),
+        };
+        if let Some(key) = key {
             let result = Message {
                 exchange: names::REPLIES.to_owned(),
                 key,
                 body,
                 message_id: message.message_id.clone(),
-                correlation_id: message.correlation_id.clone(),
+                correlation_id,
                 // Confirmed, as a worker's results are: the job's message is acknowledged after this.
                 persistent: true,
                 ..Message::default()
@@ -358,25 +372,6 @@ fn assigned(worker: &WorkerId, delivery: Delivery) -> Assigned {
     let attempt = u32::try_from(message.headers.int(names::H_ATTEMPT).unwrap()).unwrap();
     let nonce = uuid::Uuid::new_v4().to_string();
     Assigned { claim: Claim { attempt, owner: worker.clone(), nonce }, key, attempt, delivery }
-}
-
-/// Publishes a message that this project's client would never send.
-pub(crate) async fn submit_raw(servers: &Servers, key: &str, body: &[u8], reply_to: &str, id: Option<&str>) {
-    let mut message = Message {
-        exchange: names::SUBMIT.to_owned(),
-        key: key.to_owned(),
-        body: body.to_vec().into(),
-        message_id: id.map(str::to_owned),
-        correlation_id: Some("mark".to_owned()),
-        reply_to: Some(reply_to.to_owned()),
-        mandatory: true,
-        persistent: true,
-        ..Message::default()
-    };
-    if let Some(tenant) = names::tenant_of(key) {
-        message.sign(servers.bus.as_ref(), &tenant);
-    }
-    servers.bus.publish(message).await.unwrap().wait().await.unwrap();
 }
 
 /// Waits until a queue's depth is as wanted.

@@ -5,7 +5,8 @@ use thermae_scheduler::Options;
 use thermae_schemas::{Cancel, JobId, Status, names};
 use thermae_service::units::{ByteSize, Millis};
 
-use crate::fleet::{Servers, depth, job, options, soon, submit_raw};
+use crate::fleet::{Servers, depth, job, options, soon};
+use crate::raw::submit_raw;
 
 const REST: &str = "submit.acme.rest";
 

@@ -1,7 +1,7 @@
 //! From the end of a run to the acknowledgement of its delivery: record, publish, acknowledge, in this order.
 
 use thermae_backplane::bus::Delivery;
-use thermae_backplane::record::Finish;
+use thermae_backplane::record::{Answer, Finish};
 use thermae_backplane::registry::FinishRequest;
 use thermae_runner::frames::Omissions;
 use thermae_schemas::{ErrorCode, ErrorInfo, Outcome, SessionState, Status};
@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::outcome::{About, Told, of_exit, tell};
 use crate::phase::Phase;
 use crate::running::Guard;
+use crate::runs;
 use crate::shelf::Large;
 use crate::work::Work;
 
@@ -93,20 +94,32 @@ async fn record(ctx: &Context, delivery: &Delivery, work: &Work, guard: Guard, s
     ctx.moves(work, request.outcome.len());
     let finished = ctx.insist("finish", || ctx.registry.finish(&request)).await;
     ctx.metrics.phase(&work.job.pool, Phase::Finish, began.elapsed().as_secs_f64());
+    let Answer { what, taker } = match finished {
+        None => {
+            tracing::error!("the worker ended before the outcome was recorded; the job will count as lost");
+            return;
+        }
+        Some(Ok(answer)) => answer,
+        Some(Err(e)) => {
+            tracing::error!(error = %e, "the job's record can't be read");
+            drop(guard);
+            return to_resolve(ctx, delivery, "record_unreadable").await;
+        }
+    };
+    // The question that took the run over may not have come here yet. Nobody else tells the client before.
+    if let Some(loser) = taker.and_then(|taker| guard.hand_over(taker)) {
+        runs::superseded(ctx, &guard, loser).await;
+    }
+    let to = guard.address();
     drop(guard);
-    match finished {
-        None => tracing::error!("the worker ended before the outcome was recorded; the job will count as lost"),
-        Some(Ok(Finish::Won)) => {
+    match what {
+        Finish::Won => {
             ctx.metrics.job(&work.job.pool, status);
-            publish_and_ack(ctx, delivery, work, request.outcome.clone()).await;
+            publish_and_ack(ctx, delivery, work, to, request.outcome.clone()).await;
             // The job is over, so this is not on its path.
             ctx.shelf.offer(ctx, Large { job: request.job, outcome: request.outcome, keep: request.keep });
         }
-        Some(Ok(Finish::Terminal(other))) => tell_and_ack(ctx, delivery, work, other).await,
-        Some(Ok(Finish::Superseded)) => ack(delivery).await,
-        Some(Err(e)) => {
-            tracing::error!(error = %e, "the job's record can't be read");
-            to_resolve(ctx, delivery, "record_unreadable").await;
-        }
+        Finish::Terminal(other) => tell_and_ack(ctx, delivery, work, to, other).await,
+        Finish::Superseded => ack(delivery).await,
     }
 }

@@ -41,7 +41,6 @@ pub(super) struct Streamer<'a> {
     ctx: &'a Context,
     work: &'a Work,
     entry: &'a Entry,
-    key: Option<&'a str>,
     lifecycle: bool,
     output: bool,
     display: bool,
@@ -61,7 +60,6 @@ impl<'a> Streamer<'a> {
             ctx,
             work,
             entry,
-            key: work.reply_to.as_deref(),
             lifecycle: wants(Stream::Lifecycle),
             output: wants(Stream::Output),
             display: wants(Stream::Display),
@@ -113,7 +111,7 @@ impl<'a> Streamer<'a> {
 
     pub(super) async fn display(&mut self, data: &Bundle) {
         if self.display
-            && self.key.is_some()
+            && self.entry.address().is_some()
             && let Ok(body) = wire::display(self.work, data)
         {
             self.publish(body).await;
@@ -152,13 +150,13 @@ impl<'a> Streamer<'a> {
     }
 
     async fn publish(&mut self, body: Bytes) {
-        let Some(key) = self.key else { return };
+        let Some(to) = self.entry.address() else { return };
         // Without a lease, nothing of the run counts, and the client may already get the events of another attempt.
         if self.entry.check().is_err() {
             return;
         }
         self.ctx.moves(self.work, body.len().max(LEAST));
-        let message = bus::Message { mandatory: false, ..reply(self.work, key, body, false) };
+        let message = bus::Message { mandatory: false, ..reply(self.work, to, body, false) };
         self.sent = true;
         lost(tokio::time::timeout(EVENT_WITHIN, self.ctx.bus.publish(message)).await);
         self.untaken += 1;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use thermae_backplane::bus::{self, Delivery, HeaderValue, Headers, Message};
-use thermae_backplane::record::{EndUnstarted, Ended};
+use thermae_backplane::record::{Address, Answer, EndUnstarted, Ended};
 use thermae_backplane::registry::EndUnstartedRequest;
 use thermae_backplane::stored::Wanted;
 use thermae_schemas::{Outcome, names};
@@ -26,8 +26,8 @@ pub(super) fn result_of(work: &Work, attempt: u32, told: &Told) -> Bytes {
     }
 }
 
-/// A message to the job's client.
-pub(crate) fn reply(work: &Work, key: &str, body: Bytes, persistent: bool) -> Message {
+/// A message to the client that has the job's run.
+pub(crate) fn reply(work: &Work, to: Address, body: Bytes, persistent: bool) -> Message {
     let mut headers = Headers::default();
     let trace = thermae_service::trace::forward(&Span::current(), &work.trace);
     for (name, value) in [(names::H_TRACEPARENT, trace.traceparent), (names::H_TRACESTATE, trace.tracestate)] {
@@ -37,10 +37,10 @@ pub(crate) fn reply(work: &Work, key: &str, body: Bytes, persistent: bool) -> Me
     }
     Message {
         exchange: names::REPLIES.to_owned(),
-        key: key.to_owned(),
+        key: to.reply_key,
         body,
         message_id: Some(work.key.job.to_string()),
-        correlation_id: work.correlation_id.clone(),
+        correlation_id: to.correlation_id,
         headers,
         mandatory: true,
         persistent,
@@ -73,11 +73,17 @@ pub(crate) async fn publish(ctx: &Context, message: Message) -> Result<bool, bus
 }
 
 /// Publishes a recorded result, then acknowledges.
-pub(super) async fn publish_and_ack(ctx: &Context, delivery: &Delivery, work: &Work, result: Bytes) {
+pub(super) async fn publish_and_ack(
+    ctx: &Context,
+    delivery: &Delivery,
+    work: &Work,
+    to: Option<Address>,
+    result: Bytes,
+) {
     let pool = &work.job.pool;
-    if let Some(key) = &work.reply_to {
+    if let Some(to) = to {
         let began = std::time::Instant::now();
-        match publish(ctx, reply(work, key, result, true)).await {
+        match publish(ctx, reply(work, to, result, true)).await {
             // Neither published nor acknowledged: the delivery comes again, finds the record, and its result is
             // published then.
             Ok(false) => return,
@@ -98,15 +104,15 @@ pub(super) async fn publish_and_ack(ctx: &Context, delivery: &Delivery, work: &W
 
 /// Publishes what is left of a job that has ended, then acknowledges. If the outcome is in the store, this publishes a
 /// request for it. Whichever worker takes the request reads the store, so that no job's slot waits for the store here.
-pub(super) async fn tell_and_ack(ctx: &Context, delivery: &Delivery, work: &Work, ended: Ended) {
-    if let (Some(wanted), Some(key)) = (Wanted::new(&work.key, &ended), &work.reply_to) {
-        match publish(ctx, wanted.message(key.clone(), work.correlation_id.clone())).await {
+pub(super) async fn tell_and_ack(ctx: &Context, delivery: &Delivery, work: &Work, to: Option<Address>, ended: Ended) {
+    if let (Some(wanted), Some(to)) = (Wanted::new(&work.key, &ended), to.clone()) {
+        match publish(ctx, wanted.message(to.reply_key, to.correlation_id)).await {
             Ok(true) => return ack(delivery).await,
             Ok(false) => return,
             Err(e) => tracing::error!(error = %e, "an outcome is in the store, but no worker can be asked for it"),
         }
     }
-    publish_and_ack(ctx, delivery, work, ended.result(&work.key.job)).await;
+    publish_and_ack(ctx, delivery, work, to, ended.result(&work.key.job)).await;
 }
 
 /// Acknowledges a delivery. If this fails, the delivery comes again, finds the record, and is answered from it.
@@ -162,19 +168,23 @@ pub(crate) async fn reject(ctx: &Context, delivery: &Delivery, work: &Work, outc
         cancel: false,
         keep: ctx.options.keep(&work.job.pool),
     };
-    match ctx.insist("settle", || ctx.registry.end_unstarted(&request)).await {
-        None => {}
-        Some(Ok(EndUnstarted::Won)) => {
-            ctx.metrics.job(&work.job.pool, status);
-            publish_and_ack(ctx, delivery, work, request.outcome).await;
-        }
-        Some(Ok(EndUnstarted::Terminal(other))) => tell_and_ack(ctx, delivery, work, other).await,
-        // Only a request that names a digest can get this answer.
-        Some(Ok(EndUnstarted::Conflict)) => ack(delivery).await,
-        Some(Ok(EndUnstarted::Started { .. })) => to_resolve(ctx, delivery, "started_elsewhere").await,
+    let Answer { what, taker } = match ctx.insist("settle", || ctx.registry.end_unstarted(&request)).await {
+        None => return,
+        Some(Ok(answer)) => answer,
         Some(Err(e)) => {
             tracing::error!(error = %e, "the job's record can't be read");
-            to_resolve(ctx, delivery, "record_unreadable").await;
+            return to_resolve(ctx, delivery, "record_unreadable").await;
         }
+    };
+    let to = taker.map(|taker| taker.address).or_else(|| work.submitter.clone());
+    match what {
+        EndUnstarted::Won => {
+            ctx.metrics.job(&work.job.pool, status);
+            publish_and_ack(ctx, delivery, work, to, request.outcome).await;
+        }
+        EndUnstarted::Terminal(other) => tell_and_ack(ctx, delivery, work, to, other).await,
+        // Only a request that names a digest can get this answer.
+        EndUnstarted::Conflict => ack(delivery).await,
+        EndUnstarted::Started { .. } => to_resolve(ctx, delivery, "started_elsewhere").await,
     }
 }

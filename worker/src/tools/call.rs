@@ -83,7 +83,7 @@ pub(crate) async fn call(
         Err(refused) => return Ok(refuse(ctx, call, &refused)),
     };
     let patience = patience.at_most(open.gate().timeout(&name));
-    let asked = Call { work, tool: &name, arguments, within: patience.within, open: &mut open };
+    let asked = Call { work, entry, tool: &name, arguments, within: patience.within, open: &mut open };
     let answer = ask(&*ctx.provider, &ctx.metrics, asked, patience.by_wall).await;
     Ok(frames::ToolResult { call, result: answer.map_err(|failed| for_code(failed, work.job.protocol)) })
 }
@@ -162,6 +162,8 @@ mod tests {
 
     use super::*;
     use crate::options::Bounds;
+    use crate::running::Table;
+    use crate::running::tests::enter;
     use crate::tools::Gate;
     use crate::work::tests::work;
 
@@ -191,7 +193,9 @@ mod tests {
         let (gate, _) = Gate::new(&[], vec![], Bounds::default()).unwrap();
         let mut open = Arc::new(gate).comes(2).unwrap();
         let arguments = RawValue::from_string("{}".into()).unwrap();
-        ask(provider, metrics, Call { work: &work(), tool: "t", arguments, within, open: &mut open }, by_wall).await
+        let entry = enter(&Table::default()).unwrap();
+        let call = Call { work: &work(), entry: &entry, tool: "t", arguments, within, open: &mut open };
+        ask(provider, metrics, call, by_wall).await
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@ use thermae_runner::frames::ToolFailure;
 use thermae_schemas::ErrorCode;
 
 use super::Open;
+use crate::running::Entry;
 use crate::work::Work;
 
 /// Largest result of a call, in bytes of JSON. RabbitMQ 4 accepts no larger message.
@@ -40,6 +41,8 @@ pub(crate) trait Provider: Send + Sync {
 pub(crate) struct Call<'a> {
     /// The job whose code makes the call.
     pub work: &'a Work,
+    /// The run that makes it. It says which client has the run at the moment.
+    pub entry: &'a Entry,
     /// Name of the tool, as the job declares it.
     pub tool: &'a str,
     /// The arguments: a JSON object.

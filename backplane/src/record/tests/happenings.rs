@@ -51,6 +51,10 @@ pub(super) enum Happening {
         crash: Crash,
     },
     Cancel,
+    /// A client takes the run over.
+    TakeOver {
+        client: usize,
+    },
     /// The store now has the outcome.
     Shelve,
     /// The outcome is no longer kept. Only the tombstone is left.
@@ -90,6 +94,7 @@ pub(super) fn happening(empties: bool) -> impl Strategy<Value = Happening> {
         3 => worker().prop_map(|worker| Happening::Heartbeat { worker }),
         4 => (0usize..4, crash()).prop_map(|(who, crash)| Happening::Resolve { who, crash }),
         1 => Just(Happening::Cancel),
+        2 => (0usize..3).prop_map(|client| Happening::TakeOver { client }),
         1 => Just(Happening::Shelve),
         1 => Just(Happening::Shrink),
         2 => Just(if empties { Happening::Empty } else { Happening::Resend }),

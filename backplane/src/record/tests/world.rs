@@ -58,6 +58,10 @@ pub(super) struct World {
     /// Nonces of the claims that were allowed to start the code.
     started: BTreeSet<String>,
     published: Vec<Ended>,
+    /// The client that took the run over last. `None` if none did, or the registry was emptied since then.
+    holder: Option<Address>,
+    /// When that was.
+    taken: Millis,
     /// Mark of the recorded outcome.
     recorded: Option<String>,
     emptied: u32,
@@ -82,6 +86,8 @@ impl World {
             names: 0,
             started: BTreeSet::new(),
             published: Vec::new(),
+            holder: None,
+            taken: 0,
             recorded: None,
             emptied: 0,
         }
@@ -288,6 +294,20 @@ impl World {
                     EndUnstarted::Conflict => unreachable!("there is one job"),
                 }
             }
+            Happening::TakeOver { client } => {
+                let to = Address { reply_key: format!("client{client}"), correlation_id: None };
+                let before = self.slot.clone();
+                let held = self.holder.replace(to.clone());
+                match take_over(&mut self.slot, &to, self.now) {
+                    TakeOver::Absent | TakeOver::Ended => {
+                        assert_eq!(self.slot, before);
+                        self.holder = held;
+                    }
+                    TakeOver::Assigned { previous, .. } | TakeOver::Started { previous, .. } => {
+                        assert_eq!(previous, held.filter(|held| *held != to));
+                    }
+                }
+            }
             Happening::Shelve => {
                 if let Some(recorded) = self.recorded.clone() {
                     assert!(shelve(&mut self.slot, &recorded), "it was recorded");
@@ -301,6 +321,7 @@ impl World {
             Happening::Empty => {
                 self.slot = None;
                 self.recorded = None;
+                self.holder = None;
                 self.epoch += 1;
                 self.began = self.now;
                 self.emptied += 1;
@@ -316,6 +337,13 @@ impl World {
             let state = self.slot.as_ref().map(|record| &record.state);
             let stands = matches!(state, Some(State::Terminal { mark, .. }) if mark == recorded);
             assert!(stands, "a recorded outcome changed: {self:#?}");
+        }
+        // Whatever happens to the job, the record says who has taken its run over, and when in the order of all takers.
+        let taker = self.slot.as_ref().and_then(Record::taker);
+        assert_eq!(taker.as_ref().map(|taker| &taker.address), self.holder.as_ref(), "{self:#?}");
+        if let Some(Taker { at, .. }) = taker {
+            assert!(at >= self.taken, "an earlier taker counts: {self:#?}");
+            self.taken = at;
         }
         if let Some(Record { state: State::Terminal { mark, .. }, .. }) = &self.slot {
             self.recorded = Some(mark.clone());

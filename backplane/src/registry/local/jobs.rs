@@ -4,7 +4,8 @@ use thermae_schemas::Status;
 
 use super::memory::{Entry, Forget, Key, Memory, count, millis};
 use crate::record::{
-    self, Admission, DIGITS, End, EndUnstarted, Ended, Finish, Millis, Record, Resolve, Start, State, Terms, Whole,
+    self, Address, Admission, DIGITS, End, EndUnstarted, Ended, Finish, Millis, Record, Resolve, Start, State,
+    TakeOver, Taker, Terms, Whole,
 };
 use crate::registry::{
     Admit, Admitted, Claim, EndUnstartedRequest, FinishRequest, JobKey, Keep, ResolveRequest, ShelveRequest,
@@ -19,6 +20,11 @@ fn short(digest: &str) -> Option<String> {
 impl Memory {
     pub(super) fn record(&self, job: &JobKey) -> Option<Record> {
         self.jobs.get(job)?.record.clone()
+    }
+
+    /// The client that has taken the job's run over.
+    pub(super) fn taker(&self, job: &JobKey) -> Option<Taker> {
+        self.jobs.get(job)?.record.as_ref()?.taker()
     }
 
     /// Runs a step on a job's record. If the record has changed, it is kept for `ttl` from now on.
@@ -223,6 +229,13 @@ impl Memory {
 
     pub(super) fn abandon(&mut self, job: &JobKey, claim: &Claim, now: Millis) -> bool {
         self.jobs.get_mut(job).is_some_and(|entry| record::abandon(&mut entry.record, claim, now))
+    }
+
+    pub(super) fn take_over(&mut self, job: &JobKey, to: &Address, now: Millis) -> TakeOver {
+        match self.jobs.get_mut(job) {
+            Some(entry) => record::take_over(&mut entry.record, to, now),
+            None => TakeOver::Absent,
+        }
     }
 
     pub(super) fn shelve(&mut self, shelve: &ShelveRequest, now: Millis) -> bool {

@@ -19,7 +19,7 @@ use super::{
     Admit, Admitted, Beat, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, Holder, JobKey, Notice,
     Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
 };
-use crate::record::{EndUnstarted, Finish, Millis, Record, Resolve, Start};
+use crate::record::{Address, Answer, EndUnstarted, Finish, Millis, Record, Resolve, Start, TakeOver};
 use memory::Memory;
 
 /// How many notices a slow receiver may be behind before it loses some.
@@ -92,6 +92,14 @@ impl Local {
         }
         answer
     }
+
+    /// Runs one step on a job, and adds to its answer who has taken the run over.
+    fn about<T>(&self, job: &JobKey, step: impl FnOnce(&mut Memory, Millis) -> T) -> Answer<T> {
+        self.step(|memory, now| {
+            let what = step(memory, now);
+            Answer { what, taker: memory.taker(job) }
+        })
+    }
 }
 
 #[async_trait]
@@ -108,20 +116,24 @@ impl Registry for Local {
         Ok(self.step(|memory, now| memory.admit(admit, now)))
     }
 
-    async fn start(&self, start: &StartRequest) -> Result<Start, Error> {
-        Ok(self.step(|memory, now| memory.start(start, now)))
+    async fn start(&self, start: &StartRequest) -> Result<Answer<Start>, Error> {
+        Ok(self.about(&start.job, |memory, now| memory.start(start, now)))
     }
 
-    async fn finish(&self, finish: &FinishRequest) -> Result<Finish, Error> {
-        Ok(self.step(|memory, now| memory.finish(finish, now)))
+    async fn finish(&self, finish: &FinishRequest) -> Result<Answer<Finish>, Error> {
+        Ok(self.about(&finish.job, |memory, now| memory.finish(finish, now)))
     }
 
-    async fn resolve(&self, resolve: &ResolveRequest) -> Result<Resolve, Error> {
-        Ok(self.step(|memory, now| memory.resolve(resolve, now)))
+    async fn resolve(&self, resolve: &ResolveRequest) -> Result<Answer<Resolve>, Error> {
+        Ok(self.about(&resolve.job, |memory, now| memory.resolve(resolve, now)))
     }
 
-    async fn end_unstarted(&self, request: &EndUnstartedRequest) -> Result<EndUnstarted, Error> {
-        Ok(self.step(|memory, now| memory.end_unstarted(request, now)))
+    async fn end_unstarted(&self, request: &EndUnstartedRequest) -> Result<Answer<EndUnstarted>, Error> {
+        Ok(self.about(&request.job, |memory, now| memory.end_unstarted(request, now)))
+    }
+
+    async fn take_over(&self, job: &JobKey, to: &Address) -> Result<TakeOver, Error> {
+        Ok(self.step(|memory, now| memory.take_over(job, to, now)))
     }
 
     async fn abandon(&self, job: &JobKey, claim: &Claim) -> Result<bool, Error> {

@@ -25,10 +25,13 @@ impl Memory {
         for running in &beat.running {
             let job = JobKey::new(running.tenant.clone(), running.job.clone());
             let claim = Claim { attempt: running.attempt, owner: beat.worker.clone(), nonce: running.nonce.clone() };
-            if self.announce(&job, &claim, alive_until, RUNNING_TTL, now) {
-                self.take_credit(&running.pool, &job, alive_until);
-            } else {
+            if !self.announce(&job, &claim, alive_until, RUNNING_TTL, now) {
                 revoked.push(job);
+            } else if running.paused {
+                self.give_credit(Some(&running.pool), &job);
+            } else {
+                // A job that goes on takes its credit again, even if there is none left.
+                self.take_credit(&running.pool, &job, alive_until);
             }
         }
         for held in &beat.sessions {

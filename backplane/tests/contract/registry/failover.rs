@@ -103,7 +103,7 @@ async fn one_job(registry: &Redis, name: &str, starts: &Starts) {
         let mut request = start(name, claim.clone(), &epoch);
         request.only_copy = false;
         let started = answered(|| registry.start(&request)).await;
-        starts.note(name, &started);
+        starts.note(name, &started.what);
         if started == Start::Go {
             let request = finish(name, claim, "done");
             answered(|| registry.finish(&request)).await;

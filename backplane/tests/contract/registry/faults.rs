@@ -113,7 +113,7 @@ async fn an_emptied_redis_begins_an_epoch_and_is_whole_after_one_heartbeat() {
     assert_ne!(before, after);
     let mut held_back = resolve("a", 1, 1);
     held_back.grace = Duration::from_secs(60);
-    assert!(matches!(registry.resolve(&held_back).await.unwrap(), Resolve::Hold(_)));
+    assert!(matches!(registry.resolve(&held_back).await.unwrap().what, Resolve::Hold(_)));
     // A submit message from before, delivered again, makes a doubtful record.
     let mut again = admit("b");
     again.repeat = Some(Repeat { earliest: 1, said: None, first_epoch: None });

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use thermae_backplane::record::{Record, Resolve, State};
+use thermae_backplane::record::{Address, Record, Resolve, State};
 use thermae_backplane::registry::{self, Admitted, Gone, Registry, Repeat, SessionAdmit};
 use thermae_redis::{Redis, RedisOptions};
-use thermae_schemas::IfGone;
+use thermae_schemas::{IfGone, RunningJob};
 
 use super::{
     admit, beat, claim, end_unstarted, finish, held, job, pool, resolve, running, session, shelve, start, tenant,
@@ -36,16 +36,18 @@ fn timeless(record: Option<Record>) -> Option<Record> {
             State::Started { lease_until: moment, .. } | State::Terminal { at: moment, .. } => *moment = 0,
             State::Assigned => {}
         }
+        record.taken = record.taken.map(|_| 0);
         record
     })
 }
 
-/// An answer without the time in its tombstone.
-fn undated(answer: String) -> String {
-    match answer.split_once(", at: ") {
-        Some((before, after)) => format!("{before}{}", after.trim_start_matches(|c: char| c.is_ascii_digit())),
-        None => answer,
-    }
+/// An answer without its times: when a job ended, and when its run was taken over.
+fn undated(answer: &str) -> String {
+    let mut parts = answer.split(", at: ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |before, after| {
+        before + ", at " + after.trim_start_matches("Some(").trim_start_matches(|c: char| c.is_ascii_digit())
+    })
 }
 
 /// Both implementations, emptied a moment ago.
@@ -146,10 +148,11 @@ async fn ask(registry: &dyn Registry, call: &Call) -> String {
             let mut request = resolve(JOBS[name], attempt, max);
             request.grace = if grace { FAR } else { Duration::ZERO };
             request.keep = kept.keep();
-            match registry.resolve(&request).await.unwrap() {
-                Resolve::Hold(_) => "hold".to_owned(),
-                other => shown(other),
+            let mut answer = registry.resolve(&request).await.unwrap();
+            if let Resolve::Hold(time) = &mut answer.what {
+                *time = Duration::ZERO;
             }
+            shown(answer)
         }
         Call::EndUnstarted { job: name, outcome, pool: with_pool, digest, cancel, kept } => {
             let mut request = end_unstarted(JOBS[name], &format!("unstarted {outcome}"));
@@ -165,9 +168,21 @@ async fn ask(registry: &dyn Registry, call: &Call) -> String {
             let claim = claim(attempt, WORKERS[worker], &nonce(n));
             shown(registry.abandon(&job(JOBS[name]), &claim).await.unwrap())
         }
+        Call::TakeOver { job: name, client, mark } => {
+            let to = Address {
+                // The first is the client that submits the jobs.
+                reply_key: ["acme.c", "acme.d", "acme.e"][usize::from(client)].to_owned(),
+                correlation_id: mark.map(|mark| ["mark", "other"][usize::from(mark)].to_owned()),
+            };
+            shown(registry.take_over(&job(JOBS[name]), &to).await.unwrap())
+        }
         Call::Heartbeat { worker, running: jobs, sessions } => {
             let mut word = beat(WORKERS[worker]);
-            word.running = jobs.iter().map(|(name, attempt, n)| running(JOBS[*name], *attempt, &nonce(*n))).collect();
+            let one = |job: &calls::Running| RunningJob {
+                paused: job.paused,
+                ..running(JOBS[job.job], job.attempt, &nonce(job.nonce))
+            };
+            word.running = jobs.iter().map(one).collect();
             word.sessions = if sessions { vec![held("s")] } else { Vec::new() };
             shown(registry.heartbeat(&word, FAR).await.unwrap().revoked)
         }
@@ -209,7 +224,7 @@ async fn compare(calls: Vec<Call>) {
             twins.empty().await;
         }
         let (here, there) = (ask(&*twins.local, call).await, ask(&twins.redis, call).await);
-        assert_eq!(undated(here), undated(there), "call {n} of {calls:#?}");
+        assert_eq!(undated(&here), undated(&there), "call {n} of {calls:#?}");
         let (here, there) = (look(&*twins.local).await, look(&twins.redis).await);
         assert_eq!(here, there, "after call {n} of {calls:#?}");
     }

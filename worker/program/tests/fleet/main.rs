@@ -18,6 +18,7 @@ mod protocol2;
 mod ready;
 mod requests;
 mod sessions;
+mod taken;
 mod tenants;
 mod tools;
 mod traffic;

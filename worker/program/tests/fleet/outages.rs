@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use thermae_backplane::bus::SharedBus;
-use thermae_backplane::record::{EndUnstarted, Finish, Record, Resolve, Start};
+use thermae_backplane::record::{Address, Answer, EndUnstarted, Finish, Record, Resolve, Start, TakeOver};
 use thermae_backplane::registry::{
     self, Admit, Admitted, Beat, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, Holder, JobKey, Notice,
     Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
@@ -59,25 +59,28 @@ impl Registry for Cut {
     async fn admit(&self, admit: &Admit) -> Result<Admitted, Error> {
         self.there()?.admit(admit).await
     }
-    async fn start(&self, start: &StartRequest) -> Result<Start, Error> {
+    async fn start(&self, start: &StartRequest) -> Result<Answer<Start>, Error> {
         let started = self.there()?.start(start).await;
         if self.starts_late.load(Ordering::SeqCst) {
             tokio::time::sleep(start.lease).await;
         }
         started
     }
-    async fn finish(&self, finish: &FinishRequest) -> Result<Finish, Error> {
+    async fn finish(&self, finish: &FinishRequest) -> Result<Answer<Finish>, Error> {
         assert!(!self.finishes_panic.swap(false, Ordering::SeqCst), "injected by the test");
         if self.finishes_fail.load(Ordering::SeqCst) {
             return Err(Error::Disconnected("cut".into()));
         }
         self.there()?.finish(finish).await
     }
-    async fn resolve(&self, resolve: &ResolveRequest) -> Result<Resolve, Error> {
+    async fn resolve(&self, resolve: &ResolveRequest) -> Result<Answer<Resolve>, Error> {
         self.there()?.resolve(resolve).await
     }
-    async fn end_unstarted(&self, request: &EndUnstartedRequest) -> Result<EndUnstarted, Error> {
+    async fn end_unstarted(&self, request: &EndUnstartedRequest) -> Result<Answer<EndUnstarted>, Error> {
         self.there()?.end_unstarted(request).await
+    }
+    async fn take_over(&self, job: &JobKey, to: &Address) -> Result<TakeOver, Error> {
+        self.there()?.take_over(job, to).await
     }
     async fn abandon(&self, job: &JobKey, claim: &Claim) -> Result<bool, Error> {
         self.there()?.abandon(job, claim).await

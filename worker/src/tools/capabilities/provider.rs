@@ -27,7 +27,7 @@ impl Provider for Capable {
     async fn call(&self, call: Call<'_>) -> Answer {
         let Some(allowed) = call.open.gate().allowed().cloned() else { return self.inner.call(call).await };
         let began = Instant::now();
-        let Call { work, tool, arguments, within, open } = call;
+        let Call { work, entry, tool, arguments, within, open } = call;
         let steps = allowed.cost(tool, arguments.get().len());
         let decided = {
             let (allowed, tool) = (allowed.clone(), tool.to_owned());
@@ -36,7 +36,7 @@ impl Provider for Capable {
         let (grant, arguments) = decided?;
         let left = within.saturating_sub(began.elapsed());
         let own = grant.timeout.filter(|own| *own < left);
-        let answer = self.inner.call(Call { work, tool, arguments, within: own.unwrap_or(left), open });
+        let answer = self.inner.call(Call { work, entry, tool, arguments, within: own.unwrap_or(left), open });
         let result = match own {
             None => answer.await?,
             Some(own) => tokio::time::timeout(own, answer).await.unwrap_or_else(|_| Err(late(tool, own).into()))?,
@@ -61,6 +61,8 @@ mod tests {
 
     use super::*;
     use crate::options::Bounds;
+    use crate::running::Table;
+    use crate::running::tests::enter;
     use crate::tools::capabilities::Allowed;
     use crate::tools::provider::Failed;
     use crate::tools::{Gate, Open};
@@ -90,7 +92,9 @@ mod tests {
     async fn ask(capable: &Capable, gate: &Arc<Gate>, tool: &str, arguments: &str) -> Result<String, String> {
         let mut open: Open = gate.comes(arguments.len()).unwrap();
         let arguments = RawValue::from_string(arguments.to_owned()).unwrap();
-        let call = Call { work: &work(), tool, arguments, within: Duration::from_secs(60), open: &mut open };
+        let entry = enter(&Table::default()).unwrap();
+        let within = Duration::from_secs(60);
+        let call = Call { work: &work(), entry: &entry, tool, arguments, within, open: &mut open };
         let answer = capable.call(call).await;
         answer.map(|value| value.get().to_owned()).map_err(|failed| match failed {
             Failed::Refused(refused) => refused.to_string(),

@@ -49,11 +49,11 @@ impl Client {
 #[async_trait]
 impl Provider for Client {
     async fn call(&self, call: Call<'_>) -> Answer {
-        let Call { work, tool, arguments, within, open } = call;
+        let Call { work, entry, tool, arguments, within, open } = call;
         let tenant = &work.key.tenant;
         let gone = || Refused::new(ErrorCode::ClientGone, format!("no client is there to answer the call of {tool:?}"));
         let internal = |error: &dyn std::error::Error| Refused::new(ErrorCode::Internal, error.to_string());
-        let key = work.reply_to.as_deref().ok_or_else(gone)?;
+        let to = entry.address().ok_or_else(gone)?;
         let mut waiting = self.calls.begin(tenant);
         let message = wire::Call {
             call: &waiting.call,
@@ -71,7 +71,9 @@ impl Provider for Client {
         }
         let failed = async {
             let publish = async {
-                let sent = self.bus.publish(reply(work, key, body, false)).await?.wait().await;
+                // The call may have waited, and another client may have the run by now.
+                let to = entry.address().unwrap_or(to);
+                let sent = self.bus.publish(reply(work, to, body, false)).await?.wait().await;
                 open.left();
                 sent
             };

@@ -72,9 +72,14 @@ pub(super) enum Call {
         attempt: u32,
         nonce: u8,
     },
+    TakeOver {
+        job: usize,
+        client: u8,
+        mark: Option<u8>,
+    },
     Heartbeat {
         worker: usize,
-        running: Vec<(usize, u32, u8)>,
+        running: Vec<Running>,
         sessions: bool,
     },
     Leave {
@@ -90,6 +95,15 @@ pub(super) enum Call {
     Lead {
         who: u8,
     },
+}
+
+/// A running job in a heartbeat.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Running {
+    pub(super) job: usize,
+    pub(super) attempt: u32,
+    pub(super) nonce: u8,
+    pub(super) paused: bool,
 }
 
 /// When a job was submitted first, if it may be a repeat.
@@ -152,6 +166,12 @@ pub(super) fn submitted() -> impl Strategy<Value = Submitted> {
 pub(super) fn call() -> impl Strategy<Value = Call> {
     let (job, who) = (|| 0..JOBS.len(), || 0..WORKERS.len());
     let (attempt, nonce) = (|| 1u32..4, || 0u8..2);
+    let running = (job(), attempt(), nonce(), any::<bool>()).prop_map(|(job, attempt, nonce, paused)| Running {
+        job,
+        attempt,
+        nonce,
+        paused,
+    });
     let session = || prop::option::weighted(0.4, (0..WORKERS.len(), any::<bool>()));
     prop_oneof![
         4 => (
@@ -179,7 +199,9 @@ pub(super) fn call() -> impl Strategy<Value = Call> {
         1 => Just(Call::Empty),
         2 => (job(), who(), attempt(), nonce())
             .prop_map(|(job, worker, attempt, nonce)| Call::Abandon { job, worker, attempt, nonce }),
-        3 => (who(), prop::collection::vec((job(), attempt(), nonce()), 0..3), any::<bool>())
+        3 => (job(), 0u8..3, prop::option::of(0u8..2))
+            .prop_map(|(job, client, mark)| Call::TakeOver { job, client, mark }),
+        3 => (who(), prop::collection::vec(running, 0..3), any::<bool>())
             .prop_map(|(worker, running, sessions)| Call::Heartbeat { worker, running, sessions }),
         1 => who().prop_map(|worker| Call::Leave { worker }),
         1 => who().prop_map(|worker| Call::Bury { worker }),

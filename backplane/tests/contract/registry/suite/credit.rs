@@ -1,12 +1,14 @@
 //! Credit: how many jobs of a pool and of a tenant may be handed out at once.
 
-use thermae_backplane::record::EndUnstarted;
-use thermae_backplane::registry::{Admit, Admitted, SharedRegistry};
-use thermae_schemas::{JobId, PoolName};
+use thermae_backplane::record::{EndUnstarted, Finish, Resolve};
+use thermae_backplane::registry::{Admit, Admitted, Notice, SharedRegistry};
+use thermae_schemas::{Heartbeat, JobId, PoolName, RunningJob};
 
-use super::super::{admit, attempt, claim, end_unstarted, finish, job, pool, start, tenant};
+use super::super::{
+    TTL, admit, attempt, beat, claim, end_unstarted, finish, in_order, job, pool, resolve, running, start, tenant,
+};
 use super::BRIEF;
-use crate::support::until;
+use crate::support::{soon, until};
 
 pub async fn credit_is_taken_and_given_back(registry: SharedRegistry) {
     let epoch = registry.epoch().await.unwrap();
@@ -75,4 +77,51 @@ pub async fn a_cancel_that_knows_no_pool_gives_the_credit_back(registry: SharedR
     cancel.pool = None;
     assert_eq!(registry.end_unstarted(&cancel).await.unwrap(), EndUnstarted::Won);
     assert_eq!(registry.credit_used(&pool()).await.unwrap(), 0);
+}
+
+/// A heartbeat of the worker `w` that runs these jobs, each paused or not.
+fn runs(jobs: &[(&str, u32, bool)]) -> Heartbeat {
+    let one =
+        |(name, attempt, paused): &(&str, u32, bool)| RunningJob { paused: *paused, ..running(name, *attempt, "n") };
+    Heartbeat { running: jobs.iter().map(one).collect(), ..beat("w") }
+}
+
+pub async fn a_paused_job_holds_no_credit(registry: SharedRegistry) {
+    let used = || async { registry.credit_used(&pool()).await.unwrap() };
+    let epoch = registry.epoch().await.unwrap();
+    let one = |name: &str| Admit { credit: 1, tenant_limit: Some(1), ..admit(name) };
+    registry.heartbeat(&beat("w"), TTL).await.unwrap();
+    registry.admit(&one("a")).await.unwrap();
+    registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap();
+    let mut news = registry.notices();
+    registry.heartbeat(&runs(&[("a", 1, false)]), TTL).await.unwrap();
+    assert_eq!((used().await, registry.admit(&one("b")).await.unwrap()), (1, Admitted::NoCredit));
+    // It stays its worker's, and its credit goes to the next.
+    let answer = registry.heartbeat(&runs(&[("a", 1, true)]), TTL).await.unwrap();
+    assert_eq!((answer.revoked, used().await), (vec![], 0));
+    soon("its credit", in_order(&mut news, Notice::Credit(pool()))).await;
+    assert_eq!(registry.admit(&one("a")).await.unwrap(), Admitted::UnderWay);
+    assert_eq!(attempt(&registry.admit(&one("b")).await.unwrap()), Some(1));
+    registry.start(&start("b", claim(1, "w", "n"), &epoch)).await.unwrap();
+    assert!(matches!(registry.resolve(&resolve("a", 1, 1)).await.unwrap().what, Resolve::Hold(_)));
+    // It goes on, even if that is more than the credit.
+    registry.heartbeat(&runs(&[("a", 1, false), ("b", 1, false)]), TTL).await.unwrap();
+    assert_eq!((used().await, registry.admit(&one("c")).await.unwrap()), (2, Admitted::NoCredit));
+    registry.heartbeat(&runs(&[("a", 1, true), ("b", 1, false)]), TTL).await.unwrap();
+    assert_eq!(used().await, 1);
+    // Its end gives nothing back that another one holds.
+    assert_eq!(registry.finish(&finish("a", claim(1, "w", "n"), "done")).await.unwrap(), Finish::Won);
+    assert_eq!(used().await, 1);
+    let late = registry.heartbeat(&runs(&[("a", 1, true), ("b", 1, false)]), TTL).await.unwrap();
+    assert_eq!((late.revoked, used().await), (vec![job("a")], 1));
+    // A job that is announced as paused to a registry that does not know it: its record is made, and takes no credit.
+    let new = registry.heartbeat(&runs(&[("d", 1, true), ("b", 1, true)]), TTL).await.unwrap();
+    assert_eq!((new.revoked, used().await), (vec![], 0));
+    assert_eq!(registry.lookup(&job("d")).await.unwrap().unwrap().attempt, 1);
+    registry.heartbeat(&runs(&[("d", 1, false), ("b", 1, true)]), TTL).await.unwrap();
+    assert_eq!(used().await, 1);
+    // A further attempt takes credit like any other.
+    registry.abandon(&job("b"), &claim(1, "w", "n")).await.unwrap();
+    assert_eq!(registry.resolve(&resolve("b", 1, 2)).await.unwrap(), Resolve::Reassign(2));
+    assert_eq!(used().await, 2);
 }

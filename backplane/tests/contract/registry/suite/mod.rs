@@ -4,6 +4,7 @@ mod credit;
 mod outcomes;
 mod records;
 mod sessions;
+mod taken;
 mod workers;
 
 use std::time::Duration;
@@ -12,6 +13,7 @@ pub use credit::*;
 pub use outcomes::*;
 pub use records::*;
 pub use sessions::*;
+pub use taken::*;
 pub use workers::*;
 
 /// A lease, or the time that a record is kept: short enough to pass during a test.

@@ -68,7 +68,7 @@ pub async fn a_copy_of_a_running_job_is_held_and_then_lost(registry: SharedRegis
     let mut begin = start("a", claim(1, "w", "n"), &epoch);
     begin.lease = BRIEF;
     registry.start(&begin).await.unwrap();
-    let Resolve::Hold(wait) = registry.resolve(&resolve("a", 1, 1)).await.unwrap() else { panic!("not held") };
+    let Resolve::Hold(wait) = registry.resolve(&resolve("a", 1, 1)).await.unwrap().what else { panic!("not held") };
     assert!(wait <= BRIEF);
     tokio::time::sleep(wait + Duration::from_millis(5)).await;
     assert_eq!(registry.resolve(&resolve("a", 1, 1)).await.unwrap(), Resolve::Lost);
@@ -86,7 +86,7 @@ pub async fn a_job_that_may_run_again_is_assigned_anew(registry: SharedRegistry)
     begin.lease = Duration::from_millis(1);
     registry.start(&begin).await.unwrap();
     until("its lease to pass", || async {
-        !matches!(registry.resolve(&resolve("a", 1, 2)).await.unwrap(), Resolve::Hold(_))
+        !matches!(registry.resolve(&resolve("a", 1, 2)).await.unwrap().what, Resolve::Hold(_))
     })
     .await;
     for _ in 0..2 {
@@ -128,7 +128,7 @@ pub async fn a_cancel_of_a_running_job_is_remembered(registry: SharedRegistry) {
         registry.start(&start(name, claim(1, "w", "n"), &epoch)).await.unwrap();
         let mut end = end_unstarted(name, "ended");
         end.cancel = cancelled;
-        assert!(matches!(registry.end_unstarted(&end).await.unwrap(), EndUnstarted::Started { attempt: 1, .. }));
+        assert!(matches!(registry.end_unstarted(&end).await.unwrap().what, EndUnstarted::Started { attempt: 1, .. }));
         registry.abandon(&job(name), &claim(1, "w", "n")).await.unwrap();
         let decided = registry.resolve(&resolve(name, 1, 3)).await.unwrap();
         assert_eq!(decided, if cancelled { Resolve::Cancelled } else { Resolve::Reassign(2) });
@@ -198,10 +198,10 @@ pub async fn a_record_that_is_missing_starts_only_from_a_sole_copy(registry: Sha
     assert_eq!(registry.finish(&finish("b", claim(1, "w", "n"), "done")).await.unwrap(), Finish::Won);
     let mut early = resolve("c", 1, 1);
     early.grace = Duration::from_secs(1_000_000_000);
-    let answer = registry.resolve(&early).await.unwrap();
+    let answer = registry.resolve(&early).await.unwrap().what;
     // The epoch of the in-process registry began at 0, so there the job is lost at once.
     assert!(matches!(answer, Resolve::Hold(_) | Resolve::Lost), "{answer:?}");
-    assert!(matches!(registry.resolve(&resolve("c", 1, 1)).await.unwrap(), Resolve::Lost | Resolve::Terminal(_)));
+    assert!(matches!(registry.resolve(&resolve("c", 1, 1)).await.unwrap().what, Resolve::Lost | Resolve::Terminal(_)));
     assert_eq!(registry.resolve(&resolve("d", 1, 2)).await.unwrap(), Resolve::Reassign(2));
 }
 

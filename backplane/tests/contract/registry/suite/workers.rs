@@ -45,7 +45,7 @@ pub async fn a_heartbeat_renews_leases_and_revokes_what_does_not_stand(registry:
         registry.resolve(&resolve("b", 1, 1)).await.unwrap() == Resolve::Lost
     })
     .await;
-    assert!(matches!(registry.resolve(&resolve("a", 1, 1)).await.unwrap(), Resolve::Hold(_)));
+    assert!(matches!(registry.resolve(&resolve("a", 1, 1)).await.unwrap().what, Resolve::Hold(_)));
     assert_eq!(registry.credit_used(&pool()).await.unwrap(), 1);
     registry.abandon(&job("a"), &claim(1, "w", "n")).await.unwrap();
     registry.resolve(&resolve("a", 1, 1)).await.unwrap();

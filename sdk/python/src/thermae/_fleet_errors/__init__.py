@@ -5,6 +5,7 @@ from thermae._fleet_errors.client import (
     Cancelled,
     ClientGone,
     ForbiddenReplyKey,
+    Superseded,
     ToolAnswer,
     ToolTimeout,
     UserIdMissing,
@@ -122,6 +123,7 @@ FLEET_ERRORS: tuple[type[ThermaeError], ...] = (
     ToolTimeout,
     ToolAnswer,
     ClientGone,
+    Superseded,
     Internal,
 )
 
@@ -168,6 +170,7 @@ __all__ = [
     "SessionLost",
     "StoreUnavailable",
     "SubmissionExpired",
+    "Superseded",
     "ToolAnswer",
     "ToolArguments",
     "ToolCallLimit",

@@ -49,3 +49,11 @@ class ClientGone(ThermaeError):
     code = "client_gone"
     safe_to_retry = False
     advice = "Keep the client connected while its jobs run."
+
+
+class Superseded(ThermaeError):
+    """Another client has taken the run over, and gets its calls, output and result. The run goes on."""
+
+    code = "superseded"
+    safe_to_retry = False
+    advice = "Take the run over again if this client needs it. Only one client at a time follows a run."
