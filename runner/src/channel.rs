@@ -23,7 +23,7 @@ const MAX_WAITING: usize = 64 << 20;
 /// Any message from a job's process. `op` decides which of the other fields are set.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Message {
-    /// `ready`, `failed`, `started`, `call`, `display` or `done`.
+    /// `ready`, `failed`, `started`, `call`, `waits`, `display` or `done`.
     pub(crate) op: String,
     /// `call`: number of the tool call, in the job's own count.
     #[serde(default)]
@@ -34,6 +34,16 @@ pub(crate) struct Message {
     /// `call`: arguments of the tool.
     #[serde(default)]
     pub(crate) arguments: Option<Box<RawValue>>,
+    /// `call` and `waits`: how long the process has waited for answers in this run, in milliseconds. Waits that it has
+    /// announced with `waits` are not in it.
+    #[serde(default)]
+    pub(crate) waited: Option<u64>,
+    /// `waits`: the number of answers that the process has got in this run.
+    #[serde(default)]
+    pub(crate) got: Option<u64>,
+    /// `waits`: how long it has waited since the last of them, in milliseconds.
+    #[serde(default)]
+    pub(crate) for_ms: Option<u64>,
     /// `display`: the MIME bundle to show.
     #[serde(default)]
     pub(crate) data: Option<Box<RawValue>>,
@@ -193,6 +203,12 @@ impl Channel {
         self.outbox.clear();
         self.sent = 0;
         Ok(())
+    }
+
+    /// Whether everything that was sent here was taken, and nothing waits to be sent.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let unread = rustix::io::ioctl_fionread(&self.socket).unwrap_or(1);
+        unread == 0 && self.taken == self.inbox.len() && self.outbox.is_empty()
     }
 
     /// Whether something waits to be sent.

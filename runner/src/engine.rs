@@ -163,6 +163,7 @@ impl Engine {
             Kind::Credit => guests.on_credit(number, frame.parse()?, occupants, sandboxes, io),
             Kind::Signal => guests.signal(number, frame.parse()?),
             Kind::ToolResult => runs.on_tool_result(number, &frame.parse()?, sandboxes, io),
+            Kind::Charge => runs.charge(number),
             Kind::Interrupt => runs.interrupt(number, sandboxes),
             Kind::Kill => runs.kill(number, sandboxes, io),
             Kind::CloseSession => runs.close_session(&name(), sandboxes, io),
@@ -191,6 +192,7 @@ impl Engine {
                 }
             }
         }
+        self.runs.on_children(&self.sandboxes, &mut self.io);
         Ok(())
     }
 

@@ -38,7 +38,7 @@ pub use setup::{LanguageSetup, Limits, Setup};
 pub use tools::{Tool, ToolCall, ToolFailure, ToolResult};
 
 /// Version of this wire. [`Setup`] carries it, and a runner of another version refuses.
-pub const WIRE: u32 = 6;
+pub const WIRE: u32 = 7;
 
 /// Largest frame either side accepts, in bytes, header excluded.
 pub const MAX_FRAME: usize = 32 << 20;

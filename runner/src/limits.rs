@@ -24,6 +24,8 @@ const ADDRESS_SLACK: u64 = 4 << 30;
 pub(crate) fn bounded(asked: &Limits, ceiling: &Limits) -> Result<Limits, &'static str> {
     let limits = Limits {
         wall_ms: asked.wall_ms.min(ceiling.wall_ms),
+        pause_ms: asked.pause_ms.min(ceiling.pause_ms),
+        pause_after_ms: asked.pause_after_ms.min(ceiling.pause_after_ms),
         grace_ms: asked.grace_ms.min(ceiling.grace_ms),
         cpu_ms: asked.cpu_ms.min(ceiling.cpu_ms),
         memory_bytes: asked.memory_bytes.min(ceiling.memory_bytes),

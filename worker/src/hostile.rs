@@ -19,7 +19,16 @@ use crate::wire;
 use crate::work::{self, Work};
 
 fn setup() -> Setup {
-    let ceiling = Limits { wall_ms: 1, grace_ms: 1, cpu_ms: 1, memory_bytes: 1, pids: 1, output_bytes: 1 };
+    let ceiling = Limits {
+        wall_ms: 1,
+        pause_ms: 1,
+        pause_after_ms: 1,
+        grace_ms: 1,
+        cpu_ms: 1,
+        memory_bytes: 1,
+        pids: 1,
+        output_bytes: 1,
+    };
     Setup {
         wire: WIRE,
         languages: Vec::new(),

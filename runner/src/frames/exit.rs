@@ -83,6 +83,10 @@ pub struct CodeError {
 pub struct Usage {
     /// Time from the hand-over of the code to a sandbox until its end, in microseconds.
     pub wall_us: u64,
+    /// The part of it that did not count against the wall clock, because the run waited for answers of its tool calls.
+    /// In milliseconds.
+    #[serde(default)]
+    pub paused_ms: u64,
     /// User and system CPU time, in microseconds.
     pub cpu_us: u64,
     /// Peak memory of the whole sandbox, in bytes: its processes, its memory files and the files in its storage.

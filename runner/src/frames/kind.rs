@@ -49,6 +49,9 @@ pub enum Kind {
     Part = 18,
     /// W, R: raw bytes of the last [`Part`].
     PartData = 19,
+    /// W: the worker can't give up the slot of a run that [`Kind::Waits`]; no payload. From now on until the next answer
+    /// to a tool call, the run's waiting counts against the wall clock.
+    Charge = 20,
     /// R: [`Ready`].
     Ready = 64,
     /// R: the code or command is about to run; no payload.
@@ -77,6 +80,9 @@ pub enum Kind {
     ArtifactData = 76,
     /// R: [`ArtifactEnd`].
     ArtifactEnd = 77,
+    /// R: the run waits for answers of its tool calls, and its process is stopped; no payload. It is sent once per wait.
+    /// The next [`ToolResult`], [`Kind::Interrupt`] or soft time-out continues the process.
+    Waits = 78,
 }
 
 impl Kind {
@@ -103,6 +109,7 @@ impl Kind {
             Credit,
             Part,
             PartData,
+            Charge,
             Ready,
             Started,
             Stdout,
@@ -117,6 +124,7 @@ impl Kind {
             Artifact,
             ArtifactData,
             ArtifactEnd,
+            Waits,
         ]
         .into_iter()
         .find(|k| *k as u8 == n)

@@ -36,12 +36,19 @@ pub struct LanguageSetup {
     pub options: serde_json::Value,
 }
 
-/// Limits of one run. Zero is refused, except for [`Limits::grace_ms`].
+/// Limits of one run. Zero is refused, except for [`Limits::grace_ms`], [`Limits::pause_ms`] and
+/// [`Limits::pause_after_ms`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Wall-clock time, in milliseconds. Then the code is interrupted (`KeyboardInterrupt`), and killed
-    /// [`Limits::grace_ms`] later.
+    /// Wall-clock time, in milliseconds, without the time that counts against [`Limits::pause_ms`]. Then the code is
+    /// interrupted (`KeyboardInterrupt`), and killed [`Limits::grace_ms`] later.
     pub wall_ms: u64,
+    /// Time that the run may wait for answers of its tool calls without using up its wall-clock time, in milliseconds.
+    /// Further waiting counts against the wall clock.
+    pub pause_ms: u64,
+    /// How long a wait lasts before the run's process is stopped ([`Kind::Waits`](super::Kind::Waits)), in
+    /// milliseconds.
+    pub pause_after_ms: u64,
     /// Time between the interrupt and the kill, in milliseconds.
     pub grace_ms: u64,
     /// CPU time of all processes of the run together, in milliseconds.

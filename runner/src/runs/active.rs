@@ -9,6 +9,7 @@ use rustix::event::epoll::EventFlags;
 
 use super::memory::MemoryWatch;
 use super::pending::Pending;
+use super::waits::Waits;
 use crate::channel::Message;
 use crate::frames::{Kind, Limits};
 use crate::io::{Io, Link, Token};
@@ -77,8 +78,9 @@ pub(super) struct Active {
     pub(super) calls: HashMap<u32, u32>,
     pub(super) last_call: u32,
     pub(super) cause: Option<Cause>,
-    /// Whether the interrupt at the end of the wall-clock time was sent.
-    pub(super) interrupted: bool,
+    /// When the interrupt at the end of the wall-clock time was sent.
+    pub(super) interrupted: Option<Instant>,
+    pub(super) waits: Waits,
     pub(super) next_cpu_check: Instant,
     /// The container's CPU time at the first check, which is when the run could first have reached its limit.
     pub(super) container_cpu_before: Option<Duration>,
@@ -145,7 +147,8 @@ impl Active {
             calls: HashMap::new(),
             last_call: 0,
             cause: None,
-            interrupted: false,
+            interrupted: None,
+            waits: Waits::new(&limits, handed),
             next_cpu_check: handed + Duration::from_millis(limits.cpu_ms),
             container_cpu_before: None,
             oom_before,

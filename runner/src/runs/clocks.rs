@@ -1,39 +1,62 @@
-//! Clocks of a run: its time-outs, and the watches over CPU time and memory.
+//! Clocks of a run: its time-outs, and the watches over CPU time and memory. What does not count against the wall clock
+//! is in `waits`.
 
 use std::time::{Duration, Instant};
 
 use super::active::{Active, Cause};
 use super::baseline::Baseline;
 use super::memory::Counted;
+use super::pause::{Change, DEFIED};
+use super::waits::Halt;
 use crate::sandboxes::{HEAD_START, Sandbox};
 use crate::{sys, watch};
 
 /// Shortest time between two checks of CPU time, once a run may have used it up.
 const CPU_TICK: Duration = Duration::from_millis(5);
 
+/// Shortest time between two checks of a run whose process is stopped. Then only what others have started can use
+/// anything.
+const STOPPED_TICK: Duration = Duration::from_secs(1);
+
 /// CPU time that the runner and its zygotes may use during a run, such as for imports of the preload list or a spare.
 const BESIDE: Duration = Duration::from_secs(1);
 
 impl Active {
-    /// When the code is interrupted.
-    pub(super) fn soft_at(&self) -> Instant {
-        self.handed + Duration::from_millis(self.limits.wall_ms)
-    }
-
-    /// When the run is killed.
-    pub(super) fn hard_at(&self) -> Instant {
-        self.soft_at() + Duration::from_millis(self.limits.grace_ms)
-    }
-
     /// When a check has something to do next; `None` for a run that was killed already, of which only the end is waited
     /// for.
     pub(super) fn next_check(&self, now: Instant) -> Option<Instant> {
         if self.cause.is_some() {
             return None;
         }
-        let wall = if self.interrupted { self.hard_at() } else { self.soft_at() };
+        let wall = match self.interrupted {
+            Some(at) => at + self.grace(),
+            None => self.waits.wall_due(self.handed, self.wall(), !self.calls.is_empty(), now),
+        };
         let next = wall.min(self.next_cpu_check).min(self.memory.next);
+        let next = self.waits.stop_at().map_or(next, |stop| next.min(stop));
         Some(if self.in_head_start(now) { next.min(self.handed + HEAD_START) } else { next })
+    }
+
+    /// Stops its process if the run has waited for long enough. Returns why it is to be killed, if others don't let it
+    /// be stopped.
+    pub(super) fn check_stop(&mut self, now: Instant, sandbox: &Sandbox) -> Option<Cause> {
+        let defied = self.cause.is_none() && self.waits.check_stop(now, sandbox, self.session) == Change::Defied;
+        defied.then(|| Cause::Broken(DEFIED.to_owned()))
+    }
+
+    /// Ends a wait, and continues the process if it is stopped.
+    pub(super) fn resume(&mut self, now: Instant, sandbox: &Sandbox) {
+        if self.waits.resume(now, sandbox) {
+            (self.next_cpu_check, self.memory.next) = (now, now);
+        }
+    }
+
+    fn wall(&self) -> Duration {
+        Duration::from_millis(self.limits.wall_ms)
+    }
+
+    fn grace(&self) -> Duration {
+        Duration::from_millis(self.limits.grace_ms)
     }
 
     /// Whether it still has the machine to itself.
@@ -41,16 +64,35 @@ impl Active {
         now - self.handed < HEAD_START
     }
 
-    /// Interrupts it when its wall-clock time is over; `group` is as in [`Sandbox::interrupt`]. Returns why it is to be
-    /// killed, if that did not help.
-    pub(super) fn check_wall(&mut self, now: Instant, sandbox: &Sandbox, group: bool) -> Option<Cause> {
-        if now >= self.hard_at() && self.cause.is_none() {
-            return Some(Cause::Wall);
+    /// Interrupts it when its wall-clock time is over; `group` is as in [`Sandbox::interrupt`], the others as in
+    /// [`Active::check_cpu`]. Returns why it is to be killed, if that did not help.
+    pub(super) fn check_wall(
+        &mut self,
+        now: Instant,
+        sandbox: &Sandbox,
+        group: bool,
+        before: &Baseline,
+        beside: impl Fn() -> Vec<i32>,
+    ) -> Option<Cause> {
+        if let Some(at) = self.interrupted {
+            return (self.cause.is_none() && now >= at + self.grace()).then_some(Cause::Wall);
         }
-        if now >= self.soft_at() && !self.interrupted {
-            self.interrupted = true;
-            sandbox.interrupt(group);
+        let (wall, session) = (self.wall(), self.session);
+        let cpu = || {
+            let (own, all) = used(sandbox, before, &beside());
+            // What a session's earlier programs have left goes on while this one waits.
+            if session { own } else { own.max(all) }
+        };
+        if !self.waits.wall_is_over(self.handed, wall, !self.calls.is_empty(), now, cpu) {
+            return None;
         }
+        if self.limits.grace_ms == 0 {
+            return self.cause.is_none().then_some(Cause::Wall);
+        }
+        self.interrupted = Some(now);
+        self.waits.close(now);
+        sandbox.interrupt(group);
+        self.resume(now, sandbox);
         None
     }
 
@@ -61,18 +103,16 @@ impl Active {
         now: Instant,
         sandbox: &Sandbox,
         before: &Baseline,
-        beside: &[i32],
+        beside: impl Fn() -> Vec<i32>,
         container: impl FnOnce() -> Duration,
     ) -> Option<Cause> {
         if now < self.next_cpu_check {
             return None;
         }
         let limit = Duration::from_millis(self.limits.cpu_ms);
-        let own = sys::cpu_time(sandbox.pid).unwrap_or_default().saturating_sub(before.own);
         // The clock of the main process is exact; the sum over the sandbox has steps of 10 ms.
-        let all = sandbox.handles.as_ref().map(|h| watch::cpu(&h.proc_dir, |session| !beside.contains(&session)));
-        let all = all.map(|all| all.saturating_sub(before.all));
-        let used = own.max(all.unwrap_or_default());
+        let (own, all) = used(sandbox, before, &beside());
+        let used = own.max(all);
         // Neither counts a process that has ended and that nobody waits for. The container's control group does, but it
         // counts everything else in the container, too. So the group's time has a higher limit, and counts from the
         // first check on. (An earlier start would cost a read in every run, and most runs end before their first
@@ -84,17 +124,20 @@ impl Active {
             return Some(Cause::Cpu);
         }
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-        self.next_cpu_check = now + (left.min(left_of_container) / cores).max(CPU_TICK);
+        let shortest = if self.waits.halt == Halt::Stopped { STOPPED_TICK } else { CPU_TICK };
+        self.next_cpu_check = now + (left.min(left_of_container) / cores).max(shortest);
         None
     }
 
     /// Checks its memory, if that is due. `others` is what its zygote and the commands beside it hold before they begin,
-    /// in bytes; `collecting` is whether files of an ended run are being collected.
+    /// in bytes; `guests` is whether there are such commands; `collecting` is whether files of an ended run are being
+    /// collected.
     pub(super) fn check_memory(
         &mut self,
         now: Instant,
         sandbox: &Sandbox,
         others: u64,
+        guests: bool,
         counted: &Counted,
         collecting: bool,
     ) -> Option<Cause> {
@@ -105,6 +148,16 @@ impl Active {
             return Some(Cause::Memory);
         }
         let over = self.memory.check(now, sandbox, self.limits.memory_bytes + others, counted, collecting);
+        if self.waits.halt == Halt::Stopped && !guests && sandbox.processes() <= 1 {
+            self.memory.next = now + STOPPED_TICK;
+        }
         over.then_some(Cause::Memory)
     }
+}
+
+/// CPU time that a run has used: that of its sandbox's main process, and that of all its processes.
+fn used(sandbox: &Sandbox, before: &Baseline, beside: &[i32]) -> (Duration, Duration) {
+    let own = sys::cpu_time(sandbox.pid).unwrap_or_default().saturating_sub(before.own);
+    let all = sandbox.handles.as_ref().map(|h| watch::cpu(&h.proc_dir, |session| !beside.contains(&session)));
+    (own, all.map_or(Duration::ZERO, |all| all.saturating_sub(before.all)))
 }

@@ -34,9 +34,11 @@ impl Active {
             }
         };
         let process = reaped.map_or_else(|| watch::peak_memory(sandbox.pid), |r| r.max_rss);
+        let (wall, cpu) = (now - self.handed, cpu.saturating_sub(before.own + before.children));
         let usage = Usage {
-            wall_us: micros(now - self.handed),
-            cpu_us: micros(cpu.saturating_sub(before.own + before.children)),
+            wall_us: micros(wall),
+            paused_ms: u64::try_from(self.waits.paused(now, wall, cpu).as_millis()).unwrap_or(u64::MAX),
+            cpu_us: micros(cpu),
             memory_bytes: self.memory.peak.max(process + memory::stored(sandbox.handles.as_ref())),
             output_bytes: self.output_bytes,
         };
@@ -73,19 +75,19 @@ impl Active {
             // The kernel may have killed any process of the job, and the rest of the program went on without it.
             (None, _) if oom => End::OutOfMemory,
             (None, Some(Status::Signaled(libc::SIGXCPU))) => End::TimedOut { limit: "cpu".into(), soft: false },
-            (None, Some(Status::Signaled(libc::SIGINT))) if self.interrupted => soft(),
+            (None, Some(Status::Signaled(libc::SIGINT))) if self.interrupted.is_some() => soft(),
             (None, Some(Status::Signaled(signal))) => End::Signaled { signal },
             // The kernel reports several ends alike, as an exit with status 1. Only among these, the process's own word
             // decides.
             (None, Some(Status::Exited(code))) => match how.as_deref() {
                 Some("memory") if code == 1 => End::OutOfMemory,
-                _ if self.interrupted => soft(),
+                _ if self.interrupted.is_some() => soft(),
                 Some("raised" | "interrupted") if code == 1 => End::Raised,
                 _ => End::Exited { code },
             },
             (None, None) => match how.as_deref() {
                 Some("memory") => End::OutOfMemory,
-                _ if self.interrupted => soft(),
+                _ if self.interrupted.is_some() => soft(),
                 Some("raised" | "interrupted") => End::Raised,
                 _ => End::Exited { code: done.as_ref().and_then(|d| d.code).unwrap_or(0) & 0xff },
             },

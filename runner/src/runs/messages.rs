@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::Runs;
 use super::active::{Cause, MAX_CALLS, MAX_RECEIVED};
+use super::waits::Halt;
 use crate::channel::{Got, Message};
 use crate::frames::{Kind, ToolCall, ToolResult};
 use crate::io::{Io, Token};
@@ -81,7 +82,16 @@ impl Runs {
             }
             return;
         };
+        if !run.tools.is_empty() {
+            let now = Instant::now();
+            run.waits.heard(&message, !run.calls.is_empty(), now);
+            if run.waits.halt == Halt::Asked {
+                // It has gone on before it stopped.
+                run.resume(now, sandbox);
+            }
+        }
         match message.op.as_str() {
+            "waits" if !run.tools.is_empty() => {}
             "started" if run.began.is_none() => {
                 run.began = Some(Instant::now());
                 run.unstarted = None;
@@ -132,6 +142,7 @@ impl Runs {
                 let _ = io.link.push_json(Kind::ToolCall, run.number, &call);
             }
             (problem, _) => {
+                run.waits.answered(Instant::now());
                 let text = serde_json::json!({"op": "result", "call": number, "error": problem.unwrap_or_default()});
                 self.tell(id, text.to_string().as_bytes(), sandboxes, io);
             }
@@ -141,7 +152,11 @@ impl Runs {
     /// Hands the answer to a tool call to the code.
     pub(crate) fn on_tool_result(&mut self, number: u32, result: &ToolResult, sandboxes: &mut Sandboxes, io: &mut Io) {
         let Some(&id) = self.going.get(&number) else { return };
-        let Some(call) = self.run_mut(id).and_then(|run| run.calls.remove(&result.call)) else { return };
+        let (Some(sandbox), Some(run)) = (sandboxes.get(id), self.run_mut(id)) else { return };
+        let Some(call) = run.calls.remove(&result.call) else { return };
+        let now = Instant::now();
+        run.waits.answered(now);
+        run.resume(now, sandbox);
         let text = match &result.result {
             Ok(value) => format!(r#"{{"op":"result","call":{call},"ok":{}}}"#, value.get()),
             Err(failure) => {

@@ -11,7 +11,9 @@ mod end;
 mod memory;
 mod messages;
 mod occupant;
+mod pause;
 mod pending;
+mod waits;
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -30,6 +32,7 @@ use active::{Active, Cause, Pumped};
 use beside::Guests;
 use collect::{Collections, Ended};
 use occupant::Occupants;
+use pause::Change;
 use pending::{MOST_LOST, Pending};
 
 /// The runs of a container.
@@ -126,7 +129,8 @@ impl Runs {
         for (id, occupant) in by_sandbox {
             let Some(sandbox) = sandboxes.get(*id) else { continue };
             // What the sandbox's processes hold from the start, because their zygotes do.
-            let held = data(sandbox.flavor) + guests.in_sandbox(*id).count() as u64 * zygotes.native().map_or(0, data);
+            let beside = guests.in_sandbox(*id).count() as u64;
+            let held = data(sandbox.flavor) + beside * zygotes.native().map_or(0, data);
             let Some(run) = &mut occupant.run else {
                 let limit = self.setup.ceiling.memory_bytes + held;
                 if let Some(watch) = occupant.memory.as_mut().filter(|watch| watch.is_due(now))
@@ -141,10 +145,13 @@ impl Runs {
                 let all = self.cpu.as_ref().and_then(CpuCounter::read).unwrap_or_default();
                 all.saturating_sub(guests.cpu(sandboxes))
             };
+            let (group, before, sessions) =
+                (zygotes.interrupts_group(sandbox.flavor), &occupant.cpu_before, || guests.sessions(*id));
             let cause = run
-                .check_wall(now, sandbox, zygotes.interrupts_group(sandbox.flavor))
-                .or_else(|| run.check_cpu(now, sandbox, &occupant.cpu_before, &guests.sessions(*id), container))
-                .or_else(|| run.check_memory(now, sandbox, held, counted, collecting));
+                .check_wall(now, sandbox, group, before, sessions)
+                .or_else(|| run.check_cpu(now, sandbox, before, sessions, container))
+                .or_else(|| run.check_memory(now, sandbox, held, beside > 0, counted, collecting))
+                .or_else(|| run.check_stop(now, sandbox));
             if let Some(cause) = cause {
                 occupant.out_of_memory = cause == Cause::Memory;
                 run.cause.get_or_insert(cause);
@@ -175,8 +182,35 @@ impl Runs {
     /// Interrupts the code of a run.
     pub(crate) fn interrupt(&mut self, number: u32, sandboxes: &Sandboxes) {
         self.guests.signal(number, libc::SIGINT);
-        if let Some(sandbox) = self.going.get(&number).and_then(|id| sandboxes.get(*id)) {
+        let Some(&id) = self.going.get(&number) else { return };
+        if let (Some(sandbox), Some(run)) = (sandboxes.get(id), self.run_mut(id)) {
             sandbox.interrupt(sandboxes.zygotes.interrupts_group(sandbox.flavor));
+            run.resume(Instant::now(), sandbox);
+        }
+    }
+
+    /// From now on until its next answer, a run's waiting counts against the wall clock.
+    pub(crate) fn charge(&mut self, number: u32) {
+        let id = self.going.get(&number).copied();
+        if let Some(run) = id.and_then(|id| self.run_mut(id)) {
+            run.waits.charge(Instant::now());
+        }
+    }
+
+    /// Called when the kernel has reported that processes have ended, stopped or continued.
+    pub(crate) fn on_children(&mut self, sandboxes: &Sandboxes, io: &mut Io) {
+        let now = Instant::now();
+        let mut defied = Vec::new();
+        for (id, occupant) in &mut self.occupants.by_sandbox {
+            let (Some(run), Some(sandbox)) = (&mut occupant.run, sandboxes.get(*id)) else { continue };
+            match run.waits.look(now, sandbox, run.session) {
+                Change::Nothing => {}
+                Change::Stopped => io.link.push(Kind::Waits, run.number, &[]),
+                Change::Defied => defied.push(*id),
+            }
+        }
+        for id in defied {
+            self.kill_run(id, Cause::Broken(pause::DEFIED.to_owned()), sandboxes);
         }
     }
 
@@ -313,6 +347,7 @@ impl Runs {
             self.pending.push_front(*pending);
             return sandboxes.end(id, io);
         }
+        run.resume(now, sandbox);
         run.drain(&mut io.link, &mut io.chunk);
         sandbox.stage = if reaped.is_none() && session { Stage::Idle } else { Stage::Ending };
         let oom = self.occupants.counted.oom_kills() > run.oom_before;

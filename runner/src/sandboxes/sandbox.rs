@@ -4,9 +4,12 @@ use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus, waitid};
+
 use crate::channel::Channel;
 use crate::inner::Handles;
 use crate::languages::Flavor;
+use crate::watch;
 
 /// The stages of a sandbox's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +124,38 @@ impl Sandbox {
             Some(pid) if group => drop(rustix::process::kill_process_group(pid, rustix::process::Signal::INT)),
             _ => self.signal(rustix::process::Signal::INT),
         }
+    }
+
+    /// Number of its processes, without the init; 0 without an inner wall.
+    pub(crate) fn processes(&self) -> usize {
+        self.handles.as_ref().map_or(0, |handles| watch::count(&handles.proc_dir))
+    }
+
+    /// Stops its process. [`Sandbox::has_stopped`] tells when the kernel has done so.
+    pub(crate) fn stop(&self) {
+        // The kernel still knows of the last time that the process was continued.
+        let _ = self.changed(WaitIdOptions::CONTINUED);
+        self.signal(rustix::process::Signal::STOP);
+    }
+
+    /// Continues its process.
+    pub(crate) fn resume(&self) {
+        self.signal(rustix::process::Signal::CONT);
+    }
+
+    /// Whether its process has stopped since the last [`Sandbox::stop`]. The runner gets SIGCHLD when it does.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.changed(WaitIdOptions::STOPPED).is_some_and(|status| status.stopped())
+    }
+
+    /// Whether something has continued its process since it stopped. The runner gets SIGCHLD then, too.
+    pub(crate) fn was_continued(&self) -> bool {
+        self.changed(WaitIdOptions::CONTINUED).is_some_and(|status| status.continued())
+    }
+
+    fn changed(&self, what: WaitIdOptions) -> Option<WaitIdStatus> {
+        let pid = rustix::process::Pid::from_raw(self.pid)?;
+        waitid(WaitId::Pid(pid), what | WaitIdOptions::NOHANG).ok().flatten()
     }
 
     /// Sends a signal to its process.

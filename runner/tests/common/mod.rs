@@ -4,6 +4,7 @@
 
 pub mod beside;
 mod outcome;
+pub mod waiting;
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::net::UnixListener;
@@ -38,7 +39,16 @@ pub struct Runner {
 }
 
 pub fn limits() -> Limits {
-    Limits { wall_ms: 20_000, grace_ms: 500, cpu_ms: 10_000, memory_bytes: 256 << 20, pids: 64, output_bytes: 1 << 20 }
+    Limits {
+        wall_ms: 20_000,
+        pause_ms: 20_000,
+        pause_after_ms: 300,
+        grace_ms: 500,
+        cpu_ms: 10_000,
+        memory_bytes: 256 << 20,
+        pids: 64,
+        output_bytes: 1 << 20,
+    }
 }
 
 /// Python with this preload list.
@@ -212,6 +222,7 @@ impl Runner {
             Kind::Exit => outcome.exit = Some(frame.parse().unwrap()),
             Kind::SessionClosed => self.closed.push(String::from_utf8(frame.body).unwrap()),
             Kind::Credit => outcome.credit += frame.parse::<u64>().unwrap(),
+            Kind::Waits => outcome.waits += 1,
             Kind::Pong => self.pongs += 1,
             other => panic!("{other:?}: {}", String::from_utf8_lossy(&frame.body)),
         }

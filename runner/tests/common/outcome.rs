@@ -14,6 +14,8 @@ pub struct Outcome {
     pub parts: Vec<(Part, Vec<u8>)>,
     /// How many bytes of input the runner takes in addition to the window.
     pub credit: u64,
+    /// How often its process was stopped because it waits.
+    pub waits: u32,
     pub exit: Option<Exit>,
 }
 

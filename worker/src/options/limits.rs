@@ -18,6 +18,12 @@ pub struct LimitOptions {
     pub grace: Millis,
 }
 
+/// Time that a run may wait for answers of its tool calls, in milliseconds.
+const PAUSE_MS: u64 = 240_000;
+
+/// How long a wait lasts before its process is stopped, in milliseconds.
+const PAUSE_AFTER_MS: u64 = 1000;
+
 impl Default for LimitOptions {
     fn default() -> Self {
         let default = Limits::default();
@@ -113,6 +119,8 @@ impl LimitOptions {
         Ok(Granted {
             run: frames::Limits {
                 wall_ms: pick("wall_ms", ask.wall_ms, d.wall.as_millis(), c.wall.as_millis())?,
+                pause_ms: PAUSE_MS,
+                pause_after_ms: PAUSE_AFTER_MS,
                 grace_ms: self.grace.as_millis().max(1),
                 cpu_ms: pick("cpu_ms", ask.cpu_ms, d.cpu.as_millis(), c.cpu.as_millis())?,
                 memory_bytes: pick("memory_bytes", ask.memory_bytes, d.memory.0, c.memory.0)?,
@@ -128,6 +136,8 @@ impl LimitOptions {
         let c = &self.ceiling;
         frames::Limits {
             wall_ms: c.wall.as_millis(),
+            pause_ms: PAUSE_MS,
+            pause_after_ms: PAUSE_AFTER_MS,
             grace_ms: self.grace.as_millis().max(1),
             cpu_ms: c.cpu.as_millis(),
             memory_bytes: c.memory.0,

@@ -30,11 +30,12 @@ import harness_show
 import harness_streams
 import harness_tools
 import harness_traceback
+import harness_waits
 from harness_channel import Channel, Interrupts, encode
 from harness_errors import ToolError
 
-PARTS = (harness_errors, harness_channel, harness_inputs, harness_traceback, harness_code, harness_show, harness_streams)
-PARTS += (harness_schema, harness_docs, harness_tools)
+PARTS = (harness_errors, harness_waits, harness_channel, harness_inputs, harness_traceback, harness_code, harness_show)
+PARTS += (harness_streams, harness_schema, harness_docs, harness_tools)
 STARTED = encode({"op": "started"})
 DONE_OK = encode({"op": "done", "how": "ok"})
 DONE_MEMORY = encode({"op": "done", "how": "memory", "error": {"type": "MemoryError", "message": "", "traceback": ""}})

@@ -17,6 +17,7 @@ import struct
 import sys
 import threading
 
+import harness_waits
 from harness_errors import ToolError
 
 LARGEST_MESSAGE = 16 << 20
@@ -65,6 +66,7 @@ class Channel:
         self.calls = 0
         self.names = ()
         self.open = False
+        self.waits = harness_waits.Waits(self.is_idle, lambda data: self.send(frame(data)))
 
     def open_on(self, fd):
         """Use the channel at descriptor `fd`."""
@@ -128,7 +130,8 @@ class Channel:
             head = _dumps(name)
             with self.turn:
                 self.calls = number = self.calls + 1
-            data = ('{"op":"call","call":%d,"name":%s,"arguments":%s}' % (number, head, text)).encode("utf-8")
+            data = '{"op":"call","call":%d,"name":%s%s,"arguments":%s}' % (number, head, self.waits.waited(), text)
+            data = data.encode("utf-8")
         except UnicodeEncodeError:
             raise ValueError("tool %s: arguments are not valid Unicode (a lone surrogate)" % name) from None
         except (TypeError, ValueError) as error:
@@ -153,6 +156,7 @@ class Channel:
                 break
         for message in self.messages():
             if message.get("op") == "result":
+                self.waits.got += 1
                 waiter = self.waiting.pop(message.get("call"), None)
                 if waiter is not None:
                     if "error" in message:
@@ -160,6 +164,10 @@ class Channel:
                     else:
                         waiter(True, message.get("ok"))
         self.turn.notify_all()
+
+    def is_idle(self):
+        """Whether no tool call is outstanding."""
+        return not self.waiting or not self.open
 
     def readable(self):
         """An event loop calls this when there is something to read."""
@@ -200,10 +208,11 @@ class Channel:
             # that knows it.
             main = self.interrupts.hold()
             try:
-                count = self.loops.get(loop, 0)
+                count, selector = self.loops.get(loop, (0, None))
                 if not count:
                     loop.add_reader(self.fd, self.readable)
-                self.loops[loop] = count + 1
+                    selector = harness_waits.watch(loop, self.waits)
+                self.loops[loop] = count + 1, selector
                 reads = True
             finally:
                 if main:
@@ -213,11 +222,13 @@ class Channel:
             main = self.interrupts.hold()
             try:
                 self.waiting.pop(number, None)
-                left = self.loops.get(loop, 1) - 1
-                if reads and left > 0:
-                    self.loops[loop] = left
-                elif reads and self.loops.pop(loop, None) and not loop.is_closed():
-                    loop.remove_reader(self.fd)
+                count, selector = self.loops.get(loop, (1, None))
+                if reads and count > 1:
+                    self.loops[loop] = count - 1, selector
+                elif reads and self.loops.pop(loop, None):
+                    harness_waits.unwatch(selector)
+                    if not loop.is_closed():
+                        loop.remove_reader(self.fd)
             finally:
                 if main:
                     self.interrupts.release()
@@ -229,6 +240,10 @@ class Channel:
         answer = []
         poll = select.poll()
         poll.register(self.fd, select.POLLIN)
+
+        def wait(seconds):
+            return poll.poll(None if seconds is None else seconds * 1000)
+
         number = self.call(name, arguments, lambda ok, value: answer.append((ok, value)))
         try:
             while not answer:
@@ -238,12 +253,12 @@ class Channel:
                         if answer:
                             break
                         if self.reading:
-                            self.turn.wait()
+                            self.waits.block(self.turn.wait)
                             continue
                         # `mine` is set first: an interrupt may come between any two steps, and nobody reads while
                         # `reading` is left set.
                         mine = self.reading = True
-                    poll.poll()
+                    self.waits.block(wait)
                 finally:
                     if mine:
                         main = self.interrupts.hold()
@@ -263,6 +278,7 @@ class Channel:
     def start_run(self, names):
         """Begin a run: calls count from 1 again, and only the tools in `names` may be called."""
         self.calls = 0
+        self.waits.start_run()
         self.names = names
         # An interrupt may have kept the last run's reader from taking this back. A second reader does no harm.
         self.reading = False
@@ -278,7 +294,8 @@ class Channel:
                     waiter(False, GONE)
                 self.turn.notify_all()
         while self.loops:
-            loop, _count = self.loops.popitem()
+            loop, (_count, selector) = self.loops.popitem()
+            harness_waits.unwatch(selector)
             if loop.is_running():
                 loop.call_soon_threadsafe(loop.remove_reader, self.fd)
             elif not loop.is_closed():

@@ -78,9 +78,10 @@ impl Language for Python {
 
 /// Names and sources of the harness and its parts. A zygote loads them in this order, so each may import those before
 /// it. The last one has the class `Harness`.
-const HARNESS: [(&str, &str); 12] = [
+const HARNESS: [(&str, &str); 13] = [
     ("zygote_pages", include_str!("zygote_pages.py")),
     ("harness_errors", include_str!("harness_errors.py")),
+    ("harness_waits", include_str!("harness_waits.py")),
     ("harness_channel", include_str!("harness_channel.py")),
     ("harness_inputs", include_str!("harness_inputs.py")),
     ("harness_traceback", include_str!("harness_traceback.py")),

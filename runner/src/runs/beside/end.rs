@@ -158,6 +158,7 @@ impl Guest {
             value: self.done.take().and_then(|done| done.value).filter(|_| matches!(end, End::Exited { .. })),
             usage: Usage {
                 wall_us: micros(ended - handed),
+                paused_ms: 0,
                 cpu_us: micros(cpu),
                 memory_bytes: self.ended.map_or(0, |(reaped, _)| reaped.max_rss),
                 output_bytes: self.outputs.sent,

@@ -89,6 +89,8 @@ impl Guests {
         let now = Instant::now();
         if let Some(occupant) = occupants.by_sandbox.get_mut(&sandbox) {
             occupant.memory.get_or_insert_with(|| MemoryWatch::new(now));
+            // While the program is stopped, its watch looks rarely.
+            occupant.run.iter_mut().for_each(|run| run.memory.next = now);
         }
         Ok(())
     }

@@ -1,0 +1,166 @@
+"""Notices when a program only waits for answers of its tool calls, so that the runner can be told.
+
+A program waits when each of its threads does: in a tool call of its own, in an event loop that has nothing else to wait
+for, as an idle worker of an executor, or for one of the other threads. A wait that ends soon costs no message and no
+system call: its time is told with the next tool call.
+"""
+
+import _thread
+import os
+import sys
+import threading
+import time
+
+# How long a wait is not told, in seconds.
+SILENT = 0.2
+# Shorter times are told later, together with others.
+SHORTEST = 0.01
+# The event loop's own descriptor, and the channel.
+FEWEST = 2
+
+_monotonic = time.monotonic
+_get_ident, _threads, _frames = _thread.get_ident, _thread._count, sys._current_frames
+_listdir, _waitid = os.listdir, os.waitid
+_CHILDREN = (os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+# Where a thread waits for another one, if it does so without a time limit, and what the limit is called there.
+_PLACES = {threading.Condition.wait.__code__: "timeout", threading.Thread.join.__code__: "timeout"}
+_PLACES.update({threading._shutdown.__code__: ""})
+if hasattr(threading.Thread, "_wait_for_tstate_lock"):
+    _PLACES[threading.Thread._wait_for_tstate_lock.__code__] = "timeout"
+
+
+class Waits:
+    """The waits of a run. `idle()` is whether no tool call is outstanding, and `send` sends a message."""
+
+    def __init__(self, idle, send):
+        self.idle = idle
+        self.send = send
+        self.resting = set()
+        self.start_run()
+
+    def start_run(self):
+        self.got = 0
+        self.since = None
+        self.untold = 0.0
+        self.told = 0
+
+    def block(self, wait):
+        """Block this thread: return what `wait(seconds)` does, where `None` is no limit. If the whole program waits for
+        a while, tell the runner."""
+        try:
+            silent = self.begin()
+            got = wait(silent)
+            if silent is not None and not got:
+                self.tell()
+                got = wait(None)
+            return got
+        finally:
+            self.end()
+
+    def begin(self):
+        """This thread waits from now on. Returns how long it may before the runner is told; `None` if the program does
+        not wait."""
+        if self.idle():
+            return None
+        self.resting.add(_get_ident())
+        if _threads() and not self.all_rest():
+            return None
+        self.since = _monotonic()
+        return max(SILENT - self.untold, 0.0)
+
+    def end(self):
+        """This thread goes on."""
+        self.resting.discard(_get_ident())
+        since, self.since = self.since, None
+        if since is not None:
+            self.untold += _monotonic() - since
+
+    def all_rest(self):
+        """Whether all other threads wait, too."""
+        me = _get_ident()
+        for ident, frame in _frames().items():
+            if ident != me and ident not in self.resting and not rests(frame):
+                return False
+        return True
+
+    def tell(self):
+        """Tell the runner that the program waits, if it does."""
+        since, self.since = self.since, None
+        if since is None or self.idle():
+            return
+        if self.all_rest() and is_alone():
+            waited = self.waited()
+            data = '{"op":"waits","got":%d,"for_ms":%d%s}' % (self.got, (_monotonic() - since) * 1000, waited)
+            self.send(data.encode())
+        self.untold = 0.0
+
+    def waited(self):
+        """What a message says of the waits that the runner was not told of."""
+        if self.untold < SHORTEST:
+            return ""
+        ms = int(self.untold * 1000)
+        self.untold -= ms / 1000
+        if not is_childless():
+            return ""
+        self.told += ms
+        return ',"waited":%d' % self.told
+
+
+def rests(frame):
+    """Whether the thread with this frame is an idle worker of an executor, or waits for another thread."""
+    code = frame.f_code
+    limit = _PLACES.get(code)
+    if limit is not None:
+        return not limit or frame.f_locals.get(limit) in (None, -1)
+    executors = sys.modules.get("concurrent.futures.thread")
+    if code is getattr(getattr(executors, "_worker", None), "__code__", None):
+        return frame.f_locals.get("work_item") is None
+    return False
+
+
+def is_childless():
+    """Whether this process has no children."""
+    try:
+        _waitid(*_CHILDREN)
+    except ChildProcessError:
+        return True
+    return False
+
+
+def is_alone():
+    """Whether this process has no children, and no threads that Python doesn't know."""
+    try:
+        return is_childless() and len(_listdir("/proc/self/task")) == len(_frames())
+    except OSError:
+        return False
+
+
+class Selector:
+    """Takes the place of the `select` of an event loop's selector while tool calls of the loop are outstanding."""
+
+    def __init__(self, selector, waits):
+        self.plain = selector.select
+        self.map = selector.get_map()
+        self.block = waits.block
+
+    def __call__(self, timeout=None):
+        if timeout is None and len(self.map) <= FEWEST:
+            return self.block(self.plain)
+        return self.plain(timeout)
+
+
+def watch(loop, waits):
+    """Notice when this event loop has nothing to wait for but tool calls. Returns what `unwatch` takes."""
+    from selectors import BaseSelector
+
+    selector = getattr(loop, "_selector", None)
+    if isinstance(selector, BaseSelector) and "select" not in getattr(selector, "__dict__", ("select",)):
+        selector.select = Selector(selector, waits)
+        return selector
+    return None
+
+
+def unwatch(selector):
+    """Take `watch` back."""
+    if selector is not None:
+        selector.__dict__.pop("select", None)

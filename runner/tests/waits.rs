@@ -1,0 +1,196 @@
+//! Runs that wait for answers of their tool calls: the waiting does not count against the wall clock.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::Runner;
+use common::waiting::{brief, calling, timed_out};
+use serde_json::json;
+use thermae_runner::frames::{End, Frame, Kind, Limits, Run};
+
+/// More than the wall-clock time of the runs here.
+const LONG: Duration = Duration::from_millis(3500);
+
+#[test]
+fn a_wait_may_be_longer_than_the_wall_clock_allows() {
+    let mut runner = Runner::warm();
+    for code in [
+        "print(await t(1))",
+        "print(t.sync(1))",
+        "import asyncio\nprint(all(await asyncio.gather(*[t(1) for _ in range(20)])))",
+        "import asyncio\nprint(asyncio.run(asyncio.wait_for(t(1), None)))",
+        "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(3) as pool: print(all(pool.map(t.sync, range(3))))",
+        "import asyncio\nprint(all(await asyncio.gather(asyncio.to_thread(t.sync, 1), t(2))))",
+        "import threading\ndef ask(): print(t.sync(1))\nthreading.Thread(target=ask).start()",
+    ] {
+        let run = runner.begin(&calling(code));
+        runner.wait_waits(run, 1);
+        runner.pass(LONG);
+        while runner.so_far(run).exit.is_none() {
+            runner.answer_all();
+            runner.step();
+        }
+        let outcome = runner.wait(run);
+        assert_eq!((outcome.ok().as_str(), outcome.waits), ("True\n", 1), "{code}");
+        assert!(outcome.wall() > LONG && outcome.paused() >= LONG, "{code}: {:?}", outcome.exit);
+        assert!(
+            outcome.wall() - outcome.paused() < Duration::from_millis(brief().wall_ms),
+            "{code}: {:?}",
+            outcome.exit
+        );
+    }
+}
+
+#[test]
+fn each_wait_stops_the_run_anew() {
+    let mut runner = Runner::warm();
+    let run = runner.begin(&calling("for n in range(3):\n    await t(n)\n    t.sync(n)\nprint('end')"));
+    for n in 1..=6 {
+        runner.wait_waits(run, n);
+        runner.answer_next(run);
+    }
+    let outcome = runner.wait(run);
+    assert_eq!((outcome.ok().as_str(), outcome.waits), ("end\n", 6));
+    assert!(outcome.paused() >= Duration::from_millis(6 * 300), "{:?}", outcome.exit);
+}
+
+#[test]
+fn the_time_for_waits_ends_and_then_the_wall_clock_counts() {
+    let mut runner = Runner::warm();
+    let run = Run { limits: Limits { pause_ms: 600, ..brief() }, ..calling("await t(1)") };
+    let run = runner.begin(&run);
+    runner.wait_waits(run, 1);
+    let outcome = runner.wait(run);
+    assert_eq!(outcome.end(), &timed_out());
+    assert_eq!(outcome.paused(), Duration::from_millis(600));
+    let all = Duration::from_millis(3000 + 600);
+    assert!(outcome.wall() >= all && outcome.wall() < all + LONG, "{:?}", outcome.exit);
+    // Nothing ends just because that time does.
+    let run = Run { limits: Limits { pause_ms: 400, wall_ms: 20_000, ..brief() }, ..calling("print(await t(1))") };
+    let run = runner.begin(&run);
+    runner.wait_waits(run, 1);
+    runner.pass(LONG);
+    runner.answer_next(run);
+    assert_eq!(runner.wait(run).ok(), "True\n");
+    let run = Run { limits: Limits { pause_ms: 0, ..brief() }, ..calling("await t(1)") };
+    let outcome = runner.run(&run);
+    assert_eq!((outcome.end(), outcome.paused(), outcome.waits), (&timed_out(), Duration::ZERO, 0));
+}
+
+#[test]
+fn a_wait_that_is_charged_counts_until_the_next_answer() {
+    let mut runner = Runner::warm();
+    let run = runner.begin(&calling("await t(1)"));
+    runner.wait_waits(run, 1);
+    let begun = Instant::now();
+    runner.charge(run);
+    let outcome = runner.wait(run);
+    assert_eq!(outcome.end(), &timed_out());
+    assert!(begun.elapsed() < 2 * LONG && outcome.paused() < LONG, "{:?}", outcome.exit);
+    let run = runner.begin(&calling("await t(1)\nawait t(2)\nprint('end')"));
+    runner.wait_waits(run, 1);
+    runner.charge(run);
+    runner.answer_next(run);
+    runner.wait_waits(run, 2);
+    runner.pass(LONG);
+    runner.answer_next(run);
+    assert_eq!(runner.wait(run).ok(), "end\n");
+    // It says nothing of runs that don't wait, and of none.
+    runner.charge(run);
+    runner.charge(999);
+    let run = runner.begin(&calling("print(await t(1))"));
+    runner.charge(run);
+    runner.wait_waits(run, 1);
+    runner.pass(LONG);
+    runner.answer_next(run);
+    assert_eq!(runner.wait(run).ok(), "True\n");
+}
+
+#[test]
+fn many_short_waits_do_not_use_up_the_wall_clock() {
+    let mut runner = Runner::warm();
+    for call in ["await t(n)", "t.sync(n)"] {
+        let run = runner.begin(&calling(&format!("for n in range(100): {call}\nprint('end')")));
+        for _ in 0..100 {
+            let (run, call) = runner.wait_call();
+            // What the tool takes.
+            std::thread::sleep(Duration::from_millis(70));
+            runner.answer(run, call.call, Ok(json!(1)));
+        }
+        let outcome = runner.wait(run);
+        assert_eq!((outcome.ok().as_str(), outcome.waits), ("end\n", 0), "{call}");
+        assert!(outcome.wall() >= 2 * Duration::from_millis(brief().wall_ms), "{call}: {:?}", outcome.exit);
+        assert!(outcome.paused() >= LONG, "{call}: {:?}", outcome.exit);
+    }
+    // The answers to calls of one time come one by one.
+    let run = runner.begin(&calling("import asyncio\nawait asyncio.gather(*[t(n) for n in range(50)])\nprint('end')"));
+    for _ in 0..50 {
+        let (run, call) = runner.wait_call();
+        std::thread::sleep(Duration::from_millis(100));
+        runner.answer(run, call.call, Ok(json!(1)));
+    }
+    assert_eq!(runner.wait(run).ok(), "end\n");
+}
+
+#[test]
+fn a_program_that_does_something_else_does_not_wait() {
+    let mut runner = Runner::warm();
+    for code in [
+        "import asyncio\nasync def tick():\n    while True: await asyncio.sleep(0.05)\nx = asyncio.ensure_future(tick())\nawait t(1)",
+        "import asyncio\nasync def tick():\n    while True: await asyncio.sleep(60)\nx = asyncio.ensure_future(tick())\nawait t(1)",
+        "import threading\ndef busy():\n    while True: pass\nthreading.Thread(target=busy, daemon=True).start()\nawait t(1)",
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\nt.sync(1)",
+        "import subprocess\nx = subprocess.Popen(['sleep', '60'])\nawait t(1)",
+        "import os, time\nif os.fork() == 0: time.sleep(60)\nt.sync(1)",
+        "import asyncio, os\na, b = os.pipe()\nasyncio.get_running_loop().add_reader(a, print)\nawait t(1)",
+    ] {
+        let outcome = runner.unanswered(code);
+        assert_eq!((outcome.end(), outcome.waits), (&timed_out(), 0), "{code}");
+        assert_eq!(outcome.paused(), Duration::ZERO, "{code}");
+    }
+}
+
+#[test]
+fn the_programs_own_time_limit_works() {
+    let mut runner = Runner::warm();
+    let code = "import asyncio\ntry: await asyncio.wait_for(t(1), 0.4)\nexcept asyncio.TimeoutError: print('late')";
+    let run = Run { limits: Limits { wall_ms: 20_000, ..brief() }, ..calling(code) };
+    let outcome = runner.run(&run);
+    assert_eq!((outcome.ok().as_str(), outcome.waits), ("late\n", 0));
+    assert!(outcome.wall() < Duration::from_secs(5), "{:?}", outcome.exit);
+}
+
+#[test]
+fn a_stopped_run_can_be_killed_and_interrupted() {
+    let mut runner = Runner::warm();
+    let stopped = |runner: &mut Runner, code: &str| {
+        let run = runner.begin(&calling(code));
+        runner.wait_waits(run, 1);
+        run
+    };
+    let run = stopped(&mut runner, "await t(1)");
+    runner.send(&Frame::raw(Kind::Kill, run, Vec::new()));
+    assert_eq!(runner.wait(run).end(), &End::Killed);
+    for code in ["await t(1)", "t.sync(1)", "import asyncio\nasyncio.run(t(1))"] {
+        let run = stopped(&mut runner, code);
+        runner.interrupt(run);
+        let outcome = runner.wait(run);
+        assert_eq!(outcome.end(), &End::Raised, "{code}");
+        assert_eq!(outcome.exit.unwrap().error.unwrap().kind, "KeyboardInterrupt", "{code}");
+    }
+    // It goes on after an interrupt, and waits again.
+    let code = "for _ in range(2):\n    try: print(await t(1))\n    except BaseException as e: print(type(e).__name__, flush=True)";
+    let run = stopped(&mut runner, code);
+    runner.interrupt(run);
+    runner.wait_output(run, "Error");
+    runner.wait_waits(run, 2);
+    runner.pass(LONG);
+    runner.answer_next(run);
+    assert_eq!(runner.wait(run).ok(), "CancelledError\nTrue\n");
+    let proof = runner.ask_proof();
+    assert_eq!(runner.wait_proof(proof), Vec::<String>::new());
+    // The container ends with a stopped run in it.
+    stopped(&mut runner, "await t(1)");
+    assert!(runner.leave().success());
+}
