@@ -39,6 +39,7 @@ pub(crate) struct Embedded {
     pids: Option<u32>,
     output: Option<ByteSize>,
     tool_wait: Option<Millis>,
+    pause: Option<Millis>,
 }
 
 /// One set of limits.
@@ -51,6 +52,7 @@ struct Limit {
     pids: Option<u32>,
     output: Option<ByteSize>,
     tool_wait: Option<Millis>,
+    pause: Option<Millis>,
 }
 
 impl Embedded {
@@ -104,6 +106,7 @@ impl Embedded {
             pids: self.pids.unwrap_or(default.pids),
             output: self.output.unwrap_or(default.output),
             tool_wait: self.tool_wait.unwrap_or(default.tool_wait),
+            pause: self.pause.unwrap_or(default.pause),
         };
         let most = &self.ceiling;
         // What a job gets without asking, it may ask for.
@@ -114,6 +117,7 @@ impl Embedded {
             pids: most.pids.unwrap_or(MOST_PIDS).max(default.pids),
             output: most.output.unwrap_or(ceiling.output).max(default.output),
             tool_wait: most.tool_wait.unwrap_or(LONGEST).max(default.tool_wait),
+            pause: most.pause.unwrap_or(LONGEST).max(default.pause),
         };
         LimitOptions { default, ceiling, grace }
     }
@@ -154,7 +158,7 @@ mod tests {
             "python": "/opt/python3", "slots": 3, "warm": 5, "spares": 7, "preload": ["polars"], "preload_eager": true,
             "python_path": ["/data/sales"], "store": "/srv/store", "disk": "11MiB", "cpu_quota": 150, "datasets": { "sales": dir.path() },
             "record_ttl": "13s",
-            "wall": "2d", "cpu": 4000, "memory": "1GiB", "pids": 100, "output": 2048, "tool_wait": "1s",
+            "wall": "2d", "cpu": 4000, "memory": "1GiB", "pids": 100, "output": 2048, "tool_wait": "1s", "pause": "2s",
             "ceiling": { "cpu": "9s", "memory": "2GiB", "pids": 50 },
         }))
         .unwrap();
@@ -169,8 +173,8 @@ mod tests {
         let (default, ceiling) = (options.limits.default, options.limits.ceiling);
         let day = Millis::from_secs(86400);
         assert_eq!(
-            (default.wall, default.cpu, default.tool_wait),
-            (Millis::from_secs(172_800), Millis::from_secs(4), Millis::from_secs(1))
+            (default.wall, default.cpu, default.tool_wait, default.pause),
+            (Millis::from_secs(172_800), Millis::from_secs(4), Millis::from_secs(1), Millis::from_secs(2))
         );
         assert_eq!((default.memory, default.pids, default.output), (ByteSize::gib(1), 100, ByteSize(2048)));
         assert_eq!(

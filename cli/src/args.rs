@@ -244,6 +244,9 @@ pub(crate) struct LimitArgs {
     /// Time that a tool call may wait for its answer; by default 240s
     #[arg(long, value_name = "TIME")]
     pub(crate) tool_wait: Option<Millis>,
+    /// Time that the program may wait for tools in all, in addition to its wall clock time; by default 240s
+    #[arg(long, value_name = "TIME")]
+    pub(crate) pause: Option<Millis>,
 }
 
 const RUN_EXAMPLES: &str = "\

@@ -28,8 +28,9 @@ const PREFETCH: u16 = 1024;
 /// How often a submit message may be dead-lettered before its job is refused.
 const SUBMIT_DEATHS: i64 = 20;
 /// How long a message is held before it goes to the end of the queue. RabbitMQ closes channels whose deliveries stay
-/// unacknowledged for half an hour.
-const HOLD: Duration = Duration::from_secs(600);
+/// unacknowledged for half an hour. The messages of paused runs, which may stay for a day, must leave room for others
+/// long before that.
+const HOLD: Duration = Duration::from_secs(60);
 
 /// Runs until this scheduler no longer leads.
 pub(crate) async fn run(ctx: Context) {

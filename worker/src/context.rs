@@ -16,6 +16,7 @@ use crate::heavy::Heavy;
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::pool::Pool;
+use crate::pulse::Pulse;
 use crate::running::Table;
 use crate::shelf::Shelf;
 use crate::tools::Provider;
@@ -33,6 +34,8 @@ pub(crate) struct Context {
     pub metrics: Metrics,
     /// The jobs under way.
     pub table: Table,
+    /// Asks for heartbeats at once.
+    pub pulse: Arc<Pulse>,
     /// Answers tool calls.
     pub provider: Arc<dyn Provider>,
     /// Moves large outcomes to the store.

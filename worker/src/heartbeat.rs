@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Moment;
 use crate::context::Context;
 use crate::pool::Condition;
-use crate::pulse::Pulse;
 use crate::sessions::Sessions;
 
 /// Why a heartbeat did not arrive.
@@ -34,8 +33,6 @@ pub(crate) struct Heart {
     pub sessions: Arc<Sessions>,
     /// The worker's state. Every change is announced at once.
     pub state: watch::Receiver<WorkerState>,
-    /// Asks for heartbeats at once.
-    pub pulse: Arc<Pulse>,
     /// Readiness condition: whether the registry answers.
     pub condition: thermae_service::health::Condition,
 }
@@ -46,7 +43,7 @@ impl Heart {
         let mut failing = false;
         loop {
             let (began, leased) = (Instant::now(), Moment::now());
-            let asked = self.pulse.asked();
+            let asked = self.ctx.pulse.asked();
             let beat = tokio::time::timeout(self.ctx.options.lease.0, self.beat(leased));
             let outcome = tokio::select! {
                 outcome = beat => outcome.unwrap_or(Err(Error::NoAnswer)),
@@ -58,7 +55,7 @@ impl Heart {
                         tracing::info!("heartbeats arrive again");
                     }
                     self.condition.ready();
-                    self.pulse.arrived(asked);
+                    self.ctx.pulse.arrived(asked);
                 }
                 Err(error) => {
                     self.ctx.metrics.heartbeat_failures.inc();
@@ -74,7 +71,7 @@ impl Heart {
             tokio::select! {
                 () = tokio::time::sleep_until(began + self.ctx.options.heartbeat_every.0) => {}
                 changed = self.state.changed() => if changed.is_err() { return },
-                () = self.pulse.wanted() => {}
+                () = self.ctx.pulse.wanted() => {}
                 () = end.cancelled() => return,
             }
         }

@@ -38,7 +38,7 @@ const VERDICTS: [&str; 3] = ["clean", "unclean", "none"];
 /// Why leases are lost.
 const LOSSES: [&str; 2] = ["revoked", "passed"];
 /// Why deliveries are not run here.
-const RETURNS: [&str; 11] = [
+const RETURNS: [&str; 12] = [
     "draining",
     "no_container",
     "lease_lost",
@@ -50,6 +50,7 @@ const RETURNS: [&str; 11] = [
     "waited_long",
     "session_gone",
     "panicked",
+    "paused",
 ];
 
 /// What happens to files in artifacts directories.
@@ -75,6 +76,7 @@ pub(crate) struct Metrics {
     bound: IntGaugeVec,
     bound_bytes: IntGaugeVec,
     evicted: IntCounterVec,
+    pauses_refused: IntCounterVec,
     acquired: IntCounterVec,
     sandboxes: IntCounterVec,
     /// Tool calls, by result.
@@ -152,6 +154,11 @@ impl Metrics {
             evicted: counters(
                 "containers_evicted_total",
                 "Idle containers of tenants removed because there was no memory for more",
+                &["pool"],
+            )?,
+            pauses_refused: counters(
+                "pauses_refused_total",
+                "Runs that waited for tool calls and could not be paused because too many were",
                 &["pool"],
             )?,
             acquired: counters(
@@ -300,6 +307,7 @@ impl Metrics {
         PoolMetrics {
             idle: state("idle"),
             busy: state("busy"),
+            paused: state("paused"),
             session: state("session"),
             creating: state("creating"),
             creations: self.creations.with_label_values(&[name.as_str()]),
@@ -311,6 +319,7 @@ impl Metrics {
             bound: self.bound.with_label_values(&[name.as_str()]),
             bound_bytes: self.bound_bytes.with_label_values(&[name.as_str()]),
             evicted: self.evicted.with_label_values(&[name.as_str()]),
+            pauses_refused: self.pauses_refused.with_label_values(&[name.as_str()]),
             warned: Arc::default(),
         }
     }
@@ -324,6 +333,7 @@ fn word(warm: bool) -> &'static str {
 pub(crate) struct PoolMetrics {
     idle: IntGauge,
     busy: IntGauge,
+    paused: IntGauge,
     session: IntGauge,
     creating: IntGauge,
     /// How many seconds it took to make a container.
@@ -341,14 +351,17 @@ pub(crate) struct PoolMetrics {
     bound_bytes: IntGauge,
     /// Idle containers of tenants that were removed because there was no memory for them.
     pub evicted: IntCounter,
+    /// Runs that could not be paused because too many were.
+    pub pauses_refused: IntCounter,
     warned: Arc<Mutex<HashSet<String>>>,
 }
 
 impl PoolMetrics {
     /// Sets the numbers of containers, by state.
-    pub(crate) fn containers(&self, idle: usize, busy: usize, session: usize, creating: usize) {
+    pub(crate) fn containers(&self, idle: usize, busy: usize, paused: usize, session: usize, creating: usize) {
         self.idle.set(idle as i64);
         self.busy.set(busy as i64);
+        self.paused.set(paused as i64);
         self.session.set(session as i64);
         self.creating.set(creating as i64);
     }

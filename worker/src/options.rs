@@ -173,6 +173,11 @@ pub struct PoolOptions {
     /// How many of these sessions one tenant may hold. If this number is reached, the same rule applies. By default,
     /// half of `max_sessions`, rounded up, so that no tenant takes all.
     pub max_sessions_per_tenant: Option<u32>,
+    /// Number of runs of the pool that may be paused at once. A paused run waits for tool calls and takes no slot, but
+    /// keeps its container. If this number is reached, the wait of another run counts against its wall-clock time.
+    pub max_paused: u32,
+    /// How many of these runs may be one tenant's. By default, half of `max_paused`, rounded up.
+    pub max_paused_per_tenant: Option<u32>,
     /// How long a session may be idle before it is closed. A job may ask for less, but not for more.
     pub session_idle: Millis,
     /// Number of containers that are made at the same time.
@@ -237,6 +242,8 @@ impl Default for PoolOptions {
             verify: true,
             max_sessions: 16,
             max_sessions_per_tenant: None,
+            max_paused: 64,
+            max_paused_per_tenant: None,
             session_idle: Millis::from_secs(270),
             create_parallel: 2,
             create_within: Millis::from_secs(30),
@@ -275,6 +282,11 @@ impl PoolOptions {
     /// Number of sessions that one tenant may hold at once.
     pub fn max_sessions_per_tenant(&self) -> u32 {
         self.max_sessions_per_tenant.unwrap_or_else(|| self.max_sessions.div_ceil(2))
+    }
+
+    /// Number of runs of one tenant that may be paused at once.
+    pub fn max_paused_per_tenant(&self) -> u32 {
+        self.max_paused_per_tenant.unwrap_or_else(|| self.max_paused.div_ceil(2))
     }
 
     /// Number of containers that are kept ready in addition to those in use.

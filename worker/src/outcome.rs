@@ -59,7 +59,7 @@ pub(crate) fn of_exit(exit: Exit, collected: Collected, about: About<'_>) -> Tol
         memory_bytes: exit.usage.memory_bytes,
         output_bytes: exit.usage.output_bytes,
         tool_calls: about.tool_calls,
-        paused_ms: 0.0,
+        paused_ms: exit.usage.paused_ms as f64,
     };
     tell(outcome, exit.value, collected, about)
 }
@@ -133,15 +133,22 @@ fn judge(exit: &Exit, limits: &Granted, tool_wait: Duration) -> (Status, Option<
         End::TimedOut { soft, .. } => {
             let wall = seconds(run.wall_ms);
             let how = if *soft { "interrupted" } else { "killed" };
-            let waited = tool_wait.as_secs_f64();
-            let message = if waited < wall / 20.0 {
+            let paused = Duration::from_millis(exit.usage.paused_ms);
+            let waited = tool_wait.saturating_sub(paused).as_secs_f64();
+            let message = if paused >= Duration::from_millis(run.pause_ms) {
+                format!(
+                    "The code waited for tools for longer than its {} s, and then ran or waited for more than its {wall} \
+                     s, and was {how}. Answer faster, or raise limits.pause_ms.",
+                    seconds(run.pause_ms)
+                )
+            } else if waited < wall / 20.0 {
                 format!(
                     "The code ran for more than its {wall} s and was {how}. Make it do less, or raise limits.wall_ms."
                 )
             } else {
                 format!(
                     "The code ran for more than its {wall} s and was {how}. For {waited:.1} s of that time, a tool \
-                     call waited for the client's answer, which counts, too. Answer faster, or raise limits.wall_ms."
+                     call waited for its answer while the code did something else. Answer faster, or raise limits.wall_ms."
                 )
             };
             (Status::TimedOut, error(ErrorCode::WallTimeout, message))

@@ -23,6 +23,12 @@ impl Pulse {
         let _ = self.arrived.subscribe().wait_for(|arrived| *arrived >= own).await;
     }
 
+    /// Asks for a heartbeat, and does not wait for it.
+    pub(crate) fn hasten(&self) {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.now.notify_one();
+    }
+
     /// Waits until a heartbeat is asked for.
     pub(crate) async fn wanted(&self) {
         self.now.notified().await;

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Moment;
+use crate::course::Course;
 
 /// How often a wait for the end of a lease looks at the clock, because timers stand still while the machine sleeps.
 const GLANCE: Duration = Duration::from_secs(1);
@@ -38,6 +39,8 @@ pub(crate) struct Entry {
     pub runs: CancellationToken,
     /// Whether the claim has succeeded. Heartbeats name only such jobs.
     started: AtomicBool,
+    /// What clients can learn of the run.
+    pub course: Course,
     lease: watch::Sender<Lease>,
     client: Mutex<Client>,
 }
@@ -95,6 +98,7 @@ impl Table {
             cancel: CancellationToken::new(),
             runs: CancellationToken::new(),
             started: AtomicBool::new(false),
+            course: Course::default(),
             lease: watch::Sender::new(Lease::Until(Moment::now())),
             client: Mutex::new(Client { address: submitter, since: 0 }),
         });
@@ -206,7 +210,8 @@ impl Entry {
             attempt: self.claim.attempt,
             nonce: self.claim.nonce.clone(),
             pool: self.pool.clone(),
-            paused: false,
+            // A paused job holds no credit.
+            paused: self.course.is_paused(),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use thermae_backplane::bus::Message;
 use thermae_backplane::record::{Address, Taker};
 use thermae_backplane::registry::JobKey;
@@ -11,24 +12,40 @@ use thermae_schemas::{Asked, Body, Event, EventBody, JobId, Query, RunInfo, RunQ
 
 use crate::context::Context;
 use crate::running::Entry;
+use crate::wire;
 
 /// How long one message may hold up what comes after it.
 const WITHIN: Duration = Duration::from_millis(200);
 
 /// Answers a question that the scheduler has passed on. Answers can get lost: then the client asks again.
-pub(crate) async fn answer(ctx: &Context, tenant: TenantName, message: &Message) {
-    let read = Query::parse(&message.body).ok();
+pub(crate) async fn answer(ctx: &Context, tenant: TenantName, question: &Message) {
+    let read = Query::parse(&question.body).ok();
     let Some(Query { id, what: Asked::Run(asked), .. }) = read else {
         return tracing::warn!("a question about a run can't be read");
     };
-    let Some(reply_key) = message.reply_to.clone() else { return };
-    let to = Address { reply_key, correlation_id: message.correlation_id.clone() };
+    let Some(reply_key) = question.reply_to.clone() else { return };
+    let to = Address { reply_key, correlation_id: question.correlation_id.clone() };
     let key = JobKey::new(tenant, asked.job);
     let Some(entry) = ctx.table.entry(&key) else { return not_here(ctx, &key, &id, to).await };
-    let taken = message.headers.int(names::H_TAKEN).and_then(|at| u64::try_from(at).ok());
+    let taken = question.headers.int(names::H_TAKEN).and_then(|at| u64::try_from(at).ok());
     let loser = taken.and_then(|at| entry.hand_over(Taker { address: to.clone(), at }));
-    let info = RunInfo { worker: Some(ctx.id.clone()), ..RunInfo::new(key.job.clone(), RunState::Running) };
-    send(ctx, Event::new(id, entry.claim.attempt, EventBody::Run(info)), to).await;
+    let (stdout, stderr) = entry.course.parts(asked.stdout_from, asked.stderr_from);
+    let info = RunInfo {
+        worker: Some(ctx.id.clone()),
+        stdout: Some(stdout),
+        stderr: Some(stderr),
+        ..RunInfo::new(key.job.clone(), entry.course.state())
+    };
+    let reply_to = names::calls_key(&key.tenant, &ctx.id);
+    let written = {
+        let (calls, id, attempt) = (entry.course.pending.list(), id.clone(), entry.claim.attempt);
+        let bytes = calls.iter().filter_map(|call| call.event.as_ref()).map(Bytes::len).sum();
+        ctx.heavy.scan(bytes, move || wire::run(id.as_str(), attempt, &info, &calls, &reply_to)).await
+    };
+    match written {
+        Ok(body) => publish(ctx, message(id.to_string(), body, to)).await,
+        Err(error) => tracing::error!(%error, "an answer about a run can't be written as JSON"),
+    }
     if let Some(loser) = loser {
         tracing::info!(job.id = %key.job, job.tenant = %key.tenant, "a client takes the run over");
         superseded(ctx, &entry, loser).await;

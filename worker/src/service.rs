@@ -28,7 +28,6 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::orphans;
 use crate::pool::{Owner, Pool};
-use crate::pulse::Pulse;
 use crate::requests::Requests;
 use crate::retention;
 use crate::running::Table;
@@ -141,6 +140,7 @@ impl Service {
             artifacts,
             metrics,
             table: Table::default(),
+            pulse: Arc::default(),
             provider: Arc::new(Capable::new(client.clone(), Arc::clone(&heavy))),
             shelf: Shelf::default(),
             heavy,
@@ -187,14 +187,12 @@ impl Service {
         tracing::info!(worker = %ctx.id, version = env!("CARGO_PKG_VERSION"), "the worker starts");
         let late = CancellationToken::new();
         let (sessions_tasks, services) = (TaskTracker::new(), TaskTracker::new());
-        let pulse = Arc::new(Pulse::default());
-        let sessions = Sessions::new(Arc::clone(ctx), sessions_tasks.clone(), Arc::clone(&pulse));
+        let sessions = Sessions::new(Arc::clone(ctx), sessions_tasks.clone());
         let requests = Requests::new(Arc::clone(ctx), Arc::clone(&sessions), sessions_tasks.clone());
         let heart = Heart {
             ctx: Arc::clone(ctx),
             sessions: Arc::clone(&sessions),
             state: self.state.subscribe(),
-            pulse,
             condition: self.registry.clone(),
         };
         services.spawn(vital.watch("heartbeat", heart.run(late.clone())));

@@ -2,11 +2,12 @@
 //! [`thermae_schemas::Event`].
 
 use bytes::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use thermae_schemas::{OLDEST, Outcome};
+use thermae_schemas::{OLDEST, Outcome, RunInfo, RunQuery};
 
 use crate::bundle::Bundle;
+use crate::pending::PendingCall;
 use crate::told::Told;
 use crate::work::Work;
 
@@ -34,6 +35,50 @@ enum Body<'a> {
         #[serde(skip_serializing_if = "<[Bundle]>::is_empty")]
         displays: &'a [Bundle],
     },
+    Run {
+        #[serde(flatten)]
+        info: &'a RunInfo,
+        #[serde(skip_serializing_if = "<[Waiting<'a>]>::is_empty")]
+        calls: &'a [Waiting<'a>],
+    },
+}
+
+/// A tool call that waits, with the fields of [`thermae_schemas::PendingCall`].
+#[derive(Serialize)]
+struct Waiting<'a> {
+    call: &'a str,
+    tool: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arguments: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    omitted: bool,
+    reply_to: &'a str,
+    within_ms: u64,
+    waited_ms: u64,
+    left_ms: u64,
+}
+
+impl<'a> Waiting<'a> {
+    fn new(call: &'a PendingCall, reply_to: &'a str) -> Self {
+        #[derive(Deserialize)]
+        struct Event<'b> {
+            #[serde(borrow)]
+            arguments: &'b RawValue,
+        }
+        let event = call.event.as_deref().and_then(|event| serde_json::from_slice::<Event<'a>>(event).ok());
+        let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let waited = call.waited();
+        Self {
+            call: &call.call,
+            tool: &call.tool,
+            arguments: event.as_ref().map(|event| event.arguments),
+            omitted: event.is_none(),
+            reply_to,
+            within_ms: ms(call.within),
+            waited_ms: ms(waited),
+            left_ms: ms(call.within.saturating_sub(waited)),
+        }
+    }
 }
 
 /// A tool call, with the fields of [`thermae_schemas::ToolCall`].
@@ -54,6 +99,20 @@ pub(crate) fn display(work: &Work, data: &RawValue) -> serde_json::Result<Bytes>
 /// Writes the event `tool_call`, in the job's version of the protocol, in which the client may answer.
 pub(crate) fn tool_call(work: &Work, call: Call<'_>) -> serde_json::Result<Bytes> {
     write(work, work.job.protocol, work.attempt, Body::ToolCall(call))
+}
+
+/// Writes the event `run`, the answer to a question with this id. `info` has everything but the calls, whose answers
+/// go to `reply_to`.
+pub(crate) fn run(
+    question: &str,
+    attempt: u32,
+    info: &RunInfo,
+    calls: &[PendingCall],
+    reply_to: &str,
+) -> serde_json::Result<Bytes> {
+    let calls: Vec<_> = calls.iter().map(|call| Waiting::new(call, reply_to)).collect();
+    let event = Event { protocol: RunQuery::PROTOCOL, job: question, attempt, body: Body::Run { info, calls: &calls } };
+    serde_json::to_vec(&event).map(Bytes::from)
 }
 
 /// Writes the event `result`.

@@ -1,6 +1,7 @@
 //! Messages, as they are published and as they are delivered.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -147,12 +148,14 @@ pub struct Delivery {
     /// Whether the broker has delivered the message before.
     pub redelivered: bool,
     pub(crate) settle: Box<dyn Settle>,
+    /// Whether it was settled. RabbitMQ closes a channel on which a delivery is settled twice.
+    settled: AtomicBool,
 }
 
 impl Delivery {
     /// A delivery that `settle` settles.
     pub fn new(message: Message, redelivered: bool, settle: Box<dyn Settle>) -> Self {
-        Self { message, redelivered, settle }
+        Self { message, redelivered, settle, settled: AtomicBool::new(false) }
     }
 
     /// A delivery without a broker: settling it does nothing. For tests of code that reads messages.
@@ -166,12 +169,22 @@ impl Delivery {
         self.settle.is_current()
     }
 
+    /// Whether it was settled: acknowledged, put back or dead-lettered. After that, settling it does nothing.
+    pub fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Acquire)
+    }
+
+    /// Notes that it is settled now. `false` if it was settled before.
+    fn settles(&self) -> bool {
+        !self.settled.swap(true, Ordering::AcqRel)
+    }
+
     /// Acknowledges the delivery: the broker forgets the message.
     ///
     /// # Errors
     /// The delivery's connection is gone. The broker will deliver the message again.
     pub async fn ack(&self) -> Result<(), Error> {
-        self.settle.ack().await
+        if self.settles() { self.settle.ack().await } else { Ok(()) }
     }
 
     /// Acknowledges this delivery, and all earlier ones of the same consumer that are not settled.
@@ -179,7 +192,7 @@ impl Delivery {
     /// # Errors
     /// The same as for [`Delivery::ack`].
     pub async fn ack_multiple(&self) -> Result<(), Error> {
-        self.settle.ack_multiple().await
+        if self.settles() { self.settle.ack_multiple().await } else { Ok(()) }
     }
 
     /// Puts the message back into the queue, at its old place if possible.
@@ -187,7 +200,7 @@ impl Delivery {
     /// # Errors
     /// The same as for [`Delivery::ack`].
     pub async fn requeue(&self) -> Result<(), Error> {
-        self.settle.nack(true).await
+        if self.settles() { self.settle.nack(true).await } else { Ok(()) }
     }
 
     /// Sends the message to the queue's dead-letter exchange. If the queue has none, the message is dropped.
@@ -195,7 +208,7 @@ impl Delivery {
     /// # Errors
     /// The same as for [`Delivery::ack`].
     pub async fn dead_letter(&self) -> Result<(), Error> {
-        self.settle.nack(false).await
+        if self.settles() { self.settle.nack(false).await } else { Ok(()) }
     }
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn limits(args: &LimitArgs) -> Result<LimitRequest, Failure> {
         pids: args.pids,
         output_bytes: args.output.map(|n| n.as_u64()),
         tool_ms: args.tool_wait.map(|n| n.as_millis()),
-        pause_ms: None,
+        pause_ms: args.pause.map(|n| n.as_millis()),
     })
 }
 

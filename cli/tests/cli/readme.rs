@@ -67,6 +67,7 @@ fn the_default_limits_are_the_programs() {
         ("artifacts", spaced(pool.artifacts.max_bytes.to_string()), String::new()),
         ("artifacts, number", pool.artifacts.max_files.to_string(), String::new()),
         ("wait for a tool", seconds(default.tool_wait), seconds(ceiling.tool_wait)),
+        ("all waits for tools", seconds(default.pause), seconds(ceiling.pause)),
         ("a session's idle time", seconds(pool.session_idle), String::new()),
         ("a job's message", spaced(thermae_scheduler::Options::default().max_job_bytes.to_string()), String::new()),
     ] {

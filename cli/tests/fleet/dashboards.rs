@@ -41,6 +41,7 @@ const QUIET: &[&str] = &[
     "thermae_worker_forged_total",
     "thermae_worker_containers_bound",
     "thermae_worker_containers_evicted_total",
+    "thermae_worker_pauses_refused_total",
     "thermae_worker_large_outcomes_total",
     "thermae_worker_store_swept_total",
     "thermae_scheduler_redis_memory_max_bytes",

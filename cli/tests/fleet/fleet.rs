@@ -102,12 +102,17 @@ impl Fleet {
 
     /// A metric's value, summed over all processes and labels.
     pub(crate) fn metric(&self, name: &str) -> Result<f64> {
+        self.metric_of(name, "")
+    }
+
+    /// A metric's value, summed over all processes and the series with this label (`name="value"`).
+    pub(crate) fn metric_of(&self, name: &str, label: &str) -> Result<f64> {
         let mut sum = 0.0;
         for (_, address) in self.addresses() {
             let (_, text) = get(&address, "/metrics")?;
             let values = text.lines().filter_map(|line| {
                 let (series, value) = line.rsplit_once(' ')?;
-                (series.split('{').next() == Some(name)).then(|| value.parse::<f64>().ok())?
+                (series.split('{').next() == Some(name) && series.contains(label)).then(|| value.parse::<f64>().ok())?
             });
             sum += values.sum::<f64>();
         }

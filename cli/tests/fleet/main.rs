@@ -22,6 +22,7 @@ mod sessions;
 mod tls;
 mod trace;
 mod upgrade;
+mod waits;
 mod walls;
 
 use std::process::ExitCode;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         bad_input::TESTS,
         batch::TESTS,
         scenarios::TESTS,
+        waits::TESTS,
         dashboards::TESTS,
         // These kill all workers. For some seconds, new sessions may be placed on one that is not known to be dead.
         checkpoints::TESTS,

@@ -80,8 +80,9 @@ pub enum Kind {
     ArtifactData = 76,
     /// R: [`ArtifactEnd`].
     ArtifactEnd = 77,
-    /// R: the run waits for answers of its tool calls, and its process is stopped; no payload. It is sent once per wait.
-    /// The next [`ToolResult`], [`Kind::Interrupt`] or soft time-out continues the process.
+    /// R: how many calls of a run are not answered (JSON). All tasks of its code have waited for these answers for so
+    /// long that its process is stopped; it needs no slot. The next [`ToolResult`], [`Kind::Interrupt`] or soft time-out
+    /// continues the process.
     Waits = 78,
 }
 

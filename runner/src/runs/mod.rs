@@ -205,7 +205,9 @@ impl Runs {
             let (Some(run), Some(sandbox)) = (&mut occupant.run, sandboxes.get(*id)) else { continue };
             match run.waits.look(now, sandbox, run.session) {
                 Change::Nothing => {}
-                Change::Stopped => io.link.push(Kind::Waits, run.number, &[]),
+                Change::Stopped => {
+                    let _ = io.link.push_json(Kind::Waits, run.number, &run.calls.len());
+                }
                 Change::Defied => defied.push(*id),
             }
         }

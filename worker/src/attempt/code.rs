@@ -11,10 +11,12 @@ use tracing::Instrument;
 
 use super::events::{Output, Streamer};
 use super::prepare::Prepared;
+use super::seat::Seat;
 use crate::artifacts::Gatherer;
 use crate::bundle;
 use crate::conn::{Conn, Running, exit_of};
 use crate::context::Context;
+use crate::course::Printed;
 use crate::options::{Bounds, Granted};
 use crate::outcome::Collected;
 use crate::phase::Phase;
@@ -75,6 +77,7 @@ pub(crate) async fn run_code(
     prepared: &mut Prepared,
     conn: &Arc<Conn>,
     place: Place,
+    seat: &mut Seat<'_>,
 ) -> Ran {
     let began = Instant::now();
     let request = request(work, prepared, place);
@@ -89,11 +92,14 @@ pub(crate) async fn run_code(
         max_output: output_bound(&prepared.limits),
     };
     let ended = match conn.run(&request, &prepared.checkpoint, &prepared.files, || entry.check()).await {
-        Ok(Ok(running)) => watch.follow(ctx, work, entry, prepared, running).await,
+        Ok(Ok(running)) => watch.follow(ctx, work, entry, prepared, running, seat).await,
         Ok(Err(lost)) => Ended::LeaseLost(lost),
         // The run was never sent, so nothing ran.
         Err(e) => Ended::Exit(not_started(e.to_string())),
     };
+    seat.end(entry).await;
+    let Printed { stdout, stderr } = std::mem::take(&mut *entry.course.printed());
+    (watch.collected.stdout, watch.collected.stderr) = (stdout, stderr);
     let pool = &work.job.pool;
     ctx.metrics.phase(pool, Phase::Run, began.elapsed().as_secs_f64());
     if let Ended::Exit(exit) = &ended {
@@ -163,23 +169,29 @@ impl Watch {
         entry: &Entry,
         prepared: &mut Prepared,
         mut running: Running,
+        seat: &mut Seat<'_>,
     ) -> Ended {
         let began = Instant::now();
         let limits = prepared.limits;
-        let overdue = began + Duration::from_millis(limits.run.wall_ms + limits.run.grace_ms) + END_TIMEOUT;
+        let (wall, pause) = (Duration::from_millis(limits.run.wall_ms), Duration::from_millis(limits.run.pause_ms));
+        let at_most = wall + Duration::from_millis(limits.run.grace_ms) + END_TIMEOUT;
         let mut streamer = Streamer::new(ctx, work, entry);
         let mut calls = InFlight::new();
+        // Answers to calls of a paused run, which must have a slot before it gets them.
+        let mut answers = Vec::new();
         let mut early: Option<Early> = None;
+        // Whether the code may still go on, as far as this loop knows.
+        let mut in_code = true;
         // A frame that must wait until the output before it was sent.
         let mut waiting: Option<Frame> = None;
-        let overdue_at = sleep_until(overdue);
+        let overdue_at = sleep_until(began + at_most);
         let (cancelled, lost, stopped) = (entry.cancel.cancelled(), entry.lost(), ctx.stop.cancelled());
-        let patient_until = began + Duration::from_millis(limits.run.wall_ms);
         tokio::pin!(overdue_at, cancelled, lost, stopped);
         let end = loop {
             // Output beyond the tenant's allowance waits: a little of it here, so that few events carry it, and the
             // rest in the sandbox, where the code waits with it. It waits no longer than the job's wall clock, because
             // the runner reports the end of the run after all output.
+            let patient_until = began + wall + calls.waited().min(pause);
             let owes = if streamer.sent() { ctx.owes_until(work).map(|until| until.min(patient_until)) } else { None };
             let owes = owes.filter(|until| *until > Instant::now());
             if owes.is_none() {
@@ -202,12 +214,20 @@ impl Watch {
                 frame = frame, if takes => {
                     let Some(frame) = frame else { break gone(early, running.why()) };
                     match frame.kind {
-                        Kind::Stdout => self.output(&mut streamer, Output::Stdout, &frame.body),
-                        Kind::Stderr => self.output(&mut streamer, Output::Stderr, &frame.body),
+                        Kind::Stdout => self.output(entry, &mut streamer, Output::Stdout, &frame.body),
+                        Kind::Stderr => self.output(entry, &mut streamer, Output::Stderr, &frame.body),
                         kind if owes.is_some() && kind != Kind::Exit => waiting = Some(frame),
                         Kind::Started => {
                             entry.runs.cancel();
                             streamer.started().await;
+                        }
+                        // If the runner knows of more calls, it has not got an answer yet that is on its way, and the run
+                        // goes on with it.
+                        Kind::Waits if early.is_none() && frame.parse().is_ok_and(|open: usize| open == calls.len()) => {
+                            if !seat.pause(entry) {
+                                entry.course.waits();
+                                running.charge();
+                            }
                         }
                         Kind::Display => self.display(ctx, &mut streamer, frame).await,
                         Kind::ToolCall => match prepared.gate.comes(frame.body.len()) {
@@ -220,6 +240,7 @@ impl Watch {
                         },
                         Kind::Artifact | Kind::ArtifactData | Kind::ArtifactEnd => {
                             // The code has ended. What counts now is that its files keep coming.
+                            in_code = false;
                             overdue_at.as_mut().reset(Instant::now() + END_TIMEOUT);
                             if let Err(why) = self.files.take(&frame) {
                                 running.abandon(&format!("its artifacts can't be read: {why}"));
@@ -242,17 +263,33 @@ impl Watch {
                     continue;
                 }
                 Some(answered) = calls.next(), if !calls.is_empty() => {
-                    tools::answer(&running, answered);
+                    if seat.is_paused() {
+                        answers.push(answered);
+                    } else {
+                        entry.course.runs();
+                        tools::answer(&running, answered);
+                    }
+                    continue;
+                }
+                () = seat.resumed(entry, !answers.is_empty()) => {
+                    answers.drain(..).for_each(|answered| tools::answer(&running, answered));
                     continue;
                 }
                 () = &mut overdue_at => {
+                    // Time in which the code waited may not count against its wall clock.
+                    let until = began + at_most + calls.waited().min(pause);
+                    if in_code && Instant::now() < until {
+                        overdue_at.as_mut().reset(until);
+                        continue;
+                    }
                     // The runner can't end the run, so it is ended with its container.
+                    in_code = false;
                     running.abandon("a run did not end");
                     overdue_at.as_mut().reset(Instant::now() + END_TIMEOUT);
                     continue;
                 }
             };
-            early = Some(end_it);
+            (early, in_code) = (Some(end_it), false);
             running.kill();
             overdue_at.as_mut().reset(Instant::now() + END_TIMEOUT);
         };
@@ -265,13 +302,15 @@ impl Watch {
     }
 
     /// Collects output, and gathers it for the client.
-    fn output(&mut self, streamer: &mut Streamer<'_>, output: Output, bytes: &[u8]) {
-        let room = self.max_output.saturating_sub(self.collected.stdout.len() + self.collected.stderr.len());
+    fn output(&self, entry: &Entry, streamer: &mut Streamer<'_>, output: Output, bytes: &[u8]) {
+        let mut printed = entry.course.printed();
+        let room = self.max_output.saturating_sub(printed.stdout.len() + printed.stderr.len());
         let bytes = &bytes[..bytes.len().min(room)];
         match output {
-            Output::Stdout => self.collected.stdout.extend_from_slice(bytes),
-            Output::Stderr => self.collected.stderr.extend_from_slice(bytes),
+            Output::Stdout => printed.stdout.extend_from_slice(bytes),
+            Output::Stderr => printed.stderr.extend_from_slice(bytes),
         }
+        drop(printed);
         streamer.gather(output, bytes);
     }
 

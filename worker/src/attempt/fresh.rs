@@ -9,7 +9,7 @@ use thermae_schemas::{ErrorCode, Outcome};
 
 use super::code::{Ended, Ran, run_code};
 use super::prepare::late;
-use super::{claim, conclude, prepare, reject, requeue};
+use super::{Seat, claim, conclude, prepare, reject, requeue};
 use crate::context::Context;
 use crate::phase::Phase;
 use crate::pool::{Pool, PooledContainer};
@@ -56,10 +56,11 @@ pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: &Delivery)
         return requeue(&ctx, delivery, "draining").await;
     }
     let Some(guard) = claim(&ctx, delivery, &work).await else { return };
+    let mut seat = Seat::new(&ctx, &work, delivery, &pool, permit, true);
     let mut tries = 1;
     let ran = loop {
         held.count_job();
-        let ran = run_code(&ctx, &work, &guard, &mut prepared, &held.conn(), Place::Fresh).await;
+        let ran = run_code(&ctx, &work, &guard, &mut prepared, &held.conn(), Place::Fresh, &mut seat).await;
         if !nothing_ran(&ran) || tries == TRIES {
             break ran;
         }
@@ -75,7 +76,7 @@ pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: &Delivery)
         match next {
             Some(next) => held = next,
             None => {
-                drop(permit);
+                drop(seat);
                 return conclude(&ctx, delivery, &work, guard, ran, &prepared, None).await;
             }
         }
@@ -86,7 +87,7 @@ pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: &Delivery)
     } else {
         held.quarantine("it died, or could not run a job");
     }
-    drop(permit);
+    drop(seat);
     conclude(&ctx, delivery, &work, guard, ran, &prepared, None).await;
 }
 

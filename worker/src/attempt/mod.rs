@@ -18,6 +18,7 @@ mod conclude;
 mod events;
 mod fresh;
 mod prepare;
+mod seat;
 mod settle;
 
 pub(crate) use claim::claim;
@@ -25,6 +26,7 @@ pub(crate) use code::{Ended, Ran, run_code};
 pub(crate) use conclude::conclude;
 use fresh::pool_job;
 pub(crate) use prepare::{Prepared, prepare};
+pub(crate) use seat::Seat;
 pub(crate) use settle::{publish, reject, reply, requeue, to_resolve};
 
 use std::sync::Arc;

@@ -131,8 +131,12 @@ pub(crate) async fn requeue(ctx: &Context, delivery: &Delivery, why: &'static st
     }
 }
 
-/// Hands a copy of unknown fate to `resolve`, then acknowledges it.
+/// Hands a delivery to `resolve`, which holds it until its job has ended or its lease has passed. Then acknowledges it.
 pub(crate) async fn to_resolve(ctx: &Context, delivery: &Delivery, why: &'static str) {
+    if delivery.is_settled() {
+        // The run was paused, so a copy is there already.
+        return;
+    }
     ctx.metrics.returned.with_label_values(&[why]).inc();
     tracing::info!(why, "handing the job to resolve");
     let message = Message {

@@ -70,6 +70,11 @@ impl Running {
         let _ = self.inner.send(&Frame::raw(Kind::Kill, self.number, Vec::new()));
     }
 
+    /// Has the wait of the code count against its wall-clock time, because the run can't be paused.
+    pub(crate) fn charge(&self) {
+        let _ = self.inner.send(&Frame::raw(Kind::Charge, self.number, Vec::new()));
+    }
+
     /// Gives up the container, because its runner does not end the run or breaks the protocol.
     pub(crate) fn abandon(&self, why: &str) {
         self.inner.close(why);

@@ -6,6 +6,13 @@ use thermae_runner::frames;
 use thermae_schemas::{LimitRequest, LimitsUsed};
 use thermae_service::units::{ByteSize, Millis};
 
+/// Longest time that any job may wait for tool calls.
+const LONGEST_PAUSE: Millis = Millis::from_secs(24 * 60 * 60);
+
+/// How long a run waits before it is paused. A shorter pause costs more (a stop, a heartbeat, a copy of the job for
+/// `resolve`) than the slot that it frees is worth.
+const PAUSE_AFTER: Millis = Millis::from_secs(1);
+
 /// The limits of a pool.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -18,12 +25,6 @@ pub struct LimitOptions {
     pub grace: Millis,
 }
 
-/// Time that a run may wait for answers of its tool calls, in milliseconds.
-const PAUSE_MS: u64 = 240_000;
-
-/// How long a wait lasts before its process is stopped, in milliseconds.
-const PAUSE_AFTER_MS: u64 = 1000;
-
 impl Default for LimitOptions {
     fn default() -> Self {
         let default = Limits::default();
@@ -31,6 +32,8 @@ impl Default for LimitOptions {
             wall: Millis::from_secs(300),
             cpu: Millis::from_secs(300),
             output: ByteSize::mib(8),
+            tool_wait: LONGEST_PAUSE,
+            pause: LONGEST_PAUSE,
             ..default.clone()
         };
         Self { default, ceiling, grace: Millis::from_secs(1) }
@@ -53,6 +56,9 @@ pub struct Limits {
     pub output: ByteSize,
     /// How long a tool call may wait for its answer.
     pub tool_wait: Millis,
+    /// How long a job may wait for tool calls in all, at most a day. Time in which every task of its code waits counts
+    /// here, and not against `wall`. Time beyond this counts against `wall` again.
+    pub pause: Millis,
 }
 
 impl Default for Limits {
@@ -64,6 +70,7 @@ impl Default for Limits {
             pids: 64,
             output: ByteSize::mib(1),
             tool_wait: Millis::from_secs(240),
+            pause: Millis::from_secs(240),
         }
     }
 }
@@ -86,7 +93,7 @@ impl Granted {
             memory_bytes: self.run.memory_bytes,
             pids: self.run.pids,
             output_bytes: self.run.output_bytes,
-            pause_ms: 0,
+            pause_ms: self.run.pause_ms,
         }
     }
 }
@@ -119,13 +126,13 @@ impl LimitOptions {
         Ok(Granted {
             run: frames::Limits {
                 wall_ms: pick("wall_ms", ask.wall_ms, d.wall.as_millis(), c.wall.as_millis())?,
-                pause_ms: PAUSE_MS,
-                pause_after_ms: PAUSE_AFTER_MS,
                 grace_ms: self.grace.as_millis().max(1),
                 cpu_ms: pick("cpu_ms", ask.cpu_ms, d.cpu.as_millis(), c.cpu.as_millis())?,
                 memory_bytes: pick("memory_bytes", ask.memory_bytes, d.memory.0, c.memory.0)?,
                 pids: pick("pids", ask.pids.map(u64::from), d.pids.into(), c.pids.into())? as u32,
                 output_bytes: pick("output_bytes", ask.output_bytes, d.output.0, c.output.0)?,
+                pause_ms: pick("pause_ms", ask.pause_ms, d.pause.as_millis(), c.pause.as_millis())?,
+                pause_after_ms: PAUSE_AFTER.as_millis(),
             },
             tool_ms: pick("tool_ms", ask.tool_ms, d.tool_wait.as_millis(), c.tool_wait.as_millis())?,
         })
@@ -136,13 +143,13 @@ impl LimitOptions {
         let c = &self.ceiling;
         frames::Limits {
             wall_ms: c.wall.as_millis(),
-            pause_ms: PAUSE_MS,
-            pause_after_ms: PAUSE_AFTER_MS,
             grace_ms: self.grace.as_millis().max(1),
             cpu_ms: c.cpu.as_millis(),
             memory_bytes: c.memory.0,
             pids: c.pids,
             output_bytes: c.output.0,
+            pause_ms: c.pause.as_millis(),
+            pause_after_ms: PAUSE_AFTER.as_millis(),
         }
     }
 
@@ -155,6 +162,7 @@ impl LimitOptions {
             ("pids", d.pids.into(), c.pids.into()),
             ("output", d.output.0, c.output.0),
             ("tool_wait", d.tool_wait.as_millis(), c.tool_wait.as_millis()),
+            ("pause", d.pause.as_millis(), c.pause.as_millis()),
         ] {
             if default == 0 {
                 return Err((format!("default.{key}"), "must not be zero".into()));
@@ -162,6 +170,9 @@ impl LimitOptions {
             if default > ceiling {
                 return Err((format!("default.{key}"), format!("is above limits.ceiling.{key}")));
             }
+        }
+        if c.pause > LONGEST_PAUSE {
+            return Err(("ceiling.pause".to_owned(), "must be at most a day".to_owned()));
         }
         Ok(())
     }

@@ -45,7 +45,8 @@ impl Pool {
             self.refill();
             let next = {
                 let s = self.state();
-                self.metrics.containers(s.idle.len(), s.busy, s.sessions, s.creating);
+                let paused = s.paused.values().sum::<u32>() as usize;
+                self.metrics.containers(s.idle.len(), s.busy, paused, s.sessions, s.creating);
                 let weights = s.bound().map(Member::weight);
                 self.metrics.bound(weights.clone().count(), weights.sum());
                 let now = Instant::now();

@@ -17,6 +17,7 @@
 mod choice;
 mod maintain;
 mod member;
+mod paused;
 mod plan;
 mod pooled;
 mod proof;
@@ -38,6 +39,7 @@ use crate::options::{PoolOptions, Reuse};
 use crate::phase::Warmth;
 
 use member::Member;
+pub(crate) use paused::Paused;
 pub(crate) use pooled::PooledContainer;
 use state::{State, Waiter};
 pub(crate) use traffic::Traffic;

@@ -1,6 +1,6 @@
 //! What a pool has, and the rules for who gets which container. All of it is under one lock that is held only briefly.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use thermae_schemas::TenantName;
@@ -43,6 +43,8 @@ pub(super) struct State {
     pub(super) busy: usize,
     /// Containers that are back from jobs, and are not proven clean yet.
     pub(super) proving: usize,
+    /// Number of paused runs of each tenant that has some. Their containers do not count as busy.
+    pub(super) paused: HashMap<TenantName, u32>,
     /// Containers that are lent to sessions.
     pub(super) sessions: usize,
     pub(super) creating: usize,
@@ -66,6 +68,7 @@ impl State {
             waiters: VecDeque::new(),
             busy: 0,
             proving: 0,
+            paused: HashMap::new(),
             sessions: 0,
             creating: 0,
             failures: 0,

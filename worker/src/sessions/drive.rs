@@ -14,7 +14,7 @@ use tracing::Instrument;
 use super::checkpoints::{self, Saved};
 use super::queue::{Next, Waiting};
 use super::{Session, Sessions};
-use crate::attempt::{Ended, Ran, claim, conclude, prepare, reject, requeue, run_code, span, to_resolve};
+use crate::attempt::{Ended, Ran, Seat, claim, conclude, prepare, reject, requeue, run_code, span, to_resolve};
 use crate::conn::Conn;
 use crate::phase::Phase;
 use crate::pool::PooledContainer;
@@ -131,7 +131,7 @@ impl Sessions {
     /// session if it then asks for its sessions.
     async fn announce_closed(&self, session: &Session) {
         self.take_off(session, Gone::Closed);
-        if tokio::time::timeout(ANNOUNCED_WITHIN, self.pulse.beat()).await.is_err() {
+        if tokio::time::timeout(ANNOUNCED_WITHIN, self.ctx.pulse.beat()).await.is_err() {
             tracing::warn!(session = %session.key.1, "a closed session stays listed until heartbeats arrive again");
         }
     }
@@ -206,7 +206,8 @@ impl Sessions {
         home_now.held.count_job();
         let place = Place::Session { session: session.key.1.to_string(), create: fresh };
         let ran = {
-            let run = run_code(ctx, work, &guard, &mut prepared, &home_now.conn, place);
+            let mut seat = Seat::new(ctx, work, delivery, &session.pool, permit, false);
+            let run = run_code(ctx, work, &guard, &mut prepared, &home_now.conn, place, &mut seat);
             tokio::pin!(run);
             tokio::select! {
                 // The sandbox is there as soon as its first code runs.
@@ -221,7 +222,6 @@ impl Sessions {
         if fresh && alive {
             session.beside.set_home(Some(Arc::clone(&home_now.conn)));
         }
-        drop(permit);
         prepared.checkpoint = Vec::new();
         let mut state = SessionState::new(session.key.1.clone(), fresh, alive, restored);
         if !matches!(ran.ended, Ended::LeaseLost(_)) {

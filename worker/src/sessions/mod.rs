@@ -25,7 +25,6 @@ use tracing::Instrument;
 use crate::attempt::{reject, span, to_resolve};
 use crate::context::Context;
 use crate::pool::Pool;
-use crate::pulse::Pulse;
 use crate::work::Work;
 use beside::Beside;
 pub(crate) use beside::{Absent, Presence};
@@ -41,7 +40,6 @@ type Key = (TenantName, SessionName);
 pub(crate) struct Sessions {
     ctx: Arc<Context>,
     tasks: TaskTracker,
-    pulse: Arc<Pulse>,
     state: Mutex<State>,
     /// Checkpoints that may be taken at once.
     checkpoints: Semaphore,
@@ -75,10 +73,10 @@ impl Session {
 }
 
 impl Sessions {
-    /// No sessions yet. Their tasks will run on `tasks`, and `pulse` announces sessions that were closed.
-    pub(crate) fn new(ctx: Arc<Context>, tasks: TaskTracker, pulse: Arc<Pulse>) -> Arc<Self> {
+    /// No sessions yet. Their tasks will run on `tasks`.
+    pub(crate) fn new(ctx: Arc<Context>, tasks: TaskTracker) -> Arc<Self> {
         let checkpoints = Semaphore::new(checkpoints::AT_ONCE);
-        Arc::new(Self { ctx, tasks, pulse, state: Mutex::default(), checkpoints })
+        Arc::new(Self { ctx, tasks, state: Mutex::default(), checkpoints })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -30,22 +30,24 @@ pub(crate) struct Unreadable(serde_json::Error);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     within: Duration,
-    /// Whether this is what is left of the job's wall-clock time, and not the tool's own limit.
-    by_wall: bool,
+    /// Whether this is what is left of the run's time, and not the tool's own limit.
+    by_run: bool,
 }
 
 impl Patience {
-    /// At most the tool's own limit, and at most what is left of the wall-clock time of a run that began at `began`.
+    /// At most the tool's own limit, and at most what can be left of the time of a run that began at `began`: its
+    /// wall-clock time, and the time that it may wait beside.
     pub(crate) fn new(limits: &Granted, began: Instant) -> Self {
         let own = Duration::from_millis(limits.tool_ms);
-        let wall = Duration::from_millis(limits.run.wall_ms).saturating_sub(began.elapsed());
-        Self { within: own.min(wall.max(Duration::from_millis(1))), by_wall: wall < own }
+        let run = Duration::from_millis(limits.run.wall_ms.saturating_add(limits.run.pause_ms));
+        let left = run.saturating_sub(began.elapsed());
+        Self { within: own.min(left.max(Duration::from_millis(1))), by_run: left < own }
     }
 
     /// Bounds it by the called tool's own time-out, if it has one.
     fn at_most(self, timeout: Option<Duration>) -> Self {
         match timeout {
-            Some(within) if within < self.within => Self { within, by_wall: false },
+            Some(within) if within < self.within => Self { within, by_run: false },
             _ => self,
         }
     }
@@ -84,7 +86,7 @@ pub(crate) async fn call(
     };
     let patience = patience.at_most(open.gate().timeout(&name));
     let asked = Call { work, entry, tool: &name, arguments, within: patience.within, open: &mut open };
-    let answer = ask(&*ctx.provider, &ctx.metrics, asked, patience.by_wall).await;
+    let answer = ask(&*ctx.provider, &ctx.metrics, asked, patience.by_run).await;
     Ok(frames::ToolResult { call, result: answer.map_err(|failed| for_code(failed, work.job.protocol)) })
 }
 
@@ -136,12 +138,12 @@ fn number(frame: &Frame) -> Option<u32> {
 
 /// Has a call answered that passed the gate. Gives it up when its time is over.
 #[tracing::instrument(name = "tool_call", skip_all, fields(otel.kind = "client", tool.name = call.tool))]
-async fn ask(provider: &dyn Provider, metrics: &Metrics, call: Call<'_>, by_wall: bool) -> Answer {
+async fn ask(provider: &dyn Provider, metrics: &Metrics, call: Call<'_>, by_run: bool) -> Answer {
     let began = Instant::now();
     let (tool, within) = (call.tool, call.within);
     let answer = tokio::time::timeout(within, provider.call(call)).await.unwrap_or_else(|_| {
         let seconds = within.as_secs_f64();
-        let whose = if by_wall { ", which was all that was left of the job's limits.wall_ms" } else { "" };
+        let whose = if by_run { ", which was all that was left of limits.wall_ms and limits.pause_ms" } else { "" };
         let message = format!("{tool:?} was not answered within {seconds} s{whose}");
         Err(Refused::new(ErrorCode::ToolTimeout, message).into())
     });
@@ -189,21 +191,21 @@ mod tests {
     }
 
     /// Asks a provider as for a call of the tool `t`.
-    async fn asked(provider: &dyn Provider, metrics: &Metrics, within: Duration, by_wall: bool) -> Answer {
+    async fn asked(provider: &dyn Provider, metrics: &Metrics, within: Duration, by_run: bool) -> Answer {
         let (gate, _) = Gate::new(&[], vec![], Bounds::default()).unwrap();
         let mut open = Arc::new(gate).comes(2).unwrap();
         let arguments = RawValue::from_string("{}".into()).unwrap();
         let entry = enter(&Table::default()).unwrap();
         let call = Call { work: &work(), entry: &entry, tool: "t", arguments, within, open: &mut open };
-        ask(provider, metrics, call, by_wall).await
+        ask(provider, metrics, call, by_run).await
     }
 
     #[tokio::test]
     async fn a_call_is_given_up_when_its_time_is_over() {
         let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
-        for (by_wall, rest) in [(false, ""), (true, ", which was all that was left of the job's limits.wall_ms")] {
+        for (by_run, rest) in [(false, ""), (true, ", which was all that was left of limits.wall_ms and limits.pause_ms")] {
             let given_up = CancellationToken::new();
-            let answer = asked(&Silent(given_up.clone()), &metrics, Duration::from_millis(5), by_wall).await;
+            let answer = asked(&Silent(given_up.clone()), &metrics, Duration::from_millis(5), by_run).await;
             let text = answer.unwrap_err().to_string();
             assert_eq!(text, format!("tool_timeout: \"t\" was not answered within 0.005 s{rest}"));
             assert!(given_up.is_cancelled());

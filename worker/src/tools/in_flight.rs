@@ -23,6 +23,11 @@ impl<F: Future> InFlight<F> {
         self.calls.is_empty()
     }
 
+    /// Number of calls that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
     /// Adds a call.
     pub(crate) fn push(&mut self, call: F) {
         self.calls.push(call);

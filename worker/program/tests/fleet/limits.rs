@@ -144,7 +144,7 @@ async fn a_wall_clock_that_ran_out_over_a_tool_says_so() {
     job.limits.wall_ms = Some(1);
     let error = fleet.run(&job).await.error.unwrap();
     assert_eq!(error.code, ErrorCode::WallTimeout);
-    assert!(error.message.contains("a tool call waited for the client's answer"), "{error:?}");
+    assert!(error.message.contains("a tool call waited for its answer"), "{error:?}");
     worker.end().await;
 }
 

@@ -13,6 +13,7 @@ mod jobs;
 mod limits;
 mod outages;
 mod outcomes;
+mod pauses;
 mod proofs;
 mod protocol2;
 mod ready;

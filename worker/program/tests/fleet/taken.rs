@@ -2,10 +2,10 @@
 
 use serde_json::json;
 use thermae_backplane::bus::{Consumer, Headers, Message, QueueSpec};
-use thermae_backplane::record::{Address, Millis, TakeOver};
+use thermae_backplane::record::{Address, Millis, Record, TakeOver};
 use thermae_backplane::registry::Registry;
 use thermae_schemas::{
-    Body, ClientId, Event, EventBody, Job, JobId, Query, RunInfo, RunQuery, RunState, Stream, ToolCall, ToolReply,
+    Body, ClientId, Event, EventBody, IfClientGone, Job, JobId, Query, RunInfo, RunQuery, RunState, Stream, ToolCall, ToolReply,
     ToolSpec, WorkerId, names,
 };
 
@@ -90,8 +90,16 @@ fn asks(code: &str) -> Job {
     Job { tools: vec![ToolSpec::new("look")], ..python(code) }
 }
 
-fn running(job: &Job, worker: &WorkerId) -> RunInfo {
-    RunInfo { worker: Some(worker.clone()), ..RunInfo::new(job.id.clone(), RunState::Running) }
+/// Checks the answer about a run that has printed `a` and waits for this call.
+fn is_running(info: (u32, RunInfo), job: &Job, worker: &WorkerId, call: &ToolCall) {
+    let (attempt, RunInfo { run, state, worker: by, mut calls, stdout, stderr }) = info;
+    assert_eq!((attempt, &run, state, by.as_ref()), (1, &job.id, RunState::Running, Some(worker)));
+    let (stdout, stderr) = (stdout.unwrap(), stderr.unwrap());
+    assert_eq!((&**stdout.data, stdout.from, stdout.more, stderr.data.is_empty()), (&b"a\n"[..], 0, false, true));
+    let waiting = calls.pop().unwrap();
+    assert!(calls.is_empty() && waiting.left_ms <= call.within_ms);
+    let again = ToolCall { within_ms: call.within_ms, ..waiting.into_call().unwrap() };
+    assert_eq!(again, *call);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,14 +114,14 @@ async fn what_a_run_sends_goes_to_whoever_took_it_over() {
     let first = fleet.tool_call(&job).await;
     // A question alone changes nothing.
     third.ask(&fleet, &worker.id, &job, None).await;
-    assert_eq!(third.info().await, (1, running(&job, &worker.id)));
+    is_running(third.info().await, &job, &worker.id, &first);
     let (early, late) = (third.take(&fleet, &job).await, second.take(&fleet, &job).await);
     second.ask(&fleet, &worker.id, &job, Some(late)).await;
-    assert_eq!(second.info().await, (1, running(&job, &worker.id)));
+    is_running(second.info().await, &job, &worker.id, &first);
     assert_eq!(fleet.event_of(&job).await, EventBody::Superseded {});
     // The earlier taker comes here after the later one.
     third.ask(&fleet, &worker.id, &job, Some(early)).await;
-    assert_eq!(third.info().await, (1, running(&job, &worker.id)));
+    is_running(third.info().await, &job, &worker.id, &first);
     let event = third.event().await;
     assert_eq!((&event.job, &event.body), (&job.id, &EventBody::Superseded {}));
     // An answer of the client before still counts.
@@ -169,5 +177,41 @@ async fn a_run_that_was_taken_over_before_it_started_is_its_takers() {
     assert!(matches!(second.event().await.body, EventBody::Stdout { .. }));
     assert_eq!(second.printed(&job).await, "b\n");
     assert_eq!(fleet.depth(&names::reply_queue(&fleet.tenant, &fleet.client)).await, 0);
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_reaches_nobody_waits_for_whoever_takes_the_run_over() {
+    let fleet = Fleet::new().await;
+    let worker = fleet.worker(options()).await;
+    let mut second = Other::new(&fleet).await;
+    let job =
+        Job { protocol: 3, if_client_gone: IfClientGone::Wait, ..asks("print(await look(n=1))\nprint(await look())") };
+    let mut message = fleet.assign(&fleet.tenant.clone(), &job, None).await;
+    (message.key, message.reply_to) = (names::pool_key(&job.pool, job.protocol), Some("acme.gone".into()));
+    fleet.bus.publish(message).await.unwrap().wait().await.unwrap();
+    let mut calls = Vec::new();
+    let asked = async {
+        while calls.is_empty() {
+            second.ask(&fleet, &worker.id, &job, None).await;
+            calls = second.info().await.1.calls;
+        }
+    };
+    let started = async {
+        let has_started = |record: Option<Record>| record.is_some_and(|record| record.owner().is_some());
+        while !has_started(fleet.registry.lookup(&fleet.key(&job)).await.unwrap()) {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    within("the start", started).await;
+    within("the call", asked).await;
+    let taken = second.take(&fleet, &job).await;
+    second.ask(&fleet, &worker.id, &job, Some(taken)).await;
+    let call = second.info().await.1.calls.remove(0).into_call().unwrap();
+    assert_eq!((call.arguments.clone(), &call.call), (json!({"n": 1}), &calls[0].call));
+    fleet.answer(&call, ToolReply::Ok(json!("b"))).await;
+    let call = second.tool_call().await;
+    fleet.answer(&call, ToolReply::Ok(json!("c"))).await;
+    assert_eq!(second.printed(&job).await, "b\nc\n");
     worker.end().await;
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use thermae_backplane::bus::{self, SharedBus};
-use thermae_schemas::{ErrorCode, PoolName, WorkerId, names};
+use thermae_schemas::{ErrorCode, IfClientGone, PoolName, WorkerId, names};
 use tokio_util::sync::CancellationToken;
 
 use super::{Answer, Call, Provider, Refused};
@@ -53,7 +53,10 @@ impl Provider for Client {
         let tenant = &work.key.tenant;
         let gone = || Refused::new(ErrorCode::ClientGone, format!("no client is there to answer the call of {tool:?}"));
         let internal = |error: &dyn std::error::Error| Refused::new(ErrorCode::Internal, error.to_string());
-        let to = entry.address().ok_or_else(gone)?;
+        let (to, patient) = (entry.address(), work.job.if_client_gone == IfClientGone::Wait);
+        if to.is_none() && !patient {
+            return Err(gone().into());
+        }
         let mut waiting = self.calls.begin(tenant);
         let message = wire::Call {
             call: &waiting.call,
@@ -64,6 +67,7 @@ impl Provider for Client {
         };
         let body = wire::tool_call(work, message).map_err(|e| internal(&e))?;
         drop(arguments);
+        let _kept = entry.course.pending.add(&waiting.call, tool, &body, within);
         let traffic = self.pools.get(&work.job.pool).map(|pool| pool.traffic());
         if let Some(traffic) = traffic {
             traffic.wait_for_allowance(tenant).await;
@@ -72,7 +76,7 @@ impl Provider for Client {
         let failed = async {
             let publish = async {
                 // The call may have waited, and another client may have the run by now.
-                let to = entry.address().unwrap_or(to);
+                let Some(to) = entry.address().or(to) else { return Ok(()) };
                 let sent = self.bus.publish(reply(work, to, body, false)).await?.wait().await;
                 open.left();
                 sent
@@ -81,6 +85,8 @@ impl Provider for Client {
                 // If the connection was lost, it is not known whether the call arrived. A tool may have an effect, so
                 // the call is not sent twice. The answer may still come.
                 Ok(()) | Err(bus::Error::Disconnected(_)) => std::future::pending().await,
+                // Whoever takes the run over finds the call among those that wait.
+                Err(bus::Error::Unroutable { .. }) if patient => std::future::pending().await,
                 Err(bus::Error::Unroutable { .. }) => gone(),
                 Err(e) => internal(&e),
             }

@@ -1,0 +1,95 @@
+//! Runs that wait for approval, on the real fleet.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use thermae_client::{Client, JobHandle, Tools};
+use thermae_schemas::{Job, Status};
+use tokio::sync::watch;
+
+use crate::Test;
+use crate::fleet::Fleet;
+
+pub(crate) const TESTS: &[(&str, Test)] = &[("waits::runs_that_await_approval_leave_the_slots_to_others", approvals)];
+
+/// Five times as many as the fleet has slots.
+const RUNS: usize = 20;
+
+/// Prints that are timed.
+const PRINTS: usize = 21;
+
+/// Longer than the fleet needs to make a container for each run.
+const PAUSED_TIMEOUT: Duration = Duration::from_secs(120);
+
+fn approvals(fleet: &Fleet) -> Result<()> {
+    let (approve, approved) = watch::channel(false);
+    let tools = Arc::new(Tools::new().with("approve", move |_: Value| {
+        let mut approved = approved.clone();
+        async move { approved.wait_for(|yes| *yes).await.map(|yes| *yes).map_err(|gone| gone.to_string()) }
+    }));
+    let client = fleet.acme.client();
+    fleet.runtime.block_on(async {
+        let globex = thermae_fleet::Fleet::connect(fleet.servers.globex.as_str()).await?;
+        let usual = median(globex.client()).await?;
+        let free = memory()?;
+        let mut waiting = Vec::new();
+        for _ in 0..RUNS {
+            let job = Job { tools: tools.specs(), ..Job::python("print(await approve())") };
+            waiting.push(client.submit(job, Some(tools.clone())).await?);
+        }
+        until_paused(fleet).await?;
+        let each = free.saturating_sub(memory()?) / RUNS as u64;
+        let meanwhile = median(globex.client()).await?;
+        println!(
+            "a print takes {:.1} ms, and {:.1} ms beside {RUNS} paused runs; each of these takes {:.1} MiB",
+            usual.as_secs_f64() * 1e3,
+            meanwhile.as_secs_f64() * 1e3,
+            each as f64 / f64::from(1 << 20)
+        );
+        ensure!(meanwhile < usual * 2 + Duration::from_millis(20), "{meanwhile:?} in place of {usual:?}");
+        approve.send_replace(true);
+        for run in &waiting {
+            let outcome = result(run).await?;
+            ensure!((outcome.status, outcome.stdout.as_str()) == (Status::Succeeded, "True\n"), "{outcome:?}");
+            ensure!(outcome.usage.paused_ms > 0.0, "{outcome:?}");
+        }
+        globex.close().await;
+        Ok(())
+    })
+}
+
+async fn result(run: &JobHandle) -> Result<thermae_schemas::Outcome> {
+    Ok(tokio::time::timeout(PAUSED_TIMEOUT, run.result()).await.context("no result")??)
+}
+
+/// How long a print takes, at the median.
+async fn median(client: &Client) -> Result<Duration> {
+    let mut times = Vec::new();
+    for _ in 0..PRINTS {
+        let began = Instant::now();
+        let outcome = result(&client.submit(Job::python("print(1)"), None).await?).await?;
+        ensure!(outcome.stdout == "1\n", "{outcome:?}");
+        times.push(began.elapsed());
+    }
+    times.sort_unstable();
+    Ok(times[PRINTS / 2])
+}
+
+async fn until_paused(fleet: &Fleet) -> Result<()> {
+    let paused = async {
+        while fleet.metric_of("thermae_worker_containers", "state=\"paused\"")? < RUNS as f64 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(PAUSED_TIMEOUT, paused).await.context("the runs are not paused")?
+}
+
+/// Memory that this machine has left, in bytes.
+fn memory() -> Result<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")).context("no MemAvailable")?;
+    Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? << 10)
+}
