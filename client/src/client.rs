@@ -3,17 +3,25 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
+use serde_json::value::RawValue;
 use thermae_backplane::bus::SharedBus;
-use thermae_schemas::{Body, ClientId, Job, JobId, Query, Request, SessionInfo, TenantName, names};
+use thermae_schemas::{
+    Body, ClientId, Event, EventBody, Job, JobId, Query, Request, RunInfo, RunQuery, SessionInfo, TenantName,
+    ToolFailure, names,
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::jobs::{Jobs, Waiting};
-use crate::questions::Questions;
+use crate::questions::{Answer, Questions};
 use crate::requests::{self, Requests};
 use crate::tools::Calls;
-use crate::{Error, Follower, JobHandle, Options, RequestHandle, ToolHandler, dispatch, publish, trace};
+use crate::turn::Turn;
+use crate::{
+    Error, Follower, JobHandle, Options, RequestHandle, ToolHandler, dispatch, publish, questions, runs, tools, trace,
+};
 
 /// What the client and its tasks share.
 pub(crate) struct Shared {
@@ -129,7 +137,8 @@ impl Client {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         message.headers.set_int(names::H_SUBMITTED, i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
 
-        shared.jobs.add(&job.id, Waiting { follower, message: message.clone(), span })?;
+        let waiting = Waiting { follower, message: message.clone(), span, turn: Turn::default() };
+        shared.jobs.add(&job.id, waiting)?;
         let forget = Forget { jobs: &shared.jobs, id: Some(&job.id) };
         publish::confirmed(shared, message).await?;
         forget.keep();
@@ -147,16 +156,96 @@ impl Client {
     /// # Errors
     /// As for [`Client::submit`]; [`Error::NoAnswer`] if no scheduler answers within `within`.
     pub async fn sessions(&self, within: Duration) -> Result<Vec<SessionInfo>, Error> {
-        let shared = &self.shared;
-        let query = Query::sessions(JobId::random());
-        let answer = shared.questions.ask(&query.id);
-        let body = query.to_json()?.into();
-        let message = publish::message(shared, names::query_key(&shared.tenant), &query.id, body);
-        let asked = async {
-            publish::confirmed(shared, message).await?;
-            answer.wait().await.ok_or(Error::Closed)
-        };
-        tokio::time::timeout(within, asked).await.map_err(|_| Error::NoAnswer(within))?
+        match questions::ask(&self.shared, Query::sessions(JobId::random()), within).await? {
+            Answer::Sessions(sessions) => Ok(sessions),
+            Answer::Run(..) => Err(Error::NoAnswer(within)),
+        }
+    }
+
+    /// What the fleet knows of a run of the tenant, whoever submitted it. Takes nothing over. A run that the fleet does
+    /// not know has the state `unknown`.
+    ///
+    /// # Errors
+    /// As for [`Client::sessions`].
+    pub async fn run_info(&self, query: RunQuery, within: Duration) -> Result<RunInfo, Error> {
+        match self.ask_for_run(query, within).await?.0.body {
+            EventBody::Run(info) => Ok(info),
+            _ => Err(Error::NoAnswer(within)),
+        }
+    }
+
+    /// As [`Client::run_info`], for a program that takes the answer as the fleet sent it: the event `run`.
+    ///
+    /// # Errors
+    /// As for [`Client::sessions`].
+    pub async fn ask_for_run(&self, query: RunQuery, within: Duration) -> Result<(Event, Bytes), Error> {
+        let query = RunQuery { take_over: false, ..query };
+        match questions::ask(&self.shared, Query::run(JobId::random(), query), within).await? {
+            Answer::Run(event, text) => Ok((event, text)),
+            Answer::Sessions(_) => Err(Error::NoAnswer(within)),
+        }
+    }
+
+    /// Takes a run of the tenant over: from now on, this client gets its calls, output and result, and whoever got them
+    /// before gets [`Error::Superseded`], a follower on this client too. `tools` answers the calls that wait already,
+    /// and those to come. A run that has ended gives its result.
+    ///
+    /// # Errors
+    /// As for [`Client::sessions`]; [`Error::UnknownRun`]. After [`Error::NoAnswer`], the run may have been taken over,
+    /// and can be attached again.
+    pub fn attach<'a>(
+        &'a self,
+        job: &'a JobId,
+        tools: Option<Arc<dyn ToolHandler>>,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<(RunInfo, JobHandle), Error>> {
+        Box::pin(async move {
+            let (handle, feed) = JobHandle::new(job, &self.shared, tools);
+            let (event, _) = self.take_over(RunQuery::new(job.clone()), Arc::new(feed), within).await?;
+            match event.body {
+                EventBody::Run(info) => Ok((info, handle)),
+                _ => Err(Error::NoAnswer(within)),
+            }
+        })
+    }
+
+    /// As [`Client::attach`], for a program that takes the run's events as the fleet sent them. The first one is the
+    /// answer, the event `run`, which this also returns; the calls in it follow as calls of [`Follower::tool_call`].
+    /// (If the run ends just now, its result can be faster: then the client itself writes the event `run`.) Should the
+    /// reply queue get lost, a further event `run` tells what the run is like after that.
+    ///
+    /// # Errors
+    /// As for [`Client::attach`]. The follower then hears nothing more.
+    pub fn take_over(
+        &self,
+        query: RunQuery,
+        follower: Arc<dyn Follower>,
+        within: Duration,
+    ) -> BoxFuture<'_, Result<(Event, Bytes), Error>> {
+        Box::pin(runs::take_over(&self.shared, query, follower, within))
+    }
+
+    /// Forgets a job without cancelling it: nothing more of it is heard here, and its calls that are being answered are
+    /// given up. They go on to wait for whoever attaches to the run. Returns `false` if this client does not follow the
+    /// job.
+    pub fn detach(&self, job: &JobId) -> bool {
+        self.shared.jobs.forget(job)
+    }
+
+    /// Answers a call of any run of the tenant, such as one in [`RunInfo::calls`]. Returns when the broker has
+    /// confirmed the answer. The first answer to a call counts; others change nothing. If a tool of this client is
+    /// about to answer the call, it is given up.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCall`] if no worker of the tenant takes answers under `reply_to`; otherwise as for
+    /// [`Client::submit`].
+    pub fn answer<'a>(
+        &'a self,
+        call: &'a str,
+        reply_to: &'a str,
+        reply: Result<Box<RawValue>, ToolFailure>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(tools::answer_by_hand(&self.shared, call, reply_to, reply))
     }
 
     /// Ends the client: handles that still wait get [`Error::Closed`], tool calls are given up, and the reply queue is
@@ -193,7 +282,7 @@ impl Forget<'_> {
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            self.jobs.remove(id);
+            self.jobs.forget(id);
         }
     }
 }

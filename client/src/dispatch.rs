@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use thermae_backplane::bus::{self, AckBatch, Consumer, Delivery, QueueSpec};
+use thermae_backplane::bus::{self, AckBatch, Consumer, Delivery, Message, QueueSpec};
 use thermae_schemas::{Body, Event, EventBody, names};
 
 use crate::client::Shared;
-use crate::{Error, publish, tools};
+use crate::questions::Answer;
+use crate::{Error, publish, runs, tools};
 
 /// Declares the reply queue and subscribes to it.
 pub(crate) async fn subscribe(shared: &Shared) -> Result<Box<dyn Consumer>, bus::Error> {
@@ -55,7 +56,7 @@ async fn again(shared: &Shared) -> Result<Box<dyn Consumer>, Error> {
     }
 }
 
-/// Sends every request and submits every job under way again, because the events in the deleted queue are lost. If a
+/// Sends every request, submit and take-over under way again, because the events in the deleted queue are lost. If a
 /// job has ended, its outcome is sent again. If it waits or runs, this changes nothing.
 async fn ask_again(shared: Arc<Shared>) {
     shared.requests.ask_again();
@@ -74,7 +75,7 @@ async fn ask_again(shared: Arc<Shared>) {
 /// repeat of the event.
 async fn deliver(shared: &Arc<Shared>, delivery: Delivery, done: &mut AckBatch) -> Result<(), bus::Error> {
     let shows_twice = match Event::parse(&delivery.message.body) {
-        Ok(event) => hand_on(shared, event, &delivery),
+        Ok(event) => hand_on(shared, event, &delivery.message),
         Err(error) => {
             tracing::warn!(%error, "an event can't be read and is dropped");
             false
@@ -92,8 +93,8 @@ fn acknowledged(sent: Result<(), bus::Error>) {
 
 /// Hands an event to its job, request or question. Returns whether the client would notice a repeat of the event.
 /// Repeats of calls, outcomes and answers, and those about requests, are recognized.
-fn hand_on(shared: &Arc<Shared>, event: Event, delivery: &Delivery) -> bool {
-    let (job, text) = (event.job.clone(), &delivery.message.body);
+pub(crate) fn hand_on(shared: &Arc<Shared>, event: Event, message: &Message) -> bool {
+    let (job, text) = (event.job.clone(), &message.body);
     let streamed = !matches!(
         event.body,
         EventBody::Result(_)
@@ -108,14 +109,21 @@ fn hand_on(shared: &Arc<Shared>, event: Event, delivery: &Delivery) -> bool {
             | EventBody::Unknown
     );
     let known = match event.body {
-        EventBody::Result(_) => shared.jobs.end(event, text.clone()),
-        EventBody::ToolCall(call) => tools::answer(shared, event.job, event.protocol, call, &delivery.message),
-        EventBody::Sessions { sessions } => shared.questions.answered(&event.job, sessions),
+        EventBody::Result(_) => runs::ended(shared, event, text),
+        EventBody::Run(_) => runs::answered(shared, event, message),
+        EventBody::Superseded {} => shared.jobs.fail(&job, Error::Superseded(job.clone())),
+        EventBody::Sessions { sessions } => shared.questions.answered(&job, Answer::Sessions(sessions)),
         body
         @ (EventBody::Opened { .. } | EventBody::Output { .. } | EventBody::Credit { .. } | EventBody::Done(_)) => {
             shared.requests.event(&job, body)
         }
-        _ => shared.jobs.stream(event, text),
+        _ => match shared.jobs.hold(event, message) {
+            None => true,
+            Some(Event { protocol, body: EventBody::ToolCall(call), .. }) => {
+                tools::answer(shared, job.clone(), protocol, call, message)
+            }
+            Some(event) => shared.jobs.stream(event, text),
+        },
     };
     if !known {
         tracing::debug!(job.id = %job, "event of a job that nobody waits for is dropped");

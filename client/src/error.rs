@@ -31,6 +31,17 @@ pub enum Error {
     /// The client was dropped or closed before the job's result came.
     #[error("the client was closed before the result came")]
     Closed,
+    /// The fleet has no record of such a run of this tenant: it was not submitted, still waits in its queue, or was
+    /// forgotten.
+    #[error("the fleet knows no run {0} of this tenant")]
+    UnknownRun(JobId),
+    /// Another client has taken the run over, or this client has done so again. The run goes on, and its later events
+    /// go there.
+    #[error("run {0} was taken over by another client")]
+    Superseded(JobId),
+    /// No worker of this tenant waits for answers under the call's reply key.
+    #[error("no worker waits for the answer to call {0:?}")]
+    UnknownCall(String),
     /// A question was not answered in time.
     #[error("no scheduler answered within {} s", .0.as_secs_f64())]
     NoAnswer(Duration),

@@ -36,7 +36,7 @@ pub(crate) struct Feed {
 #[async_trait]
 impl Follower for Feed {
     fn event(&self, event: Event, _: &Bytes) {
-        if matches!(event.body, EventBody::Unknown) {
+        if matches!(event.body, EventBody::Unknown | EventBody::Run(_)) {
             return;
         }
         if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(event) {
@@ -60,8 +60,8 @@ impl Follower for Feed {
     }
 }
 
-/// A job that was submitted. If you drop the handle, you only give up the job's events and its result: the job
-/// continues to run, and its tool calls are answered.
+/// A job that was submitted, or a run that was taken over. If you drop the handle, you only give up the events and
+/// its result: the job continues to run, and its tool calls are answered.
 pub struct JobHandle {
     id: JobId,
     shared: Arc<Shared>,
@@ -92,7 +92,8 @@ impl JobHandle {
     /// Waits for the outcome. Further calls return the same outcome.
     ///
     /// # Errors
-    /// If the client ends first: [`Error::Closed`], or the error that ended the client.
+    /// If the client ends first: [`Error::Closed`], or the error that ended the client. [`Error::Superseded`] if
+    /// somebody else has taken the run over.
     pub async fn result(&self) -> Result<Outcome, Error> {
         match end(self.fate.clone()).await?.body.clone() {
             EventBody::Result(outcome) => Ok(outcome),

@@ -1,5 +1,5 @@
 //! The client's side of the protocol: submits jobs, follows their events, answers their tool calls and cancels them,
-//! and sends requests to live sessions.
+//! takes over runs of other clients, and sends requests to live sessions.
 //!
 //! The command line, the load generator and tests use this crate. It talks only to the bus, never to the registry. It
 //! declares only its own reply queue; the fleet declares everything else.
@@ -10,6 +10,7 @@
 //!                              ├─ tool_call  ─▶ Follower; usually a ToolHandler, each in a task ─▶ exchange calls
 //!                              ├─ opened, output, credit, done ─▶ RequestHandle (bounded by the request's window)
 //!                              └─ unknown job ─▶ dropped (usually a repeated result)
+//!  Client::attach ──▶ exchange submit (a question that takes the run over) ──▶ event `run`, then as after a submit
 //!  Client::request ──▶ exchange submit; input, credit, signals, cancel ─▶ exchange calls
 //! ```
 //!
@@ -28,8 +29,10 @@ mod options;
 mod publish;
 mod questions;
 mod requests;
+mod runs;
 mod tools;
 mod trace;
+mod turn;
 
 pub use client::Client;
 pub use closure::Tools;

@@ -3,19 +3,29 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use thermae_schemas::{JobId, SessionInfo};
+use bytes::Bytes;
+use thermae_schemas::{Body, Event, JobId, Query, SessionInfo, names};
 use tokio::sync::oneshot;
 
+use crate::client::Shared;
+use crate::{Error, publish};
+
 /// What an answer contains.
-type Answer = Vec<SessionInfo>;
+pub(crate) enum Answer {
+    /// The tenant's live sessions.
+    Sessions(Vec<SessionInfo>),
+    /// The event `run`, with its text.
+    Run(Event, Bytes),
+}
 
 /// The questions that wait, by id.
 #[derive(Default)]
 pub(crate) struct Questions(Mutex<HashMap<JobId, oneshot::Sender<Answer>>>);
 
 /// A question that waits. Dropping it gives the question up.
-pub(crate) struct Waiting<'a> {
+struct Waiting<'a> {
     all: &'a Questions,
     id: JobId,
     answer: oneshot::Receiver<Answer>,
@@ -27,10 +37,15 @@ impl Questions {
     }
 
     /// Adds a question. This must happen before its message is published, so that the answer is not missed.
-    pub(crate) fn ask(&self, id: &JobId) -> Waiting<'_> {
+    fn add(&self, id: &JobId) -> Waiting<'_> {
         let (tx, answer) = oneshot::channel();
         self.lock().insert(id.clone(), tx);
         Waiting { all: self, id: id.clone(), answer }
+    }
+
+    /// Whether this question waits.
+    pub(crate) fn has(&self, id: &JobId) -> bool {
+        self.lock().contains_key(id)
     }
 
     /// Hands an answer to its question. Returns `false` if the question does not wait any more.
@@ -44,15 +59,19 @@ impl Questions {
     }
 }
 
-impl Waiting<'_> {
-    /// The answer; `None` if the client ended first.
-    pub(crate) async fn wait(mut self) -> Option<Answer> {
-        (&mut self.answer).await.ok()
-    }
-}
-
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.all.lock().remove(&self.id);
     }
+}
+
+/// Asks a question, and waits for its answer.
+pub(crate) async fn ask(shared: &Shared, query: Query, within: Duration) -> Result<Answer, Error> {
+    let mut waiting = shared.questions.add(&query.id);
+    let message = publish::message(shared, names::query_key(&shared.tenant), &query.id, query.to_json()?.into());
+    let asked = async {
+        publish::confirmed(shared, message).await?;
+        (&mut waiting.answer).await.map_err(|_| Error::Closed)
+    };
+    tokio::time::timeout(within, asked).await.map_err(|_| Error::NoAnswer(within))?
 }

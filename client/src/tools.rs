@@ -13,10 +13,12 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use thermae_backplane::bus::Message;
 use thermae_schemas::{JobId, ToolCall, ToolFailure, names};
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::client::Shared;
-use crate::{Follower, publish, trace};
+use crate::turn::Turn;
+use crate::{Error, Follower, publish, trace};
 
 /// Answers the calls that a job's code makes to the client's tools. Several calls may run at the same time.
 #[async_trait]
@@ -39,17 +41,24 @@ pub(crate) struct Calls(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
-    /// The answers of calls; `None` for one that runs, or whose answer was too large to keep.
-    seen: HashMap<String, Option<Bytes>>,
+    seen: HashMap<String, Seen>,
     /// Calls that were answered, the oldest first.
     answered: VecDeque<String>,
     running: usize,
 }
 
+/// A call that has come.
+enum Seen {
+    /// It is being answered, in this turn. The token ends that.
+    Running(Turn, CancellationToken),
+    /// Its answer; `None` if it was too large to keep.
+    Answered(Option<Bytes>),
+}
+
 /// What to do with a call.
 enum Verdict {
-    /// It is new: run the tool.
-    New,
+    /// It is new: run the tool, until the token is cancelled.
+    New(CancellationToken),
     /// It is still running, or its answer was too large to keep: do nothing.
     Repeat,
     /// It was answered: send the same answer again.
@@ -63,43 +72,88 @@ impl Calls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin(&self, call: &str, max: usize) -> Verdict {
+    fn begin(&self, call: &str, turn: &Turn, max: usize) -> Verdict {
         let mut table = self.lock();
         match table.seen.get(call) {
-            Some(Some(answer)) => return Verdict::Answered(answer.clone()),
-            Some(None) => return Verdict::Repeat,
-            None => {}
+            Some(Seen::Answered(Some(answer))) => return Verdict::Answered(answer.clone()),
+            Some(Seen::Answered(None)) => return Verdict::Repeat,
+            Some(Seen::Running(running, _)) if running.is(turn) => return Verdict::Repeat,
+            // What an earlier turn of this client has given up begins anew.
+            Some(Seen::Running(..)) | None => {}
         }
         if table.running >= max {
             return Verdict::Full;
         }
         table.running += 1;
-        table.seen.insert(call.to_owned(), None);
-        Verdict::New
+        let end = turn.part();
+        table.seen.insert(call.to_owned(), Seen::Running(turn.clone(), end.clone()));
+        Verdict::New(end)
     }
 
-    fn done(&self, call: &str, answer: &Bytes) {
+    /// Keeps the answer of a call. Returns `false` if the call was given up, or answered by hand.
+    fn done(&self, call: &str, turn: &Turn, answer: &Bytes) -> bool {
+        let mut table = self.lock();
+        let runs = matches!(table.seen.get(call), Some(Seen::Running(running, _)) if running.is(turn));
+        if runs {
+            table.keep(call, answer);
+        }
+        runs
+    }
+
+    /// Keeps an answer that no tool has given. If a tool is about to give one, it is given up.
+    fn done_by_hand(&self, call: &str, answer: &Bytes) {
+        let mut table = self.lock();
+        match table.seen.get(call) {
+            Some(Seen::Answered(_)) => {}
+            Some(Seen::Running(_, end)) => {
+                end.cancel();
+                table.keep(call, answer);
+            }
+            None => table.keep(call, answer),
+        }
+    }
+
+    /// A call is not being answered any more, in this turn.
+    fn left(&self, call: &str, turn: &Turn) {
         let mut table = self.lock();
         table.running -= 1;
-        if answer.len() <= KEPT_BYTES
-            && let Some(kept) = table.seen.get_mut(call)
-        {
-            *kept = Some(answer.clone());
+        if matches!(table.seen.get(call), Some(Seen::Running(running, _)) if running.is(turn)) {
+            table.seen.remove(call);
         }
-        table.answered.push_back(call.to_owned());
-        if table.answered.len() > KEPT
-            && let Some(old) = table.answered.pop_front()
+    }
+}
+
+impl Table {
+    fn keep(&mut self, call: &str, answer: &Bytes) {
+        let kept = (answer.len() <= KEPT_BYTES).then(|| answer.clone());
+        self.seen.insert(call.to_owned(), Seen::Answered(kept));
+        self.answered.push_back(call.to_owned());
+        if self.answered.len() > KEPT
+            && let Some(old) = self.answered.pop_front()
         {
-            table.seen.remove(&old);
+            self.seen.remove(&old);
         }
+    }
+}
+
+/// A call that is being answered.
+struct UnderWay {
+    shared: Arc<Shared>,
+    call: String,
+    turn: Turn,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.shared.calls.left(&self.call, &self.turn);
     }
 }
 
 /// Starts to answer a call, in the job's version of the protocol. Returns `false` if nobody waits for the job.
 pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, protocol: u32, call: ToolCall, event: &Message) -> bool {
-    let Some((follower, parent)) = shared.jobs.follower(&job) else { return false };
-    match shared.calls.begin(&call.call, shared.options.max_calls) {
-        Verdict::New => {}
+    let Some((follower, parent, turn)) = shared.jobs.follower(&job) else { return false };
+    let end = match shared.calls.begin(&call.call, &turn, shared.options.max_calls) {
+        Verdict::New(end) => end,
         Verdict::Repeat => return true,
         Verdict::Answered(body) => {
             spawn(shared, send(shared.clone(), call.reply_to, body, within(call.within_ms)));
@@ -111,12 +165,45 @@ pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, protocol: u32, call: Tool
             spawn(shared, send(shared.clone(), call.reply_to, body, within(call.within_ms)));
             return true;
         }
-    }
+    };
+    let under_way = UnderWay { shared: shared.clone(), call: call.call.clone(), turn };
     let span =
         tracing::info_span!(parent: &parent, "tool", otel.kind = "consumer", job.id = %job, tool.name = %call.tool);
     trace::adopt(&span, &event.headers);
-    spawn(shared, run(shared.clone(), follower, protocol, call, event.body.clone()).instrument(span));
+    let event = event.body.clone();
+    let running = async move {
+        let answer = tokio::select! {
+            answer = run(under_way, follower, protocol, call, event) => answer,
+            () = end.cancelled() => None,
+        };
+        if let Some((shared, key, body, within)) = answer {
+            send(shared, key, body, within).await;
+        }
+    };
+    spawn(shared, running.instrument(span));
     true
+}
+
+/// Answers a call that no tool answers. Returns when the broker has confirmed the answer.
+pub(crate) async fn answer_by_hand(
+    shared: &Shared,
+    call: &str,
+    reply_to: &str,
+    reply: Result<Box<RawValue>, ToolFailure>,
+) -> Result<(), Error> {
+    let unknown = || Error::UnknownCall(call.to_owned());
+    if reply_to.strip_prefix(shared.tenant.as_str()).is_none_or(|rest| !rest.starts_with('.')) {
+        return Err(unknown());
+    }
+    // Whoever has such calls can read errors with types.
+    let body = encode(call, 2, reply);
+    shared.calls.done_by_hand(call, &body);
+    let mut message = answering(shared, reply_to.to_owned(), body);
+    message.mandatory = true;
+    publish::confirmed(shared, message).await.map_err(|error| match error {
+        Error::NoScheduler => unknown(),
+        error => error,
+    })
 }
 
 fn spawn(shared: &Arc<Shared>, task: impl Future<Output = ()> + Send + 'static) {
@@ -129,7 +216,14 @@ fn spawn(shared: &Arc<Shared>, task: impl Future<Output = ()> + Send + 'static) 
     });
 }
 
-async fn run(shared: Arc<Shared>, follower: Arc<dyn Follower>, protocol: u32, call: ToolCall, event: Bytes) {
+/// Answers a call by its follower. Returns the message that has to be sent.
+async fn run(
+    under_way: UnderWay,
+    follower: Arc<dyn Follower>,
+    protocol: u32,
+    call: ToolCall,
+    event: Bytes,
+) -> Option<(Arc<Shared>, String, Bytes, Duration)> {
     let (within_ms, tool) = (call.within_ms, call.tool.clone());
     let (id, reply_to) = (call.call.clone(), call.reply_to.clone());
     let answered = AssertUnwindSafe(follower.tool_call(call, event)).catch_unwind();
@@ -139,8 +233,8 @@ async fn run(shared: Arc<Shared>, follower: Arc<dyn Follower>, protocol: u32, ca
         Err(_) => Err(format!("the tool {tool:?} did not answer within {within_ms} ms").into()),
     };
     let body = encode(&id, protocol, reply);
-    shared.calls.done(&id, &body);
-    send(shared, reply_to, body, within(within_ms)).await;
+    let counts = under_way.shared.calls.done(&id, &under_way.turn, &body);
+    counts.then(|| (under_way.shared.clone(), reply_to, body, within(within_ms)))
 }
 
 fn within(ms: u64) -> Duration {
@@ -169,11 +263,17 @@ fn encode(call: &str, protocol: u32, reply: Result<Box<RawValue>, ToolFailure>) 
     serde_json::to_vec(&Answer { protocol, call, ok, error }).unwrap_or_default().into()
 }
 
-/// Publishes an answer. Outages are waited out for at most `within`, because nobody waits for the answer after that.
-async fn send(shared: Arc<Shared>, key: String, body: Bytes, within: Duration) {
+/// The message with an answer.
+fn answering(shared: &Shared, key: String, body: Bytes) -> Message {
     let mut message = Message { exchange: names::CALLS.to_owned(), key, body, ..Message::default() };
     message.sign(shared.bus.as_ref(), &shared.tenant);
     trace::inject(&tracing::Span::current(), &mut message.headers);
+    message
+}
+
+/// Publishes an answer. Outages are waited out for at most `within`, because nobody waits for the answer after that.
+async fn send(shared: Arc<Shared>, key: String, body: Bytes, within: Duration) {
+    let message = answering(&shared, key, body);
     let publish = async {
         let mut pause = shared.options.retry_min;
         loop {

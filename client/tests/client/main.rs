@@ -1,6 +1,8 @@
 //! The client on the in-process bus, against a fleet that the test plays.
 
 mod again;
+mod attach;
+mod by_hand;
 mod follow;
 mod outages;
 mod requests;

@@ -1,0 +1,177 @@
+//! Runs that this client did not submit, or did submit in an earlier life: what the fleet knows of them, and how this
+//! client takes them over.
+//!
+//! ```text
+//!  take_over ─▶ Jobs::take ─▶ question `run` ─▶ the fleet
+//!  answer `run` ─▶ Follower: the answer ─▶ the calls that wait ─▶ what came before the answer ─▶ events as usual
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use thermae_backplane::bus::Message;
+use thermae_schemas::{Body, Event, EventBody, JobId, Query, RunInfo, RunQuery, RunState, ToolCall, names};
+use tokio::sync::oneshot;
+
+use crate::client::Shared;
+use crate::jobs::{Taking, Waiting};
+use crate::questions::Answer;
+use crate::turn::Turn;
+use crate::{Error, Follower, dispatch, publish, tools};
+
+/// Takes a run over, and returns the fleet's answer.
+pub(crate) async fn take_over(
+    shared: &Shared,
+    query: RunQuery,
+    follower: Arc<dyn Follower>,
+    within: Duration,
+) -> Result<(Event, Bytes), Error> {
+    let job = query.job.clone();
+    let query = Query::run(JobId::random(), RunQuery { take_over: true, ..query });
+    let mut message = publish::message(shared, names::query_key(&shared.tenant), &query.id, query.to_json()?.into());
+    // The fleet knows who holds a run by the reply key and this id. So it is the same for all turns of this client.
+    message.correlation_id = Some(job.to_string());
+    let span = tracing::info_span!("job", otel.kind = "consumer", job.id = %job);
+    let waiting = Waiting { follower, message: message.clone(), span, turn: Turn::default() };
+    let (answer, answered) = oneshot::channel();
+    shared.jobs.take(&query.id, Taking { job: job.clone(), waiting, held: Vec::new(), answer })?;
+    let mut give_up = GiveUp { shared, job: &job, question: &query.id, answered: false };
+    let asked = async {
+        publish::confirmed(shared, message).await?;
+        answered.await.unwrap_or(Err(Error::Closed))
+    };
+    let answer = tokio::time::timeout(within, asked).await.map_err(|_| Error::NoAnswer(within))?;
+    give_up.answered = true;
+    answer
+}
+
+/// Gives a take-over up if its wait ends before its answer comes.
+struct GiveUp<'a> {
+    shared: &'a Shared,
+    job: &'a JobId,
+    question: &'a JobId,
+    answered: bool,
+}
+
+impl Drop for GiveUp<'_> {
+    fn drop(&mut self) {
+        if self.answered {
+            return;
+        }
+        self.shared.jobs.taken(self.question);
+        // The answer may have come at this very moment.
+        if self.shared.jobs.asked(self.job, self.question) {
+            self.shared.jobs.forget(self.job);
+        }
+    }
+}
+
+/// Handles the event `run`. Returns `false` if nobody waits for it.
+pub(crate) fn answered(shared: &Arc<Shared>, event: Event, message: &Message) -> bool {
+    let EventBody::Run(info) = &event.body else { return false };
+    if shared.questions.has(&event.job) {
+        let question = event.job.clone();
+        return shared.questions.answered(&question, Answer::Run(event, message.body.clone()));
+    }
+    if let Some(taking) = shared.jobs.taken(&event.job) {
+        begin(shared, taking, event, &message.body);
+        return true;
+    }
+    // The reply queue was lost, and this client has asked again.
+    let run = info.run.clone();
+    if !shared.jobs.asked(&run, &event.job) {
+        return false;
+    }
+    if info.state == RunState::Unknown {
+        return shared.jobs.fail(&run, Error::UnknownRun(run.clone()));
+    }
+    if let Some((follower, ..)) = shared.jobs.follower(&run) {
+        follower.event(event.clone(), &message.body);
+        feed(shared, &run, &event, &message.body);
+    }
+    true
+}
+
+/// Begins to follow a run that was taken over.
+fn begin(shared: &Arc<Shared>, taking: Taking, event: Event, text: &Bytes) {
+    let Taking { job, waiting, held, answer } = taking;
+    if matches!(&event.body, EventBody::Run(info) if info.state == RunState::Unknown) {
+        let _ = answer.send(Err(Error::UnknownRun(job)));
+        return;
+    }
+    waiting.follower.event(event.clone(), text);
+    if let Some(before) = shared.jobs.replace(&job, waiting) {
+        before.turn.end();
+        before.follower.end(Err(Error::Superseded(job.clone())));
+    }
+    feed(shared, &job, &event, text);
+    let _ = answer.send(Ok((event, text.clone())));
+    for (event, message) in held {
+        dispatch::hand_on(shared, event, &message);
+    }
+}
+
+/// Handles a job's first result. Returns `false` if nobody waits for the job, because it already has a result.
+pub(crate) fn ended(shared: &Shared, event: Event, text: &Bytes) -> bool {
+    let ended = shared.jobs.end(&event.job);
+    let known = ended.follower.is_some() || !ended.taking.is_empty();
+    for taking in ended.taking {
+        // The result was faster than the answer.
+        let info = RunInfo::new(event.job.clone(), RunState::Ended);
+        let run = Event::new(event.job.clone(), event.attempt, EventBody::Run(info));
+        let told: Bytes = run.to_json().unwrap_or_default().into();
+        taking.waiting.follower.event(run.clone(), &told);
+        taking.waiting.follower.end(Ok((event.clone(), text.clone())));
+        let _ = taking.answer.send(Ok((run, told)));
+    }
+    if let Some(follower) = ended.follower {
+        follower.end(Ok((event, text.clone())));
+    }
+    known
+}
+
+/// The calls of an answer, as it writes them: every digit of their arguments counts.
+#[derive(Deserialize)]
+struct Calls<'a> {
+    #[serde(default, borrow)]
+    calls: Vec<Exact<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Exact<'a> {
+    #[serde(default, borrow)]
+    arguments: Option<&'a RawValue>,
+}
+
+/// An event `tool_call`.
+#[derive(Serialize)]
+struct Told<'a> {
+    protocol: u32,
+    job: &'a JobId,
+    attempt: u32,
+    event: &'static str,
+    call: &'a str,
+    tool: &'a str,
+    arguments: &'a RawValue,
+    reply_to: &'a str,
+    within_ms: u64,
+}
+
+/// Begins to answer the calls that wait, as if each came now. Calls whose arguments are omitted go on to wait.
+fn feed(shared: &Arc<Shared>, job: &JobId, event: &Event, text: &Bytes) {
+    let EventBody::Run(info) = &event.body else { return };
+    // A fleet that answers such questions can read errors with types.
+    let protocol = event.protocol.max(2);
+    let exact: Calls<'_> = serde_json::from_slice(text).unwrap_or(Calls { calls: Vec::new() });
+    for (pending, exact) in info.calls.iter().zip(exact.calls) {
+        let (Some(call), Some(arguments)) = (pending.clone().into_call(), exact.arguments) else { continue };
+        let ToolCall { call: id, tool, reply_to, within_ms, .. } = &call;
+        let (within_ms, attempt) = (*within_ms, event.attempt);
+        let told = Told { protocol, job, attempt, event: "tool_call", call: id, tool, arguments, reply_to, within_ms };
+        let message = Message { body: serde_json::to_vec(&told).unwrap_or_default().into(), ..Message::default() };
+        tools::answer(shared, job.clone(), protocol, call, &message);
+    }
+}
