@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{FutureExt, Sink, SinkExt, Stream, StreamExt};
-use serde_json::{Map, Value};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -18,25 +17,27 @@ use crate::outbox::Outbox;
 use crate::request::{self, Request, Unread};
 use crate::run::Run;
 use crate::session::Say;
-use crate::{Refusal, VERSION, artifact, reply, session};
+use crate::{Refusal, VERSION, artifact, asking, reply, session};
 
 /// How long requests may take to end when the connection ends.
 const END_WITHIN: Duration = Duration::from_secs(2);
 /// How long the last frames may take to leave.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 /// How long a scheduler may take to answer a question.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Most requests at once.
 const MOST_REQUESTS: usize = 16 << 10;
 
 /// What a connection and its requests share.
 pub(crate) struct Shared {
     pub(crate) outbox: Arc<Outbox>,
+    /// Whether the connection ends.
+    pub(crate) ending: CancellationToken,
     /// Whether nobody waits for requests any more.
     pub(crate) gone: CancellationToken,
     requests: Mutex<HashMap<u64, Underway>>,
-    opened: watch::Sender<Option<Result<Arc<Opened>, Refusal>>>,
-    unfit: watch::Sender<Option<Refusal>>,
+    pub(crate) opened: watch::Sender<Option<Result<Arc<Opened>, Refusal>>>,
+    pub(crate) unfit: watch::Sender<Option<Refusal>>,
 }
 
 /// A request under way.
@@ -96,8 +97,10 @@ where
     W: Sink<Frame> + Unpin + Send + 'static,
     W::Error: std::fmt::Display + Send,
 {
+    let all = CancellationToken::new();
     let shared = Arc::new(Shared {
         outbox: Arc::default(),
+        ending: all.clone(),
         gone: CancellationToken::new(),
         requests: Mutex::default(),
         opened: watch::Sender::new(None),
@@ -111,10 +114,8 @@ where
             write(&outbox, sink).await;
         }
     });
-    let all = CancellationToken::new();
     let (greeted, opening) = (false, false);
-    let mut reader =
-        Reader { shared: shared.clone(), opener, tasks: JoinSet::new(), all: all.clone(), greeted, opening };
+    let mut reader = Reader { shared: shared.clone(), opener, tasks: JoinSet::new(), greeted, opening };
     let end = tokio::select! {
         end = reader.read(&mut frames) => end,
         () = deaf.cancelled() => End::Gone,
@@ -192,8 +193,6 @@ struct Reader {
     opener: Arc<dyn Opener>,
     /// The requests under way.
     tasks: JoinSet<()>,
-    /// Cancels all requests.
-    all: CancellationToken,
     /// Whether the SDK has said `hello`.
     greeted: bool,
     /// Whether the SDK has asked to open a fleet.
@@ -255,10 +254,19 @@ impl Reader {
                 };
                 run.answered(&call, &frame.payload);
             }
+            Request::Detach { id } => {
+                if let Some(Underway { hears: Hears::Run(run), .. }) = self.shared.requests().get(&id) {
+                    run.leave();
+                }
+            }
             Request::Input { id, end } => self.say(id, Say::Input(frame.payload, end)),
             Request::Signal { id, signal } => self.say(id, Say::Signal(signal)),
             Request::Open { id, .. }
             | Request::Run { id, .. }
+            | Request::Attach { id, .. }
+            | Request::RunInfo { id, .. }
+            | Request::CancelRun { id, .. }
+            | Request::Answer { id, .. }
             | Request::InSession { id, .. }
             | Request::Artifact { id, .. }
             | Request::Sessions { id } => {
@@ -305,18 +313,32 @@ impl Reader {
             let message = format!("{MOST_REQUESTS} requests are under way already");
             return Err(Refusal::new("too_many_requests", message).advice("wait until some of them have ended"));
         }
-        let (shared, cancel) = (self.shared.clone(), self.all.child_token());
+        let (shared, cancel) = (self.shared.clone(), self.shared.ending.child_token());
         match request {
             Request::Open { id, ask } => {
                 self.opening = true;
-                let (opener, all) = (self.opener.clone(), self.all.clone());
-                self.spawn(id, cancel, false, Hears::Nobody, open(shared, opener, id, ask, all));
+                let opener = self.opener.clone();
+                self.spawn(id, cancel, false, Hears::Nobody, asking::open(shared, opener, id, ask));
             }
-            Request::Run { id, window } => {
+            Request::Run { id, window, detached } => {
                 shared.outbox.begin(id, window);
-                let run = Arc::new(Run::new(id, shared.outbox.clone()));
+                let run = Arc::new(Run::new(id, shared.outbox.clone(), detached));
+                // The end of the connection is no reason to cancel it then.
+                let cancel = if detached { CancellationToken::new() } else { cancel };
                 let driven = run.clone().drive(shared, frame.payload, cancel.clone());
                 self.spawn(id, cancel, true, Hears::Run(run), driven);
+            }
+            Request::Attach { id, window, run: named } => {
+                shared.outbox.begin(id, window);
+                let run = Arc::new(Run::new(id, shared.outbox.clone(), true));
+                let cancel = CancellationToken::new();
+                let driven = run.clone().attach(shared, named.into(), cancel.clone());
+                self.spawn(id, cancel, true, Hears::Run(run), driven);
+            }
+            Request::RunInfo { id, run } => self.ask(id, cancel, asking::run_info(shared, id, run.into())),
+            Request::CancelRun { id, job } => self.ask(id, cancel, asking::cancel_run(shared, id, job)),
+            Request::Answer { id, call, reply_to } => {
+                self.ask(id, cancel, asking::answer(shared, id, call, reply_to, frame.payload));
             }
             Request::InSession { id, window } => {
                 session::check(window)?;
@@ -330,17 +352,25 @@ impl Reader {
                 let sent = artifact::send(shared, id, reference, cancel.clone());
                 self.spawn(id, cancel, true, Hears::Nobody, sent);
             }
-            Request::Sessions { id } => {
-                self.spawn(id, cancel.clone(), false, Hears::Nobody, async move {
-                    tokio::select! {
-                        listed = sessions(shared, id) => listed,
-                        () = cancel.cancelled() => Err(Refusal::cancelled()),
-                    }
-                });
-            }
+            Request::Sessions { id } => self.ask(id, cancel, asking::sessions(shared, id)),
             _ => {}
         }
         Ok(())
+    }
+
+    /// Drives a request that has one short answer.
+    fn ask(
+        &mut self,
+        id: u64,
+        cancel: CancellationToken,
+        answered: impl Future<Output = Result<(), Refusal>> + Send + 'static,
+    ) {
+        self.spawn(id, cancel.clone(), false, Hears::Nobody, async move {
+            tokio::select! {
+                answered = answered => answered,
+                () = cancel.cancelled() => Err(Refusal::cancelled()),
+            }
+        });
     }
 
     /// Drives a request in a task. If it fails, the SDK is told.
@@ -363,33 +393,4 @@ impl Reader {
             shared.requests().remove(&id);
         });
     }
-}
-
-/// Opens the fleet, and watches whether it can run anything.
-async fn open(
-    shared: Arc<Shared>,
-    opener: Arc<dyn Opener>,
-    id: u64,
-    ask: Map<String, Value>,
-    all: CancellationToken,
-) -> Result<(), Refusal> {
-    let opened = opener.open(ask).await.map(Arc::new);
-    shared.opened.send_replace(Some(opened.clone()));
-    let opened = opened?;
-    shared.outbox.send(reply::opened(id, opened.facts()));
-    tokio::select! {
-        why = opened.fleet.unfit() => {
-            shared.unfit.send_replace(Some(thermae_fleet::Error::Embedded(why).into()));
-        }
-        () = all.cancelled() => {}
-    }
-    Ok(())
-}
-
-async fn sessions(shared: Arc<Shared>, id: u64) -> Result<(), Refusal> {
-    let opened = shared.opened().await?;
-    let sessions = opened.client.sessions(ANSWER_WITHIN).await?;
-    let listed = serde_json::to_vec(&sessions).map_err(|error| Refusal::new("internal", error.to_string()))?;
-    shared.outbox.send(reply::done_with(id, listed));
-    Ok(())
 }

@@ -39,6 +39,10 @@ const REQUEST: &[(&str, &str)] = &[
     ("call", "\"c\""),
     ("bytes", "1"),
     ("ref", "\"r\""),
+    ("detached", "true"),
+    ("job", "\"j\""),
+    ("stdout_from", "1"),
+    ("reply_to", "\"acme.w\""),
     ("embedded", "{}"),
 ];
 

@@ -4,6 +4,7 @@
 //! ```text
 //!  SDK ══ frames ══▶ connection ─┬─ open ─────▶ Opener ─▶ Fleet
 //!   ▲                            ├─ run ──────▶ Client::follow ─▶ the fleet
+//!   │                            ├─ attach ───▶ Client::take_over ─▶ the fleet
 //!   │                            ├─ request ──▶ Client::request ─▶ a live session
 //!   │                            └─ artifact ─▶ the fleet's store
 //!   └══ frames ══ outbox (flow control of each request) ◀══ events, byte for byte
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod artifact;
+mod asking;
 mod connection;
 mod embedded;
 pub mod frames;

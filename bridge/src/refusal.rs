@@ -75,6 +75,12 @@ impl From<thermae_client::Error> for Refusal {
             E::Bus(error) if matches!(*error, bus::Error::TooLarge(_)) => {
                 Self::new("job_too_large", message).advice("send files by reference")
             }
+            E::UnknownRun(_) => Self::new("unknown_run", message)
+                .advice("check the id and the tenant; if the job was not submitted for sure, submit it under this id"),
+            E::Superseded(_) => Self::new("superseded", message).advice("attach to the run again if it is yours"),
+            E::UnknownCall(_) => Self::new("unknown_call", message)
+                .advice("ask for the run: its calls have current reply keys, and its state says whether it still runs"),
+            E::NoAnswer(_) => Self::new("no_answer", message).advice("ask again; check that a scheduler runs"),
             _ => Self::new("fleet_failed", message).advice("submit the job again under the same id"),
         }
     }

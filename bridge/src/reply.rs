@@ -40,6 +40,11 @@ pub(crate) fn credit(id: u64, bytes: u64) -> Frame {
     Frame::bare(format!(r#"{{"type":"credit","id":{id},"bytes":{bytes}}}"#))
 }
 
+/// The fleet has the job of a run that is detached.
+pub(crate) fn submitted(id: u64) -> Frame {
+    Frame::bare(format!(r#"{{"type":"submitted","id":{id}}}"#))
+}
+
 pub(crate) fn done(id: u64) -> Frame {
     Frame::bare(format!(r#"{{"type":"done","id":{id}}}"#))
 }
@@ -48,7 +53,7 @@ pub(crate) fn done_size(id: u64, size: u64) -> Frame {
     Frame::bare(format!(r#"{{"type":"done","id":{id},"size":{size}}}"#))
 }
 
-pub(crate) fn done_with(id: u64, payload: Vec<u8>) -> Frame {
+pub(crate) fn done_with(id: u64, payload: impl Into<Bytes>) -> Frame {
     Frame { payload: payload.into(), ..done(id) }
 }
 

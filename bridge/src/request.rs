@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use thermae_schemas::{JobId, RunQuery};
 
 use crate::Refusal;
 
@@ -18,7 +19,32 @@ pub(crate) enum Request {
         ask: Map<String, Value>,
     },
     /// Runs the job in the payload.
-    Run { id: u64, window: u64 },
+    Run {
+        id: u64,
+        window: u64,
+        /// Whether the job goes on when the connection ends.
+        #[serde(default)]
+        detached: bool,
+    },
+    /// Takes a run over.
+    Attach {
+        id: u64,
+        window: u64,
+        #[serde(flatten)]
+        run: Named,
+    },
+    /// Asks for a run.
+    RunInfo {
+        id: u64,
+        #[serde(flatten)]
+        run: Named,
+    },
+    /// Cancels a run that this connection need not follow.
+    CancelRun { id: u64, job: JobId },
+    /// Answers a tool call of a run that this connection need not follow.
+    Answer { id: u64, call: String, reply_to: String },
+    /// Forgets a run, which goes on.
+    Detach { id: u64 },
     /// Sends the request to a session in the payload.
     #[serde(rename = "request")]
     InSession { id: u64, window: u32 },
@@ -49,10 +75,15 @@ pub(crate) enum Request {
     Close {},
 }
 
-const KINDS: [&str; 12] = [
+const KINDS: [&str; 17] = [
     "hello",
     "open",
     "run",
+    "attach",
+    "run_info",
+    "cancel_run",
+    "answer",
+    "detach",
     "request",
     "input",
     "signal",
@@ -63,6 +94,22 @@ const KINDS: [&str; 12] = [
     "sessions",
     "close",
 ];
+
+/// A run, and how much of its output the SDK has.
+#[derive(Debug, PartialEq, Deserialize)]
+pub(crate) struct Named {
+    job: JobId,
+    #[serde(default)]
+    stdout_from: u64,
+    #[serde(default)]
+    stderr_from: u64,
+}
+
+impl From<Named> for RunQuery {
+    fn from(Named { job, stdout_from, stderr_from }: Named) -> Self {
+        Self { stdout_from, stderr_from, ..Self::new(job) }
+    }
+}
 
 /// A header that is no request.
 #[derive(Debug, PartialEq)]
@@ -111,6 +158,13 @@ mod tests {
             (r#"{"type":"hello","versions":[1],"sdk":"python/0.1.0"}"#, "hello"),
             (r#"{"type":"open","id":1,"embedded":{}}"#, "open"),
             (r#"{"type":"run","id":1,"window":1,"new":null}"#, "run"),
+            (r#"{"type":"run","id":1,"window":1,"detached":true}"#, "run"),
+            (r#"{"type":"attach","id":1,"window":1,"job":"j"}"#, "attach"),
+            (r#"{"type":"attach","id":1,"window":1,"job":"j","stdout_from":7,"stderr_from":8}"#, "attach"),
+            (r#"{"type":"run_info","id":1,"job":"j","stdout_from":7}"#, "run_info"),
+            (r#"{"type":"cancel_run","id":1,"job":"j"}"#, "cancel_run"),
+            (r#"{"type":"answer","id":1,"call":"c","reply_to":"acme.w"}"#, "answer"),
+            (r#"{"type":"detach","id":1}"#, "detach"),
             (r#"{"type":"request","id":1,"window":1}"#, "request"),
             (r#"{"type":"input","id":1}"#, "input"),
             (r#"{"type":"signal","id":1,"signal":2}"#, "signal"),
@@ -124,7 +178,7 @@ mod tests {
             assert!(KINDS.contains(&kind));
             read(header.as_bytes()).unwrap();
         }
-        assert_eq!(KINDS.len(), 12);
+        assert_eq!(KINDS.len(), 17);
     }
 
     #[test]
@@ -136,6 +190,7 @@ mod tests {
         };
         assert_eq!(code(r#"{"type":"run","id":7}"#), (Some(7), "bad_request"));
         assert_eq!(code(r#"{"type":"run","id":7,"window":-1}"#), (Some(7), "bad_request"));
+        assert_eq!(code(r#"{"type":"attach","id":7,"window":1,"job":"a b"}"#), (Some(7), "bad_request"));
         assert_eq!(code(r#"{"type":"exec","id":7}"#), (Some(7), "unsupported_request"));
         assert_eq!(code(r#"{"type":"noted"}"#), (None, "ignored"));
         for bad in ["", "[]", "{}", r#"{"type":"run","window":1}"#, r#"{"type":"run","id":-1,"window":1}"#, "\u{0}"] {

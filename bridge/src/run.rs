@@ -1,6 +1,7 @@
-//! One run: submits its job, passes its events on, asks the SDK to answer its tool calls, and cancels it.
+//! One run: submits its job or takes it over, passes its events on, asks the SDK to answer its tool calls, and cancels
+//! or leaves it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -8,12 +9,13 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use thermae_client::Follower;
-use thermae_schemas::{Event, ToolCall, ToolFailure};
+use thermae_schemas::{Event, EventBody, JobId, RunQuery, ToolCall, ToolFailure};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::Shared;
+use crate::connection::{ANSWER_WITHIN, Shared};
 use crate::job::Unread;
+use crate::open::Opened;
 use crate::outbox::Outbox;
 use crate::{Refusal, job, reply};
 
@@ -23,19 +25,35 @@ pub(crate) struct Run {
     outbox: Arc<Outbox>,
     /// The tool calls that the SDK has not answered yet.
     calls: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
+    /// The calls that the SDK knows from an event `run`.
+    told: Mutex<HashSet<String>>,
+    /// Whether the run goes on when the connection ends.
+    detached: bool,
     ended: CancellationToken,
+    /// Whether the SDK leaves the run.
+    left: CancellationToken,
 }
 
 /// What the SDK answers to a tool call.
 pub(crate) type Answer = Result<Box<RawValue>, ToolFailure>;
 
 impl Run {
-    pub(crate) fn new(id: u64, outbox: Arc<Outbox>) -> Self {
-        Self { id, outbox, calls: Mutex::default(), ended: CancellationToken::new() }
+    pub(crate) fn new(id: u64, outbox: Arc<Outbox>, detached: bool) -> Self {
+        let (ended, left) = (CancellationToken::new(), CancellationToken::new());
+        Self { id, outbox, calls: Mutex::default(), told: Mutex::default(), detached, ended, left }
     }
 
     fn calls(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Answer>>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn told(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves the run, which goes on.
+    pub(crate) fn leave(&self) {
+        self.left.cancel();
     }
 
     /// Hands an answer to its call, if the call still waits.
@@ -76,19 +94,67 @@ impl Run {
         };
         let job_id = job.id.clone();
         opened.client.follow(job, self.clone()).await?;
+        if self.detached {
+            self.outbox.offer(self.id, reply::submitted(self.id));
+        }
+        self.followed(&shared, &opened, &job_id, cancel).await
+    }
+
+    /// Takes a run over, and follows it to its end.
+    pub(crate) async fn attach(
+        self: Arc<Self>,
+        shared: Arc<Shared>,
+        query: RunQuery,
+        cancel: CancellationToken,
+    ) -> Result<(), Refusal> {
+        let job_id = query.job.clone();
+        let opened = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(Refusal::cancelled()),
+            () = self.left.cancelled() => return Err(Refusal::cancelled()),
+            () = shared.ending.cancelled() => return Err(Refusal::closed()),
+            opened = shared.opened() => opened?,
+        };
+        opened.client.take_over(query, self.clone(), ANSWER_WITHIN).await?;
+        self.followed(&shared, &opened, &job_id, cancel).await
+    }
+
+    /// Waits for the end of the run, or of the SDK's interest in it.
+    async fn followed(
+        &self,
+        shared: &Shared,
+        opened: &Opened,
+        job: &JobId,
+        cancel: CancellationToken,
+    ) -> Result<(), Refusal> {
         tokio::select! {
+            // A run that is cancelled and then left is cancelled.
+            biased;
             () = self.ended.cancelled() => return Ok(()),
             unfit = shared.unfit() => return Err(unfit),
-            () = cancel.cancelled() => {}
-        }
-        // A failure here is one of the client, which then also ends the job.
-        if let Err(error) = opened.client.cancel(&job_id).await {
-            tracing::warn!(%error, job.id = %job_id, "the job could not be cancelled");
+            () = cancel.cancelled() => {
+                // A failure here is one of the client, which then also ends the job.
+                if let Err(error) = opened.client.cancel(job).await {
+                    tracing::warn!(%error, job.id = %job, "the job could not be cancelled");
+                }
+            }
+            () = self.left.cancelled() => {}
+            () = shared.ending.cancelled(), if self.detached => {}
         }
         tokio::select! {
+            biased;
             () = self.ended.cancelled() => Ok(()),
             unfit = shared.unfit() => Err(unfit),
             () = shared.gone.cancelled() => Err(Refusal::closed()),
+            () = self.left.cancelled() => {
+                opened.client.detach(job);
+                self.outbox.finish(self.id, [reply::done(self.id)]);
+                Ok(())
+            }
+            () = shared.ending.cancelled(), if self.detached => {
+                opened.client.detach(job);
+                Err(Refusal::closed())
+            }
         }
     }
 }
@@ -98,6 +164,8 @@ impl Follower for Run {
     fn event(&self, event: Event, text: &Bytes) {
         if !self.outbox.offer(self.id, reply::event(self.id, text.clone())) {
             tracing::debug!(job.id = %event.job, "events are not taken fast enough: one was left out");
+        } else if let EventBody::Run(info) = event.body {
+            self.told().extend(info.calls.into_iter().map(|call| call.call));
         }
     }
 
@@ -105,7 +173,8 @@ impl Follower for Run {
         let (asked, answer) = oneshot::channel();
         self.calls().insert(call.call.clone(), asked);
         let _forget = Forget { run: self, call: &call.call };
-        if !self.outbox.offer(self.id, reply::event(self.id, text)) {
+        let known = self.told().remove(&call.call);
+        if !known && !self.outbox.offer(self.id, reply::event(self.id, text)) {
             return Err("the client takes no more calls of this job now".into());
         }
         tokio::select! {

@@ -1,9 +1,11 @@
 //! The bridge in front of embedded fleets, as an SDK sees it. This program is also the runner of their sandboxes, so it
 //! has a `main` of its own.
 
+mod attach;
 mod ends;
 mod flow;
 mod openers;
+mod played;
 mod runs;
 mod sdk;
 mod sessions;
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     let files = [
         runs::tests(),
         tools::tests(),
+        attach::tests(),
         flow::tests(),
         ends::tests(),
         openers::tests(),

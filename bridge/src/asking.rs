@@ -1,0 +1,71 @@
+//! Requests that have one short answer: to open the fleet, questions to the fleet, and what a connection says about
+//! runs that it need not follow.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+use thermae_schemas::{JobId, RunQuery};
+
+use crate::connection::{ANSWER_WITHIN, Shared};
+use crate::open::Opener;
+use crate::{Refusal, reply, run};
+
+/// Opens the fleet, and watches whether it can run anything.
+pub(crate) async fn open(
+    shared: Arc<Shared>,
+    opener: Arc<dyn Opener>,
+    id: u64,
+    ask: Map<String, Value>,
+) -> Result<(), Refusal> {
+    let opened = opener.open(ask).await.map(Arc::new);
+    shared.opened.send_replace(Some(opened.clone()));
+    let opened = opened?;
+    shared.outbox.send(reply::opened(id, opened.facts()));
+    tokio::select! {
+        why = opened.fleet.unfit() => {
+            shared.unfit.send_replace(Some(thermae_fleet::Error::Embedded(why).into()));
+        }
+        () = shared.ending.cancelled() => {}
+    }
+    Ok(())
+}
+
+/// The live sessions.
+pub(crate) async fn sessions(shared: Arc<Shared>, id: u64) -> Result<(), Refusal> {
+    let opened = shared.opened().await?;
+    let sessions = opened.client.sessions(ANSWER_WITHIN).await?;
+    let listed = serde_json::to_vec(&sessions).map_err(|error| Refusal::new("internal", error.to_string()))?;
+    shared.outbox.send(reply::done_with(id, listed));
+    Ok(())
+}
+
+/// What the fleet knows of a run: the event `run`, byte for byte.
+pub(crate) async fn run_info(shared: Arc<Shared>, id: u64, query: RunQuery) -> Result<(), Refusal> {
+    let opened = shared.opened().await?;
+    let (_, text) = opened.client.ask_for_run(query, ANSWER_WITHIN).await?;
+    shared.outbox.send(reply::done_with(id, text));
+    Ok(())
+}
+
+/// Cancels a run. Its outcome goes to whoever follows it.
+pub(crate) async fn cancel_run(shared: Arc<Shared>, id: u64, job: JobId) -> Result<(), Refusal> {
+    let opened = shared.opened().await?;
+    opened.client.cancel(&job).await?;
+    shared.outbox.send(reply::done(id));
+    Ok(())
+}
+
+/// Answers a tool call of any run.
+pub(crate) async fn answer(
+    shared: Arc<Shared>,
+    id: u64,
+    call: String,
+    reply_to: String,
+    payload: Bytes,
+) -> Result<(), Refusal> {
+    let opened = shared.opened().await?;
+    opened.client.answer(&call, &reply_to, run::answer(&payload)).await?;
+    shared.outbox.send(reply::done(id));
+    Ok(())
+}
