@@ -16,6 +16,7 @@ with Sandbox(tools=[get_sales]) as box:
 from thermae._artifacts import Artifact, AsyncArtifact
 from thermae._async_batch import AsyncBatch
 from thermae._async_process import AsyncProcess, AsyncStdin
+from thermae._async_run import AsyncRun
 from thermae._async_sandbox import AsyncSandbox, SessionInfo
 from thermae._async_session import AsyncSession, SessionSettings
 from thermae._async_session_files import AsyncFiles
@@ -23,6 +24,7 @@ from thermae._async_stream import AsyncStream
 from thermae._batch import Batch
 from thermae._capabilities import Capability, Comparison, Constraint
 from thermae._commands import CommandOptions, ExecOptions, ExecResult, Output
+from thermae._declared import declare_tool
 from thermae._error import ThermaeError
 from thermae._events import Accepted, Display, LiveEvent, MimeBundle, Started, Stderr, Stdout, ToolCall
 from thermae._file_results import FileStat, Found, Match
@@ -32,6 +34,8 @@ from thermae._options import EmbeddedOptions
 from thermae._process import Process, Stdin
 from thermae._progress import BatchItem, Progress
 from thermae._results import AsyncResult, ErrorInfo, LeftOut, LimitsUsed, Result, SessionState, Status, Usage
+from thermae._run import Run
+from thermae._run_info import PendingCall, RunInfo, RunOutput, RunState
 from thermae._sandbox import Sandbox
 from thermae._session import Session
 from thermae._session_files import Files
@@ -48,6 +52,7 @@ __all__ = [
     "AsyncFiles",
     "AsyncProcess",
     "AsyncResult",
+    "AsyncRun",
     "AsyncSandbox",
     "AsyncSession",
     "AsyncStdin",
@@ -77,10 +82,15 @@ __all__ = [
     "Match",
     "MimeBundle",
     "Output",
+    "PendingCall",
     "Process",
     "Progress",
     "Result",
+    "Run",
+    "RunInfo",
     "RunOptions",
+    "RunOutput",
+    "RunState",
     "Sandbox",
     "Session",
     "SessionInfo",
@@ -100,5 +110,6 @@ __all__ = [
     "ToolSpec",
     "Usage",
     "__version__",
+    "declare_tool",
     "tool",
 ]

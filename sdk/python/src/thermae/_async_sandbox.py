@@ -12,6 +12,7 @@ from typing import Any, Self, Unpack, cast
 
 from thermae import _fork
 from thermae._async_batch import AsyncBatch
+from thermae._async_run import AsyncRun
 from thermae._async_session import AsyncSession, SessionSettings
 from thermae._async_session_files import AsyncFiles
 from thermae._async_stream import AsyncStream
@@ -22,7 +23,7 @@ from thermae._commands import Command, ExecOptions, ExecResult
 from thermae._connection import Connection
 from thermae._course import Course
 from thermae._error import ThermaeError
-from thermae._jobs import Job, JobOptions, RunOptions, StreamOptions
+from thermae._jobs import Job, JobOptions, RunOptions, StreamOptions, job_from
 from thermae._options import EmbeddedOptions, opening, redacted, wanted_packages, with_packages
 from thermae._request import WINDOW
 from thermae._results import AsyncResult
@@ -158,6 +159,38 @@ class AsyncSandbox:
         """
         return self.start(code, EVERYTHING, options)
 
+    async def submit(self, code: str | Job = "", **options: Unpack[StreamOptions]) -> AsyncRun:
+        """Begins a program that goes on without this process, and returns when the fleet has it.
+
+        Nothing but `cancel` cancels it. Its tool calls wait for whoever follows it, unless `if_client_gone="fail"`.
+
+        Args:
+            code: The program, or a whole `Job`.
+            options: See `StreamOptions` and `JobOptions`.
+
+        Raises:
+            UnsupportedProtocol: The fleet is too old for such runs.
+            ThermaeError: The job could not be submitted.
+        """
+        retries = options.pop("max_retries", MAX_RETRIES)
+        return await AsyncRun.submit(self, job_from(code, options), retries)
+
+    async def attach(self, run_id: str, *, take_over: bool = True) -> AsyncRun:
+        """Takes a run over, whoever submitted it: from now on, its calls, events and result come here.
+
+        Whoever followed it before gets `Superseded`. This sandbox's tools answer the run's calls, also those that wait.
+
+        Args:
+            run_id: Id of the run: `run.id`, or that of any job of the tenant.
+            take_over: Whether to follow the run. If not, whoever follows it goes on to do so, and only `info`,
+                `pending`, `answer` and `cancel` of this object can be used.
+
+        Raises:
+            UnknownRun: The fleet has no record of such a run.
+            NoAnswer: The fleet did not answer in time.
+        """
+        return await AsyncRun.attach(run_id, self, take_over=take_over)
+
     def session(self, name: str | None = None, **settings: Unpack[SessionSettings]) -> AsyncSession:
         """An interpreter that keeps its variables from one run to the next.
 
@@ -259,10 +292,7 @@ class AsyncSandbox:
     def start(self, code: str | Job, kinds: Sequence[str], options: StreamOptions) -> AsyncStream:
         """A job with its options, ready to begin. `kinds` are the live events that somebody wants."""
         retries = options.pop("max_retries", MAX_RETRIES)
-        if isinstance(code, Job) and options:
-            raise TypeError(f"a Job has its options already: {', '.join(options)}")
-        job = code if isinstance(code, Job) else Job(code, **cast("JobOptions", options))
-        return AsyncStream(self, job, kinds, retries)
+        return AsyncStream(self, job_from(code, options), kinds, retries)
 
     def may_retry(self, error: ThermaeError) -> bool:
         """Whether a job that failed so can be submitted again, under the same id, without running twice."""

@@ -59,6 +59,26 @@ class AlreadySubmitted(ThermaeError):
     advice = "Make a new Job for each run, or leave job_id out."
 
 
+class UnknownRun(ThermaeError, LookupError):
+    """The fleet has no record of such a run: it was not submitted, still waits in its queue, or was forgotten."""
+
+    code = "unknown_run"
+    advice = (
+        "Check the id and the tenant. If it may never have been submitted, submit it under the same job_id: it does "
+        "not run twice."
+    )
+    default_message = "the fleet knows no such run of this tenant"
+
+
+class UnknownCall(ThermaeError, LookupError):
+    """No such tool call of the run waits for an answer."""
+
+    code = "unknown_call"
+    advice = (
+        "Look at run.pending(): the call was answered, its time is over, the run has ended, or it is another run's."
+    )
+
+
 class TooManyRequests(ThermaeError):
     """Too many runs, commands and operations on files are under way at once."""
 
@@ -96,6 +116,8 @@ BRIDGE_ERRORS: tuple[type[ThermaeError], ...] = (
     QueueFull,
     FleetFailed,
     AlreadySubmitted,
+    UnknownRun,
+    UnknownCall,
     TooManyRequests,
     UnsupportedVersion,
     NoStore,

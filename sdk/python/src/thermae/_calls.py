@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
+from thermae._declared import DeclaredTool
 from thermae._events import ToolCall
 from thermae._request import json_payload
 from thermae._thread import as_exception, in_thread
@@ -37,17 +38,29 @@ class ToolCalls:
         self._running: dict[str, asyncio.Task[None]] = {}
 
     def begin(self, call: ToolCall, reply: Callable[[bytes], None]) -> None:
-        """Starts to answer a call. `reply` gets the payload of the answer. A call that came before is not repeated."""
-        if call.call not in self._running:
-            self._running[call.call] = asyncio.create_task(self._answer(call, reply))
+        """Starts to answer a call. `reply` gets the payload of the answer.
+
+        A call that came before is not repeated. A call of a tool that no function here answers goes on to wait.
+        """
+        tool = self._tools.get(call.tool)
+        if tool is not None and not isinstance(tool, DeclaredTool) and call.call not in self._running:
+            self._running[call.call] = asyncio.create_task(self._answer(tool, call, reply))
+
+    def runs(self, call: str) -> bool:
+        """Whether a function answers the call, or has done so."""
+        return call in self._running
+
+    def give_up(self, call: str) -> None:
+        """Cancels a call that was answered otherwise."""
+        if (task := self._running.get(call)) is not None:
+            task.cancel()
 
     def end(self) -> None:
         """Cancels the calls that go on. A function in a thread runs to its end, and nobody waits for it."""
         for task in self._running.values():
             task.cancel()
 
-    async def _answer(self, call: ToolCall, reply: Callable[[bytes], None]) -> None:
-        tool = self._tools[call.tool]  # The fleet lets no call of another tool pass.
+    async def _answer(self, tool: Tool[..., Any], call: ToolCall, reply: Callable[[bytes], None]) -> None:
         within = min(call.within, tool.timeout or call.within)
         clock = asyncio.timeout(within)
         try:
@@ -84,6 +97,25 @@ class ToolCalls:
         call = functools.partial(context.run, _called, tool.function, *positional, **named)
         result = await in_thread(call, f"thermae-tool-{tool.name}")
         return await _await(result) if inspect.isawaitable(result) else result
+
+
+def answer_of(value: Any, tool: Tool[..., Any] | None) -> bytes:
+    """The payload of an answer that no function has given.
+
+    Raises:
+        TypeError: JSON can't express the value.
+    """
+    if tool is not None:
+        return b'{"ok":' + tool.schema.write(value) + b"}"
+    try:
+        return json_payload({"ok": value})
+    except (ValueError, RecursionError) as error:
+        raise TypeError(f"the answer can't be written as JSON: {error}") from error
+
+
+def failure_of(error: BaseException | str) -> bytes:
+    """The payload of an answer that says why a tool failed."""
+    return json.dumps({"error": error if isinstance(error, str) else _failure(error)}).encode()
 
 
 def _is_cancelled() -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from thermae._calls import ToolCalls
 from thermae._error import ThermaeError
-from thermae._events import Ended, LiveEvent, Started, ToolCall, read_event
+from thermae._events import Described, Ended, LiveEvent, Started, ToolCall, read_event
 from thermae._jobs import Job
 from thermae._request import END, WINDOW, Request
 from thermae._results import AsyncResult, read_result
@@ -106,7 +106,7 @@ class Course:
         if connection is None or (session and session not in self._sandbox.begun):
             return None
         payload = self._wire(connection.protocol)
-        allowed = self.job.deadline
+        allowed = self.job.deadline(can_wait=bool(self._tools))
         until = None if allowed is None else time.monotonic() + allowed
         self._sandbox.under_way[self.job.id] = self
         request = connection.begin_here(
@@ -148,7 +148,7 @@ class Course:
         """Sends the job. Gives also when it must have ended, by the event loop's clock."""
         connection = await self._sandbox.connection()
         payload = self._wire(connection.protocol)
-        allowed = self.job.deadline
+        allowed = self.job.deadline(can_wait=bool(self._tools))
         until = None if allowed is None else asyncio.get_running_loop().time() + allowed
         self._request = await connection.begin(
             "run", {"window": WINDOW}, payload, job=self.job.id, on_arrival=self._arrived
@@ -161,6 +161,8 @@ class Course:
     def _arrived(self, request: Request, payload: bytes) -> LiveEvent | Ended | None:
         """Reads an event as soon as it is there. Tool calls don't wait for whoever reads the events."""
         event = read_event(payload)
+        if isinstance(event, Described):
+            return None
         if isinstance(event, ToolCall):
             fields = {"type": "tool_result", "call": event.call}
             self._calls.begin(event, lambda answer: request.reply(fields, answer))

@@ -1,7 +1,7 @@
 """What a running job tells: the events of a stream."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from thermae._frames import BadFrameError
@@ -76,6 +76,7 @@ class ToolCall:
     arguments: dict[str, Any]
     within: float
     protocol: int = 1
+    reply_to: str = field(default="", repr=False)
 
 
 LiveEvent: TypeAlias = Accepted | Started | Stdout | Stderr | Display | ToolCall
@@ -90,7 +91,15 @@ class Ended:
     outcome: dict[str, Any]
 
 
-def read_event(payload: bytes) -> LiveEvent | Ended | None:
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A run that was taken over, as the wire has it."""
+
+    job_id: str
+    raw: dict[str, Any]
+
+
+def read_event(payload: bytes) -> LiveEvent | Ended | Described | None:
     """The event in a payload; `None` if this release does not know its kind.
 
     Raises:
@@ -103,7 +112,7 @@ def read_event(payload: bytes) -> LiveEvent | Ended | None:
         raise BadFrameError(f"an event can't be read: {error!r}") from error
 
 
-def _event(job: str, kind: str, raw: dict[str, Any]) -> LiveEvent | Ended | None:
+def _event(job: str, kind: str, raw: dict[str, Any]) -> LiveEvent | Ended | Described | None:
     match kind:
         case "accepted":
             return Accepted(job)
@@ -116,9 +125,10 @@ def _event(job: str, kind: str, raw: dict[str, Any]) -> LiveEvent | Ended | None
         case "display":
             return Display(job, raw["data"])
         case "tool_call":
-            return ToolCall(
-                job, raw["call"], raw["tool"], raw["arguments"], raw["within_ms"] / 1000, raw.get("protocol", 1)
-            )
+            within, protocol = raw["within_ms"] / 1000, raw.get("protocol", 1)
+            return ToolCall(job, raw["call"], raw["tool"], raw["arguments"], within, protocol, raw["reply_to"])
+        case "run":
+            return Described(raw["run"], raw)
         case "result":
             return Ended(job, raw)
         case _:

@@ -3,7 +3,7 @@
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack, cast
 
 from thermae._capabilities import Capability, capabilities_to_wire
 from thermae._events import MimeBundle, ToolCall
@@ -15,6 +15,10 @@ from thermae.errors import UnsupportedProtocol
 
 START_WITHIN = 60.0
 """Seconds that a job with a timeout can wait for its start, unless it says otherwise."""
+
+
+PAUSE = 240.0
+"""Seconds of waiting that don't count against the timeout of a job, unless it says otherwise."""
 
 
 class SessionOptions(TypedDict, total=False):
@@ -60,6 +64,10 @@ class JobOptions(TypedDict, total=False):
         pids: Number of processes and threads.
         output: Size of standard output and standard error together.
         tool_wait: Seconds that a tool call can wait for its answer.
+        pause: Seconds in which the code only waits for answers to tool calls and which don't count against `timeout`.
+            What it waits beyond that counts. By default, as the fleet says: 240 s, unless its pool says otherwise.
+        if_client_gone: What happens to a tool call when no process of yours follows the run: `fail` (the default of
+            `run`), or `wait` until one attaches to it (the default of `submit`).
         session: Name of the session that the job runs in.
         session_options: How it uses the session.
         pool: Pool that the job runs in.
@@ -86,6 +94,8 @@ class JobOptions(TypedDict, total=False):
     pids: int
     output: int | str
     tool_wait: float
+    pause: float
+    if_client_gone: Literal["fail", "wait"]
     session: str
     session_options: SessionOptions
     pool: str
@@ -160,13 +170,16 @@ class Job:
         named = self.options.get("timeout")
         return named if named is not None else environment_timeout()
 
-    @property
-    def deadline(self) -> float | None:
-        """Seconds after which the job must have ended, if it has a timeout."""
+    def deadline(self, *, can_wait: bool = False) -> float | None:
+        """Seconds after which the job must have ended, if it has a timeout.
+
+        Args:
+            can_wait: Whether the code can wait for answers to tool calls.
+        """
         if self.timeout is None:
             return None
-        start_within = self.options.get("start_within")
-        return self.timeout + (START_WITHIN if start_within is None else start_within)
+        start_within, waits = self.options.get("start_within"), self.options.get("pause", PAUSE) if can_wait else 0.0
+        return self.timeout + waits + (START_WITHIN if start_within is None else start_within)
 
     @property
     def language(self) -> str:
@@ -192,6 +205,8 @@ class Job:
         capabilities: Sequence[Capability] | None,
         stream: Sequence[str],
         protocol: int,
+        *,
+        if_client_gone: str = "fail",
     ) -> bytes:
         """The job as the fleet reads it.
 
@@ -200,9 +215,10 @@ class Job:
             capabilities: The job's capabilities; `None` if its tools have no other rules.
             stream: The kinds of events that somebody wants while the job runs.
             protocol: The newest version of jobs that the fleet reads.
+            if_client_gone: What the option of this name is, if the job does not have it.
 
         Raises:
-            UnsupportedProtocol: The job has inputs or capabilities, and the fleet knows none.
+            UnsupportedProtocol: The job has inputs, capabilities or waits, and the fleet knows none.
             TypeError: An option has a value of a wrong type.
             ValueError: An option has a value that can't be used.
             OSError: A file of this machine can't be read.
@@ -216,6 +232,7 @@ class Job:
             "pids": options.get("pids"),
             "output_bytes": _optional(to_bytes, options.get("output")),
             "tool_ms": _optional(to_ms, options.get("tool_wait")),
+            "pause_ms": _optional(to_ms, options.get("pause")),
         }
         start_within = options.get("start_within")
         if start_within is None and timeout is not None:
@@ -227,7 +244,13 @@ class Job:
         allowed = capabilities_to_wire(capabilities) if tools else None
         if allowed is not None and protocol < 3:
             raise UnsupportedProtocol("capabilities need a fleet that reads protocol 3", request_id=self.id)
-        newer = 3 if allowed is not None else 2 if protocol >= 2 and (inputs or tools) else None
+        gone = options.get("if_client_gone", if_client_gone)
+        if gone not in ("fail", "wait"):
+            raise ValueError(f"if_client_gone is either 'fail' or 'wait', not {gone!r}")
+        waits = limits["pause_ms"] is not None or gone == "wait"
+        if waits and protocol < 3:
+            raise UnsupportedProtocol("runs that wait need a fleet that reads protocol 3", request_id=self.id)
+        newer = 3 if allowed is not None or waits else 2 if protocol >= 2 and (inputs or tools) else None
         wire = {
             "protocol": newer,
             "id": self.id,
@@ -240,6 +263,7 @@ class Job:
             "limits": _present(limits),
             "tools": [tool.to_wire(protocol) for tool in tools.values()],
             "stream": list(stream),
+            "if_client_gone": "wait" if gone == "wait" else None,
             "max_attempts": options.get("max_attempts"),
             "start_within_ms": _optional(to_ms, start_within),
             "inputs": inputs,
@@ -262,6 +286,19 @@ class Job:
         idle, ttl = _optional(to_ms, how.get("idle")), _optional(to_ms, how.get("checkpoint_ttl"))
         units = {"idle": None, "idle_ms": idle, "checkpoint_ttl": None, "checkpoint_ttl_ms": ttl}
         return _present({"id": name, **how, **units})
+
+
+def job_from(code: str | Job, options: StreamOptions) -> Job:
+    """The job of a program and its options.
+
+    Raises:
+        TypeError: The program is a `Job` already, and there are options.
+    """
+    if isinstance(code, Job):
+        if options:
+            raise TypeError(f"a Job has its options already: {', '.join(options)}")
+        return code
+    return Job(code, **cast("JobOptions", options))
 
 
 def written(fields: dict[str, Any]) -> bytes:

@@ -31,6 +31,10 @@ END = object()
 """What `Request.next` gives when the request has ended."""
 
 
+SUBMITTED = object()
+"""What `Request.next` gives when the fleet has the job of a run that is detached."""
+
+
 class Request:
     """One request, as its sender sees it: the payloads of its answers, and how it ended."""
 
@@ -156,6 +160,12 @@ class Request:
         if not self._ended:
             self._connection.post(Frame({"type": "cancel", "id": self.id}))
 
+    def detach(self) -> None:
+        """Nobody waits any more for a run, which goes on. What still comes is dropped."""
+        self._left = True
+        if not self._ended:
+            self._connection.post(Frame({"type": "detach", "id": self.id}))
+
     def leave(self) -> None:
         """Nobody waits any more: cancels the request if it goes on, and drops what still comes."""
         self._left = True
@@ -174,6 +184,8 @@ class Request:
             self._end(error_of(frame.header, self.job))
         elif kind in ("event", "data"):
             self._arrived(self._on_arrival(self, frame.payload) if self._on_arrival else frame.payload, size)
+        elif kind == "submitted":
+            self._put(SUBMITTED, 0)
         elif kind == "output":
             self._arrived((frame.header["stream"], frame.payload), size)
         elif kind == "credit":

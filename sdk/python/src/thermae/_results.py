@@ -37,13 +37,18 @@ class ErrorInfo:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a job used: time by the wall clock and CPU time in milliseconds, peak memory and output in bytes."""
+    """What a job used: time by the wall clock and CPU time in milliseconds, peak memory and output in bytes.
+
+    `paused_ms` is the part of `wall_ms` in which the code only waited for answers to tool calls, and which did not
+    count against the timeout.
+    """
 
     wall_ms: float = 0.0
     cpu_ms: float = 0.0
     memory_bytes: int = 0
     output_bytes: int = 0
     tool_calls: int = 0
+    paused_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,7 @@ class LimitsUsed:
     memory_bytes: int
     pids: int
     output_bytes: int
+    pause_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

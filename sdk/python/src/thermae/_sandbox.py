@@ -18,6 +18,7 @@ from thermae._jobs import Job, JobOptions, RunOptions, StreamOptions
 from thermae._loop import Runner, running_loop
 from thermae._options import EmbeddedOptions
 from thermae._results import Result
+from thermae._run import Run
 from thermae._session import Session
 from thermae._session_files import Files
 from thermae._stream import Stream
@@ -129,6 +130,37 @@ class Sandbox:
             options: See `StreamOptions` and `JobOptions`.
         """
         return Stream(self._async.start(code, EVERYTHING, options), self._runner)
+
+    def submit(self, code: str | Job = "", **options: Unpack[StreamOptions]) -> Run:
+        """Begins a program that goes on without this process, and returns when the fleet has it.
+
+        Nothing but `cancel` cancels it. Its tool calls wait for whoever follows it, unless `if_client_gone="fail"`.
+
+        Args:
+            code: The program, or a whole `Job`.
+            options: See `StreamOptions` and `JobOptions`.
+
+        Raises:
+            UnsupportedProtocol: The fleet is too old for such runs.
+            ThermaeError: The job could not be submitted.
+        """
+        return Run(self._runner.run(self._async.submit(code, **options)), self._runner)
+
+    def attach(self, run_id: str, *, take_over: bool = True) -> Run:
+        """Takes a run over, whoever submitted it: from now on, its calls, events and result come here.
+
+        Whoever followed it before gets `Superseded`. This sandbox's tools answer the run's calls, also those that wait.
+
+        Args:
+            run_id: Id of the run: `run.id`, or that of any job of the tenant.
+            take_over: Whether to follow the run. If not, whoever follows it goes on to do so, and only `info`,
+                `pending`, `answer` and `cancel` of this object can be used.
+
+        Raises:
+            UnknownRun: The fleet has no record of such a run.
+            NoAnswer: The fleet did not answer in time.
+        """
+        return Run(self._runner.run(self._async.attach(run_id, take_over=take_over)), self._runner)
 
     def session(self, name: str | None = None, **settings: Unpack[SessionSettings]) -> Session:
         """An interpreter that keeps its variables from one run to the next.

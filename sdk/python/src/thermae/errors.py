@@ -84,6 +84,14 @@ class NoAnswer(ThermaeError):
     advice = "Look for the job's id in the fleet's log. Give more time with timeout= or start_within=."
 
 
+class RunDetached(ThermaeError):
+    """The object does not follow its run: it was detached, or attached with `take_over=False`."""
+
+    code = "run_detached"
+    advice = "Attach to the run: sandbox.attach(run.id). info(), pending() and answer() work without."
+    default_message = "this object does not follow the run"
+
+
 class SessionNotFound(ThermaeError):
     """There is no live session of that name."""
 
@@ -191,6 +199,7 @@ _OWN: tuple[type[ThermaeError], ...] = (
     SandboxClosed,
     ConnectionLost,
     NoAnswer,
+    RunDetached,
     SessionNotFound,
     ArtifactDamaged,
     BadTool,

@@ -1,4 +1,7 @@
-"""Tests with the real `thermae`, which THERMAE_BIN must name, and its embedded fleet."""
+"""Tests with the real `thermae`, which THERMAE_BIN must name, and its embedded fleet.
+
+Tests with the mark `fleet` need a real one, as the tenant that THERMAE_TEST_AMQP_TENANT names.
+"""
 
 import os
 from collections.abc import Iterator
@@ -6,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from thermae import Sandbox, tool
+
+FLEET = os.environ.get("THERMAE_TEST_AMQP_TENANT", "")
 
 if not os.environ.get("THERMAE_BIN"):
     raise pytest.UsageError("set THERMAE_BIN to a build of `thermae` for these tests")
@@ -26,3 +31,11 @@ async def later(n: int) -> int:
 def box() -> Iterator[Sandbox]:
     with Sandbox(tools=[get_sales, later], slots=4) as box:
         yield box
+
+
+@pytest.fixture
+def fleet() -> str:
+    """URL of the fleet."""
+    if not FLEET:
+        pytest.fail("THERMAE_TEST_AMQP_TENANT must have the URL of a fleet's RabbitMQ, for a tenant")
+    return FLEET

@@ -17,7 +17,8 @@
     die               kills the bridge
     bad               sends bytes that are no frame
 
-Requests to sessions are in live.py.
+Requests to sessions are in live.py. A call of the tool `large` has arguments that the fleet does not keep, and a run
+goes on when nobody follows it; `run_info` gives 10 bytes of its output.
 
 Each frame that it reads, and its end, is a line of the file in FAKE_LOG. With FAKE_OPENS=never, it answers no `open`.
 """
@@ -41,6 +42,8 @@ refused: set[str] = set()
 sessions: dict[str, int] = {}
 files: dict[str, dict[str, bytes]] = {}
 store: dict[str, bytes] = {}
+jobs: dict[str, "Run"] = {}
+LARGE = {"arguments": None, "omitted": True}
 
 
 def log(entry: dict[str, Any]) -> None:
@@ -64,12 +67,16 @@ class Run:
         self.displays: list[Any] = []
         self.artifacts: list[Any] = []
         self.calls: dict[str, asyncio.Future[Any]] = {}
+        self.pending: dict[str, dict[str, Any]] = {}
+        self.ended: dict[str, Any] | None = None
 
     async def event(self, kind: str, **fields: Any) -> None:
         payload = json.dumps({"protocol": 1, "job": self.job["id"], "attempt": 1, "event": kind} | fields).encode()
         await self.paid({"type": "event", "id": self.number}, payload)
 
     async def paid(self, header: dict[str, Any], payload: bytes) -> None:
+        if self.number == 0:
+            return
         while self.credit <= 0:
             self.more.clear()
             await self.more.wait()
@@ -87,16 +94,42 @@ class Run:
         number = os.urandom(16).hex()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.calls[number] = answer
-        await self.event(
-            "tool_call",
-            call=number,
-            tool=tool,
-            arguments=json.loads(arguments),
-            reply_to="r",
-            protocol=self.job.get("protocol", 1),
-            within_ms=self.job["limits"].get("tool_ms", 20000) if "limits" in self.job else 20000,
-        )
+        within = self.job["limits"].get("tool_ms", 20000) if "limits" in self.job else 20000
+        call = {"call": number, "tool": tool, "arguments": json.loads(arguments), "reply_to": "acme.w"}
+        self.pending[number] = {**call, "within_ms": within, "waited_ms": 0, "left_ms": within}
+        await self.event("tool_call", **call, protocol=self.job.get("protocol", 1), within_ms=within)
         return await answer
+
+    def answer(self, call: str, payload: bytes) -> None:
+        self.pending.pop(call, None)
+        if (answer := self.calls.get(call)) is not None and not answer.done():
+            answer.set_result(json.loads(payload))
+
+    def info(self, question: str, header: dict[str, Any]) -> dict[str, Any]:
+        """The event `run`."""
+        state = "ended" if self.ended is not None else "waiting" if self.pending else "running"
+        info: dict[str, Any] = {"job": question, "protocol": 1, "attempt": 1, "event": "run", "run": self.job["id"]}
+        if self.ended is None:
+            at = header.get("stdout_from", 0)
+            written = base64.b64encode(self.stdout.encode()[at : at + 10]).decode()
+            more = len(self.stdout.encode()) > at + 10
+            info |= {"stdout": {"from": at, "data": written, "more": more}, "worker": "w"}
+            info["calls"] = [one | LARGE if one["tool"] == "large" else one for one in self.pending.values()]
+        return info | {"state": state}
+
+    async def attach(self, number: int, header: dict[str, Any]) -> None:
+        """Moves the run to another request."""
+        before, self.number, self.credit = self.number, number, header["window"]
+        if before and self.ended is None:
+            self.bridge.runs.pop(before, None)
+            error = {"type": "error", "id": before, "code": "superseded", "message": "it was taken over"}
+            self.bridge.send(error)
+        self.bridge.runs[number] = self
+        await self.paid({"type": "event", "id": number}, json.dumps(self.info("q", header)).encode())
+        if self.ended is not None:
+            await self.event("result", **self.ended)
+            self.bridge.send({"type": "done", "id": number})
+            del self.bridge.runs[number]
 
     async def step(self, line: str) -> tuple[str, str] | None:
         word, _, rest = line.partition(" ")
@@ -159,19 +192,21 @@ class Run:
 
     async def go(self) -> None:
         try:
-            if "lifecycle" in self.job.get("stream", ()):
+            if "lifecycle" in self.job.get("stream", ()) and "unsubmitted" not in self.job.get("code", ""):
                 await self.event("accepted")
                 await self.event("started", worker="w")
             how = self.session()
             for line in self.job.get("code", "").splitlines() if how is None else ():
                 if (how := await self.step(line)) is not None:
                     break
-            await self.event("result", **self.outcome(*(how or ("succeeded", ""))))
-            self.bridge.send({"type": "done", "id": self.number})
+            self.ended = self.outcome(*(how or ("succeeded", "")))
+            await self.event("result", **self.ended)
+            if self.number:
+                self.bridge.send({"type": "done", "id": self.number})
         except Refused as why:
             self.bridge.send({"type": "error", "id": self.number, "code": str(why), "message": "no", "advice": "try"})
         finally:
-            del self.bridge.runs[self.number]
+            self.bridge.runs.pop(self.number, None)
 
     def session(self) -> tuple[str, str] | None:
         wish = self.job.get("session")
@@ -244,7 +279,12 @@ class Bridge:
                     self.send({"type": "opened", "id": number, "tenant": "acme", "embedded": "embedded" in header})
             case "run":
                 run = self.runs[number] = Run(self, number, header["window"], json.loads(payload))
+                jobs[run.job["id"]] = run
+                if header.get("detached") and "unsubmitted" not in run.job.get("code", ""):
+                    self.send({"type": "submitted", "id": number})
                 self.begin(run.go())
+            case "attach" | "run_info" | "answer" | "cancel_run" | "detach":
+                self.waits(header, number, payload)
             case "request":
                 self.request(header, json.loads(payload))
             case "input" | "signal":
@@ -258,7 +298,7 @@ class Bridge:
                     self.runs[number].more.set()
             case "tool_result":
                 if number in self.runs:
-                    self.runs[number].calls[header["call"]].set_result(json.loads(payload))
+                    self.runs[number].answer(header["call"], payload)
             case "artifact":
                 run = self.runs[number] = Run(self, number, header["window"], {"id": ""})
                 self.begin(self.artifact(run, header["ref"]))
@@ -269,6 +309,35 @@ class Bridge:
                 self.writer.close()
             case other:
                 self.send({"type": "error", "id": number, "code": "unsupported_request", "message": other})
+
+    def waits(self, header: dict[str, Any], number: int, payload: bytes) -> None:
+        """Requests about runs that go on without their client."""
+        done: dict[str, Any] = {"type": "done", "id": number}
+        run = jobs.get(header.get("job", ""))
+        match header["type"]:
+            case "attach" if run is None:
+                self.send({"type": "error", "id": number, "code": "unknown_run", "message": "no such run"})
+            case "attach" if run is not None:
+                self.begin(run.attach(number, header))
+            case "run_info":
+                unknown = {"job": "q", "attempt": 0, "event": "run", "run": header["job"], "state": "unknown"}
+                self.send(done, json.dumps(unknown if run is None else run.info("q", header)).encode())
+            case "answer" if header["reply_to"] == "gone":
+                self.send({"type": "error", "id": number, "code": "unknown_call", "message": "nobody waits"})
+            case "answer":
+                for one in jobs.values():
+                    one.answer(header["call"], payload)
+                self.send(done)
+            case "cancel_run":
+                if run is not None:
+                    run.cancelled.set()
+                self.send(done)
+            case "detach":
+                if (left := self.runs.pop(number, None)) is not None:
+                    left.number = 0
+                    self.send(done)
+            case other:
+                raise AssertionError(other)
 
     def request(self, header: dict[str, Any], body: dict[str, Any]) -> None:
         name = body["session"]

@@ -82,6 +82,8 @@ def test_every_option_reaches_the_wire(tmp_path: Path) -> None:
         priority="high",
         labels={"l": "m"},
         idempotency_key="k",
+        pause=8,
+        if_client_gone="wait",
         max_attempts=2,
         inline_artifacts=True,
     )
@@ -110,7 +112,9 @@ def test_every_option_reaches_the_wire(tmp_path: Path) -> None:
             "pids": 4,
             "output_bytes": 1024,
             "tool_ms": 5000,
+            "pause_ms": 8000,
         },
+        "if_client_gone": "wait",
         "tools": [t.to_wire()],
         "capabilities": [{"pattern": "t", "max_calls": 1}],
         "stream": ["output"],
@@ -191,10 +195,12 @@ def test_a_command_is_a_job_in_bash_without_tools() -> None:
 
 
 def test_a_timeout_bounds_the_whole_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Job("x").deadline is None
+    assert Job("x").deadline() is None
     job = Job("x", timeout=5)
-    assert (wire(job)["limits"], wire(job)["start_within_ms"], job.deadline) == ({"wall_ms": 5000}, 60000, 65)
-    assert Job("x", timeout=5, start_within=2).deadline == 7
+    assert (wire(job)["limits"], wire(job)["start_within_ms"], job.deadline()) == ({"wall_ms": 5000}, 60000, 65)
+    assert Job("x", timeout=5, start_within=2).deadline() == 7
+    assert Job("x", timeout=5).deadline(can_wait=True) == 305
+    assert Job("x", timeout=5, pause=10).deadline(can_wait=True) == 75
     monkeypatch.setenv("THERMAE_TIMEOUT", "2.5")
     assert wire(Job("x"))["limits"] == {"wall_ms": 2500}
     assert wire(job)["limits"] == {"wall_ms": 5000}
