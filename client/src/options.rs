@@ -26,6 +26,9 @@ pub struct Options {
     /// How long the fleet may take to answer a request to a session before the request is sent again. The pause doubles
     /// with each repetition, up to [`Options::silence`].
     pub first_answer: Duration,
+    /// How long the fleet may take to answer a question before the question is asked again. The pause doubles with each
+    /// repetition.
+    pub ask_again: Duration,
     /// How long a request to a session may be silent after its first answer before it is sent again.
     pub silence: Duration,
     /// How long RabbitMQ must refuse a message before the tenant's queue counts as full.
@@ -42,6 +45,7 @@ impl Default for Options {
             retry_min: Duration::from_millis(50),
             retry_max: Duration::from_secs(2),
             first_answer: Duration::from_secs(5),
+            ask_again: Duration::from_secs(1),
             silence: Duration::from_secs(30),
             full_after: Duration::from_secs(5),
         }

@@ -2,10 +2,12 @@
 //! them.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use thermae_backplane::bus::Message;
 use thermae_schemas::{Body, Event, JobId, Query, SessionInfo, names};
 use tokio::sync::oneshot;
 
@@ -69,9 +71,27 @@ impl Drop for Waiting<'_> {
 pub(crate) async fn ask(shared: &Shared, query: Query, within: Duration) -> Result<Answer, Error> {
     let mut waiting = shared.questions.add(&query.id);
     let message = publish::message(shared, names::query_key(&shared.tenant), &query.id, query.to_json()?.into());
+    answered(shared, message, within, &mut waiting.answer).await?.map_err(|_| Error::Closed)
+}
+
+/// Publishes a question until its answer is there. An answer can get lost, for example with the worker that gives it.
+pub(crate) async fn answered<T>(
+    shared: &Shared,
+    mut message: Message,
+    within: Duration,
+    answer: impl Future<Output = T>,
+) -> Result<T, Error> {
     let asked = async {
-        publish::confirmed(shared, message).await?;
-        (&mut waiting.answer).await.map_err(|_| Error::Closed)
+        let (mut answer, mut pause) = (pin!(answer), shared.options.ask_again);
+        loop {
+            publish::confirmed(shared, message.clone()).await?;
+            tokio::select! {
+                answer = &mut answer => return Ok(answer),
+                () = tokio::time::sleep(pause) => {}
+            }
+            message.headers.set_flag(names::H_RESEND, true);
+            pause *= 2;
+        }
     };
     tokio::time::timeout(within, asked).await.map_err(|_| Error::NoAnswer(within))?
 }

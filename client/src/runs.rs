@@ -20,7 +20,7 @@ use crate::client::Shared;
 use crate::jobs::{Taking, Waiting};
 use crate::questions::Answer;
 use crate::turn::Turn;
-use crate::{Error, Follower, dispatch, publish, tools};
+use crate::{Error, Follower, dispatch, publish, questions, tools};
 
 /// Takes a run over, and returns the fleet's answer.
 pub(crate) async fn take_over(
@@ -39,13 +39,9 @@ pub(crate) async fn take_over(
     let (answer, answered) = oneshot::channel();
     shared.jobs.take(&query.id, Taking { job: job.clone(), waiting, held: Vec::new(), answer })?;
     let mut give_up = GiveUp { shared, job: &job, question: &query.id, answered: false };
-    let asked = async {
-        publish::confirmed(shared, message).await?;
-        answered.await.unwrap_or(Err(Error::Closed))
-    };
-    let answer = tokio::time::timeout(within, asked).await.map_err(|_| Error::NoAnswer(within))?;
+    let answer = questions::answered(shared, message, within, answered).await?;
     give_up.answered = true;
-    answer
+    answer.unwrap_or(Err(Error::Closed))
 }
 
 /// Gives a take-over up if its wait ends before its answer comes.

@@ -47,7 +47,7 @@ pub(super) fn running(calls: Vec<PendingCall>) -> EventBody {
 
 /// The fleet's side of questions, and the worker's of answers.
 pub(super) struct Questions {
-    asked: Box<dyn Consumer>,
+    pub(super) asked: Box<dyn Consumer>,
     pub(super) answers: Box<dyn Consumer>,
 }
 

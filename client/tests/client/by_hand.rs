@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use futures::FutureExt;
 use serde_json::json;
 use serde_json::value::RawValue;
-use thermae_client::Error;
-use thermae_schemas::{EventBody, RunQuery, ToolFailure, ToolReply, ToolResult, WorkerId, names};
+use thermae_backplane::bus::SharedBus;
+use thermae_client::{Client, Error, Options};
+use thermae_schemas::{EventBody, RunQuery, RunState, ToolFailure, ToolReply, ToolResult, WorkerId, names};
 
 use super::attach::{LONG, Questions, Tools, attached, id, of_run, pending, running, worker};
-use super::{Fleet, job, soon, tenant};
+use super::{Fleet, job, quick, soon, tenant};
 
 #[tokio::test]
 async fn whoever_asks_takes_nothing_over() {
@@ -25,6 +28,34 @@ async fn whoever_asks_takes_nothing_over() {
     };
     let (info, ()) = tokio::join!(client.run_info(asked, LONG), told);
     assert_eq!(info.unwrap().calls, [pending("1", "echo")]);
+}
+
+#[tokio::test]
+async fn a_question_whose_answer_is_lost_is_asked_again() {
+    let fleet = Fleet::new().await;
+    let mut questions = Questions::of(&fleet).await;
+    let options = Options { ask_again: Duration::from_millis(5), ..quick() };
+    let bus: SharedBus = Arc::new(fleet.bus.as_user("acme"));
+    let client = Client::connect(bus, tenant(), options).await.unwrap();
+    let (run, tools) = (id("j"), Arc::new(Tools::default()));
+    let told = async |questions: &mut Questions| {
+        let (first, _) = questions.next().await;
+        let (again, _) = questions.next().await;
+        assert!(again.headers.flag(names::H_RESEND) && !first.headers.flag(names::H_RESEND));
+        assert_eq!((&again.body, &again.message_id), (&first.body, &first.message_id));
+        // Both answers arrive after all.
+        for question in [first, again] {
+            fleet.tell(&question, running(vec![pending("1", "echo")])).await;
+        }
+    };
+    let (info, ()) = tokio::join!(client.run_info(RunQuery::new(run.clone()), LONG), told(&mut questions));
+    assert_eq!(info.unwrap().state, RunState::Running);
+    // Those that were on their way when the answer came.
+    while questions.asked.next().now_or_never().is_some() {}
+    let (taken, ()) = tokio::join!(client.attach(&run, Some(tools.clone()), LONG), told(&mut questions));
+    taken.unwrap();
+    assert_eq!(questions.answer().await.call, "1");
+    assert_eq!(*tools.called.lock().unwrap(), ["1"], "once");
 }
 
 #[tokio::test]
