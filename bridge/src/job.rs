@@ -48,7 +48,10 @@ fn parse(text: &[u8]) -> Result<Job, (ErrorCode, String)> {
 }
 
 /// Refuses what is not JSON, or too much of it. `what` names it.
-pub(crate) fn bounded(text: &[u8], what: &str) -> Result<(), (ErrorCode, String)> {
+///
+/// # Errors
+/// The code of the error, and a message.
+pub fn bounded(text: &[u8], what: &str) -> Result<(), (ErrorCode, String)> {
     measure(text, MOST_IN_A_JOB).map(drop).map_err(|error| {
         let code = if error.is_data() { ErrorCode::SchemaViolation } else { ErrorCode::MalformedJson };
         (code, format!("the {what} can't be read: {error}"))
@@ -56,7 +59,10 @@ pub(crate) fn bounded(text: &[u8], what: &str) -> Result<(), (ErrorCode, String)
 }
 
 /// Reads a value. An error has the path of the field.
-pub(crate) fn fields<'de, T: Deserialize<'de>>(
+///
+/// # Errors
+/// The code of the error, and a message.
+pub fn fields<'de, T: Deserialize<'de>>(
     from: impl Deserializer<'de, Error = serde_json::Error>,
 ) -> Result<T, (ErrorCode, String)> {
     serde_path_to_error::deserialize(from).map_err(|error| {
@@ -73,8 +79,8 @@ pub(crate) fn fields<'de, T: Deserialize<'de>>(
 }
 
 /// Refuses a version of the protocol.
-pub(crate) fn unsupported(protocol: u32) -> (ErrorCode, String) {
-    let message = format!("protocol {protocol} is not supported; this bridge speaks {OLDEST} to {PROTOCOL}");
+pub fn unsupported(protocol: u32) -> (ErrorCode, String) {
+    let message = format!("protocol {protocol} is not supported; this release speaks {OLDEST} to {PROTOCOL}");
     (ErrorCode::UnsupportedProtocol, message)
 }
 

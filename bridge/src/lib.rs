@@ -37,6 +37,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::codec::{FramedRead, FramedWrite};
 use tokio_util::sync::CancellationToken;
 
+/// How messages of clients are read. Other doors of the fleet read them by the same rules.
+pub mod read {
+    pub use crate::job::{bounded, fields, unsupported};
+    pub use crate::run::{Answer, read_answer};
+}
+
 pub use connection::serve;
 pub use open::{Direct, Opened, Opener};
 pub use refusal::Refusal;

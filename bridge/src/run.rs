@@ -34,8 +34,8 @@ pub(crate) struct Run {
     left: CancellationToken,
 }
 
-/// What the SDK answers to a tool call.
-pub(crate) type Answer = Result<Box<RawValue>, ToolFailure>;
+/// What a client answers to a tool call.
+pub type Answer = Result<Box<RawValue>, ToolFailure>;
 
 impl Run {
     pub(crate) fn new(id: u64, outbox: Arc<Outbox>, detached: bool) -> Self {
@@ -205,8 +205,16 @@ impl Drop for Forget<'_> {
     }
 }
 
-/// Reads the payload of a `tool_result`.
+/// Reads the payload of a `tool_result`. What can't be read fails the call.
 pub(crate) fn answer(payload: &[u8]) -> Answer {
+    read_answer(payload).unwrap_or_else(|why| Err(why.into()))
+}
+
+/// Reads an answer to a tool call. The result keeps every digit.
+///
+/// # Errors
+/// The text is no answer. The message says why.
+pub fn read_answer(payload: &[u8]) -> Result<Answer, String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "snake_case")]
     enum Said {
@@ -214,11 +222,11 @@ pub(crate) fn answer(payload: &[u8]) -> Answer {
         Error(ToolFailure),
     }
     match serde_json::from_slice(payload) {
-        Ok(Said::Ok(value)) => Ok(value),
-        Ok(Said::Error(failure)) => Err(failure),
+        Ok(Said::Ok(value)) => Ok(Ok(value)),
+        Ok(Said::Error(failure)) => Ok(Err(failure)),
         Err(error) => {
             let form = "neither `ok` (any JSON) nor `error` (a string, or an object with `message`)";
-            Err(format!("the client's answer is {form}: {error}").into())
+            Err(format!("the client's answer is {form}: {error}"))
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod bridge;
 mod job;
+mod serve;
 mod upkeep;
 
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use thermae_service::units::{ByteSize, Millis};
 
 pub(crate) use self::bridge::BridgeArgs;
 pub(crate) use self::job::{Class, IfGone, JobArgs, When};
+pub(crate) use self::serve::ServeArgs;
 pub(crate) use self::upkeep::{DoctorArgs, SessionsArgs, SessionsVerb, TrustArgs};
 
 const EXAMPLES: &str = "\
@@ -26,6 +28,7 @@ Examples:
   thermae batch jobs.jsonl --out results.jsonl  run many jobs; a second run skips finished ones
   THERMAE_AMQP_FILE=fleet.url thermae run hello.py
                                                 run it on the fleet whose URL is in that file
+  thermae serve                                 serve this machine's sandboxes over HTTP
   thermae doctor                                check this machine and suggest fixes
 
 Exit status: 0 success; 1 the code failed; 2 usage; 3 the fleet failed; 130 interrupted.
@@ -67,6 +70,8 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Run a file of jobs and write a file of results
     Batch(Box<BatchArgs>),
+    /// Serve a fleet over HTTP
+    Serve(Box<ServeArgs>),
     /// Trust a tools file, so that the programs beside it can use its tools
     Trust(TrustArgs),
     /// List or close a tenant's sessions on a fleet

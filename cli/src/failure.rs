@@ -105,6 +105,12 @@ pub(crate) const CODES: &[(&str, Exit, &str)] = &[
     ("job_too_large", Exit::Usage, "The job is larger than RabbitMQ accepts. The job was not submitted."),
     ("bad_url", Exit::Usage, "The AMQP URL or the tenant's name is malformed."),
     ("bad_name", Exit::Usage, "The name of a pool or a session is invalid."),
+    (
+        "bad_token",
+        Exit::Usage,
+        "The token of `thermae serve` can't be read, is too short, or has characters that no header has.",
+    ),
+    ("bad_listen", Exit::Usage, "The address of --listen can't be used."),
     ("fix_failed", Exit::Usage, "`thermae doctor --fix` could not change a setting of the machine."),
     ("no_fleet", Exit::Usage, "The command needs a fleet that keeps running: --amqp is missing."),
     ("bad_log_options", Exit::Usage, "THERMAE_LOG, THERMAE_LOG_FORMAT or THERMAE_OTLP_ENDPOINT can't be used."),

@@ -6,6 +6,7 @@
 //!     ├──▶ args ─▶ run │ batch │ sessions │ doctor ─▶ fleet ─▶ thermae_fleet: the embedded fleet, or a real one
 //!     │                   │
 //!     │                   └─ tools: commands of this machine that the code may call
+//!     ├──▶ args ─▶ serve ─▶ thermae_gateway: the same fleets over HTTP
 //!     └──▶ args ─▶ bridge ─▶ thermae_bridge: the same fleets for another program, over a socket
 //! ```
 
@@ -21,6 +22,7 @@ mod fleet;
 mod hostile;
 mod reference;
 mod run;
+mod serve;
 mod sessions;
 mod style;
 mod tools;
@@ -98,7 +100,11 @@ async fn start(cli: Cli) -> Exit {
         Command::Batch(args) => args.json,
         Command::Doctor(args) => args.json,
         Command::Sessions(args) => sessions::as_json(args),
-        Command::Trust(_) | Command::Bridge(_) | Command::Completions { .. } | Command::Reference { .. } => false,
+        Command::Serve(_)
+        | Command::Trust(_)
+        | Command::Bridge(_)
+        | Command::Completions { .. }
+        | Command::Reference { .. } => false,
     };
     let guard = match telemetry::init("thermae", &options, &tls(&cli.command)) {
         Ok(guard) => guard,
@@ -121,6 +127,7 @@ fn tls(command: &Command) -> Tls {
         Command::Run(args) => args.fleet.access.tls(),
         Command::Batch(args) => args.fleet.access.tls(),
         Command::Sessions(args) => sessions::fleet(args).access.tls(),
+        Command::Serve(args) => args.fleet.access.tls(),
         Command::Bridge(args) => args.access.tls(),
         Command::Trust(_) | Command::Doctor(_) | Command::Completions { .. } | Command::Reference { .. } => {
             Tls::default()
@@ -137,6 +144,7 @@ async fn execute(command: &Command) -> Result<Exit, Failure> {
         Command::Run(args) => run::run(args, &interrupt()?).await,
         Command::Batch(args) => batch::batch(args, &interrupt()?).await,
         Command::Sessions(args) => sessions::sessions(args, &interrupt()?).await,
+        Command::Serve(args) => serve::serve(args, &interrupt()?).await,
         Command::Doctor(args) => doctor::doctor(args, &interrupt()?).await,
         Command::Trust(args) => tools::trust(args),
         Command::Bridge(args) => bridge::bridge(args).await,

@@ -19,7 +19,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The metrics of a scheduler and a worker, as their programs register them.
+/// The metrics of a scheduler, a worker and a gateway, as their programs register them.
 fn programs() -> Registry {
     let metrics = Registry::new();
     let (bus, records) = (Arc::new(bus::Local::new()), Arc::new(registry::Local::new()));
@@ -27,6 +27,7 @@ fn programs() -> Registry {
     thermae_scheduler::Service::new(options, bus.clone(), records.clone(), &metrics, Health::new()).unwrap();
     let options = thermae_worker::Options::default();
     thermae_worker::Service::new(options, bus, records, &metrics, Health::new()).unwrap();
+    thermae_gateway::Metrics::new(&metrics).unwrap();
     metrics
 }
 

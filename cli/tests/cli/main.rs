@@ -8,6 +8,7 @@ mod files;
 mod killed;
 mod readme;
 mod run;
+mod serve;
 mod terminal;
 mod texts;
 mod thermae;

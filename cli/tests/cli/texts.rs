@@ -15,6 +15,7 @@ fn the_help_is_what_it_was() {
         ("help_sessions", &["sessions", "--help"]),
         ("help_sessions_close", &["sessions", "close", "--help"]),
         ("help_doctor", &["doctor", "--help"]),
+        ("help_serve", &["serve", "--help"]),
     ] {
         let answer = thermae.call(args);
         assert_eq!((answer.status, answer.stderr.as_str()), (0, ""), "{answer:?}");

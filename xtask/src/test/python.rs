@@ -25,7 +25,7 @@ const FOR_TESTS: [&str; 6] = [
 ];
 
 /// What the package needs, and what checks it.
-const PACKAGES: [&str; 14] = [
+const PACKAGES: [&str; 15] = [
     "pydantic==2.14.4",
     "pydantic-ai-slim==2.68.0",
     "pytest==9.2.0",
@@ -39,6 +39,7 @@ const PACKAGES: [&str; 14] = [
     "mkdocstrings-python==2.0.11",
     "nbclient==0.11.0",
     "ipykernel==7.4.0",
+    "openapi-spec-validator==0.9.0",
     "gunicorn==27.0.1",
 ];
 

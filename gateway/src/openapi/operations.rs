@@ -1,0 +1,135 @@
+//! The operations of the document.
+
+use serde_json::{Map, Value, json};
+use thermae_schemas::{FileStat, Listing, Transferred};
+
+use super::parameters;
+use super::schemas::Schemas;
+use crate::op::Op;
+use crate::service::{AnswerRequest, ExecRequest, ExecView, RunView, SessionsView};
+
+/// One operation.
+pub(super) fn operation(op: Op, schemas: &mut Schemas) -> Value {
+    let facts = op.facts();
+    let mut responses = Map::new();
+    for (status, what, content) in answers(op, schemas) {
+        let mut response = json!({ "description": what });
+        if let Some((kind, schema)) = content {
+            response["content"] = json!({ kind: { "schema": schema } });
+            if let Some(other) = other_form(op, status) {
+                response["content"][other] = json!({ "schema": {} });
+            }
+        }
+        responses.insert(status.to_owned(), response);
+    }
+    if facts.path.starts_with("/v1") || facts.guarded {
+        responses.insert("default".to_owned(), json!({ "$ref": "#/components/responses/Problem" }));
+    }
+    if op == Op::Submit
+        && let Some(accepted) = responses.get_mut("202")
+    {
+        accepted["headers"] = json!({ "Location": {
+            "description": "Path of the run.",
+            "schema": { "type": "string" },
+        } });
+    }
+    let mut operation = json!({
+        "operationId": facts.name,
+        "summary": facts.summary,
+        "parameters": parameters::of(op, schemas),
+        "responses": responses,
+    });
+    if let Some((kind, schema)) = body(op, schemas) {
+        operation["requestBody"] = json!({ "required": true, "content": { kind: { "schema": schema } } });
+    }
+    if !facts.guarded {
+        operation["security"] = json!([]);
+    }
+    operation
+}
+
+const JSON: &str = "application/json";
+const BYTES: &str = "application/octet-stream";
+
+fn body(op: Op, schemas: &mut Schemas) -> Option<(&'static str, Value)> {
+    match op {
+        Op::Submit => Some((JSON, schemas.run_request())),
+        Op::Answer => Some((JSON, schemas.of::<AnswerRequest>())),
+        Op::Exec => Some((JSON, schemas.of::<ExecRequest>())),
+        Op::WriteFile => Some((BYTES, json!({}))),
+        _ => None,
+    }
+}
+
+/// The media type of an answer's other form.
+fn other_form(op: Op, status: &str) -> Option<&'static str> {
+    match op {
+        Op::Exec => Some(crate::sse::MEDIA_TYPE),
+        Op::ReadFile if status == "200" => Some(BYTES),
+        _ => None,
+    }
+}
+
+type Answer = (&'static str, &'static str, Option<(&'static str, Value)>);
+
+fn answers(op: Op, schemas: &mut Schemas) -> Vec<Answer> {
+    let stream = Some((crate::sse::MEDIA_TYPE, json!({ "type": "string" })));
+    let bytes = || Some((BYTES, json!({})));
+    match op {
+        Op::Submit => vec![
+            ("200", "The run has ended.", Some((JSON, schemas.of::<RunView>()))),
+            ("202", "The run is under way.", Some((JSON, schemas.of::<RunView>()))),
+        ],
+        Op::Cancel => vec![
+            ("200", "The run has ended.", Some((JSON, schemas.of::<RunView>()))),
+            ("202", "The fleet was asked to cancel the run.", Some((JSON, schemas.of::<RunView>()))),
+        ],
+        Op::Run => vec![("200", "The run as it is.", Some((JSON, schemas.of::<RunView>())))],
+        Op::Events => vec![
+            (
+                "200",
+                "The events. The data of each is the event as the fleet sends it (schemas/json/event.json). `gap` says \
+                 which events are not kept any more, and `closing` that the gateway stops.",
+                stream,
+            ),
+            ("204", "The run has ended, and the client has its last event.", None),
+        ],
+        Op::Answer => vec![("204", "The code gets the answer.", None)],
+        Op::Artifact => vec![
+            ("200", "The content.", bytes()),
+            ("206", "The bytes of the range.", bytes()),
+            ("307", "The content is at the URL in the header `Location`.", None),
+        ],
+        Op::Sessions => vec![("200", "The sessions.", Some((JSON, schemas.of::<SessionsView>())))],
+        Op::CloseSession => vec![("204", "The session is closed.", None)],
+        Op::Exec => {
+            let whole = schemas.of::<ExecView>();
+            vec![(
+                "200",
+                "What came of the command; with `Accept: text/event-stream`, a stream of it.",
+                Some((JSON, whole)),
+            )]
+        }
+        Op::ListFiles => vec![("200", "The entries.", Some((JSON, schemas.of::<Listing>())))],
+        Op::ReadFile => {
+            let (stat, list) = (schemas.of::<FileStat>(), schemas.of::<Listing>());
+            let described = Some((JSON, json!({ "anyOf": [stat, list] })));
+            vec![
+                ("200", "The content; with `op`, what it says.", described),
+                ("206", "The bytes of the range.", bytes()),
+            ]
+        }
+        Op::WriteFile => vec![
+            ("200", "The file is written.", Some((JSON, schemas.of::<Transferred>()))),
+            ("204", "The directory is made.", None),
+        ],
+        Op::RemoveFile => vec![("204", "It is removed.", None)],
+        Op::Document => vec![("200", "The document.", Some((JSON, json!({ "type": "object" }))))],
+        Op::Alive => vec![("200", "The process runs.", Some(("text/plain", json!({ "type": "string" }))))],
+        Op::Ready => vec![
+            ("200", "The gateway takes jobs.", Some((JSON, json!({ "type": "object" })))),
+            ("503", "It does not. The answer says why.", Some((JSON, json!({ "type": "object" })))),
+        ],
+        Op::Metrics => vec![("200", "The metrics.", Some(("text/plain", json!({ "type": "string" }))))],
+    }
+}

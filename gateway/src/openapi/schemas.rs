@@ -1,0 +1,44 @@
+//! The schemas of the document.
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+use thermae_schemas::Job;
+
+/// The schemas that operations have asked for.
+pub(super) struct Schemas(SchemaGenerator);
+
+impl Schemas {
+    pub(super) fn new() -> Self {
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+        });
+        Self(settings.into_generator())
+    }
+
+    /// The schema of a type: a reference, as a rule.
+    pub(super) fn of<T: JsonSchema>(&mut self) -> Value {
+        self.0.subschema_for::<T>().to_value()
+    }
+
+    /// The schema of a job that is submitted: one that needs no id.
+    pub(super) fn run_request(&mut self) -> Value {
+        self.of::<Job>();
+        json!({ "$ref": "#/components/schemas/RunRequest" })
+    }
+
+    /// All schemas, by name.
+    pub(super) fn finish(mut self) -> Map<String, Value> {
+        let mut all = self.0.take_definitions(true);
+        if let Some(mut job) = all.get("Job").cloned() {
+            if let Some(required) = job.get_mut("required").and_then(Value::as_array_mut) {
+                required.retain(|name| name != "id");
+            }
+            job["description"] = json!("A job. Without an id, it gets a new one. Unknown fields are refused.");
+            all.insert("RunRequest".to_owned(), job);
+            all.remove("Job");
+        }
+        all
+    }
+}

@@ -1,0 +1,62 @@
+//! The options of a gateway.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Options of a gateway: where it listens, and what bounds it.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Address to listen on.
+    pub listen: SocketAddr,
+    /// Connections at once. Further ones wait until one ends. It is lowered to what the process's limit of open files
+    /// allows.
+    pub connections: usize,
+    /// Requests at once, those that wait or follow events included. Further ones are refused (`too_many_requests`).
+    pub requests: usize,
+    /// Runs under way at once. Further ones are refused (`too_many_runs`).
+    pub runs: usize,
+    /// Bytes that are held for all callers together: request bodies, jobs under way, events and outcomes.
+    pub held_bytes: usize,
+    /// Bytes of the events that are kept of one run. The oldest are dropped first.
+    pub event_bytes: usize,
+    /// Number of the events that are kept of one run.
+    pub events: usize,
+    /// How long a run is kept after its end.
+    pub keep: Duration,
+    /// Most bytes of a request's body, except for the content of files.
+    pub body_bytes: usize,
+    /// How long a client may take to send the headers of a request. A connection without requests is closed after it.
+    pub header_timeout: Duration,
+    /// How long a body may make the gateway wait, in addition to the time that it takes at [`Options::body_rate`].
+    pub body_grace: Duration,
+    /// Bytes of a body that a client must send in a second on average.
+    pub body_rate: usize,
+    /// The longest `wait` of a request.
+    pub longest_wait: Duration,
+    /// How long requests under way may take when the gateway stops.
+    pub drain: Duration,
+    /// How often a stream of events without events gets a comment, so that both sides notice a dead connection.
+    pub heartbeat: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8420)),
+            connections: 8192,
+            requests: 4096,
+            runs: 10_000,
+            held_bytes: 512 << 20,
+            event_bytes: 1 << 20,
+            events: 1024,
+            keep: Duration::from_secs(600),
+            body_bytes: 16 << 20,
+            header_timeout: Duration::from_secs(20),
+            body_grace: Duration::from_secs(10),
+            body_rate: 16 << 10,
+            longest_wait: Duration::from_secs(300),
+            drain: Duration::from_secs(20),
+            heartbeat: Duration::from_secs(15),
+        }
+    }
+}

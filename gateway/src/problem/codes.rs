@@ -1,0 +1,86 @@
+//! The gateway's own error codes.
+
+/// An error code of the gateway.
+#[derive(Debug, Clone, Copy)]
+pub struct Code {
+    /// The code.
+    pub code: &'static str,
+    /// Status of the answer.
+    pub status: u16,
+    /// What it means.
+    pub meaning: &'static str,
+    /// What to do about it; may be empty.
+    pub advice: &'static str,
+}
+
+const fn code(code: &'static str, status: u16, meaning: &'static str, advice: &'static str) -> Code {
+    Code { code, status, meaning, advice }
+}
+
+/// The gateway's own error codes. Errors of the fleet keep the codes that outcomes have (`docs/errors.md`).
+pub const CODES: &[Code] = &[
+    code("bad_header", 400, "A header is malformed, or is there twice.", ""),
+    code("bad_parameter", 400, "A part of the path or of the query is malformed.", ""),
+    code("bad_body", 400, "The body can't be read, or is not what the operation takes.", ""),
+    code("unauthorized", 401, "The request has no token.", "send the header `Authorization: Bearer TOKEN`"),
+    code(
+        "bad_token",
+        401,
+        "The token is not this gateway's.",
+        "use the token that `thermae serve` was given or printed",
+    ),
+    code("unknown_route", 404, "There is nothing at this path.", "see /v1/openapi.json for all paths"),
+    code(
+        "unknown_run",
+        404,
+        "This gateway holds no such run: it was never submitted here, or has ended too long ago.",
+        "submit the job again under its id: it does not run twice while the fleet keeps its outcome",
+    ),
+    code("unknown_call", 404, "The run has made no such tool call, or it was answered long ago.", ""),
+    code("unknown_artifact", 404, "The run has left no such artifact.", "see `artifacts` in the outcome"),
+    code(
+        "no_store",
+        404,
+        "Nothing serves this fleet's artifacts.",
+        "set artifacts.url_base in the configuration of the workers, or submit the job with artifacts.inline",
+    ),
+    code("method_not_allowed", 405, "The path does not take this method.", "see the header `Allow`"),
+    code("not_acceptable", 406, "The operation does not give what the header `Accept` asks for.", ""),
+    code("slow_body", 408, "The body came too slowly.", ""),
+    code("not_ended", 409, "The run has not ended yet.", "wait for its end: GET /v1/runs/{id}?wait=30s"),
+    code("call_answered", 409, "The tool call already has another answer.", ""),
+    code("file_exists", 409, "There is a file already.", ""),
+    code("call_over", 410, "The code does not wait for the tool call any more.", ""),
+    code("precondition_failed", 412, "The condition of a header is not met.", ""),
+    code("body_too_large", 413, "The body is larger than the gateway takes.", "send files by reference"),
+    code(
+        "unsupported_media_type",
+        415,
+        "The body has another media type than the operation takes.",
+        "send JSON with the header `Content-Type: application/json`",
+    ),
+    code("range_not_satisfiable", 416, "The range begins after the end of the file.", ""),
+    code("headers_too_large", 431, "The target and the headers of the request are larger than the gateway takes.", ""),
+    code("file_failed", 422, "The operation on the file failed. The field `errno` says why.", ""),
+    code("file_not_found", 404, "There is no such file or directory.", ""),
+    code("file_denied", 403, "The session's programs may not do this with the file.", ""),
+    code("storage_full", 507, "The sandbox's storage is full.", ""),
+    code("too_many_requests", 429, "The gateway has as many requests at once as it takes.", "try again later"),
+    code(
+        "too_many_runs",
+        429,
+        "The gateway has as many runs under way as it takes.",
+        "wait until some of them have ended",
+    ),
+    code("gateway_full", 503, "The gateway holds as many bytes as it may.", "try again later"),
+    code("queue_full", 429, "The tenant's queue is full.", "wait until some of the tenant's jobs have ended"),
+    code("already_submitted", 409, "The fleet already follows a job with this id.", "give every job an id of its own"),
+    code("draining", 503, "The gateway is stopping.", "use another gateway, or try again later"),
+    code("no_scheduler", 503, "No scheduler takes jobs.", "start thermae-scheduler on this RabbitMQ"),
+    code("broker_denied", 502, "RabbitMQ refused access to the gateway.", ""),
+    code("embedded_unavailable", 503, "The embedded fleet can't run anything.", "run `thermae doctor`"),
+    code("fleet_failed", 502, "The fleet could not be asked.", "submit the job again under the same id"),
+    code("no_answer", 504, "The fleet did not answer in time.", "try again"),
+    code("closed", 503, "The gateway ended before the request did.", "try again later"),
+    code("internal_error", 500, "The gateway itself failed. Its log says more.", ""),
+];

@@ -1,0 +1,78 @@
+//! Runs: submit, look, answer, cancel.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use thermae_schemas::JobId;
+
+use super::{empty, json};
+use crate::call::Call;
+use crate::problem::Problem;
+use crate::service::{Run, RunState};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// What stands as it is in a segment of a path.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+pub(super) async fn submit(mut call: Call) -> Result<Response, Problem> {
+    let (wait, or_call) = (call.wait()?, or_call(&call)?);
+    let key = call.header(IDEMPOTENCY_KEY)?.map(str::to_owned);
+    let (text, held) = call.json().await?;
+    let service = &call.shared.service;
+    let run = service.submit(text, key.as_deref(), held).await?;
+    if let Some(wait) = wait {
+        service.wait(&run, wait, or_call).await;
+    }
+    let mut answer = told(&run)?;
+    let location = format!("/v1/runs/{}", utf8_percent_encode(run.id.as_str(), SEGMENT));
+    if let Ok(location) = HeaderValue::from_str(&location) {
+        answer.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(answer)
+}
+
+pub(super) async fn get(call: Call) -> Result<Response, Problem> {
+    let (id, wait, or_call): (JobId, _, _) = (call.name("id")?, call.wait()?, or_call(&call)?);
+    let service = &call.shared.service;
+    let run = service.run(&id)?;
+    if let Some(wait) = wait {
+        service.wait(&run, wait, or_call).await;
+    }
+    json(StatusCode::OK, &run.view()?)
+}
+
+pub(super) async fn cancel(call: Call) -> Result<Response, Problem> {
+    let (id, wait): (JobId, _) = (call.name("id")?, call.wait()?);
+    let service = &call.shared.service;
+    let run = service.cancel(&id).await?;
+    if let Some(wait) = wait {
+        service.wait(&run, wait, false).await;
+    }
+    told(&run)
+}
+
+pub(super) async fn answer(mut call: Call) -> Result<Response, Problem> {
+    let id: JobId = call.name("id")?;
+    let (text, _held) = call.json().await?;
+    call.shared.service.answer(&id, call.part("call"), &text)?;
+    Ok(empty(StatusCode::NO_CONTENT))
+}
+
+/// The run as it is: 202 while it is under way.
+fn told(run: &Arc<Run>) -> Result<Response, Problem> {
+    let view = run.view()?;
+    let status = if view.state == RunState::Underway { StatusCode::ACCEPTED } else { StatusCode::OK };
+    json(status, &view)
+}
+
+/// Whether a wait also ends with a call that waits for an answer.
+fn or_call(call: &Call) -> Result<bool, Problem> {
+    match call.query::<String>("until")?.as_deref() {
+        None | Some("end") => Ok(false),
+        Some("call") => Ok(true),
+        Some(other) => Err(Problem::new("bad_parameter", format!("until: `end` or `call`, not {other:?}"))),
+    }
+}

@@ -1,0 +1,230 @@
+//! The server: accepts connections, bounds them, and ends them in an orderly way.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use thermae_fleet::Fleet;
+use thermae_service::health::{Condition, Health};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+use crate::budget::Budget;
+use crate::service::Service;
+use crate::{Metrics, Options, Token, app};
+
+/// How long a peer may leave what was sent to it unacknowledged, in milliseconds.
+const DEAD_AFTER_MS: u32 = 60_000;
+/// Files that the process needs besides connections.
+const OTHER_FILES: u64 = 512;
+/// Most open files that this process asks for.
+const MOST_FILES: u64 = 65_536;
+/// Most bytes of the target and the headers of a request.
+pub(crate) const HEADER_BYTES: usize = 64 << 10;
+/// Pause after the system could not give a connection.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// Why a gateway could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address is in use, or doesn't belong to this machine.
+    #[error("can't listen on {addr}")]
+    Bind {
+        /// The address.
+        addr: SocketAddr,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The metrics can't be registered.
+    #[error("the metrics can't be registered")]
+    Metrics(#[from] prometheus::Error),
+}
+
+/// What all requests share.
+pub(crate) struct Shared {
+    pub(crate) service: Service,
+    pub(crate) options: Options,
+    pub(crate) token: Token,
+    pub(crate) metrics: Metrics,
+    pub(crate) budget: Budget,
+    pub(crate) health: Health,
+    /// The gateway's own metrics, and those of the embedded fleet.
+    pub(crate) registries: Vec<prometheus::Registry>,
+    /// Whether the gateway is stopping.
+    pub(crate) draining: CancellationToken,
+    pub(crate) requests: Arc<Semaphore>,
+}
+
+/// A gateway that listens, and is not served yet.
+pub struct Gateway {
+    listener: TcpListener,
+    addr: SocketAddr,
+    connections: usize,
+    shared: Arc<Shared>,
+    fleet: Arc<Fleet>,
+    ready: Condition,
+}
+
+impl Gateway {
+    /// Listens, for a fleet as whose tenant all callers act. Connections wait until [`Gateway::run`].
+    ///
+    /// # Errors
+    /// The address can't be used.
+    pub async fn bind(mut options: Options, token: Token, fleet: Arc<Fleet>) -> Result<Self, Error> {
+        let addr = options.listen;
+        let bind = |source| Error::Bind { addr, source };
+        let listener = TcpListener::bind(addr).await.map_err(bind)?;
+        let addr = listener.local_addr().map_err(bind)?;
+        options.listen = addr;
+        let registry = prometheus::Registry::new();
+        let metrics = Metrics::new(&registry)?;
+        let budget = Budget::new(options.held_bytes);
+        let health = Health::new();
+        let ready = health.condition("fleet");
+        let draining = CancellationToken::new();
+        let service = Service::new(&fleet, &options, budget.clone(), metrics.clone(), draining.clone());
+        let registries = [registry].into_iter().chain(fleet.metrics().cloned()).collect();
+        let connections = options.connections.min(connections_allowed());
+        let requests = Arc::new(Semaphore::new(options.requests));
+        let shared = Shared { service, options, token, metrics, budget, health, registries, draining, requests };
+        Ok(Self { listener, addr, connections, shared: Arc::new(shared), fleet, ready })
+    }
+
+    /// The address, with the real port if port 0 was asked for.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Serves until the token is cancelled. Then accepts no more connections, ends the streams of events with a last
+    /// event, and waits a while for requests under way. Runs that are under way are left to the fleet.
+    pub async fn run(self, shutdown: CancellationToken) {
+        let Self { listener, connections, shared, fleet, ready, .. } = self;
+        let router = app::router(shared.clone());
+        let slots = Arc::new(Semaphore::new(connections));
+        let mut open: JoinSet<()> = JoinSet::new();
+        let ended = CancellationToken::new();
+        let mut sweeping = JoinSet::new();
+        sweeping.spawn(sweep(shared.clone(), ended.clone()));
+        sweeping.spawn({
+            let (ready, ended) = (ready.clone(), ended.clone());
+            async move {
+                tokio::select! {
+                    () = fleet.ready() => ready.ready(),
+                    why = fleet.unfit() => ready.not_ready(why.to_string()),
+                    () = ended.cancelled() => {}
+                }
+            }
+        });
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                Some(_) = open.join_next(), if !open.is_empty() => {}
+                accepted = accept(&listener, &slots) => {
+                    let (stream, slot) = accepted;
+                    open.spawn(serve(stream, slot, router.clone(), shared.clone()));
+                }
+            }
+        }
+        ready.not_ready("draining");
+        drop(listener);
+        shared.draining.cancel();
+        let all = async { while open.join_next().await.is_some() {} };
+        if tokio::time::timeout(shared.options.drain, all).await.is_err() {
+            tracing::warn!(requests.count = open.len(), "requests did not end in time and are cut off");
+        }
+        open.shutdown().await;
+        ended.cancel();
+        while sweeping.join_next().await.is_some() {}
+        shared.service.close().await;
+    }
+}
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gateway").field("addr", &self.addr).finish_non_exhaustive()
+    }
+}
+
+/// Waits for room, and then for a connection.
+async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> (TcpStream, OwnedSemaphorePermit) {
+    loop {
+        let Ok(slot) = slots.clone().acquire_owned().await else { std::future::pending().await };
+        match listener.accept().await {
+            Ok((stream, _)) => return (stream, slot),
+            Err(error) => {
+                tracing::warn!(%error, "no connection can be accepted");
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+            }
+        }
+    }
+}
+
+/// Serves one connection to its end. When the gateway stops, the request under way is its last.
+async fn serve(stream: TcpStream, slot: OwnedSemaphorePermit, router: Router, shared: Arc<Shared>) {
+    let _slot = slot;
+    shared.metrics.connections.inc();
+    let _count = Leave(&shared.metrics.connections);
+    let _ = stream.set_nodelay(true);
+    // A peer that takes nothing would hold its connection for ever.
+    let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, DEAD_AFTER_MS);
+    let answer = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+        router.clone().oneshot(request.map(Body::new))
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(shared.options.header_timeout).max_buf_size(HEADER_BYTES);
+    let connection = http.serve_connection(TokioIo::new(stream), answer);
+    tokio::pin!(connection);
+    let served = tokio::select! {
+        served = connection.as_mut() => served,
+        () = shared.draining.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection ended");
+    }
+}
+
+/// Counts one less when it is dropped.
+pub(crate) struct Leave<'a>(pub(crate) &'a prometheus::IntGauge);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// Forgets old runs.
+async fn sweep(shared: Arc<Shared>, ended: CancellationToken) {
+    let every = (shared.options.keep / 10).clamp(Duration::from_millis(50), Duration::from_secs(5));
+    let mut ticks = tokio::time::interval(every);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => shared.service.sweep(),
+            () = ended.cancelled() => return,
+        }
+    }
+}
+
+/// Raises the limit of open files as far as the process may, and returns how many connections fit.
+fn connections_allowed() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.unwrap_or(MOST_FILES).min(MOST_FILES);
+    let soft = limit.current.unwrap_or(u64::MAX);
+    let raised =
+        soft < wanted && setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum }).is_ok();
+    let files = if raised { wanted } else { soft };
+    usize::try_from(files.saturating_sub(OTHER_FILES).max(files / 2)).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,74 @@
+//! Artifacts of runs.
+
+use std::ops::Range;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use thermae_schemas::{Artifact, JobId};
+
+use super::Service;
+use crate::problem::Problem;
+
+/// Where an artifact's content is.
+pub(crate) enum Content {
+    /// In the fleet's store, of which these are the pieces.
+    Pieces(BoxStream<'static, Result<Bytes, thermae_worker::ArtifactsError>>),
+    /// In the outcome.
+    Inline(Bytes),
+    /// At this URL.
+    At(String),
+}
+
+/// The path of an artifact below the directories of artifacts: `a/b` for `/workspace/artifacts/a/b`, and `session/a`
+/// for `/session/artifacts/a`.
+fn place(path: &str) -> String {
+    let session = || path.strip_prefix("/session/artifacts/").map(|rest| format!("session/{rest}"));
+    path.strip_prefix("/workspace/artifacts/").map(str::to_owned).or_else(session).unwrap_or_else(|| path.to_owned())
+}
+
+impl Service {
+    /// Finds an artifact of a run that has ended, by its path below the directory of artifacts.
+    pub(crate) fn artifact(&self, id: &JobId, name: &str) -> Result<Artifact, Problem> {
+        let run = self.run(id)?;
+        if !run.has_ended() {
+            return Err(Problem::new("not_ended", "the run has not ended yet"));
+        }
+        let artifacts = run.view()?.outcome.map(|outcome| outcome.artifacts).unwrap_or_default();
+        let found = artifacts.into_iter().find(|artifact| place(&artifact.path) == name);
+        found.ok_or_else(|| Problem::new("unknown_artifact", format!("the run has left no artifact {name:?}")))
+    }
+
+    /// These bytes of an artifact, or where to get it.
+    pub(crate) async fn content(&self, artifact: &Artifact, part: Range<u64>) -> Result<Content, Problem> {
+        if let Some(store) = self.fleet.store() {
+            return Ok(Content::Pieces(store.part(self.client.tenant(), &artifact.id, part).await?));
+        }
+        if let Some(bytes) = artifact.base64.as_ref().and_then(|text| STANDARD.decode(text).ok()) {
+            let (begin, end) = (usize::try_from(part.start), usize::try_from(part.end));
+            let bytes = Bytes::from(bytes);
+            if let (Ok(begin), Ok(end)) = (begin, end)
+                && end <= bytes.len()
+                && begin <= end
+            {
+                return Ok(Content::Inline(bytes.slice(begin..end)));
+            }
+        }
+        match &artifact.url {
+            Some(url) => Ok(Content::At(url.clone())),
+            None => Err(Problem::new("no_store", "nothing serves this fleet's artifacts")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_artifact_is_found_by_its_path_below_its_directory() {
+        assert_eq!(place("/workspace/artifacts/a/b.csv"), "a/b.csv");
+        assert_eq!(place("/session/artifacts/a"), "session/a");
+    }
+}

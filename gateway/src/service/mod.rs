@@ -1,0 +1,71 @@
+//! What the gateway can do, as functions. Routes call them, and nothing else talks to the fleet.
+
+mod artifacts;
+mod exec;
+mod files;
+mod job;
+mod run;
+mod runs;
+mod sessions;
+mod table;
+mod views;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thermae_client::Client;
+use thermae_fleet::Fleet;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::table::Runs;
+use crate::budget::Budget;
+use crate::{Metrics, Options};
+
+pub(crate) use artifacts::Content;
+pub(crate) use exec::{ExecRequest, ExecView, Running};
+pub(crate) use files::{FileRead, etag, path, regular};
+pub(crate) use run::{Follow, Next, Run};
+pub(crate) use views::{AnswerRequest, RunState, RunView, SessionsView};
+
+/// How long a scheduler may take to answer a question.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// The functions, for one tenant of a fleet.
+pub(crate) struct Service {
+    fleet: Arc<Fleet>,
+    client: Client,
+    runs: Arc<Runs>,
+    /// Submits under way. They go on if the client that asked is gone.
+    tasks: TaskTracker,
+    draining: CancellationToken,
+}
+
+impl Service {
+    pub(crate) fn new(
+        fleet: &Arc<Fleet>,
+        options: &Options,
+        budget: Budget,
+        metrics: Metrics,
+        draining: CancellationToken,
+    ) -> Self {
+        let runs = Runs::new(options, budget, metrics);
+        Self { fleet: fleet.clone(), client: fleet.client().clone(), runs, tasks: TaskTracker::new(), draining }
+    }
+
+    /// Forgets runs that ended long ago.
+    pub(crate) fn sweep(&self) {
+        self.runs.sweep();
+    }
+
+    /// Forgets runs that have ended, so that this many bytes more may be held.
+    pub(crate) fn make_room(&self, bytes: usize) {
+        self.runs.make_room(bytes);
+    }
+
+    /// Waits for what still has to end.
+    pub(crate) async fn close(&self) {
+        self.tasks.close();
+        let _ = tokio::time::timeout(Duration::from_secs(1), self.tasks.wait()).await;
+    }
+}

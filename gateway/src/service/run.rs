@@ -1,0 +1,238 @@
+//! One run: takes its events from the client, and keeps them for those who follow it.
+
+mod calls;
+mod events;
+
+use std::sync::Weak;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use thermae_client::Follower;
+use thermae_schemas::{Body, Event, EventBody, JobId, ToolCall, ToolFailure};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use self::calls::Calls;
+use super::table::Runs;
+use super::views::{LostView, RunState, RunView};
+use crate::budget::Held;
+use crate::problem::Problem;
+
+pub(crate) use self::calls::Answered;
+pub(super) use self::events::Events;
+pub(crate) use self::events::Next;
+
+/// A run that was submitted through this gateway.
+pub(crate) struct Run {
+    pub(crate) id: JobId,
+    /// Digest of its job.
+    pub(super) digest: [u8; 32],
+    runs: Weak<Runs>,
+    state: watch::Sender<State>,
+}
+
+struct State {
+    events: Events,
+    calls: Calls,
+    end: Option<End>,
+    /// Bytes of the job, which the client keeps until the end.
+    job_bytes: usize,
+    held: Held,
+}
+
+/// How a run ended.
+#[derive(Clone)]
+enum End {
+    /// With this result, as the fleet sent it.
+    Result(Bytes),
+    /// The gateway lost the fleet.
+    Lost(LostView),
+}
+
+impl State {
+    /// Counts what it holds. If the gateway holds too much, drops the oldest events.
+    fn count(&mut self) -> usize {
+        let job = if self.end.is_some() { 0 } else { self.job_bytes };
+        let mut dropped = 0;
+        while !self.held.set(job + self.events.bytes() + self.calls.bytes()) && self.events.drop_oldest() {
+            dropped += 1;
+        }
+        dropped
+    }
+}
+
+impl Run {
+    /// A run that begins. `held` has the bytes of its job.
+    pub(super) fn new(id: JobId, digest: [u8; 32], runs: Weak<Runs>, events: Events, held: Held, bytes: usize) -> Self {
+        let state = State { events, calls: Calls::default(), end: None, job_bytes: bytes, held };
+        Self { id, digest, runs, state: watch::Sender::new(state) }
+    }
+
+    /// What the run is now.
+    pub(crate) fn view(&self) -> Result<RunView, Problem> {
+        let (calls, last_event, end) = {
+            let state = self.state.borrow();
+            (state.calls.views(Instant::now()), state.events.last(), state.end.clone())
+        };
+        let (state, outcome, error) = match end {
+            None => (RunState::Underway, None, None),
+            Some(End::Lost(lost)) => (RunState::Unknown, None, Some(lost)),
+            Some(End::Result(text)) => match Event::parse(&text).map(|event| event.body) {
+                Ok(EventBody::Result(outcome)) => (RunState::Ended, Some(outcome), None),
+                _ => return Err(Problem::new("internal_error", "the outcome can't be read")),
+            },
+        };
+        Ok(RunView { id: self.id.clone(), state, calls, last_event, outcome, error })
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.state.borrow().end.is_some()
+    }
+
+    /// Waits until the run has ended, or also until a call waits for an answer.
+    pub(crate) async fn settled(&self, or_call: bool) {
+        let mut state = self.state.subscribe();
+        let _ = state.wait_for(|state| state.end.is_some() || or_call && !state.calls.is_empty()).await;
+    }
+
+    /// Answers a tool call.
+    pub(crate) fn answer(&self, call: &str, payload: &[u8]) -> Result<Answered, Problem> {
+        let mut answered = Ok(Answered::Unknown);
+        self.state.send_modify(|state| answered = state.calls.answer(call, payload));
+        answered
+    }
+
+    /// Follows the events after this one.
+    pub(crate) fn follow(&self, after: u64) -> Follow {
+        Follow { after, state: self.state.subscribe() }
+    }
+
+    /// Adds an event.
+    fn add(&self, text: &Bytes, also: impl FnOnce(&mut State)) {
+        #[derive(Deserialize)]
+        struct Named<'a> {
+            #[serde(borrow)]
+            event: std::borrow::Cow<'a, str>,
+        }
+        let kind = serde_json::from_slice::<Named<'_>>(text).map_or_else(|_| "unknown".into(), |named| named.event);
+        let (mut dropped, runs) = (0, self.runs.upgrade());
+        if let Some(runs) = &runs {
+            runs.make_room(text.len());
+        }
+        self.state.send_modify(|state| {
+            dropped = state.events.push(&kind, text.clone());
+            also(state);
+            dropped += state.count();
+        });
+        if dropped > 0
+            && let Some(runs) = runs
+        {
+            runs.dropped(dropped);
+        }
+    }
+}
+
+#[async_trait]
+impl Follower for Run {
+    fn event(&self, _: Event, text: &Bytes) {
+        self.add(text, |_| {});
+    }
+
+    async fn tool_call(&self, call: ToolCall, text: Bytes) -> Result<Box<RawValue>, ToolFailure> {
+        let id = call.call.clone();
+        let mut asked = None;
+        self.add(&text, |state| asked = state.calls.ask(call, text.clone()));
+        let Some(answer) = asked else { return Err("too many calls of this job wait for an answer".into()) };
+        let _over = Over { run: self, call: &id };
+        answer.await.unwrap_or_else(|_| Err("the job has ended".into()))
+    }
+
+    fn end(&self, end: Result<(Event, Bytes), thermae_client::Error>) {
+        match end {
+            Ok((_, text)) => self.add(&text.clone(), |state| {
+                state.calls.close();
+                state.end = Some(End::Result(text));
+            }),
+            Err(error) => {
+                let problem = Problem::from(error);
+                let lost = LostView { code: problem.code.to_owned(), message: problem.detail };
+                self.state.send_modify(|state| {
+                    state.calls.close();
+                    state.end = Some(End::Lost(lost));
+                    state.count();
+                });
+            }
+        }
+        if let Some(runs) = self.runs.upgrade() {
+            runs.ended(&self.id);
+        }
+    }
+}
+
+/// Marks a call as over if it is given up.
+struct Over<'a> {
+    run: &'a Run,
+    call: &'a str,
+}
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.run.state.send_if_modified(|state| {
+            let changed = state.calls.give_up(self.call);
+            if changed {
+                state.count();
+            }
+            changed
+        });
+    }
+}
+
+/// Follows the events of a run. Cheap: it holds no events of its own.
+pub(crate) struct Follow {
+    after: u64,
+    state: watch::Receiver<State>,
+}
+
+impl Follow {
+    /// Whether this event is one that the run has, and nothing can follow it.
+    pub(crate) fn is_at_end(&self) -> bool {
+        let state = self.state.borrow();
+        state.end.is_some() && self.after == state.events.last()
+    }
+
+    /// Whether the run has this event, or had it.
+    pub(crate) fn is_known(&self) -> bool {
+        self.after <= self.state.borrow().events.last()
+    }
+
+    /// The next event, as soon as there is one. `None` after the last one. `Next::Nothing` after this time, or when the
+    /// gateway stops.
+    pub(crate) async fn next(&mut self, within: Duration, draining: &CancellationToken) -> Option<Next> {
+        loop {
+            {
+                let state = self.state.borrow_and_update();
+                if let Some(next) = state.events.after(self.after) {
+                    self.after = next.number();
+                    return Some(next);
+                }
+                if let Some(end) = &state.end {
+                    return match end {
+                        End::Lost(lost) if self.after <= state.events.last() => {
+                            self.after = u64::MAX;
+                            Some(Next::Lost(lost.clone()))
+                        }
+                        _ => None,
+                    };
+                }
+            }
+            tokio::select! {
+                changed = self.state.changed() => changed.ok()?,
+                () = draining.cancelled() => return Some(Next::Nothing),
+                () = tokio::time::sleep(within) => return Some(Next::Nothing),
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The tool calls of a run: those that wait for an answer, and what came of the latest others.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use thermae_bridge::read::read_answer;
+use thermae_schemas::{ToolCall, ToolFailure};
+use tokio::sync::oneshot;
+
+use super::super::views::CallView;
+use crate::problem::Problem;
+
+/// Most calls of one run that wait for an answer.
+const MOST_WAITING: usize = 4096;
+/// Number of calls whose fate is remembered.
+const REMEMBERED: usize = 1024;
+
+type Reply = Result<Box<RawValue>, ToolFailure>;
+
+/// The tool calls of a run.
+#[derive(Default)]
+pub(super) struct Calls {
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
+    /// Calls that are over, with the digest of their answer if they were answered. The oldest first.
+    over: VecDeque<(String, Option<[u8; 32]>)>,
+}
+
+struct Waiting {
+    call: ToolCall,
+    /// The event, as the fleet sent it.
+    text: Bytes,
+    since: Instant,
+    reply: oneshot::Sender<Reply>,
+}
+
+/// What came of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answered {
+    /// The code gets it.
+    Taken,
+    /// The same answer came before.
+    Again,
+    /// Another answer came before.
+    Otherwise,
+    /// The code does not wait any more.
+    Over,
+    /// There is no such call.
+    Unknown,
+}
+
+impl Calls {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Adds a call. `None` if too many wait already.
+    pub(super) fn ask(&mut self, mut call: ToolCall, text: Bytes) -> Option<oneshot::Receiver<Reply>> {
+        if self.waiting.len() >= MOST_WAITING {
+            return None;
+        }
+        // They are in the text, with every digit.
+        call.arguments = serde_json::Value::Null;
+        let (reply, answered) = oneshot::channel();
+        self.bytes += text.len();
+        self.waiting.push_back(Waiting { call, text, since: Instant::now(), reply });
+        Some(answered)
+    }
+
+    fn take(&mut self, call: &str) -> Option<Waiting> {
+        let at = self.waiting.iter().position(|waiting| waiting.call.call == call)?;
+        let waiting = self.waiting.remove(at)?;
+        self.bytes -= waiting.text.len();
+        Some(waiting)
+    }
+
+    fn remember(&mut self, call: String, answer: Option<[u8; 32]>) {
+        if self.over.len() >= REMEMBERED {
+            self.over.pop_front();
+        }
+        self.over.push_back((call, answer));
+    }
+
+    /// Hands an answer to its call.
+    pub(super) fn answer(&mut self, call: &str, payload: &[u8]) -> Result<Answered, Problem> {
+        let said = read_answer(payload).map_err(|error| Problem::new("bad_body", error))?;
+        let digest: [u8; 32] = Sha256::digest(payload).into();
+        if let Some(waiting) = self.take(call) {
+            let gone = waiting.reply.send(said).is_err();
+            self.remember(call.to_owned(), (!gone).then_some(digest));
+            return Ok(if gone { Answered::Over } else { Answered::Taken });
+        }
+        let before = self.over.iter().find(|(over, _)| over == call);
+        Ok(match before {
+            None => Answered::Unknown,
+            Some((_, None)) => Answered::Over,
+            Some((_, Some(same))) if *same == digest => Answered::Again,
+            Some(_) => Answered::Otherwise,
+        })
+    }
+
+    /// The code does not wait for the call any more. Returns whether it still did.
+    pub(super) fn give_up(&mut self, call: &str) -> bool {
+        let waited = self.take(call).is_some();
+        if waited {
+            self.remember(call.to_owned(), None);
+        }
+        waited
+    }
+
+    /// Gives up all calls, because the run has ended.
+    pub(super) fn close(&mut self) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.remember(waiting.call.call, None);
+        }
+        self.bytes = 0;
+    }
+
+    /// The calls that wait.
+    pub(super) fn views(&self, now: Instant) -> Vec<CallView> {
+        #[derive(Deserialize)]
+        struct Asked {
+            arguments: Box<RawValue>,
+        }
+        let view = |waiting: &Waiting| {
+            let asked: Asked = serde_json::from_slice(&waiting.text).ok()?;
+            let waited = u64::try_from(now.saturating_duration_since(waiting.since).as_millis()).unwrap_or(u64::MAX);
+            Some(CallView {
+                call: waiting.call.call.clone(),
+                tool: waiting.call.tool.clone(),
+                arguments: asked.arguments,
+                within_ms: waiting.call.within_ms,
+                waited_ms: waited,
+                left_ms: waiting.call.within_ms.saturating_sub(waited),
+            })
+        };
+        self.waiting.iter().filter_map(view).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(calls: &mut Calls, id: &str) -> oneshot::Receiver<Reply> {
+        let text = format!(r#"{{"event":"tool_call","call":"{id}","arguments":{{"n":1180591620717411303424}}}}"#);
+        let call = ToolCall {
+            call: id.to_owned(),
+            tool: "t".to_owned(),
+            arguments: serde_json::json!({}),
+            reply_to: "r".to_owned(),
+            within_ms: 1000,
+        };
+        calls.ask(call, text.into()).unwrap()
+    }
+
+    #[test]
+    fn the_first_answer_counts_and_can_be_repeated() {
+        let mut calls = Calls::default();
+        let mut reply = asked(&mut calls, "a");
+        let view = &calls.views(Instant::now())[0];
+        assert_eq!((view.call.as_str(), view.arguments.get()), ("a", r#"{"n":1180591620717411303424}"#));
+        assert!(calls.answer("a", b"{\"oka\": 1}").is_err() && calls.answer("a", b"1").is_err(), "it still waits");
+        assert_eq!(calls.answer("a", br#"{"ok": 0.10}"#), Ok(Answered::Taken));
+        assert_eq!(reply.try_recv().unwrap().unwrap().get(), "0.10");
+        assert_eq!(calls.answer("a", br#"{"ok": 0.10}"#), Ok(Answered::Again));
+        assert_eq!(calls.answer("a", br#"{"ok": 2}"#), Ok(Answered::Otherwise));
+        assert_eq!(calls.answer("b", br#"{"ok": 2}"#), Ok(Answered::Unknown));
+        assert!(calls.is_empty() && calls.bytes() == 0);
+    }
+
+    #[test]
+    fn a_call_that_was_given_up_takes_no_answer() {
+        let mut calls = Calls::default();
+        let (_first, second) = (asked(&mut calls, "a"), asked(&mut calls, "b"));
+        assert!(calls.give_up("a") && !calls.give_up("a"));
+        assert_eq!(calls.answer("a", br#"{"ok": 1}"#), Ok(Answered::Over));
+        drop(second);
+        assert_eq!(calls.answer("b", br#"{"error": "x"}"#), Ok(Answered::Over));
+        let _third = asked(&mut calls, "c");
+        calls.close();
+        assert_eq!((calls.answer("c", br#"{"ok": 1}"#), calls.bytes()), (Ok(Answered::Over), 0));
+    }
+}

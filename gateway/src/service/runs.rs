@@ -1,0 +1,87 @@
+//! Runs: submit, look, follow, answer, cancel.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use thermae_schemas::JobId;
+
+use super::Service;
+use super::job;
+use super::run::{Answered, Follow, Run};
+use super::table::Begun;
+use crate::budget::Held;
+use crate::problem::Problem;
+
+impl Service {
+    /// Submits the job in `text`, unless the same job was submitted before. `held` has the bytes of the text.
+    pub(crate) async fn submit(&self, text: Bytes, key: Option<&str>, held: Held) -> Result<Arc<Run>, Problem> {
+        if self.draining.is_cancelled() {
+            return Err(Problem::new("draining", "the gateway is stopping"));
+        }
+        let read = job::read(&text, key)?;
+        let run = match self.runs.begin(&read, held, text.len())? {
+            Begun::Same(run) => return Ok(run),
+            Begun::New(run) => run,
+        };
+        drop(text);
+        let (client, runs, follower) = (self.client.clone(), self.runs.clone(), run.clone());
+        // In a task of its own: once it is submitted, the run is followed even if the caller has gone.
+        let submitted = self.tasks.spawn(async move {
+            let id = read.job.id.clone();
+            let submitted = client.follow(read.job, follower).await;
+            if submitted.is_err() {
+                runs.remove(&id);
+            }
+            submitted
+        });
+        match submitted.await {
+            Ok(submitted) => submitted?,
+            Err(_) => return Err(Problem::new("internal_error", "the submit failed")),
+        }
+        Ok(run)
+    }
+
+    /// The run with this id.
+    pub(crate) fn run(&self, id: &JobId) -> Result<Arc<Run>, Problem> {
+        self.runs.get(id)
+    }
+
+    /// Waits until a run has ended, or `or_call` also until a call waits for an answer; at most for this time, and not
+    /// while the gateway stops.
+    pub(crate) async fn wait(&self, run: &Run, within: Duration, or_call: bool) {
+        tokio::select! {
+            () = run.settled(or_call) => {}
+            () = self.draining.cancelled() => {}
+            () = tokio::time::sleep(within) => {}
+        }
+    }
+
+    /// Follows the events of a run after this one. `None` if there will be none.
+    pub(crate) fn follow(&self, id: &JobId, after: u64) -> Result<Option<Follow>, Problem> {
+        let follow = self.runs.get(id)?.follow(after);
+        if !follow.is_known() {
+            return Err(Problem::new("bad_header", format!("Last-Event-ID: the run has no event {after} yet")));
+        }
+        Ok((after == 0 || !follow.is_at_end()).then_some(follow))
+    }
+
+    /// Answers a tool call of a run.
+    pub(crate) fn answer(&self, id: &JobId, call: &str, payload: &[u8]) -> Result<(), Problem> {
+        match self.runs.get(id)?.answer(call, payload)? {
+            Answered::Taken | Answered::Again => Ok(()),
+            Answered::Otherwise => Err(Problem::new("call_answered", "the call already has another answer")),
+            Answered::Over => Err(Problem::new("call_over", "the code does not wait for this call any more")),
+            Answered::Unknown => Err(Problem::new("unknown_call", format!("the run has no call {call:?}"))),
+        }
+    }
+
+    /// Asks the fleet to cancel a run. The outcome comes as usual.
+    pub(crate) async fn cancel(&self, id: &JobId) -> Result<Arc<Run>, Problem> {
+        let run = self.runs.get(id)?;
+        if !run.has_ended() {
+            self.client.cancel(id).await?;
+        }
+        Ok(run)
+    }
+}

@@ -1,0 +1,173 @@
+//! The runs that the gateway holds.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use thermae_schemas::{ErrorCode, JobId};
+
+use super::job::Read;
+use super::run::{Events, Run};
+use crate::budget::{Budget, Held};
+use crate::problem::Problem;
+use crate::{Metrics, Options};
+
+/// All runs of this gateway: those under way, and those that ended a while ago.
+pub(crate) struct Runs {
+    table: Mutex<Table>,
+    this: Weak<Runs>,
+    budget: Budget,
+    metrics: Metrics,
+    most: usize,
+    keep: Duration,
+    events: usize,
+    event_bytes: usize,
+}
+
+#[derive(Default)]
+struct Table {
+    runs: HashMap<JobId, Arc<Run>>,
+    /// Runs by idempotency key.
+    keys: HashMap<String, JobId>,
+    /// Keys by run.
+    key_of: HashMap<JobId, String>,
+    /// Runs that ended, the oldest first.
+    ended: VecDeque<(Instant, JobId)>,
+}
+
+/// What a submit begins.
+pub(super) enum Begun {
+    /// A new run.
+    New(Arc<Run>),
+    /// The same job was submitted before.
+    Same(Arc<Run>),
+}
+
+impl Table {
+    fn forget(&mut self, id: &JobId) {
+        self.runs.remove(id);
+        if let Some(key) = self.key_of.remove(id) {
+            self.keys.remove(&key);
+        }
+    }
+
+    fn underway(&self) -> usize {
+        self.runs.len() - self.ended.len()
+    }
+}
+
+impl Runs {
+    pub(super) fn new(options: &Options, budget: Budget, metrics: Metrics) -> Arc<Self> {
+        let Options { runs: most, keep, events, event_bytes, .. } = *options;
+        Arc::new_cyclic(|this| Self {
+            table: Mutex::default(),
+            this: this.clone(),
+            budget,
+            metrics,
+            most,
+            keep,
+            events,
+            event_bytes,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a run for a job of this many bytes, unless the same job was submitted before.
+    pub(super) fn begin(&self, read: &Read, held: Held, bytes: usize) -> Result<Begun, Problem> {
+        self.make_room(0);
+        let mut table = self.lock();
+        let (job, digest) = (&read.job, read.digest);
+        if let Some(run) = table.runs.get(&job.id) {
+            let why = format!("the id {:?} was used for another job", job.id.as_str());
+            let conflict = || Problem::from((ErrorCode::IdConflict, why));
+            return if run.digest == digest { Ok(Begun::Same(run.clone())) } else { Err(conflict()) };
+        }
+        let known = job.idempotency_key.as_ref().and_then(|key| table.runs.get(table.keys.get(key)?));
+        if let Some(run) = known {
+            if run.digest != digest {
+                let detail = "the idempotency key was used for another job";
+                return Err((ErrorCode::IdempotencyConflict, detail.to_owned()).into());
+            }
+            // A client that chose another id gets it: the fleet says that the job is a duplicate.
+            if !read.named {
+                return Ok(Begun::Same(run.clone()));
+            }
+        }
+        if table.underway() >= self.most {
+            self.metrics.refused.with_label_values(&["runs"]).inc();
+            return Err(Problem::new("too_many_runs", format!("{} runs are under way already", self.most)));
+        }
+        let events = Events::new(self.events, self.event_bytes);
+        let run = Arc::new(Run::new(job.id.clone(), digest, self.this.clone(), events, held, bytes));
+        table.runs.insert(job.id.clone(), run.clone());
+        if let Some(key) = &job.idempotency_key
+            && !table.keys.contains_key(key)
+        {
+            table.keys.insert(key.clone(), job.id.clone());
+            table.key_of.insert(job.id.clone(), key.clone());
+        }
+        self.count(&table);
+        Ok(Begun::New(run))
+    }
+
+    /// Removes a run whose job was not submitted.
+    pub(super) fn remove(&self, id: &JobId) {
+        let mut table = self.lock();
+        table.forget(id);
+        self.count(&table);
+    }
+
+    pub(super) fn get(&self, id: &JobId) -> Result<Arc<Run>, Problem> {
+        let run = self.lock().runs.get(id).cloned();
+        run.ok_or_else(|| Problem::new("unknown_run", format!("this gateway holds no run {:?}", id.as_str())))
+    }
+
+    /// Notes that a run has ended.
+    pub(super) fn ended(&self, id: &JobId) {
+        let mut table = self.lock();
+        if table.runs.contains_key(id) {
+            table.ended.push_back((Instant::now(), id.clone()));
+        }
+        self.count(&table);
+    }
+
+    /// Notes that events were dropped.
+    pub(super) fn dropped(&self, events: usize) {
+        self.metrics.dropped.inc_by(events as u64);
+    }
+
+    /// Forgets the runs that ended long ago.
+    pub(super) fn sweep(&self) {
+        let mut table = self.lock();
+        while table.ended.front().is_some_and(|(at, _)| at.elapsed() >= self.keep) {
+            if let Some((_, id)) = table.ended.pop_front() {
+                table.forget(&id);
+            }
+        }
+        self.count(&table);
+    }
+
+    /// Forgets the runs that ended first, until this many bytes more may be held.
+    pub(super) fn make_room(&self, bytes: usize) {
+        if self.budget.has_room(bytes) {
+            return;
+        }
+        let mut table = self.lock();
+        while !self.budget.has_room(bytes)
+            && let Some((_, id)) = table.ended.pop_front()
+        {
+            table.forget(&id);
+        }
+        self.count(&table);
+    }
+
+    fn count(&self, table: &Table) {
+        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.metrics.runs.with_label_values(&["underway"]).set(number(table.underway()));
+        self.metrics.runs.with_label_values(&["ended"]).set(number(table.ended.len()));
+        self.metrics.held.set(number(self.budget.used()));
+    }
+}

@@ -1,0 +1,85 @@
+//! What callers see, and what they send, as JSON.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use thermae_schemas::{JobId, Outcome, SessionInfo, ToolFailure};
+
+/// Where a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RunState {
+    /// It was submitted, and has not ended.
+    Underway,
+    /// It has ended: `outcome` says how.
+    Ended,
+    /// The gateway lost the fleet before the run ended: `error` says why.
+    Unknown,
+}
+
+/// A run: a job that was submitted through this gateway.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RunView {
+    /// Id of the run, which is the id of its job.
+    pub(crate) id: JobId,
+    /// Where it is.
+    pub(crate) state: RunState,
+    /// The tool calls that wait for an answer, the oldest first.
+    pub(crate) calls: Vec<CallView>,
+    /// Number of the run's last event.
+    pub(crate) last_event: u64,
+    /// How it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Outcome")]
+    pub(crate) outcome: Option<Outcome>,
+    /// Why no outcome will come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "LostView")]
+    pub(crate) error: Option<LostView>,
+}
+
+/// Why a run's outcome can't be told.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct LostView {
+    /// Stable code.
+    pub(crate) code: String,
+    /// What happened.
+    pub(crate) message: String,
+}
+
+/// A tool call that waits for an answer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CallView {
+    /// Id of the call.
+    pub(crate) call: String,
+    /// Name of the tool, as the job declares it.
+    pub(crate) tool: String,
+    /// Arguments of the call: a JSON object.
+    #[schemars(with = "Value")]
+    pub(crate) arguments: Box<RawValue>,
+    /// How long the code waits for the answer, in milliseconds.
+    pub(crate) within_ms: u64,
+    /// How long it has waited, in milliseconds.
+    pub(crate) waited_ms: u64,
+    /// How long it still waits, in milliseconds.
+    pub(crate) left_ms: u64,
+}
+
+/// The answer to a tool call: either `ok` or `error`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[allow(dead_code, reason = "only its schema is used: answers are read as the SDK's are, with every digit")]
+pub(crate) enum AnswerRequest {
+    /// The tool's result: any JSON.
+    Ok(Value),
+    /// Why the tool failed. The code gets it as a `ToolError`.
+    Error(ToolFailure),
+}
+
+/// The live sessions of the tenant.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct SessionsView {
+    /// The sessions, as their workers reported them last, sorted by name.
+    pub(crate) sessions: Vec<SessionInfo>,
+}

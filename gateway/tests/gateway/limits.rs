@@ -1,0 +1,87 @@
+//! What bounds a gateway.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+use thermae_gateway::Options;
+
+use crate::serving::Serving;
+use crate::test;
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        test("too_many_requests_at_once_are_refused", too_many_requests_at_once_are_refused),
+        test("too_many_runs_at_once_are_refused", too_many_runs_at_once_are_refused),
+        test("bytes_are_bounded", bytes_are_bounded),
+        test("ended_runs_are_forgotten", ended_runs_are_forgotten),
+        test("connections_wait_for_room", connections_wait_for_room),
+    ]
+}
+
+/// A job that waits for a tool.
+fn waits(id: &str) -> Value {
+    json!({ "id": id, "code": "await hold()", "tools": [{ "name": "hold" }] })
+}
+
+async fn too_many_requests_at_once_are_refused() -> Result<()> {
+    let serving = Serving::with(Options { requests: 1, ..Options::default() }).await?;
+    serving.post("/v1/runs?wait=60s&until=call", &waits("r")).await?;
+    let mut follower = serving.follow("GET", "/v1/runs/r/events", "", b"").await?;
+    follower.next().await?.context("no event")?;
+    let refused = serving.get("/v1/runs/r").await?;
+    refused.problem(429, "too_many_requests")?;
+    ensure!(refused.header("retry-after") == Some("1"), "{refused:?}");
+    ensure!(serving.raw("GET", "/healthz", "", b"").await?.status == 200, "health is told nevertheless");
+    serving.metric("thermae_gateway_refused_total{reason=\"requests\"} 1").await?;
+    drop(follower);
+    serving.metric("thermae_gateway_followers 0").await?;
+    ensure!(serving.get("/v1/runs/r").await?.status == 200);
+    serving.end().await
+}
+
+async fn too_many_runs_at_once_are_refused() -> Result<()> {
+    let serving = Serving::with(Options { runs: 1, ..Options::default() }).await?;
+    ensure!(serving.post("/v1/runs", &waits("r")).await?.status == 202);
+    ensure!(serving.post("/v1/runs", &waits("r")).await?.status == 202, "the same run again");
+    let refused = serving.post("/v1/runs", &waits("s")).await?;
+    refused.problem(429, "too_many_runs")?;
+    ensure!(refused.header("retry-after") == Some("1"), "{refused:?}");
+    serving.ask("DELETE", "/v1/runs/r?wait=60s", "", b"").await?;
+    ensure!(serving.post("/v1/runs", &waits("s")).await?.status == 202, "a run that has ended takes no room");
+    serving.end().await
+}
+
+async fn bytes_are_bounded() -> Result<()> {
+    let serving = Serving::with(Options { held_bytes: 40_000, ..Options::default() }).await?;
+    let large = |id: &str| json!({ "id": id, "code": format!("print('{}')", "x".repeat(12_000)) });
+    // Each run holds its outcome, so that the oldest must go.
+    for n in 0..6 {
+        serving.run(large(&format!("r{n}"))).await?;
+    }
+    serving.get("/v1/runs/r0").await?.problem(404, "unknown_run")?;
+    ensure!(serving.get("/v1/runs/r5").await?.status == 200);
+    serving.post("/v1/runs", &json!({ "code": "x".repeat(50_000) })).await?.problem(503, "gateway_full")?;
+    serving.end().await
+}
+
+async fn ended_runs_are_forgotten() -> Result<()> {
+    let serving = Serving::with(Options { keep: Duration::from_millis(200), ..Options::default() }).await?;
+    serving.run(json!({ "id": "r", "code": "1" })).await?;
+    serving.metric("thermae_gateway_runs{state=\"ended\"} 0").await?;
+    serving.get("/v1/runs/r").await?.problem(404, "unknown_run")?;
+    serving.metric("thermae_gateway_held_bytes 0").await?;
+    serving.end().await
+}
+
+async fn connections_wait_for_room() -> Result<()> {
+    let options = Options { connections: 1, header_timeout: Duration::from_millis(300), ..Options::default() };
+    let serving = Serving::with(options).await?;
+    let mut idle = crate::http::Connection::open(serving.addr).await?;
+    // The next one waits until the idle one is closed.
+    let (answer, closed) = tokio::join!(serving.raw("GET", "/healthz", "Connection: close\r\n", b""), idle.closed());
+    closed?;
+    ensure!(answer?.status == 200);
+    serving.end().await
+}

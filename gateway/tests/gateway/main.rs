@@ -1,0 +1,51 @@
+//! The gateway over real sockets, in front of embedded fleets. This program is also the runner of their sandboxes, so
+//! it has a `main` of its own.
+
+mod drain;
+mod events;
+mod files;
+mod guard;
+mod http;
+mod limits;
+mod runs;
+mod serving;
+mod sessions;
+mod tools;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use libtest_mimic::{Arguments, Trial};
+
+/// Longer than anything takes here.
+const SOON: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    if let Some(status) = thermae_fleet::runner_entry() {
+        return status;
+    }
+    let mut args = Arguments::from_args();
+    // Each test has a fleet of its own.
+    args.test_threads = Some(1);
+    let files = [
+        runs::tests(),
+        tools::tests(),
+        events::tests(),
+        sessions::tests(),
+        files::tests(),
+        guard::tests(),
+        limits::tests(),
+        drain::tests(),
+    ];
+    libtest_mimic::run(&args, files.into_iter().flatten().collect()).exit_code()
+}
+
+fn test(name: &str, run: impl AsyncFnOnce() -> Result<()> + Send + 'static) -> Trial {
+    Trial::test(name, move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        runtime
+            .block_on(async { tokio::time::timeout(SOON, run()).await })?
+            .map_err(|error| format!("{error:#}").into())
+    })
+}
