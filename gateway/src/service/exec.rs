@@ -32,11 +32,11 @@ pub(crate) struct ExecRequest {
     #[serde(default)]
     argv: Vec<String>,
     /// A command line for `bash`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     shell: Option<String>,
     /// Working directory: absolute, or relative to `/workspace`, which is the default.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     cwd: Option<PathText>,
     /// Environment variables added to the sandbox's own.
@@ -49,7 +49,7 @@ pub(crate) struct ExecRequest {
     #[serde(default)]
     stdin_base64: Content,
     /// How long the command may take, in milliseconds.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     timeout_ms: Option<u64>,
     /// Most bytes of output in the answer; 1 MiB by default. More is left out, and `truncated` is set. A stream of
