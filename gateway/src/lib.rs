@@ -17,6 +17,8 @@
 mod app;
 mod budget;
 mod call;
+#[cfg(test)]
+mod hostile;
 mod metrics;
 mod op;
 pub mod openapi;

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use crate::{cargo, paths, supervise, supervise::Finished, test};
 
 /// Crates that parse input from jobs or clients.
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 10] = [
     "thermae-schemas",
     "thermae-service",
     "thermae-backplane",
@@ -18,6 +18,7 @@ const CRATES: [&str; 9] = [
     "thermae-runner",
     "thermae-worker",
     "thermae-bridge",
+    "thermae-gateway",
     "thermae",
 ];
 

@@ -80,7 +80,7 @@ pub const CODES: &[Code] = &[
     code("broker_denied", 502, "RabbitMQ refused access to the gateway.", ""),
     code("embedded_unavailable", 503, "The embedded fleet can't run anything.", "run `thermae doctor`"),
     code("fleet_failed", 502, "The fleet could not be asked.", "submit the job again under the same id"),
-    code("no_answer", 504, "The fleet did not answer in time.", "try again"),
+    code("no_answer", 504, "The fleet did not answer in time.", "try again, with the same id if you submit a job"),
     code("closed", 503, "The gateway ended before the request did.", "try again later"),
     code("internal_error", 500, "The gateway itself failed. Its log says more.", ""),
 ];

@@ -96,12 +96,7 @@ pub(crate) struct Running {
 impl Service {
     /// Runs the command in `text`.
     pub(crate) fn exec(&self, session: SessionName, text: &[u8]) -> Result<Running, Problem> {
-        bounded(text, "command")?;
-        let asked: ExecRequest = fields(&mut serde_json::Deserializer::from_slice(text))?;
-        if asked.max_output_bytes > MOST_OUTPUT {
-            let why = format!("/max_output_bytes: at most {MOST_OUTPUT}");
-            return Err((ErrorCode::SchemaViolation, why).into());
-        }
+        let asked = read(text)?;
         let input = match (asked.stdin.is_empty(), asked.stdin_base64.is_empty()) {
             (false, false) => return Err((ErrorCode::SchemaViolation, "stdin and stdin_base64".to_owned()).into()),
             (false, true) => Bytes::from(asked.stdin),
@@ -123,6 +118,17 @@ impl Service {
         }
         Ok((self.client.request(request), input))
     }
+}
+
+/// Reads a command.
+pub(super) fn read(text: &[u8]) -> Result<ExecRequest, Problem> {
+    bounded(text, "command")?;
+    let asked: ExecRequest = fields(&mut serde_json::Deserializer::from_slice(text))?;
+    if asked.max_output_bytes > MOST_OUTPUT {
+        let why = format!("/max_output_bytes: at most {MOST_OUTPUT}");
+        return Err((ErrorCode::SchemaViolation, why).into());
+    }
+    Ok(asked)
 }
 
 impl Running {

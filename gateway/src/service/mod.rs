@@ -41,6 +41,21 @@ pub(crate) struct Service {
     draining: CancellationToken,
 }
 
+/// Reads a job, as a submit does.
+#[cfg(test)]
+pub(crate) fn read_job(
+    text: &bytes::Bytes,
+    key: Option<&str>,
+) -> Result<thermae_schemas::Job, crate::problem::Problem> {
+    job::read(text, key).map(|read| read.job)
+}
+
+/// Reads a command.
+#[cfg(test)]
+pub(crate) fn read_command(text: &[u8]) -> Result<ExecRequest, crate::problem::Problem> {
+    exec::read(text)
+}
+
 impl Service {
     pub(crate) fn new(
         fleet: &Arc<Fleet>,

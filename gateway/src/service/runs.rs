@@ -13,6 +13,18 @@ use super::table::Begun;
 use crate::budget::Held;
 use crate::problem::Problem;
 
+/// How long RabbitMQ may take to confirm a message.
+const CONFIRM_WITHIN: Duration = Duration::from_secs(30);
+
+/// What the fleet confirms, or the problem that it doesn't: the client waits out an outage, but callers should not.
+async fn confirmed<T>(sent: impl Future<Output = T>) -> Result<T, Problem> {
+    let late = |_| {
+        let detail = format!("the fleet has not confirmed the message within {} s", CONFIRM_WITHIN.as_secs());
+        Problem::new("no_answer", detail)
+    };
+    tokio::time::timeout(CONFIRM_WITHIN, sent).await.map_err(late)
+}
+
 impl Service {
     /// Submits the job in `text`, unless the same job was submitted before. `held` has the bytes of the text.
     pub(crate) async fn submit(&self, text: Bytes, key: Option<&str>, held: Held) -> Result<Arc<Run>, Problem> {
@@ -35,9 +47,10 @@ impl Service {
             }
             submitted
         });
-        match submitted.await {
-            Ok(submitted) => submitted?,
-            Err(_) => return Err(Problem::new("internal_error", "the submit failed")),
+        match confirmed(submitted).await {
+            Ok(submitted) => submitted.map_err(|_| Problem::new("internal_error", "the submit failed"))??,
+            // The job is on its way, and may run.
+            Err(problem) => return Err(problem.with("run", run.id.as_str())),
         }
         Ok(run)
     }
@@ -80,7 +93,7 @@ impl Service {
     pub(crate) async fn cancel(&self, id: &JobId) -> Result<Arc<Run>, Problem> {
         let run = self.runs.get(id)?;
         if !run.has_ended() {
-            self.client.cancel(id).await?;
+            confirmed(self.client.cancel(id)).await??;
         }
         Ok(run)
     }

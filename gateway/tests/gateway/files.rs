@@ -4,8 +4,8 @@ use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
 use serde_json::json;
 
-use crate::http::Answer;
-use crate::serving::Serving;
+use crate::http::{Answer, Connection};
+use crate::serving::{Serving, TOKEN, head};
 use crate::test;
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -72,6 +72,16 @@ async fn files_are_written_read_and_removed() -> Result<()> {
         put(&serving, bad, b"").await?.problem(400, "bad_parameter")?;
     }
     serving.get("/v1/sessions/none/files/x").await?.problem(404, "session_lost")?;
+
+    // A write that is broken off leaves the old file.
+    ensure!(put(&serving, "whole", b"old").await?.status == 200);
+    let mut broken = Connection::open(serving.addr).await?;
+    broken.send(head("PUT", &format!("{FILES}/whole"), &format!("Authorization: Bearer {TOKEN}\r\n"), 10)).await?;
+    broken.send("new").await?;
+    drop(broken);
+    ensure!(serving.get(&format!("{FILES}/whole")).await?.body == b"old");
+    serving.metric("thermae_gateway_connections 1").await?;
+    ensure!(serving.get(&format!("{FILES}/whole")).await?.body == b"old");
     serving.end().await
 }
 
