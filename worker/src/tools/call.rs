@@ -203,7 +203,9 @@ mod tests {
     #[tokio::test]
     async fn a_call_is_given_up_when_its_time_is_over() {
         let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
-        for (by_run, rest) in [(false, ""), (true, ", which was all that was left of limits.wall_ms and limits.pause_ms")] {
+        for (by_run, rest) in
+            [(false, ""), (true, ", which was all that was left of limits.wall_ms and limits.pause_ms")]
+        {
             let given_up = CancellationToken::new();
             let answer = asked(&Silent(given_up.clone()), &metrics, Duration::from_millis(5), by_run).await;
             let text = answer.unwrap_err().to_string();

@@ -5,8 +5,8 @@ use thermae_backplane::bus::{Consumer, Headers, Message, QueueSpec};
 use thermae_backplane::record::{Address, Millis, Record, TakeOver};
 use thermae_backplane::registry::Registry;
 use thermae_schemas::{
-    Body, ClientId, Event, EventBody, IfClientGone, Job, JobId, Query, RunInfo, RunQuery, RunState, Stream, ToolCall, ToolReply,
-    ToolSpec, WorkerId, names,
+    Body, ClientId, Event, EventBody, IfClientGone, Job, JobId, Query, RunInfo, RunQuery, RunState, Stream, ToolCall,
+    ToolReply, ToolSpec, WorkerId, names,
 };
 
 use crate::harness::{Fleet, options, python, within};
