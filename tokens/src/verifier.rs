@@ -1,0 +1,110 @@
+//! Reads tokens.
+
+use std::time::{Duration, SystemTime};
+
+use biscuit_auth::error::Format;
+use biscuit_auth::format::SerializedBiscuit;
+use thermae_capabilities::Rules;
+use thermae_schemas::TenantName;
+
+use crate::envelope::Envelope;
+use crate::statement::Statement;
+use crate::{CallLimit, Flaw, Malformed, PublicKeys, Refused, RevocationId, RevocationList, Verified, time};
+
+/// How far a verifier's clock and an issuer's may differ, if nothing else is set. A token is valid so much longer, and
+/// so much earlier, than it says.
+pub const SKEW: Duration = Duration::from_secs(30);
+
+/// The largest skew that can be set.
+pub const LONGEST_SKEW: Duration = Duration::from_secs(300);
+
+/// Verifies tokens. It does not change: for new keys or a new list of revocations, make another one.
+#[derive(Debug, Clone)]
+pub struct Verifier {
+    keys: PublicKeys,
+    revoked: RevocationList,
+    skew: Duration,
+}
+
+impl Verifier {
+    /// Trusts the issuers with these keys, except for what is revoked.
+    pub fn new(keys: PublicKeys, revoked: RevocationList) -> Self {
+        Self { keys, revoked, skew: SKEW }
+    }
+
+    /// The same with another skew. More than [`LONGEST_SKEW`] is as much as that.
+    #[must_use]
+    pub fn with_skew(self, skew: Duration) -> Self {
+        Self { skew: skew.min(LONGEST_SKEW), ..self }
+    }
+
+    /// Verifies a token that someone who acts for `tenant` uses at the time `now`.
+    ///
+    /// # Errors
+    /// The token gives no rights. The reasons are checked in the order of [`Refused::CODES`], so whoever has no signed
+    /// token learns nothing of revocations, tenants and times.
+    pub fn verify(&self, token: &str, tenant: &TenantName, now: SystemTime) -> Result<Verified, Refused> {
+        let envelope = Envelope::decode(token)?;
+        // What the token says is read before its signatures are checked, so that a malformed token is called malformed
+        // whoever has signed it.
+        let verified = conjunction(envelope.statements()?, envelope.ids()?)?;
+        self.signatures(&envelope)?;
+        if verified.token.blocks.iter().any(|id| self.revoked.has(id)) {
+            return Err(Refused::Revoked);
+        }
+        if verified.token.tenant != *tenant {
+            return Err(Refused::ForeignTenant);
+        }
+        let later = now.checked_add(self.skew).unwrap_or(now);
+        if verified.not_before.is_some_and(|begin| later < begin) {
+            return Err(Refused::NotYetValid);
+        }
+        if verified.token.expires.checked_add(self.skew).is_none_or(|end| end <= now) {
+            return Err(Refused::Expired);
+        }
+        Ok(verified.token)
+    }
+
+    fn signatures(&self, envelope: &Envelope) -> Result<(), Refused> {
+        let key = envelope.key.and_then(|id| self.keys.get(id)).ok_or(Refused::UnknownKey(envelope.key))?;
+        let choose = |_: Option<u32>| -> Result<biscuit_auth::PublicKey, Format> { Ok(key.0) };
+        match SerializedBiscuit::from_slice(&envelope.bytes, choose) {
+            Ok(_) => Ok(()),
+            Err(Format::Signature(_) | Format::SealedSignature) => Err(Refused::BadSignature),
+            Err(error) => Err(Malformed::from(Flaw::Encoding(error.to_string())).into()),
+        }
+    }
+}
+
+/// What the blocks say together.
+struct Conjunction {
+    token: Verified,
+    not_before: Option<SystemTime>,
+}
+
+fn conjunction(statements: Vec<Statement>, blocks: Vec<RevocationId>) -> Result<Conjunction, Malformed> {
+    let expires = statements.iter().filter_map(|block| block.expires).min();
+    let stated = |block: &Statement, id: &RevocationId| block.calls.map(|most| CallLimit { block: *id, most });
+    let calls = statements.iter().zip(&blocks).filter_map(|(block, id)| stated(block, id)).collect();
+    let mut statements = statements.into_iter();
+    // `Envelope::statements` gives a grant first.
+    let missing = || Malformed { block: Some(0), flaw: Flaw::Missing("token") };
+    let first = statements.next().ok_or_else(missing)?;
+    let Statement { id: Some(id), tenant: Some(tenant), answers: Some(answers), set: Some(set), not_before, .. } =
+        first
+    else {
+        return Err(missing());
+    };
+    let mut rules = Rules::new(set);
+    let mut sets: Vec<_> = blocks.first().copied().into_iter().collect();
+    for (narrowing, block) in statements.zip(blocks.iter().skip(1)) {
+        if let Some(set) = narrowing.set {
+            // There are at most as many blocks as rules can have sets.
+            rules = rules.narrow(set).map_err(|error| Malformed::from(Flaw::Encoding(error.to_string())))?;
+            sets.push(*block);
+        }
+    }
+    let expires = expires.and_then(time::read).ok_or_else(missing)?;
+    let token = Verified { id, tenant, answers, expires, rules, sets, calls, blocks };
+    Ok(Conjunction { token, not_before: not_before.and_then(time::read) })
+}
