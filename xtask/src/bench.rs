@@ -51,7 +51,8 @@ pub(crate) fn run(options: Options) -> Result<()> {
     set.stop()?;
     let weights = weigh(&python)?;
     let (mut rows, mut redis) = (Vec::new(), Value::Null);
-    let measured = set.start(&Service::ALL).and_then(|()| measure(&set, &dir, &python, options, &mut rows, &mut redis));
+    let measured =
+        set.start(&Service::FLEET).and_then(|()| measure(&set, &dir, &python, options, &mut rows, &mut redis));
     let stopped = set.stop();
     let report = json!({
         "commit": commit()?, "machine": machine(), "quick": options.quick, "rows": rows, "weights": weights,

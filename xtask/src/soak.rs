@@ -46,7 +46,7 @@ fn on_docker(options: &Options, dir: &Path) -> Result<()> {
     let mut set = Set::open("soak")?;
     // An earlier run leaves its servers behind if it is killed.
     set.stop()?;
-    let soaked = set.start(&Service::ALL).and_then(|()| on_set(options, &set, dir));
+    let soaked = set.start(&Service::FLEET).and_then(|()| on_set(options, &set, dir));
     set.stop()?;
     soaked
 }

@@ -1,4 +1,4 @@
-//! Servers for tests, benches and people: RabbitMQ, Redis and dockerd.
+//! Servers for tests, benches and people: RabbitMQ, Redis, dockerd and Postgres.
 //!
 //! A *set* is a folder below `target/services` with its own servers, which have their own ports, data, sockets and
 //! epmd. Every test run, every bench and everyone who runs single tests by hand uses a set. Nothing here ever touches a
@@ -10,6 +10,7 @@ pub(crate) mod compose;
 pub(crate) mod docker;
 pub(crate) mod packages;
 pub(crate) mod people;
+pub(crate) mod postgres;
 pub(crate) mod prometheus;
 pub(crate) mod rabbitmq;
 pub(crate) mod redis;
@@ -39,11 +40,15 @@ pub(crate) enum Service {
     Redis,
     /// The container engine.
     Docker,
+    /// The database of API keys.
+    Postgres,
 }
 
 impl Service {
     /// All services, in the order in which they are started.
-    pub(crate) const ALL: [Self; 3] = [Self::Docker, Self::Rabbitmq, Self::Redis];
+    pub(crate) const ALL: [Self; 4] = [Self::Docker, Self::Rabbitmq, Self::Redis, Self::Postgres];
+    /// Those of a fleet.
+    pub(crate) const FLEET: [Self; 3] = [Self::Docker, Self::Rabbitmq, Self::Redis];
 
     /// The service's name on the command line, and the name of its folder.
     pub(crate) fn name(self) -> &'static str {
@@ -51,6 +56,7 @@ impl Service {
             Self::Rabbitmq => "rabbitmq",
             Self::Redis => "redis",
             Self::Docker => "docker",
+            Self::Postgres => "postgres",
         }
     }
 }

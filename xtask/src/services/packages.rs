@@ -30,7 +30,21 @@ pub(crate) fn program(service: Service) -> Result<PathBuf> {
             ensure("docker", "docker.io")?;
             ensure("dockerd", "docker.io")
         }
+        Service::Postgres => match postgres() {
+            Some(found) => Ok(found),
+            None => {
+                install(&["postgresql"])?;
+                postgres().context("package postgresql was installed but has no `postgres`")
+            }
+        },
     }
+}
+
+/// Postgres's server. Debian doesn't put it where programs are looked for.
+fn postgres() -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let found = versions.map(|version| version.path().join("bin/postgres")).filter(|program| program.is_file()).max();
+    found.or_else(|| paths::find_program("postgres"))
 }
 
 /// Finds a program. Installs `package` if the program is missing.

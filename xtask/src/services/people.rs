@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Result, bail};
 
-use super::{Running, Service, compose::Compose, docker, rabbitmq, redis, set::Set};
+use super::{Running, Service, compose::Compose, docker, postgres, rabbitmq, redis, set::Set};
 use crate::{images::engine::Engine, process::ProcId};
 
 /// Name of the folder below `target/services`.
@@ -22,11 +22,12 @@ const MARK: &str = "compose-started";
 
 const AMQP_PORT: u16 = 5672;
 const REDIS_PORT: u16 = 6379;
+const POSTGRES_PORT: u16 = 5432;
 
 /// Starts what doesn't run yet, then prints the status.
 pub(crate) fn up() -> Result<()> {
     let mut set = Set::open(SET)?;
-    let mut missing: Vec<Service> = Service::ALL.into_iter().filter(|service| !runs(*service)).collect();
+    let mut missing: Vec<Service> = Service::FLEET.into_iter().filter(|service| !runs(*service)).collect();
     let engine = Engine::of_machine();
     if missing.contains(&Service::Docker) && docker_of(&set).is_some() {
         missing.retain(|service| *service != Service::Docker);
@@ -73,7 +74,7 @@ pub(crate) fn down() -> Result<()> {
 pub(crate) fn status() -> Result<()> {
     let set = Set::open(SET)?;
     let by_compose = fs::read_to_string(set.dir().join(MARK)).unwrap_or_default();
-    for service in Service::ALL {
+    for service in Service::FLEET {
         let ours = set.get(service).is_some_and(|running| running.main.alive());
         let (runs, place) = match service {
             Service::Rabbitmq => (runs(service), format!("127.0.0.1:{AMQP_PORT}")),
@@ -82,6 +83,8 @@ pub(crate) fn status() -> Result<()> {
                 let socket = docker_of(&set).unwrap_or_else(|| Engine::of_machine().socket);
                 (docker::answers(&socket), format!("unix://{}", socket.display()))
             }
+            // Not one of a fleet's.
+            Service::Postgres => continue,
         };
         let who = match (runs, ours) {
             (false, _) => "not running",
@@ -112,6 +115,7 @@ fn runs(service: Service) -> bool {
         Service::Rabbitmq => rabbitmq::answers(AMQP_PORT),
         Service::Redis => redis::answers(REDIS_PORT),
         Service::Docker => docker::answers(&Engine::of_machine().socket),
+        Service::Postgres => postgres::answers(POSTGRES_PORT),
     }
 }
 
@@ -126,7 +130,7 @@ fn usual_facts(service: Service) -> Option<Running> {
     let facts: &[(&str, &str)] = match service {
         Service::Rabbitmq => &[("port", "5672"), ("epmd_port", "24369"), ("dist_port", "25672")],
         Service::Redis => &[("port", "6379")],
-        Service::Docker => return None,
+        Service::Docker | Service::Postgres => return None,
     };
     let facts: BTreeMap<String, String> =
         facts.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{Running, Service, certs::Certs, docker, rabbitmq, redis};
+use super::{Running, Service, certs::Certs, docker, postgres, rabbitmq, redis};
 use crate::{images, older, paths};
 
 /// A folder with servers of its own.
@@ -74,6 +74,7 @@ impl Set {
                 Service::Rabbitmq => rabbitmq::start(&self.dir, before),
                 Service::Redis => redis::start(&self.dir, before),
                 Service::Docker => docker::start(&self.dir, before),
+                Service::Postgres => postgres::start(&self.dir, before),
             }?;
             self.state.services.insert(service, running);
             self.save()?;
@@ -88,6 +89,7 @@ impl Set {
                 Service::Rabbitmq => rabbitmq::stop(running),
                 Service::Redis => redis::stop(running),
                 Service::Docker => docker::stop(&self.dir, running),
+                Service::Postgres => postgres::stop(running),
             }
         }
     }
@@ -99,6 +101,7 @@ impl Set {
                 Service::Rabbitmq => rabbitmq::kill(running.main),
                 Service::Redis => redis::kill(running.main),
                 Service::Docker => docker::kill(running.main),
+                Service::Postgres => postgres::kill(running.main),
             }
         }
     }
@@ -117,6 +120,7 @@ impl Set {
             self.state.services.remove(&service);
             self.save()?;
         }
+        postgres::remove(&self.dir);
         Ok(())
     }
 
@@ -154,6 +158,9 @@ impl Set {
         if let Some(running) = self.get(Service::Docker) {
             pairs.push(("THERMAE_TEST_DOCKER", running.fact("socket")?.to_owned()));
             pairs.push(("THERMAE_TEST_IMAGE", images::PYTHON.to_owned()));
+        }
+        if let Some(running) = self.get(Service::Postgres) {
+            pairs.push(("THERMAE_TEST_POSTGRES", postgres::url(running)?));
         }
         if self.get(Service::Rabbitmq).or(self.get(Service::Redis)).is_some() {
             let certs = Certs::of(&self.dir)?;
