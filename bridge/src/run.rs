@@ -1,7 +1,8 @@
 //! One run: submits its job or takes it over, passes its events on, asks the SDK to answer its tool calls, and cancels
 //! or leaves it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use thermae_client::Follower;
-use thermae_schemas::{Event, EventBody, JobId, RunQuery, ToolCall, ToolFailure};
+use thermae_schemas::{Event, EventBody, JobId, RunInfo, RunQuery, ToolCall, ToolFailure};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -25,8 +26,8 @@ pub(crate) struct Run {
     outbox: Arc<Outbox>,
     /// The tool calls that the SDK has not answered yet.
     calls: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
-    /// The calls that the SDK knows from an event `run`.
-    told: Mutex<HashSet<String>>,
+    /// The calls that the SDK knows from an event `run`, until their turn comes. It may answer them before.
+    told: Mutex<HashMap<String, oneshot::Receiver<Answer>>>,
     /// Whether the run goes on when the connection ends.
     detached: bool,
     ended: CancellationToken,
@@ -47,8 +48,23 @@ impl Run {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn told(&self) -> MutexGuard<'_, HashSet<String>> {
+    fn told(&self) -> MutexGuard<'_, HashMap<String, oneshot::Receiver<Answer>>> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Expects answers to the calls of an event `run`. Returns those that were not known before.
+    fn expect(&self, info: &RunInfo) -> Vec<String> {
+        let (mut calls, mut told) = (self.calls(), self.told());
+        let mut new = Vec::new();
+        for call in &info.calls {
+            if let Entry::Vacant(vacant) = calls.entry(call.call.clone()) {
+                let (asked, answer) = oneshot::channel();
+                vacant.insert(asked);
+                told.insert(call.call.clone(), answer);
+                new.push(call.call.clone());
+            }
+        }
+        new
     }
 
     /// Leaves the run, which goes on.
@@ -162,19 +178,26 @@ impl Run {
 #[async_trait]
 impl Follower for Run {
     fn event(&self, event: Event, text: &Bytes) {
+        let new = if let EventBody::Run(info) = &event.body { self.expect(info) } else { Vec::new() };
         if !self.outbox.offer(self.id, reply::event(self.id, text.clone())) {
             tracing::debug!(job.id = %event.job, "events are not taken fast enough: one was left out");
-        } else if let EventBody::Run(info) = event.body {
-            self.told().extend(info.calls.into_iter().map(|call| call.call));
+            for call in new {
+                self.calls().remove(&call);
+                self.told().remove(&call);
+            }
         }
     }
 
     async fn tool_call(&self, call: ToolCall, text: Bytes) -> Answer {
-        let (asked, answer) = oneshot::channel();
-        self.calls().insert(call.call.clone(), asked);
-        let _forget = Forget { run: self, call: &call.call };
         let known = self.told().remove(&call.call);
-        if !known && !self.outbox.offer(self.id, reply::event(self.id, text)) {
+        let told = known.is_some();
+        let answer = known.unwrap_or_else(|| {
+            let (asked, answer) = oneshot::channel();
+            self.calls().insert(call.call.clone(), asked);
+            answer
+        });
+        let _forget = Forget { run: self, call: &call.call };
+        if !told && !self.outbox.offer(self.id, reply::event(self.id, text)) {
             return Err("the client takes no more calls of this job now".into());
         }
         tokio::select! {

@@ -93,7 +93,11 @@ impl Calls {
     /// Keeps the answer of a call. Returns `false` if the call was given up, or answered by hand.
     fn done(&self, call: &str, turn: &Turn, answer: &Bytes) -> bool {
         let mut table = self.lock();
-        let runs = matches!(table.seen.get(call), Some(Seen::Running(running, _)) if running.is(turn));
+        // The end of a turn can make its follower give a last answer. Nobody may get that one.
+        let runs = match table.seen.get(call) {
+            Some(Seen::Running(running, end)) => running.is(turn) && !end.is_cancelled(),
+            _ => false,
+        };
         if runs {
             table.keep(call, answer);
         }
@@ -173,8 +177,9 @@ pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, protocol: u32, call: Tool
     let event = event.body.clone();
     let running = async move {
         let answer = tokio::select! {
-            answer = run(under_way, follower, protocol, call, event) => answer,
+            biased;
             () = end.cancelled() => None,
+            answer = run(under_way, follower, protocol, call, event) => answer,
         };
         if let Some((shared, key, body, within)) = answer {
             send(shared, key, body, within).await;
