@@ -90,7 +90,7 @@ mod tests {
         course.printed().stderr = b"error".to_vec();
         let (out, err) = course.parts(0, 2);
         assert_eq!((out.from, out.data.len(), out.more), (0, PART, true));
-        assert_eq!((err.from, &*err.data, err.more), (2, &b"ror"[..], false));
+        assert_eq!((err.from, &**err.data, err.more), (2, &b"ror"[..], false));
         let (out, err) = course.parts(PART as u64, 99);
         assert_eq!((out.data.len(), out.more, err.from, err.data.len()), (3, false, 5, 0));
         assert_eq!(course.parts(u64::MAX, 0).0.from, PART as u64 + 3);
