@@ -39,7 +39,7 @@ def declare_tool(
         name: Name of the tool.
         description: What the tool does, for the model that writes the code.
         input_schema: JSON Schema of the arguments. Calls with other arguments raise `ToolError` at once.
-        output_schema: JSON Schema of the answers. The code gets a `ToolError` in place of other answers.
+        output_schema: JSON Schema of the answers, for the documentation. Whoever answers keeps to it.
         max_calls: How many times one run can call the tool.
         timeout: Seconds that one call may take; also bounded by `tool_wait` of the run.
         raw: Whether the code gets answers as text instead of parsed JSON.
