@@ -181,7 +181,7 @@ impl Client {
     pub async fn ask_for_run(&self, query: RunQuery, within: Duration) -> Result<(Event, Bytes), Error> {
         let query = RunQuery { take_over: false, ..query };
         match questions::ask(&self.shared, Query::run(JobId::random(), query), within).await? {
-            Answer::Run(event, text) => Ok((event, text)),
+            Answer::Run(event, text) => Ok((*event, text)),
             Answer::Sessions(_) => Err(Error::NoAnswer(within)),
         }
     }

@@ -19,7 +19,7 @@ pub(crate) enum Answer {
     /// The tenant's live sessions.
     Sessions(Vec<SessionInfo>),
     /// The event `run`, with its text.
-    Run(Event, Bytes),
+    Run(Box<Event>, Bytes),
 }
 
 /// The questions that wait, by id.

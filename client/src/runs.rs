@@ -70,7 +70,7 @@ pub(crate) fn answered(shared: &Arc<Shared>, event: Event, message: &Message) ->
     let EventBody::Run(info) = &event.body else { return false };
     if shared.questions.has(&event.job) {
         let question = event.job.clone();
-        return shared.questions.answered(&question, Answer::Run(event, message.body.clone()));
+        return shared.questions.answered(&question, Answer::Run(Box::new(event), message.body.clone()));
     }
     if let Some(taking) = shared.jobs.taken(&event.job) {
         begin(shared, taking, event, &message.body);

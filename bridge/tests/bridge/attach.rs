@@ -59,9 +59,8 @@ async fn a_run_that_is_taken_over_begins_with_what_it_is_like() -> Result<()> {
 
     // The call is not told twice: the next event is the next one of the fleet's.
     let mut event = call(&fleet, "b");
-    event
-        .as_object_mut()
-        .map(|fields| fields.extend([("job".into(), json!("j")), ("event".into(), json!("tool_call"))]));
+    event["job"] = json!("j");
+    event["event"] = json!("tool_call");
     fleet.tell(&question, &event.to_string()).await?;
     let second = sdk.next().await?;
     ensure!(second.payload == event.to_string(), "{second:?}");

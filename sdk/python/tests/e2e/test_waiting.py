@@ -171,14 +171,14 @@ async def test_the_same_on_a_loop() -> None:
 
 
 FIRST = """
-import sys
+import sys, time
 from thermae import Sandbox, declare_tool
 
 approve = declare_tool("approve", input_schema={{"type": "object"}})
 with Sandbox({url!r}, tools=[approve]) as box:
     run = box.submit({code!r}, tool_wait=120)
     while len(run.pending()) < {calls}:
-        pass
+        time.sleep(0.05)
     print(run.id, flush=True)
     sys.stdin.read()
 """
