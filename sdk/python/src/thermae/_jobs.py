@@ -57,7 +57,8 @@ class JobOptions(TypedDict, total=False):
         capabilities: What the code can do with its tools, in place of the sandbox's own capabilities. `[]` means
             nothing. Calls that no capability allows raise `ToolError` in the code, and are not made.
         timeout: Seconds that the code can run. The job then also has to start within a minute, unless `start_within`
-            says otherwise, so the whole wait is bounded. `THERMAE_TIMEOUT` is the default, and else the fleet's own.
+            says otherwise, so the whole wait is bounded. Waiting for tools does not count, up to `pause`.
+            `THERMAE_TIMEOUT` is the default, and else the fleet's own.
         start_within: Seconds within which the code must start.
         cpu: Seconds of CPU time.
         memory: Memory, in bytes or as text such as `256MiB`.
