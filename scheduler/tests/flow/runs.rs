@@ -288,8 +288,8 @@ async fn whoever_ends_a_run_that_was_taken_over_tells_the_client_that_has_it() {
     let begun = worker.begin(&waits).await;
     assert!(matches!(begun.what, Start::Terminal(_)) && begun.taker.unwrap().address == second.address("q"));
     first.is_left_alone().await;
+    waits.delivery.ack().await.unwrap();
     // Its worker dies, before it could tell anybody anything.
-    drop(waits);
     let running = taken(&first, "lost", &worker).await;
     assert_eq!(worker.start(&running).await, Start::Go);
     second.take("q", "lost").await;

@@ -98,7 +98,7 @@ fn make(program: &Path, home: &Path) -> Result<()> {
     if geteuid().is_root() {
         let id = |flag| -> Result<u32> {
             let output = Command::new("id").args([flag, USER]).output().context("start id")?;
-            Ok(String::from_utf8_lossy(&output.stdout).trim().parse().context("there is no user postgres")?)
+            String::from_utf8_lossy(&output.stdout).trim().parse().context("there is no user postgres")
         };
         chown(home, Some(id("-u")?), Some(id("-g")?))?;
     }
