@@ -141,7 +141,7 @@ async fn a_wall_clock_that_ran_out_over_a_tool_says_so() {
     let mut fleet = Fleet::new().await;
     let worker = scripted(&fleet, options()).await;
     let mut job = tools("waits");
-    job.limits.wall_ms = Some(1);
+    (job.limits.wall_ms, job.limits.pause_ms) = (Some(1), Some(1));
     let error = fleet.run(&job).await.error.unwrap();
     assert_eq!(error.code, ErrorCode::WallTimeout);
     assert!(error.message.contains("a tool call waited for its answer"), "{error:?}");
