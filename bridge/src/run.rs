@@ -161,16 +161,17 @@ impl Run {
             biased;
             () = self.ended.cancelled() => Ok(()),
             unfit = shared.unfit() => Err(unfit),
-            () = shared.gone.cancelled() => Err(Refusal::closed()),
             () = self.left.cancelled() => {
                 opened.client.detach(job);
                 self.outbox.finish(self.id, [reply::done(self.id)]);
                 Ok(())
             }
+            // Also if the SDK is gone: its calls go on to wait, and nobody fails them.
             () = shared.ending.cancelled(), if self.detached => {
                 opened.client.detach(job);
                 Err(Refusal::closed())
             }
+            () = shared.gone.cancelled() => Err(Refusal::closed()),
         }
     }
 }

@@ -215,8 +215,10 @@ fn spawn(shared: &Arc<Shared>, task: impl Future<Output = ()> + Send + 'static) 
     let stop = shared.stop.clone();
     shared.tasks.spawn(async move {
         tokio::select! {
-            () = task => {}
+            // A client that ends answers nothing more: the end of its followers is no answer to their calls.
+            biased;
             () = stop.cancelled() => {}
+            () = task => {}
         }
     });
 }
