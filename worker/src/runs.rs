@@ -43,7 +43,12 @@ pub(crate) async fn answer(ctx: &Context, tenant: TenantName, question: &Message
         ctx.heavy.scan(bytes, move || wire::run(id.as_str(), attempt, &info, &calls, &reply_to)).await
     };
     match written {
-        Ok(body) => publish(ctx, message(id.to_string(), body, to)).await,
+        Ok(body) => {
+            if let Some(pool) = ctx.pool(&entry.pool) {
+                pool.traffic().count(&key.tenant, body.len());
+            }
+            publish(ctx, message(id.to_string(), body, to)).await;
+        }
         Err(error) => tracing::error!(%error, "an answer about a run can't be written as JSON"),
     }
     if let Some(loser) = loser {
