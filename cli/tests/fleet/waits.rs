@@ -50,7 +50,7 @@ fn approvals(fleet: &Fleet) -> Result<()> {
             meanwhile.as_secs_f64() * 1e3,
             each as f64 / f64::from(1 << 20)
         );
-        ensure!(meanwhile < usual * 2 + Duration::from_millis(30), "{meanwhile:?} in place of {usual:?}");
+        ensure!(meanwhile < usual * 2 + Duration::from_millis(20), "{meanwhile:?} in place of {usual:?}");
         approve.send_replace(true);
         for run in &waiting {
             let outcome = result(run).await?;
