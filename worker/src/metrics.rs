@@ -37,7 +37,7 @@ const REQUEST_ENDS: [&str; 7] = ["exited", "signaled", "timed_out", "cancelled",
 const VERDICTS: [&str; 3] = ["clean", "unclean", "none"];
 /// Why leases are lost.
 const LOSSES: [&str; 2] = ["revoked", "passed"];
-/// Why deliveries are not run here.
+/// Why deliveries are requeued or handed to `resolve`.
 const RETURNS: [&str; 12] = [
     "draining",
     "no_container",
@@ -191,7 +191,7 @@ impl Metrics {
             leases_lost: counters("leases_lost_total", "Attempts killed: their lease was revoked or passed", &["why"])?,
             returned: counters(
                 "deliveries_returned_total",
-                "Deliveries that were not run here: requeued or handed to resolve",
+                "Deliveries requeued or handed to resolve; those of paused runs go on to run here",
                 &["why"],
             )?,
             artifacts: counters(
