@@ -3,50 +3,31 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thermae_backplane::bus::{Consumer, Message, QueueSpec};
+use thermae_backplane::bus::{Consumer, Message};
 use thermae_backplane::registry::{self, Gone};
 use thermae_schemas::{
-    Body, ClientId, ErrorCode, ErrorInfo, Event, EventBody, Exec, JobId, Request, RequestEnd, RequestWork, SessionHeld,
+    Body, ClientId, ErrorCode, ErrorInfo, EventBody, Exec, JobId, Request, RequestEnd, RequestWork, SessionHeld,
     SessionName, WorkerState, names,
 };
 
 use crate::fleet::{LONG, Scheduler, Servers, Worker, job, options, pool, soon, tenant};
+use crate::raw::RawClient;
 
-/// A client of one tenant that speaks AMQP itself.
-struct Caller {
-    servers: Servers,
-    tenant: &'static str,
-    answers: Box<dyn Consumer>,
-    reply_to: String,
-}
+/// A client that sends requests.
+struct Caller(RawClient);
 
 impl Caller {
     async fn new(servers: &Servers, of: &'static str) -> Self {
-        thermae_backplane::declare_fleet(&*servers.bus).await.unwrap();
-        let (tenant, me) = (tenant(of), ClientId::random());
-        let replies = QueueSpec::replies(&tenant, &me);
-        servers.bus.declare_queue(&replies).await.unwrap();
-        let answers = servers.bus.consume(&replies.name, 1).await.unwrap();
-        Self { servers: servers.clone(), tenant: of, answers, reply_to: names::reply_key(&tenant, &me) }
+        Self(RawClient::new(servers, of).await)
     }
 
     fn message(&self, body: impl Into<Vec<u8>>, id: Option<&str>) -> Message {
-        let mut message = Message {
-            exchange: names::SUBMIT.to_owned(),
-            key: names::request_key(&tenant(self.tenant)),
-            body: body.into().into(),
-            message_id: id.map(str::to_owned),
-            correlation_id: Some("mark".to_owned()),
-            reply_to: Some(self.reply_to.clone()),
-            mandatory: true,
-            ..Message::default()
-        };
-        message.sign(self.servers.bus.as_ref(), &tenant(self.tenant));
-        message
+        let key = names::request_key(&tenant(self.0.tenant));
+        Message { message_id: id.map(str::to_owned), ..self.0.message(key, body, "mark") }
     }
 
     async fn send(&self, message: Message) {
-        self.servers.bus.publish(message).await.unwrap().wait().await.unwrap();
+        self.0.send(message).await;
     }
 
     async fn ask(&self, request: &Request) {
@@ -55,11 +36,7 @@ impl Caller {
 
     /// The next answer: the id of its request, and the error with which the request ended.
     async fn error(&mut self) -> (String, ErrorInfo) {
-        let delivery = soon(self.answers.next()).await.unwrap();
-        delivery.ack().await.unwrap();
-        let message = &delivery.message;
-        let event = Event::parse(&message.body).unwrap();
-        assert_eq!(message.message_id.as_deref(), Some(event.job.as_str()));
+        let (event, message) = self.0.next().await;
         assert_eq!((message.correlation_id.as_deref(), event.protocol, message.persistent), (Some("mark"), 2, false));
         let EventBody::Done(done) = event.body else { panic!("{event:?}") };
         let RequestEnd::Error { error } = done.end else { panic!("{done:?}") };
@@ -131,7 +108,7 @@ async fn a_request_goes_to_the_worker_that_holds_its_session() {
         assert_eq!(found.headers.text(names::H_TENANT), Some("acme"));
         assert_eq!(found.headers.text(names::H_REQUEST), Some("r"));
         assert_eq!((found.message_id.as_deref(), found.correlation_id.as_deref()), (Some("r"), Some("mark")));
-        assert_eq!((found.reply_to.as_ref(), found.persistent), (Some(&caller.reply_to), false));
+        assert_eq!((found.reply_to.as_ref(), found.persistent), (Some(&caller.0.reply_to), false));
     }
     met(&scheduler, "live", 2.0).await;
     scheduler.stop().await;
@@ -277,9 +254,9 @@ async fn a_session_that_may_still_be_announced_is_not_called_lost() {
     assert_eq!(soon(told.next()).await.unwrap().message.message_id.as_deref(), Some("r"));
     scheduler.stop().await;
     let replies =
-        names::reply_queue(&tenant("acme"), &ClientId::new(caller.reply_to.split_once('.').unwrap().1).unwrap());
+        names::reply_queue(&tenant("acme"), &ClientId::new(caller.0.reply_to.split_once('.').unwrap().1).unwrap());
     servers.bus.delete_queue(&replies).await.unwrap();
-    assert!(soon(caller.answers.next()).await.is_none(), "no answer came");
+    assert!(soon(caller.0.answers.next()).await.is_none(), "no answer came");
 }
 
 #[tokio::test]

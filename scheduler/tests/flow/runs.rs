@@ -1,57 +1,37 @@
 //! Questions about runs, and runs that another client takes over.
 
-use thermae_backplane::bus::{Consumer, Message, QueueSpec};
+use thermae_backplane::bus::{Consumer, Message};
 use thermae_backplane::record::{Address, Start};
 use thermae_schemas::{
-    Body, Class, ClientId, ErrorCode, Event, EventBody, JobId, Outcome, Query, RunInfo, RunQuery, RunState, Status,
-    names,
+    Body, Class, ErrorCode, Event, EventBody, JobId, Outcome, Query, RunInfo, RunQuery, RunState, Status, names,
 };
 
 use crate::fleet::{Assigned, Servers, Worker, depth, job, options, pool, soon, tenant};
-use crate::raw::submit_raw;
+use crate::raw::{RawClient, submit_raw};
 
-/// A client of one tenant that speaks AMQP itself.
-struct Asker {
-    servers: Servers,
-    tenant: &'static str,
-    answers: Box<dyn Consumer>,
-    reply_to: String,
-}
+/// A client that asks about runs.
+struct Asker(RawClient);
 
 impl Asker {
     async fn new(servers: &Servers, of: &'static str) -> Self {
-        thermae_backplane::declare_fleet(&*servers.bus).await.unwrap();
-        let (tenant, me) = (tenant(of), ClientId::random());
-        let replies = QueueSpec::replies(&tenant, &me);
-        servers.bus.declare_queue(&replies).await.unwrap();
-        let answers = servers.bus.consume(&replies.name, 1).await.unwrap();
-        Self { servers: servers.clone(), tenant: of, answers, reply_to: names::reply_key(&tenant, &me) }
+        Self(RawClient::new(servers, of).await)
     }
 
     async fn submit(&self, id: &str, max_attempts: u32) {
         let job = thermae_schemas::Job { max_attempts, ..job(id) };
-        let key = names::submit_key(&tenant(self.tenant), Class::Normal, &pool());
-        submit_raw(&self.servers, &key, &job.to_json().unwrap(), &self.reply_to, Some(id)).await;
+        let key = names::submit_key(&tenant(self.0.tenant), Class::Normal, &pool());
+        submit_raw(&self.0.servers, &key, &job.to_json().unwrap(), &self.0.reply_to, Some(id)).await;
     }
 
     /// A question about the run of this job. Its correlation id is the question's own id.
     fn message(&self, id: &str, of: &str, take_over: bool) -> Message {
         let run = RunQuery { take_over, stdout_from: 3, ..RunQuery::new(JobId::new(of).unwrap()) };
-        let mut message = Message {
-            exchange: names::SUBMIT.to_owned(),
-            key: names::query_key(&tenant(self.tenant)),
-            body: Query::run(JobId::new(id).unwrap(), run).to_json().unwrap().into(),
-            correlation_id: Some(id.to_owned()),
-            reply_to: Some(self.reply_to.clone()),
-            mandatory: true,
-            ..Message::default()
-        };
-        message.sign(self.servers.bus.as_ref(), &tenant(self.tenant));
-        message
+        let question = Query::run(JobId::new(id).unwrap(), run).to_json().unwrap();
+        self.0.message(names::query_key(&tenant(self.0.tenant)), question, id)
     }
 
     async fn send(&self, message: Message) {
-        self.servers.bus.publish(message).await.unwrap().wait().await.unwrap();
+        self.0.send(message).await;
     }
 
     async fn ask(&self, id: &str, of: &str) {
@@ -64,11 +44,8 @@ impl Asker {
 
     /// The next message: its event and its correlation id.
     async fn next(&mut self) -> (Event, Option<String>) {
-        let delivery = soon(self.answers.next()).await.unwrap();
-        delivery.ack().await.unwrap();
-        let event = Event::parse(&delivery.message.body).unwrap();
-        assert_eq!(delivery.message.message_id.as_deref(), Some(event.job.as_str()));
-        (event, delivery.message.correlation_id.clone())
+        let (event, message) = self.0.next().await;
+        (event, message.correlation_id)
     }
 
     /// The answer to this question: the number of the attempt, and what the fleet knows of the run.
@@ -105,7 +82,7 @@ impl Asker {
     }
 
     fn address(&self, mark: &str) -> Address {
-        Address { reply_key: self.reply_to.clone(), correlation_id: Some(mark.to_owned()) }
+        Address { reply_key: self.0.reply_to.clone(), correlation_id: Some(mark.to_owned()) }
     }
 }
 
@@ -150,7 +127,7 @@ async fn a_client_learns_the_state_of_its_tenants_runs() {
     assert_eq!(message.headers.text(names::H_TENANT), Some("acme"));
     assert_eq!(message.headers.text(names::H_QUERY), Some(names::QUERY_RUN));
     assert_eq!((message.message_id.as_deref(), message.correlation_id.as_deref()), (Some("r"), Some("r")));
-    assert_eq!(message.reply_to.as_ref(), Some(&acme.reply_to));
+    assert_eq!(message.reply_to.as_ref(), Some(&acme.0.reply_to));
     // Another tenant's run is no run, and can't be taken over.
     globex.take("q", "j").await;
     assert_eq!(globex.state("q").await, RunState::Unknown);
@@ -213,7 +190,7 @@ async fn the_worker_learns_who_has_taken_a_run_over_and_in_which_order() {
     for (who, repeats) in [(0, true), (1, false), (1, true), (2, false), (0, false)] {
         clients[who].take("mark", "j").await;
         let message = told(&mut to_worker).await;
-        assert_eq!(message.reply_to.as_ref(), Some(&clients[who].reply_to));
+        assert_eq!(message.reply_to.as_ref(), Some(&clients[who].0.reply_to));
         let at = message.headers.int(names::H_TAKEN).unwrap_or(0);
         assert!(if repeats { at == last } else { at > last }, "{at} after {last}");
         last = at;
@@ -260,7 +237,7 @@ async fn of_clients_that_take_a_run_over_at_once_one_has_it() {
     worker.start(&waits).await;
     worker.finish(&waits, "ran\n").await;
     for (other, superseded) in others.iter_mut().zip(early) {
-        if other.reply_to == holder {
+        if other.0.reply_to == holder {
             assert!(!superseded);
             assert_eq!(other.result("j").await.0.stdout, "ran\n");
         } else if !superseded {
@@ -341,7 +318,7 @@ async fn a_question_that_nobody_may_ask_is_not_answered() {
     let waits = taken(&acme, "j", &worker).await;
     // Without a `user_id`, for another tenant's answers, and in a protocol that has no such questions.
     let unsigned = Message { user_id: None, ..globex.message("q", "j", true) };
-    let mut foreign = Message { reply_to: Some(acme.reply_to.clone()), ..globex.message("q", "j", true) };
+    let mut foreign = Message { reply_to: Some(acme.0.reply_to.clone()), ..globex.message("q", "j", true) };
     foreign.sign(servers.bus.as_ref(), &tenant("globex"));
     let forged = Message { key: names::query_key(&tenant("acme")), ..unsigned.clone() };
     let older = globex.message("q", "j", true);
