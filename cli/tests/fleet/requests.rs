@@ -17,6 +17,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("requests::commands_and_files_in_a_session", works),
     ("requests::another_tenants_session_is_unknown", foreign),
     ("requests::a_request_is_lost_with_its_worker_and_says_so", killed),
+    ("requests::a_session_that_has_not_begun_does_not_die_with_its_worker", not_begun),
 ];
 
 /// Longer than a client is silent before it asks again, and longer than a worker's lease.
@@ -131,4 +132,13 @@ fn killed(fleet: &Fleet) -> Result<()> {
         lost(&end(&sleeps).await?.0)?;
         lost(&ask(client, exec(&name, "echo 1")).await?.0)
     })
+}
+
+/// The fleet learns only after some seconds that the workers are dead, and may have placed the sessions on them.
+fn not_begun(fleet: &Fleet) -> Result<()> {
+    for _ in 0..2 {
+        fleet.kill("worker")?;
+    }
+    (0..2).try_for_each(|_| fleet.add_worker())?;
+    (0..3).try_for_each(|_| session(fleet).map(drop))
 }

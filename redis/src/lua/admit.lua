@@ -49,7 +49,10 @@ if session then
     anew = true
   else
     local gone = why_gone(w, g)
-    if gone and ARGV[13] == 'fail' then return { 'session_gone', gone } end
+    -- A session never began if the job that was to create it has not started.
+    local unstarted = record and record.a == 1 and not record.d
+    local existed = a or (c and not (c == job and unstarted))
+    if gone and (existed or gone ~= 'lost') and ARGV[13] == 'fail' then return { 'session_gone', gone } end
     if gone then
       anew = true
     else

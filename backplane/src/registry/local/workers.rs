@@ -6,7 +6,7 @@ use std::time::Duration;
 use thermae_schemas::{Heartbeat, IfGone, SessionHeld, SessionName, TenantName, WorkerId};
 
 use super::memory::{Forget, Memory, Session, Worker, millis};
-use crate::record::Millis;
+use crate::record::{Millis, Record};
 use crate::registry::types::{RUNNING_TTL, SESSION_TTL, capacity_of};
 use crate::registry::{Admitted, Beat, Claim, Gone, Holder, JobKey, Notice, SessionAdmit, Target};
 
@@ -110,13 +110,24 @@ impl Memory {
             return if self.is_unsettled(now) { Err(Admitted::NoSessionWorker) } else { anew() };
         };
         match self.gone(session, now) {
-            Some(gone) if admit.if_gone == IfGone::Fail => Err(Admitted::SessionGone(gone)),
+            Some(gone) if admit.if_gone == IfGone::Fail && (gone != Gone::Lost || self.began(session, job)) => {
+                Err(Admitted::SessionGone(gone))
+            }
             Some(_) => anew(),
             None => {
                 let creator = session.creator.as_ref().is_none_or(|creator| *creator == job.job);
                 Ok(Target::Worker { worker: session.worker.clone(), create: creator && !session.announced })
             }
         }
+    }
+
+    /// Whether a session may have begun, as far as this job can tell, which is to be handed out. A session never began
+    /// if the job that was to create it has not started.
+    fn began(&self, session: &Session, job: &JobKey) -> bool {
+        let unstarted = |record: &Record| record.attempt == 1 && !record.doubtful;
+        let is_unstarted = || self.jobs.get(job).and_then(|entry| entry.record.as_ref()).is_some_and(unstarted);
+        let creator = session.creator.as_ref();
+        session.announced || creator.is_some_and(|creator| *creator != job.job || !is_unstarted())
     }
 
     /// Carries out what `place` has decided.

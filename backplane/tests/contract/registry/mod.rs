@@ -198,6 +198,7 @@ suite! {
     a_session_stays_with_its_worker,
     a_session_that_is_gone_is_never_silently_made_anew,
     a_session_whose_worker_left_is_lost,
+    a_session_of_a_job_that_started_is_lost_with_its_worker,
     the_next_job_may_make_a_session_that_was_never_made,
     whoever_asks_for_a_session_learns_who_holds_it,
     a_worker_that_falls_silent_is_dead_until_it_is_buried,

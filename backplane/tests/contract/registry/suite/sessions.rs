@@ -1,9 +1,10 @@
 //! Sessions, and the workers that hold them.
 
+use thermae_backplane::record::{Resolve, Start};
 use thermae_backplane::registry::{Admitted, Gone, Holder, SessionAdmit, SharedRegistry, Target};
-use thermae_schemas::IfGone;
+use thermae_schemas::{IfGone, SessionHeld};
 
-use super::super::{TTL, admit, beat, end_unstarted, held, session, tenant, worker};
+use super::super::{TTL, admit, beat, claim, end_unstarted, held, job, resolve, session, start, tenant, worker};
 use super::BRIEF;
 use crate::support::until;
 
@@ -77,17 +78,45 @@ fn worker_ref(name: &str) -> &'static thermae_schemas::WorkerId {
 
 pub async fn a_session_whose_worker_left_is_lost(registry: SharedRegistry) {
     for (how, name) in ["leave", "silence"].into_iter().zip(["w", "v"]) {
-        let mut request = in_session(how, Some(name), IfGone::Fail);
-        request.session.as_mut().unwrap().session = session(how);
+        let request = |job: &str, candidate: &str| {
+            let mut request = in_session(job, Some(candidate), IfGone::Fail);
+            request.session.as_mut().unwrap().session = session(how);
+            request
+        };
+        let creator = request(how, name);
         registry.heartbeat(&beat(name), if how == "leave" { TTL } else { BRIEF }).await.unwrap();
-        assert_eq!(target(registry.admit(&request).await.unwrap()), on(name, true));
+        assert_eq!(target(registry.admit(&creator).await.unwrap()), on(name, true));
         if how == "leave" {
             registry.leave(&worker(name)).await.unwrap();
         } else {
             until("its death", || async { registry.workers().await.unwrap().is_empty() }).await;
         }
-        assert_eq!(registry.admit(&request).await.unwrap(), Admitted::SessionGone(Gone::Lost));
+        let other = request(&format!("{how}-other"), "x");
+        assert_eq!(registry.admit(&other).await.unwrap(), Admitted::SessionGone(Gone::Lost));
+        // The job that was to create it has not started, so nothing is lost.
+        registry.heartbeat(&beat("x"), TTL).await.unwrap();
+        assert_eq!(target(registry.admit(&request(how, "x")).await.unwrap()), on("x", true));
+        assert_eq!(target(registry.admit(&other).await.unwrap()), on("x", false));
+        let mut announced = beat("x");
+        announced.sessions = vec![SessionHeld { session: session(how), ..held("s") }];
+        registry.heartbeat(&announced, TTL).await.unwrap();
+        registry.leave(&worker("x")).await.unwrap();
+        assert_eq!(registry.admit(&creator).await.unwrap(), Admitted::SessionGone(Gone::Lost));
     }
+}
+
+pub async fn a_session_of_a_job_that_started_is_lost_with_its_worker(registry: SharedRegistry) {
+    registry.heartbeat(&beat("w"), TTL).await.unwrap();
+    let mut creator = in_session("a", Some("w"), IfGone::Fail);
+    creator.max_attempts = 2;
+    assert_eq!(target(registry.admit(&creator).await.unwrap()), on("w", true));
+    let epoch = registry.epoch().await.unwrap();
+    assert_eq!(registry.start(&start("a", claim(1, "w", "n"), &epoch)).await.unwrap(), Start::Go);
+    registry.leave(&worker("w")).await.unwrap();
+    registry.abandon(&job("a"), &claim(1, "w", "n")).await.unwrap();
+    assert_eq!(registry.resolve(&resolve("a", 1, 2)).await.unwrap(), Resolve::Reassign(2));
+    let again = registry.admit(&in_session("a", Some("v"), IfGone::Fail)).await.unwrap();
+    assert_eq!(again, Admitted::SessionGone(Gone::Lost));
 }
 
 pub async fn the_next_job_may_make_a_session_that_was_never_made(registry: SharedRegistry) {
