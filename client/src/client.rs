@@ -163,7 +163,7 @@ impl Client {
     }
 
     /// What the fleet knows of a run of the tenant, whoever submitted it. Takes nothing over. A run that the fleet does
-    /// not know has the state `unknown`.
+    /// not know has the state `unknown`; this is asked for again during [`Options::unknown_for`].
     ///
     /// # Errors
     /// As for [`Client::sessions`].
@@ -179,11 +179,7 @@ impl Client {
     /// # Errors
     /// As for [`Client::sessions`].
     pub async fn ask_for_run(&self, query: RunQuery, within: Duration) -> Result<(Event, Bytes), Error> {
-        let query = RunQuery { take_over: false, ..query };
-        match questions::ask(&self.shared, Query::run(JobId::random(), query), within).await? {
-            Answer::Run(event, text) => Ok((*event, text)),
-            Answer::Sessions(_) => Err(Error::NoAnswer(within)),
-        }
+        runs::info(&self.shared, RunQuery { take_over: false, ..query }, within).await
     }
 
     /// Takes a run of the tenant over: from now on, this client gets its calls, output and result, and whoever got them

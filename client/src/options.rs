@@ -29,6 +29,9 @@ pub struct Options {
     /// How long the fleet may take to answer a question before the question is asked again. The pause doubles with each
     /// repetition.
     pub ask_again: Duration,
+    /// How long the client goes on to ask for a run that the fleet doesn't know. A job that was just submitted may still
+    /// be on its way through its queue.
+    pub unknown_for: Duration,
     /// How long a request to a session may be silent after its first answer before it is sent again.
     pub silence: Duration,
     /// How long RabbitMQ must refuse a message before the tenant's queue counts as full.
@@ -46,6 +49,7 @@ impl Default for Options {
             retry_max: Duration::from_secs(2),
             first_answer: Duration::from_secs(5),
             ask_again: Duration::from_secs(1),
+            unknown_for: Duration::from_secs(2),
             silence: Duration::from_secs(30),
             full_after: Duration::from_secs(5),
         }

@@ -7,7 +7,7 @@
 //! ```
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -22,8 +22,53 @@ use crate::questions::Answer;
 use crate::turn::Turn;
 use crate::{Error, Follower, dispatch, publish, questions, tools};
 
+/// The pause before a run that the fleet doesn't know is asked for again. It doubles with each question.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Asks what the fleet knows of a run.
+pub(crate) async fn info(shared: &Shared, query: RunQuery, within: Duration) -> Result<(Event, Bytes), Error> {
+    let ask = || async {
+        match questions::ask(shared, Query::run(JobId::random(), query.clone()), within).await? {
+            Answer::Run(event, text) => Ok((*event, text)),
+            Answer::Sessions(_) => Err(Error::NoAnswer(within)),
+        }
+    };
+    until_known(shared, ask, |answer| answer.as_ref().is_ok_and(|(event, _)| is_unknown(event))).await
+}
+
 /// Takes a run over, and returns the fleet's answer.
 pub(crate) async fn take_over(
+    shared: &Shared,
+    query: RunQuery,
+    follower: Arc<dyn Follower>,
+    within: Duration,
+) -> Result<(Event, Bytes), Error> {
+    let ask = || take_over_once(shared, query.clone(), follower.clone(), within);
+    until_known(shared, ask, |answer| matches!(answer, Err(Error::UnknownRun(_)))).await
+}
+
+fn is_unknown(event: &Event) -> bool {
+    matches!(&event.body, EventBody::Run(info) if info.state == RunState::Unknown)
+}
+
+/// Asks for a run again while the fleet doesn't know it, during [`Options::unknown_for`](crate::Options::unknown_for).
+/// A scheduler knows a job once it has taken it from its submit queue, a moment after RabbitMQ has confirmed it.
+async fn until_known<T, F>(shared: &Shared, ask: impl Fn() -> F, unknown: impl Fn(&T) -> bool) -> T
+where
+    F: Future<Output = T>,
+{
+    let (asked, mut pause) = (Instant::now(), FIRST_PAUSE);
+    loop {
+        let answer = ask().await;
+        if !unknown(&answer) || asked.elapsed() + pause > shared.options.unknown_for {
+            return answer;
+        }
+        tokio::time::sleep(pause).await;
+        pause *= 2;
+    }
+}
+
+async fn take_over_once(
     shared: &Shared,
     query: RunQuery,
     follower: Arc<dyn Follower>,
@@ -94,7 +139,7 @@ pub(crate) fn answered(shared: &Arc<Shared>, event: Event, message: &Message) ->
 /// Begins to follow a run that was taken over.
 fn begin(shared: &Arc<Shared>, taking: Taking, event: Event, text: &Bytes) {
     let Taking { job, waiting, held, answer } = taking;
-    if matches!(&event.body, EventBody::Run(info) if info.state == RunState::Unknown) {
+    if is_unknown(&event) {
         let _ = answer.send(Err(Error::UnknownRun(job)));
         return;
     }

@@ -81,11 +81,17 @@ async fn a_run_that_is_taken_over_begins_with_what_it_is_like() -> Result<()> {
 async fn runs_that_are_unknown_or_taken_over_end_with_an_error() -> Result<()> {
     let mut fleet = PlayedFleet::start().await?;
     let mut sdk = fleet.sdk().await?;
-    let question = attach(&mut fleet, &mut sdk, 1).await?;
-    let id = question.message_id.clone().unwrap_or_default();
-    let unknown = json!({ "job": id, "event": "run", "run": "j", "state": "unknown" }).to_string();
-    fleet.tell(&question, &unknown).await?;
-    let error = sdk.all_of(1).await?;
+    // The client asks for a moment whether the fleet knows the run now.
+    let mut question = attach(&mut fleet, &mut sdk, 1).await?;
+    let error = loop {
+        let id = question.message_id.clone().unwrap_or_default();
+        let unknown = json!({ "job": id, "event": "run", "run": "j", "state": "unknown" }).to_string();
+        fleet.tell(&question, &unknown).await?;
+        tokio::select! {
+            error = sdk.all_of(1) => break error?,
+            again = fleet.question() => question = again?.0,
+        }
+    };
     ensure!(error.len() == 1 && error[0].code() == "unknown_run", "{error:?}");
 
     // In the same connection: the second request has the run then, and the first one does not.

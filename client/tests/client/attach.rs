@@ -9,14 +9,14 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use thermae_backplane::bus::{Bus, Consumer, Message, QueueSpec};
-use thermae_client::{Client, Error, Follower, JobHandle, ToolHandler};
+use thermae_client::{Client, Error, Follower, JobHandle, Options, ToolHandler};
 use thermae_schemas::{
     Asked, Event, EventBody, JobId, Outcome, PendingCall, Query, RunInfo, RunQuery, RunState, Status, ToolCall,
     ToolFailure, ToolReply, ToolResult, WorkerId, names,
 };
 use tokio::sync::Notify;
 
-use super::{Fleet, job, soon, tenant};
+use super::{Fleet, job, quick, soon, tenant};
 
 pub(super) const LONG: Duration = Duration::from_secs(10);
 
@@ -180,6 +180,32 @@ async fn a_run_that_the_fleet_does_not_know_is_an_error_and_one_that_ended_has_i
     assert_eq!(info.state, RunState::Ended);
     fleet.end(&of_run(&question), "kept").await;
     assert_eq!(soon(handle.result()).await.unwrap().stdout, "kept");
+}
+
+#[tokio::test]
+async fn a_run_whose_job_is_still_on_its_way_is_asked_for_again() {
+    let fleet = Fleet::new().await;
+    let mut questions = Questions::of(&fleet).await;
+    let client = fleet.client_with(Options { unknown_for: LONG, ..quick() }).await;
+    let asked = async {
+        let query = RunQuery::new(id("j"));
+        let info = client.run_info(query.clone(), LONG).await.unwrap();
+        assert_eq!(info.state, RunState::Queued);
+        let (info, handle) = client.attach(&id("j"), None, LONG).await.unwrap();
+        assert_eq!(info.state, RunState::Queued);
+        handle
+    };
+    let answered = async {
+        let mut last = None;
+        for state in [RunState::Unknown, RunState::Unknown, RunState::Queued, RunState::Unknown, RunState::Queued] {
+            let (message, _) = questions.next().await;
+            fleet.tell(&message, EventBody::Run(RunInfo::new(id("j"), state))).await;
+            last = Some(message);
+        }
+        fleet.end(&of_run(&last.unwrap()), "known").await;
+    };
+    let (handle, ()) = tokio::join!(asked, answered);
+    assert_eq!(soon(handle.result()).await.unwrap().stdout, "known");
 }
 
 /// Keeps everything.

@@ -29,6 +29,7 @@ fn quick() -> Options {
         retry_min: Duration::from_millis(1),
         retry_max: Duration::from_millis(5),
         event_buffer: 4,
+        unknown_for: Duration::ZERO,
         ..Options::default()
     }
 }
@@ -55,8 +56,12 @@ impl Fleet {
     }
 
     async fn client(&self) -> Client {
+        self.client_with(quick()).await
+    }
+
+    async fn client_with(&self, options: Options) -> Client {
         let bus: SharedBus = Arc::new(self.bus.as_user("acme"));
-        Client::connect(bus, tenant(), quick()).await.unwrap()
+        Client::connect(bus, tenant(), options).await.unwrap()
     }
 
     /// Takes the next job message and acknowledges it.

@@ -91,7 +91,8 @@ impl Libtest {
             names.push(format!("{target}: a test whose name was not printed on a line of its own"));
         }
         self.tally.failures.extend(names);
-        (passed + failed > 0).then(|| format!("{target}: {passed} passed, {failed} failed"))
+        let took = result.rsplit_once("finished in ").map_or_else(String::new, |(_, took)| format!(" in {took}"));
+        (passed + failed > 0).then(|| format!("{target}: {passed} passed, {failed} failed{took}"))
     }
 
     /// A test program that died prints no result. This counts as a failure, whatever had passed before.
