@@ -7,6 +7,8 @@ use axum::routing::MethodFilter;
 pub(crate) enum Op {
     Submit,
     Run,
+    RunInfo,
+    TakeOver,
     Cancel,
     Events,
     Answer,
@@ -39,9 +41,11 @@ pub(crate) struct Facts {
 }
 
 impl Op {
-    pub(crate) const ALL: [Op; 17] = [
+    pub(crate) const ALL: [Op; 19] = [
         Op::Submit,
         Op::Run,
+        Op::RunInfo,
+        Op::TakeOver,
         Op::Cancel,
         Op::Events,
         Op::Answer,
@@ -65,6 +69,12 @@ impl Op {
         match self {
             Self::Submit => on("post", "/v1/runs", "submitRun", "Submit a job."),
             Self::Run => on("get", "/v1/runs/{id}", "getRun", "The state of a run, or its outcome."),
+            Self::RunInfo => {
+                on("get", "/v1/runs/{id}/info", "askForRun", "What the fleet knows of any run of the tenant.")
+            }
+            Self::TakeOver => {
+                on("post", "/v1/runs/{id}/take-over", "takeRunOver", "Follow a run that was submitted elsewhere.")
+            }
             Self::Cancel => on("delete", "/v1/runs/{id}", "cancelRun", "Cancel a run."),
             Self::Events => on("get", "/v1/runs/{id}/events", "followRun", "Follow the events of a run."),
             Self::Answer => on("post", "/v1/runs/{id}/calls/{call}", "answerCall", "Answer a tool call."),

@@ -10,6 +10,7 @@ mod checkpoints;
 mod dashboards;
 mod files;
 mod fleet;
+mod gateway;
 mod jobs;
 mod once;
 mod outages;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         batch::TESTS,
         scenarios::TESTS,
         waits::TESTS,
+        gateway::TESTS,
         dashboards::TESTS,
         // These kill all workers. For some seconds, new sessions may be placed on one that is not known to be dead.
         checkpoints::TESTS,

@@ -1,7 +1,7 @@
 //! The operations of the document.
 
 use serde_json::{Map, Value, json};
-use thermae_schemas::{FileStat, Listing, Transferred};
+use thermae_schemas::{FileStat, Listing, RunInfo, Transferred};
 
 use super::parameters;
 use super::schemas::Schemas;
@@ -83,6 +83,15 @@ fn answers(op: Op, schemas: &mut Schemas) -> Vec<Answer> {
         Op::Cancel => vec![
             ("200", "The run has ended.", Some((JSON, schemas.of::<RunView>()))),
             ("202", "The fleet was asked to cancel the run.", Some((JSON, schemas.of::<RunView>()))),
+        ],
+        Op::RunInfo => {
+            let attempt = json!({ "type": "integer", "description": "Number of the attempt; 0 if there is none." });
+            let whole = json!({ "allOf": [schemas.of::<RunInfo>(), { "properties": { "attempt": attempt } }] });
+            vec![("200", "The run, as the fleet's event `run` tells it.", Some((JSON, whole)))]
+        }
+        Op::TakeOver => vec![
+            ("200", "The run has ended.", Some((JSON, schemas.of::<RunView>()))),
+            ("202", "The gateway follows the run.", Some((JSON, schemas.of::<RunView>()))),
         ],
         Op::Run => vec![("200", "The run as it is.", Some((JSON, schemas.of::<RunView>())))],
         Op::Events => vec![

@@ -45,6 +45,10 @@ fn in_query(name: &str, op: Op, schemas: &mut Schemas) -> Value {
             json!({ "type": "string", "enum": ["end", "call"], "default": "end" }),
             "`call`: a wait also ends when a tool call waits for an answer.",
         ),
+        "stdout_from" | "stderr_from" => (
+            json!({ "type": "integer", "minimum": 0, "default": 0 }),
+            "How many bytes of this output the caller has. The answer has what comes after them, at most 1 MiB.",
+        ),
         "pool" => (schemas.of::<PoolName>(), "Pool of the session; by default, where the session is."),
         "op" if op == Op::WriteFile => {
             (json!({ "type": "string", "enum": ["make_dir"] }), "`make_dir`: makes a directory, and those above it.")

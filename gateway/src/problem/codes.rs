@@ -33,8 +33,9 @@ pub const CODES: &[Code] = &[
     code(
         "unknown_run",
         404,
-        "This gateway holds no such run: it was never submitted here, or has ended too long ago.",
-        "submit the job again under its id: it does not run twice while the fleet keeps its outcome",
+        "This gateway follows no such run: it was submitted elsewhere, ended too long ago, or does not exist.",
+        "take the run over with POST /v1/runs/{id}/take-over, or submit the job again under its id: it does not run \
+         twice while the fleet keeps its outcome",
     ),
     code("unknown_call", 404, "The run has made no such tool call, or it was answered long ago.", ""),
     code("unknown_artifact", 404, "The run has left no such artifact.", "see `artifacts` in the outcome"),
@@ -48,6 +49,7 @@ pub const CODES: &[Code] = &[
     code("not_acceptable", 406, "The operation does not give what the header `Accept` asks for.", ""),
     code("slow_body", 408, "The body came too slowly.", ""),
     code("not_ended", 409, "The run has not ended yet.", "wait for its end: GET /v1/runs/{id}?wait=30s"),
+    code("being_taken", 409, "Another request takes the run over at this moment.", "try again"),
     code("call_answered", 409, "The tool call already has another answer.", ""),
     code("file_exists", 409, "There is a file already.", ""),
     code("call_over", 410, "The code does not wait for the tool call any more.", ""),

@@ -1,11 +1,11 @@
-//! Runs: submit, look, answer, cancel.
+//! Runs: submit, look, answer, take over, cancel.
 
 use std::sync::Arc;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use thermae_schemas::JobId;
+use thermae_schemas::{JobId, RunQuery};
 
 use super::{empty, json};
 use crate::call::Call;
@@ -44,6 +44,17 @@ pub(super) async fn get(call: Call) -> Result<Response, Problem> {
     json(StatusCode::OK, &run.view()?)
 }
 
+pub(super) async fn info(call: Call) -> Result<Response, Problem> {
+    let from = |name: &str| Ok::<_, Problem>(call.query::<u64>(name)?.unwrap_or(0));
+    let (stdout_from, stderr_from) = (from("stdout_from")?, from("stderr_from")?);
+    let query = RunQuery { stdout_from, stderr_from, ..RunQuery::new(call.name("id")?) };
+    json(StatusCode::OK, &call.shared.service.ask(query).await?)
+}
+
+pub(super) async fn take_over(call: Call) -> Result<Response, Problem> {
+    told(&call.shared.service.take_over(&call.name("id")?).await?)
+}
+
 pub(super) async fn cancel(call: Call) -> Result<Response, Problem> {
     let (id, wait): (JobId, _) = (call.name("id")?, call.wait()?);
     let service = &call.shared.service;
@@ -57,7 +68,7 @@ pub(super) async fn cancel(call: Call) -> Result<Response, Problem> {
 pub(super) async fn answer(mut call: Call) -> Result<Response, Problem> {
     let id: JobId = call.name("id")?;
     let (text, _held) = call.json().await?;
-    call.shared.service.answer(&id, call.part("call"), &text)?;
+    call.shared.service.answer(&id, call.part("call"), &text).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
 

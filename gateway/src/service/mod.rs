@@ -1,6 +1,7 @@
 //! What the gateway can do, as functions. Routes call them, and nothing else talks to the fleet.
 
 mod artifacts;
+mod elsewhere;
 mod exec;
 mod files;
 mod job;
@@ -18,6 +19,7 @@ use thermae_fleet::Fleet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::elsewhere::Taking;
 use self::table::Runs;
 use crate::budget::Budget;
 use crate::{Metrics, Options};
@@ -36,6 +38,7 @@ pub(crate) struct Service {
     fleet: Arc<Fleet>,
     client: Client,
     runs: Arc<Runs>,
+    taking: Taking,
     /// Submits under way. They go on if the client that asked is gone.
     tasks: TaskTracker,
     draining: CancellationToken,
@@ -65,7 +68,8 @@ impl Service {
         draining: CancellationToken,
     ) -> Self {
         let runs = Runs::new(options, budget, metrics);
-        Self { fleet: fleet.clone(), client: fleet.client().clone(), runs, tasks: TaskTracker::new(), draining }
+        let (client, taking, tasks) = (fleet.client().clone(), Taking::default(), TaskTracker::new());
+        Self { fleet: fleet.clone(), client, runs, taking, tasks, draining }
     }
 
     /// Forgets runs that ended long ago.

@@ -4,6 +4,7 @@ mod calls;
 mod events;
 
 use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -25,11 +26,13 @@ pub(crate) use self::calls::Answered;
 pub(super) use self::events::Events;
 pub(crate) use self::events::Next;
 
-/// A run that was submitted through this gateway.
+/// A run that was submitted through this gateway, or that the gateway took over.
 pub(crate) struct Run {
     pub(crate) id: JobId,
-    /// Digest of its job.
-    pub(super) digest: [u8; 32],
+    /// Digest of its job, if the job was submitted here.
+    pub(super) digest: Option<[u8; 32]>,
+    /// Whether the table has counted its end.
+    end_counted: AtomicBool,
     runs: Weak<Runs>,
     state: watch::Sender<State>,
 }
@@ -65,10 +68,15 @@ impl State {
 }
 
 impl Run {
-    /// A run that begins. `held` has the bytes of its job.
+    /// A run whose job is submitted. `held` has the bytes of its job.
     pub(super) fn new(id: JobId, digest: [u8; 32], runs: Weak<Runs>, events: Events, held: Held, bytes: usize) -> Self {
+        Self { digest: Some(digest), ..Self::taken(id, runs, events, held, bytes) }
+    }
+
+    /// A run that was submitted elsewhere.
+    pub(super) fn taken(id: JobId, runs: Weak<Runs>, events: Events, held: Held, bytes: usize) -> Self {
         let state = State { events, calls: Calls::default(), end: None, job_bytes: bytes, held };
-        Self { id, digest, runs, state: watch::Sender::new(state) }
+        Self { id, digest: None, end_counted: AtomicBool::default(), runs, state: watch::Sender::new(state) }
     }
 
     /// What the run is now.
@@ -92,10 +100,21 @@ impl Run {
         self.state.borrow().end.is_some()
     }
 
-    /// Waits until the run has ended, or also until a call waits for an answer.
-    pub(crate) async fn settled(&self, or_call: bool) {
+    /// Whether the gateway follows the run, or has its outcome.
+    pub(crate) fn is_followed(&self) -> bool {
+        !matches!(self.state.borrow().end, Some(End::Lost(_)))
+    }
+
+    /// Notes that the table counts its end. Returns whether it had not counted it before.
+    pub(super) fn count_end(&self) -> bool {
+        !self.end_counted.swap(true, Ordering::Relaxed)
+    }
+
+    /// Waits until the run has ended, or also until this many calls wait for answers.
+    pub(crate) async fn settled(&self, or_calls: Option<usize>) {
         let mut state = self.state.subscribe();
-        let _ = state.wait_for(|state| state.end.is_some() || or_call && !state.calls.is_empty()).await;
+        let enough = |calls: &Calls| or_calls.is_some_and(|count| calls.count() >= count);
+        let _ = state.wait_for(|state| state.end.is_some() || enough(&state.calls)).await;
     }
 
     /// Answers a tool call.
@@ -167,7 +186,7 @@ impl Follower for Run {
             }
         }
         if let Some(runs) = self.runs.upgrade() {
-            runs.ended(&self.id);
+            runs.ended(self);
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::problem::Problem;
 const CONFIRM_WITHIN: Duration = Duration::from_secs(30);
 
 /// What the fleet confirms, or the problem that it doesn't: the client waits out an outage, but callers should not.
-async fn confirmed<T>(sent: impl Future<Output = T>) -> Result<T, Problem> {
+pub(super) async fn confirmed<T>(sent: impl Future<Output = T>) -> Result<T, Problem> {
     let late = |_| {
         let detail = format!("the fleet has not confirmed the message within {} s", CONFIRM_WITHIN.as_secs());
         Problem::new("no_answer", detail)
@@ -64,7 +64,7 @@ impl Service {
     /// while the gateway stops.
     pub(crate) async fn wait(&self, run: &Run, within: Duration, or_call: bool) {
         tokio::select! {
-            () = run.settled(or_call) => {}
+            () = run.settled(or_call.then_some(1)) => {}
             () = self.draining.cancelled() => {}
             () = tokio::time::sleep(within) => {}
         }
@@ -79,9 +79,11 @@ impl Service {
         Ok((after == 0 || !follow.is_at_end()).then_some(follow))
     }
 
-    /// Answers a tool call of a run.
-    pub(crate) fn answer(&self, id: &JobId, call: &str, payload: &[u8]) -> Result<(), Problem> {
-        match self.runs.get(id)?.answer(call, payload)? {
+    /// Answers a tool call of a run, whoever follows the run.
+    pub(crate) async fn answer(&self, id: &JobId, call: &str, payload: &[u8]) -> Result<(), Problem> {
+        let followed = self.runs.get(id).ok().filter(|run| run.is_followed());
+        let Some(run) = followed else { return self.answer_elsewhere(id, call, payload).await };
+        match run.answer(call, payload)? {
             Answered::Taken | Answered::Again => Ok(()),
             Answered::Otherwise => Err(Problem::new("call_answered", "the call already has another answer")),
             Answered::Over => Err(Problem::new("call_over", "the code does not wait for this call any more")),

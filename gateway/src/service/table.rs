@@ -83,11 +83,11 @@ impl Runs {
         if let Some(run) = table.runs.get(&job.id) {
             let why = format!("the id {:?} was used for another job", job.id.as_str());
             let conflict = || Problem::from((ErrorCode::IdConflict, why));
-            return if run.digest == digest { Ok(Begun::Same(run.clone())) } else { Err(conflict()) };
+            return if run.digest == Some(digest) { Ok(Begun::Same(run.clone())) } else { Err(conflict()) };
         }
         let known = job.idempotency_key.as_ref().and_then(|key| table.runs.get(table.keys.get(key)?));
         if let Some(run) = known {
-            if run.digest != digest {
+            if run.digest != Some(digest) {
                 let detail = "the idempotency key was used for another job";
                 return Err((ErrorCode::IdempotencyConflict, detail.to_owned()).into());
             }
@@ -96,10 +96,7 @@ impl Runs {
                 return Ok(Begun::Same(run.clone()));
             }
         }
-        if table.underway() >= self.most {
-            self.metrics.refused.with_label_values(&["runs"]).inc();
-            return Err(Problem::new("too_many_runs", format!("{} runs are under way already", self.most)));
-        }
+        self.has_place(&table)?;
         let events = Events::new(self.events, self.event_bytes);
         let run = Arc::new(Run::new(job.id.clone(), digest, self.this.clone(), events, held, bytes));
         table.runs.insert(job.id.clone(), run.clone());
@@ -111,6 +108,36 @@ impl Runs {
         }
         self.count(&table);
         Ok(Begun::New(run))
+    }
+
+    /// Whether one more run may be under way.
+    fn has_place(&self, table: &Table) -> Result<(), Problem> {
+        if table.underway() < self.most {
+            return Ok(());
+        }
+        self.metrics.refused.with_label_values(&["runs"]).inc();
+        Err(Problem::new("too_many_runs", format!("{} runs are under way already", self.most)))
+    }
+
+    /// A run that is to be taken over. It is in the table only after [`Runs::add`].
+    pub(super) fn take(&self, id: &JobId) -> Result<Arc<Run>, Problem> {
+        self.make_room(0);
+        self.has_place(&self.lock())?;
+        let events = Events::new(self.events, self.event_bytes);
+        Ok(Arc::new(Run::taken(id.clone(), self.this.clone(), events, self.budget.hold(), 0)))
+    }
+
+    /// Adds a run that was taken over, in the place of one that the gateway no longer follows.
+    pub(super) fn add(&self, run: &Arc<Run>) {
+        let mut table = self.lock();
+        if table.runs.contains_key(&run.id) {
+            table.ended.retain(|(_, id)| *id != run.id);
+        }
+        table.runs.insert(run.id.clone(), run.clone());
+        if run.has_ended() && run.count_end() {
+            table.ended.push_back((Instant::now(), run.id.clone()));
+        }
+        self.count(&table);
     }
 
     /// Removes a run whose job was not submitted.
@@ -126,10 +153,11 @@ impl Runs {
     }
 
     /// Notes that a run has ended.
-    pub(super) fn ended(&self, id: &JobId) {
+    pub(super) fn ended(&self, run: &Run) {
         let mut table = self.lock();
-        if table.runs.contains_key(id) {
-            table.ended.push_back((Instant::now(), id.clone()));
+        let known = table.runs.get(&run.id).is_some_and(|known| std::ptr::eq(&**known, run));
+        if known && run.count_end() {
+            table.ended.push_back((Instant::now(), run.id.clone()));
         }
         self.count(&table);
     }

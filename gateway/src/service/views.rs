@@ -14,11 +14,11 @@ pub(crate) enum RunState {
     Underway,
     /// It has ended: `outcome` says how.
     Ended,
-    /// The gateway lost the fleet before the run ended: `error` says why.
+    /// The gateway follows the run no longer: it lost the fleet, or another client took the run over. `error` says why.
     Unknown,
 }
 
-/// A run: a job that was submitted through this gateway.
+/// A run that the gateway follows: it was submitted here, or taken over.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RunView {
     /// Id of the run, which is the id of its job.

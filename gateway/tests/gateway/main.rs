@@ -2,6 +2,7 @@
 //! it has a `main` of its own.
 
 mod drain;
+mod elsewhere;
 mod events;
 mod files;
 mod guard;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     let files = [
         runs::tests(),
         tools::tests(),
+        elsewhere::tests(),
         events::tests(),
         sessions::tests(),
         files::tests(),

@@ -31,7 +31,15 @@ impl Serving {
 
     pub(crate) async fn with(options: Options) -> Result<Self> {
         let embedded = EmbeddedOptions { slots: Some(2), warm: Some(1), ..EmbeddedOptions::default() };
-        let fleet = Arc::new(Fleet::embedded(embedded).await?);
+        Self::of(Arc::new(Fleet::embedded(embedded).await?), options).await
+    }
+
+    /// Another gateway of the same fleet. It must end first.
+    pub(crate) async fn another(&self) -> Result<Self> {
+        Self::of(self.fleet.clone(), Options::default()).await
+    }
+
+    async fn of(fleet: Arc<Fleet>, options: Options) -> Result<Self> {
         let options = Options { listen: ([127, 0, 0, 1], 0).into(), ..options };
         let gateway = Gateway::bind(options, Token::new(&Secret::from(TOKEN))?, fleet.clone()).await?;
         let (addr, stop) = (gateway.addr(), CancellationToken::new());
@@ -45,6 +53,12 @@ impl Serving {
         self.task.await?;
         Arc::into_inner(self.fleet).context("something still has the fleet")?.close().await;
         Ok(())
+    }
+
+    /// Ends the gateway alone.
+    pub(crate) async fn leave(self) -> Result<()> {
+        self.stop.cancel();
+        Ok(self.task.await?)
     }
 
     /// Sends a request with these header lines.

@@ -54,8 +54,9 @@ pub(crate) enum Answered {
 }
 
 impl Calls {
-    pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+    /// Number of calls that wait.
+    pub(super) fn count(&self) -> usize {
+        self.waiting.len()
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -174,7 +175,7 @@ mod tests {
         assert_eq!(calls.answer("a", br#"{"ok": 0.10}"#), Ok(Answered::Again));
         assert_eq!(calls.answer("a", br#"{"ok": 2}"#), Ok(Answered::Otherwise));
         assert_eq!(calls.answer("b", br#"{"ok": 2}"#), Ok(Answered::Unknown));
-        assert!(calls.is_empty() && calls.bytes() == 0);
+        assert_eq!((calls.count(), calls.bytes()), (0, 0));
     }
 
     #[test]
