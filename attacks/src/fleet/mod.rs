@@ -3,6 +3,7 @@
 
 pub mod broker;
 pub mod forging;
+pub mod gateway;
 pub mod load;
 pub mod process;
 pub mod raw;
@@ -16,6 +17,7 @@ use thermae_client::{Client, JobHandle};
 use thermae_schemas::{Job, Outcome, TenantName};
 
 use broker::Attacker;
+use gateway::Gateway;
 use process::Process;
 
 /// Longer than anything takes that happens at all.
@@ -107,6 +109,14 @@ impl Site {
     /// The RabbitMQ URL that [`Self::attacker`] uses.
     pub fn attackers_url(&self) -> &str {
         if self.lifted { &self.servers.fleet } else { &self.servers.acme }
+    }
+
+    /// The attacker's gateway; with the guards off, the victim's.
+    ///
+    /// # Errors
+    /// As for [`Gateway::start`].
+    pub async fn gateway(&self) -> Result<Gateway> {
+        Gateway::start(if self.lifted { &self.servers.globex } else { &self.servers.acme }).await
     }
 
     /// URL of the Redis that the fleet keeps its records in.

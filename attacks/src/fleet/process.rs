@@ -32,17 +32,38 @@ impl Process {
     /// # Errors
     /// The program is not built.
     pub fn start(name: &'static str, dir: &Path, config: impl FnOnce(&str) -> String) -> Result<Self> {
+        Self::spawn(name, dir, |http| {
+            let file = dir.join(name).with_extension("toml");
+            std::fs::write(&file, config(http))?;
+            let mut command = Command::new(program(name)?);
+            command.arg("--config").arg(&file);
+            Ok(command)
+        })
+    }
+
+    /// Starts a program. `command` makes its command from the address that it must serve on.
+    ///
+    /// # Errors
+    /// The program can't be started.
+    pub fn spawn(name: &'static str, dir: &Path, command: impl FnOnce(&str) -> Result<Command>) -> Result<Self> {
         let http = format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
-        let (file, log) = (dir.join(name).with_extension("toml"), dir.join(name).with_extension("log"));
-        std::fs::write(&file, config(&http))?;
+        let log = dir.join(name).with_extension("log");
         let out = File::create(&log)?;
-        let mut command = Command::new(program(name)?);
+        let mut command = command(&http)?;
+        let set: Vec<_> = command.get_envs().map(|(name, _)| name.to_owned()).collect();
         for (variable, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("THERMAE_")) {
-            command.env_remove(variable);
+            if !set.contains(&variable) {
+                command.env_remove(variable);
+            }
         }
-        command.arg("--config").arg(&file).stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
+        command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
         let child = Mutex::new(command.spawn().with_context(|| format!("start {name}"))?);
         Ok(Self { name, child, http, log })
+    }
+
+    /// The address that the process serves on.
+    pub fn address(&self) -> &str {
+        &self.http
     }
 
     /// Waits until the process is ready.

@@ -6,6 +6,7 @@
 
 mod client;
 mod exhaustion;
+mod gateway;
 mod run;
 mod tenant;
 mod worker;
@@ -92,7 +93,7 @@ use {on_client, on_fleet};
 /// # Errors
 /// A sheet has a wrong form.
 pub fn load() -> Result<Vec<Scenario>> {
-    let mut all = [client::all()?, exhaustion::all()?, tenant::all()?, worker::all()?].concat();
+    let mut all = [client::all()?, exhaustion::all()?, gateway::all()?, tenant::all()?, worker::all()?].concat();
     all.sort_by_key(|scenario| scenario.name);
     Ok(all)
 }
@@ -108,7 +109,7 @@ mod tests {
         let package = crate::program::folder().join("..");
         let listed: BTreeSet<String> = load().unwrap().iter().map(Scenario::file).collect();
         let mut there = BTreeSet::new();
-        for group in ["client", "exhaustion", "tenant", "worker"] {
+        for group in ["client", "exhaustion", "gateway", "tenant", "worker"] {
             for entry in std::fs::read_dir(package.join("src/scenarios").join(group)).unwrap() {
                 there.insert(format!("src/scenarios/{group}/{}", entry.unwrap().file_name().to_string_lossy()));
             }

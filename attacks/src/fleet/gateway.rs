@@ -1,0 +1,112 @@
+//! A gateway in front of the fleet, and a client that sends it whatever it is told to send.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::process::{Process, program};
+use super::within;
+
+/// The token of every gateway here.
+pub const TOKEN: &str = "token-of-the-attacks";
+
+/// Longer than the gateway takes for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A running gateway. It is killed on drop.
+pub struct Gateway {
+    process: Process,
+    _dir: TempDir,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Told {
+    /// The status; 0 if the gateway closed the connection without an answer.
+    pub status: u16,
+    /// The body, as text.
+    pub body: String,
+}
+
+impl Told {
+    /// The stable code of the problem, or the status as text.
+    pub fn code(&self) -> String {
+        let problem = serde_json::from_str::<Value>(&self.body).ok();
+        let code = problem.and_then(|problem| Some(problem.get("code")?.as_str()?.to_owned()));
+        code.unwrap_or_else(|| self.status.to_string())
+    }
+
+    /// The body as JSON; null if it is none.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_default()
+    }
+}
+
+impl Gateway {
+    /// Starts a gateway as the tenant of this RabbitMQ URL, and waits until it is ready.
+    ///
+    /// # Errors
+    /// `thermae` is not built, or the gateway is not ready in time.
+    pub async fn start(url: &str) -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("attacks-").tempdir()?;
+        let process = Process::spawn("thermae", dir.path(), |http| {
+            let mut command = Command::new(program("thermae")?);
+            command.args(["serve", "--listen", http]).env("THERMAE_AMQP", url).env("THERMAE_TOKEN", TOKEN);
+            Ok(command)
+        })?;
+        process.await_ready().await?;
+        Ok(Self { process, _dir: dir })
+    }
+
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// The gateway accepts none.
+    pub async fn connect(&self) -> Result<TcpStream> {
+        Ok(TcpStream::connect(self.process.address()).await?)
+    }
+
+    /// Sends these bytes, and reads the answer up to the end of the connection.
+    ///
+    /// # Errors
+    /// There is no connection, or the answer does not end.
+    pub async fn raw(&self, bytes: &[u8]) -> Result<Told> {
+        let mut stream = self.connect().await?;
+        // The gateway may close the connection before it has read everything.
+        let _ = stream.write_all(bytes).await;
+        let mut answer = Vec::new();
+        let _ = within(ANSWER_TIMEOUT, "the answer", stream.read_to_end(&mut answer)).await?;
+        let answer = String::from_utf8_lossy(&answer);
+        let Some((head, body)) = answer.split_once("\r\n\r\n") else {
+            return Ok(Told { status: 0, body: String::new() });
+        };
+        let status = head.split(' ').nth(1).context("no status")?.parse()?;
+        Ok(Told { status, body: body.to_owned() })
+    }
+
+    /// Sends a request with these header lines.
+    ///
+    /// # Errors
+    /// As for [`Self::raw`].
+    pub async fn with(&self, method: &str, path: &str, headers: &str, body: &str) -> Result<Told> {
+        // HTTP/1.0, so that the connection ends with the answer.
+        let length = body.len();
+        let text =
+            format!("{method} {path} HTTP/1.0\r\nHost: gateway\r\n{headers}Content-Length: {length}\r\n\r\n{body}");
+        self.raw(text.as_bytes()).await
+    }
+
+    /// Sends a request with the token.
+    ///
+    /// # Errors
+    /// As for [`Self::raw`].
+    pub async fn ask(&self, method: &str, path: &str, body: &str) -> Result<Told> {
+        let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
+        self.with(method, path, &headers, body).await
+    }
+}
