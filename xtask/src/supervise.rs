@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Output, Stdio},
     sync::{
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc::{self, RecvTimeoutError},
     },
@@ -21,6 +22,9 @@ use crate::process;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static ADOPTS: AtomicBool = AtomicBool::new(false);
+
+/// The processes of the steps that run.
+static STEPS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 /// How long a step's output is still read after its own process has ended. A process that it left may hold the pipe
 /// open.
@@ -91,7 +95,13 @@ pub(crate) fn run(
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
-    let mut child = command.spawn().with_context(|| format!("start {name}"))?;
+    let (mut child, _counted) = {
+        let mut steps = steps();
+        let child = command.spawn().with_context(|| format!("start {name}"))?;
+        steps.push(child.id());
+        let id = child.id();
+        (child, Counted(id))
+    };
     // The command holds the write end of the pipe, and would keep it open.
     drop(command);
 
@@ -113,7 +123,7 @@ pub(crate) fn run(
     let mut reaped = Instant::now();
     loop {
         if reaped.elapsed() > REAP_EVERY {
-            reap_adopted(child.id());
+            reap_adopted();
             reaped = Instant::now();
         }
         match lines.recv_timeout(Duration::from_millis(50)) {
@@ -154,6 +164,19 @@ pub(crate) fn run(
     Ok(Finished { failure, log: log.to_path_buf() })
 }
 
+fn steps() -> MutexGuard<'static, Vec<u32>> {
+    STEPS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts a process among those of the steps, until this is dropped.
+struct Counted(u32);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        steps().retain(|step| *step != self.0);
+    }
+}
+
 /// Runs a command to its end and gives its output. Its stderr is this program's, unless the caller says otherwise. When
 /// the run is interrupted, the command is ended with all its descendants, and this function fails.
 pub(crate) fn output(command: &mut Command) -> Result<Output> {
@@ -183,16 +206,18 @@ fn output_until(command: &mut Command, stop: impl Fn() -> bool) -> Result<Output
 /// Reaps the dead processes that this process has adopted. Tests wait until processes are gone, and a zombie is not
 /// gone.
 ///
-/// The step's own process is left out, because [`run`] waits for it. Servers are reaped here, too: nobody waits for
-/// them.
-fn reap_adopted(step: u32) {
+/// The steps' own processes are left out, because [`run`] waits for them. Servers are reaped here, too: nobody waits
+/// for them.
+fn reap_adopted() {
     if !ADOPTS.load(Ordering::SeqCst) {
         return;
     }
+    // No step begins meanwhile.
+    let steps = steps();
     let me = std::process::id();
     let dead = |pid: &i32| {
         let ours = |stat: process::Stat| stat.state == 'Z' && u32::try_from(stat.parent) == Ok(me);
-        u32::try_from(*pid) != Ok(step) && process::stat(*pid).is_some_and(ours)
+        u32::try_from(*pid).is_ok_and(|pid| !steps.contains(&pid)) && process::stat(*pid).is_some_and(ours)
     };
     for pid in process::pids().into_iter().filter(dead).filter_map(Pid::from_raw) {
         let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);

@@ -160,14 +160,23 @@ impl Runner {
             self.check(name, || package.check(program, args));
         }
         self.pytest("python", package.tests(&[], &self.filter), limit);
+        let mut others = Vec::new();
         for (minor, python) in package.others() {
+            let name = format!("python-3.{minor}");
             match python.map(|python| Package::tests_with(minor, &python, &self.filter)) {
-                None => {
-                    println!("== python-3.{minor}: this machine has no Python 3.{minor}, so nothing is tested with it")
-                }
-                Some(Ok(tests)) => self.pytest(&format!("python-3.{minor}"), tests, limit),
-                Some(Err(error)) => self.fail(&format!("python-3.{minor}"), &format!("{error:#}")),
+                None => println!("== {name}: this machine has no Python 3.{minor}, so nothing is tested with it"),
+                Some(Ok(tests)) => others.push((name, tests)),
+                Some(Err(error)) => self.fail(&name, &format!("{error:#}")),
             }
+        }
+        // These tests mostly wait, so the versions share the machine.
+        let ran: Vec<_> = std::thread::scope(|scope| {
+            let run = |(name, tests): (String, Command)| scope.spawn(move || pytest(&name, tests, limit));
+            let running: Vec<_> = others.into_iter().map(run).collect();
+            running.into_iter().map(|step| step.join().expect("a step does not panic")).collect()
+        });
+        for (summed, failure) in ran {
+            self.judge_pytest(summed, failure);
         }
     }
 
@@ -188,12 +197,14 @@ impl Runner {
     }
 
     fn pytest(&mut self, name: &str, command: Command, limit: Duration) {
-        let mut reader = Pytest::default();
-        let ended = self.counted(name, command, limit, |line| reader.line(line));
-        let summed = reader.finish();
+        let (summed, failure) = pytest(name, command, limit);
+        self.judge_pytest(summed, failure);
+    }
+
+    fn judge_pytest(&mut self, summed: Tally, failure: Option<String>) {
         // It is an error for pytest, but not here, if the filter is for other tests.
         let other = !self.filter.is_empty() && summed.passed == 0 && summed.failures.is_empty();
-        self.judge("pytest", summed, ended.filter(|_| !other));
+        self.judge("pytest", summed, failure.filter(|_| !other));
     }
 
     /// Runs `cargo test` over the workspace, and counts each test.
@@ -217,34 +228,8 @@ impl Runner {
         // A snapshot that differs must fail, and must not be written to a file.
         command.env("INSTA_UPDATE", "no");
         let mut reader = Libtest::default();
-        let ended = self.counted(step.name(), command, limit, |line| reader.line(line));
+        let ended = counted(step.name(), command, limit, |line| reader.line(line));
         self.judge("cargo test", reader.finish(), ended);
-    }
-
-    /// Runs test programs. Shows the lines that `on_line` gives. Gives why they failed.
-    fn counted(
-        &mut self,
-        name: &str,
-        command: Command,
-        limit: Duration,
-        mut on_line: impl FnMut(&str) -> Option<String>,
-    ) -> Option<String> {
-        let begun = Instant::now();
-        println!("== {name}");
-        let finished = supervise::run(command, &log(name), limit, |line| {
-            if let Some(line) = on_line(line) {
-                println!("   {line}");
-            }
-        });
-        let failure = match finished {
-            Ok(Finished { failure, log }) => failure.map(|why| format!("{why}; see {}", log.display())),
-            Err(error) => Some(format!("{error:#}")),
-        };
-        println!("== {name} took {:.1} s", begun.elapsed().as_secs_f64());
-        if failure.is_some() {
-            println!("{}", services::tail(&log(name), 60));
-        }
-        failure
     }
 
     /// Adds the tests of a step. A step that failed or ran nothing, and that names no failed test, is a failure itself.
@@ -292,6 +277,38 @@ impl Runner {
         self.tally.check(name, failure.as_deref());
         passed
     }
+}
+
+/// Runs pytest. Gives what it summed up, and why it failed.
+fn pytest(name: &str, command: Command, limit: Duration) -> (Tally, Option<String>) {
+    let mut reader = Pytest::default();
+    let ended = counted(name, command, limit, |line| reader.line(line));
+    (reader.finish(), ended)
+}
+
+/// Runs test programs. Shows the lines that `on_line` gives. Gives why they failed.
+fn counted(
+    name: &str,
+    command: Command,
+    limit: Duration,
+    mut on_line: impl FnMut(&str) -> Option<String>,
+) -> Option<String> {
+    let begun = Instant::now();
+    println!("== {name}");
+    let finished = supervise::run(command, &log(name), limit, |line| {
+        if let Some(line) = on_line(line) {
+            println!("   {line}");
+        }
+    });
+    let failure = match finished {
+        Ok(Finished { failure, log }) => failure.map(|why| format!("{why}; see {}", log.display())),
+        Err(error) => Some(format!("{error:#}")),
+    };
+    println!("== {name} took {:.1} s", begun.elapsed().as_secs_f64());
+    if failure.is_some() {
+        println!("{}", services::tail(&log(name), 60));
+    }
+    failure
 }
 
 /// A cargo command in the workspace's root, without the caller's `THERMAE_` variables.
