@@ -11,8 +11,8 @@ use clap::{Parser, Subcommand};
 use thermae_loadtests::cases::Case;
 use thermae_loadtests::cpu::Part;
 use thermae_loadtests::{
-    baseline::Baseline, closed, first, floor, hostile, open, phases::Snapshot, report, rpc, scenario::Scenario, sdk,
-    soak, start, target, tenants,
+    baseline::Baseline, closed, first, floor, gateway, hostile, open, phases::Snapshot, report, rpc,
+    scenario::Scenario, sdk, soak, start, target, tenants,
 };
 use thermae_service::telemetry;
 
@@ -95,6 +95,11 @@ enum What {
     Sdk {
         #[command(flatten)]
         options: sdk::Options,
+    },
+    /// Measure prints through a gateway, in turns with the same prints on the fleet behind it.
+    Gateway {
+        #[command(flatten)]
+        options: gateway::Options,
     },
     /// Measure the memory of idle containers of the embedded fleet, and of sandboxes that are made ahead.
     Weight,
@@ -223,6 +228,7 @@ async fn run(args: Args) -> Result<ExitCode> {
             return show(&[report::Row::new("rpc", "rabbitmq", &rpc::measure(url, *samples).await?, None)]);
         }
         What::Sdk { options } => return show(&sdk::measure(&args.target, options).await?),
+        What::Gateway { options } => return show(&gateway::measure(&args.target, options).await?),
         What::First { options } => return show(&first::measure(&args.target, *options).await?),
         What::Neighbour { who, seconds, without } => {
             let url = args.target.amqp.as_deref().context("--amqp is missing")?;
@@ -291,6 +297,7 @@ async fn run(args: Args) -> Result<ExitCode> {
         | What::Floor { .. }
         | What::Start { .. }
         | What::Sdk { .. }
+        | What::Gateway { .. }
         | What::Weight
         | What::Rpc { .. }
         | What::Neighbour { .. } => {}

@@ -10,6 +10,7 @@
 //!
 //! `thermae-loadtests` makes the loads. This module starts the processes and gathers the rows.
 
+mod gateway;
 mod open;
 mod ready;
 pub(crate) mod redis;
@@ -142,6 +143,7 @@ fn measure(
     rows.extend(closed(&["--amqp", &tenant], &parts.iter().map(String::as_str).collect::<Vec<_>>())?);
     rows.extend(open::rows(&["--amqp", &tenant], rows, "fleet", options.quick)?);
     rows.extend(ready::tenants(&["--amqp", &amqp], "fleet", options.quick)?);
+    rows.extend(gateway::rows(&tenant, options.quick)?);
     drop(fleet);
     let port = server(Service::Redis)?.fact("port")?.parse()?;
     let start = |worker: &str| Fleet::start_with(dir, &amqp, &records, containers, worker);
@@ -310,6 +312,7 @@ fn print_ratios(rows: &[Value]) {
     ratio("tool call / bare RabbitMQ request and reply", p50("tool_call", "fleet"), p50("rpc", "rabbitmq"));
     ready::print_ratios(rows);
     sdk::print_ratios(rows);
+    gateway::print_ratios(rows);
 }
 
 #[cfg(test)]
