@@ -10,13 +10,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::Session;
 use super::queue::Why;
-use super::{Session, Sessions};
 use crate::conn::Conn;
 use crate::pool::Pool;
 
 /// Requests of one session that may be open at once.
-const MOST_OPEN: usize = 256;
+pub(super) const MOST_OPEN: usize = 256;
 
 /// How long the requests of a session may take to end when the session does.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
@@ -86,6 +86,12 @@ impl Drop for Presence {
 }
 
 impl Presence {
+    /// Lets a request into its session.
+    pub(super) fn begin(session: &Arc<Session>) -> Result<Self, Why> {
+        session.queue.request_begins(MOST_OPEN)?;
+        Ok(Self { session: Arc::clone(session), _open: session.beside.open.token() })
+    }
+
     pub(crate) fn pool(&self) -> &Pool {
         &self.session.pool
     }
@@ -114,23 +120,5 @@ impl Presence {
             Some((turn, home))
         };
         beside.stop.run_until_cancelled(seat).await?
-    }
-}
-
-impl Sessions {
-    /// Lets a request into its session.
-    pub(crate) fn enter(&self, tenant: &TenantName, session: &SessionName) -> Result<Presence, Absent> {
-        if self.ctx.draining.is_cancelled() {
-            return Err(Absent::Draining);
-        }
-        let key = (tenant.clone(), session.clone());
-        let state = self.state();
-        let ended = || state.ended.iter().find(|(k, _)| *k == key).map_or(Gone::Lost, |(_, gone)| *gone);
-        let Some(session) = state.held.get(&key) else { return Err(Absent::Gone(ended())) };
-        match session.queue.request_begins(MOST_OPEN) {
-            Ok(()) => Ok(Presence { session: Arc::clone(session), _open: session.beside.open.token() }),
-            Err(Why::Full) => Err(Absent::Full(MOST_OPEN)),
-            Err(Why::Ended) => Err(Absent::Gone(ended())),
-        }
     }
 }

@@ -95,6 +95,21 @@ impl Sessions {
         held.collect()
     }
 
+    /// Lets a request into its session.
+    pub(crate) fn enter(&self, tenant: &TenantName, session: &SessionName) -> Result<Presence, Absent> {
+        if self.ctx.draining.is_cancelled() {
+            return Err(Absent::Draining);
+        }
+        let key = (tenant.clone(), session.clone());
+        let state = self.state();
+        let ended = || state.ended.iter().find(|(k, _)| *k == key).map_or(Gone::Lost, |(_, gone)| *gone);
+        let Some(session) = state.held.get(&key) else { return Err(Absent::Gone(ended())) };
+        Presence::begin(session).map_err(|why| match why {
+            Why::Full => Absent::Full(beside::MOST_OPEN),
+            Why::Ended => Absent::Gone(ended()),
+        })
+    }
+
     /// Takes a job of a session: puts it into the session's queue, makes the session if that is allowed, or turns the
     /// job away. The jobs of one session must come here in their order.
     pub(crate) fn submit(self: &Arc<Self>, name: SessionName, work: Work, delivery: Delivery) {
