@@ -6,6 +6,7 @@ use axum::routing::MethodFilter;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Op {
     Submit,
+    Runs,
     Run,
     RunInfo,
     TakeOver,
@@ -41,8 +42,9 @@ pub(crate) struct Facts {
 }
 
 impl Op {
-    pub(crate) const ALL: [Op; 19] = [
+    pub(crate) const ALL: [Op; 20] = [
         Op::Submit,
+        Op::Runs,
         Op::Run,
         Op::RunInfo,
         Op::TakeOver,
@@ -68,6 +70,7 @@ impl Op {
         let open = |path, name, summary| Facts { guarded: false, ..on("get", path, name, summary) };
         match self {
             Self::Submit => on("post", "/v1/runs", "submitRun", "Submit a job."),
+            Self::Runs => on("get", "/v1/runs", "listRuns", "The runs that this gateway holds."),
             Self::Run => on("get", "/v1/runs/{id}", "getRun", "The state of a run, or its outcome."),
             Self::RunInfo => {
                 on("get", "/v1/runs/{id}/info", "askForRun", "What the fleet knows of any run of the tenant.")

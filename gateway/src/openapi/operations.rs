@@ -6,7 +6,7 @@ use thermae_schemas::{FileStat, Listing, RunInfo, Transferred};
 use super::parameters;
 use super::schemas::Schemas;
 use crate::op::Op;
-use crate::service::{AnswerRequest, ExecRequest, ExecView, RunView, SessionsView};
+use crate::service::{AnswerRequest, ExecRequest, ExecView, RunView, RunsView, SessionsView};
 
 /// One operation.
 pub(super) fn operation(op: Op, schemas: &mut Schemas) -> Value {
@@ -84,6 +84,7 @@ fn answers(op: Op, schemas: &mut Schemas) -> Vec<Answer> {
             ("200", "The run has ended.", Some((JSON, schemas.of::<RunView>()))),
             ("202", "The fleet was asked to cancel the run.", Some((JSON, schemas.of::<RunView>()))),
         ],
+        Op::Runs => vec![("200", "A page of runs.", Some((JSON, schemas.of::<RunsView>())))],
         Op::RunInfo => {
             let attempt = json!({ "type": "integer", "description": "Number of the attempt; 0 if there is none." });
             let whole = json!({ "allOf": [schemas.of::<RunInfo>(), { "properties": { "attempt": attempt } }] });

@@ -45,6 +45,16 @@ fn in_query(name: &str, op: Op, schemas: &mut Schemas) -> Value {
             json!({ "type": "string", "enum": ["end", "call"], "default": "end" }),
             "`call`: a wait also ends when a tool call waits for an answer.",
         ),
+        "state" => {
+            (json!({ "type": "string", "enum": ["underway", "ended", "unknown"] }), "Only the runs in this state.")
+        }
+        "limit" => {
+            (json!({ "type": "integer", "minimum": 1, "maximum": 1000, "default": 100 }), "Most runs on the page.")
+        }
+        "cursor" => (
+            json!({ "type": "string", "pattern": "^[0-9]{1,19}$" }),
+            "`next` of the page before. A page has no runs that came after the first page was asked for.",
+        ),
         "stdout_from" | "stderr_from" => (
             json!({ "type": "integer", "minimum": 0, "default": 0 }),
             "How many bytes of this output the caller has. The answer has what comes after them, at most 1 MiB.",

@@ -10,12 +10,12 @@ use super::files::{asked, beyond, describe};
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::range::{Part, part};
-use crate::service::Content;
+use crate::service::{Content, artifact, content};
 
 pub(super) async fn get(call: Call) -> Result<Response, Problem> {
     let id: JobId = call.name("id")?;
     let service = &call.shared.service;
-    let artifact = service.artifact(&id, call.part("name"))?;
+    let artifact = artifact(service, &id, call.part("name"))?;
     let (size, tag) = (artifact.size, format!("\"{}\"", artifact.sha256));
     let asked = asked(&call, &tag)?;
     let (status, range) = match part(asked.as_deref(), size) {
@@ -23,7 +23,7 @@ pub(super) async fn get(call: Call) -> Result<Response, Problem> {
         Part::Of(range) => (StatusCode::PARTIAL_CONTENT, range),
         Part::Beyond => return beyond(size),
     };
-    let body = match service.content(&artifact, range.clone()).await? {
+    let body = match content(service, &artifact, range.clone()).await? {
         Content::Pieces(pieces) => Body::from_stream(pieces),
         Content::Inline(bytes) => Body::from(bytes),
         Content::At(url) => {

@@ -22,7 +22,7 @@ pub(super) async fn list(call: Call) -> Result<Response, Problem> {
 
 async fn listed(call: &Call, session: SessionName, path: PathText) -> Result<Response, Problem> {
     let (depth, most) = (call.query("depth")?.unwrap_or(1), call.query("most")?);
-    json(StatusCode::OK, &call.shared.service.list(session, path, depth, most).await?)
+    json(StatusCode::OK, &call.shared.service.sessions.list(session, path, depth, most).await?)
 }
 
 /// The session, and the path of the file in it.
@@ -37,11 +37,11 @@ pub(super) async fn read(call: Call) -> Result<Response, Problem> {
     let service = &call.shared.service;
     match call.query::<String>("op")?.as_deref() {
         None => {}
-        Some("stat") => return json(StatusCode::OK, &service.stat(session, path, link).await?),
+        Some("stat") => return json(StatusCode::OK, &service.sessions.stat(session, path, link).await?),
         Some("list") => return listed(&call, session, path).await,
         Some(other) => return Err(Problem::new("bad_parameter", format!("op: `stat` or `list`, not {other:?}"))),
     }
-    let stat = service.stat(session.clone(), path.clone(), false).await?;
+    let stat = service.sessions.stat(session.clone(), path.clone(), false).await?;
     regular(&stat)?;
     let tag = etag(&stat);
     let asked = asked(&call, &tag)?;
@@ -50,7 +50,7 @@ pub(super) async fn read(call: Call) -> Result<Response, Problem> {
         Part::Of(range) => (StatusCode::PARTIAL_CONTENT, range),
         Part::Beyond => return beyond(stat.size),
     };
-    let content = service.read(session, path, range.start, range.end - range.start).await?;
+    let content = service.sessions.read(session, path, range.start, range.end - range.start).await?;
     let mut answer = Response::new(Body::from_stream(pieces(content)));
     describe(answer.headers_mut(), &range, stat.size, &tag, "application/octet-stream");
     *answer.status_mut() = status;
@@ -103,7 +103,7 @@ pub(super) async fn write(mut call: Call) -> Result<Response, Problem> {
     match call.query::<String>("op")?.as_deref() {
         None => {}
         Some("make_dir") => {
-            call.shared.service.make_dir(session, path).await?;
+            call.shared.service.sessions.make_dir(session, path).await?;
             return Ok(empty(StatusCode::NO_CONTENT));
         }
         Some(other) => return Err(Problem::new("bad_parameter", format!("op: `make_dir`, not {other:?}"))),
@@ -113,9 +113,9 @@ pub(super) async fn write(mut call: Call) -> Result<Response, Problem> {
     if call.query("parents")?.unwrap_or(false)
         && let Some(parent) = parent(&path)
     {
-        call.shared.service.make_dir(session.clone(), parent).await?;
+        call.shared.service.sessions.make_dir(session.clone(), parent).await?;
     }
-    let change = call.shared.service.write(session, path, mode, permissions)?;
+    let change = call.shared.service.sessions.write(session, path, mode, permissions)?;
     // Dropping the change cancels it: then everybody sees the old file.
     while let Some(piece) = call.piece().await? {
         if !change.give(piece).await {
@@ -157,6 +157,6 @@ fn parent(path: &PathText) -> Option<PathText> {
 
 pub(super) async fn remove(call: Call) -> Result<Response, Problem> {
     let (session, path) = place(&call)?;
-    call.shared.service.remove(session, path, call.query("recursive")?.unwrap_or(false)).await?;
+    call.shared.service.sessions.remove(session, path, call.query("recursive")?.unwrap_or(false)).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }

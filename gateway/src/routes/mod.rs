@@ -31,6 +31,7 @@ pub(crate) fn parameters(op: Op) -> &'static [&'static str] {
     match op {
         Op::Submit | Op::Run => &["wait", "until"],
         Op::Cancel => &["wait"],
+        Op::Runs => &["state", "limit", "cursor"],
         Op::RunInfo => &["stdout_from", "stderr_from"],
         Op::CloseSession => &["pool"],
         Op::ListFiles => &["depth", "most"],
@@ -52,6 +53,7 @@ pub(crate) async fn answer(op: Op, shared: Arc<Shared>, request: Request) -> Res
     };
     match op {
         Op::Submit => runs::submit(call).await,
+        Op::Runs => runs::list(&call),
         Op::Run => runs::get(call).await,
         Op::RunInfo => runs::info(call).await,
         Op::TakeOver => runs::take_over(call).await,

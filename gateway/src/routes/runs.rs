@@ -1,4 +1,4 @@
-//! Runs: submit, look, answer, take over, cancel.
+//! Runs: submit, list, look, answer, take over, cancel.
 
 use std::sync::Arc;
 
@@ -32,6 +32,27 @@ pub(super) async fn submit(mut call: Call) -> Result<Response, Problem> {
         answer.headers_mut().insert(header::LOCATION, location);
     }
     Ok(answer)
+}
+
+/// Runs on a page, unless the caller says otherwise.
+const PAGE: usize = 100;
+/// Most runs on a page.
+const LARGEST_PAGE: usize = 1000;
+
+pub(super) fn list(call: &Call) -> Result<Response, Problem> {
+    let bad = |detail: String| Problem::new("bad_parameter", detail);
+    let state = match call.query::<String>("state")?.as_deref() {
+        None => None,
+        Some("underway") => Some(RunState::Underway),
+        Some("ended") => Some(RunState::Ended),
+        Some("unknown") => Some(RunState::Unknown),
+        Some(other) => return Err(bad(format!("state: `underway`, `ended` or `unknown`, not {other:?}"))),
+    };
+    let most = call.query::<usize>("limit")?.unwrap_or(PAGE);
+    if !(1..=LARGEST_PAGE).contains(&most) {
+        return Err(bad(format!("limit: 1 to {LARGEST_PAGE}")));
+    }
+    json(StatusCode::OK, &call.shared.service.list(state, call.query("cursor")?, most))
 }
 
 pub(super) async fn get(call: Call) -> Result<Response, Problem> {

@@ -28,37 +28,35 @@ fn place(path: &str) -> String {
     path.strip_prefix("/workspace/artifacts/").map(str::to_owned).or_else(session).unwrap_or_else(|| path.to_owned())
 }
 
-impl Service {
-    /// Finds an artifact of a run that has ended, by its path below the directory of artifacts.
-    pub(crate) fn artifact(&self, id: &JobId, name: &str) -> Result<Artifact, Problem> {
-        let run = self.run(id)?;
-        if !run.has_ended() {
-            return Err(Problem::new("not_ended", "the run has not ended yet"));
-        }
-        let artifacts = run.view()?.outcome.map(|outcome| outcome.artifacts).unwrap_or_default();
-        let found = artifacts.into_iter().find(|artifact| place(&artifact.path) == name);
-        found.ok_or_else(|| Problem::new("unknown_artifact", format!("the run has left no artifact {name:?}")))
+/// Finds an artifact of a run that has ended, by its path below the directory of artifacts.
+pub(crate) fn artifact(service: &Service, id: &JobId, name: &str) -> Result<Artifact, Problem> {
+    let run = service.run(id)?;
+    if !run.has_ended() {
+        return Err(Problem::new("not_ended", "the run has not ended yet"));
     }
+    let artifacts = run.view()?.outcome.map(|outcome| outcome.artifacts).unwrap_or_default();
+    let found = artifacts.into_iter().find(|artifact| place(&artifact.path) == name);
+    found.ok_or_else(|| Problem::new("unknown_artifact", format!("the run has left no artifact {name:?}")))
+}
 
-    /// These bytes of an artifact, or where to get it.
-    pub(crate) async fn content(&self, artifact: &Artifact, part: Range<u64>) -> Result<Content, Problem> {
-        if let Some(store) = self.fleet.store() {
-            return Ok(Content::Pieces(store.part(self.client.tenant(), &artifact.id, part).await?));
+/// These bytes of an artifact, or where to get it.
+pub(crate) async fn content(service: &Service, artifact: &Artifact, part: Range<u64>) -> Result<Content, Problem> {
+    if let Some(store) = service.fleet.store() {
+        return Ok(Content::Pieces(store.part(service.client.tenant(), &artifact.id, part).await?));
+    }
+    if let Some(bytes) = artifact.base64.as_ref().and_then(|text| STANDARD.decode(text).ok()) {
+        let (begin, end) = (usize::try_from(part.start), usize::try_from(part.end));
+        let bytes = Bytes::from(bytes);
+        if let (Ok(begin), Ok(end)) = (begin, end)
+            && end <= bytes.len()
+            && begin <= end
+        {
+            return Ok(Content::Inline(bytes.slice(begin..end)));
         }
-        if let Some(bytes) = artifact.base64.as_ref().and_then(|text| STANDARD.decode(text).ok()) {
-            let (begin, end) = (usize::try_from(part.start), usize::try_from(part.end));
-            let bytes = Bytes::from(bytes);
-            if let (Ok(begin), Ok(end)) = (begin, end)
-                && end <= bytes.len()
-                && begin <= end
-            {
-                return Ok(Content::Inline(bytes.slice(begin..end)));
-            }
-        }
-        match &artifact.url {
-            Some(url) => Ok(Content::At(url.clone())),
-            None => Err(Problem::new("no_store", "nothing serves this fleet's artifacts")),
-        }
+    }
+    match &artifact.url {
+        Some(url) => Ok(Content::At(url.clone())),
+        None => Err(Problem::new("no_store", "nothing serves this fleet's artifacts")),
     }
 }
 

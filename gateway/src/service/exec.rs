@@ -14,7 +14,7 @@ use thermae_schemas::{
     Content, ErrorCode, Exec, JobId, OutputStream, PathText, Request, RequestDone, RequestEnd, RequestWork, SessionName,
 };
 
-use super::Service;
+use super::sessions::Sessions;
 use crate::budget::Held;
 use crate::problem::Problem;
 
@@ -93,7 +93,7 @@ pub(crate) struct Running {
     most: usize,
 }
 
-impl Service {
+impl Sessions {
     /// Runs the command in `text`.
     pub(crate) fn exec(&self, session: SessionName, text: &[u8]) -> Result<Running, Problem> {
         let asked = read(text)?;

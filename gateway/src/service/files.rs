@@ -10,8 +10,8 @@ use thermae_schemas::{
     Transferred, WriteMode, check_path,
 };
 
-use super::Service;
 use super::exec::ended;
+use super::sessions::Sessions;
 use crate::problem::Problem;
 
 /// Most entries of a listing, if the request says nothing.
@@ -36,7 +36,7 @@ pub(crate) fn path(text: &str, from_root: bool) -> Result<PathText, Problem> {
     Ok(if from_root { format!("/{text}").into() } else { text.into() })
 }
 
-impl Service {
+impl Sessions {
     /// Describes a file.
     pub(crate) async fn stat(&self, session: SessionName, path: PathText, link: bool) -> Result<FileStat, Problem> {
         self.valued(session, FileOp::Stat { path, link }).await

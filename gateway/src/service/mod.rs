@@ -20,15 +20,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::elsewhere::Taking;
+use self::sessions::Sessions;
 use self::table::Runs;
 use crate::budget::Budget;
 use crate::{Metrics, Options};
 
-pub(crate) use artifacts::Content;
+pub(crate) use artifacts::{Content, artifact, content};
 pub(crate) use exec::{ExecRequest, ExecView, Running};
 pub(crate) use files::{FileRead, etag, path, regular};
 pub(crate) use run::{Follow, Next, Run};
-pub(crate) use views::{AnswerRequest, RunState, RunView, SessionsView};
+pub(crate) use views::{AnswerRequest, RunState, RunView, RunsView, SessionsView};
 
 /// How long a scheduler may take to answer a question.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -38,6 +39,8 @@ pub(crate) struct Service {
     fleet: Arc<Fleet>,
     client: Client,
     runs: Arc<Runs>,
+    /// The live sessions.
+    pub(crate) sessions: Sessions,
     taking: Taking,
     /// Submits under way. They go on if the client that asked is gone.
     tasks: TaskTracker,
@@ -69,7 +72,8 @@ impl Service {
     ) -> Self {
         let runs = Runs::new(options, budget, metrics);
         let (client, taking, tasks) = (fleet.client().clone(), Taking::default(), TaskTracker::new());
-        Self { fleet: fleet.clone(), client, runs, taking, tasks, draining }
+        let sessions = Sessions { client: client.clone() };
+        Self { fleet: fleet.clone(), client, runs, sessions, taking, tasks, draining }
     }
 
     /// Forgets runs that ended long ago.

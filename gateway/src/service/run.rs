@@ -4,7 +4,7 @@ mod calls;
 mod events;
 
 use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -12,13 +12,13 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use thermae_client::Follower;
-use thermae_schemas::{Body, Event, EventBody, JobId, ToolCall, ToolFailure};
+use thermae_schemas::{Body, Event, EventBody, JobId, Outcome, Status, ToolCall, ToolFailure};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::calls::Calls;
 use super::table::Runs;
-use super::views::{LostView, RunState, RunView};
+use super::views::{LostView, RunState, RunSummary, RunView};
 use crate::budget::Held;
 use crate::problem::Problem;
 
@@ -31,6 +31,8 @@ pub(crate) struct Run {
     pub(crate) id: JobId,
     /// Digest of its job, if the job was submitted here.
     pub(super) digest: Option<[u8; 32]>,
+    /// Its number in the order in which runs came; 0 until it is in the table.
+    number: AtomicU64,
     /// Whether the table has counted its end.
     end_counted: AtomicBool,
     runs: Weak<Runs>,
@@ -50,7 +52,7 @@ struct State {
 #[derive(Clone)]
 enum End {
     /// With this result, as the fleet sent it.
-    Result(Bytes),
+    Result(Status, Bytes),
     /// The gateway lost the fleet.
     Lost(LostView),
 }
@@ -76,7 +78,8 @@ impl Run {
     /// A run that was submitted elsewhere.
     pub(super) fn taken(id: JobId, runs: Weak<Runs>, events: Events, held: Held, bytes: usize) -> Self {
         let state = State { events, calls: Calls::default(), end: None, job_bytes: bytes, held };
-        Self { id, digest: None, end_counted: AtomicBool::default(), runs, state: watch::Sender::new(state) }
+        let (number, end_counted) = Default::default();
+        Self { id, digest: None, number, end_counted, runs, state: watch::Sender::new(state) }
     }
 
     /// What the run is now.
@@ -88,12 +91,33 @@ impl Run {
         let (state, outcome, error) = match end {
             None => (RunState::Underway, None, None),
             Some(End::Lost(lost)) => (RunState::Unknown, None, Some(lost)),
-            Some(End::Result(text)) => match Event::parse(&text).map(|event| event.body) {
+            Some(End::Result(_, text)) => match Event::parse(&text).map(|event| event.body) {
                 Ok(EventBody::Result(outcome)) => (RunState::Ended, Some(outcome), None),
                 _ => return Err(Problem::new("internal_error", "the outcome can't be read")),
             },
         };
         Ok(RunView { id: self.id.clone(), state, calls, last_event, outcome, error })
+    }
+
+    /// The run in short.
+    pub(crate) fn summary(&self) -> RunSummary {
+        let state = self.state.borrow();
+        let (now, status) = match &state.end {
+            None => (RunState::Underway, None),
+            Some(End::Lost(_)) => (RunState::Unknown, None),
+            Some(End::Result(status, _)) => (RunState::Ended, Some(*status)),
+        };
+        RunSummary { id: self.id.clone(), state: now, waiting_calls: state.calls.count(), status }
+    }
+
+    /// Sets its number.
+    pub(super) fn came(&self, number: u64) {
+        self.number.store(number, Ordering::Relaxed);
+    }
+
+    /// Its number in the order in which runs came.
+    pub(super) fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -171,9 +195,10 @@ impl Follower for Run {
 
     fn end(&self, end: Result<(Event, Bytes), thermae_client::Error>) {
         match end {
-            Ok((_, text)) => self.add(&text.clone(), |state| {
+            Ok((event, text)) => self.add(&text.clone(), |state| {
+                let EventBody::Result(Outcome { status, .. }) = event.body else { return };
                 state.calls.close();
-                state.end = Some(End::Result(text));
+                state.end = Some(End::Result(status, text));
             }),
             Err(error) => {
                 let problem = Problem::from(error);

@@ -10,6 +10,7 @@ use super::Service;
 use super::job;
 use super::run::{Answered, Follow, Run};
 use super::table::Begun;
+use super::views::{RunState, RunsView};
 use crate::budget::Held;
 use crate::problem::Problem;
 
@@ -58,6 +59,17 @@ impl Service {
     /// The run with this id.
     pub(crate) fn run(&self, id: &JobId) -> Result<Arc<Run>, Problem> {
         self.runs.get(id)
+    }
+
+    /// A page of the runs that the gateway holds, the newest first: at most so many, those in this state if one is
+    /// given, after the page with this cursor.
+    pub(crate) fn list(&self, state: Option<RunState>, cursor: Option<u64>, most: usize) -> RunsView {
+        let wanted = |run: &Run| state.is_none_or(|state| run.summary().state == state);
+        let mut runs = self.runs.list(cursor, most + 1, wanted);
+        let more = runs.len() > most;
+        runs.truncate(most);
+        let next = runs.last().filter(|_| more).map(|last| last.number().to_string());
+        RunsView { runs: runs.iter().map(|run| run.summary()).collect(), next }
     }
 
     /// Waits until a run has ended, or `or_call` also until a call waits for an answer; at most for this time, and not

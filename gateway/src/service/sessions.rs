@@ -1,13 +1,19 @@
-//! Sessions: list, close.
+//! Sessions: list, close. What happens in a session is in `exec` and `files`.
 
+use thermae_client::Client;
 use thermae_schemas::{ErrorCode, ErrorInfo, Job, PoolName, SessionInfo, SessionName, SessionRequest, Status};
 
-use super::{ANSWER_WITHIN, Service};
+use super::ANSWER_WITHIN;
 use crate::problem::Problem;
 
-impl Service {
-    /// The tenant's live sessions.
-    pub(crate) async fn sessions(&self) -> Result<Vec<SessionInfo>, Problem> {
+/// The live sessions of the tenant.
+pub(crate) struct Sessions {
+    pub(super) client: Client,
+}
+
+impl Sessions {
+    /// All sessions.
+    pub(crate) async fn all(&self) -> Result<Vec<SessionInfo>, Problem> {
         match self.client.sessions(ANSWER_WITHIN).await {
             Err(error @ thermae_client::Error::NoAnswer(_)) => Err(Problem::new("no_answer", error.to_string())),
             listed => Ok(listed?),
@@ -15,12 +21,12 @@ impl Service {
     }
 
     /// Closes a session, after the jobs that were submitted to it. Without a pool, looks where the session is.
-    pub(crate) async fn close_session(&self, name: SessionName, pool: Option<PoolName>) -> Result<(), Problem> {
+    pub(crate) async fn close(&self, name: SessionName, pool: Option<PoolName>) -> Result<(), Problem> {
         let mut job = Job::python("");
         let pool = match pool {
             Some(pool) => Some(pool),
             // A session that is too new to be listed is usually in the default pool.
-            None => self.sessions().await?.into_iter().find(|session| session.id == name).map(|session| session.pool),
+            None => self.all().await?.into_iter().find(|session| session.id == name).map(|session| session.pool),
         };
         job.pool = pool.unwrap_or(job.pool);
         let gone = || -> Problem {

@@ -1,6 +1,6 @@
 //! The runs that the gateway holds.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,10 @@ struct Table {
     key_of: HashMap<JobId, String>,
     /// Runs that ended, the oldest first.
     ended: VecDeque<(Instant, JobId)>,
+    /// Runs by the order in which they came.
+    order: BTreeMap<u64, JobId>,
+    /// Number of the last run that came.
+    last: u64,
 }
 
 /// What a submit begins.
@@ -44,8 +48,19 @@ pub(super) enum Begun {
 }
 
 impl Table {
+    fn insert(&mut self, run: &Arc<Run>) {
+        self.last += 1;
+        run.came(self.last);
+        self.order.insert(self.last, run.id.clone());
+        if let Some(before) = self.runs.insert(run.id.clone(), run.clone()) {
+            self.order.remove(&before.number());
+        }
+    }
+
     fn forget(&mut self, id: &JobId) {
-        self.runs.remove(id);
+        if let Some(run) = self.runs.remove(id) {
+            self.order.remove(&run.number());
+        }
         if let Some(key) = self.key_of.remove(id) {
             self.keys.remove(&key);
         }
@@ -99,7 +114,7 @@ impl Runs {
         self.has_place(&table)?;
         let events = Events::new(self.events, self.event_bytes);
         let run = Arc::new(Run::new(job.id.clone(), digest, self.this.clone(), events, held, bytes));
-        table.runs.insert(job.id.clone(), run.clone());
+        table.insert(&run);
         if let Some(key) = &job.idempotency_key
             && !table.keys.contains_key(key)
         {
@@ -133,7 +148,7 @@ impl Runs {
         if table.runs.contains_key(&run.id) {
             table.ended.retain(|(_, id)| *id != run.id);
         }
-        table.runs.insert(run.id.clone(), run.clone());
+        table.insert(run);
         if run.has_ended() && run.count_end() {
             table.ended.push_back((Instant::now(), run.id.clone()));
         }
@@ -150,6 +165,14 @@ impl Runs {
     pub(super) fn get(&self, id: &JobId) -> Result<Arc<Run>, Problem> {
         let run = self.lock().runs.get(id).cloned();
         run.ok_or_else(|| Problem::new("unknown_run", format!("this gateway holds no run {:?}", id.as_str())))
+    }
+
+    /// The newest runs that came before the one with this number, if one is given; at most so many, of those that
+    /// `wanted` wants.
+    pub(super) fn list(&self, before: Option<u64>, most: usize, wanted: impl Fn(&Run) -> bool) -> Vec<Arc<Run>> {
+        let table = self.lock();
+        let numbers = table.order.range(..before.unwrap_or(u64::MAX)).rev();
+        numbers.filter_map(|(_, id)| table.runs.get(id)).filter(|run| wanted(run)).take(most).cloned().collect()
     }
 
     /// Notes that a run has ended.

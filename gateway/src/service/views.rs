@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use thermae_schemas::{JobId, Outcome, SessionInfo, ToolFailure};
+use thermae_schemas::{JobId, Outcome, SessionInfo, Status, ToolFailure};
 
 /// Where a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -37,6 +37,32 @@ pub(crate) struct RunView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "LostView")]
     pub(crate) error: Option<LostView>,
+}
+
+/// A run in short.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct RunSummary {
+    /// Id of the run, which is the id of its job.
+    pub(crate) id: JobId,
+    /// Where it is.
+    pub(crate) state: RunState,
+    /// Number of tool calls that wait for an answer.
+    pub(crate) waiting_calls: usize,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Status")]
+    pub(crate) status: Option<Status>,
+}
+
+/// A page of runs.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct RunsView {
+    /// The runs, the newest first.
+    pub(crate) runs: Vec<RunSummary>,
+    /// `cursor` of the next page; missing on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub(crate) next: Option<String>,
 }
 
 /// Why a run's outcome can't be told.

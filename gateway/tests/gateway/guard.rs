@@ -86,8 +86,8 @@ async fn unknown_places_and_methods_are_problems() -> Result<()> {
         answer.problem(if known { 405 } else { 404 }, if known { "method_not_allowed" } else { "unknown_route" })?;
     }
     for (method, path, allow) in [
-        ("PUT", "/v1/runs", "POST"),
-        ("OPTIONS", "/v1/runs", "POST"),
+        ("PUT", "/v1/runs", "POST,GET,HEAD"),
+        ("OPTIONS", "/v1/runs", "POST,GET,HEAD"),
         ("TRACE", "/v1/sessions", "GET,HEAD"),
         ("POST", "/v1/runs/x", "GET,HEAD,DELETE"),
         ("BREW", "/healthz", "GET,HEAD"),

@@ -11,6 +11,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         test("a_job_runs_and_its_outcome_is_kept", a_job_runs_and_its_outcome_is_kept),
         test("a_repeated_submit_is_the_same_run", a_repeated_submit_is_the_same_run),
+        test("runs_are_listed_by_pages", runs_are_listed_by_pages),
         test("a_run_is_cancelled", a_run_is_cancelled),
         test("artifacts_are_served_with_ranges", artifacts_are_served_with_ranges),
         test("what_is_no_job_is_refused_with_the_field", what_is_no_job_is_refused_with_the_field),
@@ -36,6 +37,40 @@ async fn a_job_runs_and_its_outcome_is_kept() -> Result<()> {
     let failed = serving.run(json!({ "code": "1 / 0" })).await?;
     ensure!(failed["outcome"]["error"]["code"] == "code_raised", "a run that fails is no problem: {failed}");
     serving.get("/v1/runs/nobody").await?.problem(404, "unknown_run")?;
+    serving.end().await
+}
+
+async fn runs_are_listed_by_pages() -> Result<()> {
+    let serving = Serving::new().await?;
+    ensure!(serving.get("/v1/runs").await?.json()? == json!({ "runs": [] }));
+    for n in 0..5 {
+        serving.run(json!({ "id": format!("r{n}"), "code": if n == 3 { "1 / 0" } else { "" } })).await?;
+    }
+    let waits = json!({ "id": "waits", "code": "await look()", "tools": [{ "name": "look" }] });
+    serving.post("/v1/runs?wait=60s&until=call", &waits).await?;
+    let ids = |page: &serde_json::Value| -> Vec<String> {
+        let runs = page["runs"].as_array().into_iter().flatten();
+        runs.map(|run| run["id"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    let all = serving.get("/v1/runs").await?.json()?;
+    ensure!(ids(&all) == ["waits", "r4", "r3", "r2", "r1", "r0"] && all.get("next").is_none(), "{all}");
+    let first = &all["runs"][0];
+    ensure!(first["state"] == "underway" && first["waiting_calls"] == 1 && first.get("status").is_none(), "{all}");
+    ensure!(all["runs"][2] == json!({ "id": "r3", "state": "ended", "waiting_calls": 0, "status": "failed" }), "{all}");
+
+    let page = serving.get("/v1/runs?limit=2&state=ended").await?.json()?;
+    ensure!(ids(&page) == ["r4", "r3"], "{page}");
+    // What comes later is not on a later page.
+    serving.run(json!({ "id": "late", "code": "" })).await?;
+    let next = format!("/v1/runs?limit=2&state=ended&cursor={}", page["next"].as_str().unwrap_or_default());
+    let page = serving.get(&next).await?.json()?;
+    ensure!(ids(&page) == ["r2", "r1"], "{page}");
+    let last = format!("/v1/runs?limit=2&state=ended&cursor={}", page["next"].as_str().unwrap_or_default());
+    let page = serving.get(&last).await?.json()?;
+    ensure!(ids(&page) == ["r0"] && page.get("next").is_none(), "{page}");
+    for bad in ["limit=0", "limit=1001", "limit=x", "cursor=x", "cursor=-1", "state=over"] {
+        serving.get(&format!("/v1/runs?{bad}")).await?.problem(400, "bad_parameter")?;
+    }
     serving.end().await
 }
 
