@@ -77,6 +77,9 @@ impl Call {
     /// The parameter `wait`.
     pub(crate) fn wait(&self) -> Result<Option<Duration>, Problem> {
         let Some(wait) = self.query::<Millis>("wait")? else { return Ok(None) };
+        if !self.query.get("wait").is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_alphanumeric())) {
+            return Err(Problem::new("bad_parameter", "wait: a whole number with a unit, such as 30s"));
+        }
         let (wait, most) = (wait.duration(), self.shared.options.longest_wait);
         if wait > most {
             return Err(Problem::new("bad_parameter", format!("wait: at most {} s", most.as_secs())));

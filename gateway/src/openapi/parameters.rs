@@ -38,7 +38,7 @@ fn in_path_of(op: Op, name: &str, schemas: &mut Schemas) -> Value {
 fn in_query(name: &str, op: Op, schemas: &mut Schemas) -> Value {
     let (schema, what) = match name {
         "wait" => (
-            json!({ "type": "string", "pattern": "^[0-9]+(ms|s|m|min)?$", "examples": ["30s"] }),
+            json!({ "type": "string", "pattern": "^([0-9]{1,5}(ms)?|[0-2]?[0-9]?[0-9]s|300s|[0-5]m(in)?)$", "examples": ["30s"] }),
             "How long to wait, at most five minutes: for the end of the run, or for what `until` says.",
         ),
         "until" => (
@@ -110,7 +110,13 @@ fn headers(op: Op) -> Vec<Value> {
             header("Range", "One range of bytes."),
             header("If-Range", "Send the range only if the file still has this ETag; otherwise all of it."),
         ],
-        Op::WriteFile => vec![header("If-None-Match", "`*`: only if there is no file.")],
+        Op::WriteFile => vec![parameter(
+            "header",
+            "If-None-Match",
+            false,
+            &json!({ "type": "string", "enum": ["*"] }),
+            "`*`: only if there is no file.",
+        )],
         _ => Vec::new(),
     }
 }

@@ -96,9 +96,9 @@ fn status_of(code: ErrorCode) -> StatusCode {
     match code {
         MalformedJson => StatusCode::BAD_REQUEST,
         UnknownField | SchemaViolation | UnsupportedProtocol | BadPath | BadCapability | LimitTooHigh
-        | UnsupportedLanguage | UnknownPool => StatusCode::UNPROCESSABLE_ENTITY,
+        | UnsupportedLanguage => StatusCode::UNPROCESSABLE_ENTITY,
         JobTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        SessionLost | SessionExpired | UnknownRef | CheckpointMissing => StatusCode::NOT_FOUND,
+        SessionLost | SessionExpired | UnknownRef | UnknownPool | CheckpointMissing => StatusCode::NOT_FOUND,
         IdConflict | IdempotencyConflict => StatusCode::CONFLICT,
         QuotaExceeded | SessionLimit => StatusCode::TOO_MANY_REQUESTS,
         Cancelled => StatusCode::CONFLICT,

@@ -74,11 +74,11 @@ pub(crate) struct ExecView {
     /// Standard error as text. Bytes that are not UTF-8 are replaced here; `stderr_base64` has the exact bytes.
     pub(crate) stderr: String,
     /// The exact bytes of standard output in base64, only if they are not UTF-8.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub(crate) stdout_base64: Option<String>,
     /// The exact bytes of standard error in base64, only if they are not UTF-8.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub(crate) stderr_base64: Option<String>,
     /// Whether output was left out.

@@ -30,11 +30,11 @@ pub(crate) struct RunView {
     /// Number of the run's last event.
     pub(crate) last_event: u64,
     /// How it ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Outcome")]
     pub(crate) outcome: Option<Outcome>,
     /// Why no outcome will come.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "LostView")]
     pub(crate) error: Option<LostView>,
 }
