@@ -101,8 +101,9 @@ impl Gateway {
         }
         // The HTTP client wants a provider of TLS even without TLS. An error says that there is one.
         let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::new();
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let mut gateway = Self { process, http: reqwest::Client::new(), url: format!("http://{listen}") };
+        let mut gateway = Self { process, http, url: format!("http://{listen}") };
         let begun = Instant::now();
         while !gateway.is_ready().await {
             if let Some(status) = gateway.process.try_wait()? {
