@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use thermae_backplane::bus::Message;
 use thermae_backplane::record::Start;
-use thermae_schemas::{ErrorCode, SessionName, SessionRequest, Status, WorkerState, names};
+use thermae_schemas::{
+    ErrorCode, PoolName, SessionHeld, SessionName, SessionRequest, Status, TenantName, WorkerState, names,
+};
 
-use crate::fleet::{Servers, depth, job, options, soon};
+use crate::fleet::{LONG, Servers, depth, job, options, soon};
 
 fn in_session(id: &str, session: &str) -> thermae_schemas::Job {
     let mut job = job(id);
@@ -55,6 +57,32 @@ async fn code_that_may_run_twice_is_started_again() {
     let outcome = soon(handle.result()).await.unwrap();
     assert_eq!((outcome.status, outcome.stdout.as_str()), (Status::Succeeded, "again\n"));
     assert_eq!(order.recv().await.unwrap().1, "j");
+    scheduler.stop().await;
+}
+
+#[tokio::test]
+async fn what_waits_for_a_session_of_a_dead_worker_is_told_that_it_is_lost() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let mut dying = servers.worker("dying", 1).await;
+    dying.sessions = vec![SessionHeld {
+        tenant: TenantName::new("acme").unwrap(),
+        session: SessionName::new("s").unwrap(),
+        pool: PoolName::new("default").unwrap(),
+        expires_in_ms: 1000,
+    }];
+    dying.beat(WorkerState::Ready, LONG).await;
+    let client = servers.client("acme").await;
+    // A session's job goes to the queue of the one worker, which never takes it.
+    let handle = client.submit(in_session("j", "s"), None).await.unwrap();
+    let queue = names::worker_queue(&dying.id);
+    depth(&servers, &queue, |d| d == Some(1)).await;
+    dying.beat(WorkerState::Ready, Duration::from_millis(20)).await;
+    let outcome = soon(handle.result()).await.unwrap();
+    assert_eq!(outcome.status, Status::Rejected);
+    let error = outcome.error.unwrap();
+    assert_eq!(error.code, ErrorCode::SessionLost);
+    assert!(error.safe_to_retry, "nothing of it ran");
     scheduler.stop().await;
 }
 
