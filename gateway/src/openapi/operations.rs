@@ -73,8 +73,7 @@ fn other_form(op: Op, status: &str) -> Option<&'static str> {
 type Answer = (&'static str, &'static str, Option<(&'static str, Value)>);
 
 fn answers(op: Op, schemas: &mut Schemas) -> Vec<Answer> {
-    // OpenAPI 3.1 has no word for the events of a stream.
-    let stream = Some((crate::sse::MEDIA_TYPE, json!({})));
+    let stream = Some((crate::sse::MEDIA_TYPE, json!({ "type": "string" })));
     let bytes = || Some((BYTES, json!({})));
     match op {
         Op::Submit => vec![

@@ -69,7 +69,8 @@ pub(super) async fn info(call: Call) -> Result<Response, Problem> {
     let from = |name: &str| Ok::<_, Problem>(call.query::<u64>(name)?.unwrap_or(0));
     let (stdout_from, stderr_from) = (from("stdout_from")?, from("stderr_from")?);
     let query = RunQuery { stdout_from, stderr_from, ..RunQuery::new(call.name("id")?) };
-    json(StatusCode::OK, &call.shared.service.ask(query).await?)
+    let (_, told) = call.shared.service.ask(query).await?;
+    json(StatusCode::OK, &told)
 }
 
 pub(super) async fn take_over(call: Call) -> Result<Response, Problem> {

@@ -48,12 +48,7 @@ impl Drop for Turn {
 
 impl Service {
     /// What the fleet knows of a run of the tenant, whoever follows it. Takes nothing over.
-    pub(crate) async fn ask(&self, query: RunQuery) -> Result<Told, Problem> {
-        let (_, told) = self.asked(query).await?;
-        Ok(told)
-    }
-
-    async fn asked(&self, query: RunQuery) -> Result<(RunInfo, Told), Problem> {
+    pub(crate) async fn ask(&self, query: RunQuery) -> Result<(RunInfo, Told), Problem> {
         let id = query.job.clone();
         let (event, text) = self.client.ask_for_run(query, ANSWER_WITHIN).await?;
         let unreadable = || Problem::new("fleet_failed", "the fleet's answer can't be read");
@@ -70,7 +65,7 @@ impl Service {
     /// Answers a tool call of a run that another client follows.
     pub(super) async fn answer_elsewhere(&self, id: &JobId, call: &str, payload: &[u8]) -> Result<(), Problem> {
         let reply = read_answer(payload).map_err(|error| Problem::new("bad_body", error))?;
-        let (info, _) = self.asked(RunQuery::new(id.clone())).await?;
+        let (info, _) = self.ask(RunQuery::new(id.clone())).await?;
         let Some(waiting) = info.calls.iter().find(|waiting| waiting.call == call) else {
             return Err(Problem::new("unknown_call", format!("no call {call:?} of the run waits for an answer")));
         };

@@ -52,7 +52,7 @@ struct State {
 #[derive(Clone)]
 enum End {
     /// With this result, as the fleet sent it.
-    Result(Status, Bytes),
+    Result(Option<Status>, Bytes),
     /// The gateway lost the fleet.
     Lost(LostView),
 }
@@ -105,7 +105,7 @@ impl Run {
         let (now, status) = match &state.end {
             None => (RunState::Underway, None),
             Some(End::Lost(_)) => (RunState::Unknown, None),
-            Some(End::Result(status, _)) => (RunState::Ended, Some(*status)),
+            Some(End::Result(status, _)) => (RunState::Ended, *status),
         };
         RunSummary { id: self.id.clone(), state: now, waiting_calls: state.calls.count(), status }
     }
@@ -196,7 +196,10 @@ impl Follower for Run {
     fn end(&self, end: Result<(Event, Bytes), thermae_client::Error>) {
         match end {
             Ok((event, text)) => self.add(&text.clone(), |state| {
-                let EventBody::Result(Outcome { status, .. }) = event.body else { return };
+                let status = match event.body {
+                    EventBody::Result(Outcome { status, .. }) => Some(status),
+                    _ => None,
+                };
                 state.calls.close();
                 state.end = Some(End::Result(status, text));
             }),

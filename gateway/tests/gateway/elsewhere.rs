@@ -21,12 +21,15 @@ print(await price(n=1180591620717411303424))
 print(await price(n=2))
 ";
 
-/// Submits a job that calls a tool twice, and waits for the first call.
-async fn begin(serving: &Serving) -> Result<()> {
+/// Two gateways of one fleet. Through the first one, a job was submitted that calls a tool twice, and the first call
+/// waits.
+async fn two() -> Result<(Serving, Serving)> {
+    let first = Serving::new().await?;
+    let second = first.another().await?;
     let job = json!({ "id": "r", "code": CODE, "tools": [{ "name": "price" }] });
-    let run = serving.post("/v1/runs?wait=60s&until=call", &job).await?;
+    let run = first.post("/v1/runs?wait=60s&until=call", &job).await?;
     ensure!(run.status == 202 && run.json()?["calls"][0]["tool"] == "price", "{run:?}");
-    Ok(())
+    Ok((first, second))
 }
 
 async fn take_over(serving: &Serving) -> Result<Value> {
@@ -44,9 +47,7 @@ async fn answer(serving: &Serving, calls: &Value, ok: Value) -> Result<()> {
 }
 
 async fn any_run_can_be_asked_for_and_answered() -> Result<()> {
-    let first = Serving::new().await?;
-    let second = first.another().await?;
-    begin(&first).await?;
+    let (first, second) = two().await?;
     let told = second.get("/v1/runs/r/info?stdout_from=4").await?;
     let text = String::from_utf8(told.body.clone())?;
     let info = told.json()?;
@@ -75,9 +76,7 @@ async fn any_run_can_be_asked_for_and_answered() -> Result<()> {
 }
 
 async fn a_run_is_taken_over() -> Result<()> {
-    let first = Serving::new().await?;
-    let second = first.another().await?;
-    begin(&first).await?;
+    let (first, second) = two().await?;
     let mut lost = first.follow("GET", "/v1/runs/r/events", "Last-Event-ID: 1\r\n", b"").await?;
     let taken = take_over(&second).await?;
     ensure!(taken["state"] == "underway" && taken["calls"][0]["arguments"].is_object(), "{taken}");
@@ -109,9 +108,7 @@ async fn a_run_is_taken_over() -> Result<()> {
 }
 
 async fn many_requests_take_one_run_over() -> Result<()> {
-    let first = Serving::new().await?;
-    let second = first.another().await?;
-    begin(&first).await?;
+    let (first, second) = two().await?;
     let asked = (0..8).map(|_| second.ask("POST", "/v1/runs/r/take-over", "", b""));
     let mut taken = 0;
     for answer in futures::future::join_all(asked).await {
