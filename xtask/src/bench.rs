@@ -258,6 +258,12 @@ fn number(row: &Value, key: &str) -> Option<f64> {
     row[key].as_f64()
 }
 
+/// A figure of the prints on one side.
+fn of_prints(rows: &[Value], on: &str, key: &str) -> Option<f64> {
+    let row = rows.iter().find(|row| row["case"] == "print" && row["on"] == on)?;
+    number(row, key).filter(|figure| *figure > 0.0)
+}
+
 fn print_table(rows: &[Value]) {
     println!("{:<13} {:<11} {:>9} {:>9} {:>9} {:>9}", "case", "on", "p50 ms", "p95 ms", "p99 ms", "jobs/s");
     for row in rows {

@@ -1,16 +1,16 @@
 //! A gateway in front of the fleet, and a client that sends it whatever it is told to send.
 
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use serde_json::Value;
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::process::{Process, program};
-use super::within;
+use super::{soon, within};
 
 /// The token of every gateway here.
 pub const TOKEN: &str = "token-of-the-attacks";
@@ -69,6 +69,18 @@ impl Gateway {
     /// The gateway accepts none.
     pub async fn connect(&self) -> Result<TcpStream> {
         Ok(TcpStream::connect(self.process.address()).await?)
+    }
+
+    /// Runs a job, which must give the right output in time. Gives how long it took, in seconds.
+    ///
+    /// # Errors
+    /// The job was too slow, or its output was wrong.
+    pub async fn honest(&self) -> Result<f64> {
+        let begun = Instant::now();
+        let job = json!({ "code": "print(6 * 7)" }).to_string();
+        let told = soon("an honest run", self.ask("POST", "/v1/runs?wait=60s", &job)).await??;
+        ensure!(told.json()["outcome"]["stdout"] == "42\n", "{told:?}");
+        Ok(begun.elapsed().as_secs_f64())
     }
 
     /// Sends these bytes, and reads the answer up to the end of the connection.

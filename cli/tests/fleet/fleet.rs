@@ -202,16 +202,16 @@ impl Process {
     ) -> Result<Self> {
         let file = dir.join(format!("{name}.toml"));
         std::fs::write(&file, config)?;
+        let mut command = Command::new(binary(program)?);
+        command.arg("--config").arg(&file).envs(environment);
+        Self::of(command, name, http, dir)
+    }
+
+    /// Starts this command, which serves health checks at `http`. Its log is in `dir`.
+    pub(crate) fn of(mut command: Command, name: String, http: String, dir: &Path) -> Result<Self> {
         let log = dir.join(format!("{name}.log"));
         let out = File::create(&log)?;
-        let child = Command::new(binary(program)?)
-            .arg("--config")
-            .arg(&file)
-            .envs(environment)
-            .stdin(Stdio::null())
-            .stdout(out.try_clone()?)
-            .stderr(out)
-            .spawn()?;
+        let child = command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out).spawn()?;
         Ok(Self { name, child, killed: false, http, log })
     }
 
@@ -270,10 +270,16 @@ impl Drop for Process {
 
 /// Sends a GET by HTTP/1.0. Gives status and body.
 pub(crate) fn get(address: &str, path: &str) -> Result<(u16, String)> {
+    ask(address, &format!("GET {path}"), "", "", Duration::from_secs(10))
+}
+
+/// Status and body of the answer to a request with these header lines and this body. The answer may take so long.
+pub(crate) fn ask(address: &str, what: &str, headers: &str, body: &str, within: Duration) -> Result<(u16, String)> {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
+    stream.set_read_timeout(Some(within))?;
+    let length = body.len();
+    write!(stream, "{what} HTTP/1.0\r\nHost: {address}\r\n{headers}Content-Length: {length}\r\n\r\n{body}")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;

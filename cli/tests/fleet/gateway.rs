@@ -1,24 +1,21 @@
 //! Gateways in front of the real fleet.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::Test;
-use crate::fleet::{Fleet, get};
+use crate::fleet::{Fleet, Process, ask};
 use crate::servers::{Servers, binary};
 
 pub(crate) const TESTS: &[(&str, Test)] =
     &[("gateway::another_gateway_finishes_the_run_of_one_that_was_killed", killed)];
 
 const TOKEN: &str = "token-of-the-gateways";
-
-/// How long a gateway may take until it is ready.
-const READY: Duration = Duration::from_secs(30);
 
 /// Longer than any answer takes.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
@@ -29,53 +26,30 @@ print('begun', flush=True)
 print(await asyncio.gather(*(approve(n=n) for n in range(10))))
 ";
 
-/// A process of `thermae serve`, killed on drop.
+/// A process of `thermae serve`.
 struct Gateway {
-    child: Child,
+    process: Process,
     address: String,
+    _dir: TempDir,
 }
 
 impl Gateway {
     fn start(servers: &Servers) -> Result<Self> {
         let address = format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
+        let dir = tempfile::tempdir()?;
         let mut command = Command::new(binary("thermae")?);
         command.args(["serve", "--listen", &address]).env("THERMAE_TOKEN", TOKEN).env("THERMAE_AMQP", &servers.acme);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let mut gateway = Self { child, address };
-        let begun = Instant::now();
-        while get(&gateway.address, "/readyz").ok().is_none_or(|(status, _)| status != 200) {
-            if let Some(status) = gateway.child.try_wait()? {
-                bail!("the gateway ended with {status}");
-            }
-            ensure!(begun.elapsed() < READY, "the gateway was not ready within {READY:?}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Ok(gateway)
+        let mut process = Process::of(command, "gateway".to_owned(), address.clone(), dir.path())?;
+        process.await_ready()?;
+        Ok(Self { process, address, _dir: dir })
     }
 
     /// Sends a request, and gives the JSON of its answer.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Result<(u16, Value)> {
-        let mut stream = TcpStream::connect(&self.address)?;
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-        let (host, body) = (&self.address, if body.is_null() { String::new() } else { body.to_string() });
-        let length = body.len();
-        write!(
-            stream,
-            "{method} {path} HTTP/1.0\r\nHost: {host}\r\nAuthorization: Bearer {TOKEN}\r\n\
-             Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
-        )?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
-        let status = head.split(' ').nth(1).context("no HTTP status")?.parse()?;
-        Ok((status, if body.is_empty() { Value::Null } else { serde_json::from_str(body)? }))
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let (status, told) = ask(&self.address, &format!("{method} {path}"), &headers, &body, ANSWER_TIMEOUT)?;
+        Ok((status, if told.is_empty() { Value::Null } else { serde_json::from_str(&told)? }))
     }
 }
 
@@ -88,7 +62,7 @@ fn calls(run: &Value) -> Vec<(String, u64)> {
 /// A gateway is killed while ten calls of its run wait. Others answer half of them without following the run, and take
 /// it over.
 fn killed(fleet: &Fleet) -> Result<()> {
-    let first = Gateway::start(&fleet.servers)?;
+    let mut first = Gateway::start(&fleet.servers)?;
     let id = format!("g-{}", uuid::Uuid::new_v4());
     let path = format!("/v1/runs/{id}");
     let tools = json!([{ "name": "approve" }]);
@@ -105,7 +79,7 @@ fn killed(fleet: &Fleet) -> Result<()> {
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    drop(first);
+    first.process.kill()?;
 
     for (call, n) in &waiting[..5] {
         let (status, told) = second.ask("POST", &format!("{path}/calls/{call}"), &json!({ "ok": n + 100 }))?;

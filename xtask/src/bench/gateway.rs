@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::Value;
 
-use super::{load, number, step};
+use super::{load, of_prints, step};
 
 /// How much longer a print through the gateway may take, in milliseconds.
 const MORE_MS: f64 = 1.0;
@@ -20,10 +20,7 @@ pub(super) fn rows(amqp: &str, quick: bool) -> Result<Vec<Value>> {
 
 /// Prints how the gateway compares, and whether it reaches the bars.
 pub(super) fn print_ratios(rows: &[Value]) {
-    let figure = |on: &str, key: &str| {
-        let row = rows.iter().find(|row| row["case"] == "print" && row["on"] == on)?;
-        number(row, key).filter(|figure| *figure > 0.0)
-    };
+    let figure = |on: &str, key: &str| of_prints(rows, on, key);
     let both = |key: &str| Some((figure("gateway", key)?, figure("beside_gateway", key)?));
     let (Some((with, without)), Some((rate, plain))) = (both("p50_ms"), both("jobs_per_s")) else { return };
     let verdict = |reached: bool| if reached { "reached" } else { "NOT reached" };

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::Value;
 
-use super::{load, number, step};
+use super::{load, of_prints, step};
 use crate::paths;
 
 /// The most that a print through `Sandbox` may take, as a multiple of the same print without the package.
@@ -22,10 +22,7 @@ pub(super) fn rows(python: &str, quick: bool) -> Result<Vec<Value>> {
 
 /// Prints how the package compares, and with `Sandbox` also whether that reaches the bars.
 pub(super) fn print_ratios(rows: &[Value]) {
-    let figure = |on: &str, key: &str| {
-        let row = rows.iter().find(|row| row["case"] == "print" && row["on"] == on)?;
-        number(row, key).filter(|figure| *figure > 0.0)
-    };
+    let figure = |on: &str, key: &str| of_prints(rows, on, key);
     let ratio = |on: &str, key: &str| Some(figure(on, key)? / figure("beside_sdk", key)?);
     for on in ["sdk", "sdk_async"] {
         let (Some(slower), Some(rate)) = (ratio(on, "p50_ms"), ratio(on, "jobs_per_s")) else { continue };

@@ -3,11 +3,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::evidence::Evidence;
-use crate::fleet::{Site, soon};
+use crate::fleet::Site;
 
 pub(super) const SHEET: &str = r#"
 tries = "sends two hundred submits, each of which says that its body is a megabyte long and sends a byte a second; half of them never end their headers"
@@ -39,11 +38,7 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
     let (mut slowest, begun) = (0.0f64, Instant::now());
     let mut cut_off = 0;
     while begun.elapsed() < CUT_OFF && !slow.is_empty() {
-        let asked = Instant::now();
-        let job = json!({ "code": "print(1)" }).to_string();
-        let told = soon("an honest run", gateway.ask("POST", "/v1/runs?wait=60s", &job)).await??;
-        anyhow::ensure!(told.json()["outcome"]["stdout"] == "1\n", "{told:?}");
-        slowest = slowest.max(asked.elapsed().as_secs_f64());
+        slowest = slowest.max(gateway.honest().await?);
         let mut open = Vec::new();
         for mut stream in slow {
             let mut told = [0; 512];
