@@ -1,5 +1,6 @@
 //! Attacks by clients of the HTTP gateway.
 
+mod ended_runs;
 mod foreign_runs;
 mod foreign_sessions;
 mod odd_paths;
@@ -7,4 +8,4 @@ mod slow_bodies;
 mod sockets;
 mod tokens;
 
-super::on_fleet!("gateway": foreign_runs, foreign_sessions, odd_paths, slow_bodies, sockets, tokens);
+super::on_fleet!("gateway": ended_runs, foreign_runs, foreign_sessions, odd_paths, slow_bodies, sockets, tokens);
