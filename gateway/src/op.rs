@@ -14,6 +14,10 @@ pub(crate) enum Op {
     Events,
     Answer,
     Artifact,
+    SubmitBatch,
+    Batch,
+    BatchResults,
+    CancelBatch,
     Sessions,
     CloseSession,
     Exec,
@@ -42,7 +46,7 @@ pub(crate) struct Facts {
 }
 
 impl Op {
-    pub(crate) const ALL: [Op; 20] = [
+    pub(crate) const ALL: [Op; 24] = [
         Op::Submit,
         Op::Runs,
         Op::Run,
@@ -52,6 +56,10 @@ impl Op {
         Op::Events,
         Op::Answer,
         Op::Artifact,
+        Op::SubmitBatch,
+        Op::Batch,
+        Op::BatchResults,
+        Op::CancelBatch,
         Op::Sessions,
         Op::CloseSession,
         Op::Exec,
@@ -84,6 +92,12 @@ impl Op {
             Self::Artifact => {
                 on("get", "/v1/runs/{id}/artifacts/{*name}", "getArtifact", "The content of an artifact of a run.")
             }
+            Self::SubmitBatch => on("post", "/v1/batches", "submitBatch", "Submit many jobs."),
+            Self::Batch => on("get", "/v1/batches/{id}", "getBatch", "The state of a batch."),
+            Self::BatchResults => {
+                on("get", "/v1/batches/{id}/results", "getResults", "The outcomes of a batch, as its runs end.")
+            }
+            Self::CancelBatch => on("delete", "/v1/batches/{id}", "cancelBatch", "Cancel the runs of a batch."),
             Self::Sessions => on("get", "/v1/sessions", "listSessions", "The live sessions."),
             Self::CloseSession => on("delete", "/v1/sessions/{name}", "closeSession", "Close a session."),
             Self::Exec => on("post", "/v1/sessions/{name}/exec", "exec", "Run a command in a live session."),

@@ -1,6 +1,7 @@
 //! The OpenAPI 3.1 document of the gateway, made from the table of operations and the types. The test
 //! `tests/generated.rs` writes and checks the file `schemas/openapi.json`.
 
+mod links;
 mod operations;
 mod parameters;
 mod schemas;

@@ -3,10 +3,11 @@
 use serde_json::{Map, Value, json};
 use thermae_schemas::{FileStat, Listing, RunInfo, Transferred};
 
-use super::parameters;
 use super::schemas::Schemas;
+use super::{links, parameters};
 use crate::op::Op;
-use crate::service::{AnswerRequest, ExecRequest, ExecView, RunView, RunsView, SessionsView};
+use crate::routes::batches::LINES;
+use crate::service::{AnswerRequest, BatchRequest, BatchView, ExecRequest, ExecView, RunView, RunsView, SessionsView};
 
 /// One operation.
 pub(super) fn operation(op: Op, schemas: &mut Schemas) -> Value {
@@ -20,16 +21,21 @@ pub(super) fn operation(op: Op, schemas: &mut Schemas) -> Value {
                 response["content"][other] = json!({ "schema": {} });
             }
         }
+        if status.starts_with('2')
+            && let Some(links) = links::of(op)
+        {
+            response["links"] = links;
+        }
         responses.insert(status.to_owned(), response);
     }
     if facts.path.starts_with("/v1") || facts.guarded {
         responses.insert("default".to_owned(), json!({ "$ref": "#/components/responses/Problem" }));
     }
-    if op == Op::Submit
+    if matches!(op, Op::Submit | Op::SubmitBatch)
         && let Some(accepted) = responses.get_mut("202")
     {
         accepted["headers"] = json!({ "Location": {
-            "description": "Path of the run.",
+            "description": "Path of the run or the batch.",
             "schema": { "type": "string" },
         } });
     }
@@ -55,6 +61,7 @@ fn body(op: Op, schemas: &mut Schemas) -> Option<(&'static str, Value)> {
     match op {
         Op::Submit => Some((JSON, schemas.run_request())),
         Op::Answer => Some((JSON, schemas.of::<AnswerRequest>())),
+        Op::SubmitBatch => Some((JSON, schemas.of::<BatchRequest<'_>>())),
         Op::Exec => Some((JSON, schemas.of::<ExecRequest>())),
         Op::WriteFile => Some((BYTES, json!({}))),
         _ => None,
@@ -109,6 +116,21 @@ fn answers(op: Op, schemas: &mut Schemas) -> Vec<Answer> {
             ("200", "The content.", bytes()),
             ("206", "The bytes of the range.", bytes()),
             ("307", "The content is at the URL in the header `Location`.", None),
+        ],
+        Op::SubmitBatch => vec![
+            ("200", "No run of the batch is under way any more.", Some((JSON, schemas.of::<BatchView>()))),
+            ("202", "Runs of the batch are under way.", Some((JSON, schemas.of::<BatchView>()))),
+        ],
+        Op::Batch => vec![("200", "The batch as it is.", Some((JSON, schemas.of::<BatchView>())))],
+        Op::BatchResults => vec![(
+            "200",
+            "One line of JSON for each run, in the order in which the runs end: the outcome (schemas/json/outcome.json) \
+             with the `id` of the job, or the `id` and an `error`.",
+            Some((LINES, json!({ "type": "string" }))),
+        )],
+        Op::CancelBatch => vec![
+            ("200", "No run of the batch is under way any more.", Some((JSON, schemas.of::<BatchView>()))),
+            ("202", "The fleet was asked to cancel the runs.", Some((JSON, schemas.of::<BatchView>()))),
         ],
         Op::Sessions => vec![("200", "The sessions.", Some((JSON, schemas.of::<SessionsView>())))],
         Op::CloseSession => vec![("204", "The session is closed.", None)],

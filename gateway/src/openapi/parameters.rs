@@ -27,6 +27,9 @@ fn in_path_of(op: Op, name: &str, schemas: &mut Schemas) -> Value {
         (Op::Artifact, "name") => {
             (text, "Path of the artifact below its directory: a/b.csv for /workspace/artifacts/a/b.csv.")
         }
+        (Op::Batch | Op::BatchResults | Op::CancelBatch, "id") => {
+            (schemas.of::<JobId>(), "Id of the batch, percent-encoded.")
+        }
         (_, "id") => (schemas.of::<JobId>(), "Id of the run, percent-encoded."),
         (_, "name") => (schemas.of::<SessionName>(), "Name of the session, percent-encoded."),
         (_, "call") => (text, "Id of the call."),

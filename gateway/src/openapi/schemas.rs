@@ -39,6 +39,17 @@ impl Schemas {
             all.insert("RunRequest".to_owned(), job);
             all.remove("Job");
         }
+        all.values_mut().for_each(rename);
         all
+    }
+}
+
+/// Makes references to a job lead to one that needs no id.
+fn rename(schema: &mut Value) {
+    match schema {
+        Value::String(text) if text == "#/components/schemas/Job" => *text = "#/components/schemas/RunRequest".into(),
+        Value::Object(fields) => fields.values_mut().for_each(rename),
+        Value::Array(items) => items.iter_mut().for_each(rename),
+        _ => {}
     }
 }

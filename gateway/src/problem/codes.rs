@@ -37,6 +37,13 @@ pub const CODES: &[Code] = &[
         "take the run over with POST /v1/runs/{id}/take-over, or submit the job again under its id: it does not run \
          twice while the fleet keeps its outcome",
     ),
+    code(
+        "unknown_batch",
+        404,
+        "This gateway holds no such batch: it was submitted elsewhere, ended too long ago, or does not exist.",
+        "submit the batch again, with the same ids of its jobs: they do not run twice while the fleet keeps their \
+         outcomes",
+    ),
     code("unknown_call", 404, "The run has made no such tool call, or it was answered long ago.", ""),
     code("unknown_artifact", 404, "The run has left no such artifact.", "see `artifacts` in the outcome"),
     code(

@@ -1,6 +1,7 @@
 //! Turns requests into arguments of [`crate::service`], and results into answers.
 
 mod artifacts;
+pub(crate) mod batches;
 mod events;
 mod exec;
 mod files;
@@ -17,6 +18,7 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -30,7 +32,7 @@ use crate::server::Shared;
 pub(crate) fn parameters(op: Op) -> &'static [&'static str] {
     match op {
         Op::Submit | Op::Run => &["wait", "until"],
-        Op::Cancel => &["wait"],
+        Op::Cancel | Op::SubmitBatch | Op::Batch | Op::CancelBatch => &["wait"],
         Op::Runs => &["state", "limit", "cursor"],
         Op::RunInfo => &["stdout_from", "stderr_from"],
         Op::CloseSession => &["pool"],
@@ -61,6 +63,10 @@ pub(crate) async fn answer(op: Op, shared: Arc<Shared>, request: Request) -> Res
         Op::Answer => runs::answer(call).await,
         Op::Events => events::follow(call).await,
         Op::Artifact => artifacts::get(call).await,
+        Op::SubmitBatch => batches::submit(call).await,
+        Op::Batch => batches::get(call).await,
+        Op::BatchResults => batches::results(&call),
+        Op::CancelBatch => batches::cancel(call).await,
         Op::Sessions => sessions::list(call).await,
         Op::CloseSession => sessions::close(call).await,
         Op::Exec => exec::exec(call).await,
@@ -81,6 +87,17 @@ fn json(status: StatusCode, value: &impl Serialize) -> Result<Response, Problem>
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(answer)
+}
+
+/// What stands as it is in a segment of a path.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// The answer with the place of what it is about.
+fn located(mut answer: Response, what: &str, id: &str) -> Response {
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/{what}/{}", utf8_percent_encode(id, SEGMENT))) {
+        answer.headers_mut().insert(header::LOCATION, location);
+    }
+    answer
 }
 
 /// An answer without a body.

@@ -2,20 +2,16 @@
 
 use std::sync::Arc;
 
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, StatusCode};
 use axum::response::Response;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use thermae_schemas::{JobId, RunQuery};
 
-use super::{empty, json};
+use super::{empty, json, located};
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::service::{Run, RunState};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-
-/// What stands as it is in a segment of a path.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 pub(super) async fn submit(mut call: Call) -> Result<Response, Problem> {
     let (wait, or_call) = (call.wait()?, or_call(&call)?);
@@ -26,12 +22,7 @@ pub(super) async fn submit(mut call: Call) -> Result<Response, Problem> {
     if let Some(wait) = wait {
         service.wait(&run, wait, or_call).await;
     }
-    let mut answer = told(&run)?;
-    let location = format!("/v1/runs/{}", utf8_percent_encode(run.id.as_str(), SEGMENT));
-    if let Ok(location) = HeaderValue::from_str(&location) {
-        answer.headers_mut().insert(header::LOCATION, location);
-    }
-    Ok(answer)
+    Ok(located(told(&run)?, "runs", run.id.as_str()))
 }
 
 /// Runs on a page, unless the caller says otherwise.

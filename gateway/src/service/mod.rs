@@ -1,6 +1,7 @@
 //! What the gateway can do, as functions. Routes call them, and nothing else talks to the fleet.
 
 mod artifacts;
+mod batches;
 mod elsewhere;
 mod exec;
 mod files;
@@ -19,6 +20,7 @@ use thermae_fleet::Fleet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::batches::Batches;
 use self::elsewhere::Taking;
 use self::sessions::Sessions;
 use self::table::Runs;
@@ -26,6 +28,7 @@ use crate::budget::Budget;
 use crate::{Metrics, Options};
 
 pub(crate) use artifacts::{Content, artifact, content};
+pub(crate) use batches::{Batch, BatchRequest, BatchState, BatchView};
 pub(crate) use exec::{ExecRequest, ExecView, Running};
 pub(crate) use files::{FileRead, etag, path, regular};
 pub(crate) use run::{Follow, Next, Run};
@@ -41,6 +44,8 @@ pub(crate) struct Service {
     runs: Arc<Runs>,
     /// The live sessions.
     pub(crate) sessions: Sessions,
+    /// Runs that were submitted together.
+    pub(crate) batches: Batches,
     taking: Taking,
     /// Submits under way. They go on if the client that asked is gone.
     tasks: TaskTracker,
@@ -70,15 +75,17 @@ impl Service {
         metrics: Metrics,
         draining: CancellationToken,
     ) -> Self {
-        let runs = Runs::new(options, budget, metrics);
+        let runs = Runs::new(options, budget.clone(), metrics);
         let (client, taking, tasks) = (fleet.client().clone(), Taking::default(), TaskTracker::new());
         let sessions = Sessions { client: client.clone() };
-        Self { fleet: fleet.clone(), client, runs, sessions, taking, tasks, draining }
+        let batches = Batches::new(client.clone(), runs.clone(), budget, tasks.clone(), draining.clone(), options.keep);
+        Self { fleet: fleet.clone(), client, runs, sessions, batches, taking, tasks, draining }
     }
 
-    /// Forgets runs that ended long ago.
+    /// Forgets runs that ended long ago, and batches without runs.
     pub(crate) fn sweep(&self) {
         self.runs.sweep();
+        self.batches.sweep();
     }
 
     /// Forgets runs that have ended, so that this many bytes more may be held.

@@ -204,8 +204,7 @@ impl Follower for Run {
                 state.end = Some(End::Result(status, text));
             }),
             Err(error) => {
-                let problem = Problem::from(error);
-                let lost = LostView { code: problem.code.to_owned(), message: problem.detail };
+                let lost = Problem::from(error).into();
                 self.state.send_modify(|state| {
                     state.calls.close();
                     state.end = Some(End::Lost(lost));

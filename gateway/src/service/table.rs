@@ -111,7 +111,7 @@ impl Runs {
                 return Ok(Begun::Same(run.clone()));
             }
         }
-        self.has_place(&table)?;
+        self.have_places(&table, 1)?;
         let events = Events::new(self.events, self.event_bytes);
         let run = Arc::new(Run::new(job.id.clone(), digest, self.this.clone(), events, held, bytes));
         table.insert(&run);
@@ -125,19 +125,26 @@ impl Runs {
         Ok(Begun::New(run))
     }
 
-    /// Whether one more run may be under way.
-    fn has_place(&self, table: &Table) -> Result<(), Problem> {
-        if table.underway() < self.most {
+    /// Whether this many more runs may be under way.
+    pub(super) fn has_places(&self, count: usize) -> Result<(), Problem> {
+        self.have_places(&self.lock(), count)
+    }
+
+    fn have_places(&self, table: &Table, count: usize) -> Result<(), Problem> {
+        if table.underway() + count <= self.most {
             return Ok(());
         }
         self.metrics.refused.with_label_values(&["runs"]).inc();
-        Err(Problem::new("too_many_runs", format!("{} runs are under way already", self.most)))
+        Err(Problem::new(
+            "too_many_runs",
+            format!("{} runs are under way, and at most {} may be", table.underway(), self.most),
+        ))
     }
 
     /// A run that is to be taken over. It is in the table only after [`Runs::add`].
     pub(super) fn take(&self, id: &JobId) -> Result<Arc<Run>, Problem> {
         self.make_room(0);
-        self.has_place(&self.lock())?;
+        self.has_places(1)?;
         let events = Events::new(self.events, self.event_bytes);
         Ok(Arc::new(Run::taken(id.clone(), self.this.clone(), events, self.budget.hold(), 0)))
     }

@@ -6,6 +6,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use thermae_schemas::{JobId, Outcome, SessionInfo, Status, ToolFailure};
 
+use crate::problem::Problem;
+
 /// Where a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -72,6 +74,20 @@ pub(crate) struct LostView {
     pub(crate) code: String,
     /// What happened.
     pub(crate) message: String,
+}
+
+impl LostView {
+    /// A run that ended too long ago.
+    pub(crate) fn forgotten() -> Self {
+        let message = "the gateway does not hold the run any more".to_owned();
+        Self { code: "unknown_run".to_owned(), message }
+    }
+}
+
+impl From<Problem> for LostView {
+    fn from(problem: Problem) -> Self {
+        Self { code: problem.code.to_owned(), message: problem.detail }
+    }
 }
 
 /// A tool call that waits for an answer.

@@ -1,6 +1,7 @@
 //! The gateway over real sockets, in front of embedded fleets. This program is also the runner of their sandboxes, so
 //! it has a `main` of its own.
 
+mod batches;
 mod drain;
 mod elsewhere;
 mod events;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     args.test_threads = Some(1);
     let files = [
         runs::tests(),
+        batches::tests(),
         tools::tests(),
         elsewhere::tests(),
         events::tests(),

@@ -1,0 +1,64 @@
+//! Batches: submit, look, results, cancel.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use futures::StreamExt;
+
+use super::{json, located};
+use crate::call::Call;
+use crate::problem::Problem;
+use crate::service::{Batch, BatchState};
+
+/// Media type of lines of JSON.
+pub(crate) const LINES: &str = "application/x-ndjson";
+
+pub(super) async fn submit(mut call: Call) -> Result<Response, Problem> {
+    let wait = call.wait()?;
+    let (text, _held) = call.json().await?;
+    let batches = &call.shared.service.batches;
+    let batch = batches.submit(&text).await?;
+    drop(text);
+    if let Some(wait) = wait {
+        batches.wait(&batch, wait).await;
+    }
+    Ok(located(told(&call, &batch)?, "batches", batch.id.as_str()))
+}
+
+pub(super) async fn get(call: Call) -> Result<Response, Problem> {
+    let wait = call.wait()?;
+    let batches = &call.shared.service.batches;
+    let batch = batches.get(&call.name("id")?)?;
+    if let Some(wait) = wait {
+        batches.wait(&batch, wait).await;
+    }
+    json(StatusCode::OK, &batches.view(&batch))
+}
+
+pub(super) fn results(call: &Call) -> Result<Response, Problem> {
+    let batches = &call.shared.service.batches;
+    let lines = batches.results(batches.get(&call.name("id")?)?);
+    let mut answer = Response::new(Body::from_stream(lines.map(Ok::<_, std::convert::Infallible>)));
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(LINES));
+    Ok(answer)
+}
+
+pub(super) async fn cancel(call: Call) -> Result<Response, Problem> {
+    let wait = call.wait()?;
+    let batches = &call.shared.service.batches;
+    let batch = batches.get(&call.name("id")?)?;
+    batches.cancel(&batch).await?;
+    if let Some(wait) = wait {
+        batches.wait(&batch, wait).await;
+    }
+    told(&call, &batch)
+}
+
+/// The batch as it is: 202 while runs of it are under way.
+fn told(call: &Call, batch: &Arc<Batch>) -> Result<Response, Problem> {
+    let view = call.shared.service.batches.view(batch);
+    let status = if view.state == BatchState::Underway { StatusCode::ACCEPTED } else { StatusCode::OK };
+    json(status, &view)
+}
