@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use thermae_fleet::{ByteSize, EmbeddedOptions, Error, LimitOptions, Limits, Millis, Unfit};
+use thermae_fleet::{AuditOptions, ByteSize, EmbeddedOptions, Error, LimitOptions, Limits, Millis, Unfit};
 
 use crate::Refusal;
 
@@ -31,6 +31,8 @@ pub(crate) struct Embedded {
     datasets: BTreeMap<String, PathBuf>,
     record_ttl: Option<Millis>,
     store: Option<PathBuf>,
+    audit: Option<PathBuf>,
+    audit_redact: Vec<String>,
     /// The most that a job may ask for; by default, what the machine has.
     ceiling: Limit,
     wall: Option<Millis>,
@@ -94,6 +96,7 @@ impl Embedded {
             datasets: datasets.collect::<Result<_, _>>()?,
             record_ttl: self.record_ttl.unwrap_or(default.record_ttl),
             store: self.store.or(default.store),
+            audit: AuditOptions { file: self.audit, redact: self.audit_redact, ..default.audit },
         })
     }
 
@@ -128,7 +131,7 @@ pub(crate) fn unfit(error: Error) -> Refusal {
     match &error {
         Error::Embedded(Unfit::Worker(thermae_worker::Error::Options(invalid))) => {
             let key = invalid.key.trim_start_matches("pools.default.").trim_start_matches("limits.default.");
-            let key = key.trim_start_matches("limits.");
+            let key = key.trim_start_matches("limits.").replace("audit.redact", "audit_redact");
             Refusal::new("bad_option", format!("{key}: {}", invalid.problem))
         }
         _ => error.into(),
@@ -156,7 +159,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let options = read(json!({
             "python": "/opt/python3", "slots": 3, "warm": 5, "spares": 7, "preload": ["polars"], "preload_eager": true,
-            "python_path": ["/data/sales"], "store": "/srv/store", "disk": "11MiB", "cpu_quota": 150, "datasets": { "sales": dir.path() },
+            "python_path": ["/data/sales"], "store": "/srv/store",
+            "audit": "/srv/audit.jsonl", "audit_redact": ["**/pin"], "disk": "11MiB", "cpu_quota": 150, "datasets": { "sales": dir.path() },
             "record_ttl": "13s",
             "wall": "2d", "cpu": 4000, "memory": "1GiB", "pids": 100, "output": 2048, "tool_wait": "1s", "pause": "2s",
             "ceiling": { "cpu": "9s", "memory": "2GiB", "pids": 50 },
@@ -167,6 +171,10 @@ mod tests {
         assert_eq!((options.preload.as_slice(), options.preload_eager), (&["polars".to_owned()][..], true));
         assert_eq!(options.python_path, ["/data/sales"].map(PathBuf::from));
         assert_eq!(options.store, Some("/srv/store".into()));
+        assert_eq!(
+            (options.audit.file, options.audit.redact),
+            (Some("/srv/audit.jsonl".into()), vec!["**/pin".to_owned()])
+        );
         assert_eq!((options.disk, options.cpu_quota), (ByteSize::mib(11), Some(150)));
         assert_eq!(options.datasets["sales"], dir.path().canonicalize().unwrap());
         assert_eq!(options.record_ttl, Millis::from_secs(13));

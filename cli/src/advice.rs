@@ -102,6 +102,10 @@ pub(crate) fn advice(code: ErrorCode) -> &'static str {
         }
         ToolTimeout => "Make the tool faster, or ask for a longer wait (limits.tool_ms, --tool-wait).",
         ClientGone => "Keep the client connected while its jobs run.",
+        AuditFailed => {
+            "Make room on the disk of the worker's audit.file, or give the worker the right to write there. The \
+             worker's log says more."
+        }
         Superseded => "Take the run over again if this client needs it. Only one client at a time follows a run.",
         Internal => "Look for the job's id in the fleet's log, and please report the error.",
         Unknown => "Update this program: the fleet is newer.",

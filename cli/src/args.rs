@@ -16,7 +16,7 @@ use thermae_service::units::{ByteSize, Millis};
 pub(crate) use self::bridge::BridgeArgs;
 pub(crate) use self::job::{Class, IfGone, JobArgs, When};
 pub(crate) use self::serve::ServeArgs;
-pub(crate) use self::upkeep::{DoctorArgs, SessionsArgs, SessionsVerb, TrustArgs};
+pub(crate) use self::upkeep::{AuditArgs, DoctorArgs, SessionsArgs, SessionsVerb, TrustArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,6 +76,8 @@ pub(crate) enum Command {
     Trust(TrustArgs),
     /// List or close a tenant's sessions on a fleet
     Sessions(Box<SessionsArgs>),
+    /// Check that nobody has changed an audit log
+    Audit(AuditArgs),
     /// Check whether programs can run on this machine, and suggest fixes
     Doctor(DoctorArgs),
     /// Print a completion script for a shell
@@ -209,6 +211,13 @@ pub(crate) struct EmbeddedArgs {
     /// default 64MiB
     #[arg(long, value_name = "SIZE")]
     pub(crate) disk: Option<ByteSize>,
+    /// Append a line of JSON to this file for each tool call, and one for its end (thermae audit)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit: Option<PathBuf>,
+    /// Leave the values at this path of the arguments out of the audit log, for example card/number or **/password. Can
+    /// be repeated
+    #[arg(long, value_name = "PATH", requires = "audit")]
+    pub(crate) audit_redact: Vec<String>,
 }
 
 /// The tools that code may call.

@@ -81,7 +81,8 @@ pub(crate) const CODES: &[(&str, Exit, &str)] = &[
     (
         "file_not_read",
         Exit::Usage,
-        "The program or its standard input can't be read or is not UTF-8, or a file of --file can't be read.",
+        "The program or its standard input can't be read or is not UTF-8, or a file of --file or an audit log can't be \
+         read.",
     ),
     (
         "artifacts_not_written",

@@ -13,6 +13,7 @@
 mod advice;
 mod args;
 mod artifacts;
+mod audit;
 mod batch;
 mod bridge;
 mod doctor;
@@ -100,6 +101,7 @@ async fn start(cli: Cli) -> Exit {
         Command::Batch(args) => args.json,
         Command::Doctor(args) => args.json,
         Command::Sessions(args) => sessions::as_json(args),
+        Command::Audit(args) => args.json,
         Command::Serve(_)
         | Command::Trust(_)
         | Command::Bridge(_)
@@ -129,9 +131,11 @@ fn tls(command: &Command) -> Tls {
         Command::Sessions(args) => sessions::fleet(args).access.tls(),
         Command::Serve(args) => args.fleet.access.tls(),
         Command::Bridge(args) => args.access.tls(),
-        Command::Trust(_) | Command::Doctor(_) | Command::Completions { .. } | Command::Reference { .. } => {
-            Tls::default()
-        }
+        Command::Trust(_)
+        | Command::Audit(_)
+        | Command::Doctor(_)
+        | Command::Completions { .. }
+        | Command::Reference { .. } => Tls::default(),
     }
 }
 
@@ -147,6 +151,7 @@ async fn execute(command: &Command) -> Result<Exit, Failure> {
         Command::Serve(args) => serve::serve(args, &interrupt()?).await,
         Command::Doctor(args) => doctor::doctor(args, &interrupt()?).await,
         Command::Trust(args) => tools::trust(args),
+        Command::Audit(args) => audit::audit(args),
         Command::Bridge(args) => bridge::bridge(args).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use thermae_service::units::{ByteSize, Millis};
+use thermae_worker::audit::AuditOptions;
 use thermae_worker::{BackendKind, LimitOptions, PoolOptions};
 
 /// A rate that no tenant reaches.
 pub(crate) const UNBOUNDED: ByteSize = ByteSize(u64::MAX >> 1);
 
-/// Options of the embedded fleet. All but `record_ttl` and `store` are those of the only pool, `default`, and have the names of its
-/// keys in a worker's configuration.
+/// Options of the embedded fleet. All but `record_ttl`, `store` and `audit` are those of the only pool,
+/// `default`, and have the names of its keys in a worker's configuration.
 ///
 /// ```
 /// use thermae_fleet::{ByteSize, EmbeddedOptions, Millis};
@@ -62,6 +63,8 @@ pub struct EmbeddedOptions {
     /// Folder where artifacts and the checkpoints of sessions are stored, an absolute path. They stay when the fleet is
     /// closed. By default, artifacts are in a temporary folder, and there are no checkpoints.
     pub store: Option<PathBuf>,
+    /// The audit log of tool calls.
+    pub audit: AuditOptions,
 }
 
 impl Default for EmbeddedOptions {
@@ -81,6 +84,7 @@ impl Default for EmbeddedOptions {
             datasets: pool.datasets,
             record_ttl: Millis::from_secs(600),
             store: None,
+            audit: AuditOptions::default(),
         }
     }
 }
@@ -103,6 +107,7 @@ impl EmbeddedOptions {
             datasets,
             record_ttl: _,
             store: _,
+            audit: _,
         } = self.clone();
         let default = PoolOptions::default();
         PoolOptions {
@@ -134,6 +139,7 @@ impl EmbeddedOptions {
             drain_grace: Millis::from_millis(0),
             record_ttl: self.record_ttl,
             outcome_ttl: self.record_ttl,
+            audit: self.audit.clone(),
             // Nothing is shared with other tenants.
             refused_bytes: UNBOUNDED,
             ..thermae_worker::Options::default()
@@ -173,11 +179,13 @@ mod tests {
             datasets: [("sales".into(), "/srv/sales".into())].into(),
             record_ttl: Millis::from_secs(13),
             store: Some("/srv/store".into()),
+            audit: AuditOptions { file: Some("/srv/audit.jsonl".into()), ..AuditOptions::default() },
         };
         let worker = options.worker();
         worker.validate().unwrap();
         assert_eq!((worker.record_ttl, worker.outcome_ttl), (Millis::from_secs(13), Millis::from_secs(13)));
         assert_eq!(worker.artifacts.store.as_deref(), Some("file:///srv/store"));
+        assert_eq!(worker.audit.file, options.audit.file);
         assert_eq!(worker.pools.len(), 1);
         let pool = worker.pools.values().next().unwrap();
         assert_eq!(pool.backend, BackendKind::Native);

@@ -149,6 +149,8 @@ codes! {
     ToolTimeout = "tool_timeout", false;
     /// The client's answer to the tool call can't be read, is too large, or is not what the job's capabilities allow.
     ToolAnswer = "tool_answer", false;
+    /// The tool call could not be written to the worker's audit log, so it was not made.
+    AuditFailed = "audit_failed", false;
     /// No queue is bound to the reply key any more.
     ClientGone = "client_gone", false;
     /// Another client has taken the run over, and gets its calls, output and result. The run goes on.

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::artifacts::Artifacts;
+use crate::audit::Audit;
 use crate::heavy::Heavy;
 use crate::metrics::Metrics;
 use crate::options::Options;
@@ -36,6 +37,8 @@ pub(crate) struct Context {
     pub table: Table,
     /// Asks for heartbeats at once.
     pub pulse: Arc<Pulse>,
+    /// Writes down tool calls.
+    pub audit: Audit,
     /// Answers tool calls.
     pub provider: Arc<dyn Provider>,
     /// Moves large outcomes to the store.

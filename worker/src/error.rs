@@ -1,6 +1,8 @@
 //! Why a worker can't be made, or can't go on. Errors that may pass (such as a server that is away) are not here: the
 //! worker waits.
 
+use std::path::PathBuf;
+
 use thermae_schemas::PoolName;
 use thermae_service::supervise::Panicked;
 
@@ -25,6 +27,15 @@ pub enum Error {
     /// The store for artifacts can't be used.
     #[error("the store for artifacts can't be used")]
     Artifacts(#[from] artifacts::Error),
+    /// The audit log can't be written.
+    #[error("the audit log {file} can't be written")]
+    Audit {
+        /// The file.
+        file: PathBuf,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
     /// The directory for sockets can't be made.
     #[error("the directory for the containers' sockets can't be made")]
     Sockets(#[source] std::io::Error),

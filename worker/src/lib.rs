@@ -16,6 +16,7 @@
 
 mod artifacts;
 mod attempt;
+pub mod audit;
 pub mod backend;
 mod bundle;
 mod clock;

@@ -18,13 +18,14 @@ const SECONDS: &[f64] = &[
 
 /// Results of tool calls, besides the codes of calls that are refused or never answered.
 const RESULTS: [&str; 2] = ["ok", "error"];
-const REFUSALS: [ErrorCode; 9] = [
+const REFUSALS: [ErrorCode; 10] = [
     ErrorCode::UnknownTool,
     ErrorCode::CapabilityRefused,
     ErrorCode::ToolCallLimit,
     ErrorCode::ToolArguments,
     ErrorCode::ToolTimeout,
     ErrorCode::ToolAnswer,
+    ErrorCode::AuditFailed,
     ErrorCode::ClientGone,
     ErrorCode::WorkerLost,
     ErrorCode::Internal,

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::artifacts::Artifacts;
+use crate::audit::Audit;
 use crate::backend::{Backend, Backends, MakeDocker, SocketDir};
 use crate::consume;
 use crate::context::Context;
@@ -133,8 +134,11 @@ impl Service {
         }
         let heavy: Arc<Heavy> = Arc::default();
         let client = Arc::new(Client::new(Arc::clone(&bus), id.clone(), pools.clone()));
+        let file = options.audit.file.clone().unwrap_or_default();
+        let audit = Audit::open(&options.audit, &id).map_err(|source| Error::Audit { file, source })?;
         let ctx = Arc::new(Context {
             id,
+            audit,
             bus,
             registry,
             artifacts,

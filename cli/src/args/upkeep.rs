@@ -1,4 +1,4 @@
-//! Commands that run no code: `trust`, `sessions`, `doctor`.
+//! Commands that run no code: `trust`, `sessions`, `audit`, `doctor`.
 
 use std::path::PathBuf;
 
@@ -79,6 +79,36 @@ pub(crate) enum SessionsVerb {
         #[command(flatten)]
         fleet: FleetArgs,
     },
+}
+
+const AUDIT_EXAMPLES: &str = "\
+Examples:
+  thermae run report.py --audit calls.jsonl   write down the program's tool calls
+  thermae audit calls.jsonl                   check that no line was changed since
+  thermae audit calls.1.jsonl calls.jsonl     check a log that was rotated, from its oldest file on
+
+Each line has the digest (SHA-256) of the line before. Who can write the file can also make a new, unbroken log. To notice \
+that, keep the last digest elsewhere, and give it with --after the next time.
+
+Exit status: 0 unbroken; 1 broken; 2 usage.
+";
+
+/// `thermae audit`.
+#[derive(Debug, Args)]
+#[command(after_help = AUDIT_EXAMPLES)]
+pub(crate) struct AuditArgs {
+    /// Files of the log, the oldest first
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Digest that the first line must follow
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) after: Option<String>,
+    /// Digest that the last line must have
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) last: Option<String>,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 const DOCTOR_EXAMPLES: &str = "\

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use thermae_fleet::EmbeddedOptions;
+use thermae_fleet::{AuditOptions, EmbeddedOptions};
 use thermae_schemas::LimitRequest;
 use thermae_service::units::{ByteSize, Millis};
 use thermae_worker::LimitOptions;
@@ -21,10 +21,11 @@ pub(crate) fn embedded(
     asked: &LimitRequest,
     slots: Option<u32>,
 ) -> Result<EmbeddedOptions, Failure> {
-    if fleet.is_remote() && (!args.data.is_empty() || args.disk.is_some()) {
-        let why = "--data and --disk are the embedded fleet's options, but --amqp names another fleet";
-        return Err(Failure::usage("usage", why)
-            .help("set pools.<name>.datasets and pools.<name>.disk in the configuration of that fleet's workers"));
+    if fleet.is_remote() && (!args.data.is_empty() || args.disk.is_some() || args.audit.is_some()) {
+        let why = "--data, --disk and --audit are the embedded fleet's options, but --amqp names another fleet";
+        return Err(Failure::usage("usage", why).help(
+            "set pools.<name>.datasets, pools.<name>.disk and audit.file in the configuration of that fleet's workers",
+        ));
     }
     let default = EmbeddedOptions::default();
     Ok(EmbeddedOptions {
@@ -32,6 +33,7 @@ pub(crate) fn embedded(
         slots,
         limits: limits(asked, memory_of_machine()),
         disk: args.disk.unwrap_or(default.disk),
+        audit: AuditOptions { file: args.audit.clone(), redact: args.audit_redact.clone(), ..default.audit },
         datasets: args.data.iter().map(|option| dataset(option)).collect::<Result<_, _>>()?,
         ..default
     })

@@ -236,7 +236,9 @@ impl Watch {
                                 let call = tools::call(ctx, work, entry, frame, open, patience);
                                 calls.push(call.in_current_span());
                             }
-                            Err(refused) => tools::turn_away(ctx, &running, &frame, &refused),
+                            Err(refused) => {
+                                tools::turn_away(ctx, work, &prepared.gate, &running, &frame, &refused).await;
+                            }
                         },
                         Kind::Artifact | Kind::ArtifactData | Kind::ArtifactEnd => {
                             // The code has ended. What counts now is that its files keep coming.

@@ -10,7 +10,8 @@ use thermae_schemas::ErrorCode;
 use tokio::time::Instant;
 
 use super::provider::Failed;
-use super::{Answer, Call, Open, Provider, Refused};
+use super::{Answer, Call, Gate, Open, Provider, Refused};
+use crate::audit;
 use crate::conn::Running;
 use crate::context::Context;
 use crate::metrics::Metrics;
@@ -71,7 +72,7 @@ pub(crate) async fn call(
         Ok(call) => call,
         Err((Some(call), e)) => {
             let refused = Refused::new(ErrorCode::ToolArguments, format!("the call can't be read: {e}"));
-            return Ok(refuse(ctx, call, &refused));
+            return Ok(refuse(ctx, work, call, None, &refused).await);
         }
         Err((None, e)) => return Err(Unreadable(e)),
     };
@@ -82,11 +83,20 @@ pub(crate) async fn call(
     let lost = || Refused::new(ErrorCode::WorkerLost, "the worker lost its lease on the job");
     let arguments = match entry.check().map_err(|_| lost()).and(checked) {
         Ok(arguments) => arguments,
-        Err(refused) => return Ok(refuse(ctx, call, &refused)),
+        Err(refused) => return Ok(refuse(ctx, work, call, Some(&name), &refused).await),
+    };
+    let Ok(trail) = ctx.audit.begin(work, call, &name, &arguments).await else {
+        let refused = Refused::new(ErrorCode::AuditFailed, audit::Unwritten.to_string());
+        return Ok(counted(ctx, call, &refused));
     };
     let patience = patience.at_most(open.gate().timeout(&name));
     let asked = Call { work, entry, tool: &name, arguments, within: patience.within, open: &mut open };
     let answer = ask(&*ctx.provider, &ctx.metrics, asked, patience.by_run).await;
+    match &answer {
+        Ok(_) => trail.end("ok", None).await,
+        Err(Failed::Tool(_)) => trail.end("error", None).await,
+        Err(Failed::Refused(refused)) => trail.end(refused.code.as_str(), Some(&refused.message)).await,
+    }
     Ok(frames::ToolResult { call, result: answer.map_err(|failed| for_code(failed, work.job.protocol)) })
 }
 
@@ -102,9 +112,18 @@ fn for_code(failed: Failed, protocol: u32) -> frames::ToolFailure {
 }
 
 /// Answers a call that exceeds a bound.
-pub(crate) fn turn_away(ctx: &Context, running: &Running, frame: &Frame, refused: &Refused) {
+pub(crate) async fn turn_away(
+    ctx: &Context,
+    work: &Work,
+    gate: &Gate,
+    running: &Running,
+    frame: &Frame,
+    refused: &Refused,
+) {
     match number(frame) {
-        Some(call) => running.answer(&refuse(ctx, call, refused)),
+        // A job can make any number of such calls, and must not fill the audit log with them.
+        Some(call) if gate.first_exceeds() => running.answer(&refuse(ctx, work, call, None, refused).await),
+        Some(call) => running.answer(&counted(ctx, call, refused)),
         None => running.abandon("a tool call can't be read"),
     }
 }
@@ -117,7 +136,13 @@ pub(crate) fn answer(running: &Running, answered: Answered) {
     }
 }
 
-fn refuse(ctx: &Context, call: u32, refused: &Refused) -> frames::ToolResult {
+/// Refuses a call that did not pass the gate.
+async fn refuse(ctx: &Context, work: &Work, call: u32, tool: Option<&str>, refused: &Refused) -> frames::ToolResult {
+    ctx.audit.refused(work, call, tool, refused.code, &refused.message).await;
+    counted(ctx, call, refused)
+}
+
+fn counted(ctx: &Context, call: u32, refused: &Refused) -> frames::ToolResult {
     ctx.metrics.tool_calls.with_label_values(&[refused.code.as_str()]).inc();
     frames::ToolResult { call, result: Err(refused.to_string().into()) }
 }

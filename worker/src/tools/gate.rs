@@ -80,6 +80,8 @@ struct Used {
     open: usize,
     /// Bytes of the calls that have not left the worker.
     held: usize,
+    /// Whether a call exceeded a bound.
+    exceeded: bool,
 }
 
 /// A call that came and is not answered yet.
@@ -183,6 +185,11 @@ impl Gate {
             return Ok(Open { gate: Arc::clone(self), held: bytes });
         };
         Err(Refused::new(ErrorCode::ToolCallLimit, why))
+    }
+
+    /// Whether no call of the job exceeded a bound before. The next time, it returns `false`.
+    pub(crate) fn first_exceeds(&self) -> bool {
+        !std::mem::replace(&mut self.used().exceeded, true)
     }
 
     /// How long a call of this tool may wait at most, if the tool has a time-out of its own.

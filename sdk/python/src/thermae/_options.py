@@ -37,6 +37,9 @@ class EmbeddedOptions(TypedDict, total=False):
             that ask for the same.
         store: Folder where files are stored that outlive this process: artifacts, and the checkpoints of sessions. By
             default, artifacts are in a temporary folder, and there are no checkpoints.
+        audit: File that gets a line of JSON for each tool call before it is made, and one for its end. `thermae audit`
+            checks that no line was changed since.
+        audit_redact: Values of arguments that are left out there, by their paths: `card/number`, or `**/password`.
         packages_refresh: Whether to look for newer versions of `packages`, instead of those that were installed before.
     """
 
@@ -52,6 +55,8 @@ class EmbeddedOptions(TypedDict, total=False):
     packages: Sequence[str]
     packages_refresh: bool
     store: str | os.PathLike[str]
+    audit: str | os.PathLike[str]
+    audit_redact: Sequence[str]
 
 
 def opening(url: str | None, tenant: str | None, embedded: EmbeddedOptions) -> dict[str, Any]:
@@ -125,6 +130,8 @@ def _embedded(options: EmbeddedOptions) -> dict[str, Any]:
         "datasets": lambda paths: {name: os.path.abspath(path) for name, path in paths.items()},
         "preload": _names,
         "store": os.path.abspath,
+        "audit": os.path.abspath,
+        "audit_redact": _names,
     }
     # Programs should find the packages that this process finds.
     python = os.environ.get("THERMAE_PYTHON") or sys.executable

@@ -1,0 +1,166 @@
+//! Tests of the audit log as a file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tempfile::TempDir;
+use thermae_schemas::{ErrorCode, WorkerId};
+
+use super::chain::{Chain, NONE, digest};
+use super::*;
+use crate::work::tests::work;
+
+/// A log with these redactions, and its file.
+fn open(dir: &TempDir, redact: &[&str]) -> (io::Result<Audit>, PathBuf) {
+    let file = dir.path().join("audit.jsonl");
+    let redact = redact.iter().map(|text| (*text).to_owned()).collect();
+    let options = AuditOptions { file: Some(file.clone()), redact, ..AuditOptions::default() };
+    (Audit::open(&options, &WorkerId::boot("w")), file)
+}
+
+fn arguments(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.to_owned()).unwrap()
+}
+
+fn lines(file: &Path) -> Vec<Value> {
+    fs::read_to_string(file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn checked(text: &[u8]) -> Result<Verified, Broken> {
+    verify(text)
+}
+
+#[tokio::test]
+async fn a_call_and_its_end_are_lines_of_one_chain() {
+    let dir = TempDir::new().unwrap();
+    let (audit, file) = open(&dir, &[]);
+    let (audit, work) = (audit.unwrap(), work());
+    let trail = audit.begin(&work, 7, "transfer", &arguments(r#"{"amount": 900}"#)).await.unwrap();
+    assert_eq!(lines(&file).len(), 2, "a call is written before it is made");
+    trail.end("ok", None).await;
+    audit.refused(&work, 8, Some("drop"), ErrorCode::UnknownTool, "the job declares no tool \"drop\"").await;
+    let lines = lines(&file);
+    let events: Vec<_> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
+    assert_eq!(events, ["opened", "call", "end", "end"]);
+    assert_eq!((&lines[1]["tool"], &lines[1]["arguments"]["amount"]), (&"transfer".into(), &900.into()));
+    assert_eq!((&lines[1]["job"], &lines[1]["call"]), (&work.key.job.as_str().into(), &7.into()));
+    assert!(lines[2]["result"] == "ok" && lines[2]["ms"].is_number() && lines[2]["call"] == 7);
+    assert!(lines[3]["result"] == "unknown_tool" && lines[3]["why"].as_str().unwrap().contains("drop"));
+    let whole = checked(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!((whole.lines, whole.first.as_str(), whole.torn.len()), (4, NONE, 0));
+}
+
+#[tokio::test]
+async fn every_change_of_a_line_is_noticed() {
+    let dir = TempDir::new().unwrap();
+    let (audit, file) = open(&dir, &[]);
+    let (audit, work) = (audit.unwrap(), work());
+    for call in 0..4 {
+        audit.begin(&work, call, "t", &arguments("{}")).await.unwrap().end("ok", None).await;
+    }
+    let text = fs::read_to_string(&file).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    let broken = |lines: &[&str]| checked((lines.join("\n") + "\n").as_bytes()).is_err();
+    assert!(!broken(&lines));
+    for at in 0..lines.len() - 1 {
+        let mut without = lines.clone();
+        without.remove(at);
+        // What is missing at the start is told by the digest that the first line names.
+        assert!(at == 0 || broken(&without), "line {at} removed");
+        let mut twice = lines.clone();
+        twice.insert(at, lines[at]);
+        assert!(broken(&twice), "line {at} twice");
+        let changed = lines[at].replace("\"worker\"", "\"w0rker\"");
+        let mut other = lines.clone();
+        other[at] = &changed;
+        assert!(broken(&other), "line {at} changed");
+        let mut swapped = lines.clone();
+        swapped.swap(at, at + 1);
+        assert!(broken(&swapped), "lines {at} and {} swapped", at + 1);
+        let mut torn = lines.clone();
+        torn[at] = "{";
+        assert!(broken(&torn), "line {at} made unreadable");
+    }
+    let cut = checked(lines[..5].join("\n").as_bytes()).unwrap();
+    assert_eq!(cut.last, digest(lines[4].as_bytes()), "only the last digest tells that the end is missing");
+    assert!(matches!(checked(b"hello\n"), Err(Broken::Unreadable { line: 1 })));
+}
+
+#[test]
+fn a_log_goes_on_in_the_next_process_and_in_the_next_file() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("log");
+    let mut chain = Chain::open(&path).unwrap();
+    chain.append(["\"n\":1}", "\"n\":2}"].into_iter(), true).unwrap();
+    assert_eq!(Chain::open(&path).unwrap_err().kind(), io::ErrorKind::WouldBlock, "two processes can't write");
+    drop(chain);
+    let mut chain = Chain::open(&path).unwrap();
+    assert!(!chain.follow().unwrap());
+    chain.append(["\"n\":3}"].into_iter(), false).unwrap();
+    let old = dir.path().join("log.1");
+    fs::rename(&path, &old).unwrap();
+    assert!(chain.follow().unwrap());
+    chain.append(["\"n\":4}"].into_iter(), false).unwrap();
+    let (first, second) = (fs::read(&old).unwrap(), fs::read(&path).unwrap());
+    assert_eq!(checked(&first).unwrap().last, checked(&second).unwrap().first);
+    assert_eq!(checked(&[first, second].concat()).unwrap().lines, 4);
+}
+
+#[test]
+fn a_torn_line_stays_and_is_told() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("log");
+    Chain::open(&path).unwrap().append(["\"n\":1}", "\"n\":2}"].into_iter(), false).unwrap();
+    let text = fs::read(&path).unwrap();
+    fs::write(&path, &text[..text.len() - 5]).unwrap();
+    Chain::open(&path).unwrap().append(["\"n\":3}"].into_iter(), false).unwrap();
+    let text = fs::read(&path).unwrap();
+    let whole = checked(&text).unwrap();
+    assert_eq!((whole.lines, whole.torn), (3, vec![2]));
+    let forged = String::from_utf8(text).unwrap().replace("\"n\":\n", "\"n\":9\n");
+    assert!(checked(forged.as_bytes()).is_err(), "a torn line is part of the chain");
+}
+
+#[tokio::test]
+async fn a_call_that_can_not_be_written_is_not_made() {
+    let dir = TempDir::new().unwrap();
+    let (audit, file) = open(&dir, &[]);
+    let (audit, work) = (audit.unwrap(), work());
+    assert!(audit.begin(&work, 1, "t", &arguments("{}")).await.is_ok());
+    let aside = dir.path().join("aside");
+    fs::rename(&file, &aside).unwrap();
+    fs::create_dir(&file).unwrap();
+    assert!(audit.begin(&work, 2, "t", &arguments("{}")).await.is_err());
+    fs::remove_dir(&file).unwrap();
+    assert!(audit.begin(&work, 3, "t", &arguments("{}")).await.is_ok(), "it is tried again for each call");
+    let both = [fs::read(&aside).unwrap(), fs::read(&file).unwrap()].concat();
+    assert_eq!(checked(&both).unwrap().lines, 4);
+    assert!(open(&TempDir::new().unwrap(), &[]).0.is_ok());
+    let nowhere = AuditOptions { file: Some("/nonexistent/audit.jsonl".into()), ..AuditOptions::default() };
+    assert!(Audit::open(&nowhere, &WorkerId::boot("w")).is_err());
+}
+
+#[tokio::test]
+async fn what_is_redacted_stands_nowhere_in_the_file() {
+    let dir = TempDir::new().unwrap();
+    let (audit, file) = open(&dir, &["**/pin"]);
+    let (audit, work) = (audit.unwrap(), work());
+    for text in [r#"{"a": {"pin": 4711}}"#, r#"{"pin": 4711, "pin": 4712}"#, r#"{"pin": 47114711471147114711}"#] {
+        let trail = audit.begin(&work, 1, "t", &arguments(text)).await.unwrap();
+        trail.end("capability_refused", Some("because pin is 4711")).await;
+    }
+    audit.refused(&work, 2, None, ErrorCode::ToolArguments, "4711 is not a string").await;
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(!text.contains("4711") && text.contains("[redacted]"), "{text}");
+}
+
+#[tokio::test]
+async fn long_names_and_texts_are_cut() {
+    let dir = TempDir::new().unwrap();
+    let (audit, file) = open(&dir, &[]);
+    let long = "x".repeat(1 << 20);
+    audit.unwrap().refused(&work(), 1, Some(&long), ErrorCode::UnknownTool, &long).await;
+    assert!(fs::metadata(&file).unwrap().len() < 2000);
+}
