@@ -1,6 +1,7 @@
 //! The gateway over real sockets, in front of embedded fleets. This program is also the runner of their sandboxes, so
 //! it has a `main` of its own.
 
+mod callers;
 mod drain;
 mod elsewhere;
 mod events;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         files::tests(),
         guard::tests(),
         limits::tests(),
+        callers::tests(),
         drain::tests(),
     ];
     libtest_mimic::run(&args, files.into_iter().flatten().collect()).exit_code()
