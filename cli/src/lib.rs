@@ -6,6 +6,7 @@
 //!     ├──▶ args ─▶ run │ batch │ sessions │ doctor ─▶ fleet ─▶ thermae_fleet: the embedded fleet, or a real one
 //!     │                   │
 //!     │                   └─ tools: commands of this machine that the code may call
+//!     ├──▶ args ─▶ key ─▶ becomes the program thermae-gateway
 //!     ├──▶ args ─▶ serve ─▶ thermae_gateway: the same fleets over HTTP
 //!     └──▶ args ─▶ bridge ─▶ thermae_bridge: the same fleets for another program, over a socket
 //! ```
@@ -20,6 +21,7 @@ mod failure;
 mod fleet;
 #[cfg(test)]
 mod hostile;
+mod key;
 mod reference;
 mod run;
 mod serve;
@@ -101,6 +103,7 @@ async fn start(cli: Cli) -> Exit {
         Command::Doctor(args) => args.json,
         Command::Sessions(args) => sessions::as_json(args),
         Command::Serve(_)
+        | Command::Key(_)
         | Command::Trust(_)
         | Command::Bridge(_)
         | Command::Completions { .. }
@@ -129,9 +132,11 @@ fn tls(command: &Command) -> Tls {
         Command::Sessions(args) => sessions::fleet(args).access.tls(),
         Command::Serve(args) => args.fleet.access.tls(),
         Command::Bridge(args) => args.access.tls(),
-        Command::Trust(_) | Command::Doctor(_) | Command::Completions { .. } | Command::Reference { .. } => {
-            Tls::default()
-        }
+        Command::Key(_)
+        | Command::Trust(_)
+        | Command::Doctor(_)
+        | Command::Completions { .. }
+        | Command::Reference { .. } => Tls::default(),
     }
 }
 
@@ -145,6 +150,7 @@ async fn execute(command: &Command) -> Result<Exit, Failure> {
         Command::Batch(args) => batch::batch(args, &interrupt()?).await,
         Command::Sessions(args) => sessions::sessions(args, &interrupt()?).await,
         Command::Serve(args) => serve::serve(args, &interrupt()?).await,
+        Command::Key(args) => Err(key::key(args)),
         Command::Doctor(args) => doctor::doctor(args, &interrupt()?).await,
         Command::Trust(args) => tools::trust(args),
         Command::Bridge(args) => bridge::bridge(args).await,
