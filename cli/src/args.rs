@@ -16,7 +16,7 @@ use thermae_service::units::{ByteSize, Millis};
 pub(crate) use self::bridge::BridgeArgs;
 pub(crate) use self::job::{Class, IfGone, JobArgs, When};
 pub(crate) use self::serve::ServeArgs;
-pub(crate) use self::upkeep::{AuditArgs, DoctorArgs, SessionsArgs, SessionsVerb, TrustArgs};
+pub(crate) use self::upkeep::{AuditArgs, DoctorArgs, KeyArgs, SessionsArgs, SessionsVerb, TrustArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,6 +72,9 @@ pub(crate) enum Command {
     Batch(Box<BatchArgs>),
     /// Serve a fleet over HTTP
     Serve(Box<ServeArgs>),
+    /// Make, list or revoke API keys of a gateway (thermae-gateway key)
+    #[command(disable_help_flag = true)]
+    Key(KeyArgs),
     /// Trust a tools file, so that the programs beside it can use its tools
     Trust(TrustArgs),
     /// List or close a tenant's sessions on a fleet

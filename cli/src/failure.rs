@@ -112,6 +112,7 @@ pub(crate) const CODES: &[(&str, Exit, &str)] = &[
         "The token of `thermae serve` can't be read, is too short, or has characters that no header has.",
     ),
     ("bad_listen", Exit::Usage, "The address of --listen can't be used."),
+    ("no_gateway_program", Exit::Usage, "`thermae key` needs the program `thermae-gateway`, which can't be started."),
     ("fix_failed", Exit::Usage, "`thermae doctor --fix` could not change a setting of the machine."),
     ("no_fleet", Exit::Usage, "The command needs a fleet that keeps running: --amqp is missing."),
     ("bad_log_options", Exit::Usage, "THERMAE_LOG, THERMAE_LOG_FORMAT or THERMAE_OTLP_ENDPOINT can't be used."),

@@ -6,6 +6,7 @@
 //!     ├──▶ args ─▶ run │ batch │ sessions │ doctor ─▶ fleet ─▶ thermae_fleet: the embedded fleet, or a real one
 //!     │                   │
 //!     │                   └─ tools: commands of this machine that the code may call
+//!     ├──▶ args ─▶ key ─▶ becomes the program thermae-gateway
 //!     ├──▶ args ─▶ serve ─▶ thermae_gateway: the same fleets over HTTP
 //!     └──▶ args ─▶ bridge ─▶ thermae_bridge: the same fleets for another program, over a socket
 //! ```
@@ -21,6 +22,7 @@ mod failure;
 mod fleet;
 #[cfg(test)]
 mod hostile;
+mod key;
 mod reference;
 mod run;
 mod serve;
@@ -103,6 +105,7 @@ async fn start(cli: Cli) -> Exit {
         Command::Sessions(args) => sessions::as_json(args),
         Command::Audit(args) => args.json,
         Command::Serve(_)
+        | Command::Key(_)
         | Command::Trust(_)
         | Command::Bridge(_)
         | Command::Completions { .. }
@@ -131,7 +134,8 @@ fn tls(command: &Command) -> Tls {
         Command::Sessions(args) => sessions::fleet(args).access.tls(),
         Command::Serve(args) => args.fleet.access.tls(),
         Command::Bridge(args) => args.access.tls(),
-        Command::Trust(_)
+        Command::Key(_)
+        | Command::Trust(_)
         | Command::Audit(_)
         | Command::Doctor(_)
         | Command::Completions { .. }
@@ -149,6 +153,7 @@ async fn execute(command: &Command) -> Result<Exit, Failure> {
         Command::Batch(args) => batch::batch(args, &interrupt()?).await,
         Command::Sessions(args) => sessions::sessions(args, &interrupt()?).await,
         Command::Serve(args) => serve::serve(args, &interrupt()?).await,
+        Command::Key(args) => Err(key::key(args)),
         Command::Doctor(args) => doctor::doctor(args, &interrupt()?).await,
         Command::Trust(args) => tools::trust(args),
         Command::Audit(args) => audit::audit(args),

@@ -30,6 +30,7 @@ pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(250);
 ///     ..RemoteOptions::new("amqps://acme@fleet.example")
 /// };
 /// assert_eq!(options.host(), "fleet.example:5671");
+/// assert_eq!(options.user().as_deref(), Some("acme"));
 /// ```
 #[derive(Debug, Clone)]
 pub struct RemoteOptions {
@@ -57,6 +58,11 @@ impl RemoteOptions {
             tenant: None,
             connect_timeout: Duration::from_secs(30),
         }
+    }
+
+    /// The user in the URL, which may be empty. `None` if the URL is malformed.
+    pub fn user(&self) -> Option<String> {
+        Endpoint::of(self.amqp.expose()).ok().map(|endpoint| endpoint.user)
     }
 
     /// Host and port in the URL, for messages to people; `?` if the URL is malformed. Never contains the password.

@@ -1,4 +1,5 @@
-//! What every request goes through: its id, its trace, the token, the bound of requests at once, and metrics.
+//! What every request goes through: its id, its trace, the bound of requests at once, the check of who sends it, and
+//! metrics.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +15,9 @@ use thermae_service::trace::{self, TraceContext};
 use tracing::Instrument;
 
 use crate::call::single;
-use crate::op::Op;
+use crate::check::Check;
+use crate::identity::{self, Caller};
+use crate::op::{Access, Op};
 use crate::problem::Problem;
 use crate::routes;
 use crate::server::{HEADER_BYTES, Shared};
@@ -57,9 +60,6 @@ async fn answer(op: Op, shared: Arc<Shared>, request: Request) -> Response {
     let metrics = shared.metrics.clone();
     let permit = shared.requests.clone().try_acquire_owned();
     let answered = async {
-        if facts.guarded {
-            authorized(&shared, request.headers())?;
-        }
         // Health is told even if the gateway is full.
         let permit = match permit {
             Ok(permit) => Some(permit),
@@ -70,9 +70,14 @@ async fn answer(op: Op, shared: Arc<Shared>, request: Request) -> Response {
                 return Err(Problem::new("too_many_requests", format!("{most} requests are under way already")));
             }
         };
-        let answer = routes::answer(op, shared.clone(), request).await?;
+        let Some(caller) = admitted(op, &shared, request.headers()).await? else {
+            return routes::of_no_tenant(op, &shared);
+        };
+        let service = Arc::new(shared.tenants.service(&caller.tenant).await?);
+        let check = Check::of(&shared, &caller);
+        let answer = check.during(routes::answer(op, shared.clone(), caller, service.clone(), request)).await?;
         // A body that is streamed counts until its end.
-        Ok(answer.map(|body| routes::holding(body, permit)))
+        Ok(answer.map(|body| routes::holding(body, check, (permit, service))))
     };
     let answered = std::panic::AssertUnwindSafe(answered).catch_unwind().await;
     let answer = match answered {
@@ -98,23 +103,33 @@ async fn answer(op: Op, shared: Arc<Shared>, request: Request) -> Response {
     answer
 }
 
-/// Checks the token.
-fn authorized(shared: &Shared, headers: &HeaderMap) -> Result<(), Problem> {
-    let shown = single(headers, &header::AUTHORIZATION)?;
-    let bearer = shown.and_then(|value| {
-        let (scheme, token) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_matches(' '))
-    });
-    let refused = match bearer {
-        Some(token) if shared.token.is(token) => return Ok(()),
-        Some(_) => Problem::new("bad_token", "the token is not this gateway's"),
-        None if shown.is_some() => {
-            Problem::new("unauthorized", "the header Authorization is not of the form `Bearer TOKEN`")
-        }
-        None => Problem::new("unauthorized", "the request has no token"),
+/// Finds out who a request comes from, by its headers. This is the only way in: whoever serves the caller must still
+/// check the scopes.
+pub(crate) async fn caller(shared: &Shared, headers: &HeaderMap) -> Result<Caller, Problem> {
+    let refuse = |reason| shared.metrics.refused.with_label_values(&[reason]).inc();
+    let secret = identity::secret(headers).inspect_err(|_| refuse("token"))?;
+    let caller = shared.identity.caller(secret).await.inspect_err(|denied| refuse(denied.reason()))?;
+    let span = tracing::Span::current();
+    span.record("tenant", caller.tenant.as_str());
+    if let Some(key) = &caller.key {
+        span.record("key.id", &**key);
+    }
+    Ok(caller)
+}
+
+/// The caller for whose tenant the operation works. `None`: it works for no tenant, and may be done.
+async fn admitted(op: Op, shared: &Shared, headers: &HeaderMap) -> Result<Option<Caller>, Problem> {
+    let access = op.facts().access;
+    if access == Access::Everybody {
+        return Ok(None);
+    }
+    let caller = caller(shared, headers).await?;
+    let may = match access {
+        Access::Scope(scope) => caller.needs(scope).map(|()| Some(caller)),
+        _ if caller.operator => Ok(None),
+        _ => Err(Problem::new("missing_scope", "the metrics are about all tenants, and no API key opens them")),
     };
-    shared.metrics.refused.with_label_values(&["token"]).inc();
-    Err(refused)
+    may.inspect_err(|_| shared.metrics.refused.with_label_values(&["scope"]).inc())
 }
 
 /// Gives the request an id and a span.
@@ -128,6 +143,8 @@ fn begin(request: &mut Request) -> (Arc<str>, tracing::Span, Option<Problem>) {
         otel.kind = "server",
         http.request.method = %request.method(),
         request.id = %id,
+        tenant = tracing::field::Empty,
+        key.id = tracing::field::Empty,
     );
     let text = |name| request.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     trace::adopt(&span, &TraceContext { traceparent: text("traceparent"), tracestate: text("tracestate") });

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use prometheus::IntGauge;
+
 /// A number of bytes that may be held. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Budget(Arc<Inner>);
@@ -10,6 +12,15 @@ pub(crate) struct Budget(Arc<Inner>);
 struct Inner {
     most: usize,
     used: AtomicUsize,
+    whole: Whole,
+}
+
+/// What a budget is a part of.
+enum Whole {
+    /// Nothing: it is the whole one, and the gauge shows it.
+    Gauge(IntGauge),
+    /// Another one, from which its bytes come, too.
+    Of(Budget),
 }
 
 /// Bytes that are held, until this is dropped.
@@ -19,8 +30,14 @@ pub(crate) struct Held {
 }
 
 impl Budget {
-    pub(crate) fn new(most: usize) -> Self {
-        Self(Arc::new(Inner { most, used: AtomicUsize::new(0) }))
+    /// A budget that this gauge shows.
+    pub(crate) fn new(most: usize, shown: IntGauge) -> Self {
+        Self(Arc::new(Inner { most, used: AtomicUsize::new(0), whole: Whole::Gauge(shown) }))
+    }
+
+    /// A part of the budget that may hold this much of it. Parts may add up to more than the whole.
+    pub(crate) fn part(&self, most: usize) -> Self {
+        Self(Arc::new(Inner { most, used: AtomicUsize::new(0), whole: Whole::Of(self.clone()) }))
     }
 
     /// Begins to hold nothing.
@@ -28,26 +45,37 @@ impl Budget {
         Held { budget: self.clone(), bytes: 0 }
     }
 
-    pub(crate) fn used(&self) -> usize {
-        self.0.used.load(Ordering::Relaxed)
-    }
-
     /// Whether this many bytes more may be held.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.used().saturating_add(bytes) <= self.0.most
+        let used = self.0.used.load(Ordering::Relaxed);
+        let room_here = used.saturating_add(bytes) <= self.0.most;
+        room_here && if let Whole::Of(whole) = &self.0.whole { whole.has_room(bytes) } else { true }
+    }
+
+    /// Holds `now` bytes in the place of `before`.
+    fn change(&self, before: usize, now: usize) {
+        if now >= before {
+            self.0.used.fetch_add(now - before, Ordering::Relaxed);
+        } else {
+            self.0.used.fetch_sub(before - now, Ordering::Relaxed);
+        }
+        match &self.0.whole {
+            Whole::Of(whole) => whole.change(before, now),
+            Whole::Gauge(gauge) => gauge.add(now as i64 - before as i64),
+        }
     }
 }
 
 impl Held {
+    /// How many they are.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Holds this many bytes in all from now on. Returns whether all that is held is within the budget; it counts
     /// either way.
     pub(crate) fn set(&mut self, bytes: usize) -> bool {
-        let used = &self.budget.0.used;
-        if bytes >= self.bytes {
-            used.fetch_add(bytes - self.bytes, Ordering::Relaxed);
-        } else {
-            used.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
-        }
+        self.budget.change(self.bytes, bytes);
         self.bytes = bytes;
         self.budget.has_room(0)
     }
@@ -73,15 +101,30 @@ impl Drop for Held {
 mod tests {
     use super::*;
 
+    fn budget(most: usize) -> (Budget, IntGauge) {
+        let shown = IntGauge::new("held", "held").unwrap();
+        (Budget::new(most, shown.clone()), shown)
+    }
+
     #[test]
     fn what_is_dropped_is_free_again() {
-        let budget = Budget::new(10);
+        let (budget, shown) = budget(10);
         let (mut one, mut two) = (budget.hold(), budget.hold());
         assert!(one.grow(6) && two.grow(4) && !two.grow(1));
-        assert_eq!(budget.used(), 10);
+        assert_eq!(shown.get(), 10);
         assert!(!one.set(7) && !budget.has_room(0), "what must be held counts");
         drop(one);
-        assert!(two.grow(6) && budget.used() == 10);
-        assert!(two.set(3) && budget.used() == 3);
+        assert!(two.grow(6) && shown.get() == 10);
+        assert!(two.set(3) && shown.get() == 3);
+    }
+
+    #[test]
+    fn a_part_leaves_the_others_their_part() {
+        let (budget, shown) = budget(10);
+        let [mut one, mut two] = [budget.part(6).hold(), budget.part(6).hold()];
+        assert!(one.grow(6) && !one.grow(1) && two.grow(4), "a part is bounded");
+        assert!(!two.grow(1), "so is the whole");
+        drop(one);
+        assert!(two.grow(2) && !two.grow(1) && shown.get() == 6);
     }
 }

@@ -13,12 +13,17 @@ use thermae_service::units::Millis;
 use tokio::time::Instant;
 
 use crate::budget::Held;
+use crate::identity::Caller;
 use crate::problem::Problem;
 use crate::server::Shared;
+use crate::tenants::Lease;
 
 /// A request.
 pub(crate) struct Call {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) caller: Caller,
+    /// The service of the caller's tenant.
+    pub(crate) service: Arc<Lease>,
     pub(crate) headers: HeaderMap,
     path: Vec<(String, String)>,
     query: BTreeMap<String, String>,
@@ -28,8 +33,14 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Reads the parameters. The query may have the names `known` only.
-    pub(crate) async fn read(shared: Arc<Shared>, request: Request, known: &[&str]) -> Result<Self, Problem> {
+    /// Reads the parameters of a caller's request. The query may have the names `known` only.
+    pub(crate) async fn read(
+        shared: Arc<Shared>,
+        caller: Caller,
+        service: Arc<Lease>,
+        request: Request,
+        known: &[&str],
+    ) -> Result<Self, Problem> {
         let (mut parts, body) = request.into_parts();
         let bad = |detail: String| Problem::new("bad_parameter", detail);
         let path = match RawPathParams::from_request_parts(&mut parts, &()).await {
@@ -47,7 +58,8 @@ impl Call {
             }
         }
         let patience = Patience::new(shared.options.body_grace, shared.options.body_rate);
-        Ok(Self { shared, headers: parts.headers, path, query, body: Mutex::new(body.into_data_stream()), patience })
+        let (headers, body) = (parts.headers, Mutex::new(body.into_data_stream()));
+        Ok(Self { shared, caller, service, headers, path, query, body, patience })
     }
 
     /// A parameter of the path, without percent-encoding.
@@ -114,12 +126,12 @@ impl Call {
         if said.is_some_and(|length| length > most) {
             return Err(too_large());
         }
-        let (mut body, mut held) = (BytesMut::new(), self.shared.budget.hold());
+        let (mut body, mut held) = (BytesMut::new(), self.service.hold());
         while let Some(piece) = self.piece().await? {
             if body.len() + piece.len() > most {
                 return Err(too_large());
             }
-            self.shared.service.make_room(piece.len());
+            self.shared.tenants.make_room(&self.service, piece.len());
             if !held.grow(piece.len()) {
                 self.shared.metrics.refused.with_label_values(&["bytes"]).inc();
                 return Err(Problem::new("gateway_full", "the gateway holds as many bytes as it may"));

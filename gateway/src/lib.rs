@@ -2,10 +2,12 @@
 //! `schemas/openapi.json` lists all operations.
 //!
 //! ```text
-//!  socket ─▶ server (connections, drain) ─▶ app (token, request id, limits, metrics) ─▶ routes ─▶ service ─▶ fleet
-//!                                                                                        │          │
-//!                                            op: the table of all operations ◀───────────┘          └─ runs: events,
-//!                                             └─▶ openapi                                               calls, outcome
+//!  socket ─▶ server (connections, drain) ─▶ app (request id, limits, metrics) ─▶ routes ─▶ service ─▶ fleet
+//!                                            │                                    │          │
+//!                        identity: the caller, with a tenant and scopes           │          └─ runs: events, calls,
+//!                        tenants: a service for each ─▶ fleets                    │                   outcome
+//!                                            op: the table of all operations ◀────┘
+//!                                             └─▶ openapi
 //! ```
 //!
 //! [`service`](Gateway) functions do the work; routes only turn requests into their arguments, and their results into
@@ -17,8 +19,12 @@
 mod app;
 mod budget;
 mod call;
+mod check;
+mod config;
+mod fleets;
 #[cfg(test)]
 mod hostile;
+mod identity;
 mod metrics;
 mod op;
 pub mod openapi;
@@ -29,10 +35,14 @@ mod routes;
 mod server;
 mod service;
 mod sse;
+mod tenants;
 mod token;
 
+pub use config::{Config, Own};
+pub use fleets::{Fleets, Unopened};
+pub use identity::{Caller, Denied, Identity};
 pub use metrics::Metrics;
 pub use options::Options;
 pub use problem::{CODES, Code};
-pub use server::{Error, Gateway};
+pub use server::{Error, Gateway, Parts};
 pub use token::Token;

@@ -9,7 +9,8 @@ const SECONDS: &[f64] = &[
 ];
 
 /// Why work is refused.
-pub(crate) const REFUSALS: [&str; 4] = ["token", "requests", "runs", "bytes"];
+pub(crate) const REFUSALS: [&str; 9] =
+    ["token", "key", "scope", "rate", "store", "tenants", "requests", "runs", "bytes"];
 
 /// A gateway's metrics. Cheap to clone.
 #[derive(Clone)]
@@ -20,6 +21,8 @@ pub struct Metrics {
     pub(crate) seconds: HistogramVec,
     /// Open connections.
     pub(crate) connections: IntGauge,
+    /// Tenants whose fleet is connected, or is being connected.
+    pub(crate) tenants: IntGauge,
     /// Streams of events that are followed.
     pub(crate) followers: IntGauge,
     /// Runs that are held, by state.
@@ -70,10 +73,11 @@ impl Metrics {
             )?,
             seconds,
             connections: gauge("connections", "Open connections")?,
+            tenants: gauge("tenants", "Tenants that the gateway has a connection for, or is connecting for")?,
             followers: gauge("followers", "Streams of events that are followed")?,
             runs,
             held: gauge("held_bytes", "Bytes that are held for callers: bodies, jobs under way, events and outcomes")?,
-            refused: counters("refused_total", "Requests that were refused, by what bounds them", &["reason"])?,
+            refused: counters("refused_total", "Requests that were refused, by what refused them", &["reason"])?,
             dropped,
         };
         for reason in REFUSALS {

@@ -1,6 +1,7 @@
 //! The table of all operations. The router and the OpenAPI document are both made from it.
 
 use axum::routing::MethodFilter;
+use thermae_schemas::Scope;
 
 /// One operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,8 +42,19 @@ pub(crate) struct Facts {
     pub(crate) path: &'static str,
     /// What it does, in one line.
     pub(crate) summary: &'static str,
-    /// Whether the request must carry the token.
-    pub(crate) guarded: bool,
+    /// Who may do it.
+    pub(crate) access: Access,
+}
+
+/// Who may do an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Everybody. The operation tells nothing about any tenant.
+    Everybody,
+    /// Callers with this scope, for their own tenant.
+    Scope(Scope),
+    /// Whoever runs the gateway: the operation tells about all tenants.
+    Operator,
 }
 
 impl Op {
@@ -74,49 +86,55 @@ impl Op {
     ];
 
     pub(crate) fn facts(self) -> Facts {
-        let on = |method, path, name, summary| Facts { name, method, path, summary, guarded: true };
-        let open = |path, name, summary| Facts { guarded: false, ..on("get", path, name, summary) };
+        let on = |method, path, name, access, summary| Facts { name, method, path, summary, access };
+        let scope = Access::Scope;
+        let (run, read, sessions) = (scope(Scope::Run), scope(Scope::Read), scope(Scope::Sessions));
         match self {
-            Self::Submit => on("post", "/v1/runs", "submitRun", "Submit a job."),
-            Self::Runs => on("get", "/v1/runs", "listRuns", "The runs that this gateway holds."),
-            Self::Run => on("get", "/v1/runs/{id}", "getRun", "The state of a run, or its outcome."),
+            Self::Submit => on("post", "/v1/runs", "submitRun", run, "Submit a job."),
+            Self::Runs => on("get", "/v1/runs", "listRuns", read, "The runs that this gateway holds."),
+            Self::Run => on("get", "/v1/runs/{id}", "getRun", read, "The state of a run, or its outcome."),
             Self::RunInfo => {
-                on("get", "/v1/runs/{id}/info", "askForRun", "What the fleet knows of any run of the tenant.")
+                on("get", "/v1/runs/{id}/info", "askForRun", read, "What the fleet knows of any run of the tenant.")
             }
             Self::TakeOver => {
-                on("post", "/v1/runs/{id}/take-over", "takeRunOver", "Follow a run that was submitted elsewhere.")
+                on("post", "/v1/runs/{id}/take-over", "takeRunOver", run, "Follow a run that was submitted elsewhere.")
             }
-            Self::Cancel => on("delete", "/v1/runs/{id}", "cancelRun", "Cancel a run."),
-            Self::Events => on("get", "/v1/runs/{id}/events", "followRun", "Follow the events of a run."),
-            Self::Answer => on("post", "/v1/runs/{id}/calls/{call}", "answerCall", "Answer a tool call."),
+            Self::Cancel => on("delete", "/v1/runs/{id}", "cancelRun", run, "Cancel a run."),
+            Self::Events => on("get", "/v1/runs/{id}/events", "followRun", read, "Follow the events of a run."),
+            Self::Answer => {
+                let answer = scope(Scope::Answer);
+                on("post", "/v1/runs/{id}/calls/{call}", "answerCall", answer, "Answer a tool call.")
+            }
             Self::Artifact => {
-                on("get", "/v1/runs/{id}/artifacts/{*name}", "getArtifact", "The content of an artifact of a run.")
+                let (path, artifacts) = ("/v1/runs/{id}/artifacts/{*name}", scope(Scope::Artifacts));
+                on("get", path, "getArtifact", artifacts, "The content of an artifact of a run.")
             }
-            Self::SubmitBatch => on("post", "/v1/batches", "submitBatch", "Submit many jobs."),
-            Self::Batch => on("get", "/v1/batches/{id}", "getBatch", "The state of a batch."),
+            Self::SubmitBatch => on("post", "/v1/batches", "submitBatch", run, "Submit many jobs."),
+            Self::Batch => on("get", "/v1/batches/{id}", "getBatch", read, "The state of a batch."),
             Self::BatchResults => {
-                on("get", "/v1/batches/{id}/results", "getResults", "The outcomes of a batch, as its runs end.")
+                on("get", "/v1/batches/{id}/results", "getResults", read, "The outcomes of a batch, as its runs end.")
             }
-            Self::CancelBatch => on("delete", "/v1/batches/{id}", "cancelBatch", "Cancel the runs of a batch."),
-            Self::Sessions => on("get", "/v1/sessions", "listSessions", "The live sessions."),
-            Self::CloseSession => on("delete", "/v1/sessions/{name}", "closeSession", "Close a session."),
-            Self::Exec => on("post", "/v1/sessions/{name}/exec", "exec", "Run a command in a live session."),
+            Self::CancelBatch => on("delete", "/v1/batches/{id}", "cancelBatch", run, "Cancel the runs of a batch."),
+            Self::Sessions => on("get", "/v1/sessions", "listSessions", sessions, "The live sessions."),
+            Self::CloseSession => on("delete", "/v1/sessions/{name}", "closeSession", sessions, "Close a session."),
+            Self::Exec => on("post", "/v1/sessions/{name}/exec", "exec", sessions, "Run a command in a live session."),
             Self::ListFiles => {
-                on("get", "/v1/sessions/{name}/files", "listFiles", "The files in a session's /workspace.")
+                on("get", "/v1/sessions/{name}/files", "listFiles", sessions, "The files in a session's /workspace.")
             }
             Self::ReadFile => {
-                on("get", "/v1/sessions/{name}/files/{*path}", "readFile", "The content of a file of a session.")
+                let path = "/v1/sessions/{name}/files/{*path}";
+                on("get", path, "readFile", sessions, "The content of a file of a session.")
             }
             Self::WriteFile => {
-                on("put", "/v1/sessions/{name}/files/{*path}", "writeFile", "Write a file of a session.")
+                on("put", "/v1/sessions/{name}/files/{*path}", "writeFile", sessions, "Write a file of a session.")
             }
             Self::RemoveFile => {
-                on("delete", "/v1/sessions/{name}/files/{*path}", "removeFile", "Remove a file of a session.")
+                on("delete", "/v1/sessions/{name}/files/{*path}", "removeFile", sessions, "Remove a file of a session.")
             }
-            Self::Document => open("/v1/openapi.json", "getDocument", "This document."),
-            Self::Alive => open("/healthz", "alive", "Whether the process runs."),
-            Self::Ready => open("/readyz", "ready", "Whether the gateway takes jobs."),
-            Self::Metrics => on("get", "/metrics", "metrics", "Metrics in Prometheus's text format."),
+            Self::Document => on("get", "/v1/openapi.json", "getDocument", Access::Everybody, "This document."),
+            Self::Alive => on("get", "/healthz", "alive", Access::Everybody, "Whether the process runs."),
+            Self::Ready => on("get", "/readyz", "ready", Access::Everybody, "Whether the gateway takes jobs."),
+            Self::Metrics => on("get", "/metrics", "metrics", Access::Operator, "Metrics in Prometheus's text format."),
         }
     }
 
@@ -135,6 +153,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn what_is_of_a_tenant_needs_a_scope() {
+        let without: Vec<_> = Op::ALL.iter().filter(|op| !matches!(op.facts().access, Access::Scope(_))).collect();
+        assert_eq!(without, [&Op::Document, &Op::Alive, &Op::Ready, &Op::Metrics]);
+        assert_eq!(Op::Metrics.facts().access, Access::Operator);
+    }
 
     #[test]
     fn no_two_operations_share_a_name_or_a_place() {

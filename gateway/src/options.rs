@@ -17,6 +17,16 @@ pub struct Options {
     pub runs: usize,
     /// Bytes that are held for all callers together: request bodies, jobs under way, events and outcomes.
     pub held_bytes: usize,
+    /// Tenants whose fleet is connected at once. If there are more, one that has no request and no run is closed, or
+    /// the request is refused (`too_many_tenants`).
+    pub tenants: usize,
+    /// How long a tenant's fleet stays connected without a request or a run.
+    pub tenant_idle: Duration,
+    /// Largest part of [`Options::requests`], [`Options::runs`] and [`Options::held_bytes`] that one tenant may take,
+    /// in percent.
+    pub tenant_share: u8,
+    /// How often it is checked, during a long answer, that the API key may still be used.
+    pub recheck: Duration,
     /// Bytes of the events that are kept of one run. The oldest are dropped first.
     pub event_bytes: usize,
     /// Number of the events that are kept of one run.
@@ -47,6 +57,10 @@ impl Default for Options {
             requests: 4096,
             runs: 10_000,
             held_bytes: 512 << 20,
+            tenants: 256,
+            tenant_idle: Duration::from_secs(600),
+            tenant_share: 100,
+            recheck: Duration::from_secs(5),
             event_bytes: 1 << 20,
             events: 1024,
             keep: Duration::from_secs(600),
@@ -58,5 +72,25 @@ impl Default for Options {
             drain: Duration::from_secs(20),
             heartbeat: Duration::from_secs(15),
         }
+    }
+}
+
+impl Options {
+    /// The part of this many that one tenant may take: at least one.
+    pub(crate) fn share(&self, of: usize) -> usize {
+        let part = of as u128 * u128::from(self.tenant_share) / 100;
+        usize::try_from(part).unwrap_or(usize::MAX).clamp(1, of.max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_at_least_one_and_at_most_all() {
+        let share = |percent, of| Options { tenant_share: percent, ..Options::default() }.share(of);
+        assert_eq!([share(100, 7), share(50, 7), share(50, 1), share(0, 9), share(200, 9)], [7, 3, 1, 1, 9]);
+        assert_eq!(share(100, usize::MAX), usize::MAX);
     }
 }

@@ -18,7 +18,10 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use crate::budget::Budget;
-use crate::service::Service;
+use crate::fleets::{Fleets, Only};
+use crate::identity::Identity;
+use crate::tenants::Tenants;
+use crate::token::TokenOf;
 use crate::{Metrics, Options, Token, app};
 
 /// How long a peer may leave what was sent to it unacknowledged, in milliseconds.
@@ -51,11 +54,10 @@ pub enum Error {
 
 /// What all requests share.
 pub(crate) struct Shared {
-    pub(crate) service: Service,
+    pub(crate) identity: Arc<dyn Identity>,
+    pub(crate) tenants: Tenants,
     pub(crate) options: Options,
-    pub(crate) token: Token,
     pub(crate) metrics: Metrics,
-    pub(crate) budget: Budget,
     pub(crate) health: Health,
     /// The gateway's own metrics, and those of the embedded fleet.
     pub(crate) registries: Vec<prometheus::Registry>,
@@ -64,39 +66,68 @@ pub(crate) struct Shared {
     pub(crate) requests: Arc<Semaphore>,
 }
 
+/// What a gateway is made of.
+pub struct Parts {
+    /// Who may use it.
+    pub identity: Arc<dyn Identity>,
+    /// Where the fleets of tenants come from.
+    pub fleets: Arc<dyn Fleets>,
+    /// The conditions under which it is ready. It adds one of its own.
+    pub health: Health,
+    /// Where its metrics are registered.
+    pub registry: prometheus::Registry,
+}
+
 /// A gateway that listens, and is not served yet.
 pub struct Gateway {
     listener: TcpListener,
     addr: SocketAddr,
     connections: usize,
     shared: Arc<Shared>,
-    fleet: Arc<Fleet>,
+    /// The fleet, if there is only one tenant.
+    only: Option<Arc<Fleet>>,
     ready: Condition,
 }
 
 impl Gateway {
-    /// Listens, for a fleet as whose tenant all callers act. Connections wait until [`Gateway::run`].
+    /// Listens, for a fleet as whose tenant all callers act: those who show the token. Connections wait until
+    /// [`Gateway::run`].
     ///
     /// # Errors
     /// The address can't be used.
-    pub async fn bind(mut options: Options, token: Token, fleet: Arc<Fleet>) -> Result<Self, Error> {
+    pub async fn bind(options: Options, token: Token, fleet: Arc<Fleet>) -> Result<Self, Error> {
+        let identity = Arc::new(TokenOf { token, tenant: fleet.client().tenant().clone() });
+        let (health, registry) = (Health::new(), prometheus::Registry::new());
+        let parts = Parts { identity, fleets: Arc::new(Only(fleet.clone())), health, registry };
+        Self::with(options, parts, Some(fleet)).await
+    }
+
+    /// Listens, for the callers and the fleets of these parts. Connections wait until [`Gateway::run`].
+    ///
+    /// # Errors
+    /// The address can't be used.
+    pub async fn of(options: Options, parts: Parts) -> Result<Self, Error> {
+        Self::with(options, parts, None).await
+    }
+
+    async fn with(mut options: Options, parts: Parts, only: Option<Arc<Fleet>>) -> Result<Self, Error> {
+        let Parts { identity, fleets, health, registry } = parts;
         let addr = options.listen;
         let bind = |source| Error::Bind { addr, source };
         let listener = TcpListener::bind(addr).await.map_err(bind)?;
         let addr = listener.local_addr().map_err(bind)?;
         options.listen = addr;
-        let registry = prometheus::Registry::new();
         let metrics = Metrics::new(&registry)?;
-        let budget = Budget::new(options.held_bytes);
-        let health = Health::new();
-        let ready = health.condition("fleet");
+        let budget = Budget::new(options.held_bytes, metrics.held.clone());
+        let ready = health.condition(if only.is_some() { "fleet" } else { "gateway" });
         let draining = CancellationToken::new();
-        let service = Service::new(&fleet, &options, budget.clone(), metrics.clone(), draining.clone());
-        let registries = [registry].into_iter().chain(fleet.metrics().cloned()).collect();
+        let tenants = Tenants::new(fleets, &options, budget, metrics.clone(), draining.clone());
+        let of_fleet = only.as_ref().and_then(|fleet| fleet.metrics().cloned());
+        let registries = [registry].into_iter().chain(of_fleet).collect();
         let connections = options.connections.min(connections_allowed());
         let requests = Arc::new(Semaphore::new(options.requests));
-        let shared = Shared { service, options, token, metrics, budget, health, registries, draining, requests };
-        Ok(Self { listener, addr, connections, shared: Arc::new(shared), fleet, ready })
+        let shared = Shared { identity, tenants, options, metrics, health, registries, draining, requests };
+        Ok(Self { listener, addr, connections, shared: Arc::new(shared), only, ready })
     }
 
     /// The address, with the real port if port 0 was asked for.
@@ -107,7 +138,7 @@ impl Gateway {
     /// Serves until the token is cancelled. Then accepts no more connections, ends the streams of events with a last
     /// event, and waits a while for requests under way. Runs that are under way are left to the fleet.
     pub async fn run(self, shutdown: CancellationToken) {
-        let Self { listener, connections, shared, fleet, ready, .. } = self;
+        let Self { listener, connections, shared, only, ready, .. } = self;
         let router = app::router(shared.clone());
         let slots = Arc::new(Semaphore::new(connections));
         let mut open: JoinSet<()> = JoinSet::new();
@@ -117,6 +148,7 @@ impl Gateway {
         sweeping.spawn({
             let (ready, ended) = (ready.clone(), ended.clone());
             async move {
+                let Some(fleet) = only else { return ready.ready() };
                 tokio::select! {
                     () = fleet.ready() => ready.ready(),
                     why = fleet.unfit() => ready.not_ready(why.to_string()),
@@ -145,7 +177,7 @@ impl Gateway {
         open.shutdown().await;
         ended.cancel();
         while sweeping.join_next().await.is_some() {}
-        shared.service.close().await;
+        shared.tenants.close().await;
     }
 }
 
@@ -205,13 +237,13 @@ impl Drop for Leave<'_> {
     }
 }
 
-/// Forgets old runs.
+/// Forgets old runs, and closes what is idle.
 async fn sweep(shared: Arc<Shared>, ended: CancellationToken) {
     let every = (shared.options.keep / 10).clamp(Duration::from_millis(50), Duration::from_secs(5));
     let mut ticks = tokio::time::interval(every);
     loop {
         tokio::select! {
-            _ = ticks.tick() => shared.service.sweep(),
+            _ = ticks.tick() => shared.tenants.sweep(),
             () = ended.cancelled() => return,
         }
     }

@@ -87,16 +87,20 @@ impl Keys {
             return Err(Denied::Unknown);
         }
         // Only the owner gets here, so the reason may be told.
-        if entry.key.revoked_ms.is_some() {
-            return Err(Denied::Revoked);
-        }
-        if entry.key.expires_ms.is_some_and(|end| end <= now_ms) {
-            return Err(Denied::Expired);
-        }
+        valid(&entry.key, now_ms)?;
         if entry.to_note(now_ms, TOUCH_EVERY) {
             self.note(&entry.key.id, now_ms).await;
         }
         Ok(entry.key.clone())
+    }
+
+    /// Whether a key that was found before may still be used at this time, in milliseconds since 1970. No use is noted.
+    ///
+    /// # Errors
+    /// As for [`authenticate`](Self::authenticate).
+    pub async fn still_valid(&self, id: &KeyId, now_ms: u64) -> Result<(), Denied> {
+        let entry = self.entry(id).await?.ok_or(Denied::Unknown)?;
+        valid(&entry.key, now_ms)
     }
 
     async fn entry(&self, id: &KeyId) -> Result<Option<Arc<Cached>>, StoreError> {
@@ -145,4 +149,14 @@ impl Keys {
         self.cache.remove(id);
         revoked
     }
+}
+
+fn valid(key: &Key, now_ms: u64) -> Result<(), Denied> {
+    if key.revoked_ms.is_some() {
+        return Err(Denied::Revoked);
+    }
+    if key.expires_ms.is_some_and(|end| end <= now_ms) {
+        return Err(Denied::Expired);
+    }
+    Ok(())
 }

@@ -26,7 +26,6 @@ mod key;
 mod keys;
 mod page;
 mod postgres;
-mod scope;
 mod sql;
 mod sqlite;
 mod store;
@@ -38,7 +37,8 @@ pub use key::{Key, Limits, NewKey};
 pub use keys::{CACHE_TTL, Created, Keys, LONGEST_CACHE_TTL, TOUCH_EVERY};
 pub use page::{BadCursor, Cursor, LARGEST_PAGE, Listed, Query};
 pub use postgres::Postgres;
-pub use scope::{Scope, Scopes, UnknownScope};
 pub use sqlite::Sqlite;
 pub use store::{Hash, LIMIT, Store, Stored};
 pub use text::{BadKeyText, KeyId, KeyText};
+// What a key may be used for.
+pub use thermae_schemas::{Scope, Scopes, UnknownScope};

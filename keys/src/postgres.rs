@@ -21,6 +21,15 @@ pub struct Postgres {
 }
 
 impl Postgres {
+    /// Whether this can be the URL of a database. It connects to nothing.
+    ///
+    /// # Errors
+    /// It can't be.
+    pub fn check(url: &str) -> Result<(), StoreError> {
+        url.parse::<PgConnectOptions>()?;
+        Ok(())
+    }
+
     /// Connects to a database and makes the tables if they are missing. The URL has the form
     /// `postgres://user:password@host/database?sslmode=verify-full`. Without `sslmode`, the connection uses TLS only if
     /// the server offers it.

@@ -108,7 +108,7 @@ impl Row {
         hex::decode_to_slice(&self.hash, &mut hash).map_err(|_| damaged("hash"))?;
         let key = Key {
             tenant: TenantName::new(self.tenant).map_err(|_| damaged("tenant"))?,
-            scopes: Scopes::stored(&self.scopes),
+            scopes: Scopes::known(&self.scopes),
             limits: Limits {
                 requests_per_minute: limit(self.requests_per_minute, "requests_per_minute")?,
                 runs_at_once: limit(self.runs_at_once, "runs_at_once")?,

@@ -35,6 +35,7 @@ mod outcome;
 mod query;
 mod request;
 mod run;
+mod scope;
 mod tool;
 mod worker;
 
@@ -59,6 +60,7 @@ pub use outcome::{LimitsUsed, MimeBundle, Outcome, SessionState, Status, Usage};
 pub use query::{Asked, Query, SessionInfo};
 pub use request::{Exec, Request, RequestDone, RequestEnd, RequestInput, RequestWork, Say};
 pub use run::{OutputPart, PendingCall, RunInfo, RunQuery, RunState};
+pub use scope::{Scope, Scopes, UnknownScope};
 pub use tool::{ToolCall, ToolFailure, ToolReply, ToolResult};
 pub use worker::{Heartbeat, PoolCapacity, RunningJob, SessionHeld, WorkerState};
 

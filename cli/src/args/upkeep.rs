@@ -1,10 +1,19 @@
-//! Commands that run no code: `trust`, `sessions`, `audit`, `doctor`.
+//! Commands that run no code: `key`, `trust`, `sessions`, `audit`, `doctor`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
 use super::{FleetArgs, any_path};
+
+/// `thermae key`.
+#[derive(Debug, Args)]
+pub(crate) struct KeyArgs {
+    /// Arguments of `thermae-gateway key`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    pub(crate) args: Vec<OsString>,
+}
 
 const TRUST_EXAMPLES: &str = "\
 Examples:

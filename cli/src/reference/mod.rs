@@ -27,8 +27,8 @@ const CONFIGURATION: &str = "\
 
 <!-- Made by `thermae reference configuration`; a test keeps it current. -->
 
-`thermae-scheduler` and `thermae-worker` read each setting from these sources, and a later source overrides an earlier
-one:
+`thermae-scheduler`, `thermae-worker` and `thermae-gateway` read each setting from these sources, and a later source
+overrides an earlier one:
 
 1. the default
 2. the TOML file that `--config FILE` or `THERMAE_CONFIG` names
@@ -65,7 +65,8 @@ fn configuration() -> String {
     let mut text = CONFIGURATION.to_owned();
     section::<thermae_scheduler::Config>(&mut text, "thermae-scheduler");
     section::<thermae_worker::Config>(&mut text, "thermae-worker");
-    section::<telemetry::Options>(&mut text, "The table `telemetry` of both programs");
+    section::<thermae_gateway::Config>(&mut text, "thermae-gateway");
+    section::<telemetry::Options>(&mut text, "The table `telemetry` of all three programs");
     section::<ToolsFile>(&mut text, "thermae.toml, a tools file");
     text
 }

@@ -6,6 +6,7 @@ mod bridge;
 mod credentials;
 mod doctor;
 mod files;
+mod key;
 mod killed;
 mod readme;
 mod run;

@@ -12,6 +12,7 @@ mod files;
 mod fleet;
 mod gateway;
 mod jobs;
+mod keys;
 mod once;
 mod outages;
 mod prometheus;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         scenarios::TESTS,
         waits::TESTS,
         gateway::TESTS,
+        keys::TESTS,
         dashboards::TESTS,
         // These kill all workers. For some seconds, new sessions may be placed on one that is not known to be dead.
         checkpoints::TESTS,

@@ -42,7 +42,12 @@ fn make() -> Value {
         "security": [{ "token": [] }],
         "paths": paths,
         "components": {
-            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "securitySchemes": { "token": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "The token of `thermae serve`, or an API key, which needs the scopes that the operation \
+                    names.",
+            } },
             "responses": { "Problem": {
                 "description": "The request failed. `code` says why.",
                 "headers": {

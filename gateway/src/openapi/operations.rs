@@ -5,7 +5,7 @@ use thermae_schemas::{FileStat, Listing, RunInfo, Transferred};
 
 use super::schemas::Schemas;
 use super::{links, parameters};
-use crate::op::Op;
+use crate::op::{Access, Op};
 use crate::routes::batches::LINES;
 use crate::service::{AnswerRequest, BatchRequest, BatchView, ExecRequest, ExecView, RunView, RunsView, SessionsView};
 
@@ -28,7 +28,13 @@ pub(super) fn operation(op: Op, schemas: &mut Schemas) -> Value {
         }
         responses.insert(status.to_owned(), response);
     }
-    if facts.path.starts_with("/v1") || facts.guarded {
+    let guarded = facts.access != Access::Everybody;
+    if guarded {
+        for status in ["401", "403", "429", "503"] {
+            responses.insert(status.to_owned(), json!({ "$ref": "#/components/responses/Problem" }));
+        }
+    }
+    if facts.path.starts_with("/v1") || guarded {
         responses.insert("default".to_owned(), json!({ "$ref": "#/components/responses/Problem" }));
     }
     if matches!(op, Op::Submit | Op::SubmitBatch)
@@ -48,8 +54,10 @@ pub(super) fn operation(op: Op, schemas: &mut Schemas) -> Value {
     if let Some((kind, schema)) = body(op, schemas) {
         operation["requestBody"] = json!({ "required": true, "content": { kind: { "schema": schema } } });
     }
-    if !facts.guarded {
-        operation["security"] = json!([]);
+    match facts.access {
+        Access::Everybody => operation["security"] = json!([]),
+        Access::Scope(scope) => operation["security"] = json!([{ "token": [scope.as_str()] }]),
+        Access::Operator => {}
     }
     operation
 }

@@ -14,7 +14,7 @@ use crate::service::{Content, artifact, content};
 
 pub(super) async fn get(call: Call) -> Result<Response, Problem> {
     let id: JobId = call.name("id")?;
-    let service = &call.shared.service;
+    let service = &call.service;
     let artifact = artifact(service, &id, call.part("name"))?;
     let (size, tag) = (artifact.size, format!("\"{}\"", artifact.sha256));
     let asked = asked(&call, &tag)?;

@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures::StreamExt;
+use thermae_schemas::Scope;
 
 use super::{json, located};
 use crate::call::Call;
@@ -18,8 +19,8 @@ pub(crate) const LINES: &str = "application/x-ndjson";
 pub(super) async fn submit(mut call: Call) -> Result<Response, Problem> {
     let wait = call.wait()?;
     let (text, _held) = call.json().await?;
-    let batches = &call.shared.service.batches;
-    let batch = batches.submit(&text).await?;
+    let batches = &call.service.batches;
+    let batch = batches.submit(&text, &call.caller).await?;
     drop(text);
     if let Some(wait) = wait {
         batches.wait(&batch, wait).await;
@@ -29,7 +30,7 @@ pub(super) async fn submit(mut call: Call) -> Result<Response, Problem> {
 
 pub(super) async fn get(call: Call) -> Result<Response, Problem> {
     let wait = call.wait()?;
-    let batches = &call.shared.service.batches;
+    let batches = &call.service.batches;
     let batch = batches.get(&call.name("id")?)?;
     if let Some(wait) = wait {
         batches.wait(&batch, wait).await;
@@ -38,7 +39,7 @@ pub(super) async fn get(call: Call) -> Result<Response, Problem> {
 }
 
 pub(super) fn results(call: &Call) -> Result<Response, Problem> {
-    let batches = &call.shared.service.batches;
+    let batches = &call.service.batches;
     let lines = batches.results(batches.get(&call.name("id")?)?);
     let mut answer = Response::new(Body::from_stream(lines.map(Ok::<_, std::convert::Infallible>)));
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(LINES));
@@ -47,7 +48,7 @@ pub(super) fn results(call: &Call) -> Result<Response, Problem> {
 
 pub(super) async fn cancel(call: Call) -> Result<Response, Problem> {
     let wait = call.wait()?;
-    let batches = &call.shared.service.batches;
+    let batches = &call.service.batches;
     let batch = batches.get(&call.name("id")?)?;
     batches.cancel(&batch).await?;
     if let Some(wait) = wait {
@@ -56,9 +57,10 @@ pub(super) async fn cancel(call: Call) -> Result<Response, Problem> {
     told(&call, &batch)
 }
 
-/// The batch as it is: 202 while runs of it are under way.
+/// The batch as it is: 202 while runs of it are under way. Callers who may not read runs are not told how they ended.
 fn told(call: &Call, batch: &Arc<Batch>) -> Result<Response, Problem> {
-    let view = call.shared.service.batches.view(batch);
+    let view = call.service.batches.view(batch);
+    let view = if call.caller.scopes.has(Scope::Read) { view } else { view.state_alone() };
     let status = if view.state == BatchState::Underway { StatusCode::ACCEPTED } else { StatusCode::OK };
     json(status, &view)
 }

@@ -28,7 +28,7 @@ pub(super) async fn follow(call: Call) -> Result<Response, Problem> {
         })?,
     };
     // A browser's EventSource connects again after each end, until it gets this.
-    let Some(follow) = call.shared.service.follow(&id, after)? else { return Ok(empty(StatusCode::NO_CONTENT)) };
+    let Some(follow) = call.service.follow(&id, after)? else { return Ok(empty(StatusCode::NO_CONTENT)) };
     Ok(streamed(events(follow, call.shared.clone())))
 }
 

@@ -19,7 +19,7 @@ use crate::sse;
 pub(super) async fn exec(mut call: Call) -> Result<Response, Problem> {
     let session = call.name("name")?;
     let (text, held) = call.json().await?;
-    let running = call.shared.service.sessions.exec(session, &text)?;
+    let running = call.service.sessions.exec(session, &text)?;
     if call.wants_events() {
         return Ok(streamed(events(running)));
     }

@@ -22,7 +22,7 @@ pub(super) async fn list(call: Call) -> Result<Response, Problem> {
 
 async fn listed(call: &Call, session: SessionName, path: PathText) -> Result<Response, Problem> {
     let (depth, most) = (call.query("depth")?.unwrap_or(1), call.query("most")?);
-    json(StatusCode::OK, &call.shared.service.sessions.list(session, path, depth, most).await?)
+    json(StatusCode::OK, &call.service.sessions.list(session, path, depth, most).await?)
 }
 
 /// The session, and the path of the file in it.
@@ -34,7 +34,7 @@ fn place(call: &Call) -> Result<(SessionName, PathText), Problem> {
 pub(super) async fn read(call: Call) -> Result<Response, Problem> {
     let (session, path) = place(&call)?;
     let link = call.query("link")?.unwrap_or(false);
-    let service = &call.shared.service;
+    let service = &call.service;
     match call.query::<String>("op")?.as_deref() {
         None => {}
         Some("stat") => return json(StatusCode::OK, &service.sessions.stat(session, path, link).await?),
@@ -103,7 +103,7 @@ pub(super) async fn write(mut call: Call) -> Result<Response, Problem> {
     match call.query::<String>("op")?.as_deref() {
         None => {}
         Some("make_dir") => {
-            call.shared.service.sessions.make_dir(session, path).await?;
+            call.service.sessions.make_dir(session, path).await?;
             return Ok(empty(StatusCode::NO_CONTENT));
         }
         Some(other) => return Err(Problem::new("bad_parameter", format!("op: `make_dir`, not {other:?}"))),
@@ -113,9 +113,9 @@ pub(super) async fn write(mut call: Call) -> Result<Response, Problem> {
     if call.query("parents")?.unwrap_or(false)
         && let Some(parent) = parent(&path)
     {
-        call.shared.service.sessions.make_dir(session.clone(), parent).await?;
+        call.service.sessions.make_dir(session.clone(), parent).await?;
     }
-    let change = call.shared.service.sessions.write(session, path, mode, permissions)?;
+    let change = call.service.sessions.write(session, path, mode, permissions)?;
     // Dropping the change cancels it: then everybody sees the old file.
     while let Some(piece) = call.piece().await? {
         if !change.give(piece).await {
@@ -157,6 +157,6 @@ fn parent(path: &PathText) -> Option<PathText> {
 
 pub(super) async fn remove(call: Call) -> Result<Response, Problem> {
     let (session, path) = place(&call)?;
-    call.shared.service.sessions.remove(session, path, call.query("recursive")?.unwrap_or(false)).await?;
+    call.service.sessions.remove(session, path, call.query("recursive")?.unwrap_or(false)).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }

@@ -27,7 +27,6 @@ pub(super) fn ready(shared: &Shared) -> Response {
 
 pub(super) fn metrics(shared: &Shared) -> Result<Response, Problem> {
     let (encoder, mut text) = (TextEncoder::new(), Vec::new());
-    shared.metrics.held.set(i64::try_from(shared.budget.used()).unwrap_or(i64::MAX));
     for registry in &shared.registries {
         let encoded = encoder.encode(&registry.gather(), &mut text);
         encoded.map_err(|error| Problem::new("internal_error", format!("the metrics: {error}")))?;

@@ -20,13 +20,15 @@ use axum::response::Response;
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::call::Call;
+use crate::check::Check;
+use crate::identity::{Caller, Denied};
 use crate::op::Op;
 use crate::openapi;
 use crate::problem::Problem;
 use crate::server::Shared;
+use crate::tenants::Lease;
 
 /// Names of the parameters that an operation's query may have.
 pub(crate) fn parameters(op: Op) -> &'static [&'static str] {
@@ -44,15 +46,26 @@ pub(crate) fn parameters(op: Op) -> &'static [&'static str] {
     }
 }
 
-/// Answers a request for an operation.
-pub(crate) async fn answer(op: Op, shared: Arc<Shared>, request: Request) -> Result<Response, Problem> {
-    let call = match op {
-        Op::Alive => return Ok(health::alive()),
-        Op::Ready => return Ok(health::ready(&shared)),
-        Op::Metrics => return health::metrics(&shared),
-        Op::Document => return json(StatusCode::OK, openapi::document()),
-        _ => Call::read(shared, request, parameters(op)).await?,
-    };
+/// Answers a request for an operation that works for no tenant.
+pub(crate) fn of_no_tenant(op: Op, shared: &Shared) -> Result<Response, Problem> {
+    match op {
+        Op::Alive => Ok(health::alive()),
+        Op::Ready => Ok(health::ready(shared)),
+        Op::Document => json(StatusCode::OK, openapi::document()),
+        Op::Metrics => health::metrics(shared),
+        _ => Err(Problem::new("internal_error", "the operation works for a tenant")),
+    }
+}
+
+/// Answers a caller's request for an operation that the caller may do.
+pub(crate) async fn answer(
+    op: Op,
+    shared: Arc<Shared>,
+    caller: Caller,
+    service: Arc<Lease>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let call = Call::read(shared, caller, service, request, parameters(op)).await?;
     match op {
         Op::Submit => runs::submit(call).await,
         Op::Runs => runs::list(&call),
@@ -74,7 +87,9 @@ pub(crate) async fn answer(op: Op, shared: Arc<Shared>, request: Request) -> Res
         Op::ReadFile => files::read(call).await,
         Op::WriteFile => files::write(call).await,
         Op::RemoveFile => files::remove(call).await,
-        Op::Document | Op::Alive | Op::Ready | Op::Metrics => Err(Problem::new("internal_error", "no such operation")),
+        Op::Document | Op::Alive | Op::Ready | Op::Metrics => {
+            Err(Problem::new("internal_error", "the operation works for no tenant"))
+        }
     }
 }
 
@@ -107,17 +122,23 @@ fn empty(status: StatusCode) -> Response {
     answer
 }
 
-/// A body that holds the place of its request until it is sent.
-pub(crate) fn holding(body: Body, permit: Option<OwnedSemaphorePermit>) -> Body {
-    Body::new(Holding { body, _permit: permit })
+/// A body that keeps something until it is sent, and is cut off if the caller may not go on.
+pub(crate) fn holding(body: Body, check: Check, kept: impl Send + Unpin + 'static) -> Body {
+    let is_whole = body.size_hint().exact().is_some();
+    let denied: Option<Denial> = if is_whole { None } else { Some(Box::pin(check.denied())) };
+    Body::new(Holding { body, denied, _kept: kept })
 }
 
-struct Holding {
+type Denial = Pin<Box<dyn Future<Output = Denied> + Send>>;
+
+struct Holding<T> {
     body: Body,
-    _permit: Option<OwnedSemaphorePermit>,
+    /// Ends when the caller is denied. `None`: the body is short.
+    denied: Option<Denial>,
+    _kept: T,
 }
 
-impl HttpBody for Holding {
+impl<T: Send + Unpin + 'static> HttpBody for Holding<T> {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -125,6 +146,13 @@ impl HttpBody for Holding {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, axum::Error>>> {
+        if let Some(denied) = &mut self.denied
+            && let Poll::Ready(denied) = denied.as_mut().poll(cx)
+        {
+            // The head of the answer is gone: only the connection can tell.
+            self.denied = None;
+            return Poll::Ready(Some(Err(axum::Error::new(denied))));
+        }
         Pin::new(&mut self.body).poll_frame(cx)
     }
 

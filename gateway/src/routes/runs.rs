@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderName, StatusCode};
 use axum::response::Response;
-use thermae_schemas::{JobId, RunQuery};
+use thermae_schemas::{JobId, RunQuery, Scope};
 
 use super::{empty, json, located};
 use crate::call::Call;
@@ -17,12 +17,12 @@ pub(super) async fn submit(mut call: Call) -> Result<Response, Problem> {
     let (wait, or_call) = (call.wait()?, or_call(&call)?);
     let key = call.header(IDEMPOTENCY_KEY)?.map(str::to_owned);
     let (text, held) = call.json().await?;
-    let service = &call.shared.service;
-    let run = service.submit(text, key.as_deref(), held).await?;
+    let service = &call.service;
+    let run = service.submit(text, key.as_deref(), held, &call.caller).await?;
     if let Some(wait) = wait {
         service.wait(&run, wait, or_call).await;
     }
-    Ok(located(told(&run)?, "runs", run.id.as_str()))
+    Ok(located(told(&call, &run)?, "runs", run.id.as_str()))
 }
 
 /// Runs on a page, unless the caller says otherwise.
@@ -43,12 +43,12 @@ pub(super) fn list(call: &Call) -> Result<Response, Problem> {
     if !(1..=LARGEST_PAGE).contains(&most) {
         return Err(bad(format!("limit: 1 to {LARGEST_PAGE}")));
     }
-    json(StatusCode::OK, &call.shared.service.list(state, call.query("cursor")?, most))
+    json(StatusCode::OK, &call.service.list(state, call.query("cursor")?, most))
 }
 
 pub(super) async fn get(call: Call) -> Result<Response, Problem> {
     let (id, wait, or_call): (JobId, _, _) = (call.name("id")?, call.wait()?, or_call(&call)?);
-    let service = &call.shared.service;
+    let service = &call.service;
     let run = service.run(&id)?;
     if let Some(wait) = wait {
         service.wait(&run, wait, or_call).await;
@@ -60,34 +60,36 @@ pub(super) async fn info(call: Call) -> Result<Response, Problem> {
     let from = |name: &str| Ok::<_, Problem>(call.query::<u64>(name)?.unwrap_or(0));
     let (stdout_from, stderr_from) = (from("stdout_from")?, from("stderr_from")?);
     let query = RunQuery { stdout_from, stderr_from, ..RunQuery::new(call.name("id")?) };
-    let (_, told) = call.shared.service.ask(query).await?;
+    let (_, told) = call.service.ask(query).await?;
     json(StatusCode::OK, &told)
 }
 
 pub(super) async fn take_over(call: Call) -> Result<Response, Problem> {
-    told(&call.shared.service.take_over(&call.name("id")?).await?)
+    let run = call.service.take_over(&call.name("id")?, &call.caller).await?;
+    told(&call, &run)
 }
 
 pub(super) async fn cancel(call: Call) -> Result<Response, Problem> {
     let (id, wait): (JobId, _) = (call.name("id")?, call.wait()?);
-    let service = &call.shared.service;
+    let service = &call.service;
     let run = service.cancel(&id).await?;
     if let Some(wait) = wait {
         service.wait(&run, wait, false).await;
     }
-    told(&run)
+    told(&call, &run)
 }
 
 pub(super) async fn answer(mut call: Call) -> Result<Response, Problem> {
     let id: JobId = call.name("id")?;
     let (text, _held) = call.json().await?;
-    call.shared.service.answer(&id, call.part("call"), &text).await?;
+    call.service.answer(&id, call.part("call"), &text).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
-/// The run as it is: 202 while it is under way.
-fn told(run: &Arc<Run>) -> Result<Response, Problem> {
+/// The run as it is: 202 while it is under way. Callers who may not read runs are told its state alone.
+fn told(call: &Call, run: &Arc<Run>) -> Result<Response, Problem> {
     let view = run.view()?;
+    let view = if call.caller.scopes.has(Scope::Read) { view } else { view.state_alone() };
     let status = if view.state == RunState::Underway { StatusCode::ACCEPTED } else { StatusCode::OK };
     json(status, &view)
 }

@@ -10,11 +10,11 @@ use crate::problem::Problem;
 use crate::service::SessionsView;
 
 pub(super) async fn list(call: Call) -> Result<Response, Problem> {
-    json(StatusCode::OK, &SessionsView { sessions: call.shared.service.sessions.all().await? })
+    json(StatusCode::OK, &SessionsView { sessions: call.service.sessions.all().await? })
 }
 
 pub(super) async fn close(call: Call) -> Result<Response, Problem> {
     let (name, pool) = (call.name("name")?, call.query::<PoolName>("pool")?);
-    call.shared.service.sessions.close(name, pool).await?;
+    call.service.sessions.close(name, pool).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }

@@ -10,6 +10,7 @@ use thermae_schemas::{EventBody, JobId, RunInfo, RunQuery, RunState};
 
 use super::runs::confirmed;
 use super::{ANSWER_WITHIN, Run, Service};
+use crate::identity::Caller;
 use crate::problem::Problem;
 
 /// What the fleet says of a run, with every digit.
@@ -72,9 +73,9 @@ impl Service {
         Ok(confirmed(self.client.answer(call, &waiting.reply_to, reply)).await??)
     }
 
-    /// Follows a run of the tenant from now on, in the place of whoever followed it before. Returns a run that the
-    /// gateway follows already as it is.
-    pub(crate) async fn take_over(&self, id: &JobId) -> Result<Arc<Run>, Problem> {
+    /// Follows a run of the tenant for this caller from now on, in the place of whoever followed it before. Returns a
+    /// run that the gateway follows already as it is.
+    pub(crate) async fn take_over(&self, id: &JobId, caller: &Caller) -> Result<Arc<Run>, Problem> {
         if self.draining.is_cancelled() {
             return Err(Problem::new("draining", "the gateway is stopping"));
         }
@@ -83,7 +84,7 @@ impl Service {
         {
             return Ok(run);
         }
-        let (turn, run) = (self.taking.begin(id)?, self.runs.take(id)?);
+        let (turn, run) = (self.taking.begin(id)?, self.runs.take(id, caller)?);
         let (client, runs, query) = (self.client.clone(), self.runs.clone(), RunQuery::new(id.clone()));
         // In a task of its own: what was taken over is followed even if the caller has gone.
         let taken = self.tasks.spawn(async move {

@@ -6,6 +6,7 @@ mod elsewhere;
 mod exec;
 mod files;
 mod job;
+mod places;
 mod run;
 mod runs;
 mod sessions;
@@ -24,13 +25,14 @@ use self::batches::Batches;
 use self::elsewhere::Taking;
 use self::sessions::Sessions;
 use self::table::Runs;
-use crate::budget::Budget;
+use crate::budget::{Budget, Held};
 use crate::{Metrics, Options};
 
 pub(crate) use artifacts::{Content, artifact, content};
 pub(crate) use batches::{Batch, BatchRequest, BatchState, BatchView};
 pub(crate) use exec::{ExecRequest, ExecView, Running};
 pub(crate) use files::{FileRead, etag, path, regular};
+pub(crate) use places::Places;
 pub(crate) use run::{Follow, Next, Run};
 pub(crate) use views::{AnswerRequest, RunState, RunView, RunsView, SessionsView};
 
@@ -69,17 +71,18 @@ pub(crate) fn read_command(text: &[u8]) -> Result<ExecRequest, crate::problem::P
 
 impl Service {
     pub(crate) fn new(
-        fleet: &Arc<Fleet>,
+        fleet: Arc<Fleet>,
         options: &Options,
         budget: Budget,
+        places: Places,
         metrics: Metrics,
         draining: CancellationToken,
     ) -> Self {
-        let runs = Runs::new(options, budget.clone(), metrics);
+        let runs = Runs::new(options, budget.clone(), places, metrics);
         let (client, taking, tasks) = (fleet.client().clone(), Taking::default(), TaskTracker::new());
         let sessions = Sessions { client: client.clone() };
         let batches = Batches::new(client.clone(), runs.clone(), budget, tasks.clone(), draining.clone(), options.keep);
-        Self { fleet: fleet.clone(), client, runs, sessions, batches, taking, tasks, draining }
+        Self { fleet, client, runs, sessions, batches, taking, tasks, draining }
     }
 
     /// Forgets runs that ended long ago, and batches without runs.
@@ -93,9 +96,22 @@ impl Service {
         self.runs.make_room(bytes);
     }
 
-    /// Waits for what still has to end.
-    pub(crate) async fn close(&self) {
+    /// Whether it holds no run, neither one under way nor one that has ended.
+    pub(crate) fn holds_no_run(&self) -> bool {
+        self.tasks.is_empty() && self.runs.is_empty()
+    }
+
+    /// Begins to hold bytes for the tenant.
+    pub(crate) fn hold(&self) -> Held {
+        self.runs.hold()
+    }
+
+    /// Waits for what still has to end, and disconnects, unless others have the fleet, too.
+    pub(crate) async fn close(self) {
         self.tasks.close();
         let _ = tokio::time::timeout(Duration::from_secs(1), self.tasks.wait()).await;
+        if let Some(fleet) = Arc::into_inner(self.fleet) {
+            fleet.close().await;
+        }
     }
 }

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::calls::Calls;
+use super::places::Place;
 use super::table::Runs;
 use super::views::{LostView, RunState, RunSummary, RunView};
 use crate::budget::Held;
@@ -46,6 +47,8 @@ struct State {
     /// Bytes of the job, which the client keeps until the end.
     job_bytes: usize,
     held: Held,
+    /// Its place among the runs under way, until the end.
+    place: Option<Place>,
 }
 
 /// How a run ended.
@@ -67,19 +70,30 @@ impl State {
         }
         dropped
     }
+
+    /// Ends the run.
+    fn close(&mut self, end: End) {
+        self.calls.close();
+        self.end = Some(end);
+        self.place = None;
+    }
 }
 
 impl Run {
-    /// A run whose job is submitted. `held` has the bytes of its job.
-    pub(super) fn new(id: JobId, digest: [u8; 32], runs: Weak<Runs>, events: Events, held: Held, bytes: usize) -> Self {
-        Self { digest: Some(digest), ..Self::taken(id, runs, events, held, bytes) }
-    }
-
-    /// A run that was submitted elsewhere.
-    pub(super) fn taken(id: JobId, runs: Weak<Runs>, events: Events, held: Held, bytes: usize) -> Self {
-        let state = State { events, calls: Calls::default(), end: None, job_bytes: bytes, held };
+    /// A run whose job is submitted, with the digest of the job, or one that is taken over. `held` has the bytes of its
+    /// job.
+    pub(super) fn new(
+        id: JobId,
+        digest: Option<[u8; 32]>,
+        runs: Weak<Runs>,
+        events: Events,
+        held: Held,
+        place: Place,
+    ) -> Self {
+        let (job_bytes, place) = (held.bytes(), Some(place));
+        let state = State { events, calls: Calls::default(), end: None, job_bytes, held, place };
         let (number, end_counted) = Default::default();
-        Self { id, digest: None, number, end_counted, runs, state: watch::Sender::new(state) }
+        Self { id, digest, number, end_counted, runs, state: watch::Sender::new(state) }
     }
 
     /// What the run is now.
@@ -200,14 +214,12 @@ impl Follower for Run {
                     EventBody::Result(Outcome { status, .. }) => Some(status),
                     _ => None,
                 };
-                state.calls.close();
-                state.end = Some(End::Result(status, text));
+                state.close(End::Result(status, text));
             }),
             Err(error) => {
                 let lost = Problem::from(error).into();
                 self.state.send_modify(|state| {
-                    state.calls.close();
-                    state.end = Some(End::Lost(lost));
+                    state.close(End::Lost(lost));
                     state.count();
                 });
             }

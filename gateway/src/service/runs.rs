@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use thermae_schemas::JobId;
+use thermae_schemas::{JobId, Scope};
 
 use super::Service;
 use super::job;
@@ -12,6 +12,7 @@ use super::run::{Answered, Follow, Run};
 use super::table::Begun;
 use super::views::{RunState, RunsView};
 use crate::budget::Held;
+use crate::identity::Caller;
 use crate::problem::Problem;
 
 /// How long RabbitMQ may take to confirm a message.
@@ -27,13 +28,23 @@ pub(super) async fn confirmed<T>(sent: impl Future<Output = T>) -> Result<T, Pro
 }
 
 impl Service {
-    /// Submits the job in `text`, unless the same job was submitted before. `held` has the bytes of the text.
-    pub(crate) async fn submit(&self, text: Bytes, key: Option<&str>, held: Held) -> Result<Arc<Run>, Problem> {
+    /// Submits the job in `text` for this caller, unless the same job was submitted before. `key` is the idempotency
+    /// key of the header, and `held` has the bytes of the text.
+    pub(crate) async fn submit(
+        &self,
+        text: Bytes,
+        key: Option<&str>,
+        held: Held,
+        caller: &Caller,
+    ) -> Result<Arc<Run>, Problem> {
         if self.draining.is_cancelled() {
             return Err(Problem::new("draining", "the gateway is stopping"));
         }
         let read = job::read(&text, key)?;
-        let run = match self.runs.begin(&read, held, text.len())? {
+        if read.job.session.is_some() {
+            caller.needs(Scope::Sessions)?;
+        }
+        let run = match self.runs.begin(&read, held, || self.runs.place(caller))? {
             Begun::Same(run) => return Ok(run),
             Begun::New(run) => run,
         };

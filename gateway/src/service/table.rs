@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use thermae_schemas::{ErrorCode, JobId};
 
 use super::job::Read;
+use super::places::{Place, Places};
 use super::run::{Events, Run};
 use crate::budget::{Budget, Held};
+use crate::identity::Caller;
 use crate::problem::Problem;
 use crate::{Metrics, Options};
 
@@ -17,8 +19,8 @@ pub(crate) struct Runs {
     table: Mutex<Table>,
     this: Weak<Runs>,
     budget: Budget,
+    places: Places,
     metrics: Metrics,
-    most: usize,
     keep: Duration,
     events: usize,
     event_bytes: usize,
@@ -37,6 +39,8 @@ struct Table {
     order: BTreeMap<u64, JobId>,
     /// Number of the last run that came.
     last: u64,
+    /// How many runs the metrics count, under way and ended.
+    counted: [i64; 2],
 }
 
 /// What a submit begins.
@@ -72,14 +76,14 @@ impl Table {
 }
 
 impl Runs {
-    pub(super) fn new(options: &Options, budget: Budget, metrics: Metrics) -> Arc<Self> {
-        let Options { runs: most, keep, events, event_bytes, .. } = *options;
+    pub(super) fn new(options: &Options, budget: Budget, places: Places, metrics: Metrics) -> Arc<Self> {
+        let Options { keep, events, event_bytes, .. } = *options;
         Arc::new_cyclic(|this| Self {
             table: Mutex::default(),
             this: this.clone(),
             budget,
+            places,
             metrics,
-            most,
             keep,
             events,
             event_bytes,
@@ -90,8 +94,23 @@ impl Runs {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a run for a job of this many bytes, unless the same job was submitted before.
-    pub(super) fn begin(&self, read: &Read, held: Held, bytes: usize) -> Result<Begun, Problem> {
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().runs.is_empty()
+    }
+
+    /// Begins to hold bytes.
+    pub(super) fn hold(&self) -> Held {
+        self.budget.hold()
+    }
+
+    /// Adds a run for a job, whose bytes are held, unless the same job was submitted before. Takes a place for a new run.
+    pub(super) fn begin(
+        &self,
+        read: &Read,
+        held: Held,
+        place: impl FnOnce() -> Result<Place, Problem>,
+    ) -> Result<Begun, Problem> {
         self.make_room(0);
         let mut table = self.lock();
         let (job, digest) = (&read.job, read.digest);
@@ -111,9 +130,9 @@ impl Runs {
                 return Ok(Begun::Same(run.clone()));
             }
         }
-        self.have_places(&table, 1)?;
+        let place = place()?;
         let events = Events::new(self.events, self.event_bytes);
-        let run = Arc::new(Run::new(job.id.clone(), digest, self.this.clone(), events, held, bytes));
+        let run = Arc::new(Run::new(job.id.clone(), Some(digest), self.this.clone(), events, held, place));
         table.insert(&run);
         if let Some(key) = &job.idempotency_key
             && !table.keys.contains_key(key)
@@ -121,32 +140,24 @@ impl Runs {
             table.keys.insert(key.clone(), job.id.clone());
             table.key_of.insert(job.id.clone(), key.clone());
         }
-        self.count(&table);
+        self.count(&mut table);
         Ok(Begun::New(run))
     }
 
-    /// Whether this many more runs may be under way.
-    pub(super) fn has_places(&self, count: usize) -> Result<(), Problem> {
-        self.have_places(&self.lock(), count)
-    }
-
-    fn have_places(&self, table: &Table, count: usize) -> Result<(), Problem> {
-        if table.underway() + count <= self.most {
-            return Ok(());
-        }
-        self.metrics.refused.with_label_values(&["runs"]).inc();
-        Err(Problem::new(
-            "too_many_runs",
-            format!("{} runs are under way, and at most {} may be", table.underway(), self.most),
-        ))
+    /// A place for a run of this caller.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn place(&self, caller: &Caller) -> Result<Place, Problem> {
+        self.places.take(caller)
     }
 
     /// A run that is to be taken over. It is in the table only after [`Runs::add`].
-    pub(super) fn take(&self, id: &JobId) -> Result<Arc<Run>, Problem> {
+    pub(super) fn take(&self, id: &JobId, caller: &Caller) -> Result<Arc<Run>, Problem> {
         self.make_room(0);
-        self.has_places(1)?;
+        let place = self.place(caller)?;
         let events = Events::new(self.events, self.event_bytes);
-        Ok(Arc::new(Run::taken(id.clone(), self.this.clone(), events, self.budget.hold(), 0)))
+        Ok(Arc::new(Run::new(id.clone(), None, self.this.clone(), events, self.budget.hold(), place)))
     }
 
     /// Adds a run that was taken over, in the place of one that the gateway no longer follows.
@@ -159,14 +170,14 @@ impl Runs {
         if run.has_ended() && run.count_end() {
             table.ended.push_back((Instant::now(), run.id.clone()));
         }
-        self.count(&table);
+        self.count(&mut table);
     }
 
     /// Removes a run whose job was not submitted.
     pub(super) fn remove(&self, id: &JobId) {
         let mut table = self.lock();
         table.forget(id);
-        self.count(&table);
+        self.count(&mut table);
     }
 
     pub(super) fn get(&self, id: &JobId) -> Result<Arc<Run>, Problem> {
@@ -189,7 +200,7 @@ impl Runs {
         if known && run.count_end() {
             table.ended.push_back((Instant::now(), run.id.clone()));
         }
-        self.count(&table);
+        self.count(&mut table);
     }
 
     /// Notes that events were dropped.
@@ -205,7 +216,7 @@ impl Runs {
                 table.forget(&id);
             }
         }
-        self.count(&table);
+        self.count(&mut table);
     }
 
     /// Forgets the runs that ended first, until this many bytes more may be held.
@@ -219,13 +230,15 @@ impl Runs {
         {
             table.forget(&id);
         }
-        self.count(&table);
+        self.count(&mut table);
     }
 
-    fn count(&self, table: &Table) {
-        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        self.metrics.runs.with_label_values(&["underway"]).set(number(table.underway()));
-        self.metrics.runs.with_label_values(&["ended"]).set(number(table.ended.len()));
-        self.metrics.held.set(number(self.budget.used()));
+    /// Counts the runs of this table among those of all.
+    fn count(&self, table: &mut Table) {
+        let now = [table.underway(), table.ended.len()].map(|count| i64::try_from(count).unwrap_or(i64::MAX));
+        for (state, (now, before)) in ["underway", "ended"].into_iter().zip(now.into_iter().zip(table.counted)) {
+            self.metrics.runs.with_label_values(&[state]).add(now - before);
+        }
+        table.counted = now;
     }
 }

@@ -41,6 +41,13 @@ pub(crate) struct RunView {
     pub(crate) error: Option<LostView>,
 }
 
+impl RunView {
+    /// What is left for callers who may not read runs.
+    pub(crate) fn state_alone(self) -> Self {
+        Self { calls: Vec::new(), last_event: 0, outcome: None, error: None, ..self }
+    }
+}
+
 /// A run in short.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct RunSummary {

@@ -2,6 +2,7 @@
 //! it has a `main` of its own.
 
 mod batches;
+mod callers;
 mod drain;
 mod elsewhere;
 mod events;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         files::tests(),
         guard::tests(),
         limits::tests(),
+        callers::tests(),
         drain::tests(),
     ];
     libtest_mimic::run(&args, files.into_iter().flatten().collect()).exit_code()

@@ -136,6 +136,25 @@ async fn a_revocation_takes_effect_here_at_once_and_elsewhere_within_the_time() 
 }
 
 #[tokio::test]
+async fn a_key_that_was_found_is_checked_again_without_its_text() {
+    let (store, [here, there]) = gateways();
+    let Created { key, text } = here.create(&wanted(), NOW).await.unwrap();
+    let code = async |now_ms| there.still_valid(&key.id, now_ms).await.map_or_else(|denied| denied.code(), |()| "ok");
+    assert!(there.authenticate(text.as_str(), NOW).await.is_ok());
+    assert_eq!((code(NOW).await, code(NOW + 3_600_000).await), ("ok", "key_expired"));
+    here.revoke(&key.id, None, NOW).await.unwrap();
+    pass(CACHE_TTL);
+    assert_eq!(code(NOW).await, "key_revoked");
+    pass(CACHE_TTL);
+    store.away.store(true, Ordering::SeqCst);
+    assert_eq!(code(NOW).await, "keys_unavailable");
+    store.away.store(false, Ordering::SeqCst);
+    store.entries().unwrap().clear();
+    assert_eq!(code(NOW).await, "key_unknown");
+    assert_eq!(store.touches.load(Ordering::SeqCst), 1, "only the request is noted");
+}
+
+#[tokio::test]
 async fn while_the_store_is_away_nothing_is_allowed() {
     let (store, [keys, _]) = gateways();
     let [used, unused] = [keys.create(&wanted(), NOW).await.unwrap(), keys.create(&wanted(), NOW).await.unwrap()];

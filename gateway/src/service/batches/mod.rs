@@ -16,16 +16,18 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use thermae_client::Client;
-use thermae_schemas::{Body, ErrorCode, Job, JobId, Status};
+use thermae_schemas::{Body, ErrorCode, Job, JobId, Scope, Status};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::job::Read;
+use super::places::Place;
 use super::run::Run;
 use super::runs::confirmed;
 use super::table::{Begun, Runs};
 use super::views::{LostView, RunState, RunSummary};
 use crate::budget::{Budget, Held};
+use crate::identity::Caller;
 use crate::problem::Problem;
 
 pub(crate) use request::BatchRequest;
@@ -55,6 +57,13 @@ pub(crate) struct BatchView {
     /// Number of its runs of which no outcome will come here: they could not be submitted, another client took them
     /// over, or they ended too long ago.
     pub(crate) unknown: usize,
+}
+
+impl BatchView {
+    /// The batch without how its runs ended, for callers who may not read runs.
+    pub(crate) fn state_alone(self) -> Self {
+        Self { ended: BTreeMap::new(), ..self }
+    }
 }
 
 /// Where a batch is.
@@ -141,18 +150,21 @@ impl Batches {
 
     /// Submits the jobs of the batch in `text`. All of them are read before the first is submitted. A job that the
     /// fleet refuses later does not stop the others.
-    pub(crate) async fn submit(&self, text: &Bytes) -> Result<Arc<Batch>, Problem> {
+    pub(crate) async fn submit(&self, text: &Bytes, caller: &Caller) -> Result<Arc<Batch>, Problem> {
         if self.draining.is_cancelled() {
             return Err(Problem::new("draining", "the gateway is stopping"));
         }
         let (id, jobs) = request::read(text)?;
-        let (batch, new) = self.begin(id, &jobs)?;
-        if !new {
-            return Ok(batch);
+        if jobs.iter().any(|read| read.job.session.is_some()) {
+            caller.needs(Scope::Sessions)?;
         }
+        let (batch, mut places) = match self.begin(id, &jobs, caller)? {
+            (batch, None) => return Ok(batch),
+            (batch, Some(places)) => (batch, places),
+        };
         let (client, runs, submitting) = (self.client.clone(), self.runs.clone(), batch.clone());
         let begun = jobs.into_iter().enumerate().filter_map(|(at, read)| {
-            let (job, run) = self.begin_run(&batch.entries[at], read)?;
+            let (job, run) = self.begin_run(&batch.entries[at], read, places.pop()?)?;
             Some((at, job, run))
         });
         let begun: Vec<_> = begun.collect();
@@ -177,8 +189,13 @@ impl Batches {
         Ok(batch)
     }
 
-    /// Adds a batch, unless the same one was submitted before. Returns whether it is new.
-    fn begin(&self, id: Option<JobId>, jobs: &[Read]) -> Result<(Arc<Batch>, bool), Problem> {
+    /// Adds a batch, unless the same one was submitted before. Returns the places for the runs of a new one.
+    fn begin(
+        &self,
+        id: Option<JobId>,
+        jobs: &[Read],
+        caller: &Caller,
+    ) -> Result<(Arc<Batch>, Option<Vec<Place>>), Problem> {
         let mut digest = Sha256::new();
         let mut entries = Vec::with_capacity(jobs.len());
         for Read { job, digest: own, .. } in jobs {
@@ -190,9 +207,9 @@ impl Batches {
         if let Some(batch) = table.get(&id).filter(|_| named) {
             let detail = format!("the id {:?} was used for another batch", id.as_str());
             let same = batch.digest == digest;
-            return if same { Ok((batch.clone(), false)) } else { Err((ErrorCode::IdConflict, detail).into()) };
+            return if same { Ok((batch.clone(), None)) } else { Err((ErrorCode::IdConflict, detail).into()) };
         }
-        self.runs.has_places(entries.len())?;
+        let places = entries.iter().map(|_| self.runs.place(caller)).collect::<Result<_, _>>()?;
         self.make_room(&mut table, entries.len())?;
         let mut held = self.budget.hold();
         if !held.grow(entries.iter().map(|entry| entry.id.as_str().len() + PER_RUN).sum()) {
@@ -200,7 +217,7 @@ impl Batches {
         }
         let batch = Arc::new(Batch { id: id.clone(), digest, begun: Instant::now(), entries, _held: held });
         table.insert(id, batch.clone());
-        Ok((batch, true))
+        Ok((batch, Some(places)))
     }
 
     /// Forgets the oldest batches that have ended, until this many runs more may belong to batches.
@@ -218,9 +235,10 @@ impl Batches {
     }
 
     /// Adds the run of an entry. `None` if there is nothing to submit.
-    fn begin_run(&self, entry: &Entry, read: Read) -> Option<(Job, Arc<Run>)> {
-        let bytes = read.job.to_json().map_or(0, |text| text.len());
-        match self.runs.begin(&read, self.budget.hold(), bytes) {
+    fn begin_run(&self, entry: &Entry, read: Read, place: Place) -> Option<(Job, Arc<Run>)> {
+        let mut held = self.budget.hold();
+        held.set(read.job.to_json().map_or(0, |text| text.len()));
+        match self.runs.begin(&read, held, || Ok(place)) {
             Ok(Begun::New(run)) => Some((read.job, run)),
             Ok(Begun::Same(_)) => None,
             Err(problem) => {

@@ -1,9 +1,9 @@
-//! What a key may be used for.
+//! What a caller of the gateway may do. API keys have scopes.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// One thing that a key may be used for. No scope includes another.
+/// One thing that a caller of the gateway may do. No scope includes another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// Submit and cancel runs.
@@ -92,8 +92,14 @@ impl Scopes {
         Scope::ALL.into_iter().filter(move |scope| self.has(*scope))
     }
 
-    /// Reads the text of an entry. A word of a newer release gives nothing here.
-    pub(crate) fn stored(text: &str) -> Self {
+    /// Every scope.
+    pub fn all() -> Self {
+        Scope::ALL.into_iter().collect()
+    }
+
+    /// Reads names that are separated by spaces. A word that is no scope here, such as one of a newer release, gives
+    /// nothing.
+    pub fn known(text: &str) -> Self {
         text.split(' ').filter_map(|word| word.parse::<Scope>().ok()).collect()
     }
 }
@@ -125,7 +131,7 @@ mod tests {
         for bits in 0..=u8::MAX {
             let scopes = Scopes(bits);
             assert_eq!(scopes.iter().count(), bits.count_ones() as usize);
-            assert_eq!(Scopes::stored(&scopes.to_string()), scopes);
+            assert_eq!(Scopes::known(&scopes.to_string()), scopes);
             assert_eq!(scopes.iter().collect::<Scopes>(), scopes);
         }
         for scope in Scope::ALL {
@@ -135,8 +141,8 @@ mod tests {
 
     #[test]
     fn an_unknown_word_gives_nothing() {
-        assert_eq!(Scopes::stored("run root  Admin admin,run").to_string(), "run");
-        assert!(Scopes::stored("").is_empty() && Scopes::stored("*").is_empty());
+        assert_eq!(Scopes::known("run root  Admin admin,run").to_string(), "run");
+        assert!(Scopes::known("").is_empty() && Scopes::known("*").is_empty());
         assert!("Admin".parse::<Scope>().unwrap_err().to_string().contains("\"Admin\" is no scope"));
     }
 }

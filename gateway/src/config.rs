@@ -1,0 +1,212 @@
+//! Configuration of the program `thermae-gateway`.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thermae_schemas::TenantName;
+use thermae_service::program::Settings;
+use thermae_service::secret::Secret;
+use thermae_service::telemetry;
+use thermae_service::tls::Tls;
+use thermae_service::units::{ByteSize, Millis};
+
+use crate::Options;
+
+/// Configuration of the program `thermae-gateway`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Address at which `/healthz`, `/readyz` and `/metrics` are served, for those who run the gateway.
+    pub listen: SocketAddr,
+    /// PEM file of the authorities whose certificates are trusted, for RabbitMQ and the collector of traces. By
+    /// default, the system's authorities.
+    pub tls_ca: Option<PathBuf>,
+    /// PEM file of the certificate that is shown to servers that ask for one.
+    pub tls_cert: Option<PathBuf>,
+    /// PEM file of the private key of `tls_cert`.
+    pub tls_key: Option<PathBuf>,
+    /// Logs and traces.
+    pub telemetry: telemetry::Options,
+    /// The gateway's own options.
+    pub gateway: Own,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9466)),
+            tls_ca: None,
+            tls_cert: None,
+            tls_key: None,
+            telemetry: telemetry::Options::default(),
+            gateway: Own::default(),
+        }
+    }
+}
+
+/// The gateway's own options.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Own {
+    /// Address at which callers are served.
+    pub listen: SocketAddr,
+    /// Store of API keys: `sqlite:PATH` for one gateway, or `postgres://user:password@host/database` for several that
+    /// share it. It must be set.
+    pub keys: Option<Secret>,
+    /// URL of the fleet's RabbitMQ without a user: `amqp://host:port/vhost`, or `amqps://…` for TLS. `%2f` is the vhost
+    /// `/`. Several hosts of one cluster are separated by commas.
+    pub amqp: Secret,
+    /// Credentials of tenants, by the tenant's name: the password of the RabbitMQ user that has the tenant's name, or a
+    /// whole URL with a user of the tenant (`acme` or `acme.gateway` for `acme`) and its password, which replaces
+    /// `gateway.amqp`.
+    pub tenants: BTreeMap<TenantName, Secret>,
+    /// Folder with a file for each tenant, named like the tenant, that contains the same. A file is read whenever the
+    /// tenant's connection is opened. `gateway.tenants` comes first.
+    pub tenants_folder: Option<PathBuf>,
+    /// How long RabbitMQ may take to answer before a request is refused (`broker_unreachable`).
+    pub connect_timeout: Millis,
+    /// Most tenants with a connection at once, at least 1. If there are more, one that has no request and no run is
+    /// disconnected, or the request is refused (`too_many_tenants`).
+    pub max_tenants: usize,
+    /// How long a tenant's connection stays open without a request or a run.
+    pub tenant_idle: Millis,
+    /// Largest part of `max_requests`, `max_runs` and `max_bytes` that one tenant may take, in percent, from 1 to 100.
+    #[schemars(range(min = 1, max = 100))]
+    pub tenant_share: u8,
+    /// Most connections of callers at once, at least 1. Further ones wait. It is lowered to what the limit of open
+    /// files allows.
+    pub max_connections: usize,
+    /// Most requests at once, at least 1, those that wait or follow events included. Further ones are refused
+    /// (`too_many_requests`).
+    pub max_requests: usize,
+    /// Most runs under way at once, at least 1. Further ones are refused (`too_many_runs`).
+    pub max_runs: usize,
+    /// Most bytes that are held for all callers: bodies, jobs under way, events and outcomes. Beyond that, runs that
+    /// have ended are forgotten early, and then requests are refused (`gateway_full`).
+    pub max_bytes: ByteSize,
+    /// How long a run is kept after its end.
+    pub keep: Millis,
+    /// How long requests under way may take when the gateway stops.
+    pub drain: Millis,
+}
+
+impl Default for Own {
+    fn default() -> Self {
+        let options = Options::default();
+        Self {
+            listen: options.listen,
+            keys: None,
+            amqp: "amqp://127.0.0.1:5672/%2f".into(),
+            tenants: BTreeMap::new(),
+            tenants_folder: None,
+            connect_timeout: Millis::from_secs(10),
+            max_tenants: options.tenants,
+            tenant_idle: options.tenant_idle.into(),
+            tenant_share: 50,
+            max_connections: options.connections,
+            max_requests: options.requests,
+            max_runs: options.runs,
+            max_bytes: ByteSize::mib(512),
+            keep: options.keep.into(),
+            drain: options.drain.into(),
+        }
+    }
+}
+
+/// A value of the configuration that can't be used.
+#[derive(Debug, thiserror::Error)]
+#[error("`gateway.{key}`: {why}")]
+pub struct Unusable {
+    key: &'static str,
+    why: &'static str,
+}
+
+impl Own {
+    /// Checks what the types can't say.
+    ///
+    /// # Errors
+    /// A value can't be used. The message names the key.
+    pub fn check(&self) -> Result<(), Unusable> {
+        let counts = [
+            ("max_tenants", self.max_tenants),
+            ("max_connections", self.max_connections),
+            ("max_requests", self.max_requests),
+            ("max_runs", self.max_runs),
+        ];
+        if let Some((key, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
+            return Err(Unusable { key, why: "at least 1" });
+        }
+        if !(1..=100).contains(&self.tenant_share) {
+            return Err(Unusable { key: "tenant_share", why: "from 1 to 100" });
+        }
+        if self.keys.is_none() {
+            return Err(Unusable {
+                key: "keys",
+                why: "must name the store of API keys, such as sqlite:/var/lib/keys.db",
+            });
+        }
+        Ok(())
+    }
+
+    /// The options of the gateway.
+    pub fn options(&self) -> Options {
+        Options {
+            listen: self.listen,
+            connections: self.max_connections,
+            requests: self.max_requests,
+            runs: self.max_runs,
+            held_bytes: usize::try_from(self.max_bytes.as_u64()).unwrap_or(usize::MAX),
+            tenants: self.max_tenants,
+            tenant_idle: self.tenant_idle.duration(),
+            tenant_share: self.tenant_share,
+            keep: self.keep.duration(),
+            drain: self.drain.duration(),
+            ..Options::default()
+        }
+    }
+}
+
+impl Settings for Config {
+    fn listen(&self) -> SocketAddr {
+        self.listen
+    }
+
+    fn telemetry(&self) -> &telemetry::Options {
+        &self.telemetry
+    }
+
+    fn tls(&self) -> Tls {
+        Tls { ca: self.tls_ca.clone(), cert: self.tls_cert.clone(), key: self.tls_key.clone() }
+    }
+
+    fn urls(&self) -> Vec<(&'static str, &Secret)> {
+        // The program refuses arguments with a password.
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_bound_nothing_or_let_nobody_in_is_refused() {
+        let good = || Own { keys: Some("sqlite:keys.db".into()), ..Own::default() };
+        assert!(good().check().is_ok());
+        for (bad, key) in [
+            (Own { keys: None, ..good() }, "gateway.keys"),
+            (Own { max_tenants: 0, ..good() }, "gateway.max_tenants"),
+            (Own { max_connections: 0, ..good() }, "gateway.max_connections"),
+            (Own { max_requests: 0, ..good() }, "gateway.max_requests"),
+            (Own { max_runs: 0, ..good() }, "gateway.max_runs"),
+            (Own { tenant_share: 0, ..good() }, "gateway.tenant_share"),
+            (Own { tenant_share: 101, ..good() }, "gateway.tenant_share"),
+        ] {
+            assert!(bad.check().unwrap_err().to_string().contains(key), "{key}");
+        }
+        assert_eq!(good().options().held_bytes, Options::default().held_bytes);
+    }
+}
