@@ -8,6 +8,8 @@
 //!                                             └─▶ openapi                                               calls, outcome
 //! ```
 //!
+//! An SDK's connection (`/v1/connect`) is a WebSocket that the bridge serves; `connect` sets its terms.
+//!
 //! [`service`](Gateway) functions do the work; routes only turn requests into their arguments, and their results into
 //! answers. The runs that were submitted through a gateway are held by it: their latest events, the tool calls that
 //! wait for an answer, and the outcome for a while.
@@ -17,6 +19,7 @@
 mod app;
 mod budget;
 mod call;
+mod connect;
 #[cfg(test)]
 mod hostile;
 mod metrics;

@@ -9,7 +9,7 @@ const SECONDS: &[f64] = &[
 ];
 
 /// Why work is refused.
-pub(crate) const REFUSALS: [&str; 4] = ["token", "requests", "runs", "bytes"];
+pub(crate) const REFUSALS: [&str; 6] = ["token", "requests", "runs", "bytes", "origin", "sdks"];
 
 /// A gateway's metrics. Cheap to clone.
 #[derive(Clone)]
@@ -22,6 +22,8 @@ pub struct Metrics {
     pub(crate) connections: IntGauge,
     /// Streams of events that are followed.
     pub(crate) followers: IntGauge,
+    /// SDKs that are connected.
+    pub(crate) sdks: IntGauge,
     /// Runs that are held, by state.
     pub(crate) runs: IntGaugeVec,
     /// Bytes that are held for callers.
@@ -71,6 +73,7 @@ impl Metrics {
             seconds,
             connections: gauge("connections", "Open connections")?,
             followers: gauge("followers", "Streams of events that are followed")?,
+            sdks: gauge("sdks", "SDKs that are connected")?,
             runs,
             held: gauge("held_bytes", "Bytes that are held for callers: bodies, jobs under way, events and outcomes")?,
             refused: counters("refused_total", "Requests that were refused, by what bounds them", &["reason"])?,

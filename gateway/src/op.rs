@@ -21,6 +21,7 @@ pub(crate) enum Op {
     ReadFile,
     WriteFile,
     RemoveFile,
+    Connect,
     Document,
     Alive,
     Ready,
@@ -42,7 +43,7 @@ pub(crate) struct Facts {
 }
 
 impl Op {
-    pub(crate) const ALL: [Op; 20] = [
+    pub(crate) const ALL: [Op; 21] = [
         Op::Submit,
         Op::Runs,
         Op::Run,
@@ -59,6 +60,7 @@ impl Op {
         Op::ReadFile,
         Op::WriteFile,
         Op::RemoveFile,
+        Op::Connect,
         Op::Document,
         Op::Alive,
         Op::Ready,
@@ -99,6 +101,7 @@ impl Op {
             Self::RemoveFile => {
                 on("delete", "/v1/sessions/{name}/files/{*path}", "removeFile", "Remove a file of a session.")
             }
+            Self::Connect => on("get", "/v1/connect", "connect", "Speak the SDK's protocol over a WebSocket."),
             Self::Document => open("/v1/openapi.json", "getDocument", "This document."),
             Self::Alive => open("/healthz", "alive", "Whether the process runs."),
             Self::Ready => open("/readyz", "ready", "Whether the gateway takes jobs."),

@@ -134,6 +134,11 @@ fn answers(op: Op, schemas: &mut Schemas) -> Vec<Answer> {
             ("204", "The directory is made.", None),
         ],
         Op::RemoveFile => vec![("204", "It is removed.", None)],
+        Op::Connect => {
+            let what = "The connection is a WebSocket from now on. Each of its messages is a frame of the SDK's protocol \
+                        (docs/sdk-protocol.md).";
+            vec![("101", what, None)]
+        }
         Op::Document => vec![("200", "The document.", Some((JSON, json!({ "type": "object" }))))],
         Op::Alive => vec![("200", "The process runs.", Some(("text/plain", json!({ "type": "string" }))))],
         Op::Ready => vec![

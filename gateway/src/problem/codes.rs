@@ -29,6 +29,12 @@ pub const CODES: &[Code] = &[
         "The token is not this gateway's.",
         "use the token that `thermae serve` was given or printed",
     ),
+    code(
+        "origin_refused",
+        403,
+        "Pages in a browser can't connect.",
+        "connect with an SDK, without the header `Origin`",
+    ),
     code("unknown_route", 404, "There is nothing at this path.", "see /v1/openapi.json for all paths"),
     code(
         "unknown_run",
@@ -61,6 +67,12 @@ pub const CODES: &[Code] = &[
         "The body has another media type than the operation takes.",
         "send JSON with the header `Content-Type: application/json`",
     ),
+    code(
+        "upgrade_required",
+        426,
+        "The operation is a WebSocket, and the request asks for none.",
+        "connect with an SDK; a proxy in between must pass on the headers `Connection` and `Upgrade`",
+    ),
     code("range_not_satisfiable", 416, "The range begins after the end of the file.", ""),
     code("headers_too_large", 431, "The target and the headers of the request are larger than the gateway takes.", ""),
     code("file_failed", 422, "The operation on the file failed. The field `errno` says why.", ""),
@@ -68,6 +80,7 @@ pub const CODES: &[Code] = &[
     code("file_denied", 403, "The session's programs may not do this with the file.", ""),
     code("storage_full", 507, "The sandbox's storage is full.", ""),
     code("too_many_requests", 429, "The gateway has as many requests at once as it takes.", "try again later"),
+    code("too_many_connections", 429, "The gateway has as many SDKs connected as it takes.", "try again later"),
     code(
         "too_many_runs",
         429,

@@ -22,9 +22,9 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::call::Call;
 use crate::op::Op;
-use crate::openapi;
 use crate::problem::Problem;
 use crate::server::Shared;
+use crate::{connect, openapi};
 
 /// Names of the parameters that an operation's query may have.
 pub(crate) fn parameters(op: Op) -> &'static [&'static str] {
@@ -49,6 +49,7 @@ pub(crate) async fn answer(op: Op, shared: Arc<Shared>, request: Request) -> Res
         Op::Ready => return Ok(health::ready(&shared)),
         Op::Metrics => return health::metrics(&shared),
         Op::Document => return json(StatusCode::OK, openapi::document()),
+        Op::Connect => return connect::connect(shared, request).await,
         _ => Call::read(shared, request, parameters(op)).await?,
     };
     match op {
@@ -68,7 +69,9 @@ pub(crate) async fn answer(op: Op, shared: Arc<Shared>, request: Request) -> Res
         Op::ReadFile => files::read(call).await,
         Op::WriteFile => files::write(call).await,
         Op::RemoveFile => files::remove(call).await,
-        Op::Document | Op::Alive | Op::Ready | Op::Metrics => Err(Problem::new("internal_error", "no such operation")),
+        Op::Connect | Op::Document | Op::Alive | Op::Ready | Op::Metrics => {
+            Err(Problem::new("internal_error", "no such operation"))
+        }
     }
 }
 

@@ -1,6 +1,10 @@
 //! The gateway over real sockets, in front of embedded fleets. This program is also the runner of their sandboxes, so
 //! it has a `main` of its own.
 
+mod connect;
+#[path = "../../../bridge/tests/contract/mod.rs"]
+mod contract;
+mod door;
 mod drain;
 mod elsewhere;
 mod events;
@@ -39,6 +43,8 @@ fn main() -> ExitCode {
         guard::tests(),
         limits::tests(),
         drain::tests(),
+        contract::tests(),
+        connect::tests(),
     ];
     libtest_mimic::run(&args, files.into_iter().flatten().collect()).exit_code()
 }
