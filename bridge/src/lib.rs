@@ -54,8 +54,8 @@ pub use terms::{Holds, Terms};
 /// Version of the frames.
 pub const VERSION: u32 = 1;
 
-/// As [`serve`], over a stream of bytes and without bounds on memory: the SDK's own process is served. `stop` ends it as
-/// [`Terms::stop`] does.
+/// As [`serve`], over a stream of bytes and without bounds on memory: the SDK's own process is served. `stop` is
+/// [`Terms::stop`].
 pub async fn serve_stream(
     read: impl AsyncRead + Unpin,
     write: impl AsyncWrite + Unpin + Send + 'static,
