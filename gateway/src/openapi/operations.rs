@@ -135,8 +135,8 @@ fn answers(op: Op, schemas: &mut Schemas) -> Vec<Answer> {
         ],
         Op::RemoveFile => vec![("204", "It is removed.", None)],
         Op::Connect => {
-            let what = "The connection is a WebSocket from now on. Each of its messages is a frame of the SDK's protocol \
-                        (docs/sdk-protocol.md).";
+            let what = "The connection is a WebSocket from now on. Each of its messages is a frame of the SDK's \
+                        protocol (docs/sdk-protocol.md).";
             vec![("101", what, None)]
         }
         Op::Document => vec![("200", "The document.", Some((JSON, json!({ "type": "object" }))))],

@@ -91,9 +91,9 @@ impl Package {
         command
     }
 
-    /// The command that runs the tests of the pure wheel, which is installed in a folder, through a gateway: in front of
-    /// the fleet that the variables name, or else of an embedded one. Those tests are left out that make fleets of their
-    /// own.
+    /// The command that runs the tests of the pure wheel, which is installed in a folder, through a gateway: in front
+    /// of the fleet that the variables name, or else of an embedded one. Those tests are left out that make fleets of
+    /// their own.
     pub(super) fn tests_over_http(&self, wheel: &Path, fleet: &[(&'static str, String)], filter: &[String]) -> Command {
         let mut command = Self::pytest(&self.tools, filter);
         command.args(["-o", "pythonpath=tests scripts", "tests/e2e"]).env("PYTHONPATH", wheel);
