@@ -14,6 +14,9 @@ pub const LARGEST_HEADER: usize = 64 << 10;
 /// Most bytes of a payload.
 pub const LARGEST_PAYLOAD: usize = 32 << 20;
 
+/// Most bytes of a message: of a frame without its first length.
+pub const LARGEST_MESSAGE: usize = LENGTH + LARGEST_HEADER + LARGEST_PAYLOAD;
+
 /// Bytes of a length.
 const LENGTH: usize = 4;
 
@@ -40,6 +43,9 @@ pub enum Error {
         /// Bytes of its header.
         header: usize,
     },
+    /// What a transport with messages of its own has brought is no message for frames. The text says why.
+    #[error("a message can't be read: {0}")]
+    Message(String),
 }
 
 /// Splits `message` bytes, of which `header` belong to the header, into header and payload. Returns the payload's size.
@@ -65,6 +71,17 @@ impl Frame {
         let header = message.try_get_u32_le().map_err(|_| Error::Lengths { message: whole, header: 0 })? as usize;
         payload_size(whole, header)?;
         Ok(Self { header: message.split_to(header), payload: message })
+    }
+
+    /// Writes the frame without its first length.
+    ///
+    /// # Errors
+    /// [`Error::Lengths`].
+    pub fn into_message(self) -> Result<Bytes, Error> {
+        let mut bytes = BytesMut::new();
+        Codec.encode(self, &mut bytes)?;
+        bytes.advance(LENGTH);
+        Ok(bytes.freeze())
     }
 }
 
@@ -130,6 +147,9 @@ mod tests {
         }
         assert_eq!(read, frames);
         assert!(arrived.is_empty());
+        for frame in frames {
+            assert_eq!(Frame::parse(frame.clone().into_message().unwrap()).unwrap(), frame);
+        }
     }
 
     #[test]

@@ -23,13 +23,16 @@ pub mod frames;
 #[cfg(test)]
 mod hostile;
 mod job;
+mod lane;
 mod open;
 mod outbox;
+mod reader;
 mod refusal;
 mod reply;
 mod request;
 mod run;
 mod session;
+mod terms;
 
 use std::sync::Arc;
 
@@ -46,16 +49,19 @@ pub mod read {
 pub use connection::serve;
 pub use open::{Direct, Opened, Opener};
 pub use refusal::Refusal;
+pub use terms::{Holds, Terms};
 
 /// Version of the frames.
 pub const VERSION: u32 = 1;
 
-/// As [`serve`], over a stream of bytes.
+/// As [`serve`], over a stream of bytes and without bounds on memory: the SDK's own process is served. `stop` is
+/// [`Terms::stop`].
 pub async fn serve_stream(
     read: impl AsyncRead + Unpin,
     write: impl AsyncWrite + Unpin + Send + 'static,
     opener: Arc<dyn Opener>,
     stop: CancellationToken,
 ) {
-    serve(FramedRead::new(read, frames::Codec), FramedWrite::new(write, frames::Codec), opener, stop).await;
+    let terms = Terms { stop, ..Terms::default() };
+    serve(FramedRead::new(read, frames::Codec), FramedWrite::new(write, frames::Codec), opener, terms).await;
 }

@@ -8,62 +8,74 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use crate::frames::Frame;
+use crate::lane::{Lane, size};
+use crate::terms::Holds;
 
 /// Largest window. A client that asks for more gets this.
 const LARGEST_WINDOW: u64 = 64 << 20;
 
-#[derive(Default)]
+/// Bytes that the writer takes at once. Only what it has not taken yet is counted.
+const TAKEN: usize = 1 << 20;
+
 pub(crate) struct Outbox {
     state: Mutex<State>,
     /// Wakes the writer.
     written: Notify,
+    holds: Arc<dyn Holds>,
+    /// Whether more waits than may.
+    overfull: CancellationToken,
 }
 
 #[derive(Default)]
 struct State {
-    ready: Vec<Frame>,
+    ready: VecDeque<Frame>,
     lanes: HashMap<u64, Lane>,
     /// Whether flow control has ended, because the client takes everything that still comes.
     unlimited: bool,
     closed: bool,
-}
-
-struct Lane {
-    /// Payload bytes that may be sent. A frame may take more than is left.
-    credit: i64,
-    /// Most payload bytes that may wait.
-    room: usize,
-    waiting: VecDeque<Frame>,
-    waiting_bytes: usize,
-    /// Whether the last frame is here.
-    ended: bool,
-    /// Wakes whoever waits for credit.
-    credited: Arc<Notify>,
-}
-
-impl Lane {
-    /// Moves the frames that may leave.
-    fn send(&mut self, unlimited: bool, ready: &mut Vec<Frame>) {
-        while let Some(frame) = self.waiting.pop_front() {
-            let bytes = frame.payload.len();
-            if bytes > 0 && self.credit <= 0 && !unlimited {
-                return self.waiting.push_front(frame);
-            }
-            self.credit = self.credit.saturating_sub_unsigned(bytes as u64);
-            self.waiting_bytes -= bytes;
-            ready.push(frame);
-        }
-    }
-
-    fn push(&mut self, frame: Frame) {
-        self.waiting_bytes += frame.payload.len();
-        self.waiting.push_back(frame);
-    }
+    /// Bytes of all frames that wait, and of the requests under way.
+    held: usize,
 }
 
 impl Outbox {
+    pub(crate) fn new(holds: Arc<dyn Holds>) -> Self {
+        Self { state: Mutex::default(), written: Notify::new(), holds, overfull: CancellationToken::new() }
+    }
+
+    /// Waits until more frames wait than may.
+    pub(crate) async fn overfull(&self) {
+        self.overfull.cancelled().await;
+    }
+
+    /// Holds bytes of a request, if that is allowed.
+    pub(crate) fn hold(&self, bytes: usize) -> bool {
+        let mut state = self.lock();
+        let may = bytes == 0 || self.holds.hold(state.held + bytes);
+        if may {
+            state.held += bytes;
+        } else {
+            self.holds.hold(state.held);
+        }
+        may
+    }
+
+    /// Holds them no more.
+    pub(crate) fn release(&self, bytes: usize) {
+        let mut state = self.lock();
+        state.held = state.held.saturating_sub(bytes);
+        self.holds.hold(state.held);
+    }
+
+    fn more(&self, state: &mut State, bytes: usize) {
+        state.held += bytes;
+        if !self.holds.hold(state.held) {
+            self.overfull.cancel();
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,15 +86,7 @@ impl Outbox {
         let free = !state.lanes.contains_key(&id);
         if free {
             let window = window.min(LARGEST_WINDOW);
-            let lane = Lane {
-                credit: window as i64,
-                room: window as usize,
-                waiting: VecDeque::new(),
-                waiting_bytes: 0,
-                ended: false,
-                credited: Arc::default(),
-            };
-            state.lanes.insert(id, lane);
+            state.lanes.insert(id, Lane::new(window));
         }
         free
     }
@@ -96,7 +100,8 @@ impl Outbox {
     pub(crate) fn send(&self, frame: Frame) {
         let mut state = self.lock();
         if !state.closed {
-            state.ready.push(frame);
+            self.more(&mut state, size(&frame));
+            state.ready.push_back(frame);
             self.written.notify_one();
         }
     }
@@ -105,21 +110,26 @@ impl Outbox {
     /// no room.
     pub(crate) fn offer(&self, id: u64, frame: Frame) -> bool {
         self.in_lane(id, |lane, unlimited| {
+            let bytes = size(&frame);
             let waits = !lane.waiting.is_empty() || (lane.credit <= 0 && !unlimited);
             let fits = !waits || lane.waiting_bytes + frame.payload.len() <= lane.room;
             if fits {
                 lane.push(frame);
             }
-            fits
+            (fits, if fits { bytes } else { 0 })
         })
     }
 
     /// Sends the last frames of a lane. Nothing happens if the lane has ended.
     pub(crate) fn finish(&self, id: u64, frames: impl IntoIterator<Item = Frame>) {
         self.in_lane(id, |lane, _| {
-            frames.into_iter().for_each(|frame| lane.push(frame));
+            let mut bytes = 0;
+            for frame in frames {
+                bytes += size(&frame);
+                lane.push(frame);
+            }
             lane.ended = true;
-            true
+            (true, bytes)
         });
     }
 
@@ -176,8 +186,17 @@ impl Outbox {
         loop {
             {
                 let mut state = self.lock();
-                if !state.ready.is_empty() {
-                    return Some(std::mem::take(&mut state.ready));
+                let (mut taken, mut bytes) = (Vec::new(), 0);
+                while bytes < TAKEN
+                    && let Some(frame) = state.ready.pop_front()
+                {
+                    bytes += size(&frame);
+                    taken.push(frame);
+                }
+                if !taken.is_empty() {
+                    state.held = state.held.saturating_sub(bytes);
+                    self.holds.hold(state.held);
+                    return Some(taken);
                 }
                 if state.closed {
                     return None;
@@ -187,12 +206,14 @@ impl Outbox {
         }
     }
 
-    fn in_lane(&self, id: u64, act: impl FnOnce(&mut Lane, bool) -> bool) -> bool {
+    /// Does something with a lane, which says whether it was done, and how many bytes came.
+    fn in_lane(&self, id: u64, act: impl FnOnce(&mut Lane, bool) -> (bool, usize)) -> bool {
         let mut state = self.lock();
-        let State { ready, lanes, unlimited, closed } = &mut *state;
+        let State { ready, lanes, unlimited, closed, .. } = &mut *state;
         let Some(lane) = lanes.get_mut(&id).filter(|lane| !lane.ended && !*closed) else { return false };
-        let acted = act(lane, *unlimited);
+        let (acted, bytes) = act(lane, *unlimited);
         lane.send(*unlimited, ready);
+        self.more(&mut state, bytes);
         self.settle(&mut state, id);
         acted
     }
@@ -214,6 +235,22 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
+    use crate::Terms;
+
+    impl Default for Outbox {
+        fn default() -> Self {
+            Self::new(Terms::default().holds)
+        }
+    }
+
+    /// Lets a connection hold this many bytes.
+    struct Most(usize);
+
+    impl Holds for Most {
+        fn hold(&self, bytes: usize) -> bool {
+            bytes <= self.0
+        }
+    }
 
     fn frame(name: &'static str, bytes: usize) -> Frame {
         Frame { header: name.into(), payload: Bytes::from(vec![0; bytes]) }
@@ -291,5 +328,22 @@ mod tests {
         outbox.send(frame("late", 0));
         assert_eq!(sent(&outbox), ["a"]);
         assert!(outbox.take().await.is_none());
+    }
+
+    #[test]
+    fn what_waits_is_counted_until_it_is_taken() {
+        let outbox = Outbox::new(Arc::new(Most(3000)));
+        assert!(outbox.hold(1000) && !outbox.hold(2500), "a request that is refused holds nothing");
+        outbox.begin(1, 10);
+        assert!(outbox.offer(1, frame("a", 1500)) && outbox.overfull().now_or_never().is_none());
+        assert_eq!(sent(&outbox), ["a"]);
+        assert!(outbox.hold(1900), "it was taken");
+        outbox.release(2900);
+        // Frames that belong to no lane count, too, and so do those that wait for credit.
+        outbox.finish(1, [frame("result", 1000)]);
+        (0..9).for_each(|_| outbox.send(frame("e", 0)));
+        assert!(outbox.overfull().now_or_never().is_none());
+        (0..9).for_each(|_| outbox.send(frame("e", 0)));
+        assert!(outbox.overfull().now_or_never().is_some());
     }
 }

@@ -33,6 +33,18 @@ impl Refusal {
         Self::new("closed", "the connection was closed before the request ended")
     }
 
+    /// The place where the bridge runs ends.
+    pub(crate) fn draining() -> Self {
+        Self::new("draining", "the gateway is stopping; runs on a fleet of its own end with it, and all others go on")
+            .advice("connect again, and submit the jobs again under the same ids: they do not run twice")
+    }
+
+    /// The client doesn't take what is sent to it.
+    pub(crate) fn too_slow() -> Self {
+        Self::new("too_slow", "the client takes its frames too slowly, and more of them wait than may")
+            .advice("read faster, or have fewer runs under way")
+    }
+
     /// The client cancelled a request that has nothing else to tell.
     pub(crate) fn cancelled() -> Self {
         Self::new("cancelled", "the request was cancelled")

@@ -150,13 +150,14 @@ impl Run {
             unfit = shared.unfit() => return Err(unfit),
             () = cancel.cancelled() => {
                 // A failure here is one of the client, which then also ends the job.
-                if let Err(error) = opened.client.cancel(job).await {
+                if !shared.leaving.is_cancelled() && let Err(error) = opened.client.cancel(job).await {
                     tracing::warn!(%error, job.id = %job, "the job could not be cancelled");
                 }
             }
             () = self.left.cancelled() => {}
             () = shared.ending.cancelled(), if self.detached => {}
         }
+        let goes_on = self.detached || shared.leaving.is_cancelled();
         tokio::select! {
             biased;
             () = self.ended.cancelled() => Ok(()),
@@ -167,7 +168,7 @@ impl Run {
                 Ok(())
             }
             // Also if the SDK is gone: its calls go on to wait, and nobody fails them.
-            () = shared.ending.cancelled(), if self.detached => {
+            () = shared.ending.cancelled(), if goes_on => {
                 opened.client.detach(job);
                 Err(Refusal::closed())
             }

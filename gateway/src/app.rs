@@ -17,7 +17,7 @@ use tracing::Instrument;
 use crate::call::single;
 use crate::check::Check;
 use crate::identity::{self, Caller};
-use crate::op::{Access, Op};
+use crate::op::{self, Access, Op};
 use crate::problem::Problem;
 use crate::routes;
 use crate::server::{HEADER_BYTES, Shared};
@@ -126,6 +126,7 @@ async fn admitted(op: Op, shared: &Shared, headers: &HeaderMap) -> Result<Option
     let caller = caller(shared, headers).await?;
     let may = match access {
         Access::Scope(scope) => caller.needs(scope).map(|()| Some(caller)),
+        Access::Sdk => op::SDK.into_iter().try_for_each(|scope| caller.needs(scope)).map(|()| Some(caller)),
         _ if caller.operator => Ok(None),
         _ => Err(Problem::new("missing_scope", "the metrics are about all tenants, and no API key opens them")),
     };

@@ -10,6 +10,8 @@
 //!                                             └─▶ openapi
 //! ```
 //!
+//! An SDK's connection (`/v1/connect`) is a WebSocket that the bridge serves; `connect` sets its terms.
+//!
 //! [`service`](Gateway) functions do the work; routes only turn requests into their arguments, and their results into
 //! answers. The runs that were submitted through a gateway are held by it: their latest events, the tool calls that
 //! wait for an answer, and the outcome for a while.
@@ -21,6 +23,7 @@ mod budget;
 mod call;
 mod check;
 mod config;
+mod connect;
 mod fleets;
 #[cfg(test)]
 mod hostile;

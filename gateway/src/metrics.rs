@@ -9,8 +9,8 @@ const SECONDS: &[f64] = &[
 ];
 
 /// Why work is refused.
-pub(crate) const REFUSALS: [&str; 9] =
-    ["token", "key", "scope", "rate", "store", "tenants", "requests", "runs", "bytes"];
+pub(crate) const REFUSALS: [&str; 11] =
+    ["token", "key", "scope", "rate", "store", "tenants", "requests", "runs", "bytes", "origin", "sdks"];
 
 /// A gateway's metrics. Cheap to clone.
 #[derive(Clone)]
@@ -25,6 +25,8 @@ pub struct Metrics {
     pub(crate) tenants: IntGauge,
     /// Streams of events that are followed.
     pub(crate) followers: IntGauge,
+    /// SDKs that are connected.
+    pub(crate) sdks: IntGauge,
     /// Runs that are held, by state.
     pub(crate) runs: IntGaugeVec,
     /// Bytes that are held for callers.
@@ -75,6 +77,7 @@ impl Metrics {
             connections: gauge("connections", "Open connections")?,
             tenants: gauge("tenants", "Tenants that the gateway has a connection for, or is connecting for")?,
             followers: gauge("followers", "Streams of events that are followed")?,
+            sdks: gauge("sdks", "SDKs that are connected")?,
             runs,
             held: gauge("held_bytes", "Bytes that are held for callers: bodies, jobs under way, events and outcomes")?,
             refused: counters("refused_total", "Requests that were refused, by what refused them", &["reason"])?,

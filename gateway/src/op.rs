@@ -26,6 +26,7 @@ pub(crate) enum Op {
     ReadFile,
     WriteFile,
     RemoveFile,
+    Connect,
     Document,
     Alive,
     Ready,
@@ -53,12 +54,17 @@ pub(crate) enum Access {
     Everybody,
     /// Callers with this scope, for their own tenant.
     Scope(Scope),
+    /// Callers with all scopes that an SDK can use ([`SDK`]), for their own tenant.
+    Sdk,
     /// Whoever runs the gateway: the operation tells about all tenants.
     Operator,
 }
 
+/// The scopes that an SDK can use. Its frames are not checked one by one.
+pub(crate) const SDK: [Scope; 5] = [Scope::Run, Scope::Read, Scope::Answer, Scope::Sessions, Scope::Artifacts];
+
 impl Op {
-    pub(crate) const ALL: [Op; 24] = [
+    pub(crate) const ALL: [Op; 25] = [
         Op::Submit,
         Op::Runs,
         Op::Run,
@@ -79,6 +85,7 @@ impl Op {
         Op::ReadFile,
         Op::WriteFile,
         Op::RemoveFile,
+        Op::Connect,
         Op::Document,
         Op::Alive,
         Op::Ready,
@@ -131,6 +138,7 @@ impl Op {
             Self::RemoveFile => {
                 on("delete", "/v1/sessions/{name}/files/{*path}", "removeFile", sessions, "Remove a file of a session.")
             }
+            Self::Connect => on("get", "/v1/connect", "connect", Access::Sdk, "Speak the SDK's protocol over a WebSocket."),
             Self::Document => on("get", "/v1/openapi.json", "getDocument", Access::Everybody, "This document."),
             Self::Alive => on("get", "/healthz", "alive", Access::Everybody, "Whether the process runs."),
             Self::Ready => on("get", "/readyz", "ready", Access::Everybody, "Whether the gateway takes jobs."),

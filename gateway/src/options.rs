@@ -13,9 +13,14 @@ pub struct Options {
     pub connections: usize,
     /// Requests at once, those that wait or follow events included. Further ones are refused (`too_many_requests`).
     pub requests: usize,
-    /// Runs under way at once. Further ones are refused (`too_many_runs`).
+    /// Connections of SDKs at once. Further ones are refused (`too_many_connections`).
+    pub sdks: usize,
+    /// Requests of one SDK at once. Further ones are refused (`too_many_requests`).
+    pub sdk_requests: usize,
+    /// Runs under way at once, other than those of SDKs. Further ones are refused (`too_many_runs`).
     pub runs: usize,
-    /// Bytes that are held for all callers together: request bodies, jobs under way, events and outcomes.
+    /// Bytes that are held for all callers together: request bodies, jobs under way, events and outcomes. One SDK's
+    /// connection may hold a quarter of them.
     pub held_bytes: usize,
     /// Tenants whose fleet is connected at once. If there are more, one that has no request and no run is closed, or
     /// the request is refused (`too_many_tenants`).
@@ -45,7 +50,8 @@ pub struct Options {
     pub longest_wait: Duration,
     /// How long requests under way may take when the gateway stops.
     pub drain: Duration,
-    /// How often a stream of events without events gets a comment, so that both sides notice a dead connection.
+    /// How often a stream of events without events gets a comment, and an SDK's connection a ping, so that both sides
+    /// notice a dead connection.
     pub heartbeat: Duration,
 }
 
@@ -55,6 +61,8 @@ impl Default for Options {
             listen: SocketAddr::from(([127, 0, 0, 1], 8420)),
             connections: 8192,
             requests: 4096,
+            sdks: 256,
+            sdk_requests: 4096,
             runs: 10_000,
             held_bytes: 512 << 20,
             tenants: 256,

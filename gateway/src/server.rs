@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use crate::budget::Budget;
@@ -64,6 +65,10 @@ pub(crate) struct Shared {
     /// Whether the gateway is stopping.
     pub(crate) draining: CancellationToken,
     pub(crate) requests: Arc<Semaphore>,
+    /// Room for connections of SDKs.
+    pub(crate) sdks: Arc<Semaphore>,
+    /// The connections of SDKs.
+    pub(crate) serving: TaskTracker,
 }
 
 /// What a gateway is made of.
@@ -126,7 +131,19 @@ impl Gateway {
         let registries = [registry].into_iter().chain(of_fleet).collect();
         let connections = options.connections.min(connections_allowed());
         let requests = Arc::new(Semaphore::new(options.requests));
-        let shared = Shared { identity, tenants, options, metrics, health, registries, draining, requests };
+        let sdks = Arc::new(Semaphore::new(options.sdks));
+        let shared = Shared {
+            identity,
+            tenants,
+            options,
+            metrics,
+            health,
+            registries,
+            draining,
+            requests,
+            sdks,
+            serving: TaskTracker::new(),
+        };
         Ok(Self { listener, addr, connections, shared: Arc::new(shared), only, ready })
     }
 
@@ -136,7 +153,8 @@ impl Gateway {
     }
 
     /// Serves until the token is cancelled. Then accepts no more connections, ends the streams of events with a last
-    /// event, and waits a while for requests under way. Runs that are under way are left to the fleet.
+    /// event and the connections of SDKs with a last frame, and waits a while for requests under way. Runs that are
+    /// under way are left to the fleet.
     pub async fn run(self, shutdown: CancellationToken) {
         let Self { listener, connections, shared, only, ready, .. } = self;
         let router = app::router(shared.clone());
@@ -175,6 +193,9 @@ impl Gateway {
             tracing::warn!(requests.count = open.len(), "requests did not end in time and are cut off");
         }
         open.shutdown().await;
+        // These end within seconds, whatever their clients do.
+        shared.serving.close();
+        shared.serving.wait().await;
         ended.cancel();
         while sweeping.join_next().await.is_some() {}
         shared.tenants.close().await;
@@ -203,18 +224,18 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> (TcpStream, O
 
 /// Serves one connection to its end. When the gateway stops, the request under way is its last.
 async fn serve(stream: TcpStream, slot: OwnedSemaphorePermit, router: Router, shared: Arc<Shared>) {
-    let _slot = slot;
-    shared.metrics.connections.inc();
-    let _count = Leave(&shared.metrics.connections);
+    let seat = Seat::new(slot, &shared.metrics);
     let _ = stream.set_nodelay(true);
     // A peer that takes nothing would hold its connection for ever.
     let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, DEAD_AFTER_MS);
     let answer = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-        router.clone().oneshot(request.map(Body::new))
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(seat.clone());
+        router.clone().oneshot(request)
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(shared.options.header_timeout).max_buf_size(HEADER_BYTES);
-    let connection = http.serve_connection(TokioIo::new(stream), answer);
+    let connection = http.serve_connection(TokioIo::new(stream), answer).with_upgrades();
     tokio::pin!(connection);
     let served = tokio::select! {
         served = connection.as_mut() => served,
@@ -225,6 +246,30 @@ async fn serve(stream: TcpStream, slot: OwnedSemaphorePermit, router: Router, sh
     };
     if let Err(error) = served {
         tracing::debug!(%error, "a connection ended");
+    }
+}
+
+/// The place of a connection among all. An SDK's connection keeps it beyond the request that began it.
+#[derive(Clone)]
+pub(crate) struct Seat {
+    _held: Arc<Seated>,
+}
+
+struct Seated {
+    _slot: OwnedSemaphorePermit,
+    connections: prometheus::IntGauge,
+}
+
+impl Seat {
+    fn new(slot: OwnedSemaphorePermit, metrics: &Metrics) -> Self {
+        metrics.connections.inc();
+        Self { _held: Arc::new(Seated { _slot: slot, connections: metrics.connections.clone() }) }
+    }
+}
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        self.connections.dec();
     }
 }
 

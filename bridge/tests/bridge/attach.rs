@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use thermae_backplane::bus::Message;
 use thermae_schemas::{ToolReply, ToolResult};
 
+use crate::contract::sdk::{Sdk, WIDE};
 use crate::played::PlayedFleet;
-use crate::sdk::{Sdk, WIDE};
 use crate::test;
 
 pub(crate) fn tests() -> Vec<Trial> {

@@ -2,14 +2,15 @@
 //! has a `main` of its own.
 
 mod attach;
+#[path = "../contract/mod.rs"]
+mod contract;
+mod door;
+mod drain;
 mod ends;
-mod flow;
 mod openers;
+mod opening;
 mod played;
-mod runs;
-mod sdk;
 mod sessions;
-mod tools;
 mod wrong;
 
 use std::process::ExitCode;
@@ -29,10 +30,10 @@ fn main() -> ExitCode {
     // Some tests count this process's children.
     args.test_threads = Some(1);
     let files = [
-        runs::tests(),
-        tools::tests(),
+        contract::tests(),
+        opening::tests(),
         attach::tests(),
-        flow::tests(),
+        drain::tests(),
         ends::tests(),
         openers::tests(),
         sessions::tests(),

@@ -10,7 +10,7 @@ use thermae_bridge::{Opened, Opener, Refusal};
 use thermae_fleet::{EmbeddedOptions, Fleet};
 use thermae_schemas::TenantName;
 
-use crate::sdk::{Sdk, WIDE};
+use crate::contract::sdk::{Sdk, WIDE};
 use crate::test;
 
 pub(crate) fn tests() -> Vec<Trial> {

@@ -6,12 +6,12 @@ use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use thermae_backplane::bus::{self, Bus, Consumer, Message, QueueSpec, SharedBus};
-use thermae_bridge::{Opened, Opener, Refusal};
+use thermae_bridge::{Opened, Opener, Refusal, Terms};
 use thermae_client::{Client, Options};
 use thermae_fleet::{EmbeddedOptions, Fleet};
 use thermae_schemas::{Asked, Class, PoolName, Query, RunQuery, TenantName, ToolResult, WorkerId, names};
 
-use crate::sdk::Sdk;
+use crate::contract::sdk::Sdk;
 
 fn tenant() -> Result<TenantName> {
     Ok(TenantName::new("acme")?)
@@ -70,7 +70,12 @@ impl PlayedFleet {
 
     /// An SDK of this fleet.
     pub(crate) async fn sdk(&self) -> Result<Sdk> {
-        let mut sdk = Sdk::silent(self.opener.clone());
+        self.sdk_on(Terms::default()).await
+    }
+
+    /// An SDK of this fleet, on these terms.
+    pub(crate) async fn sdk_on(&self, terms: Terms) -> Result<Sdk> {
+        let mut sdk = Sdk::on(terms, self.opener.clone());
         sdk.hello().await?;
         sdk.send(json!({ "type": "open", "id": 0, "embedded": {} }), "").await?;
         ensure!(sdk.next().await?.is("hello") && sdk.next().await?.is("opened"));

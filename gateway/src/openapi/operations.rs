@@ -5,7 +5,7 @@ use thermae_schemas::{FileStat, Listing, RunInfo, Transferred};
 
 use super::schemas::Schemas;
 use super::{links, parameters};
-use crate::op::{Access, Op};
+use crate::op::{Access, Op, SDK};
 use crate::routes::batches::LINES;
 use crate::service::{AnswerRequest, BatchRequest, BatchView, ExecRequest, ExecView, RunView, RunsView, SessionsView};
 
@@ -57,6 +57,10 @@ pub(super) fn operation(op: Op, schemas: &mut Schemas) -> Value {
     match facts.access {
         Access::Everybody => operation["security"] = json!([]),
         Access::Scope(scope) => operation["security"] = json!([{ "token": [scope.as_str()] }]),
+        Access::Sdk => {
+            let scopes: Vec<_> = SDK.iter().map(|scope| scope.as_str()).collect();
+            operation["security"] = json!([{ "token": scopes }]);
+        }
         Access::Operator => {}
     }
     operation
@@ -164,6 +168,11 @@ fn answers(op: Op, schemas: &mut Schemas) -> Vec<Answer> {
             ("204", "The directory is made.", None),
         ],
         Op::RemoveFile => vec![("204", "It is removed.", None)],
+        Op::Connect => {
+            let what = "The connection is a WebSocket from now on. Each of its messages is a frame of the SDK's \
+                        protocol (docs/sdk-protocol.md).";
+            vec![("101", what, None)]
+        }
         Op::Document => vec![("200", "The document.", Some((JSON, json!({ "type": "object" }))))],
         Op::Alive => vec![("200", "The process runs.", Some(("text/plain", json!({ "type": "string" }))))],
         Op::Ready => vec![

@@ -51,6 +51,12 @@ pub const CODES: &[Code] = &[
         "wait as long as the header `Retry-After` says",
     ),
     code("keys_unavailable", 503, "The store of API keys gives no answer, so nothing is allowed.", "try again later"),
+    code(
+        "origin_refused",
+        403,
+        "Pages in a browser can't connect.",
+        "connect with an SDK, without the header `Origin`",
+    ),
     code("unknown_route", 404, "There is nothing at this path.", "see /v1/openapi.json for all paths"),
     code(
         "unknown_run",
@@ -90,6 +96,12 @@ pub const CODES: &[Code] = &[
         "The body has another media type than the operation takes.",
         "send JSON with the header `Content-Type: application/json`",
     ),
+    code(
+        "upgrade_required",
+        426,
+        "The operation is a WebSocket, and the request asks for none.",
+        "connect with an SDK; a proxy in between must pass on the headers `Connection` and `Upgrade`",
+    ),
     code("range_not_satisfiable", 416, "The range begins after the end of the file.", ""),
     code("headers_too_large", 431, "The target and the headers of the request are larger than the gateway takes.", ""),
     code("file_failed", 422, "The operation on the file failed. The field `errno` says why.", ""),
@@ -102,6 +114,7 @@ pub const CODES: &[Code] = &[
         "As many requests are under way as the gateway takes, in all or of one tenant.",
         "try again later",
     ),
+    code("too_many_connections", 429, "The gateway has as many SDKs connected as it takes.", "try again later"),
     code(
         "too_many_runs",
         429,

@@ -82,6 +82,9 @@ impl Problem {
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        if self.status == StatusCode::UPGRADE_REQUIRED {
+            headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        }
         if matches!(self.code, "slow_body" | "body_too_large") {
             // The rest of the body is not read.
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));

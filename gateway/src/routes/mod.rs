@@ -25,10 +25,10 @@ use crate::call::Call;
 use crate::check::Check;
 use crate::identity::{Caller, Denied};
 use crate::op::Op;
-use crate::openapi;
 use crate::problem::Problem;
 use crate::server::Shared;
 use crate::tenants::Lease;
+use crate::{connect, openapi};
 
 /// Names of the parameters that an operation's query may have.
 pub(crate) fn parameters(op: Op) -> &'static [&'static str] {
@@ -65,6 +65,9 @@ pub(crate) async fn answer(
     service: Arc<Lease>,
     request: Request,
 ) -> Result<Response, Problem> {
+    if op == Op::Connect {
+        return connect::connect(shared, caller, service, request).await;
+    }
     let call = Call::read(shared, caller, service, request, parameters(op)).await?;
     match op {
         Op::Submit => runs::submit(call).await,
@@ -87,7 +90,7 @@ pub(crate) async fn answer(
         Op::ReadFile => files::read(call).await,
         Op::WriteFile => files::write(call).await,
         Op::RemoveFile => files::remove(call).await,
-        Op::Document | Op::Alive | Op::Ready | Op::Metrics => {
+        Op::Connect | Op::Document | Op::Alive | Op::Ready | Op::Metrics => {
             Err(Problem::new("internal_error", "the operation works for no tenant"))
         }
     }

@@ -26,13 +26,15 @@ use self::elsewhere::Taking;
 use self::sessions::Sessions;
 use self::table::Runs;
 use crate::budget::{Budget, Held};
+use crate::identity::Caller;
+use crate::problem::Problem;
 use crate::{Metrics, Options};
 
 pub(crate) use artifacts::{Content, artifact, content};
 pub(crate) use batches::{Batch, BatchRequest, BatchState, BatchView};
 pub(crate) use exec::{ExecRequest, ExecView, Running};
 pub(crate) use files::{FileRead, etag, path, regular};
-pub(crate) use places::Places;
+pub(crate) use places::{Place, Places};
 pub(crate) use run::{Follow, Next, Run};
 pub(crate) use views::{AnswerRequest, RunState, RunView, RunsView, SessionsView};
 
@@ -99,6 +101,16 @@ impl Service {
     /// Whether it holds no run, neither one under way nor one that has ended.
     pub(crate) fn holds_no_run(&self) -> bool {
         self.tasks.is_empty() && self.runs.is_empty()
+    }
+
+    /// The fleet, as the tenant.
+    pub(crate) fn fleet(&self) -> Arc<Fleet> {
+        self.fleet.clone()
+    }
+
+    /// A place among the runs under way.
+    pub(crate) fn place(&self, caller: &Caller) -> Result<Place, Problem> {
+        self.runs.place(caller)
     }
 
     /// Begins to hold bytes for the tenant.

@@ -29,7 +29,7 @@ struct Taken {
 }
 
 /// A place that is taken, until this is dropped.
-pub(super) struct Place {
+pub(crate) struct Place {
     places: Places,
     tenant: TenantName,
     key: Option<Arc<str>>,

@@ -98,6 +98,13 @@ impl Connection {
         Ok((length > 0).then_some(chunk))
     }
 
+    /// The next bytes.
+    pub(crate) async fn read(&mut self, length: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.0.read_exact(&mut bytes).await?;
+        Ok(bytes)
+    }
+
     /// Reads until the gateway closes the connection.
     pub(crate) async fn closed(&mut self) -> Result<()> {
         let mut rest = Vec::new();

@@ -3,6 +3,10 @@
 
 mod batches;
 mod callers;
+mod connect;
+#[path = "../../../bridge/tests/contract/mod.rs"]
+mod contract;
+mod door;
 mod drain;
 mod elsewhere;
 mod events;
@@ -43,6 +47,8 @@ fn main() -> ExitCode {
         limits::tests(),
         callers::tests(),
         drain::tests(),
+        contract::tests(),
+        connect::tests(),
     ];
     libtest_mimic::run(&args, files.into_iter().flatten().collect()).exit_code()
 }

@@ -30,7 +30,11 @@ impl Serving {
     }
 
     pub(crate) async fn with(options: Options) -> Result<Self> {
-        let embedded = EmbeddedOptions { slots: Some(2), warm: Some(1), ..EmbeddedOptions::default() };
+        Self::in_front_of(EmbeddedOptions { slots: Some(2), warm: Some(1), ..EmbeddedOptions::default() }, options)
+            .await
+    }
+
+    pub(crate) async fn in_front_of(embedded: EmbeddedOptions, options: Options) -> Result<Self> {
         Self::of(Arc::new(Fleet::embedded(embedded).await?), options).await
     }
 

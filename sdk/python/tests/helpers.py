@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import importlib.util
 import os
 import subprocess
 import sys
@@ -14,7 +15,11 @@ from typing import Any, ParamSpec
 
 P = ParamSpec("P")
 
-SRC = str(Path(__file__).parents[1] / "src")
+_SPEC = importlib.util.find_spec("thermae")
+assert _SPEC is not None
+assert _SPEC.origin is not None
+SRC = str(Path(_SPEC.origin).parents[1])
+"""Folder of the package that is tested. The package is not imported here: `other_systems` comes before it."""
 
 
 def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:

@@ -15,8 +15,9 @@ use crate::{
 };
 
 /// What the package's tests need, other than those of its documentation.
-const FOR_TESTS: [&str; 6] = [
+const FOR_TESTS: [&str; 7] = [
     "pydantic==2.14.4",
+    "websockets==17.4",
     "pydantic-ai-slim==2.68.0",
     "pytest==9.2.0",
     "pytest-timeout==2.4.0",
@@ -25,8 +26,9 @@ const FOR_TESTS: [&str; 6] = [
 ];
 
 /// What the package needs, and what checks it.
-const PACKAGES: [&str; 15] = [
+const PACKAGES: [&str; 16] = [
     "pydantic==2.14.4",
+    "websockets==17.4",
     "pydantic-ai-slim==2.68.0",
     "pytest==9.2.0",
     "pytest-timeout==2.4.0",
@@ -86,6 +88,16 @@ impl Package {
         let mut command = Self::pytest(&self.tools, filter);
         command.args(["-m", if fleet.is_empty() { "not fleet" } else { "fleet" }, "tests"]);
         command.envs(fleet.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// The command that runs the tests of the pure wheel, which is installed in a folder, through a gateway: in front
+    /// of the fleet that the variables name, or else of an embedded one. Those tests are left out that make fleets of
+    /// their own.
+    pub(super) fn tests_over_http(&self, wheel: &Path, fleet: &[(&'static str, String)], filter: &[String]) -> Command {
+        let mut command = Self::pytest(&self.tools, filter);
+        command.args(["-o", "pythonpath=tests scripts", "tests/e2e"]).env("PYTHONPATH", wheel);
+        command.env("THERMAE_TEST_OVER", "http").envs(fleet.iter().map(|(name, value)| (name, value)));
         command
     }
 

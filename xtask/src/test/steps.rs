@@ -160,6 +160,7 @@ impl Runner {
             self.check(name, || package.check(program, args));
         }
         self.pytest("python", package.tests(&[], &self.filter), limit);
+        self.python_over_http("python-over-http", &package, &[], limit);
         let mut others = Vec::new();
         for (minor, python) in package.others() {
             let name = format!("python-3.{minor}");
@@ -184,6 +185,15 @@ impl Runner {
     pub(crate) fn python_on_fleet(&mut self, fleet: &[(&'static str, String)], limit: Duration) {
         if let Some(package) = self.package() {
             self.pytest("python-on-fleet", package.tests(fleet, &self.filter), limit);
+            self.python_over_http("python-on-fleet-over-http", &package, fleet, limit);
+        }
+    }
+
+    /// Runs the tests of the pure wheel through a gateway.
+    fn python_over_http(&mut self, name: &str, package: &Package, fleet: &[(&'static str, String)], limit: Duration) {
+        match wheel::pure_for_tests() {
+            Ok(wheel) => self.pytest(name, package.tests_over_http(&wheel, fleet, &self.filter), limit),
+            Err(error) => self.fail(name, &format!("{error:#}")),
         }
     }
 

@@ -106,6 +106,24 @@ impl Wheels {
     }
 }
 
+/// Makes the wheel without the program, and installs it in a folder, which it gives. What it depends on is not there.
+pub(crate) fn pure_for_tests() -> Result<PathBuf> {
+    let dir = paths::packaging().join("pure");
+    if dir.exists() {
+        fs::remove_dir_all(&dir).with_context(|| format!("remove {}", dir.display()))?;
+    }
+    let tools = tools()?;
+    let mut command = tools.command("hatchling");
+    command.args(["build", "--target", "wheel", "--directory"]).arg(&dir);
+    succeed(command.current_dir(paths::root().join("sdk/python")))?;
+    let wheel = dir.join(concat!("thermae-", env!("CARGO_PKG_VERSION"), "-py3-none-any.whl")).display().to_string();
+    let installed = dir.join("installed");
+    let target = installed.display().to_string();
+    tools
+        .run("pip", &["--disable-pip-version-check", "--quiet", "install", "--no-deps", "--target", &target, &wheel])?;
+    Ok(installed)
+}
+
 fn tools() -> Result<Venv> {
     Venv::with(paths::packaging().join("tools"), &TOOLS)
 }

@@ -8,7 +8,7 @@ import sys
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from thermae import _fork
 from thermae._async_batch import AsyncBatch
@@ -16,21 +16,23 @@ from thermae._async_run import AsyncRun
 from thermae._async_session import AsyncSession, SessionSettings
 from thermae._async_session_files import AsyncFiles
 from thermae._async_stream import AsyncStream
-from thermae._binary import find_binary
-from thermae._bridge import BridgeTransport
 from thermae._capabilities import Capability, capabilities_to_wire
 from thermae._commands import Command, ExecOptions, ExecResult
 from thermae._connection import Connection
 from thermae._course import Course
 from thermae._error import ThermaeError
 from thermae._jobs import Job, JobOptions, RunOptions, StreamOptions, job_from
-from thermae._options import EmbeddedOptions, opening, redacted, wanted_packages, with_packages
+from thermae._options import EmbeddedOptions
 from thermae._request import WINDOW
 from thermae._results import AsyncResult
-from thermae._retry import MAX_RETRIES, is_transient
+from thermae._retry import LOST, MAX_RETRIES, is_transient
 from thermae._tools import AnyTool, tools_by_name
 from thermae._watch import EVERYTHING, Watch
-from thermae.errors import ConnectionLost, EmbeddedUnavailable, ForkedClientError, SandboxClosed, WrongLoopError
+from thermae._way import Way
+from thermae.errors import ConnectionLost, ForkedClientError, SandboxClosed, WrongLoopError
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 CLOSE_WITHIN = 2.0
 """Seconds that a sandbox's own session gets to end."""
@@ -66,19 +68,24 @@ class AsyncSandbox:
         self,
         url: str | None = None,
         *,
+        api_key: str | None = None,
         tenant: str | None = None,
         tools: Iterable[AnyTool] = (),
         capabilities: Sequence[Capability] | None = None,
+        ssl_context: "SSLContext | None" = None,
         **embedded: Unpack[EmbeddedOptions],
     ) -> None:
         """Names a fleet. Nothing is opened yet.
 
         Args:
-            url: URL of the fleet's RabbitMQ (`amqps://…`); by default, that in `THERMAE_URL`, and else the embedded
-                fleet, which `"embedded"` names in any case.
-            tenant: The tenant, if it is not the URL's user; by default, that in `THERMAE_TENANT`.
+            url: URL of the fleet's gateway (`https://…`), or of its RabbitMQ (`amqps://…`); by default, that in
+                `THERMAE_URL`, and else the embedded fleet, which `"embedded"` names in any case.
+            api_key: Key for the gateway; by default, that in `THERMAE_API_KEY`.
+            tenant: The tenant, if it is not the user of RabbitMQ's URL; by default, that in `THERMAE_TENANT`. A gateway
+                knows it by the key.
             tools: Functions that the code of every job can call.
             capabilities: What the code of every job can do with its tools; by default, whatever the tools allow.
+            ssl_context: Settings of TLS for the gateway; by default, those of Python.
             embedded: Options of the embedded fleet; see `EmbeddedOptions`.
 
         Raises:
@@ -86,8 +93,7 @@ class AsyncSandbox:
             TypeError: `capabilities` is no list.
             ValueError: An option has a value that can't be used.
         """
-        self._opening = opening(url, tenant, embedded)
-        self._packages = wanted_packages(self._opening, embedded)
+        self._way = Way(url, tenant, api_key, ssl_context, embedded)
         self._connection: Connection | None = None
         self._closed = False
         self._pid = 0
@@ -102,7 +108,7 @@ class AsyncSandbox:
         self.begun: set[str] = set()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {redacted(self._opening.get('url', 'embedded'))}>"
+        return f"<{type(self).__name__} {self._way!r}>"
 
     def __reduce__(self) -> Any:
         raise TypeError("a sandbox can't be sent to another process: make one there")
@@ -124,7 +130,7 @@ class AsyncSandbox:
     @property
     def packages(self) -> dict[str, str]:
         """The version of each package that `packages=` has brought, by its name. Empty before the sandbox is open."""
-        return self._packages.versions if self._packages else {}
+        return self._way.packages
 
     async def run(self, code: str | Job = "", **options: Unpack[RunOptions]) -> AsyncResult:
         """Runs a program, and waits for its result.
@@ -280,14 +286,13 @@ class AsyncSandbox:
 
     async def close(self) -> None:
         """Cancels what is under way and ends the connection; an embedded fleet ends, too. Can be called twice."""
-        if self._own_session is not None and not self._is_embedded and not self._closed:
+        if self._own_session is not None and not self._way.is_bridge and not self._closed:
             with contextlib.suppress(ThermaeError, TimeoutError):
                 async with asyncio.timeout(CLOSE_WITHIN):
                     await self._own_session.close()
         self._closed = True
         await self._drop()
-        if self._packages is not None:
-            self._packages.close()
+        self._way.close()
 
     def start(self, code: str | Job, kinds: Sequence[str], options: StreamOptions) -> AsyncStream:
         """A job with its options, ready to begin. `kinds` are the live events that somebody wants."""
@@ -296,7 +301,7 @@ class AsyncSandbox:
 
     def may_retry(self, error: ThermaeError) -> bool:
         """Whether a job that failed so can be submitted again, under the same id, without running twice."""
-        return is_transient(error) and not self._closed and not (self._is_embedded and error.code == "connection_lost")
+        return is_transient(error) and not self._closed and not (self._way.is_embedded and error.code in LOST)
 
     async def fetch(self, ref: str, url: str | None) -> AsyncIterator[bytes]:
         """The content of an artifact, piece by piece: from the bridge, or else from the artifact's own URL."""
@@ -331,10 +336,10 @@ class AsyncSandbox:
         if self._connection is not None and not self._connection.lost:
             return self._connection
         async with self._lock:
-            if self._connection is None or (self._connection.lost and not self._is_embedded):
+            if self._connection is None or (self._connection.lost and not self._way.is_bridge):
                 await self._drop()
                 self._pid, self._loop = os.getpid(), asyncio.get_running_loop()
-                self._connection = await self._open()
+                self._connection = await self._way.open(self.tools.values())
             if self._connection.lost:
                 raise ConnectionLost("the embedded fleet has ended, and its sessions with it")
             return self._connection
@@ -347,40 +352,9 @@ class AsyncSandbox:
         # At the end of the interpreter the event loop's thread has stopped.
         return None if sys.is_finalizing() else connection
 
-    @property
-    def _is_embedded(self) -> bool:
-        return "embedded" in self._opening
-
     async def _drop(self) -> None:
         connection, self._connection = self._connection, None
         # In a forked child there is nothing to close: the connection is the parent's.
         if connection is not None and self._pid == os.getpid():
             await connection.close()
             _fork.release(connection.transport)
-
-    async def _open(self) -> Connection:
-        opening = self._opening
-        if self._packages is not None:
-            opening = with_packages(opening, await self._packages.ready())
-        transport = await BridgeTransport.start()
-        _fork.guard(transport)
-        connection = Connection(transport)
-        opened = asyncio.create_task(connection.open(opening))
-        try:
-            await asyncio.sleep(0)
-            # While the bridge starts, this process has time for its imports.
-            for tool in self.tools.values():
-                _ = tool.schema
-            await opened
-        except ConnectionLost:
-            await connection.close()
-            _fork.release(transport)
-            words = transport.last_words().splitlines()
-            why = f"; it said last: {words[-1]}" if words else ""
-            raise EmbeddedUnavailable(f"{find_binary()} ended before it opened a fleet{why}") from None
-        except BaseException:
-            opened.cancel()  # A tool can be to blame: nobody waits for the fleet then.
-            await connection.close()
-            _fork.release(transport)
-            raise
-        return connection

@@ -14,7 +14,10 @@ class BadUrl(ThermaeError, ValueError):
     """The URL of the fleet, or the name of the tenant, is malformed."""
 
     code = "bad_url"
-    advice = "The URL is amqp://USER:PASSWORD@HOST:5672, or amqps://USER:PASSWORD@HOST:5671 for TLS."
+    advice = (
+        "The URL is https://HOST for a gateway. For RabbitMQ, it is amqp://USER:PASSWORD@HOST:5672, or "
+        "amqps://USER:PASSWORD@HOST:5671 for TLS."
+    )
 
 
 class BrokerUnreachable(ThermaeError, ConnectionError):

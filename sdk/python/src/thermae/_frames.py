@@ -28,17 +28,32 @@ class BadFrameError(Exception):
 
 
 def encode(frame: Frame) -> bytes:
-    """The bytes of a frame, with both lengths.
+    """The bytes of a frame on a stream, with both lengths.
 
     Raises:
         ValueError: The header or the payload is too large.
     """
+    header = _header(frame)
+    return _LENGTHS.pack(_HEADER_LENGTH.size + len(header) + len(frame.payload), len(header)) + header + frame.payload
+
+
+def encode_body(frame: Frame) -> bytes:
+    """The bytes of a frame as a message of its own, without the first length.
+
+    Raises:
+        ValueError: The header or the payload is too large.
+    """
+    header = _header(frame)
+    return _HEADER_LENGTH.pack(len(header)) + header + frame.payload
+
+
+def _header(frame: Frame) -> bytes:
     header = _JSON.encode(frame.header).encode()
     if len(header) > LARGEST_HEADER:
         raise ValueError(f"the header of a frame has {len(header)} bytes, more than {LARGEST_HEADER}")
     if len(frame.payload) > LARGEST_PAYLOAD:
         raise ValueError(f"the payload of a frame has {len(frame.payload)} bytes, more than {LARGEST_PAYLOAD}")
-    return _LENGTHS.pack(_HEADER_LENGTH.size + len(header) + len(frame.payload), len(header)) + header + frame.payload
+    return header
 
 
 def body_length(first: bytes | bytearray | memoryview) -> int:

@@ -59,6 +59,11 @@ class EmbeddedOptions(TypedDict, total=False):
     audit_redact: Sequence[str]
 
 
+def url_of(url: str | None) -> str:
+    """The URL of the fleet: as given, or as in `THERMAE_URL`, or else the name of the embedded one."""
+    return url or os.environ.get("THERMAE_URL") or EMBEDDED
+
+
 def opening(url: str | None, tenant: str | None, embedded: EmbeddedOptions) -> dict[str, Any]:
     """What a connection opens: the fields of the frame `open`.
 
@@ -68,7 +73,7 @@ def opening(url: str | None, tenant: str | None, embedded: EmbeddedOptions) -> d
     """
     if unknown := embedded.keys() - EmbeddedOptions.__annotations__.keys():
         raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
-    url = url or os.environ.get("THERMAE_URL") or EMBEDDED
+    url = url_of(url)
     tenant = tenant or os.environ.get("THERMAE_TENANT")
     if url == EMBEDDED:
         return {"embedded": _embedded(embedded)}

@@ -8,10 +8,23 @@ MAX_RETRIES = 2
 """How often a job is submitted again, unless it says otherwise."""
 
 TRANSIENT = frozenset(
-    {"unavailable", "broker_unreachable", "queue_full", "fleet_failed", "no_scheduler", "connection_lost"}
+    {
+        "unavailable",
+        "broker_unreachable",
+        "gateway_unreachable",
+        "gateway_full",
+        "draining",
+        "queue_full",
+        "fleet_failed",
+        "no_scheduler",
+        "connection_lost",
+    }
 )
 """Codes of errors that can pass, before or instead of an outcome. An outcome is never one of them: it is recorded under
 the job's id, so the id would only give it again."""
+
+LOST = frozenset({"connection_lost", "draining"})
+"""Those of them after which an embedded fleet is gone, with all that it knew."""
 
 
 def is_transient(error: ThermaeError) -> bool:

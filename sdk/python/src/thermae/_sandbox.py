@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from thermae._async_sandbox import AsyncSandbox, SessionInfo
 from thermae._async_session import SessionSettings
@@ -26,6 +26,9 @@ from thermae._tools import AnyTool
 from thermae._watch import EVERYTHING, Watch
 from thermae.errors import BlockedLoopError
 
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
 
 class Sandbox:
     """A fleet that runs code in fresh sandboxes.
@@ -41,21 +44,26 @@ class Sandbox:
         self,
         url: str | None = None,
         *,
+        api_key: str | None = None,
         tenant: str | None = None,
         tools: Iterable[AnyTool] = (),
         capabilities: Sequence[Capability] | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
+        ssl_context: "SSLContext | None" = None,
         **embedded: Unpack[EmbeddedOptions],
     ) -> None:
         """Names a fleet. Nothing is opened yet.
 
         Args:
-            url: URL of the fleet's RabbitMQ (`amqps://…`); by default, that in `THERMAE_URL`, and else the embedded
-                fleet, which `"embedded"` names in any case.
-            tenant: The tenant, if it is not the URL's user; by default, that in `THERMAE_TENANT`.
+            url: URL of the fleet's gateway (`https://…`), or of its RabbitMQ (`amqps://…`); by default, that in
+                `THERMAE_URL`, and else the embedded fleet, which `"embedded"` names in any case.
+            api_key: Key for the gateway; by default, that in `THERMAE_API_KEY`.
+            tenant: The tenant, if it is not the user of RabbitMQ's URL; by default, that in `THERMAE_TENANT`. A gateway
+                knows it by the key.
             tools: Functions that the code of every job can call.
             capabilities: What the code of every job can do with its tools; by default, whatever the tools allow.
             loop: Event loop for async tools, running in another thread than those that run programs.
+            ssl_context: Settings of TLS for the gateway; by default, those of Python.
             embedded: Options of the embedded fleet; see `EmbeddedOptions`.
 
         Raises:
@@ -63,7 +71,15 @@ class Sandbox:
             TypeError: `capabilities` is no list.
             ValueError: An option has a value that can't be used.
         """
-        self._async = AsyncSandbox(url, tenant=tenant, tools=tools, capabilities=capabilities, **embedded)
+        self._async = AsyncSandbox(
+            url,
+            api_key=api_key,
+            tenant=tenant,
+            tools=tools,
+            capabilities=capabilities,
+            ssl_context=ssl_context,
+            **embedded,
+        )
         self._async.tool_loop = loop
         self._starting = threading.Lock()
         self._started: Runner | None = None

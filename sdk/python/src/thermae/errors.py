@@ -7,6 +7,8 @@ from thermae._bridge_errors import BRIDGE_ERRORS
 from thermae._error import ThermaeError as ThermaeError
 from thermae._fleet_errors import *  # noqa: F403
 from thermae._fleet_errors import FLEET_ERRORS
+from thermae._gateway_errors import *  # noqa: F403
+from thermae._gateway_errors import GATEWAY_ERRORS
 
 
 class EmbeddedUnavailable(ThermaeError):
@@ -72,8 +74,8 @@ class ConnectionLost(ThermaeError):
 
     code = "connection_lost"
     advice = (
-        "On a fleet, run the job again under the same job_id: it does not run twice. An embedded fleet is gone with "
-        "its process: make a new Sandbox. The log of `thermae.bridge` says more."
+        "On a fleet, run the job again under the same job_id: it does not run twice. An embedded fleet may be gone "
+        "with its process: make a new Sandbox. The log of `thermae.bridge`, or of the gateway, says more."
     )
 
 
@@ -210,7 +212,9 @@ _OWN: tuple[type[ThermaeError], ...] = (
     NotADirectory,
     PermissionDenied,
 )
-_BY_CODE: dict[str, type[ThermaeError]] = {kind.code: kind for kind in (*FLEET_ERRORS, *BRIDGE_ERRORS, *_OWN)}
+_BY_CODE: dict[str, type[ThermaeError]] = {
+    kind.code: kind for kind in (*FLEET_ERRORS, *BRIDGE_ERRORS, *GATEWAY_ERRORS, *_OWN)
+}
 
 
 def class_for(code: str) -> type[ThermaeError]:

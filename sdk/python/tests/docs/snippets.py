@@ -5,11 +5,12 @@ module. What a block prints is the block fenced as `text` that follows it; witho
 HTML before a block can say more about it:
 
 - `<!-- fleet -->`: the block, and so its page, needs a fleet.
+- `<!-- gateway -->`: the block needs a gateway, which the tests start, and the key of which is in `THERMAE_API_KEY`.
 - `<!-- part of PATH -->`: the block is shown, not run: it is a part of that file, which is tested elsewhere.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[4]
@@ -19,7 +20,7 @@ PAGES = [ROOT / "README.md", ROOT / "sdk/python/README.md", *sorted(DOCS.glob("*
 """All pages with snippets."""
 
 _FENCE = re.compile(r"( *)```(\S*)( .*)?$")
-_MARK = re.compile(r" *<!-- (fleet|part of (\S+)) -->$")
+_MARK = re.compile(r" *<!-- (fleet|gateway|part of (\S+)) -->$")
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Snippet:
         code: The block.
         prints: What it prints.
         fleet: Whether it needs a fleet.
+        gateway: Whether it needs a gateway.
         part_of: The file that it is a part of.
     """
 
@@ -38,6 +40,7 @@ class Snippet:
     code: str
     prints: str
     fleet: bool
+    gateway: bool
     part_of: str | None
 
     @property
@@ -74,12 +77,12 @@ def snippets(text: str) -> list[Snippet]:
             raise ValueError(f"line {number + 1}: write `python`, so that the block is run")
         if language == "python":
             part_of = mark[2] if mark else None
-            found.append(Snippet(number + 2, block, "", bool(mark) and part_of is None, part_of))
+            needs = mark[1] if mark and part_of is None else ""
+            found.append(Snippet(number + 2, block, "", needs == "fleet", needs == "gateway", part_of))
         elif mark is not None:
             raise ValueError(f"line {number}: only blocks of Python can be marked")
         elif language == "text" and last == "python":
-            before = found.pop()
-            found.append(Snippet(before.line, before.code, block, before.fleet, before.part_of))
+            found.append(replace(found.pop(), prints=block))
         mark, last = None, language
         number = end + 1
     return found

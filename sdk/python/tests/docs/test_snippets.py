@@ -4,22 +4,36 @@ import contextlib
 import io
 import sys
 import types
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from docs.snippets import PAGES, ROOT, Snippet, name_of, runnable, snippets
+from served import KEY, Served
 
 SHOWN_URL = "amqp://acme:acme@127.0.0.1:5672"
 """The fleet of `compose.yaml`, which the pages use."""
 
+SHOWN_GATEWAY = "http://127.0.0.1:8420"
+"""The gateway that `thermae serve` is by default."""
 
-def run(name: str, blocks: list[Snippet], monkeypatch: pytest.MonkeyPatch, url: str = "") -> None:
+
+@pytest.fixture
+def gateway() -> Iterator[str]:
+    """URL of a gateway."""
+    served = Served()
+    yield served.url
+    served.stop()
+
+
+def run(name: str, blocks: list[Snippet], monkeypatch: pytest.MonkeyPatch, url: str = "", gateway: str = "") -> None:
     """Runs the blocks of a page, and compares what they print."""
     module = types.ModuleType("page")
     module.__file__ = str(ROOT / name)
     monkeypatch.setitem(sys.modules, "page", module)
     for block in blocks:
         source = block.in_place.replace(SHOWN_URL, url) if block.fleet else block.in_place
+        source = source.replace(SHOWN_GATEWAY, gateway) if block.gateway else source
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(source, name, "exec"), module.__dict__)
@@ -34,8 +48,12 @@ def run(name: str, blocks: list[Snippet], monkeypatch: pytest.MonkeyPatch, url: 
         if runnable(page)
     ],
 )
-def test_the_page(page: Path, fleet: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(name_of(page), runnable(page), monkeypatch, fleet)
+def test_the_page(page: Path, fleet: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    blocks = runnable(page)
+    gateway = request.getfixturevalue("gateway") if any(one.gateway for one in blocks) else ""
+    if gateway:
+        monkeypatch.setenv("THERMAE_API_KEY", KEY)
+    run(name_of(page), blocks, monkeypatch, fleet, gateway)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -75,6 +93,10 @@ ls
 ```text
 no output of the block before
 ```
+<!-- gateway -->
+```python
+print("http://127.0.0.1:8420")
+```
 <!-- part of a/b.py -->
 ```python
 ...
@@ -88,15 +110,19 @@ def test_blocks_are_found_with_what_they_print(monkeypatch: pytest.MonkeyPatch) 
         "x = 1\n",
         "print(x)\n",
         'print("amqp://acme:acme@127.0.0.1:5672")\n',
+        'print("http://127.0.0.1:8420")\n',
         "...\n",
     ]
-    assert [one.prints for one in found] == ["", "1\n", "", ""]
-    assert [one.fleet for one in found] == [False, False, True, False]
-    assert [one.part_of for one in found] == [None, None, None, "a/b.py"]
+    assert [one.prints for one in found] == ["", "1\n", "", "", ""]
+    assert [one.fleet for one in found] == [False, False, True, False, False]
+    assert [one.gateway for one in found] == [False, False, False, True, False]
+    assert [one.part_of for one in found] == [None, None, None, None, "a/b.py"]
     assert found[1].line == 8
     run("PAGE.md", found[:2], monkeypatch)
     with pytest.raises(AssertionError, match=r"PAGE.md, line 20\n.*amqp://elsewhere"):
         run("PAGE.md", found[:3], monkeypatch, "amqp://elsewhere")
+    with pytest.raises(AssertionError, match=r"(?s)PAGE.md, line 30\n.*http://elsewhere"):
+        run("PAGE.md", found[3:4], monkeypatch, gateway="http://elsewhere")
 
 
 def test_other_output_fails(monkeypatch: pytest.MonkeyPatch) -> None:

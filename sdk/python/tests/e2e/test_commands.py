@@ -2,17 +2,15 @@
 
 import asyncio
 import hashlib
-import os
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from fleets import FLEET
 from helpers import finished, on_a_loop, program, until
 
 from thermae import AsyncSandbox, Sandbox, errors
-
-FLEET = os.environ.get("THERMAE_TEST_AMQP_TENANT", "")
 
 
 def test_commands_run_beside_a_program(box: Sandbox) -> None:

@@ -9,10 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from fleets import FLEET, PROMETHEUS
 from helpers import alive, descendants, finished, program, until
-
-FLEET = os.environ.get("THERMAE_TEST_AMQP_TENANT", "")
-PROMETHEUS = os.environ.get("THERMAE_TEST_PROMETHEUS_URL", "")
 
 
 def line(process: Any) -> str:
@@ -73,6 +71,7 @@ def asked(metric: str) -> float:
 
 
 @pytest.mark.fleet
+@pytest.mark.prometheus
 def test_a_killed_client_leaves_no_job_on_the_fleet() -> None:
     running, handed_out = "thermae_worker_containers{state='busy'}", "thermae_scheduler_credit_used"
     cancelled = "thermae_worker_jobs_total{status='cancelled'}"

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from fleets import any_fleet
 from helpers import finished, on_a_loop, program, until
 
 from thermae import AsyncSandbox, PendingCall, Run, Sandbox, ToolCall, declare_tool, errors, tool
@@ -19,7 +20,7 @@ def double(n: int) -> int:
 
 @pytest.fixture(scope="module")
 def waits() -> Iterator[Sandbox]:
-    with Sandbox(tools=[approve, double], slots=2) as box:
+    with any_fleet([approve, double], 2) as box:
         yield box
 
 

@@ -1,16 +1,14 @@
 """Pydantic AI's own tests of a workspace, with a session as the workspace."""
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
+from fleets import FLEET
 from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
 from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
 from workspace_backend import ThermaeWorkspace
 
 from thermae import AsyncSandbox
-
-FLEET = os.environ.get("THERMAE_TEST_AMQP_TENANT", "")
 
 
 @pytest.fixture

@@ -38,6 +38,7 @@ from live import Live
 
 PROTOCOLS = json.loads(os.environ.get("FAKE_PROTOCOLS", "[1]"))
 LOG = os.environ.get("FAKE_LOG")
+EMBEDDED = "FAKE_EMBEDDED" in os.environ
 refused: set[str] = set()
 sessions: dict[str, int] = {}
 files: dict[str, dict[str, bytes]] = {}
@@ -276,7 +277,9 @@ class Bridge:
                 if why := os.environ.get("FAKE_OPEN"):
                     self.send({"type": "error", "id": number, "code": why, "message": f"not {header.get('url')}"})
                 elif os.environ.get("FAKE_OPENS") != "never":
-                    self.send({"type": "opened", "id": number, "tenant": "acme", "embedded": "embedded" in header})
+                    self.send(
+                        {"type": "opened", "id": number, "tenant": "acme", "embedded": EMBEDDED or "embedded" in header}
+                    )
             case "run":
                 run = self.runs[number] = Run(self, number, header["window"], json.loads(payload))
                 jobs[run.job["id"]] = run

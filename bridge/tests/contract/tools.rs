@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use crate::sdk::{Sdk, WIDE};
+use crate::contract::sdk::{Sdk, WIDE};
 use crate::test;
 
 pub(crate) fn tests() -> Vec<Trial> {

@@ -5,7 +5,7 @@ use libtest_mimic::Trial;
 use serde_json::json;
 use thermae_schemas::{EventBody, Status};
 
-use crate::sdk::{Sdk, WIDE};
+use crate::contract::sdk::{Sdk, WIDE};
 use crate::test;
 
 pub(crate) fn tests() -> Vec<Trial> {

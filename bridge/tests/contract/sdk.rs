@@ -1,25 +1,28 @@
-//! A plain SDK: sends and reads frames over a pipe in memory.
+//! A plain SDK: sends and reads frames over whatever the door of the test program leads to.
 
-use std::sync::Arc;
+use std::pin::Pin;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use futures::{SinkExt, StreamExt};
+use futures::stream::BoxStream;
+use futures::{Sink, SinkExt, StreamExt};
 use serde_json::{Value, json};
-use thermae_bridge::frames::{Codec, Frame};
-use thermae_bridge::{Direct, Opener};
+use thermae_bridge::frames::Frame;
 use thermae_schemas::{Body, Event, EventBody, Outcome};
-use tokio::io::{DuplexStream, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
-use tokio_util::codec::{FramedRead, FramedWrite};
 use tokio_util::sync::CancellationToken;
+
+use crate::door;
 
 /// Window of a request that needs no credit here.
 pub(crate) const WIDE: u64 = 32 << 20;
 
+/// An SDK. Its connection ends when `read` and `write` are dropped.
 pub(crate) struct Sdk {
-    read: FramedRead<ReadHalf<DuplexStream>, Codec>,
-    write: FramedWrite<WriteHalf<DuplexStream>, Codec>,
+    /// Messages of the bridge: frames without their first length.
+    pub(crate) read: BoxStream<'static, Result<Bytes>>,
+    /// Messages for the bridge.
+    pub(crate) write: Pin<Box<dyn Sink<Bytes, Error = anyhow::Error> + Send>>,
     /// Ends when the bridge has ended.
     pub(crate) serving: JoinHandle<()>,
     /// Ends the bridge.
@@ -60,21 +63,13 @@ impl Told {
 }
 
 impl Sdk {
-    /// An SDK and its bridge. Nothing was said yet.
-    pub(crate) fn silent(opener: Arc<dyn Opener>) -> Self {
-        let (ours, theirs) = tokio::io::duplex(64 << 10);
-        let (read, write) = tokio::io::split(theirs);
-        let stop = CancellationToken::new();
-        let serving = tokio::spawn(thermae_bridge::serve_stream(read, write, opener, stop.clone()));
-        let (read, write) = tokio::io::split(ours);
-        Self { read: FramedRead::new(read, Codec), write: FramedWrite::new(write, Codec), serving, stop }
-    }
-
     /// An SDK that has said hello and opens an embedded fleet under the id 0. The answers are not read yet.
     pub(crate) async fn opening(embedded: Value) -> Result<Self> {
-        let mut sdk = Self::silent(Arc::new(Direct::default()));
+        let (mut sdk, mut open) = door::silent(embedded).await?;
         sdk.hello().await?;
-        sdk.send(json!({ "type": "open", "id": 0, "embedded": embedded }), "").await?;
+        open["type"] = json!("open");
+        open["id"] = json!(0);
+        sdk.send(open, "").await?;
         Ok(sdk)
     }
 
@@ -94,13 +89,12 @@ impl Sdk {
 
     pub(crate) async fn send(&mut self, header: Value, payload: impl Into<Bytes>) -> Result<()> {
         let frame = Frame { header: header.to_string().into(), payload: payload.into() };
-        Ok(self.write.send(frame).await?)
+        self.send_raw(frame.into_message()?).await
     }
 
-    /// Sends bytes that may be no frame.
-    pub(crate) async fn send_raw(&mut self, bytes: &[u8]) -> Result<()> {
-        use tokio::io::AsyncWriteExt;
-        Ok(self.write.get_mut().write_all(bytes).await?)
+    /// Sends a message that may be no frame.
+    pub(crate) async fn send_raw(&mut self, message: impl Into<Bytes>) -> Result<()> {
+        self.write.send(message.into()).await
     }
 
     /// Runs a job. `more` has its fields beside the id, which is `job-<id>`.
@@ -112,7 +106,8 @@ impl Sdk {
 
     /// The next frame; `None` at the end of the stream.
     pub(crate) async fn next_or_end(&mut self) -> Result<Option<Told>> {
-        let Some(frame) = self.read.next().await.transpose()? else { return Ok(None) };
+        let Some(message) = self.read.next().await.transpose()? else { return Ok(None) };
+        let frame = Frame::parse(message)?;
         Ok(Some(Told { header: serde_json::from_slice(&frame.header)?, payload: frame.payload }))
     }
 
@@ -147,19 +142,8 @@ impl Sdk {
 
     /// Closes the connection without a word, and waits for the end of the bridge.
     pub(crate) async fn vanish(self) -> Result<()> {
-        let Self { read, write, serving, .. } = self;
-        drop((read, write));
+        let Self { read, write, serving, stop } = self;
+        drop((read, write, stop));
         Ok(serving.await?)
     }
-}
-
-/// The ids of this process's children.
-pub(crate) fn children() -> Result<Vec<u32>> {
-    let mut children = Vec::new();
-    for task in std::fs::read_dir("/proc/self/task")? {
-        // A thread may end meanwhile.
-        let listed = std::fs::read_to_string(task?.path().join("children")).unwrap_or_default();
-        children.extend(listed.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
-    }
-    Ok(children)
 }

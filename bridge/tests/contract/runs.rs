@@ -1,22 +1,19 @@
 //! Runs, sessions and artifacts.
 
 use anyhow::{Result, ensure};
-use bytes::Bytes;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
-use thermae_schemas::{EventBody, Status};
+use thermae_schemas::Status;
 
-use crate::sdk::{Sdk, WIDE};
+use crate::contract::sdk::{Sdk, WIDE};
 use crate::test;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         test("events_arrive_in_order_as_the_fleet_sent_them", events_arrive_in_order_as_the_fleet_sent_them),
-        test("nothing_needs_to_be_waited_for_at_the_start", nothing_needs_to_be_waited_for_at_the_start),
         test("a_thousand_runs_share_a_connection", a_thousand_runs_share_a_connection),
         test("sessions_live_on_and_are_listed", sessions_live_on_and_are_listed),
         test("artifacts_are_fetched_in_pieces", artifacts_are_fetched_in_pieces),
-        test("options_reach_the_sandboxes", options_reach_the_sandboxes),
     ]
 }
 
@@ -37,20 +34,6 @@ async fn events_arrive_in_order_as_the_fleet_sent_them() -> Result<()> {
     ensure!(all[all.len() - 1].header == json!({ "type": "done", "id": 1 }), "{all:?}");
     let outcome = all[all.len() - 2].outcome()?;
     ensure!(outcome.stdout == "one\nzwei é\n" && outcome.value.is_some_and(|value| value["text/plain"] == "42"));
-    sdk.vanish().await
-}
-
-async fn nothing_needs_to_be_waited_for_at_the_start() -> Result<()> {
-    let mut sdk = Sdk::opening(json!({ "slots": 1, "warm": 1 })).await?;
-    sdk.run(7, WIDE, json!({ "code": "print(1)" })).await?;
-    sdk.send(json!({ "type": "sessions", "id": 8 }), "").await?;
-    ensure!(sdk.next().await?.is("hello"));
-    let opened = sdk.next().await?;
-    ensure!(
-        opened.header == json!({ "type": "opened", "id": 0, "tenant": "local", "embedded": true, "slots": 1 }),
-        "{opened:?}"
-    );
-    ensure!(sdk.outcome(7).await?.stdout == "1\n");
     sdk.vanish().await
 }
 
@@ -118,32 +101,5 @@ async fn artifacts_are_fetched_in_pieces() -> Result<()> {
     let files = json!([{ "path": "b.bin", "ref": artifact.id }]);
     sdk.run(4, WIDE, json!({ "code": "print(len(open('b.bin', 'rb').read()))", "files": files })).await?;
     ensure!(sdk.outcome(4).await?.stdout == "307200\n");
-    sdk.vanish().await
-}
-
-async fn options_reach_the_sandboxes() -> Result<()> {
-    let dir = tempfile::tempdir()?;
-    std::fs::write(dir.path().join("a.csv"), "41\n")?;
-    let options = json!({
-        "slots": 1, "warm": 1, "disk": "24MiB", "datasets": { "shop": dir.path() },
-        "memory": 100 << 20, "wall": "20s", "ceiling": { "memory": "200MiB" },
-    });
-    let mut sdk = Sdk::embedded(options).await?;
-    sdk.run(1, WIDE, json!({ "code": "print(open('/data/shop/a.csv').read())" })).await?;
-    let outcome = sdk.outcome(1).await?;
-    ensure!(outcome.stdout == "41\n\n", "{outcome:?}");
-    let limits = outcome.limits.ok_or_else(|| anyhow::anyhow!("no limits"))?;
-    ensure!((limits.memory_bytes, limits.wall_ms) == (100 << 20, 20_000), "{limits:?}");
-    for (id, mib, status) in [(2, 200, Status::Succeeded), (3, 201, Status::Rejected)] {
-        sdk.run(id, WIDE, json!({ "code": "", "limits": { "memory_bytes": mib << 20, "wall_ms": 3_600_000 } })).await?;
-        ensure!(sdk.outcome(id).await?.status == status, "{mib} MiB");
-    }
-    // The bytes of a large result are one frame, whatever the window is.
-    let big = json!({ "code": "print('x' * 700_000)", "stream": ["output"] });
-    sdk.run(4, 1, big).await?;
-    let first = sdk.next().await?;
-    ensure!(matches!(first.event()?.body, EventBody::Stdout { .. }), "{first:?}");
-    sdk.send(json!({ "type": "credit", "id": 4, "bytes": 10 << 20 }), Bytes::new()).await?;
-    ensure!(sdk.outcome(4).await?.stdout.len() == 700_001);
     sdk.vanish().await
 }

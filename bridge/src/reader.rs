@@ -1,0 +1,244 @@
+//! Reads what an SDK sends, and starts its requests.
+
+use std::ops::ControlFlow;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::{FutureExt, Stream, StreamExt};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::{End, Hears, Shared, Underway};
+use crate::frames::{self, Frame};
+use crate::open::Opener;
+use crate::request::{self, Request, Unread};
+use crate::run::Run;
+use crate::session::Say;
+use crate::{Refusal, VERSION, artifact, asking, reply, session};
+
+pub(crate) struct Reader {
+    shared: Arc<Shared>,
+    opener: Arc<dyn Opener>,
+    /// Most requests at once.
+    most: usize,
+    /// The requests under way.
+    tasks: JoinSet<()>,
+    /// Whether the SDK has said `hello`.
+    greeted: bool,
+    /// Whether the SDK has asked to open a fleet.
+    opening: bool,
+}
+
+impl Reader {
+    pub(crate) fn new(shared: Arc<Shared>, opener: Arc<dyn Opener>, most: usize) -> Self {
+        Self { shared, opener, most, tasks: JoinSet::new(), greeted: false, opening: false }
+    }
+
+    /// The requests that go on.
+    pub(crate) fn into_tasks(self) -> JoinSet<()> {
+        self.tasks
+    }
+
+    /// Reads frames until the connection has to end.
+    pub(crate) async fn read(
+        &mut self,
+        frames: &mut (impl Stream<Item = Result<Frame, frames::Error>> + Unpin),
+    ) -> End {
+        loop {
+            let frame = tokio::select! {
+                frame = frames.next() => frame,
+                Some(_) = self.tasks.join_next() => continue,
+            };
+            let taken = match frame {
+                None => return End::Gone,
+                Some(Err(frames::Error::Io(error))) => {
+                    tracing::debug!(%error, "no frame can be read");
+                    return End::Gone;
+                }
+                Some(Err(error)) => return End::Bad(Refusal::new("bad_frame", error.to_string())),
+                Some(Ok(frame)) => self.take(frame),
+            };
+            if let ControlFlow::Break(end) = taken {
+                return end;
+            }
+        }
+    }
+
+    fn take(&mut self, frame: Frame) -> ControlFlow<End> {
+        let bad = |message: &str| ControlFlow::Break(End::Bad(Refusal::new("bad_frame", message)));
+        let request = match request::read(&frame.header) {
+            Ok(request) => request,
+            Err(Unread::Bad(refusal)) => return ControlFlow::Break(End::Bad(refusal)),
+            // There is no answer to a frame about a request: the only answer is the request's own.
+            Err(Unread::Refused(id, refusal)) if self.is_underway(id) => return bad(&refusal.message),
+            Err(Unread::Refused(id, refusal)) => {
+                self.shared.refuse(id, false, &refusal);
+                return ControlFlow::Continue(());
+            }
+            Err(Unread::Unknown) => return ControlFlow::Continue(()),
+        };
+        if !self.greeted {
+            let Request::Hello { versions } = request else { return bad("the first frame is not hello") };
+            return self.greet(&versions);
+        }
+        match request {
+            Request::Hello { .. } => return bad("hello came twice"),
+            Request::Close {} => return ControlFlow::Break(End::Closed),
+            Request::Credit { id, bytes } => self.shared.outbox.credit(id, bytes),
+            Request::Cancel { id } => {
+                if let Some(underway) = self.shared.requests().get(&id) {
+                    underway.cancel.cancel();
+                }
+            }
+            Request::ToolResult { id, call } => {
+                let run = match self.shared.requests().get(&id) {
+                    Some(Underway { hears: Hears::Run(run), .. }) => run.clone(),
+                    _ => return ControlFlow::Continue(()),
+                };
+                run.answered(&call, &frame.payload);
+            }
+            Request::Detach { id } => {
+                if let Some(Underway { hears: Hears::Run(run), .. }) = self.shared.requests().get(&id) {
+                    run.leave();
+                }
+            }
+            Request::Input { id, end } => self.say(id, Say::Input(frame.payload, end)),
+            Request::Signal { id, signal } => self.say(id, Say::Signal(signal)),
+            Request::Open { id, .. }
+            | Request::Run { id, .. }
+            | Request::Attach { id, .. }
+            | Request::RunInfo { id, .. }
+            | Request::CancelRun { id, .. }
+            | Request::Answer { id, .. }
+            | Request::InSession { id, .. }
+            | Request::Artifact { id, .. }
+            | Request::Sessions { id } => {
+                if self.is_underway(id) {
+                    return bad("an id is used twice");
+                }
+                if let Err(refusal) = self.start(request, frame) {
+                    self.shared.refuse(id, false, &refusal);
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Tells a request to a session what the SDK says. Nothing happens if the request has ended.
+    fn say(&self, id: u64, say: Say) {
+        if let Some(Underway { hears: Hears::Session(says), .. }) = self.shared.requests().get(&id) {
+            let _ = says.send(say);
+        }
+    }
+
+    fn is_underway(&self, id: u64) -> bool {
+        self.shared.requests().contains_key(&id) || self.shared.outbox.has(id)
+    }
+
+    fn greet(&mut self, versions: &[u32]) -> ControlFlow<End> {
+        if !versions.contains(&VERSION) {
+            let message = format!("this bridge speaks version {VERSION}, and the client {versions:?}");
+            let refusal = Refusal::new("unsupported_version", message).advice("update thermae, or the package");
+            return ControlFlow::Break(End::Bad(refusal));
+        }
+        self.greeted = true;
+        self.shared.outbox.send(reply::hello());
+        ControlFlow::Continue(())
+    }
+
+    fn start(&mut self, request: Request, frame: Frame) -> Result<(), Refusal> {
+        match (&request, self.opening) {
+            (Request::Open { .. }, true) => return Err(Refusal::new("already_open", "the fleet was opened before")),
+            (Request::Open { .. }, false) | (_, true) => {}
+            (_, false) => return Err(Refusal::new("not_open", "no fleet was opened").advice("send `open` first")),
+        }
+        if let Request::InSession { window, .. } = &request {
+            session::check(*window)?;
+        }
+        if self.shared.requests().len() >= self.most {
+            let message = format!("{} requests are under way already", self.most);
+            return Err(Refusal::new("too_many_requests", message).advice("wait until some of them have ended"));
+        }
+        let held = frame.payload.len();
+        if !self.shared.outbox.hold(held) {
+            let message = "the requests of this connection hold as many bytes as they may";
+            return Err(Refusal::new("gateway_full", message).advice("try again later"));
+        }
+        let (shared, cancel) = (self.shared.clone(), self.shared.ending.child_token());
+        match request {
+            Request::Open { id, ask } => {
+                self.opening = true;
+                let opener = self.opener.clone();
+                let underway = Underway { cancel, held, in_lane: false, hears: Hears::Nobody };
+                self.spawn(id, underway, asking::open(shared, opener, id, ask));
+            }
+            Request::Run { id, window, detached } => {
+                shared.outbox.begin(id, window);
+                let run = Arc::new(Run::new(id, shared.outbox.clone(), detached));
+                // The end of the connection is no reason to cancel it then.
+                let cancel = if detached { CancellationToken::new() } else { cancel };
+                let driven = run.clone().drive(shared, frame.payload, cancel.clone());
+                self.spawn(id, Underway { cancel, held, in_lane: true, hears: Hears::Run(run) }, driven);
+            }
+            Request::Attach { id, window, run: named } => {
+                shared.outbox.begin(id, window);
+                let run = Arc::new(Run::new(id, shared.outbox.clone(), true));
+                let cancel = CancellationToken::new();
+                let driven = run.clone().attach(shared, named.into(), cancel.clone());
+                self.spawn(id, Underway { cancel, held, in_lane: true, hears: Hears::Run(run) }, driven);
+            }
+            Request::RunInfo { id, run } => self.ask(id, held, cancel, asking::run_info(shared, id, run.into())),
+            Request::CancelRun { id, job } => self.ask(id, held, cancel, asking::cancel_run(shared, id, job)),
+            Request::Answer { id, call, reply_to } => {
+                self.ask(id, held, cancel, asking::answer(shared, id, call, reply_to, frame.payload));
+            }
+            Request::InSession { id, window } => {
+                shared.outbox.begin(id, window.into());
+                let (says, heard) = mpsc::unbounded_channel();
+                let driven = session::drive(shared, id, window, frame.payload, heard, cancel.clone());
+                self.spawn(id, Underway { cancel, held, in_lane: true, hears: Hears::Session(says) }, driven);
+            }
+            Request::Artifact { id, reference, window } => {
+                shared.outbox.begin(id, window);
+                let sent = artifact::send(shared, id, reference, cancel.clone());
+                self.spawn(id, Underway { cancel, held, in_lane: true, hears: Hears::Nobody }, sent);
+            }
+            Request::Sessions { id } => self.ask(id, held, cancel, asking::sessions(shared, id)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Drives a request that has one short answer.
+    fn ask(
+        &mut self,
+        id: u64,
+        held: usize,
+        cancel: CancellationToken,
+        answered: impl Future<Output = Result<(), Refusal>> + Send + 'static,
+    ) {
+        let underway = Underway { cancel: cancel.clone(), held, in_lane: false, hears: Hears::Nobody };
+        self.spawn(id, underway, async move {
+            tokio::select! {
+                answered = answered => answered,
+                () = cancel.cancelled() => Err(Refusal::cancelled()),
+            }
+        });
+    }
+
+    /// Drives a request in a task. If it fails, the SDK is told.
+    fn spawn(&mut self, id: u64, underway: Underway, work: impl Future<Output = Result<(), Refusal>> + Send + 'static) {
+        let (shared, held, in_lane) = (self.shared.clone(), underway.held, underway.in_lane);
+        shared.requests().insert(id, underway);
+        self.tasks.spawn(async move {
+            let ended = AssertUnwindSafe(work).catch_unwind().await;
+            let ended = ended.unwrap_or_else(|_| Err(Refusal::new("internal", "the bridge itself failed")));
+            if let Err(refusal) = ended {
+                shared.refuse(id, in_lane, &refusal);
+            }
+            shared.requests().remove(&id);
+            shared.outbox.release(held);
+        });
+    }
+}

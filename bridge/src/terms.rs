@@ -1,0 +1,47 @@
+//! The terms of one SDK's connection: what bounds it, and what ends it from this side.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+/// Counts the bytes that a connection holds in memory.
+pub trait Holds: Send + Sync + 'static {
+    /// The connection holds this many bytes from now on: payloads of requests under way, and frames that wait for the
+    /// SDK. Says whether it may. It can hold them in any case.
+    fn hold(&self, bytes: usize) -> bool;
+}
+
+/// Counts nothing.
+struct Unbounded;
+
+impl Holds for Unbounded {
+    fn hold(&self, _: usize) -> bool {
+        true
+    }
+}
+
+/// The terms of a connection.
+#[derive(Clone)]
+pub struct Terms {
+    /// Requests at once. Further ones are refused (`too_many_requests`).
+    pub requests: usize,
+    /// If it says no, a request is refused (`gateway_full`), or a slow SDK's connection ends (`too_slow`).
+    pub holds: Arc<dyn Holds>,
+    /// Ends the connection at once, as if the SDK were gone: its jobs are cancelled, unless they are detached.
+    pub stop: CancellationToken,
+    /// Ends the connection with the error `draining`. All its jobs go on, and can be followed elsewhere.
+    pub drain: CancellationToken,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        let (stop, drain) = (CancellationToken::new(), CancellationToken::new());
+        Self { requests: 16 << 10, holds: Arc::new(Unbounded), stop, drain }
+    }
+}
+
+impl std::fmt::Debug for Terms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Terms").field("requests", &self.requests).finish_non_exhaustive()
+    }
+}

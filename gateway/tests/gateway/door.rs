@@ -1,0 +1,69 @@
+//! SDKs that reach a gateway by a WebSocket.
+
+use std::net::SocketAddr;
+
+use anyhow::Result;
+use bytes::Bytes;
+use futures::{SinkExt, StreamExt, future};
+use serde_json::{Value, json};
+use thermae_fleet::EmbeddedOptions;
+use thermae_gateway::Options;
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::http::header;
+use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::{WebSocketStream, client_async};
+use tokio_util::sync::CancellationToken;
+
+use crate::contract::sdk::Sdk;
+use crate::serving::{Serving, TOKEN};
+
+/// An SDK with a gateway of its own. Both end together.
+pub(crate) async fn silent(embedded: Value) -> Result<(Sdk, Value)> {
+    let number = |name: &str| embedded[name].as_u64().and_then(|number| u32::try_from(number).ok());
+    let embedded = EmbeddedOptions { slots: number("slots"), warm: number("warm"), ..EmbeddedOptions::default() };
+    let serving = Serving::in_front_of(embedded, Options::default()).await?;
+    let socket = connect(serving.addr).await?;
+    let stop = serving.stop.clone();
+    let mut sdk = Sdk::over(socket, stop.clone());
+    sdk.serving = tokio::spawn(async move {
+        stop.cancelled().await;
+        serving.end().await.unwrap();
+    });
+    Ok((sdk, json!({})))
+}
+
+/// A WebSocket to a gateway.
+pub(crate) async fn connect(addr: SocketAddr) -> Result<WebSocketStream<TcpStream>, tungstenite::Error> {
+    let mut request = format!("ws://{addr}/v1/connect").into_client_request()?;
+    let bearer = format!("Bearer {TOKEN}").parse().map_err(tungstenite::http::Error::from)?;
+    request.headers_mut().insert(header::AUTHORIZATION, bearer);
+    client_async(request, TcpStream::connect(addr).await?).await.map(|(socket, _)| socket)
+}
+
+impl Sdk {
+    /// An SDK over this WebSocket. When its connection is dropped, `stop` is cancelled.
+    pub(crate) fn over(socket: WebSocketStream<TcpStream>, stop: CancellationToken) -> Self {
+        let (write, read) = socket.split();
+        let guard = stop.clone().drop_guard();
+        let read = read.filter_map(move |message| {
+            let _ = &guard;
+            future::ready(match message {
+                Ok(Message::Binary(bytes)) => Some(Ok(bytes)),
+                Ok(_) => None,
+                Err(error) => Some(Err(error.into())),
+            })
+        });
+        let write = write.with(|bytes: Bytes| future::ready(Ok::<_, anyhow::Error>(Message::Binary(bytes))));
+        Self { read: read.boxed(), write: Box::pin(write), serving: tokio::spawn(async {}), stop }
+    }
+
+    /// An SDK that is connected to this gateway, and has opened its fleet.
+    pub(crate) async fn of(serving: &Serving) -> Result<Self> {
+        let mut sdk = Self::over(connect(serving.addr).await?, CancellationToken::new());
+        sdk.hello().await?;
+        sdk.send(json!({ "type": "open", "id": 0 }), "").await?;
+        anyhow::ensure!(sdk.next().await?.is("hello") && sdk.next().await?.is("opened"));
+        Ok(sdk)
+    }
+}
