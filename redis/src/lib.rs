@@ -27,8 +27,9 @@ use futures::future::BoxFuture;
 use redis::{Cmd, Value};
 use thermae_backplane::record::{Address, Answer, DIGITS, End, EndUnstarted, Finish, Record, Resolve, Start, TakeOver};
 use thermae_backplane::registry::{
-    Admit, Admitted, Beat, Budget, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, Holder, JobKey, Keep,
-    Notice, RUNNING_TTL, Registry, ResolveRequest, SESSION_TTL, ShelveRequest, StartRequest, Usage, capacity_of,
+    Admit, Admitted, Beat, Budget, Claim, Count, CountRequest, Counted, EndUnstartedRequest, Epoch, Error,
+    FinishRequest, Gone, Holder, JobKey, Keep, MOST_COUNTS, Notice, RUNNING_TTL, Registry, ResolveRequest, SESSION_TTL,
+    ShelveRequest, StartRequest, Usage, capacity_of,
 };
 use thermae_schemas::{Heartbeat, IfGone, PoolName, SessionName, Status, TenantName, WorkerId};
 use tokio::sync::broadcast;
@@ -227,6 +228,16 @@ impl Registry for Redis {
             with_job(to, job).arg(mark).arg(digest).arg(millis(keep.outcome())).arg(keep.cost(*bytes));
         });
         Ok(answer.await? == Value::Int(1))
+    }
+
+    async fn count(&self, request: &CountRequest) -> Result<Counted, Error> {
+        let answer = self.shared.call(&scripts::COUNT, |to| {
+            to.arg(request.tenant.as_str()).arg(MOST_COUNTS);
+            for Count { name, made, until, most } in &request.counts {
+                to.arg(name).arg(made).arg(until).arg(most);
+            }
+        });
+        reply::counted(answer.await?)
     }
 
     async fn usage(&self) -> Result<Usage, Error> {

@@ -9,7 +9,7 @@ use thermae_schemas::{JobId, Status, WorkerId};
 use thermae_backplane::record::{
     Address, Answer, EndUnstarted, Ended, Finish, Record, Resolve, Start, State, TakeOver, Taker, Tombstone, Whole,
 };
-use thermae_backplane::registry::{Admitted, Epoch, Error, Gone, Holder, Target};
+use thermae_backplane::registry::{Admitted, Counted, Epoch, Error, Gone, Holder, Target};
 
 /// An answer, read from front to back: a word, then the values that belong to it.
 pub(super) struct Reply(std::vec::IntoIter<Value>);
@@ -208,6 +208,20 @@ pub(super) fn end_unstarted(value: Value) -> Result<Answer<EndUnstarted>, Error>
             _ => return Err(unreadable("word")),
         })
     })
+}
+
+/// What came of a request to take counts.
+pub(super) fn counted(value: Value) -> Result<Counted, Error> {
+    let mut reply = Reply::new(value)?;
+    let word = reply.text()?;
+    let mut place = || Ok(usize::try_from(reply.int()?).unwrap_or(usize::MAX));
+    match word.as_str() {
+        "all" => Ok(Counted::All),
+        "exhausted" => Ok(Counted::Exhausted(place()?)),
+        "lost" => Ok(Counted::Lost(place()?)),
+        "full" => Ok(Counted::Full),
+        _ => Err(unreadable("word")),
+    }
 }
 
 pub(super) fn take_over(value: Value) -> Result<TakeOver, Error> {

@@ -76,6 +76,7 @@ scripts! {
     CHECK = "lua/check.lua";
     SHELVE = "lua/shelve.lua";
     SPENT = "lua/spent.lua";
+    COUNT = "lua/count.lua";
 }
 
 endings! {

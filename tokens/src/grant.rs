@@ -15,8 +15,8 @@ pub struct Grant {
     pub id: TokenId,
     /// The tenant whose jobs may use it.
     pub tenant: TenantName,
-    /// The client of this tenant that answers its calls.
-    pub answers: ClientId,
+    /// The client of this tenant to which its calls are sent. `None` if it is the client that has the run.
+    pub answers: Option<ClientId>,
     /// The time from which it is valid. A time between two seconds counts as the next second. `None` if it is valid at
     /// once.
     pub not_before: Option<SystemTime>,

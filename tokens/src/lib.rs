@@ -1,7 +1,7 @@
 //! Capability tokens: a set of capabilities that travels, signed, and that anyone who holds it can narrow.
 //!
 //! A token is a Biscuit (<https://www.biscuitsec.org>, Ed25519). An [`Issuer`] signs its first block, which says whose
-//! it is, who answers its calls, until when it is valid, and what it allows. Whoever holds a token can add a block that
+//! it is, who answers its calls, when it was made, until when it is valid, and what it allows. Whoever holds a token can add a block that
 //! takes something away ([`attenuate`]), without a key and without asking anyone. A [`Verifier`] with the issuers'
 //! public keys reads it.
 //!
@@ -54,7 +54,7 @@ pub use key_file::KeyFileError;
 pub use public_keys::PublicKeys;
 pub use revocation::{BadRevocation, RevocationId, RevocationList, revocation_ids};
 pub use token::Token;
-pub use verified::{CallLimit, Verified};
+pub use verified::{Block, CallLimit, Verified};
 pub use verifier::{LONGEST_SKEW, SKEW, Verifier};
 
 /// Most bytes of a token's text.

@@ -5,7 +5,8 @@
 //! | `thermae(1)` | each block | the version of this form |
 //! | `token("…")` | the first | the token's id |
 //! | `tenant("…")` | the first | the tenant whose jobs may use it |
-//! | `answers("…")` | the first | the client that answers its calls |
+//! | `made(n)` | the first; others if they like | when the block was written, in milliseconds since 1970 |
+//! | `answers("…")` | the first, or none | the client that answers its calls |
 //! | `not_before(date)` | the first, or none | when it becomes valid |
 //! | `expires(date)` | the first; others if they like | when it stops being valid |
 //! | `capabilities("[…]")` | the first; others if they like | a set that must allow each call, as JSON |
@@ -35,6 +36,8 @@ const BLOCK_VERSION: u32 = 3;
 pub(crate) struct Statement {
     pub(crate) id: Option<TokenId>,
     pub(crate) tenant: Option<TenantName>,
+    /// In milliseconds.
+    pub(crate) made: Option<u64>,
     pub(crate) answers: Option<ClientId>,
     pub(crate) not_before: Option<u64>,
     pub(crate) expires: Option<u64>,
@@ -48,7 +51,8 @@ impl Statement {
         Ok(Self {
             id: Some(grant.id.clone()),
             tenant: Some(grant.tenant.clone()),
-            answers: Some(grant.answers.clone()),
+            made: Some(time::now()),
+            answers: grant.answers.clone(),
             not_before: grant.not_before.map(time::from).transpose()?,
             expires: Some(time::until(grant.expires)?),
             set: Some(grant.set.clone()),
@@ -59,6 +63,7 @@ impl Statement {
     /// A block that narrows a token.
     pub(crate) fn of_narrowing(narrowing: &Narrowing) -> Result<Self, Unwritten> {
         Ok(Self {
+            made: Some(time::now()),
             expires: narrowing.expires.map(time::until).transpose()?,
             set: narrowing.set.clone(),
             calls: narrowing.calls,
@@ -78,6 +83,7 @@ impl Statement {
             ("thermae", Some(Term::Integer(FORM))),
             ("token", self.id.as_ref().map(|id| text(id))),
             ("tenant", self.tenant.as_ref().map(|tenant| text(tenant))),
+            ("made", self.made.and_then(|made| i64::try_from(made).ok()).map(Term::Integer)),
             ("answers", self.answers.as_ref().map(|client| text(client))),
             ("not_before", self.not_before.map(Term::Date)),
             ("expires", self.expires.map(Term::Date)),
@@ -126,6 +132,10 @@ impl Statement {
             "thermae" => once("thermae", form, integer("thermae", fact)?),
             "token" => once("token", &mut self.id, TokenId::new(text("token", fact, symbols)?)?),
             "tenant" => once("tenant", &mut self.tenant, TenantName::new(text("tenant", fact, symbols)?)?),
+            "made" => {
+                let made = u64::try_from(integer("made", fact)?).ok().filter(|made| time::read(made / 1000).is_some());
+                once("made", &mut self.made, made.ok_or(Flaw::Form("made"))?)
+            }
             "answers" => once("answers", &mut self.answers, ClientId::new(text("answers", fact, symbols)?)?),
             "not_before" => once("not_before", &mut self.not_before, date("not_before", fact)?),
             "expires" => once("expires", &mut self.expires, date("expires", fact)?),
@@ -145,7 +155,7 @@ impl Statement {
         let needed = [
             ("token", self.id.is_some()),
             ("tenant", self.tenant.is_some()),
-            ("answers", self.answers.is_some()),
+            ("made", self.made.is_some()),
             ("expires", self.expires.is_some()),
             ("capabilities", self.set.is_some()),
         ];

@@ -18,6 +18,12 @@ pub(crate) fn from(time: SystemTime) -> Result<u64, Unwritten> {
     until(time.checked_add(Duration::from_nanos(999_999_999)).ok_or(Unwritten::Time)?)
 }
 
+/// The time at which a block is written, in milliseconds since 1970.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or_default().min(LAST * 1000)
+}
+
 /// Reads a time. `None` if it is after the year 9999.
 pub(crate) fn read(seconds: u64) -> Option<SystemTime> {
     (seconds <= LAST).then(|| UNIX_EPOCH + Duration::from_secs(seconds))

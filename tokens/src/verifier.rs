@@ -1,6 +1,6 @@
 //! Reads tokens.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use biscuit_auth::error::Format;
 use biscuit_auth::format::SerializedBiscuit;
@@ -9,7 +9,7 @@ use thermae_schemas::TenantName;
 
 use crate::envelope::Envelope;
 use crate::statement::Statement;
-use crate::{CallLimit, Flaw, Malformed, PublicKeys, Refused, RevocationId, RevocationList, Verified, time};
+use crate::{Block, CallLimit, Flaw, Malformed, PublicKeys, Refused, RevocationId, RevocationList, Verified, time};
 
 /// How far a verifier's clock and an issuer's may differ, if nothing else is set. A token is valid so much longer, and
 /// so much earlier, than it says.
@@ -49,7 +49,7 @@ impl Verifier {
         // whoever has signed it.
         let verified = conjunction(envelope.statements()?, envelope.ids()?)?;
         self.signatures(&envelope)?;
-        if verified.token.blocks.iter().any(|id| self.revoked.has(id)) {
+        if self.is_revoked(&verified.token.blocks) {
             return Err(Refused::Revoked);
         }
         if verified.token.tenant != *tenant {
@@ -63,6 +63,16 @@ impl Verifier {
             return Err(Refused::Expired);
         }
         Ok(verified.token)
+    }
+
+    /// Whether the list of revocations has one of these blocks.
+    pub fn is_revoked(&self, blocks: &[RevocationId]) -> bool {
+        blocks.iter().any(|id| self.revoked.has(id))
+    }
+
+    /// The skew.
+    pub fn skew(&self) -> Duration {
+        self.skew
     }
 
     fn signatures(&self, envelope: &Envelope) -> Result<(), Refused> {
@@ -83,28 +93,39 @@ struct Conjunction {
 }
 
 fn conjunction(statements: Vec<Statement>, blocks: Vec<RevocationId>) -> Result<Conjunction, Malformed> {
-    let expires = statements.iter().filter_map(|block| block.expires).min();
-    let stated = |block: &Statement, id: &RevocationId| block.calls.map(|most| CallLimit { block: *id, most });
-    let calls = statements.iter().zip(&blocks).filter_map(|(block, id)| stated(block, id)).collect();
-    let mut statements = statements.into_iter();
     // `Envelope::statements` gives a grant first.
     let missing = || Malformed { block: Some(0), flaw: Flaw::Missing("token") };
+    let named = named(&statements, &blocks).ok_or_else(missing)?;
+    let expires = named.last().ok_or_else(missing)?.expires;
+    let stated =
+        |(statement, block): (&Statement, &Block)| statement.calls.map(|most| CallLimit { block: *block, most });
+    let calls = statements.iter().zip(&named).filter_map(stated).collect();
+    let mut statements = statements.into_iter();
     let first = statements.next().ok_or_else(missing)?;
-    let Statement { id: Some(id), tenant: Some(tenant), answers: Some(answers), set: Some(set), not_before, .. } =
-        first
-    else {
+    let Statement { id: Some(id), tenant: Some(tenant), answers, set: Some(set), not_before, .. } = first else {
         return Err(missing());
     };
     let mut rules = Rules::new(set);
-    let mut sets: Vec<_> = blocks.first().copied().into_iter().collect();
-    for (narrowing, block) in statements.zip(blocks.iter().skip(1)) {
+    let mut sets: Vec<_> = named.first().copied().into_iter().collect();
+    for (narrowing, block) in statements.zip(named.iter().skip(1)) {
         if let Some(set) = narrowing.set {
             // There are at most as many blocks as rules can have sets.
             rules = rules.narrow(set).map_err(|error| Malformed::from(Flaw::Encoding(error.to_string())))?;
             sets.push(*block);
         }
     }
-    let expires = expires.and_then(time::read).ok_or_else(missing)?;
     let token = Verified { id, tenant, answers, expires, rules, sets, calls, blocks };
     Ok(Conjunction { token, not_before: not_before.and_then(time::read) })
+}
+
+/// The blocks with their times. `None` if the first lacks one.
+fn named(statements: &[Statement], ids: &[RevocationId]) -> Option<Vec<Block>> {
+    let first = statements.first()?;
+    let (made, mut expires) = (first.made?, first.expires?);
+    let blocks = statements.iter().zip(ids).map(|(statement, id)| {
+        expires = statement.expires.map_or(expires, |own| own.min(expires));
+        let made = UNIX_EPOCH + Duration::from_millis(statement.made.unwrap_or(made));
+        Some(Block { id: *id, made, expires: time::read(expires)? })
+    });
+    blocks.collect()
 }

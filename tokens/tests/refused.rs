@@ -42,8 +42,9 @@ impl Root {
 }
 
 /// The facts of a good first block, in Biscuit's language.
-const GOOD: [&str; 6] = [
+const GOOD: [&str; 7] = [
     "thermae(1)",
+    "made(1800000000123)",
     r#"token("t1")"#,
     r#"tenant("acme")"#,
     r#"answers("c1")"#,
@@ -90,11 +91,15 @@ const NOWHERE: [Case; 20] = [
 ];
 
 /// What a first block can't say, after what is left out.
-const FIRST: [(&str, Case); 29] = [
+const FIRST: [(&str, Case); 33] = [
     ("thermae", ("calls(1)", "does not state thermae")),
     ("token", ("calls(1)", "does not state token")),
     ("tenant", ("calls(1)", "does not state tenant")),
-    ("answers", ("calls(1)", "does not state answers")),
+    ("made", ("calls(1)", "does not state made")),
+    ("made", ("made(-1)", "states made in a wrong form")),
+    ("made", ("made(9223372036854775807)", "states made in a wrong form")),
+    ("made", ("made(2030-01-01T00:00:00Z)", "states made in a wrong form")),
+    ("", ("made(1)", "states made twice")),
     ("expires", ("calls(1)", "does not state expires")),
     ("capabilities", ("calls(1)", "does not state capabilities")),
     ("thermae", ("thermae(0)", "has the form 0, and this release reads the form 1")),

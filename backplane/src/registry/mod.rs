@@ -4,6 +4,7 @@
 //! Each call is one script in Redis. A job needs three calls: [`Registry::admit`], [`Registry::start`] and
 //! [`Registry::finish`].
 
+mod counts;
 mod local;
 mod types;
 
@@ -16,6 +17,7 @@ use tokio::sync::broadcast;
 
 pub use crate::record::Claim;
 use crate::record::{Address, Answer, EndUnstarted, Finish, Record, Resolve, Start, State, TakeOver, Whole};
+pub use counts::{Count, CountRequest, Counted, MOST_COUNTS, moment};
 pub use local::Local;
 pub use types::{
     Admit, Admitted, Beat, Budget, EndUnstartedRequest, Epoch, FinishRequest, Gone, Holder, JobKey, Keep, Notice,
@@ -29,7 +31,8 @@ pub type SharedRegistry = Arc<dyn Registry>;
 /// Errors of the registry.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The connection is lost. The last command may or may not have been carried out. Every command may be repeated.
+    /// The connection is lost. The last command may or may not have been carried out. Every command but a count may be
+    /// repeated.
     #[error("the connection to the registry is down: {0}")]
     Disconnected(String),
     /// Redis is read-only, denies access, or would lose records (a `maxmemory-policy` other than `noeviction`).
@@ -43,7 +46,8 @@ pub enum Error {
     Corrupt(String),
 }
 
-/// The fleet's shared memory. All calls are idempotent: after an error, a call may be repeated unchanged.
+/// The fleet's shared memory. All calls but [`Registry::count`] are idempotent: after an error, a call may be repeated
+/// unchanged.
 #[async_trait]
 pub trait Registry: Send + Sync + 'static {
     /// The current epoch. It changes when the registry was emptied or replaced, or when Redis was restarted (its key is
@@ -79,6 +83,10 @@ pub trait Registry: Send + Sync + 'static {
     /// The store has a recorded outcome whole. The registry keeps only the digest, for as long as it would have kept
     /// the outcome. `false` if another outcome was recorded, or if this one is no longer kept.
     async fn shelve(&self, shelve: &ShelveRequest) -> Result<bool, Error>;
+
+    /// Takes each of these counts once, in one step: all of them or none. After an error they may have been taken, so
+    /// that a repeat may take them twice: whoever gets an error must not do what it counts.
+    async fn count(&self, request: &CountRequest) -> Result<Counted, Error>;
 
     /// How much memory Redis uses, and how much of it is outcomes.
     async fn usage(&self) -> Result<Usage, Error>;

@@ -10,6 +10,7 @@
 --   <P>k:<t>/<key>  idempotency key: d(igest), j(ob)
 --   <P>s:<t>/<name> session: w(orker), c(reator), a(nnounced), g(one)
 --   <P>ws:<worker>  keys of the sessions that a worker was given
+--   <P>c:<t>        counts of a tenant's tokens; <P>ce:<t>: when each can be forgotten
 --   <P>w, <P>wc     heartbeats and capacities of the workers; <P>wa: until when each is alive
 --   <P>wu           workers, by the number of their last change; <P>wq: the highest number
 --   <P>l:<shard>    leader

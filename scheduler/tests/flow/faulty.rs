@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use thermae_backplane::record::{Address, Answer, EndUnstarted, Finish, Record, Resolve, Start, TakeOver};
 use thermae_backplane::registry::{
-    Admit, Admitted, Beat, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, Holder, JobKey, Local,
-    Notice, Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
+    Admit, Admitted, Beat, Claim, CountRequest, Counted, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone,
+    Holder, JobKey, Local, Notice, Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
 };
 use thermae_schemas::{Heartbeat, PoolName, SessionName, TenantName, WorkerId};
 use tokio::sync::{Mutex, broadcast};
@@ -84,6 +84,9 @@ impl Registry for Faulty {
     }
     async fn shelve(&self, shelve: &ShelveRequest) -> Result<bool, Error> {
         self.inner.shelve(shelve).await
+    }
+    async fn count(&self, request: &CountRequest) -> Result<Counted, Error> {
+        self.inner.count(request).await
     }
     async fn usage(&self) -> Result<Usage, Error> {
         self.inner.usage().await

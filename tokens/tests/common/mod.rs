@@ -37,7 +37,7 @@ pub(crate) fn grant() -> Grant {
     Grant {
         id: TokenId::new("t1").unwrap(),
         tenant: tenant("acme"),
-        answers: ClientId::new("orchestrator").unwrap(),
+        answers: Some(ClientId::new("orchestrator").unwrap()),
         not_before: None,
         expires: at(NOW + 3600),
         set: set(r#"[{"pattern": "accounts/*"}, {"pattern": "transfer", "max_calls": 3}]"#),

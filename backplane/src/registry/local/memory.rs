@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use thermae_schemas::{Heartbeat, JobId, PoolName, SessionName, TenantName, WorkerId};
 
+use super::counts::Counts;
 use crate::record::{Millis, Moment, Record, State};
 use crate::registry::types::WINDOW;
 use crate::registry::{Budget, Epoch, Gone, JobKey, Keep, Notice};
@@ -80,6 +81,7 @@ pub(super) struct Memory {
     pub(super) tenants: HashMap<TenantName, Leases>,
     pub(super) sessions: HashMap<(TenantName, SessionName), Session>,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
+    pub(super) counts: HashMap<TenantName, Counts>,
     pub(super) leaders: HashMap<String, (String, Millis)>,
     spent: Spent,
     /// What may expire when. An entry whose expiry was put off is inserted again.
@@ -104,6 +106,7 @@ impl Memory {
             tenants: HashMap::new(),
             sessions: HashMap::new(),
             workers: BTreeMap::new(),
+            counts: HashMap::new(),
             leaders: HashMap::new(),
             spent: Spent::default(),
             forget: BinaryHeap::new(),

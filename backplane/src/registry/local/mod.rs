@@ -3,6 +3,7 @@
 //! Each call takes the lock once, does its steps (those of a job are in [`crate::record`]) and unlocks before it
 //! answers. Nothing waits while it holds the lock. The Redis registry does the same with one script for each call.
 
+mod counts;
 mod jobs;
 mod memory;
 mod workers;
@@ -16,8 +17,8 @@ use tokio::sync::broadcast;
 use tokio::time::Instant;
 
 use super::{
-    Admit, Admitted, Beat, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, Holder, JobKey, Notice,
-    Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
+    Admit, Admitted, Beat, Claim, CountRequest, Counted, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone,
+    Holder, JobKey, Notice, Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
 };
 use crate::record::{Address, Answer, EndUnstarted, Finish, Millis, Record, Resolve, Start, TakeOver};
 use memory::Memory;
@@ -142,6 +143,10 @@ impl Registry for Local {
 
     async fn shelve(&self, shelve: &ShelveRequest) -> Result<bool, Error> {
         Ok(self.step(|memory, now| memory.shelve(shelve, now)))
+    }
+
+    async fn count(&self, request: &CountRequest) -> Result<Counted, Error> {
+        Ok(self.step(|memory, now| memory.count(request, now)))
     }
 
     async fn usage(&self) -> Result<Usage, Error> {

@@ -3,6 +3,7 @@
 mod failover;
 mod faults;
 mod histories;
+mod lost_counts;
 mod suite;
 mod tls;
 
@@ -188,6 +189,10 @@ suite! {
     an_outcome_goes_to_whoever_took_the_run_over,
     a_run_that_is_taken_over_stays_so_through_further_attempts,
     what_has_ended_or_is_not_known_is_not_taken_over,
+    all_counts_are_taken_or_none,
+    counts_at_once_are_not_more_than_allowed,
+    a_count_whose_time_is_over_is_lost_and_never_begins_anew,
+    a_tenant_has_no_more_than_so_many_counts,
     credit_is_taken_and_given_back,
     a_paused_job_holds_no_credit,
     credit_of_a_dead_worker_comes_back_with_its_lease,

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use thermae_backplane::bus::SharedBus;
 use thermae_backplane::record::{Address, Answer, EndUnstarted, Finish, Record, Resolve, Start, TakeOver};
 use thermae_backplane::registry::{
-    self, Admit, Admitted, Beat, Claim, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone, Holder, JobKey, Notice,
-    Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
+    self, Admit, Admitted, Beat, Claim, CountRequest, Counted, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone,
+    Holder, JobKey, Notice, Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
 };
 use thermae_schemas::{Heartbeat, PoolName, SessionName, Status, Stream, TenantName, WorkerId};
 use thermae_service::units::Millis;
@@ -87,6 +87,9 @@ impl Registry for Cut {
     }
     async fn shelve(&self, shelve: &ShelveRequest) -> Result<bool, Error> {
         self.there()?.shelve(shelve).await
+    }
+    async fn count(&self, request: &CountRequest) -> Result<Counted, Error> {
+        self.there()?.count(request).await
     }
     async fn usage(&self) -> Result<Usage, Error> {
         self.there()?.usage().await

@@ -1,5 +1,6 @@
 //! The contract suite of the registry: what every implementation does.
 
+mod counts;
 mod credit;
 mod outcomes;
 mod records;
@@ -9,6 +10,7 @@ mod workers;
 
 use std::time::Duration;
 
+pub use counts::*;
 pub use credit::*;
 pub use outcomes::*;
 pub use records::*;
