@@ -138,7 +138,9 @@ impl Op {
             Self::RemoveFile => {
                 on("delete", "/v1/sessions/{name}/files/{*path}", "removeFile", sessions, "Remove a file of a session.")
             }
-            Self::Connect => on("get", "/v1/connect", "connect", Access::Sdk, "Speak the SDK's protocol over a WebSocket."),
+            Self::Connect => {
+                on("get", "/v1/connect", "connect", Access::Sdk, "Speak the SDK's protocol over a WebSocket.")
+            }
             Self::Document => on("get", "/v1/openapi.json", "getDocument", Access::Everybody, "This document."),
             Self::Alive => on("get", "/healthz", "alive", Access::Everybody, "Whether the process runs."),
             Self::Ready => on("get", "/readyz", "ready", Access::Everybody, "Whether the gateway takes jobs."),

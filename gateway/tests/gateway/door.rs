@@ -35,8 +35,16 @@ pub(crate) async fn silent(embedded: Value) -> Result<(Sdk, Value)> {
 
 /// A WebSocket to a gateway.
 pub(crate) async fn connect(addr: SocketAddr) -> Result<WebSocketStream<TcpStream>, tungstenite::Error> {
+    connect_as(addr, TOKEN).await
+}
+
+/// A WebSocket to a gateway, for which this secret is shown.
+pub(crate) async fn connect_as(
+    addr: SocketAddr,
+    secret: &str,
+) -> Result<WebSocketStream<TcpStream>, tungstenite::Error> {
     let mut request = format!("ws://{addr}/v1/connect").into_client_request()?;
-    let bearer = format!("Bearer {TOKEN}").parse().map_err(tungstenite::http::Error::from)?;
+    let bearer = format!("Bearer {secret}").parse().map_err(tungstenite::http::Error::from)?;
     request.headers_mut().insert(header::AUTHORIZATION, bearer);
     client_async(request, TcpStream::connect(addr).await?).await.map(|(socket, _)| socket)
 }
@@ -60,7 +68,12 @@ impl Sdk {
 
     /// An SDK that is connected to this gateway, and has opened its fleet.
     pub(crate) async fn of(serving: &Serving) -> Result<Self> {
-        let mut sdk = Self::over(connect(serving.addr).await?, CancellationToken::new());
+        Self::opened(connect(serving.addr).await?).await
+    }
+
+    /// An SDK over this WebSocket that has opened the gateway's fleet.
+    pub(crate) async fn opened(socket: WebSocketStream<TcpStream>) -> Result<Self> {
+        let mut sdk = Self::over(socket, CancellationToken::new());
         sdk.hello().await?;
         sdk.send(json!({ "type": "open", "id": 0 }), "").await?;
         anyhow::ensure!(sdk.next().await?.is("hello") && sdk.next().await?.is("opened"));

@@ -9,10 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
-use thermae_gateway::{Denied, Options};
+use thermae_gateway::{Caller, Denied, Options};
 use thermae_schemas::{Scope, Scopes};
 
 use self::site::{Site, caller};
+use crate::contract::sdk::{Sdk, WIDE};
+use crate::door::connect_as;
 use crate::http::{Connection, Events};
 use crate::serving::head;
 use crate::test;
@@ -27,6 +29,8 @@ pub(crate) fn tests() -> Vec<Trial> {
         test("idle_tenants_make_room", idle_tenants_make_room),
         test("a_key_and_a_tenant_have_bounds", a_key_and_a_tenant_have_bounds),
         test("a_revoked_key_loses_its_streams_and_waits", a_revoked_key_loses_its_streams_and_waits),
+        test("an_sdk_is_bound_by_its_key", an_sdk_is_bound_by_its_key),
+        test("batches_are_bound_by_their_key", batches_are_bound_by_their_key),
     ]
 }
 
@@ -42,21 +46,27 @@ async fn each_operation_needs_its_scope() -> Result<()> {
     for (path, methods) in document["paths"].as_object().context("no paths")? {
         for (method, operation) in methods.as_object().context("no methods")? {
             let what = format!("{} {}", method.to_uppercase(), path.replace(['{', '}'], ""));
-            let scope = match &operation["security"] {
+            let scopes = match &operation["security"] {
                 Value::Array(none) if none.is_empty() => continue,
                 Value::Null => {
                     of_operators += 1;
                     site.ask("acme", &what, &Value::Null).await?.problem(403, "missing_scope")?;
                     continue;
                 }
-                security => security[0]["token"][0].as_str().context("no scope")?.parse::<Scope>()?,
+                security => {
+                    let named = security[0]["token"].as_array().into_iter().flatten();
+                    named.map(|name| Ok(name.as_str().context("no scope")?.parse()?)).collect::<Result<Vec<Scope>>>()?
+                }
             };
-            scoped += 1;
-            let others = Scope::ALL.into_iter().filter(|other| *other != scope);
-            site.known.set("others", Ok(caller("acme", "others", others)?));
-            site.known.set("it", Ok(caller("acme", "it", [scope])?));
-            let refused = site.ask("others", &what, &Value::Null).await?.problem(403, "missing_scope")?;
-            ensure!(refused["scope"] == scope.as_str(), "{what}: {refused}");
+            ensure!(!scopes.is_empty(), "{what} needs no scope");
+            for scope in &scopes {
+                scoped += 1;
+                let others = Scope::ALL.into_iter().filter(|other| other != scope);
+                site.known.set("others", Ok(caller("acme", "others", others)?));
+                let refused = site.ask("others", &what, &Value::Null).await?.problem(403, "missing_scope")?;
+                ensure!(refused["scope"] == scope.as_str(), "{what}: {refused}");
+            }
+            site.known.set("it", Ok(caller("acme", "it", scopes)?));
             let answer = site.ask("it", &what, &Value::Null).await?;
             ensure!(!matches!(answer.status, 401 | 403 | 405), "{what}: {answer:?}");
         }
@@ -262,5 +272,48 @@ async fn a_revoked_key_loses_its_streams_and_waits() -> Result<()> {
     ensure!(site.ask("acme", "DELETE /v1/runs/r?wait=60s", &Value::Null).await?.status == 200);
     let rest = kept.rest().await?;
     ensure!(rest.last().is_some_and(|told| told.event == "result"), "{rest:?}");
+    site.end().await
+}
+
+async fn an_sdk_is_bound_by_its_key() -> Result<()> {
+    let site = Site::new(Options { recheck: Duration::from_millis(50), ..Options::default() }).await?;
+    let guest = caller("globex", "guest", Scopes::all().iter())?;
+    site.known.set("guest", Ok(Caller { runs_at_once: NonZeroU32::new(2), ..guest }));
+    let mut sdk = Sdk::opened(connect_as(site.addr, "guest").await?).await?;
+    sdk.run(1, WIDE, json!({ "id": "s", "code": "print('of the SDK')" })).await?;
+    ensure!(sdk.outcome(1).await?.stdout == "of the SDK\n");
+    // It is a run of the key's tenant.
+    ensure!(site.get("globex", "/v1/runs/s/info").await?.json()?["state"] == "ended");
+    site.get("acme", "/v1/runs/s/info").await?.problem(404, "unknown_run")?;
+    // The connection has all the runs that the key may have.
+    site.ask("guest", "POST /v1/runs", &json!({ "code": "" })).await?.problem(429, "too_many_runs")?;
+    let second = connect_as(site.addr, "guest").await.err().context("a second connection")?;
+    ensure!(second.to_string().contains("429"), "{second}");
+    site.known.set("guest", Err(Denied::Revoked));
+    while sdk.next_or_end().await?.is_some() {}
+    site.known.set("guest", Ok(caller("globex", "guest", Scopes::all().iter())?));
+    while site.metric("thermae_gateway_sdks", "") > 0.0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    ensure!(site.ask("guest", "POST /v1/runs?wait=60s", &json!({ "code": "" })).await?.status == 200);
+    drop(sdk);
+    site.end().await
+}
+
+async fn batches_are_bound_by_their_key() -> Result<()> {
+    let site = Site::new(Options::default()).await?;
+    let guest = caller("acme", "guest", [Scope::Run])?;
+    site.known.set("guest", Ok(Caller { runs_at_once: NonZeroU32::new(2), ..guest }));
+    let batch = |jobs: usize| json!({ "id": format!("b{jobs}"), "jobs": vec![json!({ "code": "" }); jobs] });
+    site.ask("guest", "POST /v1/batches", &batch(3)).await?.problem(429, "too_many_runs")?;
+    let told = site.ask("guest", "POST /v1/batches?wait=60s", &batch(2)).await?;
+    ensure!(told.status == 200 && told.json()?["ended"] == json!({}), "who may not read: {told:?}");
+    let whole = site.get("acme", "/v1/batches/b2").await?.json()?;
+    ensure!(whole["ended"] == json!({ "succeeded": 2 }), "{whole}");
+    for path in ["/v1/batches/b2", "/v1/batches/b2/results"] {
+        site.get("globex", path).await?.problem(404, "unknown_batch")?;
+    }
+    let sessions = json!({ "jobs": [{ "code": "", "session": { "id": "s" } }] });
+    site.ask("guest", "POST /v1/batches", &sessions).await?.problem(403, "missing_scope")?;
     site.end().await
 }

@@ -49,6 +49,64 @@ class ApiKeyMissing(ApiKeyRefused):
     default_message = "the gateway wants an API key"
 
 
+class ApiKeyMalformed(ApiKeyRefused):
+    """What was shown is no API key."""
+
+    code = "key_malformed"
+    advice = "Pass the whole key as api_key= or in THERMAE_API_KEY: thm_, its id and its secret."
+
+
+class ApiKeyUnknown(ApiKeyRefused):
+    """There is no such API key."""
+
+    code = "key_unknown"
+    advice = "Check api_key= or THERMAE_API_KEY, or ask the gateway's operator for a key."
+
+
+class ApiKeyRevoked(ApiKeyRefused):
+    """The API key is revoked."""
+
+    code = "key_revoked"
+    advice = "Ask the gateway's operator for another key."
+
+
+class ApiKeyExpired(ApiKeyRefused):
+    """The API key has expired."""
+
+    code = "key_expired"
+    advice = "Ask the gateway's operator for another key."
+
+
+class ScopeMissing(ThermaeError, PermissionError):
+    """The API key may not do this."""
+
+    code = "missing_scope"
+    advice = "Ask the gateway's operator for a key with the scopes run, read, answer, sessions and artifacts."
+
+
+class RateLimited(ThermaeError):
+    """The API key has made as many requests as it may."""
+
+    code = "rate_limited"
+    advice = "Use one Sandbox for all runs of a process, or try again later."
+    safe_to_retry = True
+
+
+class KeysUnavailable(ThermaeError):
+    """The gateway can't look up API keys, so it lets nobody in."""
+
+    code = "keys_unavailable"
+    advice = "Try again later. If it stays, tell the gateway's operator."
+    safe_to_retry = True
+
+
+class TenantUnavailable(ThermaeError):
+    """The gateway can't act for the API key's tenant."""
+
+    code = "tenant_unavailable"
+    advice = "Tell the gateway's operator: the gateway has no credentials for the tenant, or they can't be used."
+
+
 class TooManyConnections(ThermaeError):
     """The gateway has as many SDKs connected as it takes."""
 
@@ -89,6 +147,14 @@ GATEWAY_ERRORS: tuple[type[ThermaeError], ...] = (
     NotAGateway,
     ApiKeyRefused,
     ApiKeyMissing,
+    ApiKeyMalformed,
+    ApiKeyUnknown,
+    ApiKeyRevoked,
+    ApiKeyExpired,
+    ScopeMissing,
+    RateLimited,
+    KeysUnavailable,
+    TenantUnavailable,
     TooManyConnections,
     GatewayFull,
     GatewayStopping,

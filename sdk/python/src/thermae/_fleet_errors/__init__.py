@@ -24,6 +24,7 @@ from thermae._fleet_errors.code import (
     WallTimeout,
 )
 from thermae._fleet_errors.fleet import (
+    AuditFailed,
     BackendUnavailable,
     CheckpointFailed,
     CheckpointMissing,
@@ -122,6 +123,7 @@ FLEET_ERRORS: tuple[type[ThermaeError], ...] = (
     ToolArguments,
     ToolTimeout,
     ToolAnswer,
+    AuditFailed,
     ClientGone,
     Superseded,
     Internal,
@@ -129,6 +131,7 @@ FLEET_ERRORS: tuple[type[ThermaeError], ...] = (
 
 __all__ = [
     "FLEET_ERRORS",
+    "AuditFailed",
     "BackendUnavailable",
     "BadCapability",
     "BadPath",

@@ -204,6 +204,17 @@ class DeliveryLimit(ThermaeError):
     )
 
 
+class AuditFailed(ThermaeError):
+    """The tool call could not be written to the worker's audit log, so it was not made."""
+
+    code = "audit_failed"
+    safe_to_retry = False
+    advice = (
+        "Make room on the disk of the worker's audit.file, or give the worker the right to write there. The worker's "
+        "log says more."
+    )
+
+
 class Internal(ThermaeError):
     """The fleet itself failed. Its log says more."""
 

@@ -1,0 +1,26 @@
+//! Options of the embedded fleet, which `run`, `batch` and `serve` have.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use thermae_service::units::ByteSize;
+
+/// What the embedded fleet gives its jobs.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Embedded fleet")]
+pub(crate) struct EmbeddedArgs {
+    /// Give the program this file or folder at /data/NAME, read-only. Can be repeated
+    #[arg(long, value_name = "NAME=PATH")]
+    pub(crate) data: Vec<String>,
+    /// Size of a sandbox's writable storage (/workspace, /session, /tmp and /dev/shm together), for example 256MiB; by
+    /// default 64MiB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) disk: Option<ByteSize>,
+    /// Append a line of JSON to this file for each tool call, and one for its end (thermae audit)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit: Option<PathBuf>,
+    /// Leave the values at this path of the arguments out of the audit log, for example card/number or **/password. Can
+    /// be repeated
+    #[arg(long, value_name = "PATH", requires = "audit")]
+    pub(crate) audit_redact: Vec<String>,
+}
