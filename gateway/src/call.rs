@@ -82,8 +82,12 @@ impl Call {
         T::Err: std::fmt::Display,
     {
         let Some(text) = self.query.get(name) else { return Ok(None) };
-        let bad = |error: T::Err| Problem::new("bad_parameter", format!("the query's {name}: {error}"));
-        text.parse().map(Some).map_err(bad)
+        let bad = |why: &dyn std::fmt::Display| Problem::new("bad_parameter", format!("the query's {name}: {why}"));
+        // Rust reads numbers with a plus sign, too. No parameter has a value that begins with one.
+        if text.starts_with('+') {
+            return Err(bad(&"it begins with a plus sign"));
+        }
+        text.parse().map(Some).map_err(|error| bad(&error))
     }
 
     /// The parameter `wait`.

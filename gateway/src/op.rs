@@ -167,8 +167,8 @@ mod tests {
     #[test]
     fn what_is_of_a_tenant_needs_a_scope() {
         let without: Vec<_> = Op::ALL.iter().filter(|op| !matches!(op.facts().access, Access::Scope(_))).collect();
-        assert_eq!(without, [&Op::Document, &Op::Alive, &Op::Ready, &Op::Metrics]);
-        assert_eq!(Op::Metrics.facts().access, Access::Operator);
+        assert_eq!(without, [&Op::Connect, &Op::Document, &Op::Alive, &Op::Ready, &Op::Metrics]);
+        assert_eq!((Op::Connect.facts().access, Op::Metrics.facts().access), (Access::Sdk, Access::Operator));
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod http;
 mod images;
 mod lanes;
 mod older;
+mod openapi;
 mod pairs;
 mod paths;
 mod process;
@@ -105,6 +106,13 @@ enum Task {
     Fuzz {
         #[command(flatten)]
         options: fuzz::Options,
+    },
+    /// Try the gateway against its OpenAPI document, with requests that schemathesis makes.
+    ///
+    /// It is an error if the gateway and the document differ, or if a planted fault is not found.
+    Openapi {
+        #[command(flatten)]
+        options: openapi::Options,
     },
     /// Serve many tenants on a real RabbitMQ, and print the time and memory that this takes.
     Lanes {
@@ -218,6 +226,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Hostile { options } => hostile::run(&options)?,
         Task::Cpython { options } => return cpython::run(&options),
         Task::Fuzz { options } => return fuzz::run(options),
+        Task::Openapi { options } => openapi::run(options)?,
         Task::Lanes { options } => lanes::run(&options)?,
         Task::Pairs { options } => pairs::run(&options)?,
         Task::Test { only, filter } => return test::run(&only, &filter),

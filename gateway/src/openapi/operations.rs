@@ -92,7 +92,7 @@ fn other_form(op: Op, status: &str) -> Option<&'static str> {
 type Answer = (&'static str, &'static str, Option<(&'static str, Value)>);
 
 fn answers(op: Op, schemas: &mut Schemas) -> Vec<Answer> {
-    let stream = Some((crate::sse::MEDIA_TYPE, json!({ "type": "string" })));
+    let stream = Some((crate::sse::MEDIA_TYPE, json!({})));
     let bytes = || Some((BYTES, json!({})));
     match op {
         Op::Submit => vec![

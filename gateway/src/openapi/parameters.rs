@@ -59,7 +59,7 @@ fn in_query(name: &str, op: Op, schemas: &mut Schemas) -> Value {
             "`next` of the page before. A page has no runs that came after the first page was asked for.",
         ),
         "stdout_from" | "stderr_from" => (
-            json!({ "type": "integer", "minimum": 0, "default": 0 }),
+            json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX, "default": 0 }),
             "How many bytes of this output the caller has. The answer has what comes after them, at most 1 MiB.",
         ),
         "pool" => (schemas.of::<PoolName>(), "Pool of the session; by default, where the session is."),
@@ -85,7 +85,7 @@ fn in_query(name: &str, op: Op, schemas: &mut Schemas) -> Value {
             "What happens to a file that is there.",
         ),
         "offset" => (
-            json!({ "type": "integer", "minimum": 0 }),
+            json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX }),
             "Write over the file from this offset on, in bytes. It goes with no mode.",
         ),
         "permissions" => (
@@ -108,7 +108,13 @@ fn headers(op: Op) -> Vec<Value> {
             &json!({ "type": "string", "minLength": 1, "maxLength": 128 }),
             "The job's `idempotency_key`: a submit that is repeated with it gets the run of the first.",
         )],
-        Op::Events => vec![header("Last-Event-ID", "Number of the last event that the client has.")],
+        Op::Events => vec![parameter(
+            "header",
+            "Last-Event-ID",
+            false,
+            &json!({ "type": "string", "pattern": "^[0-9]{0,18}$" }),
+            "Number of the last event that the client has.",
+        )],
         Op::ReadFile | Op::Artifact => vec![
             header("Range", "One range of bytes."),
             header("If-Range", "Send the range only if the file still has this ETag; otherwise all of it."),

@@ -3,7 +3,7 @@
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
-use thermae_schemas::Job;
+use thermae_schemas::{Job, OLDEST, PROTOCOL};
 
 /// The schemas that operations have asked for.
 pub(super) struct Schemas(SchemaGenerator);
@@ -35,6 +35,8 @@ impl Schemas {
             if let Some(required) = job.get_mut("required").and_then(Value::as_array_mut) {
                 required.retain(|name| name != "id");
             }
+            job["properties"]["protocol"]["minimum"] = json!(OLDEST);
+            job["properties"]["protocol"]["maximum"] = json!(PROTOCOL);
             job["description"] = json!("A job. Without an id, it gets a new one. Unknown fields are refused.");
             all.insert("RunRequest".to_owned(), job);
             all.remove("Job");

@@ -23,9 +23,14 @@ pub(super) async fn follow(call: Call) -> Result<Response, Problem> {
     let id: JobId = call.name("id")?;
     let after = match call.header(LAST_EVENT_ID)? {
         None | Some("") => 0,
-        Some(text) => text.parse().map_err(|_| {
-            Problem::new("bad_header", format!("Last-Event-ID: {text:?} is not the number of an event"))
-        })?,
+        Some(text) => {
+            let bad = || Problem::new("bad_header", format!("Last-Event-ID: {text:?} is not the number of an event"));
+            // Rust reads numbers with a plus sign, too.
+            if text.starts_with('+') {
+                return Err(bad());
+            }
+            text.parse().map_err(|_| bad())?
+        }
     };
     // A browser's EventSource connects again after each end, until it gets this.
     let Some(follow) = call.service.follow(&id, after)? else { return Ok(empty(StatusCode::NO_CONTENT)) };

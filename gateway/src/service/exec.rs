@@ -26,7 +26,10 @@ const MOST_OUTPUT: usize = 8 << 20;
 /// A command for a session. Exactly one of `argv` and `shell`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = [{ "required": ["argv"] }, { "required": ["shell"] }]))]
+#[schemars(extend("oneOf" = [
+    { "required": ["argv"], "properties": { "argv": { "minItems": 1 } } },
+    { "required": ["shell"] },
+]))]
 pub(crate) struct ExecRequest {
     /// A program and its arguments. A program without a slash is looked up in `PATH`.
     #[serde(default)]

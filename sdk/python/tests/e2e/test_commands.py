@@ -67,7 +67,7 @@ def test_a_command_is_talked_to_and_killed(box: Sandbox) -> None:
             assert (result.exit_code, result.stdout) == (4, b"caught\n")
         with session.popen("echo $$; exec sleep 60") as process:
             pid = next(process).data.decode().strip()
-            assert session.exec(["kill", "-0", pid]).ok
+            assert session.exec(f"kill -0 {pid}").ok
             process.kill()
             assert process.wait().status == "cancelled"
         until(lambda: not session.exec(f"kill -0 {pid}").ok)
