@@ -64,3 +64,22 @@ fn a_log_that_can_not_be_used_is_told() {
     assert_eq!(thermae.call(&["audit", "nowhere.jsonl"]).status, 2);
     assert_eq!(thermae.call(&["audit", "main.py"]).status, 1);
 }
+
+#[test]
+fn a_call_that_can_not_be_written_is_not_made() {
+    let code = "
+await hide()
+try:
+    await touch()
+except ToolError as error:
+    print(str(error)[:12])
+";
+    let thermae = Thermae::with("main.py", code);
+    let tools = "[tools.hide]\ncommand = \"mv calls.jsonl aside && mkdir calls.jsonl && echo 1\"\n\
+                 [tools.touch]\ncommand = \"touch made && echo 1\"\n";
+    thermae.file("tools.toml", tools);
+    let run = thermae.call(&["run", "main.py", "--tools-file", "tools.toml", "--audit", "calls.jsonl"]);
+    assert_eq!((run.status, run.stdout.as_str()), (0, "audit_failed\n"), "{run:?}");
+    assert!(!thermae.path().join("made").exists());
+    assert!(thermae.read("aside").contains("\"tool\":\"hide\""));
+}
