@@ -71,7 +71,7 @@ impl Slot {
         self.opened.clone().now_or_never()
     }
 
-    /// Whether the fleet was not to be had, and may be tried again.
+    /// Whether the fleet could not be opened, long enough ago that it can be tried again.
     fn can_be_tried_again(&self) -> bool {
         matches!(self.now(), Some(Err((at, _))) if at.elapsed() >= AGAIN)
     }

@@ -4,12 +4,12 @@
 //! after the other. The report gives the ratio within the pairs, as a mean with its 95 % interval. A row is slower only
 //! if that whole interval is above [`BAR`].
 //!
-//! - Each checkout has a RabbitMQ and a Redis of its own, which are idle while the other checkout is measured. Both
-//!   have the configuration of this checkout.
+//! - Each checkout has a RabbitMQ and a Redis of its own, with the configuration of this checkout. They run only while
+//!   their checkout is measured.
 //! - Both checkouts use one Docker engine, and images that share all but the runner, so that both read the same files
 //!   of the same disk.
-//! - Scheduler, worker and containers are new in each pair. Differences between two starts, such as the place of
-//!   something in memory, would otherwise be the same in all pairs, and the intervals would not show them.
+//! - Servers, scheduler, worker and containers are new in each pair. Differences between two starts, such as the place
+//!   of something in memory, would otherwise be the same in all pairs, and the intervals would not show them.
 //! - Rows on the fleet are timed once it has settled.
 
 mod side;
@@ -95,8 +95,8 @@ fn measure(
     python: &str,
 ) -> Result<Pairs> {
     engine.start(&[Service::Docker])?;
-    for side in &mut *sides {
-        side.start(engine)?;
+    for side in &*sides {
+        side.make_image(engine)?;
     }
     let mut pairs = Pairs::new();
     for n in 0..options.pairs as usize {

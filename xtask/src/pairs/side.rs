@@ -76,15 +76,14 @@ impl Side {
         Ok(Self { name, release, runner, image, set, fleet: None })
     }
 
-    /// Starts this side's servers, and makes its image in the engine that both sides share.
-    pub(super) fn start(&mut self, engine: &Set) -> Result<()> {
-        println!("starting the servers of {}", self.name);
-        self.set.start(&[Service::Rabbitmq, Service::Redis])?;
+    /// Makes this side's image in the engine that both sides share.
+    pub(super) fn make_image(&self, engine: &Set) -> Result<()> {
         images::python::ensure_as(&self.image, &Engine { socket: engine.docker_socket()? }, &self.runner)
     }
 
-    /// Starts this side's scheduler and worker.
-    fn start_fleet(&mut self, engine: &Set, dir: &Path) -> Result<()> {
+    /// Starts this side's servers, scheduler and worker.
+    fn start(&mut self, engine: &Set, dir: &Path) -> Result<()> {
+        self.set.start(&[Service::Rabbitmq, Service::Redis])?;
         let socket = engine.docker_socket()?;
         let dir = dir.join(self.name);
         std::fs::create_dir_all(&dir)?;
@@ -105,7 +104,7 @@ impl Side {
         Ok(found.with_context(|| format!("the services gave no {name}"))?.1)
     }
 
-    /// Measures every figure once, with a new fleet.
+    /// Measures every figure once, with new servers and a new fleet.
     pub(super) fn measure(
         &mut self,
         engine: &Set,
@@ -114,9 +113,9 @@ impl Side {
         jobs: u32,
         seconds: u32,
     ) -> Result<BTreeMap<Figure, f64>> {
-        self.start_fleet(engine, dir)?;
+        self.start(engine, dir)?;
         let figures = self.load(engine, python, jobs, seconds);
-        self.fleet = None;
+        self.stop()?;
         figures
     }
 
