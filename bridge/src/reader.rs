@@ -175,7 +175,7 @@ impl Reader {
             }
             Request::Run { id, window, detached } => {
                 shared.outbox.begin(id, window);
-                let run = Arc::new(Run::new(id, shared.outbox.clone(), detached));
+                let run = Arc::new(Run::new(id, &shared, detached));
                 // The end of the connection is no reason to cancel it then.
                 let cancel = if detached { CancellationToken::new() } else { cancel };
                 let driven = run.clone().drive(shared, frame.payload, cancel.clone());
@@ -183,7 +183,7 @@ impl Reader {
             }
             Request::Attach { id, window, run: named } => {
                 shared.outbox.begin(id, window);
-                let run = Arc::new(Run::new(id, shared.outbox.clone(), true));
+                let run = Arc::new(Run::new(id, &shared, true));
                 let cancel = CancellationToken::new();
                 let driven = run.clone().attach(shared, named.into(), cancel.clone());
                 self.spawn(id, Underway { cancel, held, in_lane: true, hears: Hears::Run(run) }, driven);

@@ -18,12 +18,15 @@ use crate::connection::{ANSWER_WITHIN, Shared};
 use crate::job::Unread;
 use crate::open::Opened;
 use crate::outbox::Outbox;
+use crate::terms::Told;
 use crate::{Refusal, job, reply};
 
 /// A run under way.
 pub(crate) struct Run {
     id: u64,
     outbox: Arc<Outbox>,
+    /// Is told the result.
+    result_told: Told,
     /// The tool calls that the SDK has not answered yet.
     calls: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
     /// The calls that the SDK knows from an event `run`, until their turn comes. It may answer them before.
@@ -39,9 +42,10 @@ pub(crate) struct Run {
 pub type Answer = Result<Box<RawValue>, ToolFailure>;
 
 impl Run {
-    pub(crate) fn new(id: u64, outbox: Arc<Outbox>, detached: bool) -> Self {
+    pub(crate) fn new(id: u64, shared: &Shared, detached: bool) -> Self {
         let (ended, left) = (CancellationToken::new(), CancellationToken::new());
-        Self { id, outbox, calls: Mutex::default(), told: Mutex::default(), detached, ended, left }
+        let (outbox, result_told) = (shared.outbox.clone(), shared.told.clone());
+        Self { id, outbox, result_told, calls: Mutex::default(), told: Mutex::default(), detached, ended, left }
     }
 
     fn calls(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Answer>>> {
@@ -211,7 +215,10 @@ impl Follower for Run {
 
     fn end(&self, end: Result<(Event, Bytes), thermae_client::Error>) {
         match end {
-            Ok((_, text)) => self.finish(text),
+            Ok((event, text)) => {
+                (self.result_told)(&event);
+                self.finish(text);
+            }
             Err(error) => self.outbox.finish(self.id, [reply::error(Some(self.id), &error.into())]),
         }
         self.ended.cancel();

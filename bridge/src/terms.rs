@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use thermae_schemas::Event;
 use tokio_util::sync::CancellationToken;
 
 /// Counts the bytes that a connection holds in memory.
@@ -31,12 +32,17 @@ pub struct Terms {
     pub stop: CancellationToken,
     /// Ends the connection with the error `draining`. All its jobs go on, and can be followed elsewhere.
     pub drain: CancellationToken,
+    /// Is told the result of each run that the connection follows, before the SDK is. It must return at once.
+    pub told: Told,
 }
+
+/// Is told results of runs.
+pub type Told = Arc<dyn Fn(&Event) + Send + Sync>;
 
 impl Default for Terms {
     fn default() -> Self {
         let (stop, drain) = (CancellationToken::new(), CancellationToken::new());
-        Self { requests: 16 << 10, holds: Arc::new(Unbounded), stop, drain }
+        Self { requests: 16 << 10, holds: Arc::new(Unbounded), stop, drain, told: Arc::new(|_| ()) }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::on;
@@ -20,6 +20,7 @@ use crate::identity::{self, Caller};
 use crate::op::{self, Access, Op};
 use crate::problem::Problem;
 use crate::routes;
+use crate::routes::uploads::{TUS_RESUMABLE, TUS_VERSION, VERSION};
 use crate::server::{HEADER_BYTES, Shared};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -80,7 +81,7 @@ async fn answer(op: Op, shared: Arc<Shared>, request: Request) -> Response {
         Ok(answer.map(|body| routes::holding(body, check, (permit, service))))
     };
     let answered = std::panic::AssertUnwindSafe(answered).catch_unwind().await;
-    let answer = match answered {
+    let mut answer = match answered {
         Ok(Ok(answer)) => answer,
         Ok(Err(problem)) => {
             if problem.status.is_server_error() {
@@ -98,6 +99,10 @@ async fn answer(op: Op, shared: Arc<Shared>, request: Request) -> Response {
             Problem::new("internal_error", "the gateway itself failed").into_answer(&id)
         }
     };
+    if op.is_of_tus() {
+        let name = if answer.status() == StatusCode::PRECONDITION_FAILED { TUS_VERSION } else { TUS_RESUMABLE };
+        answer.headers_mut().insert(name, HeaderValue::from_static(VERSION));
+    }
     metrics.requests.with_label_values(&[facts.name, answer.status().as_str()]).inc();
     metrics.seconds.with_label_values(&[facts.name]).observe(begun.elapsed().as_secs_f64());
     answer

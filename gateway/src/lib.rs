@@ -7,7 +7,7 @@
 //!                        identity: the caller, with a tenant and scopes           │          └─ runs: events, calls,
 //!                        tenants: a service for each ─▶ fleets                    │                   outcome
 //!                                            op: the table of all operations ◀────┘
-//!                                             └─▶ openapi
+//!                                             └─▶ openapi                       usage ◀──┘
 //! ```
 //!
 //! An SDK's connection (`/v1/connect`) is a WebSocket that the bridge serves; `connect` sets its terms.
@@ -40,6 +40,7 @@ mod service;
 mod sse;
 mod tenants;
 mod token;
+mod usage;
 
 pub use config::{Config, Own};
 pub use fleets::{Fleets, Unopened};

@@ -9,8 +9,8 @@ const SECONDS: &[f64] = &[
 ];
 
 /// Why work is refused.
-pub(crate) const REFUSALS: [&str; 11] =
-    ["token", "key", "scope", "rate", "store", "tenants", "requests", "runs", "bytes", "origin", "sdks"];
+pub(crate) const REFUSALS: [&str; 12] =
+    ["token", "key", "scope", "rate", "store", "tenants", "requests", "runs", "uploads", "bytes", "origin", "sdks"];
 
 /// A gateway's metrics. Cheap to clone.
 #[derive(Clone)]

@@ -21,11 +21,18 @@ pub(crate) enum Op {
     CancelBatch,
     Sessions,
     CloseSession,
+    Checkpoint,
+    Restore,
     Exec,
     ListFiles,
     ReadFile,
     WriteFile,
     RemoveFile,
+    CreateUpload,
+    Upload,
+    SendUpload,
+    GiveUpUpload,
+    Usage,
     Connect,
     Document,
     Alive,
@@ -64,7 +71,7 @@ pub(crate) enum Access {
 pub(crate) const SDK: [Scope; 5] = [Scope::Run, Scope::Read, Scope::Answer, Scope::Sessions, Scope::Artifacts];
 
 impl Op {
-    pub(crate) const ALL: [Op; 25] = [
+    pub(crate) const ALL: [Op; 32] = [
         Op::Submit,
         Op::Runs,
         Op::Run,
@@ -80,11 +87,18 @@ impl Op {
         Op::CancelBatch,
         Op::Sessions,
         Op::CloseSession,
+        Op::Checkpoint,
+        Op::Restore,
         Op::Exec,
         Op::ListFiles,
         Op::ReadFile,
         Op::WriteFile,
         Op::RemoveFile,
+        Op::CreateUpload,
+        Op::Upload,
+        Op::SendUpload,
+        Op::GiveUpUpload,
+        Op::Usage,
         Op::Connect,
         Op::Document,
         Op::Alive,
@@ -124,6 +138,14 @@ impl Op {
             Self::CancelBatch => on("delete", "/v1/batches/{id}", "cancelBatch", run, "Cancel the runs of a batch."),
             Self::Sessions => on("get", "/v1/sessions", "listSessions", sessions, "The live sessions."),
             Self::CloseSession => on("delete", "/v1/sessions/{name}", "closeSession", sessions, "Close a session."),
+            Self::Checkpoint => {
+                let path = "/v1/sessions/{name}/checkpoint";
+                on("post", path, "checkpointSession", sessions, "Store the files of a live session.")
+            }
+            Self::Restore => {
+                let path = "/v1/sessions/{name}/restore";
+                on("post", path, "restoreSession", sessions, "Begin a session with the files of a checkpoint.")
+            }
             Self::Exec => on("post", "/v1/sessions/{name}/exec", "exec", sessions, "Run a command in a live session."),
             Self::ListFiles => {
                 on("get", "/v1/sessions/{name}/files", "listFiles", sessions, "The files in a session's /workspace.")
@@ -138,6 +160,20 @@ impl Op {
             Self::RemoveFile => {
                 on("delete", "/v1/sessions/{name}/files/{*path}", "removeFile", sessions, "Remove a file of a session.")
             }
+            Self::CreateUpload => {
+                let path = "/v1/sessions/{name}/uploads/{*path}";
+                on("post", path, "createUpload", sessions, "Begin an upload of a file of a session, in parts (tus).")
+            }
+            Self::Upload => on("get", "/v1/uploads/{id}", "getUpload", sessions, "How much of an upload is there."),
+            Self::SendUpload => {
+                on("patch", "/v1/uploads/{id}", "sendUpload", sessions, "Send the next part of an upload (tus).")
+            }
+            Self::GiveUpUpload => {
+                on("delete", "/v1/uploads/{id}", "giveUpUpload", sessions, "Give an upload up (tus).")
+            }
+            Self::Usage => {
+                on("get", "/v1/usage", "getUsage", read, "What the tenant's runs used that ended through this gateway.")
+            }
             Self::Connect => {
                 on("get", "/v1/connect", "connect", Access::Sdk, "Speak the SDK's protocol over a WebSocket.")
             }
@@ -148,10 +184,16 @@ impl Op {
         }
     }
 
+    /// Whether it is an operation of tus, whose answers all name the version.
+    pub(crate) fn is_of_tus(self) -> bool {
+        matches!(self, Self::CreateUpload | Self::Upload | Self::SendUpload | Self::GiveUpUpload)
+    }
+
     pub(crate) fn filter(self) -> MethodFilter {
         match self.facts().method {
             "post" => MethodFilter::POST,
             "put" => MethodFilter::PUT,
+            "patch" => MethodFilter::PATCH,
             "delete" => MethodFilter::DELETE,
             _ => MethodFilter::GET,
         }

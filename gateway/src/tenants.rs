@@ -18,6 +18,7 @@ use crate::budget::Budget;
 use crate::fleets::Fleets;
 use crate::problem::Problem;
 use crate::service::{Places, Service};
+use crate::usage::Usage;
 use crate::{Metrics, Options};
 
 /// How long a fleet that could not be opened is not tried again.
@@ -37,6 +38,8 @@ pub(crate) struct Tenants {
     options: Options,
     budget: Budget,
     places: Places,
+    /// What tenants used, also those whose service is closed.
+    usage: Usage,
     metrics: Metrics,
     draining: CancellationToken,
     open: Mutex<HashMap<TenantName, Slot>>,
@@ -87,7 +90,8 @@ impl Tenants {
     ) -> Self {
         let places = Places::new(options, metrics.clone());
         let (options, open, closing) = (options.clone(), Mutex::default(), TaskTracker::new());
-        Self { fleets, options, budget, places, metrics, draining, open, closing }
+        let usage = Usage::new();
+        Self { fleets, options, budget, places, usage, metrics, draining, open, closing }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<TenantName, Slot>> {
@@ -129,10 +133,11 @@ impl Tenants {
         let (fleets, options, metrics) = (self.fleets.clone(), self.options.clone(), self.metrics.clone());
         let budget = self.budget.part(options.share(options.held_bytes));
         let (places, draining) = (self.places.clone(), self.draining.clone());
+        let meter = self.usage.meter(tenant.clone());
         let requests = Arc::new(Semaphore::new(options.share(options.requests)));
         let opening = AbortOnDropHandle::new(tokio::spawn(async move {
             match fleets.open(&tenant).await {
-                Ok(fleet) => Ok(Arc::new(Service::new(fleet, &options, budget, places, metrics, draining))),
+                Ok(fleet) => Ok(Arc::new(Service::new(fleet, &options, budget, places, meter, metrics, draining))),
                 Err(why) => {
                     tracing::warn!(%tenant, why = chain(&why), "the fleet can't be used for a tenant");
                     Err((Instant::now(), Problem::from(&why)))
@@ -159,10 +164,10 @@ impl Tenants {
         Err(Problem::new("too_many_tenants", detail))
     }
 
-    /// Whether a tenant has no request and no run here, and nothing is being opened for it.
+    /// Whether a tenant has no request, no run and no upload here, and nothing is being opened for it.
     fn is_idle(&self, slot: &Slot) -> bool {
         let nobody = slot.requests.available_permits() == self.options.share(self.options.requests);
-        nobody && slot.now().is_some_and(|opened| opened.map_or(true, |service| service.holds_no_run()))
+        nobody && slot.now().is_some_and(|opened| opened.map_or(true, |service| service.is_idle()))
     }
 
     fn close_one(&self, open: &mut HashMap<TenantName, Slot>, tenant: &TenantName) {

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Content, JobId, MimeBundle, Outcome, RequestDone, RunInfo, SessionInfo, ToolCall, WorkerId};
+use crate::{AuditLine, Content, JobId, MimeBundle, Outcome, RequestDone, RunInfo, SessionInfo, ToolCall, WorkerId};
 
 /// A message from the fleet to a client, sent to the reply key of the client's job or question. Ignore fields and
 /// events that you do not know.
@@ -65,6 +65,9 @@ pub enum EventBody {
     },
     /// The code calls a tool of the client. The client must answer the call.
     ToolCall(ToolCall),
+    /// What the worker's audit log says about a tool call of the code. Sent only if the job's `stream` has `audit`, or
+    /// if the fleet's option `audit.events` is set.
+    Audit(AuditLine),
     /// The job has ended, with this outcome. The event can arrive twice; both copies are then the same, byte for byte.
     Result(Outcome),
     /// The answer to a question about sessions.
@@ -112,6 +115,8 @@ pub enum Stream {
     Output,
     /// The event `display`.
     Display,
+    /// The events `audit`, from protocol 3 on.
+    Audit,
 }
 
 /// The output streams of a command.

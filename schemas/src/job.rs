@@ -152,9 +152,11 @@ impl Job {
     pub fn needs_protocol(&self) -> u32 {
         let newer = |tool: &ToolSpec| tool.output_schema.is_some() || tool.timeout_ms.is_some();
         let session = self.session.as_ref().is_some_and(SessionRequest::is_newer);
+        let audit = self.stream.contains(&Stream::Audit);
+        let once = self.session.as_ref().is_some_and(|session| session.checkpoint == Some(CheckpointWhen::Once));
         let waits = self.limits.pause_ms.is_some() || !self.if_client_gone.is_default();
         match () {
-            () if self.capabilities.is_some() || waits => 3,
+            () if self.capabilities.is_some() || waits || once || audit => 3,
             () if !self.inputs.is_empty() || self.tools.iter().any(newer) || session => 2,
             () => 1,
         }
@@ -214,8 +216,8 @@ pub struct SessionRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub idle_ms: Option<u64>,
-    /// When a checkpoint of the session's files is stored, from this job on. By default, only when its worker drains.
-    /// The next session of this name begins with its files.
+    /// When a checkpoint of the session's files is stored: after each job from this one on, or after this one alone. By
+    /// default, only when its worker drains. The next session of this name begins with its files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<CheckpointWhen>,
     /// How long each checkpoint is kept, in milliseconds, from this job on. At most the fleet's
@@ -262,6 +264,8 @@ impl SessionRequest {
 pub enum CheckpointWhen {
     /// After each job, before its outcome is recorded. `session.checkpointed` in the outcome says that it is stored.
     AfterJob,
+    /// After this job alone, in the same way, from protocol 3 on.
+    Once,
 }
 
 /// What to do if a session existed and is gone.

@@ -11,6 +11,9 @@ fn a_job_that_asks_for_checkpoints_says_so_and_needs_the_newer_protocol() {
     assert_eq!((session.checkpoint, session.checkpoint_ttl_ms), (Some(CheckpointWhen::AfterJob), Some(5)));
     assert_eq!(session.restore.map(|name| name.to_string()).as_deref(), Some("other"));
     assert_eq!(job.needs_protocol(), 2);
+    let mut once = job.clone();
+    once.session.as_mut().unwrap().checkpoint = Some(CheckpointWhen::Once);
+    assert_eq!(once.needs_protocol(), 3);
     let plain = Job { session: Some(SessionRequest::new(SessionName::new("s").unwrap())), ..job };
     assert_eq!(plain.needs_protocol(), 1);
     assert!(!serde_json::to_string(&plain).unwrap().contains("checkpoint"), "a fleet of protocol 1 reads it");

@@ -16,6 +16,9 @@ pub(crate) struct EmbeddedArgs {
     /// default 64MiB
     #[arg(long, value_name = "SIZE")]
     pub(crate) disk: Option<ByteSize>,
+    /// Keep artifacts and the checkpoints of sessions in this folder; by default, they end with the command
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) store: Option<PathBuf>,
     /// Append a line of JSON to this file for each tool call, and one for its end (thermae audit)
     #[arg(long, value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,

@@ -1,6 +1,6 @@
 //! The size of the embedded fleet for a command line: jobs may ask for everything that the machine has.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thermae_fleet::{AuditOptions, EmbeddedOptions};
 use thermae_schemas::LimitRequest;
@@ -21,10 +21,13 @@ pub(crate) fn embedded(
     asked: &LimitRequest,
     slots: Option<u32>,
 ) -> Result<EmbeddedOptions, Failure> {
-    if fleet.is_remote() && (!args.data.is_empty() || args.disk.is_some() || args.audit.is_some()) {
-        let why = "--data, --disk and --audit are the embedded fleet's options, but --amqp names another fleet";
+    let own = !args.data.is_empty() || args.disk.is_some() || args.store.is_some() || args.audit.is_some();
+    if fleet.is_remote() && own {
+        let why =
+            "--data, --disk, --store and --audit are the embedded fleet's options, but --amqp names another fleet";
         return Err(Failure::usage("usage", why).help(
-            "set pools.<name>.datasets, pools.<name>.disk and audit.file in the configuration of that fleet's workers",
+            "set pools.<name>.datasets, pools.<name>.disk, artifacts.store and audit.file in the configuration of that \
+             fleet's workers",
         ));
     }
     let default = EmbeddedOptions::default();
@@ -33,6 +36,7 @@ pub(crate) fn embedded(
         slots,
         limits: limits(asked, memory_of_machine()),
         disk: args.disk.unwrap_or(default.disk),
+        store: args.store.as_deref().map(store).transpose()?,
         audit: AuditOptions { file: args.audit.clone(), redact: args.audit_redact.clone(), ..default.audit },
         datasets: args.data.iter().map(|option| dataset(option)).collect::<Result<_, _>>()?,
         ..default
@@ -59,6 +63,12 @@ const MOST_PIDS: u32 = 4096;
 fn memory_of_machine() -> u64 {
     let info = rustix::system::sysinfo();
     u64::from(info.mem_unit) * info.totalram
+}
+
+/// The folder of a `--store` option.
+fn store(folder: &Path) -> Result<PathBuf, Failure> {
+    let bad = |error| Failure::usage("usage", format!("--store {}: {error}", folder.display()));
+    std::path::absolute(folder).map_err(bad)
 }
 
 /// Parses a `--data` option of the form `NAME=PATH`. The path must exist.

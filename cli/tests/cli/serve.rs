@@ -17,7 +17,7 @@ struct Serving {
 
 impl Serving {
     fn start(thermae: &Thermae, token: Option<&str>) -> Self {
-        let mut command = thermae.command(&["serve", "--listen", "127.0.0.1:0", "--slots", "2"]);
+        let mut command = thermae.command(&["serve", "--listen", "127.0.0.1:0", "--slots", "2", "--store", "store"]);
         if let Some(token) = token {
             command.env("THERMAE_TOKEN", token);
         }

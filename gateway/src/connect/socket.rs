@@ -35,8 +35,14 @@ pub(super) async fn serve(shared: Arc<Shared>, caller: Caller, service: Arc<Leas
     let heartbeat = shared.options.heartbeat;
     let most = shared.options.share(shared.options.held_bytes);
     let holds: Arc<dyn Holds> = Arc::new(Share::new(service.hold(), most, shared.metrics.clone()));
-    let terms =
-        Terms { requests: shared.options.sdk_requests, holds, drain: shared.draining.clone(), ..Terms::default() };
+    let meter = service.meter.clone();
+    let terms = Terms {
+        requests: shared.options.sdk_requests,
+        holds,
+        drain: shared.draining.clone(),
+        told: Arc::new(move |result| meter.count(result)),
+        ..Terms::default()
+    };
     let stop = terms.stop.clone();
     let (out, incoming) = socket.split();
     let mut heard = Box::pin(heard(incoming, heartbeat * MISSED));

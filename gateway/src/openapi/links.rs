@@ -15,6 +15,8 @@ const CALL: &[(&str, &str)] = &[("id", "$response.body#/id"), ("call", "$respons
 const MEMBER: &[(&str, &str)] = &[("id", "$response.body#/runs/0")];
 /// Name of the session that the job asks for.
 const SESSION: &[(&str, &str)] = &[("name", "$request.body#/session/id")];
+/// Name of the request.
+const NAME: &[(&str, &str)] = &[("name", "$request.path.name")];
 /// Name and path of the request.
 const FILE: &[(&str, &str)] = &[("name", "$request.path.name"), ("path", "$request.path.path")];
 /// First of the runs in the answer.
@@ -36,13 +38,17 @@ pub(super) fn of(op: Op) -> Option<Value> {
             (Op::Cancel, ID),
             (Op::Exec, SESSION),
             (Op::ListFiles, SESSION),
+            (Op::Checkpoint, SESSION),
             (Op::CloseSession, SESSION),
         ],
         Op::SubmitBatch => &[(Op::Batch, ID), (Op::BatchResults, ID), (Op::CancelBatch, ID), (Op::Run, MEMBER)],
         Op::Run => &[(Op::Answer, CALL), (Op::Cancel, ID)],
         Op::Runs => &[(Op::Run, LISTED), (Op::RunInfo, LISTED)],
-        Op::Sessions => &[(Op::Exec, LIVE), (Op::ListFiles, LIVE), (Op::CloseSession, LIVE)],
+        Op::Sessions => &[(Op::Exec, LIVE), (Op::ListFiles, LIVE), (Op::Checkpoint, LIVE), (Op::CloseSession, LIVE)],
+        Op::Checkpoint => &[(Op::Restore, NAME)],
+        Op::Restore => &[(Op::Exec, NAME), (Op::ListFiles, NAME), (Op::CloseSession, NAME)],
         Op::ListFiles => &[(Op::ReadFile, ENTRY)],
+        Op::CreateUpload => &[(Op::Upload, ID), (Op::SendUpload, ID), (Op::GiveUpUpload, ID)],
         Op::WriteFile => &[(Op::ReadFile, FILE), (Op::RemoveFile, FILE)],
         _ => return None,
     };

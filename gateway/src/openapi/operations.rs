@@ -1,13 +1,17 @@
 //! The operations of the document.
 
 use serde_json::{Map, Value, json};
-use thermae_schemas::{FileStat, Listing, RunInfo, Transferred};
+use thermae_schemas::{FileStat, Listing, RunInfo, SessionState, Transferred};
 
 use super::schemas::Schemas;
 use super::{links, parameters};
 use crate::op::{Access, Op, SDK};
 use crate::routes::batches::LINES;
-use crate::service::{AnswerRequest, BatchRequest, BatchView, ExecRequest, ExecView, RunView, RunsView, SessionsView};
+use crate::routes::uploads::PART;
+use crate::service::{
+    AnswerRequest, BatchRequest, BatchView, ExecRequest, ExecView, RunView, RunsView, SessionsView, UploadView,
+};
+use crate::usage::UsageView;
 
 /// One operation.
 pub(super) fn operation(op: Op, schemas: &mut Schemas) -> Value {
@@ -76,6 +80,7 @@ fn body(op: Op, schemas: &mut Schemas) -> Option<(&'static str, Value)> {
         Op::SubmitBatch => Some((JSON, schemas.of::<BatchRequest<'_>>())),
         Op::Exec => Some((JSON, schemas.of::<ExecRequest>())),
         Op::WriteFile => Some((BYTES, json!({}))),
+        Op::SendUpload => Some((PART, json!({}))),
         _ => None,
     }
 }
@@ -146,6 +151,8 @@ fn answers(op: Op, schemas: &mut Schemas) -> Vec<Answer> {
         ],
         Op::Sessions => vec![("200", "The sessions.", Some((JSON, schemas.of::<SessionsView>())))],
         Op::CloseSession => vec![("204", "The session is closed.", None)],
+        Op::Checkpoint => vec![("200", "The files are stored.", Some((JSON, schemas.of::<SessionState>())))],
+        Op::Restore => vec![("201", "The session has begun.", Some((JSON, schemas.of::<SessionState>())))],
         Op::Exec => {
             let whole = schemas.of::<ExecView>();
             vec![(
@@ -168,6 +175,16 @@ fn answers(op: Op, schemas: &mut Schemas) -> Vec<Answer> {
             ("204", "The directory is made.", None),
         ],
         Op::RemoveFile => vec![("204", "It is removed.", None)],
+        Op::CreateUpload => vec![("201", "The upload has begun.", Some((JSON, schemas.of::<UploadView>())))],
+        Op::Upload => vec![(
+            "200",
+            "The upload as it is. The headers `Upload-Offset` and `Upload-Length` say it for clients of tus, which ask \
+             with HEAD.",
+            Some((JSON, schemas.of::<UploadView>())),
+        )],
+        Op::SendUpload => vec![("204", "The part is written. `Upload-Offset` says how much there is.", None)],
+        Op::GiveUpUpload => vec![("204", "The upload is given up. A file that is complete stays.", None)],
+        Op::Usage => vec![("200", "What was used.", Some((JSON, schemas.of::<UsageView>())))],
         Op::Connect => {
             let what = "The connection is a WebSocket from now on. Each of its messages is a frame of the SDK's \
                         protocol (docs/sdk-protocol.md).";

@@ -1,11 +1,13 @@
 //! The parameters of operations.
 
 use serde_json::{Value, json};
-use thermae_schemas::{JobId, PoolName, SessionName};
+use thermae_schemas::{JobId, Language, PoolName, SessionName};
 
 use super::schemas::Schemas;
 use crate::op::Op;
 use crate::routes::parameters;
+use crate::routes::uploads::VERSION;
+use crate::usage::MOST_HOURS;
 
 /// All parameters of an operation.
 pub(super) fn of(op: Op, schemas: &mut Schemas) -> Vec<Value> {
@@ -30,6 +32,7 @@ fn in_path_of(op: Op, name: &str, schemas: &mut Schemas) -> Value {
         (Op::Batch | Op::BatchResults | Op::CancelBatch, "id") => {
             (schemas.of::<JobId>(), "Id of the batch, percent-encoded.")
         }
+        (Op::Upload | Op::SendUpload | Op::GiveUpUpload, "id") => (text, "Id of the upload."),
         (_, "id") => (schemas.of::<JobId>(), "Id of the run, percent-encoded."),
         (_, "name") => (schemas.of::<SessionName>(), "Name of the session, percent-encoded."),
         (_, "call") => (text, "Id of the call."),
@@ -62,7 +65,30 @@ fn in_query(name: &str, op: Op, schemas: &mut Schemas) -> Value {
             json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX, "default": 0 }),
             "How many bytes of this output the caller has. The answer has what comes after them, at most 1 MiB.",
         ),
+        "sha256" => (
+            json!({ "type": "string", "pattern": "^[0-9a-f]{64}$" }),
+            "SHA-256 of the whole content. If the content has another one, no file is made.",
+        ),
+        "hours" => (
+            json!({ "type": "integer", "minimum": 1, "maximum": MOST_HOURS, "default": 24 }),
+            "How many hours count, the one under way included.",
+        ),
+        "pool" if op == Op::Restore => (schemas.of::<PoolName>(), "Pool of the session; by default, `default`."),
         "pool" => (schemas.of::<PoolName>(), "Pool of the session; by default, where the session is."),
+        "ttl_ms" => (
+            json!({ "type": "integer", "minimum": 1, "maximum": i64::MAX }),
+            "How long the checkpoint is kept, in milliseconds; by default and at most, as the fleet says.",
+        ),
+        "from" => (
+            schemas.of::<SessionName>(),
+            "Name of the session whose checkpoint it is; by default, the session itself. Without `reset`, a session that \
+             has a checkpoint of its own begins with that.",
+        ),
+        "language" => (schemas.of::<Language>(), "Language of the session's programs; by default, `python`."),
+        "reset" => (
+            json!({ "type": "boolean", "default": false }),
+            "Give up a session that lives under the name, and begin it anew.",
+        ),
         "op" if op == Op::WriteFile => {
             (json!({ "type": "string", "enum": ["make_dir"] }), "`make_dir`: makes a directory, and those above it.")
         }
@@ -99,6 +125,14 @@ fn in_query(name: &str, op: Op, schemas: &mut Schemas) -> Value {
 }
 
 fn headers(op: Op) -> Vec<Value> {
+    let tus = || {
+        let schema = json!({ "type": "string", "enum": [VERSION] });
+        parameter("header", "Tus-Resumable", true, &schema, "Version of tus that the client speaks.")
+    };
+    let number = |name: &str, what: &str| {
+        let schema = json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX });
+        parameter("header", name, true, &schema, what)
+    };
     let header = |name: &str, what: &str| parameter("header", name, false, &json!({ "type": "string" }), what);
     match op {
         Op::Submit => vec![parameter(
@@ -119,6 +153,9 @@ fn headers(op: Op) -> Vec<Value> {
             header("Range", "One range of bytes."),
             header("If-Range", "Send the range only if the file still has this ETag; otherwise all of it."),
         ],
+        Op::CreateUpload => vec![tus(), number("Upload-Length", "Bytes of the whole content.")],
+        Op::SendUpload => vec![tus(), number("Upload-Offset", "Where the part begins: how much there is already.")],
+        Op::GiveUpUpload => vec![tus()],
         Op::WriteFile => vec![parameter(
             "header",
             "If-None-Match",

@@ -101,8 +101,9 @@ fn status_of(code: ErrorCode) -> StatusCode {
         UnknownField | SchemaViolation | UnsupportedProtocol | BadPath | BadCapability | LimitTooHigh
         | UnsupportedLanguage => StatusCode::UNPROCESSABLE_ENTITY,
         JobTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        CheckpointTooLarge => StatusCode::INSUFFICIENT_STORAGE,
         SessionLost | SessionExpired | UnknownRef | UnknownPool | CheckpointMissing => StatusCode::NOT_FOUND,
-        IdConflict | IdempotencyConflict => StatusCode::CONFLICT,
+        IdConflict | IdempotencyConflict | CheckpointUnsupported => StatusCode::CONFLICT,
         QuotaExceeded | SessionLimit => StatusCode::TOO_MANY_REQUESTS,
         Cancelled => StatusCode::CONFLICT,
         WallTimeout => StatusCode::GATEWAY_TIMEOUT,

@@ -26,7 +26,7 @@ async fn listed(call: &Call, session: SessionName, path: PathText) -> Result<Res
 }
 
 /// The session, and the path of the file in it.
-fn place(call: &Call) -> Result<(SessionName, PathText), Problem> {
+pub(super) fn place(call: &Call) -> Result<(SessionName, PathText), Problem> {
     let from_root = call.query("root")?.unwrap_or(false);
     Ok((call.name("name")?, path(call.part("path"), from_root)?))
 }
@@ -109,12 +109,8 @@ pub(super) async fn write(mut call: Call) -> Result<Response, Problem> {
         Some(other) => return Err(Problem::new("bad_parameter", format!("op: `make_dir`, not {other:?}"))),
     }
     let mode = mode(&call)?;
-    let permissions = call.query::<String>("permissions")?.map(|text| octal(&text)).transpose()?;
-    if call.query("parents")?.unwrap_or(false)
-        && let Some(parent) = parent(&path)
-    {
-        call.service.sessions.make_dir(session.clone(), parent).await?;
-    }
+    let permissions = permissions(&call)?;
+    make_parents(&call, &session, &path).await?;
     let change = call.service.sessions.write(session, path, mode, permissions)?;
     // Dropping the change cancels it: then everybody sees the old file.
     while let Some(piece) = call.piece().await? {
@@ -141,6 +137,20 @@ fn mode(call: &Call) -> Result<WriteMode, Problem> {
         (_, Some(_), _) => bad("offset goes with no mode"),
         (Some(_), None, true) => bad("If-None-Match goes with no other mode than `create_new`"),
         (Some(other), None, false) => bad(&format!("mode: `truncate`, `append` or `create_new`, not {other:?}")),
+    }
+}
+
+/// The parameter `permissions`.
+pub(super) fn permissions(call: &Call) -> Result<Option<u32>, Problem> {
+    call.query::<String>("permissions")?.map(|text| octal(&text)).transpose()
+}
+
+/// Makes the directories above a file, if the parameter `parents` asks for it.
+pub(super) async fn make_parents(call: &Call, session: &SessionName, path: &PathText) -> Result<(), Problem> {
+    let wanted = call.query("parents")?.unwrap_or(false);
+    match parent(path).filter(|_| wanted) {
+        Some(parent) => call.service.sessions.make_dir(session.clone(), parent).await,
+        None => Ok(()),
     }
 }
 

@@ -8,6 +8,8 @@ mod files;
 mod health;
 mod runs;
 mod sessions;
+pub(crate) mod uploads;
+mod usage;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -38,10 +40,14 @@ pub(crate) fn parameters(op: Op) -> &'static [&'static str] {
         Op::Runs => &["state", "limit", "cursor"],
         Op::RunInfo => &["stdout_from", "stderr_from"],
         Op::CloseSession => &["pool"],
+        Op::Checkpoint => &["pool", "ttl_ms"],
+        Op::Restore => &["from", "pool", "language", "ttl_ms", "reset"],
         Op::ListFiles => &["depth", "most"],
         Op::ReadFile => &["op", "root", "link", "depth", "most"],
         Op::WriteFile => &["op", "root", "mode", "offset", "permissions", "parents"],
         Op::RemoveFile => &["root", "recursive"],
+        Op::CreateUpload => &["root", "permissions", "parents", "sha256"],
+        Op::Usage => &["hours"],
         _ => &[],
     }
 }
@@ -85,11 +91,18 @@ pub(crate) async fn answer(
         Op::CancelBatch => batches::cancel(call).await,
         Op::Sessions => sessions::list(call).await,
         Op::CloseSession => sessions::close(call).await,
+        Op::Checkpoint => sessions::checkpoint(call).await,
+        Op::Restore => sessions::restore(call).await,
         Op::Exec => exec::exec(call).await,
         Op::ListFiles => files::list(call).await,
         Op::ReadFile => files::read(call).await,
         Op::WriteFile => files::write(call).await,
         Op::RemoveFile => files::remove(call).await,
+        Op::CreateUpload => uploads::create(call).await,
+        Op::Upload => uploads::get(call).await,
+        Op::SendUpload => uploads::send(call).await,
+        Op::GiveUpUpload => uploads::give_up(call).await,
+        Op::Usage => usage::get(&call),
         Op::Connect | Op::Document | Op::Alive | Op::Ready | Op::Metrics => {
             Err(Problem::new("internal_error", "the operation works for no tenant"))
         }

@@ -1,4 +1,4 @@
-//! Sessions: list, close.
+//! Sessions: list, close, checkpoint, restore.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -7,7 +7,7 @@ use thermae_schemas::PoolName;
 use super::{empty, json};
 use crate::call::Call;
 use crate::problem::Problem;
-use crate::service::SessionsView;
+use crate::service::{Restore, SessionsView};
 
 pub(super) async fn list(call: Call) -> Result<Response, Problem> {
     json(StatusCode::OK, &SessionsView { sessions: call.service.sessions.all().await? })
@@ -17,4 +17,26 @@ pub(super) async fn close(call: Call) -> Result<Response, Problem> {
     let (name, pool) = (call.name("name")?, call.query::<PoolName>("pool")?);
     call.service.sessions.close(name, pool).await?;
     Ok(empty(StatusCode::NO_CONTENT))
+}
+
+pub(super) async fn checkpoint(call: Call) -> Result<Response, Problem> {
+    let (name, pool, ttl_ms) = (call.name("name")?, call.query("pool")?, ttl_ms(&call)?);
+    json(StatusCode::OK, &call.service.sessions.checkpoint(name, pool, ttl_ms).await?)
+}
+
+pub(super) async fn restore(call: Call) -> Result<Response, Problem> {
+    let how = Restore {
+        from: call.query("from")?,
+        pool: call.query("pool")?,
+        language: call.query("language")?,
+        ttl_ms: ttl_ms(&call)?,
+        reset: call.query("reset")?.unwrap_or(false),
+    };
+    json(StatusCode::CREATED, &call.service.sessions.restore(call.name("name")?, how).await?)
+}
+
+/// How long a checkpoint is kept.
+fn ttl_ms(call: &Call) -> Result<Option<u64>, Problem> {
+    let ttl = call.query("ttl_ms")?;
+    if ttl == Some(0) { Err(Problem::new("bad_parameter", "ttl_ms: at least 1")) } else { Ok(ttl) }
 }

@@ -89,6 +89,11 @@ impl Sessions {
         self.done(session, FileOp::MakeDir { path, parents: true }).await.map(drop)
     }
 
+    /// Moves a file. One that is there is replaced.
+    pub(super) async fn rename(&self, session: SessionName, from: PathText, to: PathText) -> Result<(), Problem> {
+        self.done(session, FileOp::Move { from, to }).await.map(drop)
+    }
+
     /// Removes what is at a path.
     pub(crate) async fn remove(&self, session: SessionName, path: PathText, recursive: bool) -> Result<(), Problem> {
         self.done(session, FileOp::Remove { path, recursive }).await.map(drop)

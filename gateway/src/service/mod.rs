@@ -11,6 +11,7 @@ mod run;
 mod runs;
 mod sessions;
 mod table;
+mod uploads;
 mod views;
 
 use std::sync::Arc;
@@ -25,9 +26,11 @@ use self::batches::Batches;
 use self::elsewhere::Taking;
 use self::sessions::Sessions;
 use self::table::Runs;
+use self::uploads::Uploads;
 use crate::budget::{Budget, Held};
 use crate::identity::Caller;
 use crate::problem::Problem;
+use crate::usage::Meter;
 use crate::{Metrics, Options};
 
 pub(crate) use artifacts::{Content, artifact, content};
@@ -36,6 +39,8 @@ pub(crate) use exec::{ExecRequest, ExecView, Running};
 pub(crate) use files::{FileRead, etag, path, regular};
 pub(crate) use places::{Place, Places};
 pub(crate) use run::{Follow, Next, Run};
+pub(crate) use sessions::Restore;
+pub(crate) use uploads::{Upload, UploadView, Wanted};
 pub(crate) use views::{AnswerRequest, RunState, RunView, RunsView, SessionsView};
 
 /// How long a scheduler may take to answer a question.
@@ -50,6 +55,10 @@ pub(crate) struct Service {
     pub(crate) sessions: Sessions,
     /// Runs that were submitted together.
     pub(crate) batches: Batches,
+    /// Files that come in parts.
+    pub(crate) uploads: Uploads,
+    /// What the tenant uses.
+    pub(crate) meter: Meter,
     taking: Taking,
     /// Submits under way. They go on if the client that asked is gone.
     tasks: TaskTracker,
@@ -77,20 +86,23 @@ impl Service {
         options: &Options,
         budget: Budget,
         places: Places,
+        meter: Meter,
         metrics: Metrics,
         draining: CancellationToken,
     ) -> Self {
-        let runs = Runs::new(options, budget.clone(), places, metrics);
+        let runs = Runs::new(options, budget.clone(), places, meter.clone(), metrics.clone());
         let (client, taking, tasks) = (fleet.client().clone(), Taking::default(), TaskTracker::new());
         let sessions = Sessions { client: client.clone() };
+        let uploads = Uploads::new(client.clone(), budget.clone(), metrics, tasks.clone());
         let batches = Batches::new(client.clone(), runs.clone(), budget, tasks.clone(), draining.clone(), options.keep);
-        Self { fleet, client, runs, sessions, batches, taking, tasks, draining }
+        Self { fleet, client, runs, sessions, batches, uploads, meter, taking, tasks, draining }
     }
 
-    /// Forgets runs that ended long ago, and batches without runs.
+    /// Forgets runs that ended long ago, batches without runs, and old uploads.
     pub(crate) fn sweep(&self) {
         self.runs.sweep();
         self.batches.sweep();
+        self.uploads.sweep();
     }
 
     /// Forgets runs that have ended, so that this many bytes more may be held.
@@ -98,9 +110,9 @@ impl Service {
         self.runs.make_room(bytes);
     }
 
-    /// Whether it holds no run, neither one under way nor one that has ended.
-    pub(crate) fn holds_no_run(&self) -> bool {
-        self.tasks.is_empty() && self.runs.is_empty()
+    /// Whether it holds no run, neither one under way nor one that has ended, and no upload that is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.tasks.is_empty() && self.runs.is_empty() && self.uploads.is_idle()
     }
 
     /// The fleet, as the tenant.
@@ -120,6 +132,7 @@ impl Service {
 
     /// Waits for what still has to end, and disconnects, unless others have the fleet, too.
     pub(crate) async fn close(self) {
+        self.uploads.end();
         self.tasks.close();
         let _ = tokio::time::timeout(Duration::from_secs(1), self.tasks.wait()).await;
         if let Some(fleet) = Arc::into_inner(self.fleet) {

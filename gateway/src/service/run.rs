@@ -209,13 +209,19 @@ impl Follower for Run {
 
     fn end(&self, end: Result<(Event, Bytes), thermae_client::Error>) {
         match end {
-            Ok((event, text)) => self.add(&text.clone(), |state| {
-                let status = match event.body {
-                    EventBody::Result(Outcome { status, .. }) => Some(status),
-                    _ => None,
-                };
-                state.close(End::Result(status, text));
-            }),
+            Ok((event, text)) => {
+                // Whoever sees the end sees what the run used.
+                if let Some(runs) = self.runs.upgrade() {
+                    runs.used(&event);
+                }
+                self.add(&text.clone(), |state| {
+                    let status = match event.body {
+                        EventBody::Result(Outcome { status, .. }) => Some(status),
+                        _ => None,
+                    };
+                    state.close(End::Result(status, text));
+                });
+            }
             Err(error) => {
                 let lost = Problem::from(error).into();
                 self.state.send_modify(|state| {

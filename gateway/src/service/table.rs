@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use thermae_schemas::{ErrorCode, JobId};
+use thermae_schemas::{ErrorCode, Event, JobId};
 
 use super::job::Read;
 use super::places::{Place, Places};
@@ -12,6 +12,7 @@ use super::run::{Events, Run};
 use crate::budget::{Budget, Held};
 use crate::identity::Caller;
 use crate::problem::Problem;
+use crate::usage::Meter;
 use crate::{Metrics, Options};
 
 /// All runs of this gateway: those under way, and those that ended a while ago.
@@ -20,6 +21,7 @@ pub(crate) struct Runs {
     this: Weak<Runs>,
     budget: Budget,
     places: Places,
+    meter: Meter,
     metrics: Metrics,
     keep: Duration,
     events: usize,
@@ -76,13 +78,14 @@ impl Table {
 }
 
 impl Runs {
-    pub(super) fn new(options: &Options, budget: Budget, places: Places, metrics: Metrics) -> Arc<Self> {
+    pub(super) fn new(options: &Options, budget: Budget, places: Places, meter: Meter, metrics: Metrics) -> Arc<Self> {
         let Options { keep, events, event_bytes, .. } = *options;
         Arc::new_cyclic(|this| Self {
             table: Mutex::default(),
             this: this.clone(),
             budget,
             places,
+            meter,
             metrics,
             keep,
             events,
@@ -191,6 +194,11 @@ impl Runs {
         let table = self.lock();
         let numbers = table.order.range(..before.unwrap_or(u64::MAX)).rev();
         numbers.filter_map(|(_, id)| table.runs.get(id)).filter(|run| wanted(run)).take(most).cloned().collect()
+    }
+
+    /// Counts what a run used that ends with this event.
+    pub(super) fn used(&self, result: &Event) {
+        self.meter.count(result);
     }
 
     /// Notes that a run has ended.

@@ -123,6 +123,9 @@ async fn sdks_and_requests_share_sessions() -> Result<()> {
     // What an SDK runs is the fleet's, not the gateway's.
     let list = serving.get("/v1/runs").await?.json()?;
     ensure!(list["runs"].as_array().is_some_and(|runs| runs.len() == 1), "{list}");
+    // But it counts as what the tenant used.
+    let used = serving.get("/v1/usage").await?.json()?;
+    ensure!(used["total"]["runs"] == json!({ "succeeded": 2 }), "{used}");
     drop(sdk);
     serving.metric("thermae_gateway_sdks 0").await?;
     serving.end().await

@@ -3,6 +3,7 @@
 
 mod batches;
 mod callers;
+mod checkpoints;
 mod connect;
 #[path = "../../../bridge/tests/contract/mod.rs"]
 mod contract;
@@ -18,6 +19,8 @@ mod runs;
 mod serving;
 mod sessions;
 mod tools;
+mod uploads;
+mod usage;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -42,7 +45,10 @@ fn main() -> ExitCode {
         elsewhere::tests(),
         events::tests(),
         sessions::tests(),
+        checkpoints::tests(),
         files::tests(),
+        uploads::tests(),
+        usage::tests(),
         guard::tests(),
         limits::tests(),
         callers::tests(),

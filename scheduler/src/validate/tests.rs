@@ -177,7 +177,13 @@ fn a_job_says_the_version_that_it_needs() {
         assert_eq!(read(job.to_string().as_bytes()).unwrap().protocol, 2);
     }
     assert_eq!(read(br#"{"id": "a", "code": "", "protocol": 2}"#).unwrap().protocol, 2);
-    let newest = [r#""capabilities": []"#, r#""limits": {"pause_ms": 1}"#, r#""if_client_gone": "wait""#];
+    let newest = [
+        r#""capabilities": []"#,
+        r#""limits": {"pause_ms": 1}"#,
+        r#""if_client_gone": "wait""#,
+        r#""session": {"id": "s", "checkpoint": "once"}"#,
+        r#""stream": ["audit"]"#,
+    ];
     for (protocol, field) in [1, 2].into_iter().flat_map(|protocol| newest.map(|field| (protocol, field))) {
         let (code, message) = says(&format!(r#"{{"protocol": {protocol}, "id": "a", "code": "", {field}}}"#));
         assert_eq!(code, ErrorCode::SchemaViolation);

@@ -237,7 +237,7 @@ impl Watch {
                                 calls.push(call.in_current_span());
                             }
                             Err(refused) => {
-                                tools::turn_away(ctx, work, &prepared.gate, &running, &frame, &refused).await;
+                                tools::turn_away(ctx, work, entry, &prepared.gate, &running, &frame, &refused).await;
                             }
                         },
                         Kind::Artifact | Kind::ArtifactData | Kind::ArtifactEnd => {

@@ -1,4 +1,4 @@
-//! The events that a client gets while the code runs, if its job asks for them. They are not persistent, and may get
+//! The events that a client gets while the code runs, if its job or the fleet asks for them. They are not persistent, and may get
 //! lost.
 
 use std::time::Duration;
@@ -126,7 +126,7 @@ impl<'a> Streamer<'a> {
             self.text(output, String::from_utf8_lossy(&rest).into_owned()).await;
         }
         if self.sent {
-            lost(tokio::time::timeout(EVENT_WITHIN, self.ctx.bus.flush()).await);
+            flush(self.ctx).await;
         }
     }
 
@@ -150,21 +150,44 @@ impl<'a> Streamer<'a> {
     }
 
     async fn publish(&mut self, body: Bytes) {
-        let Some(to) = self.entry.address() else { return };
-        // Without a lease, nothing of the run counts, and the client may already get the events of another attempt.
-        if self.entry.check().is_err() {
+        if !send(self.ctx, self.work, self.entry, body).await {
             return;
         }
-        self.ctx.moves(self.work, body.len().max(LEAST));
-        let message = bus::Message { mandatory: false, ..reply(self.work, to, body, false) };
         self.sent = true;
-        lost(tokio::time::timeout(EVENT_WITHIN, self.ctx.bus.publish(message)).await);
         self.untaken += 1;
         if self.untaken >= UNTAKEN {
             self.untaken = 0;
-            lost(tokio::time::timeout(EVENT_WITHIN, self.ctx.bus.flush()).await);
+            flush(self.ctx).await;
         }
     }
+}
+
+/// Sends one event of a run, beside its streams, and waits until the broker has it.
+pub(crate) async fn send_alone(ctx: &Context, work: &Work, entry: &Entry, body: EventBody) {
+    let event = Event::new(work.key.job.clone(), work.attempt, body);
+    if let Ok(body) = event.to_json()
+        && send(ctx, work, entry, body.into()).await
+    {
+        flush(ctx).await;
+    }
+}
+
+/// Sends an event to the client that has the run. Returns `false` if there is nobody to send it to.
+async fn send(ctx: &Context, work: &Work, entry: &Entry, body: Bytes) -> bool {
+    let Some(to) = entry.address() else { return false };
+    // Without a lease, nothing of the run counts, and the client may already get the events of another attempt.
+    if entry.check().is_err() {
+        return false;
+    }
+    ctx.moves(work, body.len().max(LEAST));
+    let message = bus::Message { mandatory: false, ..reply(work, to, body, false) };
+    lost(tokio::time::timeout(EVENT_WITHIN, ctx.bus.publish(message)).await);
+    true
+}
+
+/// Waits until the broker has accepted what was sent.
+async fn flush(ctx: &Context) {
+    lost(tokio::time::timeout(EVENT_WITHIN, ctx.bus.flush()).await);
 }
 
 /// Logs that an event may be lost. The result has everything that the event has.

@@ -24,6 +24,7 @@ mod settle;
 pub(crate) use claim::claim;
 pub(crate) use code::{Ended, Ran, run_code};
 pub(crate) use conclude::conclude;
+pub(crate) use events::send_alone;
 use fresh::pool_job;
 pub(crate) use prepare::{Prepared, prepare};
 pub(crate) use seat::Seat;

@@ -1,4 +1,5 @@
-//! The audit log: a line for each tool call before it leaves the worker, and one for its end.
+//! The audit log: a line for each tool call before it leaves the worker, and one for its end. What it tells is also an
+//! event for the client of the run, if the client or the fleet wants it.
 //!
 //! ```text
 //! tools::call ─▶ Audit::begin ─▶ writer (a thread) ─▶ Chain ─▶ file
@@ -17,7 +18,7 @@ mod writer;
 use std::io;
 
 use serde_json::value::RawValue;
-use thermae_schemas::{ErrorCode, WorkerId};
+use thermae_schemas::{AuditLine, ErrorCode, Stream, WorkerId};
 use tokio::time::Instant;
 
 use crate::work::Work;
@@ -34,13 +35,14 @@ pub use verify::{Broken, Verified, verify};
 #[error("the call could not be written to the audit log")]
 pub(crate) struct Unwritten;
 
-/// The audit log of a worker. Without a file, it writes nothing.
-pub(crate) struct Audit(Option<Log>);
-
-struct Log {
+/// The audit log of a worker.
+pub(crate) struct Audit {
     worker: WorkerId,
     redact: Redact,
-    writer: Writer,
+    /// Writes the file, if there is one.
+    writer: Option<Writer>,
+    /// Whether the clients of all runs get events.
+    events: bool,
 }
 
 impl Audit {
@@ -49,12 +51,41 @@ impl Audit {
     /// # Errors
     /// The file can't be used.
     pub(crate) fn open(options: &AuditOptions, worker: &WorkerId) -> io::Result<Self> {
-        let Some(path) = &options.file else { return Ok(Self(None)) };
         let largest = usize::try_from(options.argument_bytes.0).unwrap_or(usize::MAX);
         let bad = |(_, why)| io::Error::new(io::ErrorKind::InvalidInput, why);
         let redact = Redact::new(&options.redact, largest).map_err(bad)?;
-        let writer = Writer::open(path, options.sync, record::opened(worker))?;
-        Ok(Self(Some(Log { worker: worker.clone(), redact, writer })))
+        let open = |path| Writer::open(path, options.sync, record::opened(worker));
+        let writer = options.file.as_deref().map(open).transpose()?;
+        Ok(Self { worker: worker.clone(), redact, writer, events: options.events })
+    }
+
+    /// Whether the client of this run gets events.
+    fn tells(&self, work: &Work) -> bool {
+        self.events || work.job.stream.contains(&Stream::Audit)
+    }
+
+    /// Whether anybody hears of the calls of this run.
+    fn is_heard(&self, work: &Work) -> bool {
+        self.writer.is_some() || self.tells(work)
+    }
+
+    /// Writes what is told of a call. Returns it if the client gets it, too.
+    async fn write(&self, line: AuditLine, work: &Work) -> Result<Option<AuditLine>, Unwritten> {
+        if let Some(writer) = &self.writer {
+            writer.write(record::fields(&line, work)).await?;
+        }
+        Ok(self.tells(work).then_some(line))
+    }
+
+    async fn end(&self, named: &Named<'_>, mut end: End<'_>) -> Option<AuditLine> {
+        // Such a text may quote a value that must not be written.
+        if !self.redact.is_empty() {
+            end.why = None;
+        }
+        self.write(record::end(&self.worker, named, &end), named.work).await.unwrap_or_else(|Unwritten| {
+            tracing::error!(job.id = named.work.key.job.as_str(), "the end of a tool call is not in the audit log");
+            None
+        })
     }
 
     /// Writes that the code makes a call. The call may leave the worker only after this.
@@ -69,45 +100,49 @@ impl Audit {
         arguments: &RawValue,
     ) -> Result<Trail<'a>, Unwritten> {
         let named = Named { work, call, tool: Some(tool) };
-        if let Some(log) = &self.0 {
-            log.writer.write(record::call(&log.worker, &named, log.redact.show(arguments.get()))).await?;
+        let mut told = None;
+        if self.is_heard(work) {
+            let line = record::call(&self.worker, &named, self.redact.show(arguments.get()));
+            told = self.write(line, work).await?;
         }
-        Ok(Trail { log: self.0.as_ref(), named, began: Instant::now() })
+        Ok(Trail { audit: self, named, began: Instant::now(), told })
     }
 
     /// Writes that a call was refused before it was one that can be written: it is unreadable, exceeds a bound, or has
-    /// bad arguments.
-    pub(crate) async fn refused(&self, work: &Work, call: u32, tool: Option<&str>, code: ErrorCode, why: &str) {
-        let Some(log) = &self.0 else { return };
+    /// bad arguments. Returns what the client is told.
+    pub(crate) async fn refused(
+        &self,
+        work: &Work,
+        call: u32,
+        tool: Option<&str>,
+        code: ErrorCode,
+        why: &str,
+    ) -> Option<AuditLine> {
+        if !self.is_heard(work) {
+            return None;
+        }
         let named = Named { work, call, tool };
-        log.end(&named, End { result: code.as_str(), why: Some(why), ms: None }).await;
-    }
-}
-
-impl Log {
-    async fn end(&self, named: &Named<'_>, mut end: End<'_>) {
-        // Such a text may quote a value that must not be written.
-        if !self.redact.is_empty() {
-            end.why = None;
-        }
-        if self.writer.write(record::end(&self.worker, named, &end)).await.is_err() {
-            tracing::error!(job.id = named.work.key.job.as_str(), "the end of a tool call is not in the audit log");
-        }
+        self.end(&named, End { result: code.as_str(), why: Some(why), ms: None }).await
     }
 }
 
 /// A call that was written, and whose end is written next.
 pub(crate) struct Trail<'a> {
-    log: Option<&'a Log>,
+    audit: &'a Audit,
     named: Named<'a>,
     began: Instant,
+    /// What the client is told of the call.
+    pub(crate) told: Option<AuditLine>,
 }
 
 impl Trail<'_> {
     /// Writes how the call ended: with `ok`, with the tool's own `error`, or with a code and the text of a refusal.
-    pub(crate) async fn end(self, result: &str, why: Option<&str>) {
-        let Some(log) = self.log else { return };
+    /// Returns what the client is told.
+    pub(crate) async fn end(self, result: &str, why: Option<&str>) -> Option<AuditLine> {
+        if !self.audit.is_heard(self.named.work) {
+            return None;
+        }
         let ms = Some(self.began.elapsed().as_secs_f64() * 1e3);
-        log.end(&self.named, End { result, why, ms }).await;
+        self.audit.end(&self.named, End { result, why, ms }).await
     }
 }

@@ -21,6 +21,9 @@ pub struct AuditOptions {
     pub redact: Vec<String>,
     /// Largest arguments that are written, in bytes. Larger ones are left out.
     pub argument_bytes: ByteSize,
+    /// Whether the client of each run gets what is told of its calls as events `audit`, with the same values left out.
+    /// Otherwise, only clients whose jobs ask for it (`stream`) do. The events do not depend on `audit.file`.
+    pub events: bool,
     /// Whether a line must be on the disk before the call leaves. Otherwise, the last lines are lost if the machine
     /// fails.
     pub sync: bool,
@@ -41,6 +44,6 @@ impl AuditOptions {
 
 impl Default for AuditOptions {
     fn default() -> Self {
-        Self { file: None, redact: Vec::new(), argument_bytes: ByteSize(16 << 10), sync: false }
+        Self { file: None, redact: Vec::new(), argument_bytes: ByteSize(16 << 10), events: false, sync: false }
     }
 }

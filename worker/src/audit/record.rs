@@ -1,10 +1,10 @@
-//! The lines of the audit log, without what chains them.
+//! What is told of a call, and the lines of the audit log, without what chains them.
 
 use std::time::SystemTime;
 
 use serde::Serialize;
 use serde_json::Value;
-use thermae_schemas::WorkerId;
+use thermae_schemas::{AuditLine, AuditWhat, WorkerId};
 
 use super::redact::Shown;
 use crate::work::Work;
@@ -34,27 +34,44 @@ pub(super) struct End<'a> {
     pub(super) ms: Option<f64>,
 }
 
-#[derive(Serialize)]
-struct Line<'a> {
-    at: String,
-    worker: &'a WorkerId,
-    event: &'static str,
-    #[serde(flatten)]
-    run: Option<Run<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    arguments: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    arguments_left_out: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ms: Option<f64>,
+/// Code makes a call.
+pub(super) fn call(worker: &WorkerId, named: &Named<'_>, arguments: Shown) -> AuditLine {
+    let (arguments, arguments_left_out) = match arguments {
+        Shown::Whole(value) => (Some(value), None),
+        Shown::LeftOut(why) => (None, Some(why)),
+    };
+    AuditLine { arguments, arguments_left_out, ..line(worker, AuditWhat::Call, named) }
 }
 
+/// A call has ended.
+pub(super) fn end(worker: &WorkerId, named: &Named<'_>, end: &End<'_>) -> AuditLine {
+    let End { result, why, ms } = *end;
+    let why = why.map(|why| cut(why, LONGEST_WHY));
+    AuditLine { result: Some(result.to_owned()), why, ms, ..line(worker, AuditWhat::End, named) }
+}
+
+fn line(worker: &WorkerId, what: AuditWhat, named: &Named<'_>) -> AuditLine {
+    let (arguments, arguments_left_out, result, why, ms) = Default::default();
+    let tool = named.tool.map(|tool| cut(tool, LONGEST_NAME));
+    let (at, worker, call) = (now(), worker.clone(), named.call);
+    AuditLine { what, at, worker, call, tool, arguments, arguments_left_out, result, why, ms }
+}
+
+fn now() -> String {
+    humantime::format_rfc3339_millis(SystemTime::now()).to_string()
+}
+
+/// At most this many characters of a text.
+fn cut(text: &str, most: usize) -> String {
+    text.chars().take(most).collect()
+}
+
+/// A line of the file, which tells of many runs.
 #[derive(Serialize)]
-struct Run<'a> {
+struct Line<'a> {
+    at: &'a str,
+    worker: &'a WorkerId,
+    event: AuditWhat,
     tenant: &'a str,
     job: &'a str,
     attempt: u32,
@@ -63,59 +80,52 @@ struct Run<'a> {
     call: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arguments: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arguments_left_out: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ms: Option<f64>,
 }
 
-impl<'a> Line<'a> {
-    fn new(worker: &'a WorkerId, event: &'static str) -> Self {
-        let at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-        let (run, arguments, arguments_left_out, result, why, ms) = Default::default();
-        Self { at, worker, event, run, arguments, arguments_left_out, result, why, ms }
-    }
-
-    fn of(worker: &'a WorkerId, event: &'static str, named: &Named<'a>) -> Self {
-        let Named { work, call, tool } = *named;
-        let run = Run {
-            tenant: work.key.tenant.as_str(),
-            job: work.key.job.as_str(),
-            attempt: work.attempt,
-            session: work.job.session.as_ref().map(|session| session.id.as_str()),
-            call,
-            tool: tool.map(|tool| cut(tool, LONGEST_NAME)),
-        };
-        Self { run: Some(run), ..Self::new(worker, event) }
-    }
-
-    /// The object without its opening brace.
-    fn fields(&self) -> String {
-        let mut text = serde_json::to_string(self).unwrap_or_else(|_| unreachable!("strings and numbers are JSON"));
-        text.remove(0);
-        text
-    }
+/// What is told of a call of this run, as a line of the file without its opening brace.
+pub(super) fn fields(line: &AuditLine, work: &Work) -> String {
+    let AuditLine { what, at, worker, call, tool, arguments, arguments_left_out, result, why, ms } = line;
+    without_brace(&Line {
+        at,
+        worker,
+        event: *what,
+        tenant: work.key.tenant.as_str(),
+        job: work.key.job.as_str(),
+        attempt: work.attempt,
+        session: work.job.session.as_ref().map(|session| session.id.as_str()),
+        call: *call,
+        tool: tool.as_deref(),
+        arguments: arguments.as_ref(),
+        arguments_left_out: arguments_left_out.as_deref(),
+        result: result.as_deref(),
+        why: why.as_deref(),
+        ms: *ms,
+    })
 }
 
 /// The worker begins to write to a file.
 pub(super) fn opened(worker: &WorkerId) -> String {
-    Line::new(worker, "opened").fields()
-}
-
-/// Code makes a call.
-pub(super) fn call(worker: &WorkerId, named: &Named<'_>, arguments: Shown) -> String {
-    let mut line = Line::of(worker, "call", named);
-    match arguments {
-        Shown::Whole(value) => line.arguments = Some(value),
-        Shown::LeftOut(why) => line.arguments_left_out = Some(why),
+    #[derive(Serialize)]
+    struct Opened<'a> {
+        at: String,
+        worker: &'a WorkerId,
+        event: &'static str,
     }
-    line.fields()
+    without_brace(&Opened { at: now(), worker, event: "opened" })
 }
 
-/// A call has ended.
-pub(super) fn end(worker: &WorkerId, named: &Named<'_>, end: &End<'_>) -> String {
-    let End { result, why, ms } = *end;
-    let why = why.map(|why| cut(why, LONGEST_WHY));
-    Line { result: Some(result), why, ms, ..Line::of(worker, "end", named) }.fields()
-}
-
-/// At most this many characters of a text.
-fn cut(text: &str, most: usize) -> &str {
-    text.char_indices().nth(most).map_or(text, |(at, _)| &text[..at])
+fn without_brace(line: &impl Serialize) -> String {
+    let mut text = serde_json::to_string(line).unwrap_or_else(|_| unreachable!("strings and numbers are JSON"));
+    text.remove(0);
+    text
 }

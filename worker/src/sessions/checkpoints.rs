@@ -36,6 +36,8 @@ const STORING: usize = 2;
 pub(super) struct Saved {
     life: u64,
     after_job: bool,
+    /// Whether the job under way asks for a checkpoint, for itself alone.
+    after_this: bool,
     ttl: Duration,
     /// The last checkpoint of this life.
     last: Option<Manifest>,
@@ -93,13 +95,14 @@ impl Saved {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64;
         let life = older.iter().map(|life| life.saturating_add(1)).fold(now, u64::max);
         let ttl = ctx.options.artifacts.checkpoint_ttl.0;
-        Self { life, after_job: false, ttl, last: None, stale: Vec::new(), older }
+        Self { life, after_job: false, after_this: false, ttl, last: None, stale: Vec::new(), older }
     }
 
     /// Takes over what a job asks for.
     pub(super) fn heed(&mut self, work: &Work) {
         let Some(wish) = &work.job.session else { return };
-        self.after_job |= matches!(wish.checkpoint, Some(CheckpointWhen::AfterJob));
+        self.after_job |= wish.checkpoint == Some(CheckpointWhen::AfterJob);
+        self.after_this = wish.checkpoint == Some(CheckpointWhen::Once);
         if let Some(ms) = wish.checkpoint_ttl_ms {
             self.ttl = Duration::from_millis(ms);
         }
@@ -217,7 +220,7 @@ impl Sessions {
         entry: &Entry,
         state: &mut SessionState,
     ) {
-        if !saved.after_job {
+        if !saved.after_job && !saved.after_this {
             if state.fresh && state.alive && !saved.older.is_empty() {
                 // The files are the session's own again.
                 self.forget_older(session, saved).await;

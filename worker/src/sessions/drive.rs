@@ -199,7 +199,9 @@ impl Sessions {
         }
         let fresh = !home_now.made;
         home_now.saved.heed(work);
-        if reset {
+        // A session that goes back to its own checkpoint keeps it until it has another.
+        let goes_back = work.job.session.as_ref().is_some_and(|wish| wish.restore.as_ref() == Some(&wish.id));
+        if reset && !goes_back {
             self.forget_older(session, &mut home_now.saved).await;
         }
         home_now.made = true;

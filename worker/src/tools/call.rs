@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use thermae_runner::frames::{self, Frame};
-use thermae_schemas::ErrorCode;
+use thermae_schemas::{AuditLine, ErrorCode, EventBody};
 use tokio::time::Instant;
 
 use super::provider::Failed;
 use super::{Answer, Call, Gate, Open, Provider, Refused};
+use crate::attempt::send_alone;
 use crate::audit;
 use crate::conn::Running;
 use crate::context::Context;
@@ -72,7 +73,7 @@ pub(crate) async fn call(
         Ok(call) => call,
         Err((Some(call), e)) => {
             let refused = Refused::new(ErrorCode::ToolArguments, format!("the call can't be read: {e}"));
-            return Ok(refuse(ctx, work, call, None, &refused).await);
+            return Ok(refuse(ctx, work, entry, call, None, &refused).await);
         }
         Err((None, e)) => return Err(Unreadable(e)),
     };
@@ -83,20 +84,22 @@ pub(crate) async fn call(
     let lost = || Refused::new(ErrorCode::WorkerLost, "the worker lost its lease on the job");
     let arguments = match entry.check().map_err(|_| lost()).and(checked) {
         Ok(arguments) => arguments,
-        Err(refused) => return Ok(refuse(ctx, work, call, Some(&name), &refused).await),
+        Err(refused) => return Ok(refuse(ctx, work, entry, call, Some(&name), &refused).await),
     };
-    let Ok(trail) = ctx.audit.begin(work, call, &name, &arguments).await else {
+    let Ok(mut trail) = ctx.audit.begin(work, call, &name, &arguments).await else {
         let refused = Refused::new(ErrorCode::AuditFailed, audit::Unwritten.to_string());
         return Ok(counted(ctx, call, &refused));
     };
+    tell(ctx, work, entry, trail.told.take()).await;
     let patience = patience.at_most(open.gate().timeout(&name));
     let asked = Call { work, entry, tool: &name, arguments, within: patience.within, open: &mut open };
     let answer = ask(&*ctx.provider, &ctx.metrics, asked, patience.by_run).await;
-    match &answer {
+    let told = match &answer {
         Ok(_) => trail.end("ok", None).await,
         Err(Failed::Tool(_)) => trail.end("error", None).await,
         Err(Failed::Refused(refused)) => trail.end(refused.code.as_str(), Some(&refused.message)).await,
-    }
+    };
+    tell(ctx, work, entry, told).await;
     Ok(frames::ToolResult { call, result: answer.map_err(|failed| for_code(failed, work.job.protocol)) })
 }
 
@@ -115,6 +118,7 @@ fn for_code(failed: Failed, protocol: u32) -> frames::ToolFailure {
 pub(crate) async fn turn_away(
     ctx: &Context,
     work: &Work,
+    entry: &Entry,
     gate: &Gate,
     running: &Running,
     frame: &Frame,
@@ -122,7 +126,7 @@ pub(crate) async fn turn_away(
 ) {
     match number(frame) {
         // A job can make any number of such calls, and must not fill the audit log with them.
-        Some(call) if gate.first_exceeds() => running.answer(&refuse(ctx, work, call, None, refused).await),
+        Some(call) if gate.first_exceeds() => running.answer(&refuse(ctx, work, entry, call, None, refused).await),
         Some(call) => running.answer(&counted(ctx, call, refused)),
         None => running.abandon("a tool call can't be read"),
     }
@@ -137,9 +141,24 @@ pub(crate) fn answer(running: &Running, answered: Answered) {
 }
 
 /// Refuses a call that did not pass the gate.
-async fn refuse(ctx: &Context, work: &Work, call: u32, tool: Option<&str>, refused: &Refused) -> frames::ToolResult {
-    ctx.audit.refused(work, call, tool, refused.code, &refused.message).await;
+async fn refuse(
+    ctx: &Context,
+    work: &Work,
+    entry: &Entry,
+    call: u32,
+    tool: Option<&str>,
+    refused: &Refused,
+) -> frames::ToolResult {
+    let told = ctx.audit.refused(work, call, tool, refused.code, &refused.message).await;
+    tell(ctx, work, entry, told).await;
     counted(ctx, call, refused)
+}
+
+/// Tells the client of the run what the audit log says.
+async fn tell(ctx: &Context, work: &Work, entry: &Entry, line: Option<AuditLine>) {
+    if let Some(line) = line {
+        send_alone(ctx, work, entry, EventBody::Audit(line)).await;
+    }
 }
 
 fn counted(ctx: &Context, call: u32, refused: &Refused) -> frames::ToolResult {

@@ -18,6 +18,7 @@ use crate::door::connect_as;
 use crate::http::{Connection, Events};
 use crate::serving::head;
 use crate::test;
+use crate::uploads::TUS;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -154,6 +155,10 @@ async fn tenants_see_nothing_of_each_other() -> Result<()> {
         let run = site.get(who, "/v1/runs/r?wait=60s").await?.json()?;
         ensure!(run["outcome"]["stdout"] == format!("of {who} {who}\n"), "{run}");
     }
+    for who in ["acme", "globex"] {
+        let used = site.get(who, "/v1/usage").await?.json()?;
+        ensure!(used["total"]["runs"] == json!({ "succeeded": 1 }) && used["total"]["tool_calls"] == 1, "{used}");
+    }
     ensure!(site.metric("thermae_gateway_tenants", "") == 2.0);
     // Runs of all tenants are counted together.
     while site.metric("thermae_gateway_runs", "ended") != 2.0 {
@@ -165,6 +170,12 @@ async fn tenants_see_nothing_of_each_other() -> Result<()> {
     ensure!(site.get("globex", "/v1/sessions").await?.json()?["sessions"] == json!([]));
     let shell = json!({ "shell": "ls" });
     site.ask("globex", "POST /v1/sessions/s/exec", &shell).await?.problem(404, "session_lost")?;
+    let headers = format!("{TUS}Upload-Length: 3\r\n");
+    let upload = site.ask_with("acme", "POST /v1/sessions/s/uploads/f", &headers, &Value::Null).await?;
+    let at = upload.header("location").context("no upload")?;
+    site.get("globex", at).await?.problem(404, "unknown_upload")?;
+    site.ask_with("globex", &format!("DELETE {at}"), TUS, &Value::Null).await?.problem(404, "unknown_upload")?;
+    ensure!(site.get("acme", at).await?.status == 200);
     site.end().await
 }
 

@@ -109,9 +109,14 @@ impl Site {
 
     /// Sends a request that shows this secret. A body is JSON.
     pub(super) async fn ask(&self, secret: &str, what: &str, body: &Value) -> Result<Answer> {
+        self.ask_with(secret, what, "", body).await
+    }
+
+    /// The same, with these further header lines.
+    pub(super) async fn ask_with(&self, secret: &str, what: &str, headers: &str, body: &Value) -> Result<Answer> {
         let (method, path) = what.split_once(' ').context("METHOD PATH")?;
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        let headers = format!("Authorization: Bearer {secret}\r\nContent-Type: application/json\r\n");
+        let headers = format!("Authorization: Bearer {secret}\r\nContent-Type: application/json\r\n{headers}");
         let mut connection = Connection::open(self.addr).await?;
         connection.send(head(method, path, &headers, body.len())).await?;
         connection.send(body).await?;

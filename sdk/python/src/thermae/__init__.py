@@ -26,7 +26,7 @@ from thermae._capabilities import Capability, Comparison, Constraint
 from thermae._commands import CommandOptions, ExecOptions, ExecResult, Output
 from thermae._declared import declare_tool
 from thermae._error import ThermaeError
-from thermae._events import Accepted, Display, LiveEvent, MimeBundle, Started, Stderr, Stdout, ToolCall
+from thermae._events import Accepted, Audit, Display, LiveEvent, MimeBundle, Started, Stderr, Stdout, ToolCall
 from thermae._file_results import FileStat, Found, Match
 from thermae._files import InputFile
 from thermae._jobs import Job, JobOptions, RunOptions, SessionOptions, StreamOptions
@@ -57,6 +57,7 @@ __all__ = [
     "AsyncSession",
     "AsyncStdin",
     "AsyncStream",
+    "Audit",
     "Batch",
     "BatchItem",
     "Capability",

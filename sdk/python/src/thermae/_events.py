@@ -79,7 +79,37 @@ class ToolCall:
     reply_to: str = field(default="", repr=False)
 
 
-LiveEvent: TypeAlias = Accepted | Started | Stdout | Stderr | Display | ToolCall
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What the fleet's audit log says about a tool call.
+
+    Attributes:
+        what: `call`: the code makes the call. `end`: the call has ended, or was refused.
+        call: Number of the call in the run.
+        tool: Name of the tool, if it is known.
+        arguments: The arguments of a `call`, without the values that the fleet leaves out.
+        arguments_left_out: Why the arguments are left out.
+        result: Of an `end`: `ok`, the tool's own `error`, or the code of a refusal.
+        why: Text of the refusal, unless the fleet leaves values out.
+        seconds: How long the call took.
+        at: Time by the worker's clock, as in RFC 3339.
+        worker: Id of the worker.
+    """
+
+    job_id: str
+    what: str
+    call: int
+    tool: str | None
+    arguments: dict[str, Any] | None
+    arguments_left_out: str | None
+    result: str | None
+    why: str | None
+    seconds: float | None
+    at: str
+    worker: str
+
+
+LiveEvent: TypeAlias = Accepted | Started | Stdout | Stderr | Display | ToolCall | Audit
 """All events but the result."""
 
 
@@ -127,9 +157,28 @@ def _event(job: str, kind: str, raw: dict[str, Any]) -> LiveEvent | Ended | Desc
         case "tool_call":
             within, protocol = raw["within_ms"] / 1000, raw.get("protocol", 1)
             return ToolCall(job, raw["call"], raw["tool"], raw["arguments"], within, protocol, raw["reply_to"])
+        case "audit":
+            return _audit(job, raw)
         case "run":
             return Described(raw["run"], raw)
         case "result":
             return Ended(job, raw)
         case _:
             return None
+
+
+def _audit(job: str, raw: dict[str, Any]) -> Audit:
+    ms = raw.get("ms")
+    return Audit(
+        job_id=job,
+        what=raw["what"],
+        call=raw["call"],
+        tool=raw.get("tool"),
+        arguments=raw.get("arguments"),
+        arguments_left_out=raw.get("arguments_left_out"),
+        result=raw.get("result"),
+        why=raw.get("why"),
+        seconds=None if ms is None else ms / 1000,
+        at=raw["at"],
+        worker=raw["worker"],
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack, cast
 
 from thermae._capabilities import Capability, capabilities_to_wire
-from thermae._events import MimeBundle, ToolCall
+from thermae._events import Audit, MimeBundle, ToolCall
 from thermae._files import Content, InputFile, files_to_wire, inputs_to_wire
 from thermae._request import json_payload
 from thermae._tools import AnyTool, Tool, tools_by_name
@@ -127,6 +127,7 @@ class RunOptions(StreamOptions, total=False):
         on_stderr: Called with each piece of standard error as it comes.
         on_display: Called with each thing that the code displays.
         on_tool_call: Called with each tool call. It only watches: the tool is called beside it.
+        on_audit: Called with what the fleet's audit log says about each tool call, also about refused ones.
         check: Whether a program that did not succeed raises the error of its result.
     """
 
@@ -134,6 +135,7 @@ class RunOptions(StreamOptions, total=False):
     on_stderr: Callable[[str], object]
     on_display: Callable[[MimeBundle], object]
     on_tool_call: Callable[[ToolCall], object]
+    on_audit: Callable[[Audit], object]
     check: bool
 
 

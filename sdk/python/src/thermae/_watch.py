@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from thermae._events import Display, LiveEvent, Stderr, Stdout, ToolCall
+from thermae._events import Audit, Display, LiveEvent, Stderr, Stdout, ToolCall
 from thermae._jobs import RunOptions
 from thermae._results import BaseResult
 
@@ -22,7 +22,8 @@ class Watch:
         self._stderr = options.pop("on_stderr", None)
         self._display = options.pop("on_display", None)
         self._tool_call = options.pop("on_tool_call", None)
-        for callback in (self._stdout, self._stderr, self._display, self._tool_call):
+        self._audit = options.pop("on_audit", None)
+        for callback in (self._stdout, self._stderr, self._display, self._tool_call, self._audit):
             if callback is not None and not callable(callback):
                 raise TypeError(f"a callback is a function, not {callback!r}")
 
@@ -30,7 +31,7 @@ class Watch:
     def kinds(self) -> tuple[str, ...]:
         """The kinds of live events that the fleet has to send."""
         output = ("output",) if self._stdout or self._stderr else ()
-        return (*output, *(("display",) if self._display else ()))
+        return (*output, *(("display",) if self._display else ()), *(("audit",) if self._audit else ()))
 
     @property
     def idle(self) -> bool:
@@ -48,6 +49,8 @@ class Watch:
                 return _call(self._display, data)
             case ToolCall():
                 return _call(self._tool_call, event)
+            case Audit():
+                return _call(self._audit, event)
             case _:
                 return None
 

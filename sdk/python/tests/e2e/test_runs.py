@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from helpers import environment, on_a_loop, until
 
-from thermae import AsyncSandbox, InputFile, Job, Result, Sandbox, Session, Stdout, ToolCall, errors, tool
+from thermae import AsyncSandbox, Audit, InputFile, Job, Result, Sandbox, Session, Stdout, ToolCall, errors, tool
 
 
 def test_output_value_displays_and_usage(box: Sandbox) -> None:
@@ -116,6 +116,16 @@ def test_callbacks(box: Sandbox) -> None:
     assert "".join(text) == result.stdout == "a\nb\n"
     assert shown == [{"text/plain": "1"}]
     assert [(one.tool, one.arguments) for one in calls] == [("get_sales", {"region": "x"})]
+
+
+def test_the_audit_log_is_told(box: Sandbox) -> None:
+    told: list[Audit] = []
+    assert box.run("await get_sales(region='x')", on_audit=told.append).ok
+    first, second = told
+    assert (first.what, first.tool, first.arguments, first.result) == ("call", "get_sales", {"region": "x"}, None)
+    assert (second.what, second.call, second.result) == ("end", first.call, "ok")
+    assert second.seconds is not None
+    assert second.seconds >= 0
 
 
 def test_limits_hold_and_are_told(box: Sandbox) -> None:

@@ -238,6 +238,7 @@ def test_callbacks_ask_for_the_events_that_they_need() -> None:
     watch = Watch(options)
     assert (watch.kinds, watch.idle, watch.check, options) == (("output",), False, True, {"timeout": 3})
     assert Watch({"on_display": print}).kinds == ("display",)
+    assert Watch({"on_audit": print}).kinds == ("audit",)
     assert Watch({"on_tool_call": print}).kinds == ()
     assert not Watch({"on_tool_call": print}).idle
     assert Watch({}).idle

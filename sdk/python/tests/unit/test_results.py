@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from thermae import Sandbox, errors
-from thermae._events import Ended, read_event
+from thermae._events import Audit, Ended, read_event
 from thermae._frames import BadFrameError
 from thermae._results import AsyncResult, Status, read_result
 
@@ -93,6 +93,23 @@ def test_a_notebook_shows_what_matters() -> None:
 def test_events_that_cant_be_read_end_the_connection(payload: bytes) -> None:
     with pytest.raises(BadFrameError):
         read_event(payload)
+
+
+def test_what_the_audit_log_says_is_read() -> None:
+    told = {
+        "job": "j",
+        "event": "audit",
+        "what": "end",
+        "at": "now",
+        "worker": "w",
+        "call": 3,
+        "result": "ok",
+        "ms": 1500,
+    }
+    event = read_event(json.dumps(told).encode())
+    assert isinstance(event, Audit)
+    assert (event.what, event.call, event.result, event.seconds) == ("end", 3, "ok", 1.5)
+    assert (event.tool, event.arguments, event.why) == (None, None, None)
 
 
 def test_unknown_events_are_nothing() -> None:

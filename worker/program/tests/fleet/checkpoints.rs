@@ -126,6 +126,30 @@ async fn a_worker_that_lost_its_session_overwrites_nothing_of_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_stored_once_and_goes_back_as_often_as_it_likes() {
+    let store = tempfile::tempdir().unwrap();
+    let (mut fleet, worker) = another(store.path()).await;
+    let once = |code: &str, reset: bool| {
+        let mut job = job("s", code, |s| {
+            s.checkpoint = Some(CheckpointWhen::Once);
+            (s.reset, s.restore) = (reset, reset.then(|| s.id.clone()));
+        });
+        job.protocol = job.needs_protocol();
+        job
+    };
+    let write = |text: &str| format!("open('/session/f', 'w').write('{text}')");
+    let checkpointed = |outcome: &Outcome| outcome.session.as_ref().unwrap().checkpointed;
+    assert!(checkpointed(&at(&mut fleet, &worker, &once(&write("one"), false)).await));
+    assert!(!checkpointed(&at(&mut fleet, &worker, &session_job("s", &write("two"))).await), "for that job alone");
+    for _ in 0..2 {
+        let back = at(&mut fleet, &worker, &once("print(open('/session/f').read())", true)).await;
+        assert_eq!((back.stdout.as_str(), checkpointed(&back)), ("one\n", true), "{back:?}");
+        assert!(!checkpointed(&at(&mut fleet, &worker, &session_job("s", &write("three"))).await));
+    }
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_new_session_begins_with_the_checkpoint_of_another() {
     let store = tempfile::tempdir().unwrap();
     let (mut fleet, worker) = another(store.path()).await;

@@ -1,0 +1,57 @@
+//! What an audit log says about tool calls.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::WorkerId;
+
+/// What a worker's audit log says about a tool call of a run: that the code makes it, or how it ended. A call that is
+/// refused before it could be made has only an end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AuditLine {
+    /// What happens.
+    pub what: AuditWhat,
+    /// Time by the worker's clock (RFC 3339, in UTC).
+    pub at: String,
+    /// Id of the worker.
+    pub worker: WorkerId,
+    /// Number of the call in the run.
+    pub call: u32,
+    /// Name of the tool, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub tool: Option<String>,
+    /// The arguments of a call, without the values that the fleet leaves out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Value>,
+    /// Why the arguments are left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub arguments_left_out: Option<String>,
+    /// Result of an end: `ok`, the tool's own `error`, or the code of a refusal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub result: Option<String>,
+    /// Text of the refusal, unless the fleet leaves values out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub why: Option<String>,
+    /// How long the call took, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64")]
+    pub ms: Option<f64>,
+}
+
+/// What an audit log tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AuditWhat {
+    /// The code makes a call.
+    Call,
+    /// A call has ended.
+    End,
+    /// Something that the reader does not know, because a newer release sent it.
+    #[serde(other)]
+    Unknown,
+}
