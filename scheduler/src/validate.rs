@@ -166,7 +166,7 @@ fn bad_input(job: &Job) -> Option<String> {
 fn too_new(job: &Job) -> Option<String> {
     let needed = job.needs_protocol();
     let fields = match needed {
-        3 => "capabilities, limits.pause_ms, and if_client_gone \"wait\"",
+        3 => "capabilities, token, limits.pause_ms, and if_client_gone \"wait\"",
         _ => "inputs, and output_schema and timeout_ms of tools,",
     };
     (needed > job.protocol)

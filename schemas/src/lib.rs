@@ -36,6 +36,7 @@ mod query;
 mod request;
 mod run;
 mod scope;
+mod token;
 mod tool;
 mod worker;
 
@@ -61,6 +62,7 @@ pub use query::{Asked, Query, SessionInfo};
 pub use request::{Exec, Request, RequestDone, RequestEnd, RequestInput, RequestWork, Say};
 pub use run::{OutputPart, PendingCall, RunInfo, RunQuery, RunState};
 pub use scope::{Scope, Scopes, UnknownScope};
+pub use token::TokenText;
 pub use tool::{ToolCall, ToolFailure, ToolReply, ToolResult};
 pub use worker::{Heartbeat, PoolCapacity, RunningJob, SessionHeld, WorkerState};
 

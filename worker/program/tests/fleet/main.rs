@@ -21,5 +21,6 @@ mod requests;
 mod sessions;
 mod taken;
 mod tenants;
+mod tokens;
 mod tools;
 mod traffic;
