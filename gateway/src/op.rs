@@ -26,6 +26,9 @@ pub(crate) enum Op {
     ReadFile,
     WriteFile,
     RemoveFile,
+    MintToken,
+    NarrowToken,
+    ShowToken,
     Connect,
     Document,
     Alive,
@@ -64,7 +67,7 @@ pub(crate) enum Access {
 pub(crate) const SDK: [Scope; 5] = [Scope::Run, Scope::Read, Scope::Answer, Scope::Sessions, Scope::Artifacts];
 
 impl Op {
-    pub(crate) const ALL: [Op; 25] = [
+    pub(crate) const ALL: [Op; 28] = [
         Op::Submit,
         Op::Runs,
         Op::Run,
@@ -85,6 +88,9 @@ impl Op {
         Op::ReadFile,
         Op::WriteFile,
         Op::RemoveFile,
+        Op::MintToken,
+        Op::NarrowToken,
+        Op::ShowToken,
         Op::Connect,
         Op::Document,
         Op::Alive,
@@ -96,6 +102,7 @@ impl Op {
         let on = |method, path, name, access, summary| Facts { name, method, path, summary, access };
         let scope = Access::Scope;
         let (run, read, sessions) = (scope(Scope::Run), scope(Scope::Read), scope(Scope::Sessions));
+        let tokens = scope(Scope::Tokens);
         match self {
             Self::Submit => on("post", "/v1/runs", "submitRun", run, "Submit a job."),
             Self::Runs => on("get", "/v1/runs", "listRuns", read, "The runs that this gateway holds."),
@@ -138,6 +145,9 @@ impl Op {
             Self::RemoveFile => {
                 on("delete", "/v1/sessions/{name}/files/{*path}", "removeFile", sessions, "Remove a file of a session.")
             }
+            Self::MintToken => on("post", "/v1/tokens", "mintToken", tokens, "Mint a capability token."),
+            Self::NarrowToken => on("post", "/v1/tokens/narrow", "narrowToken", tokens, "Narrow a capability token."),
+            Self::ShowToken => on("post", "/v1/tokens/show", "showToken", tokens, "What a capability token says."),
             Self::Connect => {
                 on("get", "/v1/connect", "connect", Access::Sdk, "Speak the SDK's protocol over a WebSocket.")
             }

@@ -7,7 +7,10 @@ use super::schemas::Schemas;
 use super::{links, parameters};
 use crate::op::{Access, Op, SDK};
 use crate::routes::batches::LINES;
-use crate::service::{AnswerRequest, BatchRequest, BatchView, ExecRequest, ExecView, RunView, RunsView, SessionsView};
+use crate::service::{
+    AnswerRequest, BatchRequest, BatchView, ExecRequest, ExecView, MintRequest, NarrowRequest, RunView, RunsView,
+    SessionsView, ShowRequest, ShownView, TokenView,
+};
 
 /// One operation.
 pub(super) fn operation(op: Op, schemas: &mut Schemas) -> Value {
@@ -76,6 +79,9 @@ fn body(op: Op, schemas: &mut Schemas) -> Option<(&'static str, Value)> {
         Op::SubmitBatch => Some((JSON, schemas.of::<BatchRequest<'_>>())),
         Op::Exec => Some((JSON, schemas.of::<ExecRequest>())),
         Op::WriteFile => Some((BYTES, json!({}))),
+        Op::MintToken => Some((JSON, schemas.of::<MintRequest>())),
+        Op::NarrowToken => Some((JSON, schemas.of::<NarrowRequest>())),
+        Op::ShowToken => Some((JSON, schemas.of::<ShowRequest>())),
         _ => None,
     }
 }
@@ -168,6 +174,10 @@ fn answers(op: Op, schemas: &mut Schemas) -> Vec<Answer> {
             ("204", "The directory is made.", None),
         ],
         Op::RemoveFile => vec![("204", "It is removed.", None)],
+        Op::MintToken | Op::NarrowToken => {
+            vec![("201", "The new token.", Some((JSON, schemas.of::<TokenView>())))]
+        }
+        Op::ShowToken => vec![("200", "What the token says.", Some((JSON, schemas.of::<ShownView>())))],
         Op::Connect => {
             let what = "The connection is a WebSocket from now on. Each of its messages is a frame of the SDK's \
                         protocol (docs/sdk-protocol.md).";

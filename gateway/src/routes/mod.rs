@@ -8,6 +8,7 @@ mod files;
 mod health;
 mod runs;
 mod sessions;
+mod tokens;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -90,6 +91,9 @@ pub(crate) async fn answer(
         Op::ReadFile => files::read(call).await,
         Op::WriteFile => files::write(call).await,
         Op::RemoveFile => files::remove(call).await,
+        Op::MintToken => tokens::mint(call).await,
+        Op::NarrowToken => tokens::narrow(call).await,
+        Op::ShowToken => tokens::show(call).await,
         Op::Connect | Op::Document | Op::Alive | Op::Ready | Op::Metrics => {
             Err(Problem::new("internal_error", "the operation works for no tenant"))
         }

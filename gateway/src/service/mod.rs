@@ -11,6 +11,7 @@ mod run;
 mod runs;
 mod sessions;
 mod table;
+mod tokens;
 mod views;
 
 use std::sync::Arc;
@@ -36,6 +37,8 @@ pub(crate) use exec::{ExecRequest, ExecView, Running};
 pub(crate) use files::{FileRead, etag, path, regular};
 pub(crate) use places::{Place, Places};
 pub(crate) use run::{Follow, Next, Run};
+pub use tokens::Tokens;
+pub(crate) use tokens::{MintRequest, NarrowRequest, ShowRequest, ShownView, TokenView, narrow};
 pub(crate) use views::{AnswerRequest, RunState, RunView, RunsView, SessionsView};
 
 /// How long a scheduler may take to answer a question.
