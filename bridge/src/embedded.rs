@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use thermae_fleet::{AuditOptions, ByteSize, EmbeddedOptions, Error, LimitOptions, Limits, Millis, Unfit};
+use thermae_fleet::{
+    AuditOptions, ByteSize, EmbeddedOptions, Error, LimitOptions, Limits, Millis, TokenOptions, Unfit,
+};
 
 use crate::Refusal;
 
@@ -33,6 +35,9 @@ pub(crate) struct Embedded {
     store: Option<PathBuf>,
     audit: Option<PathBuf>,
     audit_redact: Vec<String>,
+    token_keys: Option<PathBuf>,
+    token_revoked: Option<PathBuf>,
+    token_skew: Option<Millis>,
     /// The most that a job may ask for; by default, what the machine has.
     ceiling: Limit,
     wall: Option<Millis>,
@@ -97,6 +102,11 @@ impl Embedded {
             record_ttl: self.record_ttl.unwrap_or(default.record_ttl),
             store: self.store.or(default.store),
             audit: AuditOptions { file: self.audit, redact: self.audit_redact, ..default.audit },
+            tokens: TokenOptions {
+                keys: self.token_keys,
+                revoked: self.token_revoked,
+                skew: self.token_skew.unwrap_or(default.tokens.skew),
+            },
         })
     }
 
@@ -132,6 +142,7 @@ pub(crate) fn unfit(error: Error) -> Refusal {
         Error::Embedded(Unfit::Worker(thermae_worker::Error::Options(invalid))) => {
             let key = invalid.key.trim_start_matches("pools.default.").trim_start_matches("limits.default.");
             let key = key.trim_start_matches("limits.").replace("audit.redact", "audit_redact");
+            let key = key.replace("tokens.", "token_");
             Refusal::new("bad_option", format!("{key}: {}", invalid.problem))
         }
         _ => error.into(),
@@ -160,7 +171,8 @@ mod tests {
         let options = read(json!({
             "python": "/opt/python3", "slots": 3, "warm": 5, "spares": 7, "preload": ["polars"], "preload_eager": true,
             "python_path": ["/data/sales"], "store": "/srv/store",
-            "audit": "/srv/audit.jsonl", "audit_redact": ["**/pin"], "disk": "11MiB", "cpu_quota": 150, "datasets": { "sales": dir.path() },
+            "audit": "/srv/audit.jsonl", "audit_redact": ["**/pin"],
+            "token_keys": "/srv/keys", "token_revoked": "/srv/revoked", "token_skew": "5s", "disk": "11MiB", "cpu_quota": 150, "datasets": { "sales": dir.path() },
             "record_ttl": "13s",
             "wall": "2d", "cpu": 4000, "memory": "1GiB", "pids": 100, "output": 2048, "tool_wait": "1s", "pause": "2s",
             "ceiling": { "cpu": "9s", "memory": "2GiB", "pids": 50 },
@@ -175,6 +187,12 @@ mod tests {
             (options.audit.file, options.audit.redact),
             (Some("/srv/audit.jsonl".into()), vec!["**/pin".to_owned()])
         );
+        let tokens = TokenOptions {
+            keys: Some("/srv/keys".into()),
+            revoked: Some("/srv/revoked".into()),
+            skew: Millis::from_secs(5),
+        };
+        assert_eq!(options.tokens, tokens);
         assert_eq!((options.disk, options.cpu_quota), (ByteSize::mib(11), Some(150)));
         assert_eq!(options.datasets["sales"], dir.path().canonicalize().unwrap());
         assert_eq!(options.record_ttl, Millis::from_secs(13));

@@ -7,8 +7,8 @@ pub const LARGEST_SET: usize = 256 << 10;
 /// Most capabilities in a set.
 pub const MOST_CAPABILITIES: usize = 100;
 
-/// Most sets in [`Rules`](crate::Rules): a set, and how often it was narrowed.
-pub const MOST_SETS: usize = 16;
+/// Most sets in [`Rules`](crate::Rules): a job's own set, and one for each block that its token can have.
+pub const MOST_SETS: usize = 17;
 
 /// Longest pattern, in characters. The name of a tool has at most 128.
 pub const LONGEST_PATTERN: usize = 256;

@@ -94,6 +94,25 @@ pub(crate) fn advice(code: ErrorCode) -> &'static str {
              Look for workers that crash or lose their connection."
         }
         UnknownTool => "Add the tool to the job's tools.",
+        TokenUnsupported => {
+            "Give the workers public keys (tokens.keys, --token-keys), or submit the job without a token."
+        }
+        TokenUnverifiable => {
+            "Correct the files of tokens.keys and tokens.revoked. The worker's log says what is wrong."
+        }
+        TokenTooLarge | TokenTooManyBlocks => {
+            "Ask the issuer for a new token that allows less, or narrow it less often."
+        }
+        TokenMalformed => "Pass the token exactly as thermae-token wrote it.",
+        TokenUnknownKey => "Give the workers the issuer's public key (tokens.keys), or use a token of another issuer.",
+        TokenBadSignature => {
+            "Use the token as it was written. Check that the workers' key of this id is the issuer's (tokens.keys)."
+        }
+        TokenRevoked | TokenExpired => "Ask the issuer for a new token.",
+        TokenForeignTenant => "Submit the job as the token's tenant, or ask the issuer for a token of your own.",
+        TokenNotYetValid => "Wait until the token is valid. Check the clocks of the issuer and the workers.",
+        TokenCountsUnavailable => "Make the call again later. Check that Redis can be reached, and mint fewer tokens.",
+        TokenCountsLost => "Ask the issuer for a new token.",
         CapabilityRefused => "Call the tool as the capabilities allow, or give the job more of them.",
         ToolCallLimit => "Call the tool less often, or raise its max_calls.",
         ToolArguments => "Call the tool with arguments that match its input schema.",

@@ -70,6 +70,16 @@ pub(crate) fn blames_the_job(code: ErrorCode) -> bool {
             | UnsupportedLanguage
             | LimitTooHigh
             | BadCapability
+            | TokenTooLarge
+            | TokenTooManyBlocks
+            | TokenMalformed
+            | TokenUnknownKey
+            | TokenBadSignature
+            | TokenRevoked
+            | TokenForeignTenant
+            | TokenNotYetValid
+            | TokenExpired
+            | TokenUnsupported
             | IdempotencyConflict
             | IdConflict
     )

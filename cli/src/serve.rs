@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use thermae_fleet::Fleet;
-use thermae_gateway::{Error, Gateway, Options, Token};
+use thermae_gateway::{Error, Gateway, Options, Token, Tokens};
 use thermae_service::secret::Secret;
+use thermae_tokens::{SKEW, Trust};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::ServeArgs;
@@ -70,7 +71,12 @@ fn token(args: &ServeArgs) -> Result<(Secret, bool), Failure> {
 }
 
 async fn listen(args: &ServeArgs, token: Token, fleet: &Arc<Fleet>) -> Result<Gateway, Failure> {
-    let options = Options { listen: args.listen, ..Options::default() };
+    let embedded = &args.embedded;
+    let skew = embedded.token_skew.map_or(SKEW, |skew| skew.duration());
+    let trust =
+        embedded.token_keys.clone().map(|keys| Arc::new(Trust::new(keys, embedded.token_revoked.clone(), skew)));
+    let tokens = Tokens { trust, ..Tokens::default() };
+    let options = Options { listen: args.listen, tokens, ..Options::default() };
     Gateway::bind(options, token, fleet.clone()).await.map_err(|error| match error {
         Error::Bind { .. } => Failure::usage("bad_listen", chain(&error))
             .help("another process may use the port: choose another one with --listen 127.0.0.1:PORT"),

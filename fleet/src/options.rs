@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use thermae_service::units::{ByteSize, Millis};
 use thermae_worker::audit::AuditOptions;
-use thermae_worker::{BackendKind, LimitOptions, PoolOptions};
+use thermae_worker::{BackendKind, LimitOptions, PoolOptions, TokenOptions};
 
 /// A rate that no tenant reaches.
 pub(crate) const UNBOUNDED: ByteSize = ByteSize(u64::MAX >> 1);
 
-/// Options of the embedded fleet. All but `record_ttl`, `store` and `audit` are those of the only pool,
+/// Options of the embedded fleet. All but `record_ttl`, `store`, `audit` and `tokens` are those of the only pool,
 /// `default`, and have the names of its keys in a worker's configuration.
 ///
 /// ```
@@ -65,6 +65,8 @@ pub struct EmbeddedOptions {
     pub store: Option<PathBuf>,
     /// The audit log of tool calls.
     pub audit: AuditOptions,
+    /// Which capability tokens jobs may use.
+    pub tokens: TokenOptions,
 }
 
 impl Default for EmbeddedOptions {
@@ -85,6 +87,7 @@ impl Default for EmbeddedOptions {
             record_ttl: Millis::from_secs(600),
             store: None,
             audit: AuditOptions::default(),
+            tokens: TokenOptions::default(),
         }
     }
 }
@@ -108,6 +111,7 @@ impl EmbeddedOptions {
             record_ttl: _,
             store: _,
             audit: _,
+            tokens: _,
         } = self.clone();
         let default = PoolOptions::default();
         PoolOptions {
@@ -140,6 +144,7 @@ impl EmbeddedOptions {
             record_ttl: self.record_ttl,
             outcome_ttl: self.record_ttl,
             audit: self.audit.clone(),
+            tokens: self.tokens.clone(),
             // Nothing is shared with other tenants.
             refused_bytes: UNBOUNDED,
             ..thermae_worker::Options::default()
@@ -180,12 +185,14 @@ mod tests {
             record_ttl: Millis::from_secs(13),
             store: Some("/srv/store".into()),
             audit: AuditOptions { file: Some("/srv/audit.jsonl".into()), ..AuditOptions::default() },
+            tokens: TokenOptions { keys: Some("/srv/keys".into()), ..TokenOptions::default() },
         };
         let worker = options.worker();
         worker.validate().unwrap();
         assert_eq!((worker.record_ttl, worker.outcome_ttl), (Millis::from_secs(13), Millis::from_secs(13)));
         assert_eq!(worker.artifacts.store.as_deref(), Some("file:///srv/store"));
         assert_eq!(worker.audit.file, options.audit.file);
+        assert_eq!(worker.tokens, options.tokens);
         assert_eq!(worker.pools.len(), 1);
         let pool = worker.pools.values().next().unwrap();
         assert_eq!(pool.backend, BackendKind::Native);

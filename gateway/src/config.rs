@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,8 +13,9 @@ use thermae_service::secret::Secret;
 use thermae_service::telemetry;
 use thermae_service::tls::Tls;
 use thermae_service::units::{ByteSize, Millis};
+use thermae_tokens::{Issuer, SKEW, SecretKey, Trust, TrustError};
 
-use crate::Options;
+use crate::{Options, Tokens};
 
 /// Configuration of the program `thermae-gateway`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -66,6 +68,15 @@ pub struct Own {
     /// Folder with a file for each tenant, named like the tenant, that contains the same. A file is read whenever the
     /// tenant's connection is opened. `gateway.tenants` comes first.
     pub tenants_folder: Option<PathBuf>,
+    /// PEM file of the private key with which capability tokens are minted, Ed25519 and with the mode 0600. Callers with
+    /// the scope `tokens` can then mint tokens for their own tenant. Without it, nobody can.
+    pub token_key: Option<PathBuf>,
+    /// Id under which workers have the public key of `token_key`.
+    pub token_key_id: u32,
+    /// Folder with the public keys of capability tokens, as for workers. Without it, the gateway shows no tokens.
+    pub token_keys: Option<PathBuf>,
+    /// List of the revoked tokens, as for workers.
+    pub token_revoked: Option<PathBuf>,
     /// How long RabbitMQ may take to answer before a request is refused (`broker_unreachable`).
     pub connect_timeout: Millis,
     /// Most tenants with a connection at once, at least 1. If there are more, one that has no request and no run is
@@ -102,6 +113,10 @@ impl Default for Own {
             amqp: "amqp://127.0.0.1:5672/%2f".into(),
             tenants: BTreeMap::new(),
             tenants_folder: None,
+            token_key: None,
+            token_key_id: 1,
+            token_keys: None,
+            token_revoked: None,
             connect_timeout: Millis::from_secs(10),
             max_tenants: options.tenants,
             tenant_idle: options.tenant_idle.into(),
@@ -142,6 +157,9 @@ impl Own {
         if !(1..=100).contains(&self.tenant_share) {
             return Err(Unusable { key: "tenant_share", why: "from 1 to 100" });
         }
+        if self.token_revoked.is_some() && self.token_keys.is_none() {
+            return Err(Unusable { key: "token_revoked", why: "is of no use without token_keys" });
+        }
         if self.keys.is_none() {
             return Err(Unusable {
                 key: "keys",
@@ -151,7 +169,20 @@ impl Own {
         Ok(())
     }
 
-    /// The options of the gateway.
+    /// What the gateway can do with capability tokens. Reads the private key, and looks whether the other files can be
+    /// read.
+    ///
+    /// # Errors
+    /// A file can't be used.
+    pub fn tokens(&self) -> Result<Tokens, TrustError> {
+        let key = self.token_key.as_ref().map(SecretKey::read).transpose()?;
+        let keys = self.token_keys.clone();
+        let trust = keys.map(|keys| Arc::new(Trust::new(keys, self.token_revoked.clone(), SKEW)));
+        trust.as_ref().map(|trust| trust.verifier()).transpose()?;
+        Ok(Tokens { issuer: key.map(|key| Arc::new(Issuer::new(self.token_key_id, key))), trust })
+    }
+
+    /// The options of the gateway, but for [`Own::tokens`].
     pub fn options(&self) -> Options {
         Options {
             listen: self.listen,
@@ -204,9 +235,24 @@ mod tests {
             (Own { max_runs: 0, ..good() }, "gateway.max_runs"),
             (Own { tenant_share: 0, ..good() }, "gateway.tenant_share"),
             (Own { tenant_share: 101, ..good() }, "gateway.tenant_share"),
+            (Own { token_revoked: Some("revoked".into()), ..good() }, "gateway.token_revoked"),
         ] {
             assert!(bad.check().unwrap_err().to_string().contains(key), "{key}");
         }
         assert_eq!(good().options().held_bytes, Options::default().held_bytes);
+    }
+
+    #[test]
+    fn keys_of_tokens_that_can_t_be_used_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = folder.path().join("key.pem");
+        let none = Own::default().tokens().unwrap();
+        assert!(none.issuer.is_none() && none.trust.is_none());
+        let minting = Own { token_key: Some(key.clone()), token_key_id: 7, ..Own::default() };
+        assert!(minting.tokens().unwrap_err().to_string().contains("key.pem"));
+        SecretKey::generate().unwrap().write_new(&key).unwrap();
+        assert_eq!(minting.tokens().unwrap().issuer.map(|issuer| issuer.id()), Some(7));
+        let showing = Own { token_keys: Some(folder.path().join("keys")), ..Own::default() };
+        assert!(showing.tokens().unwrap_err().to_string().contains("keys"));
     }
 }

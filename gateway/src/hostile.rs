@@ -25,6 +25,7 @@ const JOB: &[(&str, &str)] = &[
     ("tools", "[{\"name\":\"t\"}]"),
     ("session", "{\"id\":\"s\"}"),
     ("capabilities", "[]"),
+    ("token", "\"t\""),
 ];
 
 const COMMAND: &[(&str, &str)] = &[

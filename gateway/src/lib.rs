@@ -49,4 +49,5 @@ pub use metrics::Metrics;
 pub use options::Options;
 pub use problem::{CODES, Code};
 pub use server::{Error, Gateway, Parts};
+pub use service::Tokens;
 pub use token::Token;

@@ -33,6 +33,9 @@ pub(crate) enum Op {
     SendUpload,
     GiveUpUpload,
     Usage,
+    MintToken,
+    NarrowToken,
+    ShowToken,
     Connect,
     Document,
     Alive,
@@ -71,7 +74,7 @@ pub(crate) enum Access {
 pub(crate) const SDK: [Scope; 5] = [Scope::Run, Scope::Read, Scope::Answer, Scope::Sessions, Scope::Artifacts];
 
 impl Op {
-    pub(crate) const ALL: [Op; 32] = [
+    pub(crate) const ALL: [Op; 35] = [
         Op::Submit,
         Op::Runs,
         Op::Run,
@@ -99,6 +102,9 @@ impl Op {
         Op::SendUpload,
         Op::GiveUpUpload,
         Op::Usage,
+        Op::MintToken,
+        Op::NarrowToken,
+        Op::ShowToken,
         Op::Connect,
         Op::Document,
         Op::Alive,
@@ -110,6 +116,7 @@ impl Op {
         let on = |method, path, name, access, summary| Facts { name, method, path, summary, access };
         let scope = Access::Scope;
         let (run, read, sessions) = (scope(Scope::Run), scope(Scope::Read), scope(Scope::Sessions));
+        let tokens = scope(Scope::Tokens);
         match self {
             Self::Submit => on("post", "/v1/runs", "submitRun", run, "Submit a job."),
             Self::Runs => on("get", "/v1/runs", "listRuns", read, "The runs that this gateway holds."),
@@ -174,6 +181,9 @@ impl Op {
             Self::Usage => {
                 on("get", "/v1/usage", "getUsage", read, "What the tenant's runs used that ended through this gateway.")
             }
+            Self::MintToken => on("post", "/v1/tokens", "mintToken", tokens, "Mint a capability token."),
+            Self::NarrowToken => on("post", "/v1/tokens/narrow", "narrowToken", tokens, "Narrow a capability token."),
+            Self::ShowToken => on("post", "/v1/tokens/show", "showToken", tokens, "What a capability token says."),
             Self::Connect => {
                 on("get", "/v1/connect", "connect", Access::Sdk, "Speak the SDK's protocol over a WebSocket.")
             }

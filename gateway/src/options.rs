@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::service::Tokens;
+
 /// Options of a gateway: where it listens, and what bounds it.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -53,6 +55,8 @@ pub struct Options {
     /// How often a stream of events without events gets a comment, and an SDK's connection a ping, so that both sides
     /// notice a dead connection.
     pub heartbeat: Duration,
+    /// What the gateway can do with capability tokens.
+    pub tokens: Tokens,
 }
 
 impl Default for Options {
@@ -79,6 +83,7 @@ impl Default for Options {
             longest_wait: Duration::from_secs(300),
             drain: Duration::from_secs(20),
             heartbeat: Duration::from_secs(15),
+            tokens: Tokens::default(),
         }
     }
 }

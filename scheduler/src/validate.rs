@@ -167,7 +167,8 @@ fn too_new(job: &Job) -> Option<String> {
     let needed = job.needs_protocol();
     let fields = match needed {
         3 => {
-            "capabilities, limits.pause_ms, if_client_gone \"wait\", session.checkpoint \"once\", and stream \"audit\""
+            "capabilities, token, limits.pause_ms, if_client_gone \"wait\", session.checkpoint \"once\", and stream \
+             \"audit\""
         }
         _ => "inputs, and output_schema and timeout_ms of tools,",
     };

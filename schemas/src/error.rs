@@ -81,6 +81,32 @@ codes! {
     IdConflict = "id_conflict", false;
     /// The job's capabilities are malformed. The message says where.
     BadCapability = "bad_capability", false;
+    /// The worker has no public keys, so it takes no tokens.
+    TokenUnsupported = "token_unsupported", false;
+    /// The worker can't read its public keys or its list of revoked tokens, so no token gives rights.
+    TokenUnverifiable = "token_unverifiable", true;
+    /// The job's token is too long.
+    TokenTooLarge = "token_too_large", false;
+    /// The job's token was narrowed too often.
+    TokenTooManyBlocks = "token_too_many_blocks", false;
+    /// The job's token is no capability token, or says what a token can't say.
+    TokenMalformed = "token_malformed", false;
+    /// The worker has no public key with the id that the job's token names.
+    TokenUnknownKey = "token_unknown_key", false;
+    /// A signature of the job's token is wrong.
+    TokenBadSignature = "token_bad_signature", false;
+    /// The job's token, or one that it was narrowed from, is revoked.
+    TokenRevoked = "token_revoked", false;
+    /// The job's token belongs to another tenant.
+    TokenForeignTenant = "token_foreign_tenant", false;
+    /// The job's token is not valid yet.
+    TokenNotYetValid = "token_not_yet_valid", true;
+    /// The job's token has expired.
+    TokenExpired = "token_expired", false;
+    /// A call of the token could not be counted, and was not made: Redis was away, or there were too many counts.
+    TokenCountsUnavailable = "token_counts_unavailable", false;
+    /// How often the token was used is not known: Redis began anew after it was made. The call was not made.
+    TokenCountsLost = "token_counts_lost", false;
     /// The message is older than the fleet accepts. The job was not started from it.
     SubmissionExpired = "submission_expired", false;
     /// The job has ended, but its outcome is not kept any more: it is too old, or there was no room for it.

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::{
     ArtifactRequest, Capabilities, InputFile, InputValue, JobId, Language, LimitRequest, PoolName, SessionName, Stream,
+    TokenText,
 };
 
 /// One request to run one program. Unknown fields are refused.
@@ -56,6 +57,12 @@ pub struct Job {
     #[serde(default, deserialize_with = "crate::capabilities::given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Capabilities")]
     pub capabilities: Option<Capabilities>,
+    /// A capability token, from protocol 3 on. Each call then needs the leave of the token and of the job's own
+    /// `capabilities`, if there are some. Its counts are shared by all jobs that use it. A job whose token gives no
+    /// rights is `rejected`.
+    #[serde(default, deserialize_with = "crate::token::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "TokenText")]
+    pub token: Option<TokenText>,
     /// Kinds of events that are sent while the job runs. The result is always sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stream: Vec<Stream>,
@@ -134,6 +141,7 @@ impl Job {
             limits: LimitRequest::default(),
             tools: Vec::new(),
             capabilities: None,
+            token: None,
             stream: Vec::new(),
             if_client_gone: IfClientGone::Fail,
             max_attempts: 1,
@@ -156,7 +164,7 @@ impl Job {
         let once = self.session.as_ref().is_some_and(|session| session.checkpoint == Some(CheckpointWhen::Once));
         let waits = self.limits.pause_ms.is_some() || !self.if_client_gone.is_default();
         match () {
-            () if self.capabilities.is_some() || waits || once || audit => 3,
+            () if self.capabilities.is_some() || self.token.is_some() || waits || once || audit => 3,
             () if !self.inputs.is_empty() || self.tools.iter().any(newer) || session => 2,
             () => 1,
         }

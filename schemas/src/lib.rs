@@ -37,6 +37,7 @@ mod query;
 mod request;
 mod run;
 mod scope;
+mod token;
 mod tool;
 mod worker;
 
@@ -63,6 +64,7 @@ pub use query::{Asked, Query, SessionInfo};
 pub use request::{Exec, Request, RequestDone, RequestEnd, RequestInput, RequestWork, Say};
 pub use run::{OutputPart, PendingCall, RunInfo, RunQuery, RunState};
 pub use scope::{Scope, Scopes, UnknownScope};
+pub use token::TokenText;
 pub use tool::{ToolCall, ToolFailure, ToolReply, ToolResult};
 pub use worker::{Heartbeat, PoolCapacity, RunningJob, SessionHeld, WorkerState};
 

@@ -18,7 +18,7 @@ pub enum Scope {
     Sessions,
     /// Read and write artifacts.
     Artifacts,
-    /// Mint and revoke capability tokens.
+    /// Mint, narrow and show capability tokens.
     Tokens,
     /// Create, list and revoke API keys of the tenant.
     Admin,

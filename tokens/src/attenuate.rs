@@ -1,10 +1,10 @@
 //! Narrows tokens.
 
-use biscuit_auth::{UnverifiedBiscuit, error};
+use prost::Message as _;
 
 use crate::envelope::{self, Envelope};
 use crate::statement::Statement;
-use crate::{MOST_BLOCKS, Narrowing, Token, Unwritten};
+use crate::{MOST_BLOCKS, Narrowing, Token, Unwritten, chain};
 
 /// Narrows a token: adds a block that takes something away. Whoever holds a token can do it, offline and without a key.
 /// The signatures of the token are not checked. The token itself stays valid.
@@ -13,8 +13,8 @@ use crate::{MOST_BLOCKS, Narrowing, Token, Unwritten};
 /// The text is no token, is sealed, or was narrowed as often as a token can be. The narrowing is empty, would let the
 /// token expire later, or makes it too large.
 pub fn attenuate(token: &str, narrowing: &Narrowing) -> Result<Token, Unwritten> {
-    let envelope = Envelope::decode(token)?;
-    let before = envelope.statements()?;
+    let Envelope { mut token } = Envelope::decode(token)?;
+    let (before, mut symbols) = envelope::statements(&token)?;
     let statement = Statement::of_narrowing(narrowing)?;
     if statement.is_empty() {
         return Err(Unwritten::Nothing);
@@ -32,11 +32,6 @@ pub fn attenuate(token: &str, narrowing: &Narrowing) -> Result<Token, Unwritten>
     if before.len() == MOST_BLOCKS {
         return Err(Unwritten::TooManyBlocks(MOST_BLOCKS + 1));
     }
-    let block = statement.write().map_err(Unwritten::Biscuit)?;
-    let narrowed = UnverifiedBiscuit::from(&envelope.bytes).and_then(|token| token.append(block));
-    let bytes = narrowed.and_then(|token| token.to_vec()).map_err(|error| match error {
-        error::Token::AlreadySealed | error::Token::AppendOnSealed => Unwritten::Sealed,
-        error => Unwritten::Biscuit(error),
-    })?;
-    envelope::encode(&bytes).map(Token::new)
+    chain::append(&mut token, statement.write(&mut symbols))?;
+    envelope::encode(&token.encode_to_vec()).map(Token::new)
 }

@@ -2,22 +2,17 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
-use biscuit_auth::format::schema::public_key::Algorithm;
-use biscuit_auth::format::schema::{self, SignedBlock};
 use prost::Message as _;
 
+use crate::chain;
 use crate::statement::Statement;
 use crate::symbols::Symbols;
+use crate::wire::Biscuit;
 use crate::{Flaw, LARGEST_TOKEN, MOST_BLOCKS, Malformed, Refused, RevocationId, Unwritten};
 
 /// A token that was decoded. Its signatures are not checked.
 pub(crate) struct Envelope {
-    /// The bytes that the text stands for.
-    pub(crate) bytes: Vec<u8>,
-    /// The blocks, the issuer's first.
-    pub(crate) blocks: Vec<SignedBlock>,
-    /// Id of the key with which the issuer signed.
-    pub(crate) key: Option<u32>,
+    pub(crate) token: Biscuit,
 }
 
 /// Why a text is not decoded.
@@ -34,52 +29,48 @@ impl Envelope {
             return Err(Undecoded::Large(text.len()));
         }
         let bytes = URL_SAFE.decode(text).map_err(|_| Flaw::Base64)?;
-        let token = schema::Biscuit::decode(bytes.as_slice()).map_err(|error| Flaw::Encoding(error.to_string()))?;
+        let token = Biscuit::decode(bytes.as_slice()).map_err(|error| Flaw::Encoding(error.to_string()))?;
         if token.encode_to_vec() != bytes {
             return Err(Flaw::Excess.into());
         }
-        let blocks: Vec<_> = std::iter::once(token.authority).chain(token.blocks).collect();
-        if blocks.len() > MOST_BLOCKS {
-            return Err(Undecoded::Blocks(blocks.len()));
+        if token.blocks.len() >= MOST_BLOCKS {
+            return Err(Undecoded::Blocks(token.blocks.len() + 1));
         }
-        for (number, block) in blocks.iter().enumerate() {
-            let flaw = |flaw| Malformed { block: Some(number), flaw };
-            if block.external_signature.is_some() {
-                return Err(flaw(Flaw::ThirdParty).into());
-            }
-            if block.next_key.algorithm != Algorithm::Ed25519 as i32 {
-                return Err(flaw(Flaw::Algorithm).into());
-            }
-        }
-        Ok(Self { bytes, blocks, key: token.root_key_id })
+        chain::check(&token)?;
+        Ok(Self { token })
     }
 
-    /// What the blocks state: the issuer's, and the narrowings in order.
-    pub(crate) fn statements(&self) -> Result<Vec<Statement>, Malformed> {
-        let mut symbols = Symbols::new();
-        let mut statements = Vec::with_capacity(self.blocks.len());
-        for (number, block) in self.blocks.iter().enumerate() {
-            let read = Statement::read(&block.block, &mut symbols).and_then(|statement| {
-                if number == 0 {
-                    statement.grants()?
-                } else {
-                    statement.narrows()?
-                }
-                Ok(statement)
-            });
-            statements.push(read.map_err(|flaw| Malformed { block: Some(number), flaw })?);
-        }
-        Ok(statements)
+    /// Id of the key with which the issuer signed.
+    pub(crate) fn key(&self) -> Option<u32> {
+        self.token.root_key_id
     }
 
     /// The names under which the blocks are revoked and counted: their signatures.
     pub(crate) fn ids(&self) -> Result<Vec<RevocationId>, Malformed> {
-        let ids = self.blocks.iter().enumerate().map(|(number, block)| {
+        let ids = chain::blocks(&self.token).enumerate().map(|(number, block)| {
             let wrong = Flaw::Encoding("a signature does not have 64 bytes".to_owned());
             RevocationId::of(&block.signature).ok_or(Malformed { block: Some(number), flaw: wrong })
         });
         ids.collect()
     }
+}
+
+/// What the blocks state: the issuer's, and the narrowings in order. Also returns their texts.
+pub(crate) fn statements(token: &Biscuit) -> Result<(Vec<Statement>, Symbols), Malformed> {
+    let mut symbols = Symbols::default();
+    let mut statements = Vec::with_capacity(token.blocks.len() + 1);
+    for (number, block) in chain::blocks(token).enumerate() {
+        let read = Statement::read(&block.block, &mut symbols).and_then(|statement| {
+            if number == 0 {
+                statement.grants()?
+            } else {
+                statement.narrows()?
+            }
+            Ok(statement)
+        });
+        statements.push(read.map_err(|flaw| Malformed { block: Some(number), flaw })?);
+    }
+    Ok((statements, symbols))
 }
 
 /// The text of a token with these bytes.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use thermae_capabilities as capabilities;
-use thermae_schemas::NameError;
+use thermae_schemas::{ErrorCode, NameError};
 
 use crate::{BadTokenId, LARGEST_TOKEN, MOST_BLOCKS};
 
@@ -45,30 +45,30 @@ fn id(id: &Option<u32>) -> String {
 
 impl Refused {
     /// Every code, in the order in which a token is checked.
-    pub const CODES: [&'static str; 9] = [
-        "token_too_large",
-        "token_too_many_blocks",
-        "token_malformed",
-        "token_unknown_key",
-        "token_bad_signature",
-        "token_revoked",
-        "token_foreign_tenant",
-        "token_not_yet_valid",
-        "token_expired",
+    pub const CODES: [ErrorCode; 9] = [
+        ErrorCode::TokenTooLarge,
+        ErrorCode::TokenTooManyBlocks,
+        ErrorCode::TokenMalformed,
+        ErrorCode::TokenUnknownKey,
+        ErrorCode::TokenBadSignature,
+        ErrorCode::TokenRevoked,
+        ErrorCode::TokenForeignTenant,
+        ErrorCode::TokenNotYetValid,
+        ErrorCode::TokenExpired,
     ];
 
     /// The stable code, for programs.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            Self::TooLarge(_) => "token_too_large",
-            Self::TooManyBlocks(_) => "token_too_many_blocks",
-            Self::Malformed(_) => "token_malformed",
-            Self::UnknownKey(_) => "token_unknown_key",
-            Self::BadSignature => "token_bad_signature",
-            Self::Revoked => "token_revoked",
-            Self::ForeignTenant => "token_foreign_tenant",
-            Self::NotYetValid => "token_not_yet_valid",
-            Self::Expired => "token_expired",
+            Self::TooLarge(_) => ErrorCode::TokenTooLarge,
+            Self::TooManyBlocks(_) => ErrorCode::TokenTooManyBlocks,
+            Self::Malformed(_) => ErrorCode::TokenMalformed,
+            Self::UnknownKey(_) => ErrorCode::TokenUnknownKey,
+            Self::BadSignature => ErrorCode::TokenBadSignature,
+            Self::Revoked => ErrorCode::TokenRevoked,
+            Self::ForeignTenant => ErrorCode::TokenForeignTenant,
+            Self::NotYetValid => ErrorCode::TokenNotYetValid,
+            Self::Expired => ErrorCode::TokenExpired,
         }
     }
 }
@@ -113,6 +113,9 @@ pub enum Flaw {
     /// A key is not an Ed25519 key.
     #[error("has a key that is not Ed25519")]
     Algorithm,
+    /// A key is one for which anyone could sign.
+    #[error("has a key for which anyone could sign")]
+    WeakKey,
     /// A third party has signed the block.
     #[error("comes from a third party")]
     ThirdParty,
@@ -181,7 +184,7 @@ pub enum Unwritten {
     /// The token is sealed: nobody can narrow it.
     #[error("the token is sealed")]
     Sealed,
-    /// Biscuit could not write the token.
-    #[error("the token could not be written")]
-    Biscuit(#[source] biscuit_auth::error::Token),
+    /// The system has no random numbers for the token's keys.
+    #[error("the system has no random numbers")]
+    Random,
 }

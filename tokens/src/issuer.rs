@@ -1,9 +1,10 @@
 //! Makes tokens.
 
-use biscuit_auth::BiscuitBuilder;
+use prost::Message as _;
 
 use crate::statement::Statement;
-use crate::{Grant, PublicKey, SecretKey, Token, Unwritten, envelope};
+use crate::symbols::Symbols;
+use crate::{Grant, PublicKey, SecretKey, Token, Unwritten, chain, envelope};
 
 /// Mints tokens with a private key. The key has an id, by which a verifier finds the public key.
 #[derive(Debug)]
@@ -37,9 +38,7 @@ impl Issuer {
         if statement.not_before >= statement.expires {
             return Err(Unwritten::NeverValid);
         }
-        let block = statement.write().map_err(Unwritten::Biscuit)?;
-        let token = BiscuitBuilder::new().merge(block).root_key_id(self.id).build(self.key.pair());
-        let bytes = token.and_then(|token| token.to_vec()).map_err(Unwritten::Biscuit)?;
-        envelope::encode(&bytes).map(Token::new)
+        let token = chain::begin(self.id, self.key.pair(), statement.write(&mut Symbols::default()))?;
+        envelope::encode(&token.encode_to_vec()).map(Token::new)
     }
 }

@@ -64,7 +64,7 @@ impl SecretKey {
     /// The file is there already, or can't be written.
     pub fn write_new(&self, path: impl AsRef<Path>) -> Result<(), KeyFileError> {
         let path = path.as_ref();
-        write_new(path, &self.to_pem().map_err(key(path))?, 0o600)
+        write_new(path, &self.to_pem(), 0o600)
     }
 }
 
@@ -84,7 +84,7 @@ impl PublicKey {
     /// The file is there already, or can't be written.
     pub fn write_new(&self, path: impl AsRef<Path>) -> Result<(), KeyFileError> {
         let path = path.as_ref();
-        write_new(path, &self.to_pem().map_err(key(path))?, 0o644)
+        write_new(path, &self.to_pem(), 0o644)
     }
 }
 

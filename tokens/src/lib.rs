@@ -1,9 +1,9 @@
 //! Capability tokens: a set of capabilities that travels, signed, and that anyone who holds it can narrow.
 //!
 //! A token is a Biscuit (<https://www.biscuitsec.org>, Ed25519). An [`Issuer`] signs its first block, which says whose
-//! it is, who answers its calls, when it was made, until when it is valid, and what it allows. Whoever holds a token can add a block that
-//! takes something away ([`attenuate`]), without a key and without asking anyone. A [`Verifier`] with the issuers'
-//! public keys reads it.
+//! it is, who answers its calls, when it was made, until when it is valid, and what it allows. Whoever holds a token can
+//! add a block that takes something away ([`attenuate`]), without a key and without asking anyone. A [`Verifier`] with
+//! the issuers' public keys reads it. [`Trust`] makes a verifier from files, anew when they change.
 //!
 //! ```text
 //! Grant ─▶ Issuer::mint ─▶ text ─▶ attenuate ─▶ text ─▶ Verifier::verify ─▶ Verified: tenant, answers, expires, rules
@@ -22,12 +22,13 @@
 //! - All keys in a token are Ed25519. With the other kind that Biscuit knows, a signature could be changed without
 //!   becoming invalid, and it is the name under which a token is revoked and counted.
 //!
-//! A token is a secret: whoever has its text can use it within its tenant. This crate does no I/O but for key files,
-//! keeps no counts, and never writes a token to a log.
+//! A token is a secret: whoever has its text can use it within its tenant. This crate does no I/O but for
+//! files with keys and revocations, keeps no counts, and never writes a token to a log.
 
 #![forbid(unsafe_code)]
 
 mod attenuate;
+mod chain;
 mod envelope;
 mod error;
 mod grant;
@@ -35,14 +36,17 @@ mod id;
 mod issuer;
 mod key;
 mod key_file;
+mod pem;
 mod public_keys;
 mod revocation;
 mod statement;
 mod symbols;
 mod time;
 mod token;
+mod trust;
 mod verified;
 mod verifier;
+mod wire;
 
 pub use attenuate::attenuate;
 pub use error::{Flaw, Malformed, Refused, Unwritten};
@@ -54,6 +58,7 @@ pub use key_file::KeyFileError;
 pub use public_keys::PublicKeys;
 pub use revocation::{BadRevocation, RevocationId, RevocationList, revocation_ids};
 pub use token::Token;
+pub use trust::{Trust, TrustError};
 pub use verified::{Block, CallLimit, Verified};
 pub use verifier::{LONGEST_SKEW, SKEW, Verifier};
 
@@ -63,5 +68,5 @@ pub const LARGEST_TOKEN: usize = 64 << 10;
 /// Most blocks of a token: the issuer's, and one for each time that it was narrowed.
 pub const MOST_BLOCKS: usize = 16;
 
-// Each block can have a set.
-const _: () = assert!(MOST_BLOCKS <= thermae_capabilities::MOST_SETS);
+// Each block can have a set, and so can the job that uses the token.
+const _: () = assert!(MOST_BLOCKS < thermae_capabilities::MOST_SETS);

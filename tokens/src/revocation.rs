@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::Refused;
-use crate::envelope::Envelope;
+use crate::envelope::{self, Envelope};
 
 /// The name under which a block of a token is revoked, and its calls are counted: the block's signature. A narrowed
 /// token has the blocks of its parent, so whoever revokes a token revokes all that was made from it.
@@ -60,7 +60,7 @@ impl FromStr for RevocationId {
 /// The text is no token.
 pub fn revocation_ids(token: &str) -> Result<Vec<RevocationId>, Refused> {
     let envelope = Envelope::decode(token)?;
-    envelope.statements()?;
+    envelope::statements(&envelope.token)?;
     Ok(envelope.ids()?)
 }
 

@@ -14,15 +14,12 @@
 
 use std::num::NonZeroU32;
 
-use biscuit_auth::builder::{Fact, Term};
-use biscuit_auth::format::schema::term::Content;
-use biscuit_auth::format::schema::{self, Predicate};
-use biscuit_auth::{BlockBuilder, error};
 use prost::Message as _;
 use thermae_capabilities::Set;
 use thermae_schemas::{ClientId, TenantName};
 
 use crate::symbols::Symbols;
+use crate::wire::{Block, Content, Fact, Predicate, Term};
 use crate::{Flaw, Grant, Narrowing, TokenId, Unwritten, time};
 
 /// The version of this form.
@@ -30,6 +27,14 @@ const FORM: i64 = 1;
 
 /// The version of Biscuit's blocks that have only facts with one plain value.
 const BLOCK_VERSION: u32 = 3;
+
+/// The value of a fact.
+enum Value {
+    Number(i64),
+    /// Seconds since 1970.
+    Date(u64),
+    Text(String),
+}
 
 /// What a block states. Times are whole seconds since 1970.
 #[derive(Default)]
@@ -76,27 +81,37 @@ impl Statement {
         self.expires.is_none() && self.set.is_none() && self.calls.is_none()
     }
 
-    /// Writes the block.
-    pub(crate) fn write(&self) -> Result<BlockBuilder, error::Token> {
-        let text = |text: &dyn ToString| Term::Str(text.to_string());
-        let facts = [
-            ("thermae", Some(Term::Integer(FORM))),
-            ("token", self.id.as_ref().map(|id| text(id))),
-            ("tenant", self.tenant.as_ref().map(|tenant| text(tenant))),
-            ("made", self.made.and_then(|made| i64::try_from(made).ok()).map(Term::Integer)),
-            ("answers", self.answers.as_ref().map(|client| text(client))),
-            ("not_before", self.not_before.map(Term::Date)),
-            ("expires", self.expires.map(Term::Date)),
-            ("capabilities", self.set.as_ref().map(|set| text(set))),
-            ("calls", self.calls.map(|calls| Term::Integer(calls.get().into()))),
-        ];
-        let mut facts = facts.into_iter().filter_map(|(name, term)| Some(Fact::new(name.to_owned(), [term?])));
-        facts.try_fold(BlockBuilder::new(), |block, fact| block.fact(fact))
+    /// Writes the block that comes after the blocks with these texts, and adds its own texts to them.
+    pub(crate) fn write(&self, symbols: &mut Symbols) -> Vec<u8> {
+        let there = symbols.len();
+        let mut facts = Vec::new();
+        let mut state = |name: &str, value: Option<Value>| {
+            let Some(value) = value else { return };
+            let name = symbols.number(name);
+            let content = match value {
+                Value::Number(number) => Content::Integer(number),
+                Value::Date(seconds) => Content::Date(seconds),
+                Value::Text(text) => Content::String(symbols.number(&text)),
+            };
+            facts.push(Fact { predicate: Predicate { name, terms: vec![Term { content: Some(content) }] } });
+        };
+        let text = |text: &dyn ToString| Value::Text(text.to_string());
+        state("thermae", Some(Value::Number(FORM)));
+        state("token", self.id.as_ref().map(|id| text(id)));
+        state("tenant", self.tenant.as_ref().map(|tenant| text(tenant)));
+        state("made", self.made.and_then(|made| i64::try_from(made).ok()).map(Value::Number));
+        state("answers", self.answers.as_ref().map(|client| text(client)));
+        state("not_before", self.not_before.map(Value::Date));
+        state("expires", self.expires.map(Value::Date));
+        state("capabilities", self.set.as_ref().map(|set| text(set)));
+        state("calls", self.calls.map(|calls| Value::Number(calls.get().into())));
+        let symbols = symbols.since(there).to_vec();
+        Block { symbols, version: Some(BLOCK_VERSION), facts, ..Block::default() }.encode_to_vec()
     }
 
     /// Reads a block. Refuses whatever [`write`](Self::write) can't have written, but takes facts in any order.
     pub(crate) fn read(bytes: &[u8], symbols: &mut Symbols) -> Result<Self, Flaw> {
-        let block = schema::Block::decode(bytes).map_err(|error| Flaw::Encoding(error.to_string()))?;
+        let block = Block::decode(bytes).map_err(|error| Flaw::Encoding(error.to_string()))?;
         if block.encode_to_vec() != bytes {
             return Err(Flaw::Excess);
         }

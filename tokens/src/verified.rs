@@ -54,8 +54,8 @@ pub struct CallLimit {
 
 impl Verified {
     /// The block and the number of the capability under which this take is counted.
-    pub fn counted(&self, take: &Take) -> Option<(RevocationId, usize)> {
+    pub fn counted(&self, take: &Take) -> Option<(Block, usize)> {
         let At { set, capability } = take.at;
-        self.sets.get(set).map(|block| (block.id, capability))
+        self.sets.get(set).map(|block| (*block, capability))
     }
 }

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use biscuit_auth::error::Format;
-use biscuit_auth::format::SerializedBiscuit;
 use thermae_capabilities::Rules;
 use thermae_schemas::TenantName;
 
-use crate::envelope::Envelope;
+use crate::envelope::{self, Envelope};
 use crate::statement::Statement;
-use crate::{Block, CallLimit, Flaw, Malformed, PublicKeys, Refused, RevocationId, RevocationList, Verified, time};
+use crate::{
+    Block, CallLimit, Flaw, Malformed, PublicKeys, Refused, RevocationId, RevocationList, Verified, chain, time,
+};
 
 /// How far a verifier's clock and an issuer's may differ, if nothing else is set. A token is valid so much longer, and
 /// so much earlier, than it says.
@@ -47,8 +47,10 @@ impl Verifier {
         let envelope = Envelope::decode(token)?;
         // What the token says is read before its signatures are checked, so that a malformed token is called malformed
         // whoever has signed it.
-        let verified = conjunction(envelope.statements()?, envelope.ids()?)?;
-        self.signatures(&envelope)?;
+        let (statements, _) = envelope::statements(&envelope.token)?;
+        let verified = conjunction(statements, envelope.ids()?)?;
+        let key = envelope.key().and_then(|id| self.keys.get(id)).ok_or(Refused::UnknownKey(envelope.key()))?;
+        chain::verify(&envelope, key)?;
         if self.is_revoked(&verified.token.blocks) {
             return Err(Refused::Revoked);
         }
@@ -56,7 +58,8 @@ impl Verifier {
             return Err(Refused::ForeignTenant);
         }
         let later = now.checked_add(self.skew).unwrap_or(now);
-        if verified.not_before.is_some_and(|begin| later < begin) {
+        // Nobody can have used a block before it was made. So its counts are known if they were kept since then.
+        if verified.not_before.is_some_and(|begin| later < begin) || later < verified.made {
             return Err(Refused::NotYetValid);
         }
         if verified.token.expires.checked_add(self.skew).is_none_or(|end| end <= now) {
@@ -74,22 +77,14 @@ impl Verifier {
     pub fn skew(&self) -> Duration {
         self.skew
     }
-
-    fn signatures(&self, envelope: &Envelope) -> Result<(), Refused> {
-        let key = envelope.key.and_then(|id| self.keys.get(id)).ok_or(Refused::UnknownKey(envelope.key))?;
-        let choose = |_: Option<u32>| -> Result<biscuit_auth::PublicKey, Format> { Ok(key.0) };
-        match SerializedBiscuit::from_slice(&envelope.bytes, choose) {
-            Ok(_) => Ok(()),
-            Err(Format::Signature(_) | Format::SealedSignature) => Err(Refused::BadSignature),
-            Err(error) => Err(Malformed::from(Flaw::Encoding(error.to_string())).into()),
-        }
-    }
 }
 
 /// What the blocks say together.
 struct Conjunction {
     token: Verified,
     not_before: Option<SystemTime>,
+    /// When the last of the blocks was made.
+    made: SystemTime,
 }
 
 fn conjunction(statements: Vec<Statement>, blocks: Vec<RevocationId>) -> Result<Conjunction, Malformed> {
@@ -97,6 +92,7 @@ fn conjunction(statements: Vec<Statement>, blocks: Vec<RevocationId>) -> Result<
     let missing = || Malformed { block: Some(0), flaw: Flaw::Missing("token") };
     let named = named(&statements, &blocks).ok_or_else(missing)?;
     let expires = named.last().ok_or_else(missing)?.expires;
+    let made = named.iter().map(|block| block.made).max().ok_or_else(missing)?;
     let stated =
         |(statement, block): (&Statement, &Block)| statement.calls.map(|most| CallLimit { block: *block, most });
     let calls = statements.iter().zip(&named).filter_map(stated).collect();
@@ -115,7 +111,7 @@ fn conjunction(statements: Vec<Statement>, blocks: Vec<RevocationId>) -> Result<
         }
     }
     let token = Verified { id, tenant, answers, expires, rules, sets, calls, blocks };
-    Ok(Conjunction { token, not_before: not_before.and_then(time::read) })
+    Ok(Conjunction { token, not_before: not_before.and_then(time::read), made })
 }
 
 /// The blocks with their times. `None` if the first lacks one.

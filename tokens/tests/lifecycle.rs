@@ -77,7 +77,7 @@ fn each_narrowing_adds_a_set_a_count_and_an_end() {
     assert_eq!((&three.id, &three.tenant, &three.answers), (&parent.id, &parent.tenant, &parent.answers));
     let (at, capability) = two.rules.capabilities().nth(3).unwrap();
     let take = Take { at, max: capability.max_calls().unwrap() };
-    assert_eq!(two.counted(&take), Some((two.blocks[2], 1)));
+    assert_eq!(two.counted(&take).map(|(block, capability)| (block.id, capability)), Some((two.blocks[2], 1)));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_token_is_valid_within_its_times_and_the_skew() {
     let token = token.as_str();
     let code = |skew: u64, time: u64| {
         let verifier = verifier(&issuer).with_skew(Duration::from_secs(skew));
-        verifier.verify(token, &tenant("acme"), at(time)).map_or_else(|refused| refused.code(), |_| "ok")
+        verifier.verify(token, &tenant("acme"), at(time)).map_or_else(|refused| refused.code().as_str(), |_| "ok")
     };
     for (skew, time, wanted) in [
         (0, NOW - 1, "token_not_yet_valid"),
@@ -121,7 +121,7 @@ fn a_token_is_of_one_tenant() {
     let narrowed = attenuate(token.as_str(), &narrowing("[]")).unwrap();
     for token in [token, narrowed] {
         let refused = verifier(&issuer).verify(token.as_str(), &tenant("globex"), at(NOW)).unwrap_err();
-        assert_eq!(refused.code(), "token_foreign_tenant");
+        assert_eq!(refused.code().as_str(), "token_foreign_tenant");
         assert!(!refused.to_string().contains("acme"), "{refused}");
     }
 }
@@ -139,7 +139,7 @@ fn who_revokes_a_token_revokes_what_was_made_from_it() {
             match verifier.verify(token.as_str(), &tenant("acme"), at(NOW)) {
                 Ok(_) => true,
                 Err(refused) => {
-                    assert_eq!(refused.code(), "token_revoked");
+                    assert_eq!(refused.code().as_str(), "token_revoked");
                     false
                 }
             }
@@ -153,7 +153,7 @@ fn who_revokes_a_token_revokes_what_was_made_from_it() {
     // The other reasons come later, and say nothing of a revoked token.
     let verifier = Verifier::new(keys(&issuer), [id(&parent)].into_iter().collect());
     let refused = verifier.verify(child.as_str(), &tenant("globex"), at(NOW + 1_000_000)).unwrap_err();
-    assert_eq!(refused.code(), "token_revoked");
+    assert_eq!(refused.code().as_str(), "token_revoked");
 }
 
 #[test]
@@ -168,13 +168,15 @@ fn a_list_of_revocations_that_is_damaged_is_not_used() {
 
 #[test]
 fn a_key_is_rotated_without_a_gap() {
-    let [old, new] = [1, 2].map(|id| Issuer::new(id, SecretKey::generate()));
+    let [old, new] = [1, 2].map(|id| Issuer::new(id, SecretKey::generate().unwrap()));
     let both = [&old, &new].map(|issuer| (issuer.id(), issuer.public_key()));
     let [from_old, from_new] = [&old, &new].map(|issuer| issuer.mint(&grant()).unwrap());
     let valid = |keys: &[(u32, PublicKey)]| {
         let verifier = Verifier::new(keys.iter().copied().collect(), RevocationList::default());
         [&from_old, &from_new].map(|token| {
-            verifier.verify(token.as_str(), &tenant("acme"), at(NOW)).map_or_else(|refused| refused.code(), |_| "ok")
+            verifier
+                .verify(token.as_str(), &tenant("acme"), at(NOW))
+                .map_or_else(|refused| refused.code().as_str(), |_| "ok")
         })
     };
     assert_eq!(valid(&both[..1]), ["ok", "token_unknown_key"]);
@@ -221,22 +223,22 @@ fn a_token_has_so_many_bytes_and_blocks() {
     assert!(matches!(attenuate(&token, &narrowing("[]")), Err(Unwritten::TooManyBlocks(17))));
     let more = biscuit_auth::UnverifiedBiscuit::from_base64(&token).unwrap();
     let more = more.append(biscuit_auth::BlockBuilder::new().fact("thermae(1)").unwrap()).unwrap();
-    assert_eq!(verify(&issuer, &more.to_base64().unwrap()).unwrap_err().code(), "token_too_many_blocks");
+    assert_eq!(verify(&issuer, &more.to_base64().unwrap()).unwrap_err().code().as_str(), "token_too_many_blocks");
     let large = "A".repeat(LARGEST_TOKEN + 4);
-    assert_eq!(verify(&issuer, &large).unwrap_err().code(), "token_too_large");
-    assert_eq!(verify(&issuer, &large[4..]).unwrap_err().code(), "token_malformed");
+    assert_eq!(verify(&issuer, &large).unwrap_err().code().as_str(), "token_too_large");
+    assert_eq!(verify(&issuer, &large[4..]).unwrap_err().code().as_str(), "token_malformed");
 }
 
 #[test]
 fn keys_are_kept_in_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let key = SecretKey::generate();
+    let key = SecretKey::generate().unwrap();
     key.write_new(path("issuer.pem")).unwrap();
     let mode = std::fs::metadata(path("issuer.pem")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(SecretKey::read(path("issuer.pem")).unwrap().public(), key.public());
-    let there = SecretKey::generate().write_new(path("issuer.pem")).unwrap_err();
+    let there = SecretKey::generate().unwrap().write_new(path("issuer.pem")).unwrap_err();
     assert!(matches!(there, KeyFileError::Io { .. }), "{there}");
     for mode in [0o640, 0o604, 0o620, 0o602] {
         std::fs::set_permissions(path("issuer.pem"), PermissionsExt::from_mode(mode)).unwrap();
@@ -251,9 +253,7 @@ fn keys_are_kept_in_files() {
     std::fs::write(public.join(".hidden"), "").unwrap();
     let keys = PublicKeys::read(&public).unwrap();
     assert_eq!((keys.get(0), keys.get(u32::MAX), keys.get(1)), (Some(&key.public()), Some(&key.public()), None));
-    for (name, text) in
-        [("1.pem", "no key"), ("2.pem", &*key.to_pem().unwrap()), ("01.pem", ""), ("x", ""), ("-1.pem", "")]
-    {
+    for (name, text) in [("1.pem", "no key"), ("2.pem", &*key.to_pem()), ("01.pem", ""), ("x", ""), ("-1.pem", "")] {
         std::fs::write(public.join(name), text).unwrap();
         let error = PublicKeys::read(&public).unwrap_err().to_string();
         assert!(error.contains(name) && !error.contains("PRIVATE"), "{error}");
@@ -271,7 +271,7 @@ fn the_keys_of_openssl_are_keys() {
         MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC KEY-----\n";
     let secret = SecretKey::from_pem(SECRET).unwrap();
     assert_eq!(secret.public(), PublicKey::from_pem(PUBLIC).unwrap());
-    assert_eq!(secret.public().to_pem().unwrap(), PUBLIC);
+    assert_eq!(secret.public().to_pem(), PUBLIC);
     assert!(SecretKey::from_pem(PUBLIC).is_err() && PublicKey::from_pem(SECRET).is_err());
     assert!(SecretKey::from_pem("").is_err());
     let issuer = Issuer::new(KEY, secret);

@@ -9,7 +9,7 @@ use biscuit_auth::builder::Scope;
 use biscuit_auth::format::schema;
 use biscuit_auth::{Algorithm, Biscuit, BiscuitBuilder, BlockBuilder, KeyPair};
 use common::{KEY, NOW, at, keys, public, tenant, verify};
-use prost::Message as _;
+use prost_of_biscuit::Message as _;
 use thermae_tokens::{Issuer, PublicKeys, Refused, RevocationList, SecretKey, Verifier, attenuate};
 
 /// An issuer's key, as this crate and as Biscuit's has it.
@@ -20,7 +20,7 @@ struct Root {
 
 impl Root {
     fn new() -> Self {
-        let secret = SecretKey::generate();
+        let secret = SecretKey::generate().unwrap();
         Self { pair: common::biscuit_pair(&secret), issuer: Issuer::new(KEY, secret) }
     }
 
@@ -36,7 +36,7 @@ impl Root {
     fn outcome_of(&self, text: &str) -> String {
         match verify(&self.issuer, text) {
             Ok(_) => "ok".to_owned(),
-            Err(refused) => format!("{}: {refused}", refused.code()),
+            Err(refused) => format!("{}: {refused}", refused.code().as_str()),
         }
     }
 }
@@ -48,7 +48,7 @@ const GOOD: [&str; 7] = [
     r#"token("t1")"#,
     r#"tenant("acme")"#,
     r#"answers("c1")"#,
-    "expires(2030-01-01T00:00:00Z)",
+    "expires(2099-01-01T00:00:00Z)",
     r#"capabilities("[{\"pattern\": \"t\"}]")"#,
 ];
 
@@ -98,7 +98,7 @@ const FIRST: [(&str, Case); 33] = [
     ("made", ("calls(1)", "does not state made")),
     ("made", ("made(-1)", "states made in a wrong form")),
     ("made", ("made(9223372036854775807)", "states made in a wrong form")),
-    ("made", ("made(2030-01-01T00:00:00Z)", "states made in a wrong form")),
+    ("made", ("made(2099-01-01T00:00:00Z)", "states made in a wrong form")),
     ("", ("made(1)", "states made twice")),
     ("expires", ("calls(1)", "does not state expires")),
     ("capabilities", ("calls(1)", "does not state capabilities")),
@@ -109,7 +109,7 @@ const FIRST: [(&str, Case); 33] = [
     ("", (r#"token("t2")"#, "states token twice")),
     ("", (r#"tenant("globex")"#, "states tenant twice")),
     ("", (r#"answers("c2")"#, "states answers twice")),
-    ("", ("expires(2040-01-01T00:00:00Z)", "states expires twice")),
+    ("", ("expires(2110-01-01T00:00:00Z)", "states expires twice")),
     ("", (r#"capabilities("[{\"pattern\": \"**\"}]")"#, "states capabilities twice")),
     ("token", (r#"token("")"#, "has a bad id")),
     ("token", (r#"token("a b")"#, "has a bad id")),
@@ -117,7 +117,7 @@ const FIRST: [(&str, Case); 33] = [
     ("tenant", (r#"tenant("*")"#, "has a bad name: tenant")),
     ("tenant", (r#"tenant("acme", "globex")"#, "states tenant in a wrong form")),
     ("answers", (r##"answers("#")"##, "has a bad name")),
-    ("expires", (r#"expires("2030-01-01T00:00:00Z")"#, "states expires in a wrong form")),
+    ("expires", (r#"expires("2099-01-01T00:00:00Z")"#, "states expires in a wrong form")),
     ("expires", ("expires(1900000000)", "states expires in a wrong form")),
     ("expires", ("expires(false)", "states expires in a wrong form")),
     ("capabilities", (r#"capabilities("")"#, "has a bad set: capabilities: can't be read")),
@@ -191,7 +191,7 @@ fn a_narrowing_by_another_writer_widens_nothing() {
     let root = Root::new();
     let wider = r#"capabilities("[{\"pattern\": \"**\"}]")"#;
     let good = root.sign(first("", &["calls(5)"]));
-    let token = good.append(block(&["thermae(1)", wider, "expires(2050-01-01T00:00:00Z)", "calls(500)"])).unwrap();
+    let token = good.append(block(&["thermae(1)", wider, "expires(2120-01-01T00:00:00Z)", "calls(500)"])).unwrap();
     let [parent, child] = [good, token].map(|token| verify(&root.issuer, &token.to_base64().unwrap()).unwrap());
     assert_eq!(child.expires, parent.expires);
     assert_eq!(child.rules.sets()[0], parent.rules.sets()[0]);
@@ -347,7 +347,7 @@ fn a_signature_counts_only_under_its_own_key_and_id() {
     let token = root.sign(first("", &[])).to_base64().unwrap();
     let with = |keys: PublicKeys| {
         let verifier = Verifier::new(keys, RevocationList::default());
-        verifier.verify(&token, &tenant("acme"), at(NOW)).map_err(|refused| refused.code())
+        verifier.verify(&token, &tenant("acme"), at(NOW)).map_err(|refused| refused.code().as_str())
     };
     assert!(with(keys(&root.issuer)).is_ok());
     assert_eq!(with(keys(&other.issuer)).unwrap_err(), "token_bad_signature");
@@ -358,7 +358,7 @@ fn a_signature_counts_only_under_its_own_key_and_id() {
 
 #[test]
 fn every_code_is_listed_once() {
-    let codes: std::collections::BTreeSet<_> = Refused::CODES.into_iter().collect();
+    let codes: std::collections::HashSet<_> = Refused::CODES.into_iter().collect();
     assert_eq!(codes.len(), Refused::CODES.len());
-    assert!(codes.contains(Refused::Revoked.code()) && codes.contains(Refused::Expired.code()));
+    assert!(codes.contains(&Refused::Revoked.code()) && codes.contains(&Refused::Expired.code()));
 }

@@ -7,6 +7,7 @@ use thermae_backplane::bus::{self, SharedBus};
 use thermae_backplane::registry::{self, SharedRegistry};
 use thermae_schemas::{PoolName, WorkerId};
 use thermae_service::backoff::Backoff;
+use thermae_tokens::Trust;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -39,6 +40,8 @@ pub(crate) struct Context {
     pub pulse: Arc<Pulse>,
     /// Writes down tool calls.
     pub audit: Audit,
+    /// Whose tokens this worker takes. `None` if it takes none.
+    pub trust: Option<Arc<Trust>>,
     /// Answers tool calls.
     pub provider: Arc<dyn Provider>,
     /// Moves large outcomes to the store.

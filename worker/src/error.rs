@@ -36,6 +36,9 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// The public keys or the revocations of tokens can't be read.
+    #[error("the keys of capability tokens can't be used")]
+    Tokens(#[from] thermae_tokens::TrustError),
     /// The directory for sockets can't be made.
     #[error("the directory for the containers' sockets can't be made")]
     Sockets(#[source] std::io::Error),

@@ -61,5 +61,6 @@ pub use config::Config;
 pub use error::Error;
 pub use options::{
     BackendKind, Bounds, DockerOptions, Invalid, LimitOptions, Limits, NativeOptions, Options, PoolOptions, Reuse,
+    TokenOptions,
 };
 pub use service::{Parts, Service};

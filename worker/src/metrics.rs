@@ -18,9 +18,16 @@ const SECONDS: &[f64] = &[
 
 /// Results of tool calls, besides the codes of calls that are refused or never answered.
 const RESULTS: [&str; 2] = ["ok", "error"];
-const REFUSALS: [ErrorCode; 10] = [
+const REFUSALS: [ErrorCode; 17] = [
     ErrorCode::UnknownTool,
     ErrorCode::CapabilityRefused,
+    ErrorCode::TokenExpired,
+    ErrorCode::TokenRevoked,
+    ErrorCode::TokenUnknownKey,
+    ErrorCode::TokenBadSignature,
+    ErrorCode::TokenUnverifiable,
+    ErrorCode::TokenCountsUnavailable,
+    ErrorCode::TokenCountsLost,
     ErrorCode::ToolCallLimit,
     ErrorCode::ToolArguments,
     ErrorCode::ToolTimeout,
@@ -29,6 +36,20 @@ const REFUSALS: [ErrorCode; 10] = [
     ErrorCode::ClientGone,
     ErrorCode::WorkerLost,
     ErrorCode::Internal,
+];
+/// Why tokens give no rights.
+const TOKENS: [ErrorCode; 11] = [
+    ErrorCode::TokenUnsupported,
+    ErrorCode::TokenUnverifiable,
+    ErrorCode::TokenTooLarge,
+    ErrorCode::TokenTooManyBlocks,
+    ErrorCode::TokenMalformed,
+    ErrorCode::TokenUnknownKey,
+    ErrorCode::TokenBadSignature,
+    ErrorCode::TokenRevoked,
+    ErrorCode::TokenForeignTenant,
+    ErrorCode::TokenNotYetValid,
+    ErrorCode::TokenExpired,
 ];
 /// Why sessions end.
 const ENDS: [&str; 3] = ["expired", "lost", "closed"];
@@ -82,6 +103,8 @@ pub(crate) struct Metrics {
     sandboxes: IntCounterVec,
     /// Tool calls, by result.
     pub tool_calls: IntCounterVec,
+    /// Tokens of jobs that were verified when an attempt began, by result.
+    pub tokens: IntCounterVec,
     /// Time from a tool call's publish to its answer.
     pub tool_seconds: Histogram,
     /// Sessions that the worker holds.
@@ -173,6 +196,11 @@ impl Metrics {
                 &["pool", "warmth"],
             )?,
             tool_calls: counters("tool_calls_total", "Tool calls of the code, by result", &["result"])?,
+            tokens: counters(
+                "tokens_total",
+                "Tokens of jobs that were verified when an attempt began, by result: ok, or why they give no rights",
+                &["result"],
+            )?,
             tool_seconds: {
                 let opts = HistogramOpts::new(
                     "thermae_worker_tool_call_seconds",
@@ -242,6 +270,8 @@ impl Metrics {
         let begin = |counter: &IntCounterVec, values: &[&str]| {
             values.iter().for_each(|value| drop(counter.with_label_values(&[*value])));
         };
+        begin(&self.tokens, &["ok"]);
+        begin(&self.tokens, &TOKENS.map(ErrorCode::as_str));
         begin(&self.tool_calls, &RESULTS);
         begin(&self.tool_calls, &REFUSALS.map(ErrorCode::as_str));
         begin(&self.sessions_ended, &ENDS);

@@ -5,6 +5,7 @@ mod backends;
 mod bounds;
 mod limits;
 mod paths;
+mod tokens;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ pub use backends::{DockerOptions, NativeOptions};
 pub use bounds::Bounds;
 pub(crate) use limits::{Granted, Refused};
 pub use limits::{LimitOptions, Limits};
+pub use tokens::TokenOptions;
 pub use validate::Invalid;
 
 use crate::artifacts::{ArtifactLimits, ArtifactOptions};
@@ -45,6 +47,8 @@ pub struct Options {
     pub artifacts: ArtifactOptions,
     /// The audit log.
     pub audit: AuditOptions,
+    /// Capability tokens.
+    pub tokens: TokenOptions,
     /// Directory in which the worker makes its own directory for the sockets of its containers, which only the worker's
     /// user can read. By default, the user's `XDG_RUNTIME_DIR`, or else the system's directory for temporary files.
     /// Choose a short path, because the length of a socket's path is limited.
@@ -87,6 +91,7 @@ impl Default for Options {
             native: NativeOptions::default(),
             artifacts: ArtifactOptions::default(),
             audit: AuditOptions::default(),
+            tokens: TokenOptions::default(),
             socket_dir: None,
             heartbeat_every: Millis::from_secs(3),
             lease: Millis::from_secs(15),

@@ -136,9 +136,15 @@ impl Service {
         let client = Arc::new(Client::new(Arc::clone(&bus), id.clone(), pools.clone()));
         let file = options.audit.file.clone().unwrap_or_default();
         let audit = Audit::open(&options.audit, &id).map_err(|source| Error::Audit { file, source })?;
+        let trust = options.tokens.trust().map(Arc::new);
+        if let Some(trust) = &trust {
+            // Files that can't be read are found now, and not with the first job that has a token.
+            trust.verifier()?;
+        }
         let ctx = Arc::new(Context {
             id,
             audit,
+            trust,
             bus,
             registry,
             artifacts,

@@ -109,6 +109,8 @@ impl Work {
 fn has_schemas(job: &Job) -> bool {
     let capabilities = job.capabilities.iter().flat_map(|set| set.capabilities());
     job.tools.iter().any(|tool| tool.input_schema.is_some())
+        // Whether the token's sets have schemas is not known yet.
+        || job.token.is_some()
         || capabilities.into_iter().any(|one| one.arguments().is_some() || one.result().is_some())
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use thermae_service::units::ByteSize;
+use thermae_service::units::{ByteSize, Millis};
 
 /// What the embedded fleet gives its jobs.
 #[derive(Debug, Clone, Default, Args)]
@@ -26,4 +26,13 @@ pub(crate) struct EmbeddedArgs {
     /// be repeated
     #[arg(long, value_name = "PATH", requires = "audit")]
     pub(crate) audit_redact: Vec<String>,
+    /// Folder with the public keys of those whose capability tokens jobs may use, such as 1.pem
+    #[arg(long, value_name = "DIR")]
+    pub(crate) token_keys: Option<PathBuf>,
+    /// File with the revoked tokens, one revocation id in each line
+    #[arg(long, value_name = "FILE", requires = "token_keys")]
+    pub(crate) token_revoked: Option<PathBuf>,
+    /// How far clocks may differ, at most 5m; by default 30s. Tokens are valid by so much longer, and earlier
+    #[arg(long, value_name = "TIME", requires = "token_keys")]
+    pub(crate) token_skew: Option<Millis>,
 }

@@ -24,6 +24,9 @@ pub(crate) struct JobArgs {
     /// Allow only the tool calls that this JSON file of capabilities lists; an empty list allows none
     #[arg(long, value_name = "FILE")]
     pub(crate) capabilities: Option<PathBuf>,
+    /// Allow only the tool calls that the capability token in this file allows, too; - reads it from standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
     /// Set an environment variable for the program. NAME alone copies it from this command's environment. Can be
     /// repeated
     #[arg(long, value_name = "NAME=VALUE")]

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::Value;
-use thermae_schemas::{Capabilities, Job, JobId, LimitRequest, ToolSpec, lacks_code, reads};
+use thermae_schemas::{Capabilities, Job, JobId, LimitRequest, TokenText, ToolSpec, lacks_code, reads};
 
 /// Values from the command line for jobs that don't set their own.
 #[derive(Debug, Clone, Default)]
@@ -87,13 +87,11 @@ pub(crate) fn read(file: &mut File, entry: &Entry, defaults: &Defaults) -> Resul
     }
 }
 
-/// The capabilities of a line, read from its text: a tree in memory no longer shows keys that stand twice.
-fn capabilities(text: &[u8]) -> serde_json::Result<Option<Capabilities>> {
-    #[derive(Deserialize)]
-    struct Limited {
-        capabilities: Option<Capabilities>,
-    }
-    serde_json::from_slice::<Limited>(text).map(|line| line.capabilities)
+/// What takes rights away from a line's job, read from its text: a tree in memory no longer shows keys that stand twice.
+#[derive(Deserialize)]
+struct Limited {
+    capabilities: Option<Capabilities>,
+    token: Option<TokenText>,
 }
 
 /// A line's own id, and its job. The job gets a new id for the fleet, because a rerun is a new job.
@@ -112,8 +110,10 @@ fn parse(text: &[u8], defaults: &Defaults) -> Result<(String, Job), String> {
         let inner = error.into_inner().to_string();
         if path == "." || inner.contains(&format!("`{path}`")) { inner } else { format!("`{path}`: {inner}") }
     })?;
-    if job.capabilities.is_some() {
-        job.capabilities = capabilities(text).map_err(|error| format!("`capabilities`: {error}"))?;
+    if job.capabilities.is_some() || job.token.is_some() {
+        let limited = serde_json::from_slice(text).map_err(|error| format!("`capabilities` or `token`: {error}"));
+        let Limited { capabilities, token } = limited?;
+        (job.capabilities, job.token) = (capabilities, token);
     }
     if lacks_code(&job, text) {
         return Err("missing field `code`".to_owned());
@@ -220,6 +220,19 @@ mod tests {
             (r#"[{}]"#, "capabilities[0]: lacks \"pattern\""),
         ] {
             let error = read(set).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_token_stands_once() {
+        let read = |token: &str| {
+            let line = format!(r#"{{"id": "a", "code": "", "protocol": 3, "token": {token}}}"#);
+            parse(line.as_bytes(), &Defaults::default()).map(|(_, job)| job.token)
+        };
+        assert_eq!(read(r#""one""#).unwrap().unwrap().as_str(), "one");
+        for (token, why) in [(r#""one", "token": "two""#, "duplicate field"), ("null", "`token`: invalid type")] {
+            let error = read(token).unwrap_err();
             assert!(error.contains(why), "{error}");
         }
     }

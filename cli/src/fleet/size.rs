@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use thermae_fleet::{AuditOptions, EmbeddedOptions};
+use thermae_fleet::{AuditOptions, EmbeddedOptions, TokenOptions};
 use thermae_schemas::LimitRequest;
 use thermae_service::units::{ByteSize, Millis};
 use thermae_worker::LimitOptions;
@@ -21,12 +21,13 @@ pub(crate) fn embedded(
     asked: &LimitRequest,
     slots: Option<u32>,
 ) -> Result<EmbeddedOptions, Failure> {
-    let own = !args.data.is_empty() || args.disk.is_some() || args.store.is_some() || args.audit.is_some();
-    if fleet.is_remote() && own {
-        let why =
-            "--data, --disk, --store and --audit are the embedded fleet's options, but --amqp names another fleet";
+    let own = [args.disk.is_some(), args.store.is_some(), args.audit.is_some(), args.token_keys.is_some()];
+    if fleet.is_remote() && (!args.data.is_empty() || own.contains(&true)) {
+        let why = "--data, --disk, --store, --audit and --token-keys are the embedded fleet's options, but --amqp \
+                   names another fleet";
         return Err(Failure::usage("usage", why).help(
-            "set pools.<name>.datasets, pools.<name>.disk, artifacts.store and audit.file in the configuration of that \
+            "set pools.<name>.datasets, pools.<name>.disk, artifacts.store, audit.file and tokens.keys in the \
+             configuration of that \
              fleet's workers",
         ));
     }
@@ -38,6 +39,11 @@ pub(crate) fn embedded(
         disk: args.disk.unwrap_or(default.disk),
         store: args.store.as_deref().map(store).transpose()?,
         audit: AuditOptions { file: args.audit.clone(), redact: args.audit_redact.clone(), ..default.audit },
+        tokens: TokenOptions {
+            keys: args.token_keys.clone(),
+            revoked: args.token_revoked.clone(),
+            skew: args.token_skew.unwrap_or(default.tokens.skew),
+        },
         datasets: args.data.iter().map(|option| dataset(option)).collect::<Result<_, _>>()?,
         ..default
     })

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use thermae_schemas as schemas;
-use thermae_schemas::{Job, Language, LimitRequest, PoolName, SessionName, SessionRequest};
+use thermae_schemas::{Job, Language, LimitRequest, PoolName, SessionName, SessionRequest, TokenText};
 
 use thermae_service::units::ByteSize;
 
@@ -17,9 +17,10 @@ use crate::tools::Tools;
 pub(super) fn job(args: &RunArgs, tools: &Tools) -> Result<Job, Failure> {
     let options = &args.job;
     let bad = |error: schemas::NameError| Failure::usage("usage", error);
-    let ours = |path: &Path| path.as_os_str() == "-";
-    if args.file.as_deref().is_some_and(ours) && options.stdin.as_deref().is_some_and(ours) {
-        let why = "the program and its standard input can't both come from the command's own standard input";
+    let ours = [&args.file, &options.stdin, &options.token_file].map(|path| path.as_deref() == Some(Path::new("-")));
+    if ours.into_iter().filter(|ours| *ours).count() > 1 {
+        let why = "only one of the program, its standard input and its token can come from the command's own standard \
+                   input";
         return Err(Failure::usage("usage", why));
     }
     let mut job = match &args.file {
@@ -32,6 +33,8 @@ pub(super) fn job(args: &RunArgs, tools: &Tools) -> Result<Job, Failure> {
     job.limits = limits(&args.limits)?;
     job.tools = tools.specs();
     job.capabilities = options.capabilities.as_deref().map(super::capabilities::read).transpose()?;
+    let token = options.token_file.as_deref().map(|file| text(file, "token")).transpose()?;
+    job.token = token.map(|text| TokenText::new(text.trim_end()));
     job.max_attempts = options.max_attempts;
     job.start_within_ms = options.start_within.map(|within| within.as_millis());
     job.idempotency_key.clone_from(&options.idempotency_key);
@@ -253,7 +256,20 @@ mod tests {
     }
 
     #[test]
+    fn a_token_is_read_from_its_file() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"c2VjcmV0\n").unwrap();
+        let job = parse(&["--token-file", file.path().to_str().unwrap()]).unwrap();
+        assert_eq!((job.token.as_ref().unwrap().as_str(), job.needs_protocol()), ("c2VjcmV0", 3));
+        assert!(parse(&[]).unwrap().token.is_none());
+        assert_eq!(parse(&["--token-file", "/nonexistent"]).unwrap_err().code, "file_not_read");
+        // An empty file is no way to leave the token out.
+        assert!(parse(&["--token-file", "/dev/null"]).unwrap().token.is_some());
+    }
+
+    #[test]
     fn nonsense_is_refused() {
+        assert_eq!(parse(&["--stdin", "-", "--token-file", "-"]).unwrap_err().code, "usage");
         assert!(parse(&["--env", "=x"]).is_err());
         assert!(parse(&["--memory", "10"]).unwrap_err().message.contains("8MiB"));
         assert!(parse(&["--env", "THERMAE_NO_SUCH_VARIABLE"]).is_err());

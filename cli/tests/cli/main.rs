@@ -14,4 +14,5 @@ mod serve;
 mod terminal;
 mod texts;
 mod thermae;
+mod tokens;
 mod trust;

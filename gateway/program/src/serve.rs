@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thermae_gateway::{Config, Gateway, Parts};
+use thermae_gateway::{Config, Gateway, Options, Parts};
 use thermae_keys::{Keys, Query, Store as _};
 use thermae_service::http::{Condition, Router};
 use thermae_service::program::{Failure, Process};
@@ -27,7 +27,8 @@ pub(crate) async fn serve(config: Config, process: Process) -> Result<(), Failur
         health: health.clone(),
         registry: metrics.clone(),
     };
-    let gateway = Gateway::of(config.gateway.options(), parts).await?;
+    let tokens = config.gateway.tokens().map_err(Failure::usage)?;
+    let gateway = Gateway::of(Options { tokens, ..config.gateway.options() }, parts).await?;
     tracing::info!(addr = %gateway.addr(), "serving callers");
     if !gateway.addr().ip().is_loopback() {
         tracing::warn!(

@@ -9,7 +9,8 @@ use crate::op::{Access, Op, SDK};
 use crate::routes::batches::LINES;
 use crate::routes::uploads::PART;
 use crate::service::{
-    AnswerRequest, BatchRequest, BatchView, ExecRequest, ExecView, RunView, RunsView, SessionsView, UploadView,
+    AnswerRequest, BatchRequest, BatchView, ExecRequest, ExecView, MintRequest, NarrowRequest, RunView, RunsView,
+    SessionsView, ShowRequest, ShownView, TokenView, UploadView,
 };
 use crate::usage::UsageView;
 
@@ -81,6 +82,9 @@ fn body(op: Op, schemas: &mut Schemas) -> Option<(&'static str, Value)> {
         Op::Exec => Some((JSON, schemas.of::<ExecRequest>())),
         Op::WriteFile => Some((BYTES, json!({}))),
         Op::SendUpload => Some((PART, json!({}))),
+        Op::MintToken => Some((JSON, schemas.of::<MintRequest>())),
+        Op::NarrowToken => Some((JSON, schemas.of::<NarrowRequest>())),
+        Op::ShowToken => Some((JSON, schemas.of::<ShowRequest>())),
         _ => None,
     }
 }
@@ -185,6 +189,10 @@ fn answers(op: Op, schemas: &mut Schemas) -> Vec<Answer> {
         Op::SendUpload => vec![("204", "The part is written. `Upload-Offset` says how much there is.", None)],
         Op::GiveUpUpload => vec![("204", "The upload is given up. A file that is complete stays.", None)],
         Op::Usage => vec![("200", "What was used.", Some((JSON, schemas.of::<UsageView>())))],
+        Op::MintToken | Op::NarrowToken => {
+            vec![("201", "The new token.", Some((JSON, schemas.of::<TokenView>())))]
+        }
+        Op::ShowToken => vec![("200", "What the token says.", Some((JSON, schemas.of::<ShownView>())))],
         Op::Connect => {
             let what = "The connection is a WebSocket from now on. Each of its messages is a frame of the SDK's \
                         protocol (docs/sdk-protocol.md).";

@@ -57,6 +57,19 @@ pub const CODES: &[Code] = &[
         "Pages in a browser can't connect.",
         "connect with an SDK, without the header `Origin`",
     ),
+    code(
+        "no_issuer",
+        404,
+        "This gateway mints no capability tokens.",
+        "name a private key in gateway.token_key, or mint tokens with `thermae-token`",
+    ),
+    code(
+        "token_not_written",
+        422,
+        "The token would never be valid, would be valid for longer than the one before, takes nothing away, or is \
+         sealed.",
+        "",
+    ),
     code("unknown_route", 404, "There is nothing at this path.", "see /v1/openapi.json for all paths"),
     code(
         "unknown_run",

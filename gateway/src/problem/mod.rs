@@ -99,15 +99,22 @@ fn status_of(code: ErrorCode) -> StatusCode {
     match code {
         MalformedJson => StatusCode::BAD_REQUEST,
         UnknownField | SchemaViolation | UnsupportedProtocol | BadPath | BadCapability | LimitTooHigh
-        | UnsupportedLanguage => StatusCode::UNPROCESSABLE_ENTITY,
+        | UnsupportedLanguage | TokenMalformed | TokenTooLarge | TokenTooManyBlocks => StatusCode::UNPROCESSABLE_ENTITY,
+        TokenUnknownKey | TokenBadSignature | TokenRevoked | TokenForeignTenant | TokenNotYetValid | TokenExpired => {
+            StatusCode::FORBIDDEN
+        }
         JobTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         CheckpointTooLarge => StatusCode::INSUFFICIENT_STORAGE,
-        SessionLost | SessionExpired | UnknownRef | UnknownPool | CheckpointMissing => StatusCode::NOT_FOUND,
+        SessionLost | SessionExpired | UnknownRef | UnknownPool | CheckpointMissing | TokenUnsupported => {
+            StatusCode::NOT_FOUND
+        }
         IdConflict | IdempotencyConflict | CheckpointUnsupported => StatusCode::CONFLICT,
         QuotaExceeded | SessionLimit => StatusCode::TOO_MANY_REQUESTS,
         Cancelled => StatusCode::CONFLICT,
         WallTimeout => StatusCode::GATEWAY_TIMEOUT,
-        NoWorker | BackendUnavailable | RegistryFull | StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        NoWorker | BackendUnavailable | RegistryFull | StoreUnavailable | TokenUnverifiable => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         Internal => StatusCode::INTERNAL_SERVER_ERROR,
         _ => StatusCode::BAD_GATEWAY,
     }

@@ -8,6 +8,7 @@ mod files;
 mod health;
 mod runs;
 mod sessions;
+mod tokens;
 pub(crate) mod uploads;
 mod usage;
 
@@ -103,6 +104,9 @@ pub(crate) async fn answer(
         Op::SendUpload => uploads::send(call).await,
         Op::GiveUpUpload => uploads::give_up(call).await,
         Op::Usage => usage::get(&call),
+        Op::MintToken => tokens::mint(call).await,
+        Op::NarrowToken => tokens::narrow(call).await,
+        Op::ShowToken => tokens::show(call).await,
         Op::Connect | Op::Document | Op::Alive | Op::Ready | Op::Metrics => {
             Err(Problem::new("internal_error", "the operation works for no tenant"))
         }

@@ -11,6 +11,7 @@ mod run;
 mod runs;
 mod sessions;
 mod table;
+mod tokens;
 mod uploads;
 mod views;
 
@@ -41,6 +42,8 @@ pub(crate) use places::{Place, Places};
 pub(crate) use run::{Follow, Next, Run};
 pub(crate) use sessions::Restore;
 pub(crate) use uploads::{Upload, UploadView, Wanted};
+pub use tokens::Tokens;
+pub(crate) use tokens::{MintRequest, NarrowRequest, ShowRequest, ShownView, TokenView, narrow};
 pub(crate) use views::{AnswerRequest, RunState, RunView, RunsView, SessionsView};
 
 /// How long a scheduler may take to answer a question.

@@ -9,7 +9,7 @@ use thermae_tokens::{BadRevocation, KeyFileError, Refused, Unwritten};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// A token gives no rights. The code is stable.
-    #[error("{code}: {0}", code = .0.code())]
+    #[error("{code}: {0}", code = .0.code().as_str())]
     Refused(#[from] Refused),
     /// A token can't be written.
     #[error(transparent)]

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
 }
 
 fn keygen(args: &Keygen) -> Result<String, Error> {
-    let key = SecretKey::generate();
+    let key = SecretKey::generate()?;
     key.write_new(&args.key)?;
     std::fs::create_dir_all(&args.keys).map_err(Error::file(&args.keys))?;
     let public = args.keys.join(format!("{}.pem", args.id));

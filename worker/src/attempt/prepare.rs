@@ -10,7 +10,7 @@ use thermae_schemas::{ErrorCode, OLDEST, Outcome, PROTOCOL, SessionRequest};
 use crate::artifacts::{InputFile, inputs};
 use crate::context::Context;
 use crate::options::{Bounds, Granted, PoolOptions, Refused};
-use crate::tools::{Allowed, Gate};
+use crate::tools::{Allowed, Gate, Held};
 use crate::work::Work;
 
 /// A job that may run here.
@@ -103,12 +103,19 @@ async fn gate(
 ) -> Result<(Gate, Vec<thermae_runner::frames::Tool>), Outcome> {
     let (specs, written) = (work.job.tools.clone(), work.written.clone());
     let capabilities = work.job.capabilities.clone();
+    let token = match &work.job.token {
+        None => None,
+        Some(token) => {
+            let held = Held::verify(ctx, &work.key.tenant, token).await;
+            Some(held.map_err(|refused| Outcome::rejected(refused.code, format!("{}.", refused.message)))?)
+        }
+    };
     // Compiling schemas takes longer than reading them.
     let compiled = ctx.heavy.check(4 * work.tool_bytes, move || {
         let rejected = |code, why: String| Outcome::rejected(code, format!("{why}."));
         let made = Gate::new(&specs, written, bounds);
         let (gate, tools) = made.map_err(|error| rejected(ErrorCode::SchemaViolation, error.to_string()))?;
-        let allowed = capabilities.map(Allowed::new).transpose();
+        let allowed = Allowed::new(capabilities, token);
         let allowed = allowed.map_err(|error| rejected(ErrorCode::BadCapability, error.to_string()))?;
         Ok((gate.under(allowed.map(Arc::new)), tools))
     });

@@ -40,6 +40,7 @@ impl Options {
             "must be at least artifacts.checkpoint_ttl",
         )?;
         self.audit.validate().map_err(|(k, problem)| Invalid { key: format!("audit.{k}"), problem })?;
+        self.tokens.validate().map_err(|(k, why)| Invalid { key: format!("tokens.{k}"), problem: why.to_owned() })?;
         check(self.refused_bytes.0 > 0, "refused_bytes".into(), "must not be zero")?;
         check(self.docker.uids > 0, "docker.uids".into(), "must not be zero")?;
         check(self.docker.first_uid > 0, "docker.first_uid".into(), "must not be 0 (root)")?;
@@ -82,10 +83,19 @@ mod tests {
     use thermae_service::units::Millis;
 
     use super::*;
+    use crate::options::TokenOptions;
 
     #[test]
     fn the_defaults_are_valid() {
         Options::default().validate().unwrap();
+    }
+
+    #[test]
+    fn options_of_tokens_are_named_by_their_keys() {
+        let key = |tokens| Options { tokens, ..Options::default() }.validate().unwrap_err().key;
+        let default = TokenOptions::default();
+        assert_eq!(key(TokenOptions { revoked: Some("revoked".into()), ..default.clone() }), "tokens.revoked");
+        assert_eq!(key(TokenOptions { skew: Millis::from_secs(301), ..default }), "tokens.skew");
     }
 
     #[test]

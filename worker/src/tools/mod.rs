@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! frame of the runner ─▶ Gate: bounds ─▶ call: read ─▶ Gate: check ─▶ Provider ─▶ frame to the runner
-//!                                                                        └ Capable: the job's capabilities
+//!                                                                        └ Capable: the job's capabilities and token
 //!                                                                          └ Client: reply queue ─▶ queue `calls`
 //! ```
 //!
@@ -18,6 +18,7 @@ mod hostile;
 mod in_flight;
 mod provider;
 mod schema;
+mod token;
 mod written;
 
 pub(crate) use call::{Patience, answer, call, turn_away};
@@ -26,4 +27,5 @@ pub(crate) use client::Client;
 pub(crate) use gate::{Gate, Open};
 pub(crate) use in_flight::InFlight;
 pub(crate) use provider::{Answer, Call, Provider, Refused};
+pub(crate) use token::Held;
 pub(crate) use written::{Written, written};

@@ -11,9 +11,10 @@ use super::memory::Memory;
 pub(super) type Counts = HashMap<String, (u32, Millis)>;
 
 impl Memory {
-    /// Takes each of the counts once, or none.
-    pub(super) fn count(&mut self, request: &CountRequest, now: Millis) -> Counted {
-        let began = self.began;
+    /// Takes each of the counts once, or none. `made` is when the registry was made: other processes may have counted
+    /// before, also if nothing else can have been lost.
+    pub(super) fn count(&mut self, request: &CountRequest, made: Millis, now: Millis) -> Counted {
+        let began = self.began.max(made);
         self.counts.retain(|_, counts| {
             counts.retain(|_, (_, until)| *until > now);
             !counts.is_empty()

@@ -146,7 +146,7 @@ impl Registry for Local {
     }
 
     async fn count(&self, request: &CountRequest) -> Result<Counted, Error> {
-        Ok(self.step(|memory, now| memory.count(request, now)))
+        Ok(self.step(|memory, now| memory.count(request, self.made.0, now)))
     }
 
     async fn usage(&self) -> Result<Usage, Error> {

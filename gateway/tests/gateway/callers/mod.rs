@@ -1,6 +1,7 @@
 //! Callers with keys: what each may do, and that no tenant sees anything of another.
 
 mod site;
+mod tokens;
 
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
@@ -31,6 +32,9 @@ pub(crate) fn tests() -> Vec<Trial> {
         test("a_key_and_a_tenant_have_bounds", a_key_and_a_tenant_have_bounds),
         test("a_revoked_key_loses_its_streams_and_waits", a_revoked_key_loses_its_streams_and_waits),
         test("an_sdk_is_bound_by_its_key", an_sdk_is_bound_by_its_key),
+        test("tokens_are_minted_narrowed_and_shown", tokens::tokens_are_minted_narrowed_and_shown),
+        test("what_would_be_no_token_is_refused", tokens::what_would_be_no_token_is_refused),
+        test("a_gateway_without_keys_only_narrows", tokens::a_gateway_without_keys_only_narrows),
         test("batches_are_bound_by_their_key", batches_are_bound_by_their_key),
     ]
 }

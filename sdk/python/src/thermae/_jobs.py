@@ -56,6 +56,7 @@ class JobOptions(TypedDict, total=False):
         tools: Functions that the code can call, in place of the sandbox's own. `[]` means none.
         capabilities: What the code can do with its tools, in place of the sandbox's own capabilities. `[]` means
             nothing. Calls that no capability allows raise `ToolError` in the code, and are not made.
+        token: A capability token. A call then needs its leave, too, and counts for all jobs that use it.
         timeout: Seconds that the code can run. The job then also has to start within a minute, unless `start_within`
             says otherwise, so the whole wait is bounded. Waiting for tools does not count, up to `pause`.
             `THERMAE_TIMEOUT` is the default, and else the fleet's own.
@@ -88,6 +89,7 @@ class JobOptions(TypedDict, total=False):
     inputs: Mapping[str, Any]
     tools: Sequence[AnyTool]
     capabilities: Sequence[Capability]
+    token: str
     timeout: float
     start_within: float
     cpu: float
@@ -221,7 +223,7 @@ class Job:
             if_client_gone: What the option of this name is, if the job does not have it.
 
         Raises:
-            UnsupportedProtocol: The job has inputs, capabilities or waits, and the fleet knows none.
+            UnsupportedProtocol: The job has inputs, capabilities, a token or waits, and the fleet knows none.
             TypeError: An option has a value of a wrong type.
             ValueError: An option has a value that can't be used.
             OSError: A file of this machine can't be read.
@@ -247,13 +249,19 @@ class Job:
         allowed = capabilities_to_wire(capabilities) if tools else None
         if allowed is not None and protocol < 3:
             raise UnsupportedProtocol("capabilities need a fleet that reads protocol 3", request_id=self.id)
+        token = options.get("token")
+        if token is not None and not isinstance(token, str):
+            raise TypeError(f"token must be a str, not {type(token).__name__}")
+        if token is not None and protocol < 3:
+            raise UnsupportedProtocol("tokens need a fleet that reads protocol 3", request_id=self.id)
         gone = options.get("if_client_gone", if_client_gone)
         if gone not in ("fail", "wait"):
             raise ValueError(f"if_client_gone is either 'fail' or 'wait', not {gone!r}")
         waits = limits["pause_ms"] is not None or gone == "wait"
         if waits and protocol < 3:
             raise UnsupportedProtocol("runs that wait need a fleet that reads protocol 3", request_id=self.id)
-        newer = 3 if allowed is not None or waits else 2 if protocol >= 2 and (inputs or tools) else None
+        bound = allowed is not None or token is not None
+        newer = 3 if bound or waits else 2 if protocol >= 2 and (inputs or tools) else None
         wire = {
             "protocol": newer,
             "id": self.id,
@@ -280,6 +288,8 @@ class Job:
         present = _present(wire)
         if allowed is not None:
             present["capabilities"] = allowed  # Also if it is empty: then nothing is allowed.
+        if token is not None:
+            present["token"] = token  # Also if it is empty: the fleet then refuses the job.
         return written(present)
 
     def _session(self) -> dict[str, Any] | None:

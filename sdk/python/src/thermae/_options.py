@@ -40,6 +40,9 @@ class EmbeddedOptions(TypedDict, total=False):
         audit: File that gets a line of JSON for each tool call before it is made, and one for its end. `thermae audit`
             checks that no line was changed since.
         audit_redact: Values of arguments that are left out there, by their paths: `card/number`, or `**/password`.
+        token_keys: Folder with the public keys of those whose capability tokens jobs may use, such as `1.pem`.
+        token_revoked: File with the revoked tokens, one revocation id in each line.
+        token_skew: Seconds by which clocks may differ, at most 300; by default 30.
         packages_refresh: Whether to look for newer versions of `packages`, instead of those that were installed before.
     """
 
@@ -57,6 +60,9 @@ class EmbeddedOptions(TypedDict, total=False):
     store: str | os.PathLike[str]
     audit: str | os.PathLike[str]
     audit_redact: Sequence[str]
+    token_keys: str | os.PathLike[str]
+    token_revoked: str | os.PathLike[str]
+    token_skew: float
 
 
 def url_of(url: str | None) -> str:
@@ -137,6 +143,9 @@ def _embedded(options: EmbeddedOptions) -> dict[str, Any]:
         "store": os.path.abspath,
         "audit": os.path.abspath,
         "audit_redact": _names,
+        "token_keys": os.path.abspath,
+        "token_revoked": os.path.abspath,
+        "token_skew": lambda seconds: to_ms(seconds) if seconds else 0,
     }
     # Programs should find the packages that this process finds.
     python = os.environ.get("THERMAE_PYTHON") or sys.executable

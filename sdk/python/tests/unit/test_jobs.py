@@ -61,6 +61,7 @@ def test_every_option_reaches_the_wire(tmp_path: Path) -> None:
         inputs={"rows": [1], "stored": artifact},
         tools=[t],
         capabilities=[{"pattern": "t", "max_calls": 1}],
+        token="a token",
         timeout=1.5,
         start_within=2,
         cpu=3,
@@ -117,6 +118,7 @@ def test_every_option_reaches_the_wire(tmp_path: Path) -> None:
         "if_client_gone": "wait",
         "tools": [t.to_wire()],
         "capabilities": [{"pattern": "t", "max_calls": 1}],
+        "token": "a token",
         "stream": ["output"],
         "max_attempts": 2,
         "start_within_ms": 2000,
@@ -186,6 +188,19 @@ def test_capabilities_are_a_list(bad: Any) -> None:
         wire(Job("x", tools=[tool(to_ms)], capabilities=bad))
     with pytest.raises(TypeError, match="must be a list"):
         Sandbox(capabilities=bad)
+
+
+def test_a_token_is_the_jobs_own() -> None:
+    made = wire(Job("x", token="t"))
+    assert (made["token"], made["protocol"]) == ("t", 3)
+    assert "token" not in wire(Job("x"))
+    assert wire(Job("x", token=""))["token"] == "", "an empty text is no way to leave it out"
+    for protocol in (1, 2):
+        with pytest.raises(errors.UnsupportedProtocol):
+            wire(Job("x", token="t"), protocol=protocol)
+    bad: Any = b"t"
+    with pytest.raises(TypeError, match="token must be a str"):
+        wire(Job("x", token=bad))
 
 
 def test_a_command_is_a_job_in_bash_without_tools() -> None:

@@ -22,5 +22,6 @@ mod requests;
 mod sessions;
 mod taken;
 mod tenants;
+mod tokens;
 mod tools;
 mod traffic;

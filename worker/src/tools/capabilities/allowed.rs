@@ -1,31 +1,43 @@
 //! The capabilities of one job, ready to decide its calls.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 use thermae_capabilities::{
-    Arguments, At, BadArguments, BadResult, Call, Capability, Denied, Grant, InMemory, Rules, Schemas, Set, decide,
+    Arguments, At, BadArguments, BadResult, Call, Capability, Counts, Denied, Grant, InMemory, Rules, Schemas, Set,
+    Take, Taken, TooManySets, decide,
 };
-use thermae_schemas::ErrorCode;
+use thermae_schemas::{ClientId, ErrorCode};
 
-use super::super::Refused;
 use super::super::schema::{self, Schema};
+use super::super::token::Counted;
+use super::super::{Held, Refused};
+use super::asked::{Asked, Spent};
 
 /// Why a job's capabilities can't be used. The text is for the client that submitted the job.
 #[derive(Debug, thiserror::Error)]
-#[error("{at}.{field}: {why}")]
-pub(crate) struct Error {
-    at: At,
-    field: &'static str,
-    why: String,
+pub(crate) enum Error {
+    /// A schema can't be used.
+    #[error("{at}.{field}: {why}")]
+    Schema { at: At, field: &'static str, why: String },
+    /// The job's set and those of its token are more than rules can have.
+    #[error("capabilities: {0}")]
+    Sets(#[from] TooManySets),
 }
 
-/// What the capabilities of one job allow, and what of it is used up.
+/// What the capabilities and the token of one job allow, and what of it is used up.
 pub(crate) struct Allowed {
     rules: Rules,
     schemas: Compiled,
+    /// The counts of the job's own set. The registry has those of the token.
     counts: InMemory,
+    /// How many sets the job itself has. Those of its token follow.
+    own: usize,
+    spent: Spent,
+    token: Option<Held>,
 }
 
 /// The JSON Schemas of the capabilities that have some.
@@ -36,23 +48,68 @@ struct Compiled {
 }
 
 impl Allowed {
-    /// Compiles the schemas of a set. Nothing is counted yet.
+    /// Compiles the schemas of a job's own set and of its token. `None` if it has neither. Nothing is counted yet.
     ///
     /// # Errors
-    /// A schema can't be used.
-    pub(crate) fn new(set: Set) -> Result<Self, Error> {
-        let rules = Rules::new(set);
+    /// A schema can't be used, or there are too many sets.
+    pub(crate) fn new(set: Option<Set>, token: Option<Held>) -> Result<Option<Self>, Error> {
+        let own = usize::from(set.is_some());
+        let rules = match (set.map(Rules::new), token.as_ref().map(|held| held.rules().clone())) {
+            (Some(own), Some(tokens)) => own.narrow(tokens)?,
+            (Some(rules), None) | (None, Some(rules)) => rules,
+            (None, None) => return Ok(None),
+        };
         let mut schemas = Compiled::default();
         for (at, capability) in rules.capabilities() {
             let compile = |field, schema: Option<&Value>| {
-                let bad = |error: schema::Error| Error { at, field, why: error.brief() };
+                let bad = |error: schema::Error| Error::Schema { at, field, why: error.brief() };
                 schema.map(|schema| Schema::compile(schema).map_err(bad)).transpose()
             };
             let (arguments, results) = (&mut schemas.arguments, &mut schemas.results);
             arguments.extend(compile("arguments", capability.arguments())?.map(|schema| (at, schema)));
             results.extend(compile("result", capability.result())?.map(|schema| (at, schema)));
         }
-        Ok(Self { rules, schemas, counts: InMemory::default() })
+        Ok(Some(Self { rules, schemas, counts: InMemory::default(), own, spent: Spent::default(), token }))
+    }
+
+    /// The job's token.
+    pub(super) fn token(&self) -> Option<&Held> {
+        self.token.as_ref()
+    }
+
+    /// The client to which the calls go, if the token names one.
+    pub(in crate::tools) fn answers(&self) -> Option<&ClientId> {
+        self.token.as_ref()?.answers()
+    }
+
+    /// Decides a call of a job with a token. Counts nothing, but returns what must be counted.
+    ///
+    /// # Errors
+    /// Why the call must not be made.
+    pub(super) fn propose(
+        &self,
+        tool: &str,
+        arguments: &RawValue,
+    ) -> Result<(Grant, Box<RawValue>, Vec<Take>), Refused> {
+        let asked = Asked { own: &self.counts, spent: &self.spent, takes: Mutex::default() };
+        let (grant, arguments) = self.decide_by(tool, arguments, &asked)?;
+        Ok((grant, arguments, asked.takes.into_inner().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// Has the registry count what was proposed, and then counts for the job's own set. `false` if a capability of the
+    /// token turned out to have no calls left: the next proposal does without it. Only one call at a time may be
+    /// counted.
+    ///
+    /// # Errors
+    /// Why the call must not be made.
+    pub(super) async fn count(&self, held: &Held, takes: &[Take]) -> Result<bool, Refused> {
+        if let Counted::Exhausted(at) = held.count(self.own, takes).await? {
+            self.spent.add(at);
+            return Ok(false);
+        }
+        let own: Vec<_> = takes.iter().copied().filter(|take| take.at.set < self.own).collect();
+        let Ok(taken) = self.counts.take(&own);
+        Ok(taken == Taken::All)
     }
 
     /// Decides a call, and counts it if it is allowed. Returns what must leave the worker: exactly what was checked.
@@ -60,6 +117,15 @@ impl Allowed {
     /// # Errors
     /// Why the call must not be made.
     pub(super) fn decide(&self, tool: &str, arguments: &RawValue) -> Result<(Grant, Box<RawValue>), Refused> {
+        self.decide_by(tool, arguments, &self.counts)
+    }
+
+    fn decide_by(
+        &self,
+        tool: &str,
+        arguments: &RawValue,
+        counts: &impl Counts<Error = Infallible>,
+    ) -> Result<(Grant, Box<RawValue>), Refused> {
         let unread = |why: &BadArguments| {
             let text = match why {
                 BadArguments::Unreadable(error) => format!("the arguments of {tool:?} can't be checked: {error}"),
@@ -68,7 +134,7 @@ impl Allowed {
             Refused::new(ErrorCode::ToolArguments, text)
         };
         let arguments = Arguments::read(arguments.get()).map_err(|error| unread(&error))?;
-        let granted = decide(&self.rules, Call { tool, arguments: &arguments }, &self.schemas, &self.counts);
+        let granted = decide(&self.rules, Call { tool, arguments: &arguments }, &self.schemas, counts);
         let grant = granted.map_err(|denied| match denied {
             Denied::Refused(refusal) => Refused::new(ErrorCode::CapabilityRefused, refusal.to_string()),
             Denied::Counts(never) => match never {},

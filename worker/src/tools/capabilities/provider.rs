@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::value::RawValue;
+use thermae_capabilities::Grant;
 use thermae_schemas::ErrorCode;
 use tokio::time::Instant;
 
-use super::super::{Answer, Call, Provider, Refused};
+use super::super::{Answer, Call, Held, Provider, Refused};
+use super::Allowed;
 use crate::heavy::Heavy;
 
 /// Decides calls by the job's capabilities, and has another provider answer those that are allowed.
@@ -20,6 +23,42 @@ impl Capable {
     pub(crate) fn new(inner: Arc<dyn Provider>, heavy: Arc<Heavy>) -> Self {
         Self { inner, heavy }
     }
+
+    /// Decides a call and counts it, with `steps` of work for each look. Returns what must leave the worker.
+    async fn decide(
+        &self,
+        allowed: &Arc<Allowed>,
+        tool: &str,
+        arguments: Box<RawValue>,
+        steps: usize,
+    ) -> Result<(Grant, Box<RawValue>), Refused> {
+        if let Some(held) = allowed.token() {
+            return self.decide_with(held, allowed, tool, arguments.into(), steps).await;
+        }
+        let (allowed, tool) = (Arc::clone(allowed), tool.to_owned());
+        self.heavy.check(steps, move || allowed.decide(&tool, &arguments)).await
+    }
+
+    /// The same for a job with a token.
+    async fn decide_with(
+        &self,
+        held: &Held,
+        allowed: &Arc<Allowed>,
+        tool: &str,
+        arguments: Arc<RawValue>,
+        steps: usize,
+    ) -> Result<(Grant, Box<RawValue>), Refused> {
+        // Between a proposal and its count, no other call may use up what is proposed.
+        let _turn = held.turn().await;
+        held.verify_again(&self.heavy).await?;
+        loop {
+            let (its, tool, arguments) = (Arc::clone(allowed), tool.to_owned(), Arc::clone(&arguments));
+            let (grant, text, takes) = self.heavy.check(steps, move || its.propose(&tool, &arguments)).await?;
+            if allowed.count(held, &takes).await? {
+                return Ok((grant, text));
+            }
+        }
+    }
 }
 
 #[async_trait]
@@ -29,11 +68,7 @@ impl Provider for Capable {
         let began = Instant::now();
         let Call { work, entry, tool, arguments, within, open } = call;
         let steps = allowed.cost(tool, arguments.get().len());
-        let decided = {
-            let (allowed, tool) = (allowed.clone(), tool.to_owned());
-            self.heavy.check(steps, move || allowed.decide(&tool, &arguments)).await
-        };
-        let (grant, arguments) = decided?;
+        let (grant, arguments) = self.decide(&allowed, tool, arguments, steps).await?;
         let left = within.saturating_sub(began.elapsed());
         let own = grant.timeout.filter(|own| *own < left);
         let answer = self.inner.call(Call { work, entry, tool, arguments, within: own.unwrap_or(left), open });
@@ -54,7 +89,6 @@ fn late(tool: &str, own: Duration) -> Refused {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::value::RawValue;
     use thermae_capabilities::Set;
     use thermae_schemas::ToolSpec;
     use tokio::sync::Mutex;
@@ -63,7 +97,6 @@ mod tests {
     use crate::options::Bounds;
     use crate::running::Table;
     use crate::running::tests::enter;
-    use crate::tools::capabilities::Allowed;
     use crate::tools::provider::Failed;
     use crate::tools::{Gate, Open};
     use crate::work::tests::work;
@@ -83,7 +116,8 @@ mod tests {
     /// A provider under this set, what is behind it, and the gate of the tools `t`, `u` and `never`.
     fn under(set: Option<&str>) -> (Capable, Arc<Echo>, Arc<Gate>) {
         let specs = ["t", "u", "never"].map(ToolSpec::new);
-        let allowed = set.map(|set| Arc::new(Allowed::new(Set::from_json(set).unwrap()).unwrap()));
+        let set = set.map(|set| Set::from_json(set).unwrap());
+        let allowed = Allowed::new(set, None).unwrap().map(Arc::new);
         let gate = Gate::new(&specs, vec![], Bounds::default()).unwrap().0.under(allowed);
         let echo = Arc::new(Echo::default());
         (Capable::new(echo.clone(), Arc::default()), echo, Arc::new(gate))
@@ -180,7 +214,7 @@ mod tests {
             ("arguments", r#"{"type": "objekt"}"#, "capabilities[1].arguments: "),
             ("result", r#"{"$ref": "http://127.0.0.1:1/x.json"}"#, "capabilities[1].result: the reference"),
         ] {
-            let error = Allowed::new(Set::from_json(&set(field, schema)).unwrap()).err().unwrap().to_string();
+            let error = Allowed::new(Set::from_json(&set(field, schema)).ok(), None).err().unwrap().to_string();
             assert!(error.starts_with(why), "{error}");
         }
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use thermae_backplane::bus::{self, SharedBus};
+use thermae_backplane::record::Address;
 use thermae_schemas::{ErrorCode, IfClientGone, PoolName, WorkerId, names};
 use tokio_util::sync::CancellationToken;
 
@@ -53,7 +54,14 @@ impl Provider for Client {
         let tenant = &work.key.tenant;
         let gone = || Refused::new(ErrorCode::ClientGone, format!("no client is there to answer the call of {tool:?}"));
         let internal = |error: &dyn std::error::Error| Refused::new(ErrorCode::Internal, error.to_string());
-        let (to, patient) = (entry.address(), work.job.if_client_gone == IfClientGone::Wait);
+        // The job's token may name the client that answers. No other client gets the call, whoever has the run.
+        let named = open
+            .gate()
+            .allowed()
+            .and_then(|allowed| allowed.answers())
+            .map(|client| Address { reply_key: names::reply_key(tenant, client), correlation_id: None });
+        let address = || named.clone().or_else(|| entry.address());
+        let (to, patient) = (address(), work.job.if_client_gone == IfClientGone::Wait);
         if to.is_none() && !patient {
             return Err(gone().into());
         }
@@ -76,7 +84,7 @@ impl Provider for Client {
         let failed = async {
             let publish = async {
                 // The call may have waited, and another client may have the run by now.
-                let Some(to) = entry.address().or(to) else { return Ok(()) };
+                let Some(to) = address().or(to) else { return Ok(()) };
                 let sent = self.bus.publish(reply(work, to, body, false)).await?.wait().await;
                 open.left();
                 sent

@@ -27,6 +27,30 @@ class QuotaExceeded(ThermaeError):
     advice = "Wait until some of the tenant's jobs have ended, then submit the job again."
 
 
+class TokenUnverifiable(ThermaeError):
+    """The worker can't read its public keys or its list of revoked tokens, so no token gives rights."""
+
+    code = "token_unverifiable"
+    safe_to_retry = True
+    advice = "Correct the files of tokens.keys and tokens.revoked. The worker's log says what is wrong."
+
+
+class TokenCountsUnavailable(ThermaeError):
+    """A call of the token could not be counted, and was not made: Redis was away, or there were too many counts."""
+
+    code = "token_counts_unavailable"
+    safe_to_retry = False
+    advice = "Make the call again later. Check that Redis can be reached, and mint fewer tokens."
+
+
+class TokenCountsLost(ThermaeError):
+    """How often the token was used is not known: Redis began anew after it was made. The call was not made."""
+
+    code = "token_counts_lost"
+    safe_to_retry = False
+    advice = "Ask the issuer for a new token."
+
+
 class SubmissionExpired(ThermaeError):
     """The message is older than the fleet accepts. The job was not started from it."""
 

@@ -129,3 +129,83 @@ class BadCapability(ThermaeError):
     code = "bad_capability"
     safe_to_retry = False
     advice = "Correct the capability at the place that the message names. docs/capabilities.md shows the form."
+
+
+class TokenUnsupported(ThermaeError):
+    """The worker has no public keys, so it takes no tokens."""
+
+    code = "token_unsupported"
+    safe_to_retry = False
+    advice = "Give the workers public keys (tokens.keys, --token-keys), or submit the job without a token."
+
+
+class TokenTooLarge(ThermaeError):
+    """The job's token is too long."""
+
+    code = "token_too_large"
+    safe_to_retry = False
+    advice = "Ask the issuer for a new token that allows less, or narrow it less often."
+
+
+class TokenTooManyBlocks(ThermaeError):
+    """The job's token was narrowed too often."""
+
+    code = "token_too_many_blocks"
+    safe_to_retry = False
+    advice = "Ask the issuer for a new token that allows less, or narrow it less often."
+
+
+class TokenMalformed(ThermaeError):
+    """The job's token is no capability token, or says what a token can't say."""
+
+    code = "token_malformed"
+    safe_to_retry = False
+    advice = "Pass the token exactly as thermae-token wrote it."
+
+
+class TokenUnknownKey(ThermaeError):
+    """The worker has no public key with the id that the job's token names."""
+
+    code = "token_unknown_key"
+    safe_to_retry = False
+    advice = "Give the workers the issuer's public key (tokens.keys), or use a token of another issuer."
+
+
+class TokenBadSignature(ThermaeError):
+    """A signature of the job's token is wrong."""
+
+    code = "token_bad_signature"
+    safe_to_retry = False
+    advice = "Use the token as it was written. Check that the workers' key of this id is the issuer's (tokens.keys)."
+
+
+class TokenRevoked(ThermaeError):
+    """The job's token, or one that it was narrowed from, is revoked."""
+
+    code = "token_revoked"
+    safe_to_retry = False
+    advice = "Ask the issuer for a new token."
+
+
+class TokenForeignTenant(ThermaeError):
+    """The job's token belongs to another tenant."""
+
+    code = "token_foreign_tenant"
+    safe_to_retry = False
+    advice = "Submit the job as the token's tenant, or ask the issuer for a token of your own."
+
+
+class TokenNotYetValid(ThermaeError):
+    """The job's token is not valid yet."""
+
+    code = "token_not_yet_valid"
+    safe_to_retry = True
+    advice = "Wait until the token is valid. Check the clocks of the issuer and the workers."
+
+
+class TokenExpired(ThermaeError):
+    """The job's token has expired."""
+
+    code = "token_expired"
+    safe_to_retry = False
+    advice = "Ask the issuer for a new token."

@@ -1,0 +1,71 @@
+//! Tests of capability tokens on the embedded fleet.
+
+use std::num::NonZeroU32;
+use std::time::{Duration, SystemTime};
+
+use thermae_schemas::{Capabilities, TenantName};
+use thermae_tokens::{Grant, Issuer, SecretKey, TokenId};
+
+use crate::thermae::Thermae;
+
+const CODE: &str = "
+for amount in [1, 500]:
+    try:
+        print(await pay(amount=amount))
+    except ToolError as error:
+        print(str(error).split(':')[0])
+";
+
+/// A token of the embedded fleet's tenant for small payments.
+fn grant(calls: Option<u32>) -> Grant {
+    let set = r#"[{"pattern": "pay", "constraints": [{"path": "amount", "op": "<", "value": 100}]}]"#;
+    Grant {
+        id: TokenId::random(),
+        tenant: TenantName::new("local").unwrap(),
+        answers: None,
+        not_before: None,
+        expires: SystemTime::now() + Duration::from_secs(3600),
+        set: Capabilities::from_json(set).unwrap(),
+        calls: calls.and_then(NonZeroU32::new),
+    }
+}
+
+#[test]
+fn a_program_makes_the_calls_that_its_token_allows() {
+    let thermae = Thermae::with("main.py", CODE);
+    let key = SecretKey::generate().unwrap();
+    std::fs::create_dir(thermae.path().join("keys")).unwrap();
+    thermae.file("keys/1.pem", &key.public().to_pem());
+    let issuer = Issuer::new(1, key);
+    thermae.file("token", &format!("{}\n", issuer.mint(&grant(None)).unwrap().as_str()));
+    let run = ["run", "main.py", "--tool", "pay=echo 7", "--token-file", "token"];
+    let trusting = [&run[..], &["--token-keys", "keys"]].concat();
+    let allowed = thermae.call(&trusting);
+    assert_eq!((allowed.status, allowed.stdout.as_str()), (0, "7\ncapability_refused\n"), "{allowed:?}");
+
+    let refused = thermae.call(&run);
+    assert!(refused.status == 2 && refused.stderr.contains("token_unsupported"), "{refused:?}");
+    thermae.file("token", "");
+    let refused = thermae.call(&trusting);
+    assert!(refused.status == 2 && refused.stderr.contains("token_malformed"), "{refused:?}");
+
+    // A fleet that began after the token was made can't know how often it was used.
+    thermae.file("token", issuer.mint(&grant(Some(5))).unwrap().as_str());
+    let counted = thermae.call(&trusting);
+    assert_eq!(
+        (counted.status, counted.stdout.as_str()),
+        (0, "token_counts_lost\ncapability_refused\n"),
+        "{counted:?}"
+    );
+}
+
+#[test]
+fn keys_that_can_not_be_used_are_told() {
+    let thermae = Thermae::with("main.py", "print(1)");
+    let nowhere = thermae.call(&["run", "main.py", "--token-keys", "nowhere"]);
+    assert!(nowhere.status != 0 && nowhere.stderr.contains("nowhere"), "{nowhere:?}");
+    let useless = thermae.call(&["run", "main.py", "--token-revoked", "list"]);
+    assert!(useless.status == 2 && useless.stderr.contains("--token-keys"), "{useless:?}");
+    let remote = thermae.call(&["run", "main.py", "--token-keys", "keys", "--amqp", "amqp://a:a@127.0.0.1:1"]);
+    assert!(remote.status == 2 && remote.stderr.contains("tokens.keys"), "{remote:?}");
+}
