@@ -14,6 +14,7 @@ mod files;
 mod guard;
 mod http;
 mod limits;
+mod rest;
 mod runs;
 mod serving;
 mod sessions;
