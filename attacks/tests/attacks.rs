@@ -83,7 +83,7 @@ impl Drop for Servers {
 fn attacks_of_a_tenant_on_a_fleet_hold() {
     if let (Some(xtask), Some(_)) = (std::env::var_os("THERMAE_TEST_XTASK"), std::env::var_os("THERMAE_TEST_BIN")) {
         let servers = Servers(xtask);
-        short("fleet", &servers.start(), 25);
+        short("fleet", &servers.start(), 33);
     }
 }
 

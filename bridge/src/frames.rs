@@ -46,6 +46,9 @@ pub enum Error {
     /// What a transport with messages of its own has brought is no message for frames. The text says why.
     #[error("a message can't be read: {0}")]
     Message(String),
+    /// No more of the message that comes may be held in memory.
+    #[error("no more of a frame may be held in memory")]
+    NoRoom,
 }
 
 /// Splits `message` bytes, of which `header` belong to the header, into header and payload. Returns the payload's size.

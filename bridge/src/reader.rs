@@ -56,6 +56,10 @@ impl Reader {
                     tracing::debug!(%error, "no frame can be read");
                     return End::Gone;
                 }
+                Some(Err(error @ frames::Error::NoRoom)) => {
+                    let refusal = Refusal::new("gateway_full", error.to_string());
+                    return End::Bad(refusal.advice("connect again later, or send smaller frames"));
+                }
                 Some(Err(error)) => return End::Bad(Refusal::new("bad_frame", error.to_string())),
                 Some(Ok(frame)) => self.take(frame),
             };

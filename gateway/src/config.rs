@@ -84,7 +84,8 @@ pub struct Own {
     pub max_tenants: usize,
     /// How long a tenant's connection stays open without a request or a run.
     pub tenant_idle: Millis,
-    /// Largest part of `max_requests`, `max_runs` and `max_bytes` that one tenant may take, in percent, from 1 to 100.
+    /// Largest part of `max_requests`, `max_runs`, `max_bytes` and the connections of SDKs that one tenant may take, in
+    /// percent, from 1 to 100.
     #[schemars(range(min = 1, max = 100))]
     pub tenant_share: u8,
     /// Most connections of callers at once, at least 1. Further ones wait. It is lowered to what the limit of open

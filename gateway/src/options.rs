@@ -22,15 +22,15 @@ pub struct Options {
     /// Runs under way at once, other than those of SDKs. Further ones are refused (`too_many_runs`).
     pub runs: usize,
     /// Bytes that are held for all callers together: request bodies, jobs under way, events and outcomes. One SDK's
-    /// connection may hold a quarter of them.
+    /// connection may hold a quarter of them, and as much of a message that is not whole.
     pub held_bytes: usize,
     /// Tenants whose fleet is connected at once. If there are more, one that has no request and no run is closed, or
     /// the request is refused (`too_many_tenants`).
     pub tenants: usize,
     /// How long a tenant's fleet stays connected without a request or a run.
     pub tenant_idle: Duration,
-    /// Largest part of [`Options::requests`], [`Options::runs`] and [`Options::held_bytes`] that one tenant may take,
-    /// in percent.
+    /// Largest part of [`Options::requests`], [`Options::sdks`], [`Options::runs`] and [`Options::held_bytes`] that one
+    /// tenant may take, in percent.
     pub tenant_share: u8,
     /// How often it is checked, during a long answer, that the API key may still be used.
     pub recheck: Duration,

@@ -51,12 +51,15 @@ struct Slot {
     opened: Opening,
     /// The requests that the tenant may have at once.
     requests: Arc<Semaphore>,
+    /// The connections of SDKs that the tenant may have at once.
+    sdks: Arc<Semaphore>,
     used: Instant,
 }
 
 /// A tenant's service for one request. While there is one, the service stays open.
 pub(crate) struct Lease {
     service: Arc<Service>,
+    sdks: Arc<Semaphore>,
     _request: OwnedSemaphorePermit,
 }
 
@@ -65,6 +68,13 @@ impl Deref for Lease {
 
     fn deref(&self) -> &Service {
         &self.service
+    }
+}
+
+impl Lease {
+    /// A place for the connection of an SDK; `None` if the tenant has as many as it may.
+    pub(crate) fn place_of_sdk(&self) -> Option<OwnedSemaphorePermit> {
+        self.sdks.clone().try_acquire_owned().ok()
     }
 }
 
@@ -100,15 +110,15 @@ impl Tenants {
 
     /// The service of a tenant, for one request.
     pub(crate) async fn service(&self, tenant: &TenantName) -> Result<Lease, Problem> {
-        let (opened, request) = self.slot(tenant)?;
+        let (opened, sdks, request) = self.slot(tenant)?;
         match opened.await {
-            Ok(service) => Ok(Lease { service, _request: request }),
+            Ok(service) => Ok(Lease { service, sdks, _request: request }),
             Err((_, problem)) => Err(problem),
         }
     }
 
-    /// A place among the tenant's requests, and the service, which may still have to open.
-    fn slot(&self, tenant: &TenantName) -> Result<(Opening, OwnedSemaphorePermit), Problem> {
+    /// The service, which may still have to open, the places of its SDKs, and a place among the tenant's requests.
+    fn slot(&self, tenant: &TenantName) -> Result<(Opening, Arc<Semaphore>, OwnedSemaphorePermit), Problem> {
         let mut open = self.lock();
         if open.get(tenant).is_some_and(Slot::can_be_tried_again) {
             open.remove(tenant);
@@ -125,7 +135,7 @@ impl Tenants {
             let most = self.options.share(self.options.requests);
             return Err(Problem::new("too_many_requests", format!("{most} requests of the tenant are under way")));
         };
-        Ok((slot.opened.clone(), request))
+        Ok((slot.opened.clone(), slot.sdks.clone(), request))
     }
 
     /// Begins to open the fleet. A task does it, so that it goes on if the request that needs it is given up.
@@ -134,7 +144,8 @@ impl Tenants {
         let budget = self.budget.part(options.share(options.held_bytes));
         let (places, draining) = (self.places.clone(), self.draining.clone());
         let meter = self.usage.meter(tenant.clone());
-        let requests = Arc::new(Semaphore::new(options.share(options.requests)));
+        let [requests, sdks] =
+            [options.requests, options.sdks].map(|most| Arc::new(Semaphore::new(options.share(most))));
         let opening = AbortOnDropHandle::new(tokio::spawn(async move {
             match fleets.open(&tenant).await {
                 Ok(fleet) => Ok(Arc::new(Service::new(fleet, &options, budget, places, meter, metrics, draining))),
@@ -146,7 +157,7 @@ impl Tenants {
         }));
         let failed = || (Instant::now(), Problem::new("internal_error", "the fleet could not be opened"));
         let opened = async move { opening.await.unwrap_or_else(|_| Err(failed())) };
-        Slot { opened: opened.boxed().shared(), requests, used: Instant::now() }
+        Slot { opened: opened.boxed().shared(), requests, sdks, used: Instant::now() }
     }
 
     /// Makes room for one more tenant.

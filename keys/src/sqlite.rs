@@ -44,7 +44,12 @@ impl Sqlite {
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(limit / 2);
         let pool = SqlitePoolOptions::new().max_connections(4).acquire_timeout(limit).connect_lazy_with(options);
-        sql::within(limit.max(LIMIT), sql::migrator().run(&pool)).await?;
+        let migrator = sql::migrator();
+        let migrate = || sql::within(limit.max(LIMIT), migrator.run(&pool));
+        // SQLite has no lock for this. If another process makes the tables at the same time, they are there afterwards.
+        if migrate().await.is_err() {
+            migrate().await?;
+        }
         Ok(Self { pool, limit })
     }
 }

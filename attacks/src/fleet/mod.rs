@@ -4,9 +4,13 @@
 pub mod broker;
 pub mod forging;
 pub mod gateway;
+pub mod keyed;
 pub mod load;
 pub mod process;
 pub mod raw;
+pub mod slow;
+pub mod socket;
+pub mod waiting;
 
 use std::time::{Duration, Instant};
 
@@ -18,6 +22,7 @@ use thermae_schemas::{Job, Outcome, TenantName};
 
 use broker::Attacker;
 use gateway::Gateway;
+use keyed::Keyed;
 use process::Process;
 
 /// Longer than anything takes that happens at all.
@@ -117,6 +122,14 @@ impl Site {
     /// As for [`Gateway::start`].
     pub async fn gateway(&self) -> Result<Gateway> {
         Gateway::start(if self.lifted { &self.servers.globex } else { &self.servers.acme }).await
+    }
+
+    /// A gateway with API keys, for both tenants. With the guards off, one tenant may take all of it.
+    ///
+    /// # Errors
+    /// As for [`Keyed::start`].
+    pub async fn keyed(&self) -> Result<Keyed> {
+        Keyed::start(&self.servers.acme, &self.servers.globex, self.lifted).await
     }
 
     /// URL of the Redis that the fleet keeps its records in.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use bytes::Bytes;
-use futures::{SinkExt, StreamExt};
+use futures::{FutureExt, SinkExt, StreamExt};
 use serde_json::{Value, json};
 use thermae_bridge::frames::Codec;
 use thermae_bridge::{Direct, Opener, Terms};
@@ -13,10 +13,20 @@ use tokio::task::JoinHandle;
 use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec};
 use tokio_util::sync::CancellationToken;
 
+use crate::contract::face::{Face, Opens};
+use crate::contract::frames::Frames;
 use crate::contract::sdk::Sdk;
 
 /// Bytes that the pipe holds.
 const PIPE: usize = 64 << 10;
+
+/// The faces of a fleet here.
+pub(crate) const FACES: &[(&str, Opens)] = &[("pipe", |slots| pipe(slots).boxed())];
+
+async fn pipe(slots: u32) -> Result<Box<dyn Face>> {
+    let sdk = Sdk::embedded(json!({ "slots": slots, "warm": 1 })).await?;
+    Ok(Box::new(Frames::new(sdk, None)))
+}
 
 /// An SDK that opens fleets as its own user.
 pub(crate) async fn silent(embedded: Value) -> Result<(Sdk, Value)> {

@@ -1,105 +1,83 @@
 //! Runs, sessions and artifacts.
 
-use anyhow::{Result, ensure};
-use libtest_mimic::Trial;
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use futures::FutureExt;
 use serde_json::{Value, json};
 use thermae_schemas::Status;
 
-use crate::contract::sdk::{Sdk, WIDE};
-use crate::test;
+use super::face::Face;
+use super::{Case, case};
 
-pub(crate) fn tests() -> Vec<Trial> {
+pub(super) fn cases() -> Vec<Case> {
     vec![
-        test("events_arrive_in_order_as_the_fleet_sent_them", events_arrive_in_order_as_the_fleet_sent_them),
-        test("a_thousand_runs_share_a_connection", a_thousand_runs_share_a_connection),
-        test("sessions_live_on_and_are_listed", sessions_live_on_and_are_listed),
-        test("artifacts_are_fetched_in_pieces", artifacts_are_fetched_in_pieces),
+        case("events_arrive_in_order_as_the_fleet_sent_them", 1, |face| events_arrive_in_order(face).boxed()),
+        case("a_thousand_runs_are_under_way", 4, |face| a_thousand_runs_are_under_way(face).boxed()),
+        case("sessions_live_on_and_are_listed", 1, |face| sessions_live_on_and_are_listed(face).boxed()),
+        case("artifacts_are_fetched_and_taken_by_later_jobs", 1, |face| artifacts_are_fetched(face).boxed()),
     ]
 }
 
-async fn events_arrive_in_order_as_the_fleet_sent_them() -> Result<()> {
-    let mut sdk = Sdk::embedded(json!({ "slots": 1, "warm": 1 })).await?;
+async fn events_arrive_in_order(mut face: Box<dyn Face>) -> Result<()> {
     let code = "print('one', flush=True)\ndisplay(40)\nprint('zwei é', flush=True)\n6 * 7";
-    sdk.run(1, WIDE, json!({ "code": code, "stream": ["lifecycle", "output", "display"] })).await?;
-    let all = sdk.all_of(1).await?;
+    let stream = ["lifecycle", "output", "display"];
+    let job = json!({ "protocol": 1, "id": "j", "code": code, "stream": stream });
+    face.submit(&job).await?.map_err(anyhow::Error::msg)?;
     let mut kinds = Vec::new();
-    for told in &all[..all.len() - 1] {
-        let wire: Value = serde_json::from_slice(&told.payload)?;
-        ensure!(wire["job"] == "job-1" && wire["protocol"] == 1, "{wire}");
+    let result = loop {
+        let wire = face.event("j").await?;
+        ensure!(wire["job"] == "j" && wire["protocol"] == 1, "{wire}");
         kinds.push(wire["event"].as_str().unwrap_or_default().to_owned());
-    }
-    ensure!(kinds.first().is_some_and(|kind| kind == "accepted"), "{kinds:?}");
-    ensure!(kinds.last().is_some_and(|kind| kind == "result"), "{kinds:?}");
-    ensure!(["started", "stdout", "display"].iter().all(|kind| kinds.iter().any(|k| k == kind)), "{kinds:?}");
-    ensure!(all[all.len() - 1].header == json!({ "type": "done", "id": 1 }), "{all:?}");
-    let outcome = all[all.len() - 2].outcome()?;
-    ensure!(outcome.stdout == "one\nzwei é\n" && outcome.value.is_some_and(|value| value["text/plain"] == "42"));
-    sdk.vanish().await
-}
-
-async fn a_thousand_runs_share_a_connection() -> Result<()> {
-    const RUNS: u64 = 1000;
-    let mut sdk = Sdk::embedded(json!({ "slots": 4, "warm": 2 })).await?;
-    for id in 1..=RUNS {
-        sdk.run(id, 4096, json!({ "code": format!("print({id})") })).await?;
-    }
-    let (mut results, mut done) = (0, 0);
-    while done < RUNS {
-        let told = sdk.next().await?;
-        if told.is("done") {
-            done += 1;
-        } else {
-            let outcome = told.outcome()?;
-            ensure!(outcome.stdout == format!("{}\n", told.id().unwrap_or(0)), "{outcome:?}");
-            results += 1;
+        if wire["event"] == "result" {
+            break wire;
         }
-    }
-    ensure!(results == RUNS, "{results}");
-    sdk.vanish().await
-}
-
-async fn sessions_live_on_and_are_listed() -> Result<()> {
-    let mut sdk = Sdk::embedded(json!({ "slots": 1, "warm": 1 })).await?;
-    sdk.run(1, WIDE, json!({ "code": "x = 20", "session": { "id": "s" } })).await?;
-    ensure!(sdk.outcome(1).await?.status == Status::Succeeded);
-    sdk.run(2, WIDE, json!({ "code": "print(x + 22)", "session": { "id": "s" } })).await?;
-    ensure!(sdk.outcome(2).await?.stdout == "42\n");
-    // A worker tells of its sessions with its heartbeats.
-    for id in 3.. {
-        sdk.send(json!({ "type": "sessions", "id": id }), "").await?;
-        let all = sdk.all_of(id).await?;
-        let listed: Value = serde_json::from_slice(&all[0].payload)?;
-        if listed[0]["id"] == "s" {
-            break;
-        }
-    }
-    sdk.vanish().await
-}
-
-async fn artifacts_are_fetched_in_pieces() -> Result<()> {
-    let mut sdk = Sdk::embedded(json!({ "slots": 1, "warm": 1 })).await?;
-    let code = "import pathlib\npathlib.Path('artifacts/a.bin').write_bytes(bytes(range(256)) * 1200)";
-    sdk.run(1, WIDE, json!({ "code": code })).await?;
-    let outcome = sdk.outcome(1).await?;
-    let artifact = outcome.artifacts.first().ok_or_else(|| anyhow::anyhow!("{outcome:?}"))?;
-    sdk.send(json!({ "type": "artifact", "id": 2, "ref": artifact.id, "window": 1000 }), "").await?;
-    let mut content = Vec::new();
-    let done = loop {
-        let told = sdk.next().await?;
-        if !told.is("data") {
-            break told;
-        }
-        content.extend_from_slice(&told.payload);
-        sdk.send(json!({ "type": "credit", "id": 2, "bytes": told.payload.len() }), "").await?;
     };
-    ensure!(done.header == json!({ "type": "done", "id": 2, "size": 256 * 1200 }), "{done:?}");
-    ensure!(content.chunks(256).all(|chunk| chunk.iter().copied().eq(0..=255)) && content.len() == 256 * 1200);
-    sdk.send(json!({ "type": "artifact", "id": 3, "ref": "0".repeat(64), "window": 1000 }), "").await?;
-    ensure!(sdk.all_of(3).await?[0].code() == "unknown_ref");
+    ensure!(kinds.first().is_some_and(|kind| kind == "accepted"), "{kinds:?}");
+    ensure!(["started", "stdout", "display"].iter().all(|kind| kinds.iter().any(|k| k == kind)), "{kinds:?}");
+    ensure!(result["stdout"] == "one\nzwei é\n" && result["value"]["text/plain"] == "42", "{result}");
+    face.end().await
+}
+
+async fn a_thousand_runs_are_under_way(mut face: Box<dyn Face>) -> Result<()> {
+    const RUNS: u64 = 1000;
+    for n in 0..RUNS {
+        let job = json!({ "id": format!("j{n}"), "code": format!("print({n})") });
+        face.submit(&job).await?.map_err(anyhow::Error::msg)?;
+    }
+    for n in 0..RUNS {
+        let outcome = face.outcome(&format!("j{n}")).await?;
+        ensure!(outcome.stdout == format!("{n}\n"), "{outcome:?}");
+    }
+    face.end().await
+}
+
+async fn sessions_live_on_and_are_listed(mut face: Box<dyn Face>) -> Result<()> {
+    let first = json!({ "id": "a", "code": "x = 20", "session": { "id": "s" } });
+    ensure!(face.run(&first).await?.status == Status::Succeeded);
+    let second = json!({ "id": "b", "code": "print(x + 22)", "session": { "id": "s" } });
+    ensure!(face.run(&second).await?.stdout == "42\n");
+    // A worker tells of its sessions with its heartbeats.
+    while face.sessions().await?[0]["id"] != "s" {
+        tokio::task::yield_now().await;
+    }
+    face.end().await
+}
+
+async fn artifacts_are_fetched(mut face: Box<dyn Face>) -> Result<()> {
+    let code = "import pathlib\npathlib.Path('artifacts/a.bin').write_bytes(bytes(range(256)) * 1200)";
+    let outcome = face.run(&json!({ "id": "a", "code": code })).await?;
+    let artifact = serde_json::to_value(outcome.artifacts.first().context("no artifact")?)?;
+    let content = face.artifact("a", &artifact).await?.map_err(anyhow::Error::msg)?;
+    let expected: Bytes = (0..=255).collect::<Vec<u8>>().repeat(1200).into();
+    ensure!(content == expected, "{} bytes came", content.len());
+    // Frames name an artifact by its reference, and HTTP by its run and path.
+    let nothing: Value = json!({ "id": "0".repeat(64), "path": "none" });
+    let refused = face.artifact("a", &nothing).await?.err();
+    ensure!(refused.as_deref().is_some_and(|code| ["unknown_ref", "unknown_artifact"].contains(&code)), "{refused:?}");
 
     // A later job takes the artifact by its reference.
-    let files = json!([{ "path": "b.bin", "ref": artifact.id }]);
-    sdk.run(4, WIDE, json!({ "code": "print(len(open('b.bin', 'rb').read()))", "files": files })).await?;
-    ensure!(sdk.outcome(4).await?.stdout == "307200\n");
-    sdk.vanish().await
+    let files = json!([{ "path": "b.bin", "ref": artifact["id"] }]);
+    let later = json!({ "id": "b", "code": "print(len(open('b.bin', 'rb').read()))", "files": files });
+    ensure!(face.run(&later).await?.stdout == "307200\n");
+    face.end().await
 }

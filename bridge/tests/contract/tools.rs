@@ -1,93 +1,101 @@
 //! Tool calls.
 
 use anyhow::{Result, ensure};
-use libtest_mimic::Trial;
-use serde_json::{Value, json};
+use futures::FutureExt;
+use serde_json::json;
 
-use crate::contract::sdk::{Sdk, WIDE};
-use crate::test;
+use super::face::Face;
+use super::{Case, case};
 
-pub(crate) fn tests() -> Vec<Trial> {
+pub(super) fn cases() -> Vec<Case> {
     vec![
-        test("calls_of_one_gather_go_out_at_once", calls_of_one_gather_go_out_at_once),
-        test("answers_reach_the_code_unchanged", answers_reach_the_code_unchanged),
-        test("a_call_that_nobody_answers_ends_in_time", a_call_that_nobody_answers_ends_in_time),
+        case("calls_of_one_gather_go_out_at_once", 1, |face| calls_of_one_gather_go_out_at_once(face).boxed()),
+        case("answers_reach_the_code_unchanged", 1, |face| answers_reach_the_code_unchanged(face).boxed()),
+        case("an_answer_that_is_none_is_no_result", 1, |face| an_answer_that_is_none_is_no_result(face).boxed()),
+        case("a_call_that_nobody_answers_ends_in_time", 1, |face| {
+            a_call_that_nobody_answers_ends_in_time(face).boxed()
+        }),
     ]
 }
 
-/// The next tool call: its wire form.
-async fn called(sdk: &mut Sdk) -> Result<Value> {
-    let told = sdk.next().await?;
-    let wire: Value = serde_json::from_slice(&told.payload)?;
-    ensure!(wire["event"] == "tool_call", "{told:?}");
-    Ok(wire)
-}
-
-async fn answer(sdk: &mut Sdk, call: &Value, payload: &str) -> Result<()> {
-    sdk.send(json!({ "type": "tool_result", "id": 1, "call": call["call"] }), payload.to_owned()).await
-}
-
-async fn calls_of_one_gather_go_out_at_once() -> Result<()> {
-    let mut sdk = Sdk::embedded(json!({ "slots": 1, "warm": 1 })).await?;
+async fn calls_of_one_gather_go_out_at_once(mut face: Box<dyn Face>) -> Result<()> {
     let code = "import asyncio\nprint(await asyncio.gather(*(double(n=n) for n in range(10))))";
-    sdk.run(1, WIDE, json!({ "code": code, "tools": [{ "name": "double" }] })).await?;
+    let job = json!({ "id": "j", "code": code, "tools": [{ "name": "double" }] });
+    face.submit(&job).await?.map_err(anyhow::Error::msg)?;
     let mut calls = Vec::new();
     for _ in 0..10 {
-        calls.push(called(&mut sdk).await?);
+        calls.push(face.call("j").await?);
     }
     for call in calls.iter().rev() {
         let doubled = 2 * call["arguments"]["n"].as_i64().unwrap_or(-1);
-        answer(&mut sdk, call, &format!(r#"{{"ok":{doubled}}}"#)).await?;
+        face.answer("j", call, &format!(r#"{{"ok":{doubled}}}"#)).await?.map_err(anyhow::Error::msg)?;
     }
-    let outcome = sdk.outcome(1).await?;
+    let outcome = face.outcome("j").await?;
     ensure!(outcome.stdout == "[0, 2, 4, 6, 8, 10, 12, 14, 16, 18]\n", "{outcome:?}");
     ensure!(outcome.usage.tool_calls == 10, "{outcome:?}");
-    // Late and foreign answers change nothing.
-    answer(&mut sdk, &calls[0], r#"{"ok":0}"#).await?;
-    sdk.send(json!({ "type": "tool_result", "id": 99, "call": "x" }), r#"{"ok":0}"#).await?;
-    sdk.run(2, WIDE, json!({ "code": "print(2)" })).await?;
-    ensure!(sdk.outcome(2).await?.stdout == "2\n");
-    sdk.vanish().await
+    // Late and unknown answers change nothing. HTTP says so, and frames don't.
+    let late = face.answer("j", &calls[0], r#"{"ok":77}"#).await?.err();
+    ensure!(late.as_ref().is_none_or(|code| code == "call_answered" || code == "call_over"), "{late:?}");
+    let unknown = face.answer("j", &json!({ "call": "x" }), r#"{"ok":0}"#).await?.err();
+    ensure!(unknown.as_ref().is_none_or(|code| code == "unknown_call"), "{unknown:?}");
+    ensure!(face.run(&json!({ "id": "k", "code": "print(2)" })).await?.stdout == "2\n");
+    face.end().await
 }
 
-async fn answers_reach_the_code_unchanged() -> Result<()> {
-    let mut sdk = Sdk::embedded(json!({ "slots": 1, "warm": 1 })).await?;
+async fn answers_reach_the_code_unchanged(mut face: Box<dyn Face>) -> Result<()> {
     let code = "
-for _ in range(5):
+for _ in range(4):
     try:
         print(repr(await ask(n=2**70)))
     except ToolError as error:
         print('error', error)
 ";
-    sdk.run(1, WIDE, json!({ "code": code, "tools": [{ "name": "ask" }] })).await?;
-    let answers = [
+    let job = json!({ "id": "j", "code": code, "tools": [{ "name": "ask" }] });
+    face.submit(&job).await?.map_err(anyhow::Error::msg)?;
+    for text in [
         r#"{"ok": 1180591620717411303424}"#,
         r#"{"ok":null}"#,
         r#"{"ok":{"é":[0.1,true]}}"#,
         r#"{"error":"ValueError: no such city"}"#,
-        r#"{"oops":1}"#,
-    ];
-    for text in answers {
-        let told = sdk.next().await?;
-        ensure!(String::from_utf8_lossy(&told.payload).contains("1180591620717411303424"), "{told:?}");
-        let call: Value = serde_json::from_slice(&told.payload)?;
-        answer(&mut sdk, &call, text).await?;
+    ] {
+        let event = face.next("j").await?.map_err(anyhow::Error::msg)?;
+        ensure!(String::from_utf8_lossy(&event).contains("1180591620717411303424"), "{event:?}");
+        face.answer("j", &serde_json::from_slice(&event)?, text).await?.map_err(anyhow::Error::msg)?;
     }
-    let outcome = sdk.outcome(1).await?;
+    let outcome = face.outcome("j").await?;
     let lines: Vec<_> = outcome.stdout.lines().collect();
     ensure!(lines[..3] == ["1180591620717411303424", "None", "{'é': [0.1, True]}"], "{outcome:?}");
-    ensure!(lines[3].contains("ValueError: no such city") && lines[4].contains("neither `ok`"), "{outcome:?}");
-    sdk.vanish().await
+    ensure!(lines[3].contains("ValueError: no such city"), "{outcome:?}");
+    face.end().await
 }
 
-async fn a_call_that_nobody_answers_ends_in_time() -> Result<()> {
-    let mut sdk = Sdk::embedded(json!({ "slots": 1, "warm": 1 })).await?;
+async fn an_answer_that_is_none_is_no_result(mut face: Box<dyn Face>) -> Result<()> {
+    let code = "try:\n    print(await ask())\nexcept ToolError as error:\n    print(error)";
+    let job = json!({ "id": "j", "code": code, "tools": [{ "name": "ask" }] });
+    face.submit(&job).await?.map_err(anyhow::Error::msg)?;
+    let call = face.call("j").await?;
+    // A frame has no answer of its own, so the call fails. A request is refused, and the call goes on to wait.
+    let expected = match face.answer("j", &call, r#"{"oops":1}"#).await? {
+        Ok(()) => "neither `ok`",
+        Err(code) => {
+            ensure!(code == "bad_body", "{code}");
+            face.answer("j", &call, r#"{"ok":"then this"}"#).await?.map_err(anyhow::Error::msg)?;
+            "then this"
+        }
+    };
+    let outcome = face.outcome("j").await?;
+    ensure!(outcome.stdout.contains(expected), "{outcome:?}");
+    face.end().await
+}
+
+async fn a_call_that_nobody_answers_ends_in_time(mut face: Box<dyn Face>) -> Result<()> {
     let code = "try:\n    await ask()\nexcept ToolError as error:\n    print('error', error)";
     let limits = json!({ "tool_ms": 200 });
-    sdk.run(1, WIDE, json!({ "code": code, "tools": [{ "name": "ask" }], "limits": limits })).await?;
-    let call = called(&mut sdk).await?;
+    let job = json!({ "id": "j", "code": code, "tools": [{ "name": "ask" }], "limits": limits });
+    face.submit(&job).await?.map_err(anyhow::Error::msg)?;
+    let call = face.call("j").await?;
     ensure!(call["within_ms"] == 200, "{call}");
-    let outcome = sdk.outcome(1).await?;
+    let outcome = face.outcome("j").await?;
     ensure!(outcome.stdout.starts_with("error"), "{outcome:?}");
-    sdk.vanish().await
+    face.end().await
 }

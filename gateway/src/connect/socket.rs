@@ -4,17 +4,23 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use bytes::Bytes;
-use futures::stream::{self, SplitSink, SplitStream};
-use futures::{SinkExt, Stream, StreamExt};
-use thermae_bridge::frames::{self, Frame};
+use futures::stream;
+use futures::{Sink, SinkExt, Stream, StreamExt};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use thermae_bridge::frames::{self, Frame, LARGEST_MESSAGE};
 use thermae_bridge::{Holds, Terms};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_util::sync::{CancellationToken, PollSender};
-use tungstenite::error::ProtocolError;
 
+use super::arriving::{Arriving, NoRoom};
 use super::open::OwnFleet;
 use super::share::Share;
 use crate::check::Check;
@@ -22,19 +28,26 @@ use crate::identity::Caller;
 use crate::server::{Leave, Shared};
 use crate::tenants::Lease;
 
+/// Bytes that are read at once. A connection always has room for them.
+const READ: usize = 16 << 10;
+
 /// Heartbeats without a sign of life, after which nobody is there any more.
 const MISSED: u32 = 3;
+
+/// Pings that a client may send between two heartbeats. The answers wait in memory if the client reads none.
+const PINGS: u32 = 100;
 
 /// How long the last messages may take, and the client's own end after them.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
 /// Serves an SDK until its connection ends. When the gateway stops, or the caller may not go on, it ends at once.
-pub(super) async fn serve(shared: Arc<Shared>, caller: Caller, service: Arc<Lease>, socket: WebSocket) {
+pub(super) async fn serve(shared: Arc<Shared>, caller: Caller, service: Arc<Lease>, stream: TokioIo<Upgraded>) {
     shared.metrics.sdks.inc();
     let _count = Leave(&shared.metrics.sdks);
     let heartbeat = shared.options.heartbeat;
     let most = shared.options.share(shared.options.held_bytes);
-    let holds: Arc<dyn Holds> = Arc::new(Share::new(service.hold(), most, shared.metrics.clone()));
+    let share = || Share::new(service.hold(), most, shared.metrics.clone());
+    let (holds, arriving): (Arc<dyn Holds>, _) = (Arc::new(share()), Arriving::new(share()));
     let meter = service.meter.clone();
     let terms = Terms {
         requests: shared.options.sdk_requests,
@@ -44,8 +57,11 @@ pub(super) async fn serve(shared: Arc<Shared>, caller: Caller, service: Arc<Leas
         ..Terms::default()
     };
     let stop = terms.stop.clone();
+    let config = WebSocketConfig::default().read_buffer_size(READ);
+    let config = config.max_message_size(Some(LARGEST_MESSAGE)).max_frame_size(Some(LARGEST_MESSAGE));
+    let socket = WebSocketStream::from_raw_socket(arriving.of(stream), Role::Server, Some(config)).await;
     let (out, incoming) = socket.split();
-    let mut heard = Box::pin(heard(incoming, heartbeat * MISSED));
+    let mut heard = Box::pin(heard(incoming, arriving, heartbeat));
     let (sink, frames) = mpsc::channel(1);
     let served = CancellationToken::new();
     let serving = async {
@@ -80,37 +96,57 @@ pub(super) async fn serve(shared: Arc<Shared>, caller: Caller, service: Arc<Leas
     let _ = timeout(END_WITHIN, async { while let Some(Ok(_)) = heard.next().await {} }).await;
 }
 
-/// The frames that come. A client that sends nothing for so long, not even answers to pings, is gone.
-fn heard(incoming: SplitStream<WebSocket>, silence: Duration) -> impl Stream<Item = Result<Frame, frames::Error>> {
-    stream::unfold(incoming, move |mut incoming| async move {
+/// The frames that come. A client that sends nothing for some heartbeats, not even answers to pings, is gone.
+fn heard(
+    incoming: impl Stream<Item = Result<Message, tungstenite::Error>> + Unpin,
+    arriving: Arc<Arriving>,
+    heartbeat: Duration,
+) -> impl Stream<Item = Result<Frame, frames::Error>> {
+    let pings = (Instant::now(), 0);
+    stream::unfold((incoming, arriving, pings), move |(mut incoming, arriving, mut pings)| async move {
         loop {
-            let frame = match timeout(silence, incoming.next()).await {
-                Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => continue,
-                Ok(Some(Ok(Message::Binary(message)))) => Frame::parse(message),
+            let frame = match timeout(heartbeat * MISSED, incoming.next()).await {
+                // Control frames can come within a message.
+                Ok(Some(Ok(Message::Ping(_)))) => {
+                    if pings.0.elapsed() >= heartbeat {
+                        pings = (Instant::now(), 0);
+                    }
+                    pings.1 += 1;
+                    if pings.1 <= PINGS {
+                        continue;
+                    }
+                    Err(frames::Error::Message("there are too many pings".to_owned()))
+                }
+                Ok(Some(Ok(Message::Pong(_) | Message::Frame(_)))) => continue,
+                Ok(Some(Ok(Message::Binary(message)))) => {
+                    arriving.is_whole();
+                    Frame::parse(message)
+                }
                 Ok(Some(Ok(Message::Text(_)))) => Err(frames::Error::Message("it is text, not bytes".to_owned())),
                 Ok(Some(Ok(Message::Close(_))) | None) => return None,
                 Ok(Some(Err(error))) => Err(unread(error)),
                 Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
             };
-            return Some((frame, incoming));
+            return Some((frame, (incoming, arriving, pings)));
         }
     })
 }
 
 /// Why no message can be read: because of what the client has sent, or because it is gone.
-fn unread(error: axum::Error) -> frames::Error {
+fn unread(error: tungstenite::Error) -> frames::Error {
     use tungstenite::Error as E;
-    let error = error.into_inner();
-    match error.downcast_ref::<E>() {
-        Some(E::Protocol(ProtocolError::ResetWithoutClosingHandshake)) => std::io::Error::other(error).into(),
-        Some(E::Capacity(_) | E::Protocol(_) | E::Utf8(_)) => frames::Error::Message(error.to_string()),
-        _ => std::io::Error::other(error).into(),
+    match error {
+        E::Io(error) if error.get_ref().is_some_and(|cause| cause.is::<NoRoom>()) => frames::Error::NoRoom,
+        E::Io(error) => error.into(),
+        E::Protocol(ProtocolError::ResetWithoutClosingHandshake) => std::io::Error::other(error).into(),
+        E::Capacity(_) | E::Protocol(_) | E::Utf8(_) => frames::Error::Message(error.to_string()),
+        error => std::io::Error::other(error).into(),
     }
 }
 
 /// Sends frames, and a ping with each heartbeat. After the last frame, closes the connection.
 async fn write(
-    mut out: SplitSink<WebSocket, Message>,
+    mut out: impl Sink<Message, Error = tungstenite::Error> + Unpin,
     mut frames: mpsc::Receiver<Frame>,
     heartbeat: Duration,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
@@ -129,6 +165,6 @@ async fn write(
         }
     }
     // The last frame has said why, if there was a reason.
-    out.send(Message::Close(Some(CloseFrame { code: close_code::NORMAL, reason: "".into() }))).await?;
+    out.send(Message::Close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() }))).await?;
     Ok(())
 }

@@ -147,7 +147,12 @@ pub const CODES: &[Code] = &[
         "As many requests are under way as the gateway takes, in all or of one tenant.",
         "try again later",
     ),
-    code("too_many_connections", 429, "The gateway has as many SDKs connected as it takes.", "try again later"),
+    code(
+        "too_many_connections",
+        429,
+        "As many SDKs are connected as the gateway takes, in all or of one tenant.",
+        "try again later",
+    ),
     code(
         "too_many_runs",
         429,

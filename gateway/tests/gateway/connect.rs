@@ -26,7 +26,10 @@ pub(crate) fn tests() -> Vec<Trial> {
         test("sdks_and_requests_share_sessions", sdks_and_requests_share_sessions),
         test("what_is_no_frame_is_told", what_is_no_frame_is_told),
         test("an_sdk_without_a_sign_of_life_is_ended", an_sdk_without_a_sign_of_life_is_ended),
+        test("what_has_come_of_a_message_counts", what_has_come_of_a_message_counts),
+        test("pings_have_a_bound", pings_have_a_bound),
         test("too_many_sdks_are_refused", too_many_sdks_are_refused),
+        test("one_tenant_has_a_part_of_the_connections", one_tenant_has_a_part_of_the_connections),
         test("sdks_are_told_that_the_gateway_stops", sdks_are_told_that_the_gateway_stops),
     ]
 }
@@ -195,6 +198,55 @@ async fn an_sdk_without_a_sign_of_life_is_ended() -> Result<()> {
     silent.closed().await?;
     serving.metric("thermae_gateway_sdks 1").await?;
     drop(sdk);
+    serving.end().await
+}
+
+async fn what_has_come_of_a_message_counts() -> Result<()> {
+    // One connection may hold a quarter.
+    let serving = Serving::with(Options { held_bytes: 16 << 20, ..Options::default() }).await?;
+    let bearer = format!("{UPGRADE}Authorization: Bearer {TOKEN}\r\n");
+    let announced = [&[0x82, 0xff][..], &(8_u64 << 20).to_be_bytes(), &[0; 4]].concat();
+    let (mut half, status, _) = asked(&serving, "GET", "/v1/connect", &bearer).await?;
+    ensure!(status == 101);
+    half.send(&announced).await?;
+    half.send(vec![b' '; 3 << 20]).await?;
+    serving.metric(&format!("thermae_gateway_held_bytes {}", (3 << 20) + announced.len())).await?;
+    // Beyond its part, the connection ends, whatever is left of the message.
+    let _ = half.send(vec![b' '; 4 << 20]).await;
+    half.closed().await?;
+    serving.metric("thermae_gateway_held_bytes 0").await?;
+    serving.metric("thermae_gateway_refused_total{reason=\"bytes\"} 1").await?;
+    // Messages that are whole count no more once they are worked off.
+    let mut sdk = Sdk::of(&serving).await?;
+    for id in 1..5 {
+        let large = format!("text = '{}'\nprint(len(text))", "x".repeat(900_000));
+        sdk.run(id, WIDE, json!({ "code": large })).await?;
+        ensure!(sdk.outcome(id).await?.stdout == "900000\n");
+    }
+    drop(sdk);
+    serving.metric("thermae_gateway_held_bytes 0").await?;
+    serving.end().await
+}
+
+async fn pings_have_a_bound() -> Result<()> {
+    let serving = Serving::new().await?;
+    let mut socket = connect(serving.addr).await?;
+    for _ in 0..=100 {
+        socket.send(Message::Ping(Vec::new().into())).await?;
+    }
+    ended(&mut socket, "bad_frame").await?;
+    serving.end().await
+}
+
+async fn one_tenant_has_a_part_of_the_connections() -> Result<()> {
+    let serving = Serving::with(Options { sdks: 2, tenant_share: 50, ..Options::default() }).await?;
+    let first = Sdk::of(&serving).await?;
+    let bearer = format!("{UPGRADE}Authorization: Bearer {TOKEN}\r\n");
+    let (_, status, code) = asked(&serving, "GET", "/v1/connect", &bearer).await?;
+    ensure!((status, code.as_str()) == (429, Some("too_many_connections")), "{status} {code}");
+    drop(first);
+    serving.metric("thermae_gateway_sdks 0").await?;
+    drop(Sdk::of(&serving).await?);
     serving.end().await
 }
 

@@ -121,6 +121,8 @@ pub(crate) struct Told {
     pub(crate) id: Option<u64>,
     pub(crate) event: String,
     pub(crate) data: Value,
+    /// The data, byte for byte.
+    pub(crate) text: String,
 }
 
 /// A stream of events.
@@ -143,8 +145,9 @@ impl Events {
                 let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
                 let Some(event) = field("event: ") else { continue };
                 let id = field("id: ").map(str::parse).transpose()?;
-                let data = serde_json::from_str(field("data: ").context("no data")?)?;
-                return Ok(Some(Told { id, event: event.to_owned(), data }));
+                let text = field("data: ").context("no data")?.to_owned();
+                let data = serde_json::from_str(&text)?;
+                return Ok(Some(Told { id, event: event.to_owned(), data, text }));
             }
             match self.connection.chunk().await? {
                 Some(chunk) => self.text.extend(chunk),

@@ -15,6 +15,7 @@ mod files;
 mod guard;
 mod http;
 mod limits;
+mod rest;
 mod runs;
 mod serving;
 mod sessions;

@@ -34,6 +34,12 @@ impl Serving {
             .await
     }
 
+    /// A gateway whose fleet has this many slots.
+    pub(crate) async fn slots(slots: u32) -> Result<Self> {
+        let embedded = EmbeddedOptions { slots: Some(slots), warm: Some(1), ..EmbeddedOptions::default() };
+        Self::in_front_of(embedded, Options::default()).await
+    }
+
     pub(crate) async fn in_front_of(embedded: EmbeddedOptions, options: Options) -> Result<Self> {
         Self::of(Arc::new(Fleet::embedded(embedded).await?), options).await
     }

@@ -1,15 +1,11 @@
 //! Another tenant's run, by its id.
 
-use std::sync::Arc;
-
-use anyhow::{Context, Result};
-use serde_json::{Value, json};
-use thermae_client::Tools;
-use thermae_schemas::{Job, RunQuery};
-use tokio::sync::watch;
+use anyhow::Result;
+use serde_json::json;
 
 use crate::evidence::Evidence;
-use crate::fleet::{Site, soon, within};
+use crate::fleet::Site;
+use crate::fleet::waiting::Waiting;
 
 pub(super) const SHEET: &str = r#"
 tries = "knows the id of another tenant's run and of its waiting call: asks for the run and its artifacts, follows it, answers its call, takes it over, cancels it, submits another job under its id"
@@ -22,34 +18,17 @@ open = { info = "200", answer = "204", victims = "stolen\n" }
 
 pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
     let gateway = site.gateway().await?;
-    let (release, released) = watch::channel(false);
-    let tools = Arc::new(Tools::new().with("look", move |_: Value| {
-        let mut released = released.clone();
-        async move { released.wait_for(|yes| *yes).await.map(|_| "own").map_err(|gone| gone.to_string()) }
-    }));
-    let job = Job { tools: tools.specs(), ..Job::python("print(await look())") };
-    let victims = site.globex.submit(job, Some(tools)).await?;
-    let call = soon("the victim's call", async {
-        loop {
-            let query = RunQuery::new(victims.id().clone());
-            let info = site.globex.run_info(query, std::time::Duration::from_secs(10)).await?;
-            if let Some(call) = info.calls.into_iter().next() {
-                return anyhow::Ok(call.call);
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-    })
-    .await??;
+    let victims = Waiting::begin(site).await?;
 
     let mut evidence = Evidence::default();
-    let path = format!("/v1/runs/{}", victims.id());
+    let path = format!("/v1/runs/{}", victims.run.id());
     let answer = json!({ "ok": "stolen" }).to_string();
     let mut tries = vec![
         ("get", "GET", String::new(), ""),
         ("info", "GET", "/info".to_owned(), ""),
         ("events", "GET", "/events".to_owned(), ""),
         ("artifact", "GET", "/artifacts/a.csv".to_owned(), ""),
-        ("answer", "POST", format!("/calls/{call}"), answer.as_str()),
+        ("answer", "POST", format!("/calls/{}", victims.call.call), answer.as_str()),
     ];
     if !site.lifted {
         // The victim itself would take the run from its other client.
@@ -60,12 +39,10 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
         evidence.note(name, gateway.ask(method, &format!("{path}{rest}"), body).await?.code());
     }
     if !site.lifted {
-        let mine = json!({ "id": victims.id(), "code": "print('mine')" }).to_string();
+        let mine = json!({ "id": victims.run.id(), "code": "print('mine')" }).to_string();
         let told = gateway.ask("POST", "/v1/runs?wait=60s", &mine).await?.json();
         evidence.note("submit", told["outcome"]["stdout"].clone());
     }
-    release.send_replace(true);
-    let outcome = within(std::time::Duration::from_secs(60), "the victim's outcome", victims.result()).await?;
-    evidence.note("victims", outcome.context("the victim's outcome")?.stdout);
+    evidence.note("victims", victims.end().await?);
     Ok(evidence)
 }

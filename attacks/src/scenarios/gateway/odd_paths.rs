@@ -8,11 +8,11 @@ use crate::fleet::Site;
 use crate::fleet::broker::unique;
 
 pub(super) const SHEET: &str = r#"
-tries = "reads a file outside of /workspace by paths with dots, escaped slashes, doubled slashes, backslashes, null bytes and overlong encodings, and sends requests whose length is said twice"
-wins = "files that a proxy in front of the gateway believes to have ruled out by their path, and requests that the proxy does not see"
-guard = "paths have plain components only, and `root=true` for all others; a request that says its length twice is refused"
+tries = "reads a file outside of /workspace by paths with dots, escaped slashes, doubled slashes, backslashes, null bytes and overlong encodings"
+wins = "files that a proxy in front of the gateway believes to have ruled out by their path"
+guard = "paths have plain components only, and `root=true` for all others"
 control = {}
-held = { outside = [], smuggled = 0 }
+held = { outside = [] }
 open = { outside = ["session/secret?root=true"] }
 "#;
 
@@ -33,10 +33,6 @@ const PATHS: [&str; 14] = [
     "..;/session/secret",
 ];
 
-/// Two requests in one for whoever goes by `Transfer-Encoding`, and a single one for all others.
-const SMUGGLED: &str = "POST /v1/runs HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer TOKEN\r\nContent-Type: application/json\r\n\
-    Content-Length: 4\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n";
-
 pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
     let gateway = site.gateway().await?;
     let session = unique("paths");
@@ -53,11 +49,6 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
         }
     }
     evidence.note("outside", outside);
-    if !site.lifted {
-        let told = gateway.raw(SMUGGLED.replace("TOKEN", crate::fleet::gateway::TOKEN).as_bytes()).await?;
-        // The answer to the second request would follow that to the first.
-        evidence.note("smuggled", told.body.matches("HTTP/1.1 200").count());
-    }
     gateway.ask("DELETE", &format!("/v1/sessions/{session}"), "").await?;
     Ok(evidence)
 }

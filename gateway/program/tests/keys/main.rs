@@ -5,6 +5,7 @@
 
 mod away;
 mod commands;
+mod page;
 mod program;
 #[path = "../../../../keys/tests/stores/proxy.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the suite of the stores uses more of it")]

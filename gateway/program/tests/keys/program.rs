@@ -35,7 +35,8 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
 }
 
-fn free() -> String {
+/// An address that nobody uses.
+pub(crate) fn free() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 

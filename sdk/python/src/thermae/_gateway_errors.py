@@ -108,7 +108,7 @@ class TenantUnavailable(ThermaeError):
 
 
 class TooManyConnections(ThermaeError):
-    """The gateway has as many SDKs connected as it takes."""
+    """As many SDKs are connected as the gateway takes, in all or of one tenant."""
 
     code = "too_many_connections"
     advice = "Use one Sandbox for all runs of a process, and close those that you don't need. Or try again later."

@@ -1,0 +1,83 @@
+//! `thermae-gateway` in front of the fleet, for both tenants, and the keys of its store.
+
+use std::net::TcpListener;
+use std::process::Command;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+
+use super::gateway::{Gateway, Running};
+use super::process::{Process, program};
+
+const NAME: &str = "thermae-gateway";
+
+/// All scopes that open anything of a tenant.
+pub const ALL: &str = "run,read,answer,sessions,artifacts";
+
+/// A running `thermae-gateway`.
+pub struct Keyed {
+    address: String,
+    running: Arc<Running>,
+}
+
+impl Keyed {
+    /// Starts a gateway for the tenants of these RabbitMQ URLs, and waits until it is ready. If the guards are
+    /// `lifted`, one tenant may take all that the gateway has.
+    ///
+    /// # Errors
+    /// `thermae-gateway` is not built, or it is not ready in time.
+    pub async fn start(acme: &str, globex: &str, lifted: bool) -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("attacks-").tempdir()?;
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+        let keys = format!("sqlite:{}", dir.path().join("keys.db").display());
+        let share = if lifted { 100 } else { 50 };
+        let process = Process::start(NAME, dir.path(), |http| {
+            format!(
+                "listen = {http:?}\n[telemetry]\nlog = \"error\"\n[gateway]\nlisten = {address:?}\nkeys = {keys:?}\n\
+                 tenant_share = {share}\n[gateway.tenants]\nacme = {acme:?}\nglobex = {globex:?}\n"
+            )
+        })?;
+        process.await_ready().await?;
+        Ok(Self { address, running: Arc::new(Running { process, dir }) })
+    }
+
+    /// The gateway's process.
+    pub fn process(&self) -> &Process {
+        &self.running.process
+    }
+
+    /// The gateway, for the holder of a new key of this tenant with these scopes (`run,read`).
+    ///
+    /// # Errors
+    /// The key can't be made.
+    pub fn holder(&self, tenant: &str, scopes: &str) -> Result<Gateway> {
+        let text = self.key(&["create", "--tenant", tenant, "--scope", scopes])?;
+        Ok(Gateway::seen_with(text.trim(), self.address.clone(), self.running.clone()))
+    }
+
+    /// Revokes the key of a holder.
+    ///
+    /// # Errors
+    /// The key can't be revoked.
+    pub fn revoke(&self, holder: &Gateway) -> Result<()> {
+        self.key(&["revoke", id_of(holder.secret())?]).map(drop)
+    }
+
+    /// The standard output of `thermae-gateway key`.
+    fn key(&self, arguments: &[&str]) -> Result<String> {
+        let config = self.running.dir.path().join(NAME).with_extension("toml");
+        let mut command = Command::new(program(NAME)?);
+        command.arg("key").args(arguments).arg("--config").arg(config).env_clear();
+        let output = command.output().context("start thermae-gateway key")?;
+        ensure!(output.status.success(), "key {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?)
+    }
+}
+
+/// The id in the text of a key.
+///
+/// # Errors
+/// The text is no key.
+pub fn id_of(key: &str) -> Result<&str> {
+    key.get(4..20).context("no key")
+}

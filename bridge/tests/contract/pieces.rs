@@ -1,0 +1,35 @@
+//! Artifacts that come in pieces, as an SDK has credit for them.
+
+use anyhow::{Result, ensure};
+use libtest_mimic::Trial;
+use serde_json::json;
+
+use crate::contract::sdk::{Sdk, WIDE};
+use crate::test;
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![test("artifacts_are_fetched_in_pieces", artifacts_are_fetched_in_pieces)]
+}
+
+async fn artifacts_are_fetched_in_pieces() -> Result<()> {
+    let mut sdk = Sdk::embedded(json!({ "slots": 1, "warm": 1 })).await?;
+    let code = "import pathlib\npathlib.Path('artifacts/a.bin').write_bytes(bytes(range(256)) * 1200)";
+    sdk.run(1, WIDE, json!({ "code": code })).await?;
+    let outcome = sdk.outcome(1).await?;
+    let artifact = outcome.artifacts.first().ok_or_else(|| anyhow::anyhow!("{outcome:?}"))?;
+    sdk.send(json!({ "type": "artifact", "id": 2, "ref": artifact.id, "window": 1000 }), "").await?;
+    let mut content = Vec::new();
+    let done = loop {
+        let told = sdk.next().await?;
+        if !told.is("data") {
+            break told;
+        }
+        content.extend_from_slice(&told.payload);
+        sdk.send(json!({ "type": "credit", "id": 2, "bytes": told.payload.len() }), "").await?;
+    };
+    ensure!(done.header == json!({ "type": "done", "id": 2, "size": 256 * 1200 }), "{done:?}");
+    ensure!(content.chunks(256).all(|chunk| chunk.iter().copied().eq(0..=255)) && content.len() == 256 * 1200);
+    sdk.send(json!({ "type": "artifact", "id": 3, "ref": "0".repeat(64), "window": 1000 }), "").await?;
+    ensure!(sdk.all_of(3).await?[0].code() == "unknown_ref");
+    sdk.vanish().await
+}
