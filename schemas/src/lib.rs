@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod alias;
+mod approval;
 mod batch;
 mod body;
 mod bytes;
@@ -40,6 +41,7 @@ mod tool;
 mod worker;
 
 pub use alias::{ALIAS_CASES, AliasClash, alias, alias_clash};
+pub use approval::{Approval, Choice, Decided, Decision, PendingApproval, Verdict};
 pub use batch::{Batch, BatchLine};
 pub use body::Body;
 pub use bytes::{Content, PathText};

@@ -18,9 +18,11 @@ const SECONDS: &[f64] = &[
 
 /// Results of tool calls, besides the codes of calls that are refused or never answered.
 const RESULTS: [&str; 2] = ["ok", "error"];
-const REFUSALS: [ErrorCode; 10] = [
+const REFUSALS: [ErrorCode; 12] = [
     ErrorCode::UnknownTool,
     ErrorCode::CapabilityRefused,
+    ErrorCode::ApprovalDenied,
+    ErrorCode::ApprovalTimedOut,
     ErrorCode::ToolCallLimit,
     ErrorCode::ToolArguments,
     ErrorCode::ToolTimeout,
@@ -30,6 +32,8 @@ const REFUSALS: [ErrorCode; 10] = [
     ErrorCode::WorkerLost,
     ErrorCode::Internal,
 ];
+/// What came of calls that needed approval.
+const APPROVALS: [&str; 4] = ["approved", "approved_before", "denied", "timed_out"];
 /// Why sessions end.
 const ENDS: [&str; 3] = ["expired", "lost", "closed"];
 /// How requests to sessions end.
@@ -82,6 +86,8 @@ pub(crate) struct Metrics {
     sandboxes: IntCounterVec,
     /// Tool calls, by result.
     pub tool_calls: IntCounterVec,
+    /// What came of calls that needed approval.
+    pub approvals: IntCounterVec,
     /// Time from a tool call's publish to its answer.
     pub tool_seconds: Histogram,
     /// Sessions that the worker holds.
@@ -173,6 +179,11 @@ impl Metrics {
                 &["pool", "warmth"],
             )?,
             tool_calls: counters("tool_calls_total", "Tool calls of the code, by result", &["result"])?,
+            approvals: counters(
+                "approvals_total",
+                "Tool calls that needed approval, by what came of them",
+                &["result"],
+            )?,
             tool_seconds: {
                 let opts = HistogramOpts::new(
                     "thermae_worker_tool_call_seconds",
@@ -244,6 +255,7 @@ impl Metrics {
         };
         begin(&self.tool_calls, &RESULTS);
         begin(&self.tool_calls, &REFUSALS.map(ErrorCode::as_str));
+        begin(&self.approvals, &APPROVALS);
         begin(&self.sessions_ended, &ENDS);
         begin(&self.requests, &REQUEST_ENDS);
         begin(&self.leases_lost, &LOSSES);

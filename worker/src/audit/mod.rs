@@ -1,7 +1,9 @@
-//! The audit log: a line for each tool call before it leaves the worker, and one for its end.
+//! The audit log: a line for each tool call before it leaves the worker, one for the decision if it needs approval, and
+//! one for its end.
 //!
 //! ```text
 //! tools::call ─▶ Audit::begin ─▶ writer (a thread) ─▶ Chain ─▶ file
+//!      ├ approval ─▶ Trail::decided ─┤
 //!      └ answer ─▶ Trail::end ───────┘
 //! ```
 
@@ -22,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::work::Work;
 
+pub(crate) use record::Ruled;
 use record::{End, Named};
 use redact::Redact;
 use writer::Writer;
@@ -104,6 +107,17 @@ pub(crate) struct Trail<'a> {
 }
 
 impl Trail<'_> {
+    /// Writes what came of the wait for approval. The call may be made only after this.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub(crate) async fn decided(&self, ruled: &Ruled<'_>) -> Result<(), Unwritten> {
+        let Some(log) = self.log else { return Ok(()) };
+        // A reason may quote a value that must not be written.
+        let why = ruled.why.filter(|_| log.redact.is_empty());
+        log.writer.write(record::decision(&log.worker, &self.named, &Ruled { why, ..*ruled })).await
+    }
+
     /// Writes how the call ended: with `ok`, with the tool's own `error`, or with a code and the text of a refusal.
     pub(crate) async fn end(self, result: &str, why: Option<&str>) {
         let Some(log) = self.log else { return };

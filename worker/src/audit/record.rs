@@ -1,5 +1,6 @@
 //! The lines of the audit log, without what chains them.
 
+use std::num::NonZeroU32;
 use std::time::SystemTime;
 
 use serde::Serialize;
@@ -34,6 +35,27 @@ pub(super) struct End<'a> {
     pub(super) ms: Option<f64>,
 }
 
+/// What came of a wait for approval.
+#[derive(Clone, Copy, Serialize)]
+pub(crate) struct Ruled<'a> {
+    /// `approved`, `approved_before` (a yes about an earlier call counts), `denied` or `timed_out`.
+    pub result: &'static str,
+    /// Id of the call that the decision was about, as in the event `approval`.
+    pub approval: &'a str,
+    /// The RabbitMQ user that sent the decision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<&'a str>,
+    /// For whom the user decided, as the user says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<&'a str>,
+    /// How many calls a yes counts for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<NonZeroU32>,
+    /// The reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<&'a str>,
+}
+
 #[derive(Serialize)]
 struct Line<'a> {
     at: String,
@@ -45,6 +67,8 @@ struct Line<'a> {
     arguments: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     arguments_left_out: Option<String>,
+    #[serde(flatten)]
+    ruled: Option<Ruled<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,8 +92,8 @@ struct Run<'a> {
 impl<'a> Line<'a> {
     fn new(worker: &'a WorkerId, event: &'static str) -> Self {
         let at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-        let (run, arguments, arguments_left_out, result, why, ms) = Default::default();
-        Self { at, worker, event, run, arguments, arguments_left_out, result, why, ms }
+        let (run, arguments, arguments_left_out, ruled, result, why, ms) = Default::default();
+        Self { at, worker, event, run, arguments, arguments_left_out, ruled, result, why, ms }
     }
 
     fn of(worker: &'a WorkerId, event: &'static str, named: &Named<'a>) -> Self {
@@ -106,6 +130,11 @@ pub(super) fn call(worker: &WorkerId, named: &Named<'_>, arguments: Shown) -> St
         Shown::LeftOut(why) => line.arguments_left_out = Some(why),
     }
     line.fields()
+}
+
+/// A call that needs approval has it, or does not get it.
+pub(super) fn decision(worker: &WorkerId, named: &Named<'_>, ruled: &Ruled<'_>) -> String {
+    Line { ruled: Some(*ruled), ..Line::of(worker, "decision", named) }.fields()
 }
 
 /// A call has ended.

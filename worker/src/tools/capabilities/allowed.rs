@@ -10,6 +10,7 @@ use thermae_capabilities::{
 use thermae_schemas::ErrorCode;
 
 use super::super::Refused;
+use super::super::approval::{Needed, Yeses};
 use super::super::schema::{self, Schema};
 
 /// Why a job's capabilities can't be used. The text is for the client that submitted the job.
@@ -26,6 +27,8 @@ pub(crate) struct Allowed {
     rules: Rules,
     schemas: Compiled,
     counts: InMemory,
+    /// Approval that counts for further calls.
+    pub(super) yeses: Yeses,
 }
 
 /// The JSON Schemas of the capabilities that have some.
@@ -52,7 +55,7 @@ impl Allowed {
             arguments.extend(compile("arguments", capability.arguments())?.map(|schema| (at, schema)));
             results.extend(compile("result", capability.result())?.map(|schema| (at, schema)));
         }
-        Ok(Self { rules, schemas, counts: InMemory::default() })
+        Ok(Self { rules, schemas, counts: InMemory::default(), yeses: Yeses::default() })
     }
 
     /// Decides a call, and counts it if it is allowed. Returns what must leave the worker: exactly what was checked.
@@ -75,6 +78,15 @@ impl Allowed {
         })?;
         let internal = |error: serde_json::Error| Refused::new(ErrorCode::Internal, error.to_string());
         Ok((grant, RawValue::from_string(arguments.into_text()).map_err(internal)?))
+    }
+
+    /// The approval that a call needs. `None` if it needs none.
+    pub(super) fn approval(&self, grant: &Grant) -> Option<Needed> {
+        let approval = self.rules.approval(grant)?;
+        let wants = |at: &At| self.rules.get(*at).filter(|capability| capability.approval().is_some());
+        let at: Vec<At> = grant.by.iter().copied().filter(|at| wants(at).is_some()).collect();
+        let pattern = at.first().and_then(wants).map(|capability| capability.pattern().to_string())?;
+        Some(Needed { at, pattern, next: approval.next, timeout: approval.timeout() })
     }
 
     /// Checks the result of a call. Returns what the code may have.
