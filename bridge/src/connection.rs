@@ -14,7 +14,7 @@ use crate::outbox::Outbox;
 use crate::reader::Reader;
 use crate::run::Run;
 use crate::session::Say;
-use crate::terms::Terms;
+use crate::terms::{Approves, Terms};
 use crate::{Refusal, reply};
 
 /// How long requests may take to end when the connection ends.
@@ -27,6 +27,8 @@ pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// What a connection and its requests share.
 pub(crate) struct Shared {
     pub(crate) outbox: Arc<Outbox>,
+    /// Whether the SDK may decide about calls that wait for approval.
+    pub(crate) approves: Approves,
     /// Whether the connection ends.
     pub(crate) ending: CancellationToken,
     /// Whether its runs go on when it ends, although they are not detached.
@@ -102,6 +104,7 @@ where
     let all = CancellationToken::new();
     let shared = Arc::new(Shared {
         outbox: Arc::new(Outbox::new(terms.holds)),
+        approves: terms.approves,
         ending: all.clone(),
         leaving: CancellationToken::new(),
         gone: CancellationToken::new(),

@@ -49,7 +49,7 @@ pub mod read {
 pub use connection::serve;
 pub use open::{Direct, Opened, Opener};
 pub use refusal::Refusal;
-pub use terms::{Holds, Terms};
+pub use terms::{Approves, Holds, Terms};
 
 /// Version of the frames.
 pub const VERSION: u32 = 1;

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use futures::stream::{self, SplitSink, SplitStream};
 use futures::{SinkExt, Stream, StreamExt};
 use thermae_bridge::frames::{self, Frame};
-use thermae_bridge::{Holds, Terms};
+use thermae_bridge::{Approves, Holds, Terms};
+use thermae_schemas::Scope;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_util::sync::{CancellationToken, PollSender};
@@ -35,8 +36,9 @@ pub(super) async fn serve(shared: Arc<Shared>, caller: Caller, service: Arc<Leas
     let heartbeat = shared.options.heartbeat;
     let most = shared.options.share(shared.options.held_bytes);
     let holds: Arc<dyn Holds> = Arc::new(Share::new(service.hold(), most, shared.metrics.clone()));
-    let terms =
-        Terms { requests: shared.options.sdk_requests, holds, drain: shared.draining.clone(), ..Terms::default() };
+    let approves = Approves { may: caller.scopes.has(Scope::Approve), by: caller.named() };
+    let (requests, drain) = (shared.options.sdk_requests, shared.draining.clone());
+    let terms = Terms { requests, holds, approves, drain, ..Terms::default() };
     let stop = terms.stop.clone();
     let (out, incoming) = socket.split();
     let mut heard = Box::pin(heard(incoming, heartbeat * MISSED));
