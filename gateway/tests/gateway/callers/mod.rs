@@ -1,5 +1,6 @@
 //! Callers with keys: what each may do, and that no tenant sees anything of another.
 
+mod approvals;
 mod site;
 
 use std::num::NonZeroU32;
@@ -31,6 +32,12 @@ pub(crate) fn tests() -> Vec<Trial> {
         test("a_revoked_key_loses_its_streams_and_waits", a_revoked_key_loses_its_streams_and_waits),
         test("an_sdk_is_bound_by_its_key", an_sdk_is_bound_by_its_key),
         test("batches_are_bound_by_their_key", batches_are_bound_by_their_key),
+        test("who_submits_can_t_approve", approvals::who_submits_can_t_approve),
+        test("any_gateway_decides", approvals::any_gateway_decides),
+        test(
+            "a_run_that_waits_is_taken_over_with_its_question",
+            approvals::a_run_that_waits_is_taken_over_with_its_question,
+        ),
     ]
 }
 
