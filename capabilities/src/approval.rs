@@ -46,8 +46,8 @@ impl Approval {
 }
 
 impl Rules {
-    /// What the approval of a call must be like: the strictest of all that the capabilities of its grant want. `None` if
-    /// none of them wants one.
+    /// What the approval of a call must be like: the strictest of all that the capabilities of its grant want. `None`
+    /// if none of them wants one.
     pub fn approval(&self, grant: &Grant) -> Option<Approval> {
         let wanted = grant.by.iter().filter_map(|at| self.get(*at).and_then(Capability::approval));
         wanted.reduce(Approval::and)

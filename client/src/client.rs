@@ -251,8 +251,8 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::UnknownCall`] if no worker of the tenant takes decisions under `reply_to`, or the run has ended;
-    /// [`Error::UnknownRun`]; [`Error::NoAnswer`] if nobody answers within `within`; [`Error::Bus`] if RabbitMQ does not
-    /// let this user approve.
+    /// [`Error::UnknownRun`]; [`Error::NoAnswer`] if nobody answers within `within`; [`Error::Bus`] if RabbitMQ does
+    /// not let this user approve.
     pub fn decide<'a>(
         &'a self,
         decision: &'a Decision,

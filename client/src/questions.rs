@@ -1,5 +1,5 @@
-//! Questions to the fleet, and decisions, that wait for their answers. The client asks them, and the reader of the reply queue answers
-//! them.
+//! Questions to the fleet, and decisions, that wait for their answers. The client asks them, and the reader of the
+//! reply queue answers them.
 
 use std::collections::HashMap;
 use std::pin::pin;

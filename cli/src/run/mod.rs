@@ -133,7 +133,8 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
     Ok(exit)
 }
 
-/// Follows a job to its outcome. `printer` gets what it shows meanwhile, and `approver` the calls that wait for approval.
+/// Follows a job to its outcome. `printer` gets what it shows meanwhile, and `approver` the calls that wait for
+/// approval.
 async fn follow(
     handle: &JobHandle,
     events: Option<Events>,

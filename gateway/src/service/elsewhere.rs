@@ -73,8 +73,8 @@ impl Service {
         Ok(confirmed(self.client.answer(call, &waiting.reply_to, reply)).await??)
     }
 
-    /// Decides about a call of any run of the tenant that waits for approval, for this caller. The first decision about a
-    /// call counts, wherever it comes from.
+    /// Decides about a call of any run of the tenant that waits for approval, for this caller. The first decision about
+    /// a call counts, wherever it comes from.
     pub(crate) async fn decide(
         &self,
         run: &JobId,

@@ -173,7 +173,8 @@ impl Run {
         answered
     }
 
-    /// A call does not wait for approval any more. The fleet says so, too, but that may come after the caller's next look.
+    /// A call does not wait for approval any more. The fleet says so, too, but that may come after the caller's next
+    /// look.
     pub(super) fn decided(&self, call: &str) {
         self.state.send_modify(|state| {
             state.approvals.over(call);

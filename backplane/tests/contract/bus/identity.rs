@@ -131,8 +131,8 @@ fn tenant_url(user: &str) -> String {
     server("THERMAE_TEST_AMQP_TENANT").replacen("acme:acme@", &format!("{user}:{user}@"), 1)
 }
 
-/// Sends messages in all these ways, as this user, to the queue that `key` leads to, then an honest one of `globex`, and
-/// judges what arrives.
+/// Sends messages in all these ways, as this user, to the queue that `key` leads to, then an honest one of `globex`,
+/// and judges what arrives.
 async fn all_ways(user: &'static str, exchange: &str, key: &str, queue: &QueueSpec) {
     let fleet = rabbit(&server("THERMAE_TEST_AMQP")).await.unwrap();
     declare_fleet(&fleet).await.unwrap();
