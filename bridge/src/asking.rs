@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
-use thermae_schemas::{JobId, RunQuery};
+use thermae_schemas::{Decision, JobId, RunQuery, Verdict};
 
 use crate::connection::{ANSWER_WITHIN, Shared};
 use crate::open::Opener;
+use crate::terms::Approves;
 use crate::{Refusal, reply, run};
 
 /// Opens the fleet, and watches whether it can run anything.
@@ -67,5 +68,33 @@ pub(crate) async fn answer(
     let opened = shared.opened().await?;
     opened.client.answer(&call, &reply_to, run::answer(&payload)).await?;
     shared.outbox.send(reply::done(id));
+    Ok(())
+}
+
+/// Decides about a call that waits for approval, of any run.
+pub(crate) async fn decide(
+    shared: Arc<Shared>,
+    id: u64,
+    run: JobId,
+    call: String,
+    reply_to: Option<String>,
+    payload: Bytes,
+) -> Result<(), Refusal> {
+    let Approves { may, by } = shared.approves.clone();
+    if !may {
+        let why = "the decision needs the scope `approve`, which the API key does not have";
+        return Err(Refusal::new("missing_scope", why).advice("use a key that has the scope"));
+    }
+    let bad = |why: String| Refusal::new("bad_request", format!("decide: {why}"));
+    let verdict: Verdict = serde_json::from_slice(&payload).map_err(|error| bad(error.to_string()))?;
+    verdict.check().map_err(bad)?;
+    let opened = shared.opened().await?;
+    let decision = Decision { by, ..Decision::new(run, call, verdict) };
+    let decided = opened.client.decide(&decision, reply_to.as_deref(), ANSWER_WITHIN).await?;
+    if let Some(error) = decided.error {
+        return Err(Refusal::new(error.code.as_str(), error.message));
+    }
+    let told = serde_json::to_vec(&decided).map_err(|error| Refusal::new("internal", error.to_string()))?;
+    shared.outbox.send(reply::done_with(id, told));
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::outbox::Outbox;
 use crate::reader::Reader;
 use crate::run::Run;
 use crate::session::Say;
-use crate::terms::{Terms, Told};
+use crate::terms::{Approves, Terms, Told};
 use crate::{Refusal, reply};
 
 /// How long requests may take to end when the connection ends.
@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) outbox: Arc<Outbox>,
     /// Is told the results of runs.
     pub(crate) told: Told,
+    /// Whether the SDK may decide about calls that wait for approval.
+    pub(crate) approves: Approves,
     /// Whether the connection ends.
     pub(crate) ending: CancellationToken,
     /// Whether its runs go on when it ends, although they are not detached.
@@ -105,6 +107,7 @@ where
     let shared = Arc::new(Shared {
         outbox: Arc::new(Outbox::new(terms.holds)),
         told: terms.told,
+        approves: terms.approves,
         ending: all.clone(),
         leaving: CancellationToken::new(),
         gone: CancellationToken::new(),

@@ -49,7 +49,7 @@ pub mod read {
 pub use connection::serve;
 pub use open::{Direct, Opened, Opener};
 pub use refusal::Refusal;
-pub use terms::{Holds, Terms, Told};
+pub use terms::{Approves, Holds, Terms, Told};
 
 /// Version of the frames.
 pub const VERSION: u32 = 1;

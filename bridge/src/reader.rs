@@ -115,6 +115,7 @@ impl Reader {
             | Request::RunInfo { id, .. }
             | Request::CancelRun { id, .. }
             | Request::Answer { id, .. }
+            | Request::Decide { id, .. }
             | Request::InSession { id, .. }
             | Request::Artifact { id, .. }
             | Request::Sessions { id } => {
@@ -196,6 +197,10 @@ impl Reader {
             Request::CancelRun { id, job } => self.ask(id, held, cancel, asking::cancel_run(shared, id, job)),
             Request::Answer { id, call, reply_to } => {
                 self.ask(id, held, cancel, asking::answer(shared, id, call, reply_to, frame.payload));
+            }
+            Request::Decide { id, job, call, reply_to } => {
+                let decided = asking::decide(shared, id, job, call, reply_to, frame.payload);
+                self.ask(id, held, cancel, decided);
             }
             Request::InSession { id, window } => {
                 shared.outbox.begin(id, window.into());

@@ -43,6 +43,8 @@ pub(crate) enum Request {
     CancelRun { id: u64, job: JobId },
     /// Answers a tool call of a run that this connection need not follow.
     Answer { id: u64, call: String, reply_to: String },
+    /// Decides about a call that waits for approval, of a run that this connection need not follow.
+    Decide { id: u64, job: JobId, call: String, reply_to: Option<String> },
     /// Forgets a run, which goes on.
     Detach { id: u64 },
     /// Sends the request to a session in the payload.
@@ -75,7 +77,7 @@ pub(crate) enum Request {
     Close {},
 }
 
-const KINDS: [&str; 17] = [
+const KINDS: [&str; 18] = [
     "hello",
     "open",
     "run",
@@ -83,6 +85,7 @@ const KINDS: [&str; 17] = [
     "run_info",
     "cancel_run",
     "answer",
+    "decide",
     "detach",
     "request",
     "input",
@@ -164,6 +167,8 @@ mod tests {
             (r#"{"type":"run_info","id":1,"job":"j","stdout_from":7}"#, "run_info"),
             (r#"{"type":"cancel_run","id":1,"job":"j"}"#, "cancel_run"),
             (r#"{"type":"answer","id":1,"call":"c","reply_to":"acme.w"}"#, "answer"),
+            (r#"{"type":"decide","id":1,"job":"j","call":"c","reply_to":"acme.w"}"#, "decide"),
+            (r#"{"type":"decide","id":1,"job":"j","call":"c"}"#, "decide"),
             (r#"{"type":"detach","id":1}"#, "detach"),
             (r#"{"type":"request","id":1,"window":1}"#, "request"),
             (r#"{"type":"input","id":1}"#, "input"),
@@ -178,7 +183,7 @@ mod tests {
             assert!(KINDS.contains(&kind));
             read(header.as_bytes()).unwrap();
         }
-        assert_eq!(KINDS.len(), 17);
+        assert_eq!(KINDS.len(), 18);
     }
 
     #[test]

@@ -21,6 +21,15 @@ impl Holds for Unbounded {
     }
 }
 
+/// Whether a connection may decide about calls that wait for approval.
+#[derive(Debug, Clone)]
+pub struct Approves {
+    /// If not, decisions are refused (`missing_scope`).
+    pub may: bool,
+    /// Who decides, for the audit log.
+    pub by: Option<String>,
+}
+
 /// The terms of a connection.
 #[derive(Clone)]
 pub struct Terms {
@@ -28,6 +37,8 @@ pub struct Terms {
     pub requests: usize,
     /// If it says no, a request is refused (`gateway_full`), or a slow SDK's connection ends (`too_slow`).
     pub holds: Arc<dyn Holds>,
+    /// Whether it may decide about calls that wait for approval.
+    pub approves: Approves,
     /// Ends the connection at once, as if the SDK were gone: its jobs are cancelled, unless they are detached.
     pub stop: CancellationToken,
     /// Ends the connection with the error `draining`. All its jobs go on, and can be followed elsewhere.
@@ -42,7 +53,8 @@ pub type Told = Arc<dyn Fn(&Event) + Send + Sync>;
 impl Default for Terms {
     fn default() -> Self {
         let (stop, drain) = (CancellationToken::new(), CancellationToken::new());
-        Self { requests: 16 << 10, holds: Arc::new(Unbounded), stop, drain, told: Arc::new(|_| ()) }
+        let approves = Approves { may: true, by: None };
+        Self { requests: 16 << 10, holds: Arc::new(Unbounded), approves, stop, drain, told: Arc::new(|_| ()) }
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::constraint::Constraint;
-use crate::{Malformed, Pattern, read};
+use crate::{Approval, Malformed, Pattern, read};
 
 /// Leave to call the tools that match a pattern, with arguments for which all constraints hold.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +23,7 @@ pub struct Capability {
     pub(crate) max_argument_bytes: Option<NonZeroU64>,
     pub(crate) max_result_bytes: Option<NonZeroU64>,
     pub(crate) timeout_ms: Option<NonZeroU64>,
+    pub(crate) approval: Option<Approval>,
 }
 
 impl Capability {
@@ -56,6 +57,11 @@ impl Capability {
         self.timeout_ms.map(|ms| Duration::from_millis(ms.get()))
     }
 
+    /// What the approval of its calls must be like. `None` if its calls need none.
+    pub fn approval(&self) -> Option<Approval> {
+        self.approval
+    }
+
     /// The capability as JSON, in the form in which it is read.
     fn to_json(&self) -> Value {
         let mut map = Map::new();
@@ -71,6 +77,7 @@ impl Capability {
             ("max_argument_bytes", self.max_argument_bytes.map(|bytes| bytes.get().into())),
             ("max_result_bytes", self.max_result_bytes.map(|bytes| bytes.get().into())),
             ("timeout_ms", self.timeout_ms.map(|ms| ms.get().into())),
+            ("approval", self.approval.map(Approval::to_json)),
         ];
         map.extend(fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
         map.into()

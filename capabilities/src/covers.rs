@@ -13,7 +13,8 @@ use crate::{Rules, Set};
 /// Most pairs of constraints that a comparison looks at. Beyond that, nothing is proven.
 const MOST_PAIRS: u32 = 1 << 16;
 
-/// Whether `a` allows every row of calls that `b` allows, with results as large and time-outs as long. `true` only if
+/// Whether `a` allows every row of calls that `b` allows, with results as large, time-outs as long, and no more
+/// approval. `true` only if
 /// that is proven. `false` means that it is not so, or that this crate can't tell.
 pub fn covers(a: &Rules, b: &Rules) -> bool {
     let mut proof = Proof { left: MOST_PAIRS };
@@ -27,7 +28,7 @@ fn set_covers(proof: &mut Proof, a: &Set, b: &Set) -> bool {
         // A call may be taken by any capability before the target.
         target.is_some_and(|target| {
             let mut takers = a.capabilities[..=target].iter().filter(|of_a| of_a.pattern.overlaps(&of_b.pattern));
-            takers.all(|of_a| results_as_free(of_a, of_b))
+            takers.all(|of_a| as_free(of_a, of_b))
         })
     })
 }
@@ -48,10 +49,16 @@ fn lasts(a: &Capability, b: &Set) -> bool {
     calls.is_some_and(|calls| calls <= u64::from(max.get()))
 }
 
-fn results_as_free(a: &Capability, b: &Capability) -> bool {
+/// Whether what comes after the choice of a capability is as free: approval, time-out and result.
+fn as_free(a: &Capability, b: &Capability) -> bool {
     (a.result.is_none() || a.result == b.result)
         && at_least(a.max_result_bytes, b.max_result_bytes)
         && at_least(a.timeout_ms, b.timeout_ms)
+        && match (&a.approval, &b.approval) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(a), Some(b)) => a.is_as_free_as(b),
+        }
 }
 
 /// Whether one limit is none, or at least another. `None` is no limit.

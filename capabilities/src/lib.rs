@@ -23,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+mod approval;
 mod arguments;
 mod bound;
 mod capability;
@@ -42,6 +43,7 @@ mod rules;
 mod schema;
 mod search;
 
+pub use approval::Approval;
 pub use arguments::{Arguments, BadArguments};
 pub use bound::*;
 pub use capability::{Capability, Set};

@@ -10,14 +10,17 @@ use crate::bound::{
 use crate::constraint::{Constraint, Test};
 use crate::path::Path;
 use crate::refusal::quote;
-use crate::{Capability, Malformed, Pattern, Set, Why, json};
+use crate::{Approval, Capability, Malformed, Pattern, Set, Why, json};
 
 /// The field in which a set stands.
 const ROOT: &str = "capabilities";
 
 /// The fields of a capability, for an error.
 const FIELDS: &str = "pattern, constraints, max_calls, arguments, result, max_argument_bytes, max_result_bytes, \
-                      timeout_ms";
+                      timeout_ms, approval";
+
+/// The fields of an approval, for an error.
+const APPROVAL: &str = "next, timeout_ms";
 
 /// The fields of a constraint, for an error.
 const CONSTRAINT: &str = "path, op and value; or only \"and\"; or only \"or\"";
@@ -70,12 +73,9 @@ fn capability(value: Value, at: &str) -> Result<Capability> {
     };
     let mut schema = |field: &str| map.remove(field).map(|value| json_schema(value, &in_field(field))).transpose();
     let (arguments, result) = (schema("arguments")?, schema("result")?);
+    let approval = map.remove("approval").map(|value| approval(value, &in_field("approval"))).transpose()?;
+    let max_calls = map.remove("max_calls").map(|value| calls(&value, &in_field("max_calls"))).transpose()?;
     let mut count = |field: &str| map.remove(field).map(|value| count(&value, &in_field(field))).transpose();
-    let max_calls = match count("max_calls")?.map(|calls| (NonZeroU32::try_from(calls), calls)) {
-        None => None,
-        Some((Ok(calls), _)) => Some(calls),
-        Some((Err(_), calls)) => return wrong(in_field("max_calls"), "at most 4294967295", &calls.get().into()),
-    };
     let (max_argument_bytes, max_result_bytes) = (count("max_argument_bytes")?, count("max_result_bytes")?);
     let timeout_ms = count("timeout_ms")?;
     nothing_else(&map, at, FIELDS)?;
@@ -88,7 +88,17 @@ fn capability(value: Value, at: &str) -> Result<Capability> {
         max_argument_bytes,
         max_result_bytes,
         timeout_ms,
+        approval,
     })
+}
+
+fn approval(value: Value, at: &str) -> Result<Approval> {
+    let Value::Object(mut map) = value else { return wrong(at, "an object such as {\"next\": 5}", &value) };
+    let in_field = |field: &str| format!("{at}.{field}");
+    let next = map.remove("next").map(|value| calls(&value, &in_field("next"))).transpose()?;
+    let timeout_ms = map.remove("timeout_ms").map(|value| count(&value, &in_field("timeout_ms"))).transpose()?;
+    nothing_else(&map, at, APPROVAL)?;
+    Ok(Approval { next: next.unwrap_or(NonZeroU32::MIN), timeout_ms })
 }
 
 fn nothing_else(rest: &Map<String, Value>, at: &str, known: &'static str) -> Result<()> {
@@ -104,6 +114,11 @@ fn count(value: &Value, at: &str) -> Result<NonZeroU64> {
         Some(count) => Ok(count),
         None => wrong(at, "a whole number from 1 on", value),
     }
+}
+
+/// A number of calls.
+fn calls(value: &Value, at: &str) -> Result<NonZeroU32> {
+    NonZeroU32::try_from(count(value, at)?).or_else(|_| wrong(at, "at most 4294967295", value))
 }
 
 fn json_schema(value: Value, at: &str) -> Result<Value> {

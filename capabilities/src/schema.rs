@@ -70,6 +70,15 @@ impl JsonSchema for OneCapability {
                 "max_argument_bytes": count("Most bytes of the arguments, as JSON.", u64::MAX),
                 "max_result_bytes": count("Most bytes of the result, as JSON.", u64::MAX),
                 "timeout_ms": count("How long a call can wait for its answer, in milliseconds.", u64::MAX),
+                "approval": {
+                    "description": "Each call that the capability takes waits for somebody's yes.",
+                    "type": "object",
+                    "additionalProperties": false,
+                    "properties": {
+                        "next": count("Most calls that one yes counts for; by default, 1.", u64::from(u32::MAX)),
+                        "timeout_ms": count("How long a call waits for the decision, in milliseconds.", u64::MAX),
+                    },
+                },
             },
         })
     }

@@ -114,6 +114,13 @@ pub(crate) fn advice(code: ErrorCode) -> &'static str {
         TokenCountsUnavailable => "Make the call again later. Check that Redis can be reached, and mint fewer tokens.",
         TokenCountsLost => "Ask the issuer for a new token.",
         CapabilityRefused => "Call the tool as the capabilities allow, or give the job more of them.",
+        ApprovalDenied => "Do without the call, or ask whoever decides why it was denied.",
+        ApprovalTimedOut => {
+            "Have somebody approve such calls in time (thermae approvals), or give them more time: limits.tool_ms \
+             (--tool-wait), timeout_ms of the tool, and approval.timeout_ms of the capability."
+        }
+        ApprovalDecided => "Nothing to do: the first decision counts.",
+        ApprovalOver => "Look which calls of the run wait for approval (thermae approvals list).",
         ToolCallLimit => "Call the tool less often, or raise its max_calls.",
         ToolArguments => "Call the tool with arguments that match its input schema.",
         ToolAnswer => {

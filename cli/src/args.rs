@@ -1,5 +1,6 @@
 //! The command line as clap parses it.
 
+mod approvals;
 mod bridge;
 mod embedded;
 mod job;
@@ -14,6 +15,7 @@ use thermae_service::secret::Secret;
 use thermae_service::tls::Tls;
 use thermae_service::units::{ByteSize, Millis};
 
+pub(crate) use self::approvals::{ApprovalsArgs, ApprovalsVerb};
 pub(crate) use self::bridge::BridgeArgs;
 pub(crate) use self::embedded::EmbeddedArgs;
 pub(crate) use self::job::{Class, IfGone, JobArgs, When};
@@ -81,6 +83,8 @@ pub(crate) enum Command {
     Trust(TrustArgs),
     /// List or close a tenant's sessions on a fleet
     Sessions(Box<SessionsArgs>),
+    /// List or decide the calls of a run that wait for approval
+    Approvals(ApprovalsArgs),
     /// Check that nobody has changed an audit log
     Audit(AuditArgs),
     /// Check whether programs can run on this machine, and suggest fixes

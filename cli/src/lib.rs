@@ -3,7 +3,7 @@
 //! ```text
 //!  main ─▶ runner_entry?  ── yes ─▶ the runner (started by the embedded fleet's worker)
 //!     │
-//!     ├──▶ args ─▶ run │ batch │ sessions │ doctor ─▶ fleet ─▶ thermae_fleet: the embedded fleet, or a real one
+//!     ├──▶ args ─▶ run │ batch │ sessions │ approvals │ doctor ─▶ fleet ─▶ thermae_fleet: the embedded fleet, or a real one
 //!     │                   │
 //!     │                   └─ tools: commands of this machine that the code may call
 //!     ├──▶ args ─▶ key ─▶ becomes the program thermae-gateway
@@ -12,6 +12,7 @@
 //! ```
 
 mod advice;
+mod approvals;
 mod args;
 mod artifacts;
 mod audit;
@@ -103,6 +104,7 @@ async fn start(cli: Cli) -> Exit {
         Command::Batch(args) => args.json,
         Command::Doctor(args) => args.json,
         Command::Sessions(args) => sessions::as_json(args),
+        Command::Approvals(args) => approvals::as_json(args),
         Command::Audit(args) => args.json,
         Command::Serve(_)
         | Command::Key(_)
@@ -132,6 +134,7 @@ fn tls(command: &Command) -> Tls {
         Command::Run(args) => args.fleet.access.tls(),
         Command::Batch(args) => args.fleet.access.tls(),
         Command::Sessions(args) => sessions::fleet(args).access.tls(),
+        Command::Approvals(args) => approvals::fleet(args).access.tls(),
         Command::Serve(args) => args.fleet.access.tls(),
         Command::Bridge(args) => args.access.tls(),
         Command::Key(_)
@@ -152,6 +155,7 @@ async fn execute(command: &Command) -> Result<Exit, Failure> {
         Command::Run(args) => run::run(args, &interrupt()?).await,
         Command::Batch(args) => batch::batch(args, &interrupt()?).await,
         Command::Sessions(args) => sessions::sessions(args, &interrupt()?).await,
+        Command::Approvals(args) => approvals::approvals(args, &interrupt()?).await,
         Command::Serve(args) => serve::serve(args, &interrupt()?).await,
         Command::Key(args) => Err(key::key(args)),
         Command::Doctor(args) => doctor::doctor(args, &interrupt()?).await,

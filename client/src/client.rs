@@ -8,8 +8,8 @@ use futures::future::BoxFuture;
 use serde_json::value::RawValue;
 use thermae_backplane::bus::SharedBus;
 use thermae_schemas::{
-    Body, ClientId, Event, EventBody, Job, JobId, Query, Request, RunInfo, RunQuery, SessionInfo, TenantName,
-    ToolFailure, names,
+    Body, ClientId, Decided, Decision, Event, EventBody, Job, JobId, Query, Request, RunInfo, RunQuery, SessionInfo,
+    TenantName, ToolFailure, names,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -20,7 +20,8 @@ use crate::requests::{self, Requests};
 use crate::tools::Calls;
 use crate::turn::Turn;
 use crate::{
-    Error, Follower, JobHandle, Options, RequestHandle, ToolHandler, dispatch, publish, questions, runs, tools, trace,
+    Error, Follower, JobHandle, Options, RequestHandle, ToolHandler, decisions, dispatch, publish, questions, runs,
+    tools, trace,
 };
 
 /// What the client and its tasks share.
@@ -158,7 +159,7 @@ impl Client {
     pub async fn sessions(&self, within: Duration) -> Result<Vec<SessionInfo>, Error> {
         match questions::ask(&self.shared, Query::sessions(JobId::random()), within).await? {
             Answer::Sessions(sessions) => Ok(sessions),
-            Answer::Run(..) => Err(Error::NoAnswer(within)),
+            Answer::Run(..) | Answer::Decided(_) => Err(Error::NoAnswer(within)),
         }
     }
 
@@ -242,6 +243,33 @@ impl Client {
         reply: Result<Box<RawValue>, ToolFailure>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(tools::answer_by_hand(&self.shared, call, reply_to, reply))
+    }
+
+    /// Decides about a call of any run of the tenant that waits for approval: one of the event `approval`, or of
+    /// [`RunInfo::approvals`]. The first decision about a call counts; a second one that says the same gets the same
+    /// answer. [`Decided::error`] says why a decision does not count. Without `reply_to`, the fleet is asked for it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCall`] if no worker of the tenant takes decisions under `reply_to`, or the run has ended;
+    /// [`Error::UnknownRun`]; [`Error::NoAnswer`] if nobody answers within `within`; [`Error::Bus`] if RabbitMQ does
+    /// not let this user approve.
+    pub fn decide<'a>(
+        &'a self,
+        decision: &'a Decision,
+        reply_to: Option<&'a str>,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<Decided, Error>> {
+        Box::pin(async move {
+            let asked;
+            let reply_to = match reply_to {
+                Some(reply_to) => reply_to,
+                None => {
+                    asked = decisions::reply_key(&self.shared, &decision.run, &decision.call, within).await?;
+                    &asked
+                }
+            };
+            decisions::decide(&self.shared, decision, reply_to, within).await
+        })
     }
 
     /// Ends the client: handles that still wait get [`Error::Closed`], tool calls are given up, and the reply queue is

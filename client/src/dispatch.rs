@@ -7,7 +7,7 @@ use thermae_schemas::{Body, Event, EventBody, names};
 
 use crate::client::Shared;
 use crate::questions::Answer;
-use crate::{Error, publish, runs, tools};
+use crate::{Error, decisions, publish, runs, tools};
 
 /// Declares the reply queue and subscribes to it.
 pub(crate) async fn subscribe(shared: &Shared) -> Result<Box<dyn Consumer>, bus::Error> {
@@ -102,6 +102,7 @@ pub(crate) fn hand_on(shared: &Arc<Shared>, event: Event, message: &Message) -> 
             | EventBody::Sessions { .. }
             | EventBody::Run(_)
             | EventBody::Superseded {}
+            | EventBody::Decided(_)
             | EventBody::Opened { .. }
             | EventBody::Output { .. }
             | EventBody::Credit { .. }
@@ -113,6 +114,7 @@ pub(crate) fn hand_on(shared: &Arc<Shared>, event: Event, message: &Message) -> 
         EventBody::Run(_) => runs::answered(shared, event, message),
         EventBody::Superseded {} => shared.jobs.fail(&job, Error::Superseded(job.clone())),
         EventBody::Sessions { sessions } => shared.questions.answered(&job, Answer::Sessions(sessions)),
+        EventBody::Decided(ref decided) if decisions::answered(shared, &job, decided) => true,
         body
         @ (EventBody::Opened { .. } | EventBody::Output { .. } | EventBody::Credit { .. } | EventBody::Done(_)) => {
             shared.requests.event(&job, body)

@@ -10,6 +10,7 @@
 //!                              ├─ tool_call  ─▶ Follower; usually a ToolHandler, each in a task ─▶ exchange calls
 //!                              ├─ opened, output, credit, done ─▶ RequestHandle (bounded by the request's window)
 //!                              └─ unknown job ─▶ dropped (usually a repeated result)
+//!  Client::decide ──▶ exchange approvals (sent again until the worker answers)
 //!  Client::attach ──▶ exchange submit (a question that takes the run over) ──▶ event `run`, then as after a submit
 //!  Client::request ──▶ exchange submit; input, credit, signals, cancel ─▶ exchange calls
 //! ```
@@ -20,6 +21,7 @@
 
 mod client;
 mod closure;
+mod decisions;
 mod dispatch;
 mod error;
 mod follow;

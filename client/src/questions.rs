@@ -1,5 +1,5 @@
-//! Questions to the fleet that wait for their answers. The client asks them, and the reader of the reply queue answers
-//! them.
+//! Questions to the fleet, and decisions, that wait for their answers. The client asks them, and the reader of the
+//! reply queue answers them.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thermae_backplane::bus::Message;
-use thermae_schemas::{Body, Event, JobId, Query, SessionInfo, names};
+use thermae_schemas::{Body, Decided, Event, JobId, Query, SessionInfo, names};
 use tokio::sync::oneshot;
 
 use crate::client::Shared;
@@ -20,6 +20,8 @@ pub(crate) enum Answer {
     Sessions(Vec<SessionInfo>),
     /// The event `run`, with its text.
     Run(Box<Event>, Bytes),
+    /// What came of a decision.
+    Decided(Decided),
 }
 
 /// The questions that wait, by id.
@@ -69,8 +71,13 @@ impl Drop for Waiting<'_> {
 
 /// Asks a question, and waits for its answer.
 pub(crate) async fn ask(shared: &Shared, query: Query, within: Duration) -> Result<Answer, Error> {
-    let mut waiting = shared.questions.add(&query.id);
     let message = publish::message(shared, names::query_key(&shared.tenant), &query.id, query.to_json()?.into());
+    wait(shared, &query.id, message, within).await
+}
+
+/// Publishes a message that has this id until it is answered.
+pub(crate) async fn wait(shared: &Shared, id: &JobId, message: Message, within: Duration) -> Result<Answer, Error> {
+    let mut waiting = shared.questions.add(id);
     answered(shared, message, within, &mut waiting.answer).await?.map_err(|_| Error::Closed)
 }
 

@@ -30,7 +30,7 @@ pub(crate) async fn info(shared: &Shared, query: RunQuery, within: Duration) -> 
     let ask = || async {
         match questions::ask(shared, Query::run(JobId::random(), query.clone()), within).await? {
             Answer::Run(event, text) => Ok((*event, text)),
-            Answer::Sessions(_) => Err(Error::NoAnswer(within)),
+            Answer::Sessions(_) | Answer::Decided(_) => Err(Error::NoAnswer(within)),
         }
     };
     until_known(shared, ask, |answer| answer.as_ref().is_ok_and(|(event, _)| is_unknown(event))).await

@@ -105,6 +105,11 @@ impl From<Denied> for Problem {
 }
 
 impl Caller {
+    /// How audit logs name the caller. `None`: the gateway's own token, which names nobody.
+    pub(crate) fn named(&self) -> Option<String> {
+        self.key.as_ref().map(|key| format!("API key {key}"))
+    }
+
     /// Checks that the caller has a scope.
     pub(crate) fn needs(&self, scope: Scope) -> Result<(), Problem> {
         if self.scopes.has(scope) {

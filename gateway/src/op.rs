@@ -14,6 +14,7 @@ pub(crate) enum Op {
     Cancel,
     Events,
     Answer,
+    Decide,
     Artifact,
     SubmitBatch,
     Batch,
@@ -74,7 +75,7 @@ pub(crate) enum Access {
 pub(crate) const SDK: [Scope; 5] = [Scope::Run, Scope::Read, Scope::Answer, Scope::Sessions, Scope::Artifacts];
 
 impl Op {
-    pub(crate) const ALL: [Op; 35] = [
+    pub(crate) const ALL: [Op; 36] = [
         Op::Submit,
         Op::Runs,
         Op::Run,
@@ -83,6 +84,7 @@ impl Op {
         Op::Cancel,
         Op::Events,
         Op::Answer,
+        Op::Decide,
         Op::Artifact,
         Op::SubmitBatch,
         Op::Batch,
@@ -132,6 +134,10 @@ impl Op {
             Self::Answer => {
                 let answer = scope(Scope::Answer);
                 on("post", "/v1/runs/{id}/calls/{call}", "answerCall", answer, "Answer a tool call.")
+            }
+            Self::Decide => {
+                let (path, approve) = ("/v1/runs/{id}/calls/{call}/decision", scope(Scope::Approve));
+                on("post", path, "decideCall", approve, "Approve or deny a call that waits for approval.")
             }
             Self::Artifact => {
                 let (path, artifacts) = ("/v1/runs/{id}/artifacts/{*name}", scope(Scope::Artifacts));

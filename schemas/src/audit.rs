@@ -1,13 +1,15 @@
 //! What an audit log says about tool calls.
 
+use std::num::NonZeroU32;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::WorkerId;
 
-/// What a worker's audit log says about a tool call of a run: that the code makes it, or how it ended. A call that is
-/// refused before it could be made has only an end.
+/// What a worker's audit log says about a tool call of a run: that the code makes it, what came of its wait for
+/// approval, or how it ended. A call that is refused before it could be made has only an end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditLine {
     /// What happens.
@@ -29,11 +31,28 @@ pub struct AuditLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub arguments_left_out: Option<String>,
-    /// Result of an end: `ok`, the tool's own `error`, or the code of a refusal.
+    /// Of a decision: id of the call that was decided about, as in the event `approval`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub approval: Option<String>,
+    /// Of a decision: the RabbitMQ user that sent it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub user: Option<String>,
+    /// Of a decision: for whom the user decided, as the user says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub by: Option<String>,
+    /// Of a decision: how many calls the yes counts for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "NonZeroU32")]
+    pub calls: Option<NonZeroU32>,
+    /// Result of an end: `ok`, the tool's own `error`, or the code of a refusal. Of a decision: `approved`,
+    /// `approved_before` (a yes about an earlier call counts), `denied` or `timed_out`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub result: Option<String>,
-    /// Text of the refusal, unless the fleet leaves values out.
+    /// Text of the refusal, or reason of the decision, unless the fleet leaves values out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub why: Option<String>,
@@ -49,6 +68,8 @@ pub struct AuditLine {
 pub enum AuditWhat {
     /// The code makes a call.
     Call,
+    /// A call that needs approval has it, or does not get it.
+    Decision,
     /// A call has ended.
     End,
     /// Something that the reader does not know, because a newer release sent it.

@@ -2,7 +2,7 @@
 
 use serde_json::Error;
 
-use crate::{Cancel, Event, Job, Query, Request, RequestInput, ToolResult};
+use crate::{Cancel, Decision, Event, Job, Query, Request, RequestInput, ToolResult};
 
 /// A message's body. Read and write bodies with this trait: serde's functions are generic, and each crate that calls them
 /// compiles all code of the type again.
@@ -34,4 +34,4 @@ macro_rules! bodies {
     )*};
 }
 
-bodies!(Cancel, Event, Job, Query, Request, RequestInput, ToolResult);
+bodies!(Cancel, Decision, Event, Job, Query, Request, RequestInput, ToolResult);

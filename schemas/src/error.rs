@@ -167,6 +167,14 @@ codes! {
     UnknownTool = "unknown_tool", false;
     /// The job's capabilities do not allow the tool call. The message says why.
     CapabilityRefused = "capability_refused", false;
+    /// Somebody decided that the tool call is not made.
+    ApprovalDenied = "approval_denied", false;
+    /// Nobody approved the tool call in time, so it was not made.
+    ApprovalTimedOut = "approval_timed_out", false;
+    /// Another decision about the tool call came before.
+    ApprovalDecided = "approval_decided", false;
+    /// The tool call does not wait for approval (any more).
+    ApprovalOver = "approval_over", false;
     /// The tool was called more often than allowed.
     ToolCallLimit = "tool_call_limit", false;
     /// The arguments of a tool call do not match the tool's input schema, or can't be sent.

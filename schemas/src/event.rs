@@ -4,7 +4,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{AuditLine, Content, JobId, MimeBundle, Outcome, RequestDone, RunInfo, SessionInfo, ToolCall, WorkerId};
+use crate::{
+    Approval, AuditLine, Content, Decided, JobId, MimeBundle, Outcome, RequestDone, RunInfo, SessionInfo, ToolCall,
+    WorkerId,
+};
 
 /// A message from the fleet to a client, sent to the reply key of the client's job or question. Ignore fields and
 /// events that you do not know.
@@ -13,8 +16,8 @@ pub struct Event {
     /// Version of the protocol. In the event `tool_call`, the version of the job: the client may answer in it.
     #[serde(default = "crate::first_protocol")]
     pub protocol: u32,
-    /// Id of the job, of the question (in the events `sessions` and `run`), or of the request to a session (in the
-    /// events `opened`, `output`, `credit` and `done`).
+    /// Id of the job, of the question (in the events `sessions` and `run`), of the decision (in the event `decided`
+    /// that answers it), or of the request to a session (in the events `opened`, `output`, `credit` and `done`).
     pub job: JobId,
     /// Number of the attempt, from 1; 0 if there was no attempt.
     #[serde(default)]
@@ -68,6 +71,11 @@ pub enum EventBody {
     /// What the worker's audit log says about a tool call of the code. Sent only if the job's `stream` has `audit`, or
     /// if the fleet's option `audit.events` is set.
     Audit(AuditLine),
+    /// The code calls a tool, and the call waits for approval. It needs a decision, which need not come from this client.
+    Approval(Approval),
+    /// The answer to a decision; `job` is then the decision's id. To the client that follows the run (`job` is then the
+    /// job's id): a call that waited for approval does not wait any more.
+    Decided(Decided),
     /// The job has ended, with this outcome. The event can arrive twice; both copies are then the same, byte for byte.
     Result(Outcome),
     /// The answer to a question about sessions.

@@ -5,7 +5,8 @@ use schemars::{Schema, schema_for};
 use serde_json::{Value, json};
 
 use crate::{
-    Batch, BatchLine, Cancel, Event, Heartbeat, Job, PROTOCOL, Query, Request, RequestInput, ToolResult, names,
+    Batch, BatchLine, Cancel, Decision, Event, Heartbeat, Job, PROTOCOL, Query, Request, RequestInput, ToolResult,
+    names,
 };
 
 /// The JSON Schema of every message, with the name of its file (without `.json`).
@@ -17,6 +18,7 @@ pub fn schemas() -> Vec<(&'static str, Schema)> {
         ("event", schema_for!(Event)),
         ("tool_result", schema_for!(ToolResult)),
         ("cancel", schema_for!(Cancel)),
+        ("decision", schema_for!(Decision)),
         ("query", schema_for!(Query)),
         ("request", schema_for!(Request)),
         ("request_input", schema_for!(RequestInput)),
@@ -51,6 +53,7 @@ pub fn asyncapi() -> Value {
             "request": channel(names::SUBMIT, "{tenant}.request", "Requests to the tenant's live sessions. Set user_id to the sender's RabbitMQ user, message_id to the request's id, and reply_to to the reply key.", "request"),
             "replies": channel(names::REPLIES, "{tenant}.{client}", "Events of a client's jobs and requests, and answers to its questions.", "event"),
             "calls": channel(names::CALLS, "{tenant}.{worker}", "Answers to tool calls. The routing key is the call's reply_to. Set user_id to the sender's RabbitMQ user.", "tool_result"),
+            "approvals": channel(names::APPROVALS, "{tenant}.{worker}", "Decisions about calls that wait for approval. The routing key is the reply_to of the event approval. Set user_id to the sender's RabbitMQ user, message_id to the decision's id, and reply_to to the reply key. Publish as mandatory.", "decision"),
             "requestInput": channel(names::CALLS, "{tenant}.{worker}", "Input of requests, and what else a client says about them. The routing key is the reply_to of the event opened. Set user_id to the sender's RabbitMQ user, and the header x-request to the request's id.", "request_input"),
         },
         "operations": {
@@ -61,6 +64,7 @@ pub fn asyncapi() -> Value {
             "continueRequest": operation("send", "requestInput", "Send input, allow output, send a signal, or cancel a request."),
             "hearEvents": operation("receive", "replies", "Receive the events of jobs."),
             "answerToolCall": operation("send", "calls", "Answer a tool call."),
+            "decide": operation("send", "approvals", "Approve or deny a call that waits for approval."),
         },
         "components": { "messages": {
             "job": message("job", "A request to run one program."),
@@ -69,6 +73,7 @@ pub fn asyncapi() -> Value {
             "request": message("request", "A request to a live session."),
             "request_input": message("request_input", "What a client says about a request that it has sent."),
             "event": message("event", "What happened to a job or request."),
+            "decision": message("decision", "A decision about a call that waits for approval."),
             "tool_result": message("tool_result", "The answer to a tool call."),
         } },
     })

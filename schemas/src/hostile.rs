@@ -22,6 +22,7 @@ fn read_all(bytes: &[u8]) {
     read::<ToolCall>(bytes);
     read::<ToolResult>(bytes);
     read::<Cancel>(bytes);
+    read::<Decision>(bytes);
     read::<Query>(bytes);
     read::<Heartbeat>(bytes);
     read::<Batch>(bytes);

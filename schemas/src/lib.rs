@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod alias;
+mod approval;
 mod audit;
 mod batch;
 mod body;
@@ -42,6 +43,7 @@ mod tool;
 mod worker;
 
 pub use alias::{ALIAS_CASES, AliasClash, alias, alias_clash};
+pub use approval::{Approval, Choice, Decided, Decision, PendingApproval, Verdict};
 pub use audit::{AuditLine, AuditWhat};
 pub use batch::{Batch, BatchLine};
 pub use body::Body;

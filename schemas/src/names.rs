@@ -17,6 +17,7 @@
 //! replies  <tenant>.<client>           ─▶ replies.<tenant>.<client>
 //! calls    <tenant>.<worker>           ─▶ calls.<worker>.<tenant> if the tenant has one,
 //!                                         else calls.<worker> (bound with *.<worker>)
+//! approvals <tenant>.<worker>          ─▶ as calls
 //! ```
 
 use crate::{Class, ClientId, PoolName, TenantName, WorkerId};
@@ -41,6 +42,9 @@ pub const REPLIES: &str = "replies";
 pub const CALLS: &str = "calls";
 /// Exchange behind [`CALLS`]. A tenant that sends too many answers that no call waits for has its own queues here.
 pub const CALLS_TENANTS: &str = "calls.tenants";
+/// Exchange to which clients publish decisions about calls that wait for approval, under their tenant's keys. Only users
+/// who may approve can write to it. Leads to [`CALLS_TENANTS`], too.
+pub const APPROVALS: &str = "approvals";
 /// Alternate exchange of [`CALLS_TENANTS`], for all other tenants.
 pub const CALLS_OTHERS: &str = "calls.others";
 
@@ -162,8 +166,8 @@ pub fn request_key(tenant: &TenantName) -> String {
     format!("{tenant}.request")
 }
 
-/// The tenant that is named by the first word of `key`: a routing key on [`SUBMIT`] or [`CALLS`], a reply key, or the
-/// name of a RabbitMQ user.
+/// The tenant that is named by the first word of `key`: a routing key on [`SUBMIT`], [`CALLS`] or [`APPROVALS`], a reply
+/// key, or the name of a RabbitMQ user.
 pub fn tenant_of(key: &str) -> Option<TenantName> {
     TenantName::new(key.split('.').next().unwrap_or_default()).ok()
 }
@@ -217,8 +221,8 @@ pub fn owns_reply_key(tenant: &TenantName, key: &str) -> bool {
     key.split_once('.').is_some_and(|(t, client)| t == tenant.as_str() && ClientId::new(client).is_ok())
 }
 
-/// Routing key on [`CALLS`] of what one tenant sends to one worker: answers to tool calls, and more about requests to
-/// sessions.
+/// Routing key on [`CALLS`] and [`APPROVALS`] of what one tenant sends to one worker: answers to tool calls, more about
+/// requests to sessions, and decisions.
 pub fn calls_key(tenant: &TenantName, worker: &WorkerId) -> String {
     format!("{tenant}.{worker}")
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Content, JobId, ToolCall, WorkerId};
+use crate::{Content, JobId, PendingApproval, ToolCall, WorkerId};
 
 /// A question about a run of the tenant, by the id of its job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -47,6 +47,9 @@ pub struct RunInfo {
     /// The tool calls that wait for answers, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<PendingCall>,
+    /// The tool calls that wait for approval, the oldest first. None of them is among `calls`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<PendingApproval>,
     /// Standard output from where the question asks for it, while the code runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout: Option<OutputPart>,
@@ -58,7 +61,7 @@ pub struct RunInfo {
 impl RunInfo {
     /// A run of which only the state is known.
     pub fn new(run: JobId, state: RunState) -> Self {
-        Self { run, state, worker: None, calls: Vec::new(), stdout: None, stderr: None }
+        Self { run, state, worker: None, calls: Vec::new(), approvals: Vec::new(), stdout: None, stderr: None }
     }
 }
 

@@ -25,6 +25,7 @@ mod conn;
 mod consume;
 mod context;
 mod course;
+mod ended;
 mod error;
 mod fit;
 mod heartbeat;

@@ -18,9 +18,11 @@ const SECONDS: &[f64] = &[
 
 /// Results of tool calls, besides the codes of calls that are refused or never answered.
 const RESULTS: [&str; 2] = ["ok", "error"];
-const REFUSALS: [ErrorCode; 17] = [
+const REFUSALS: [ErrorCode; 19] = [
     ErrorCode::UnknownTool,
     ErrorCode::CapabilityRefused,
+    ErrorCode::ApprovalDenied,
+    ErrorCode::ApprovalTimedOut,
     ErrorCode::TokenExpired,
     ErrorCode::TokenRevoked,
     ErrorCode::TokenUnknownKey,
@@ -51,6 +53,8 @@ const TOKENS: [ErrorCode; 11] = [
     ErrorCode::TokenNotYetValid,
     ErrorCode::TokenExpired,
 ];
+/// What came of calls that needed approval.
+const APPROVALS: [&str; 4] = ["approved", "approved_before", "denied", "timed_out"];
 /// Why sessions end.
 const ENDS: [&str; 3] = ["expired", "lost", "closed"];
 /// How requests to sessions end.
@@ -105,6 +109,8 @@ pub(crate) struct Metrics {
     pub tool_calls: IntCounterVec,
     /// Tokens of jobs that were verified when an attempt began, by result.
     pub tokens: IntCounterVec,
+    /// What came of calls that needed approval.
+    pub approvals: IntCounterVec,
     /// Time from a tool call's publish to its answer.
     pub tool_seconds: Histogram,
     /// Sessions that the worker holds.
@@ -201,6 +207,11 @@ impl Metrics {
                 "Tokens of jobs that were verified when an attempt began, by result: ok, or why they give no rights",
                 &["result"],
             )?,
+            approvals: counters(
+                "approvals_total",
+                "Tool calls that needed approval, by what came of them",
+                &["result"],
+            )?,
             tool_seconds: {
                 let opts = HistogramOpts::new(
                     "thermae_worker_tool_call_seconds",
@@ -274,6 +285,7 @@ impl Metrics {
         begin(&self.tokens, &TOKENS.map(ErrorCode::as_str));
         begin(&self.tool_calls, &RESULTS);
         begin(&self.tool_calls, &REFUSALS.map(ErrorCode::as_str));
+        begin(&self.approvals, &APPROVALS);
         begin(&self.sessions_ended, &ENDS);
         begin(&self.requests, &REQUEST_ENDS);
         begin(&self.leases_lost, &LOSSES);

@@ -1,6 +1,7 @@
-//! The tool calls of one run that wait for their answers, for clients that ask for them.
+//! The tool calls of one run that wait for their answers or for approval, for clients that ask for them.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,11 +31,27 @@ pub(crate) struct PendingCall {
     pub call: String,
     /// Name of the tool.
     pub tool: String,
-    /// The event `tool_call`, with the arguments. `None` if there was no room for it.
+    /// The event `tool_call` or `approval`, with the arguments. `None` if there was no room for it.
     pub event: Option<Bytes>,
+    /// What it waits for.
+    pub waits_for: WaitsFor,
     /// How long the call may wait.
     pub within: Duration,
     began: Instant,
+}
+
+/// What a call waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum WaitsFor {
+    /// The tool's answer.
+    Answer,
+    /// Somebody's yes.
+    Approval {
+        /// Pattern of the capability that wants it.
+        pattern: String,
+        /// Most calls that a yes counts for.
+        next: NonZeroU32,
+    },
 }
 
 impl PendingCall {
@@ -57,13 +74,14 @@ impl Pending {
     }
 
     /// Adds a call that waits from now on.
-    pub(crate) fn add(&self, call: &str, tool: &str, event: &Bytes, within: Duration) -> Kept<'_> {
+    pub(crate) fn add(&self, call: &str, tool: &str, event: &Bytes, within: Duration, waits_for: WaitsFor) -> Kept<'_> {
         let mut calls = self.calls();
         let number = calls.made;
         calls.made += 1;
         let event = (calls.bytes + event.len() <= MOST).then(|| event.clone());
         calls.bytes += event.as_ref().map_or(0, Bytes::len);
-        let call = PendingCall { call: call.to_owned(), tool: tool.to_owned(), event, within, began: Instant::now() };
+        let (call, tool, began) = (call.to_owned(), tool.to_owned(), Instant::now());
+        let call = PendingCall { call, tool, event, waits_for, within, began };
         calls.waiting.insert(number, call);
         Kept { pending: self, number }
     }
@@ -91,12 +109,12 @@ mod tests {
     fn calls_are_kept_in_order_while_they_wait_and_as_far_as_there_is_room() {
         let (pending, within) = (Pending::default(), Duration::from_secs(1));
         let large = Bytes::from(vec![0; MOST - 10]);
-        let first = pending.add("1", "t", &large, within);
-        let second = pending.add("2", "u", &Bytes::from_static(b"12345678901"), within);
+        let first = pending.add("1", "t", &large, within, WaitsFor::Answer);
+        let second = pending.add("2", "u", &Bytes::from_static(b"12345678901"), within, WaitsFor::Answer);
         let listed: Vec<_> = pending.list().into_iter().map(|c| (c.call, c.tool, c.event.is_some())).collect();
         assert_eq!(listed, [("1".into(), "t".into(), true), ("2".into(), "u".into(), false)]);
         drop(first);
-        let third = pending.add("3", "t", &large, within);
+        let third = pending.add("3", "t", &large, within, WaitsFor::Answer);
         assert_eq!(pending.list().iter().filter(|c| c.event.is_some()).count(), 1);
         drop((second, third));
         assert!(pending.list().is_empty() && pending.calls().bytes == 0);

@@ -80,7 +80,8 @@ async fn not_here(ctx: &Context, key: &JobKey, id: &JobId, to: Address) {
     publish(ctx, outcome).await;
 }
 
-async fn send(ctx: &Context, event: Event, to: Address) {
+/// Sends an event that nobody needs to get: whoever misses it asks again.
+pub(crate) async fn send(ctx: &Context, event: Event, to: Address) {
     let event = Event { protocol: RunQuery::PROTOCOL, ..event };
     // Writing plain structures to memory can't fail.
     let body = event.to_json().unwrap_or_default();

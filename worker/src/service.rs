@@ -35,7 +35,7 @@ use crate::running::Table;
 use crate::sessions::Sessions;
 use crate::shelf::Shelf;
 use crate::stored;
-use crate::tools::{Capable, Client};
+use crate::tools::{Approvals, Capable, Client};
 use crate::watch::{refusal, watch_bus, watch_pools};
 
 /// Time, after the grace of the drain, for killing the jobs that still run, and for recording and publishing their
@@ -68,6 +68,7 @@ pub struct Parts {
 pub struct Service {
     ctx: Arc<Context>,
     client: Arc<Client>,
+    approvals: Arc<Approvals>,
     sockets: SocketDir,
     tasks: TaskTracker,
     state: watch::Sender<WorkerState>,
@@ -134,6 +135,8 @@ impl Service {
         }
         let heavy: Arc<Heavy> = Arc::default();
         let client = Arc::new(Client::new(Arc::clone(&bus), id.clone(), pools.clone()));
+        let counter = metrics.approvals.clone();
+        let approvals = Arc::new(Approvals::new(Arc::clone(&bus), id.clone(), pools.clone(), counter));
         let file = options.audit.file.clone().unwrap_or_default();
         let audit = Audit::open(&options.audit, &id).map_err(|source| Error::Audit { file, source })?;
         let trust = options.tokens.trust().map(Arc::new);
@@ -151,7 +154,7 @@ impl Service {
             metrics,
             table: Table::default(),
             pulse: Arc::default(),
-            provider: Arc::new(Capable::new(client.clone(), Arc::clone(&heavy))),
+            provider: Arc::new(Capable::new(client.clone(), Arc::clone(&approvals), Arc::clone(&heavy))),
             shelf: Shelf::default(),
             heavy,
             pools,
@@ -164,6 +167,7 @@ impl Service {
         Ok(Self {
             ctx,
             client,
+            approvals,
             sockets,
             tasks,
             state: watch::Sender::new(WorkerState::Starting),
@@ -243,7 +247,10 @@ impl Service {
                 services.spawn(vital.watch("sweep", retention::run(Arc::clone(ctx), late.clone())));
                 services.spawn(vital.watch("outcomes queue", stored::outcomes_queue(Arc::clone(ctx), late.clone())));
             }
-            services.spawn(vital.watch("calls queue", self.client.answers(Arc::clone(ctx), requests, late.clone())));
+            services.spawn(vital.watch(
+                "calls queue",
+                self.client.answers(Arc::clone(ctx), requests, Arc::clone(&self.approvals), late.clone()),
+            ));
             let jobs = TaskTracker::new();
             for pool in ctx.pools.values() {
                 for protocol in OLDEST..=PROTOCOL {

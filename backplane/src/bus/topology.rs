@@ -96,9 +96,11 @@ impl ExchangeSpec {
             fanout(names::RESOLVE),
             topic(names::REPLIES, None),
             topic(names::CALLS, None),
+            topic(names::APPROVALS, None),
             topic(names::CALLS_OTHERS, None),
             Self {
-                bindings: vec![(names::CALLS.to_owned(), "#".to_owned())],
+                // Decisions take the way of answers: what bounds one tenant's answers bounds its decisions, too.
+                bindings: [names::CALLS, names::APPROVALS].map(|from| (from.to_owned(), "#".to_owned())).to_vec(),
                 ..topic(names::CALLS_TENANTS, Some(names::CALLS_OTHERS))
             },
         ]

@@ -19,6 +19,7 @@ use thermae_fleet::Fleet;
 use thermae_schemas::{BatchLine, Job, Outcome, Status};
 use tokio_util::sync::CancellationToken;
 
+use crate::approvals::Approver;
 use crate::args::BatchArgs;
 use crate::failure::{Exit, Failure};
 use crate::run::limits;
@@ -125,13 +126,21 @@ async fn run(
     if into.is_some() {
         artifacts::ask(fleet, &mut job);
     }
-    let handle = tokio::select! {
+    let approver = Approver::unattended(&job, fleet);
+    let mut handle = tokio::select! {
         submitted = fleet.submit(job, tools.handler()) => submitted.map_err(fleet::failed)?,
         () = stop.cancelled() => return Ok(None),
     };
+    let events = approver.is_some().then(|| handle.events());
+    let ended = async {
+        if let Some((approver, events)) = approver.as_ref().zip(events) {
+            approver.hear_all(events).await;
+        }
+        handle.result().await
+    };
     let mut outcome = tokio::select! {
         biased;
-        outcome = handle.result() => outcome.map_err(fleet::failed)?,
+        outcome = ended => outcome.map_err(fleet::failed)?,
         () = stop.cancelled() => {
             let _ = tokio::time::timeout(CANCEL_WITHIN, handle.cancel()).await;
             return Ok(None);

@@ -138,10 +138,9 @@ fn blames(code: ErrorCode) -> &'static str {
     match code {
         code if blames_the_job(code) => "the job",
         CodeRaised | CodeExited | CodeKilled | WallTimeout | CpuTimeout | OutOfMemory | OutputLimit | UnknownTool
-        | CapabilityRefused | ToolCallLimit | ToolArguments => "the code",
-        Cancelled | ClientGone | Superseded | ToolTimeout | ToolAnswer | ForbiddenReplyKey | UserIdMissing => {
-            "the client"
-        }
+        | CapabilityRefused | ApprovalDenied | ToolCallLimit | ToolArguments => "the code",
+        Cancelled | ClientGone | Superseded | ToolTimeout | ToolAnswer | ApprovalTimedOut | ApprovalDecided
+        | ApprovalOver | ForbiddenReplyKey | UserIdMissing => "the client",
         _ => "the fleet",
     }
 }

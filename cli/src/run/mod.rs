@@ -14,6 +14,7 @@ use thermae_client::{Events, JobHandle};
 use thermae_schemas::{BatchLine, EventBody, Job, Outcome};
 use tokio_util::sync::CancellationToken;
 
+use crate::approvals::Approver;
 use crate::args::{RunArgs, Stream};
 use crate::failure::{Exit, Failure};
 use crate::tools::{Tools, Trust};
@@ -83,14 +84,15 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
     if args.artifacts.is_some() {
         artifacts::ask(&fleet, &mut job);
     }
+    let approver = Approver::of(&job, &fleet);
     let mut handle = tokio::select! {
         submitted = fleet.submit(job, tools.handler()) => submitted.map_err(fleet::failed)?,
         () = interrupt.cancelled() => return Ok(Exit::Interrupted),
     };
     let mut printer = Printer::default();
-    let events = live.then(|| handle.events());
+    let events = (live || approver.is_some()).then(|| handle.events());
     let (mut outcome, interrupted) = tokio::select! {
-        outcome = follow(&handle, events, &mut printer) => (outcome?, false),
+        outcome = follow(&handle, events, live.then_some(&mut printer), approver.as_ref()) => (outcome?, false),
         why = fleet.unfit() => {
             fleet.close().await;
             return Err(fleet::unfit(why));
@@ -131,13 +133,21 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
     Ok(exit)
 }
 
-async fn follow(handle: &JobHandle, events: Option<Events>, printer: &mut Printer) -> Result<Outcome, Failure> {
+/// Follows a job to its outcome. `printer` gets what it shows meanwhile, and `approver` the calls that wait for
+/// approval.
+async fn follow(
+    handle: &JobHandle,
+    events: Option<Events>,
+    mut printer: Option<&mut Printer>,
+    approver: Option<&Approver>,
+) -> Result<Outcome, Failure> {
     if let Some(mut events) = events {
         while let Some(event) = events.next().await {
-            match event.body {
-                EventBody::Stdout { seq, text } => printer.stdout(seq, &text),
-                EventBody::Stderr { seq, text } => printer.stderr(seq, &text),
-                EventBody::Display { data } => printer.display(&data),
+            match (event.body, &mut printer, approver) {
+                (EventBody::Stdout { seq, text }, Some(printer), _) => printer.stdout(seq, &text),
+                (EventBody::Stderr { seq, text }, Some(printer), _) => printer.stderr(seq, &text),
+                (EventBody::Display { data }, Some(printer), _) => printer.display(&data),
+                (event, _, Some(approver)) => approver.hear(event),
                 _ => {}
             }
         }

@@ -1,5 +1,6 @@
 //! Tests of the real program, as a user calls it, on the embedded fleet with real sandboxes.
 
+mod approvals;
 mod audit;
 mod batch;
 mod bridge;

@@ -13,6 +13,8 @@ fn the_help_is_what_it_was() {
         ("help_batch", &["batch", "--help"]),
         ("help_trust", &["trust", "--help"]),
         ("help_sessions", &["sessions", "--help"]),
+        ("help_approvals", &["approvals", "--help"]),
+        ("help_approvals_approve", &["approvals", "approve", "--help"]),
         ("help_sessions_close", &["sessions", "close", "--help"]),
         ("help_doctor", &["doctor", "--help"]),
         ("help_serve", &["serve", "--help"]),

@@ -76,6 +76,49 @@ impl Thermae {
         command.stdin(Stdio::null()).output().unwrap().into()
     }
 
+    /// Calls the program on a terminal, as a person who types a text when the terminal shows another one. Both streams
+    /// are in `stdout`.
+    pub(crate) fn call_and_type(&self, args: &[&str], typed: &[(&str, &str)]) -> Answer {
+        let spawn = "
+import os, pty, sys
+typed = [pair.split('\x1f') for pair in sys.argv[1].split('\x1e')]
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+shown, seen = b'', 0
+def more():
+    global shown
+    try:
+        piece = os.read(terminal, 4096)
+    except OSError:
+        piece = b''
+    shown += piece
+    return piece
+for text, line in typed:
+    while (at := shown.find(text.encode(), seen)) < 0 and more():
+        pass
+    seen = max(at, 0) + len(text)
+    if at >= 0:
+        os.write(terminal, line.encode())
+while more():
+    pass
+sys.stdout.buffer.write(shown)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+";
+        let pairs: Vec<_> = typed.iter().map(|(text, line)| format!("{text}\u{1f}{line}")).collect();
+        let inner = self.command(args);
+        let mut command = Command::new("python3");
+        command.args(["-c", spawn, &pairs.join("\u{1e}")]).arg(inner.get_program()).args(inner.get_args());
+        command.current_dir(self.path());
+        for (name, value) in inner.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.stdin(Stdio::null()).output().unwrap().into()
+    }
+
     pub(crate) fn call_with_input(&self, args: &[&str], input: &str) -> Answer {
         let mut command = self.command(args);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

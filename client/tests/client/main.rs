@@ -3,6 +3,7 @@
 mod again;
 mod attach;
 mod by_hand;
+mod decide;
 mod follow;
 mod outages;
 mod requests;

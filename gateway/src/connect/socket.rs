@@ -10,7 +10,8 @@ use futures::{Sink, SinkExt, Stream, StreamExt};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use thermae_bridge::frames::{self, Frame, LARGEST_MESSAGE};
-use thermae_bridge::{Holds, Terms};
+use thermae_bridge::{Approves, Holds, Terms};
+use thermae_schemas::Scope;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -52,6 +53,7 @@ pub(super) async fn serve(shared: Arc<Shared>, caller: Caller, service: Arc<Leas
     let terms = Terms {
         requests: shared.options.sdk_requests,
         holds,
+        approves: Approves { may: caller.scopes.has(Scope::Approve), by: caller.named() },
         drain: shared.draining.clone(),
         told: Arc::new(move |result| meter.count(result)),
         ..Terms::default()

@@ -11,6 +11,8 @@ type Link = (Op, &'static [(&'static str, &'static str)]);
 const ID: &[(&str, &str)] = &[("id", "$response.body#/id")];
 /// Id of the run in the answer, and the first call that waits.
 const CALL: &[(&str, &str)] = &[("id", "$response.body#/id"), ("call", "$response.body#/calls/0/call")];
+/// Id of the run in the answer, and the first call that waits for approval.
+const APPROVAL: &[(&str, &str)] = &[("id", "$response.body#/id"), ("call", "$response.body#/approvals/0/call")];
 /// First of the batch's runs.
 const MEMBER: &[(&str, &str)] = &[("id", "$response.body#/runs/0")];
 /// Name of the session that the job asks for.
@@ -35,6 +37,7 @@ pub(super) fn of(op: Op) -> Option<Value> {
             (Op::Events, ID),
             (Op::TakeOver, ID),
             (Op::Answer, CALL),
+            (Op::Decide, APPROVAL),
             (Op::Cancel, ID),
             (Op::Exec, SESSION),
             (Op::ListFiles, SESSION),
@@ -42,7 +45,7 @@ pub(super) fn of(op: Op) -> Option<Value> {
             (Op::CloseSession, SESSION),
         ],
         Op::SubmitBatch => &[(Op::Batch, ID), (Op::BatchResults, ID), (Op::CancelBatch, ID), (Op::Run, MEMBER)],
-        Op::Run => &[(Op::Answer, CALL), (Op::Cancel, ID)],
+        Op::Run => &[(Op::Answer, CALL), (Op::Decide, APPROVAL), (Op::Cancel, ID)],
         Op::Runs => &[(Op::Run, LISTED), (Op::RunInfo, LISTED)],
         Op::Sessions => &[(Op::Exec, LIVE), (Op::ListFiles, LIVE), (Op::Checkpoint, LIVE), (Op::CloseSession, LIVE)],
         Op::Checkpoint => &[(Op::Restore, NAME)],

@@ -1,7 +1,7 @@
 //! The operations of the document.
 
 use serde_json::{Map, Value, json};
-use thermae_schemas::{FileStat, Listing, RunInfo, SessionState, Transferred};
+use thermae_schemas::{Decided, FileStat, Listing, RunInfo, SessionState, Transferred, Verdict};
 
 use super::schemas::Schemas;
 use super::{links, parameters};
@@ -78,6 +78,7 @@ fn body(op: Op, schemas: &mut Schemas) -> Option<(&'static str, Value)> {
     match op {
         Op::Submit => Some((JSON, schemas.run_request())),
         Op::Answer => Some((JSON, schemas.of::<AnswerRequest>())),
+        Op::Decide => Some((JSON, schemas.of::<Verdict>())),
         Op::SubmitBatch => Some((JSON, schemas.of::<BatchRequest<'_>>())),
         Op::Exec => Some((JSON, schemas.of::<ExecRequest>())),
         Op::WriteFile => Some((BYTES, json!({}))),
@@ -133,6 +134,7 @@ fn answers(op: Op, schemas: &mut Schemas) -> Vec<Answer> {
             ("204", "The run has ended, and the client has its last event.", None),
         ],
         Op::Answer => vec![("204", "The code gets the answer.", None)],
+        Op::Decide => vec![("200", "The verdict that counts.", Some((JSON, schemas.of::<Decided>())))],
         Op::Artifact => vec![
             ("200", "The content.", bytes()),
             ("206", "The bytes of the range.", bytes()),

@@ -49,7 +49,7 @@ fn in_query(name: &str, op: Op, schemas: &mut Schemas) -> Value {
         ),
         "until" => (
             json!({ "type": "string", "enum": ["end", "call"], "default": "end" }),
-            "`call`: a wait also ends when a tool call waits for an answer.",
+            "`call`: a wait also ends when a tool call waits for an answer or for approval.",
         ),
         "state" => {
             (json!({ "type": "string", "enum": ["underway", "ended", "unknown"] }), "Only the runs in this state.")

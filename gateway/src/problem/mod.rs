@@ -110,7 +110,8 @@ fn status_of(code: ErrorCode) -> StatusCode {
         }
         IdConflict | IdempotencyConflict | CheckpointUnsupported => StatusCode::CONFLICT,
         QuotaExceeded | SessionLimit => StatusCode::TOO_MANY_REQUESTS,
-        Cancelled => StatusCode::CONFLICT,
+        Cancelled | ApprovalDecided => StatusCode::CONFLICT,
+        ApprovalOver => StatusCode::GONE,
         WallTimeout => StatusCode::GATEWAY_TIMEOUT,
         NoWorker | BackendUnavailable | RegistryFull | StoreUnavailable | TokenUnverifiable => {
             StatusCode::SERVICE_UNAVAILABLE

@@ -84,6 +84,7 @@ pub(crate) async fn answer(
         Op::TakeOver => runs::take_over(call).await,
         Op::Cancel => runs::cancel(call).await,
         Op::Answer => runs::answer(call).await,
+        Op::Decide => runs::decide(call).await,
         Op::Events => events::follow(call).await,
         Op::Artifact => artifacts::get(call).await,
         Op::SubmitBatch => batches::submit(call).await,

@@ -1,4 +1,4 @@
-//! Runs: submit, list, look, answer, take over, cancel.
+//! Runs: submit, list, look, answer, decide, take over, cancel.
 
 use std::sync::Arc;
 
@@ -84,6 +84,12 @@ pub(super) async fn answer(mut call: Call) -> Result<Response, Problem> {
     let (text, _held) = call.json().await?;
     call.service.answer(&id, call.part("call"), &text).await?;
     Ok(empty(StatusCode::NO_CONTENT))
+}
+
+pub(super) async fn decide(mut call: Call) -> Result<Response, Problem> {
+    let id: JobId = call.name("id")?;
+    let (text, _held) = call.json().await?;
+    json(StatusCode::OK, &call.service.decide(&id, call.part("call"), &text, &call.caller).await?)
 }
 
 /// The run as it is: 202 while it is under way. Callers who may not read runs are told its state alone.

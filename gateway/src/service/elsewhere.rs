@@ -1,12 +1,12 @@
-//! Runs that this gateway does not follow, because they were submitted elsewhere or were taken over: look, answer, take
-//! over.
+//! Runs that this gateway need not follow, because they were submitted elsewhere or were taken over: look, answer,
+//! decide, take over.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::value::RawValue;
 use thermae_bridge::read::read_answer;
-use thermae_schemas::{EventBody, JobId, RunInfo, RunQuery, RunState};
+use thermae_schemas::{Decided, Decision, EventBody, JobId, RunInfo, RunQuery, RunState, Verdict};
 
 use super::runs::confirmed;
 use super::{ANSWER_WITHIN, Run, Service};
@@ -73,6 +73,30 @@ impl Service {
         Ok(confirmed(self.client.answer(call, &waiting.reply_to, reply)).await??)
     }
 
+    /// Decides about a call of any run of the tenant that waits for approval, for this caller. The first decision about
+    /// a call counts, wherever it comes from.
+    pub(crate) async fn decide(
+        &self,
+        run: &JobId,
+        call: &str,
+        payload: &[u8],
+        caller: &Caller,
+    ) -> Result<Decided, Problem> {
+        let bad = |why: String| Problem::new("bad_body", why);
+        let verdict: Verdict =
+            serde_json::from_slice(payload).map_err(|error| bad(format!("the verdict can't be read: {error}")))?;
+        verdict.check().map_err(bad)?;
+        let decision = Decision { by: caller.named(), ..Decision::new(run.clone(), call, verdict) };
+        let decided = self.client.decide(&decision, None, ANSWER_WITHIN).await?;
+        if let Some(error) = decided.error {
+            return Err(error.into());
+        }
+        if let Ok(run) = self.runs.get(run) {
+            run.decided(call);
+        }
+        Ok(decided)
+    }
+
     /// Follows a run of the tenant for this caller from now on, in the place of whoever followed it before. Returns a
     /// run that the gateway follows already as it is.
     pub(crate) async fn take_over(&self, id: &JobId, caller: &Caller) -> Result<Arc<Run>, Problem> {
@@ -96,7 +120,7 @@ impl Service {
         let (run, event) = taken.await.map_err(|_| Problem::new("internal_error", "the take-over failed"))??;
         if let EventBody::Run(info) = event.body {
             // The outcome, or the calls that wait, come right after the answer.
-            let calls = info.calls.iter().filter(|call| !call.omitted).count();
+            let calls = info.calls.iter().filter(|call| !call.omitted).count() + info.approvals.len();
             if info.state == RunState::Ended || calls > 0 {
                 let _ = tokio::time::timeout(ANSWER_WITHIN, run.settled(Some(calls.max(1)))).await;
             }

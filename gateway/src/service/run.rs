@@ -1,5 +1,6 @@
 //! One run: takes its events from the client, and keeps them for those who follow it.
 
+mod approvals;
 mod calls;
 mod events;
 
@@ -16,6 +17,7 @@ use thermae_schemas::{Body, Event, EventBody, JobId, Outcome, Status, ToolCall, 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use self::approvals::Approvals;
 use self::calls::Calls;
 use super::places::Place;
 use super::table::Runs;
@@ -43,6 +45,7 @@ pub(crate) struct Run {
 struct State {
     events: Events,
     calls: Calls,
+    approvals: Approvals,
     end: Option<End>,
     /// Bytes of the job, which the client keeps until the end.
     job_bytes: usize,
@@ -65,15 +68,21 @@ impl State {
     fn count(&mut self) -> usize {
         let job = if self.end.is_some() { 0 } else { self.job_bytes };
         let mut dropped = 0;
-        while !self.held.set(job + self.events.bytes() + self.calls.bytes()) && self.events.drop_oldest() {
+        while !self.held.set(job + self.waiting_bytes() + self.events.bytes()) && self.events.drop_oldest() {
             dropped += 1;
         }
         dropped
     }
 
+    /// Bytes of the calls that wait.
+    fn waiting_bytes(&self) -> usize {
+        self.calls.bytes() + self.approvals.bytes()
+    }
+
     /// Ends the run.
     fn close(&mut self, end: End) {
         self.calls.close();
+        self.approvals.close();
         self.end = Some(end);
         self.place = None;
     }
@@ -91,16 +100,17 @@ impl Run {
         place: Place,
     ) -> Self {
         let (job_bytes, place) = (held.bytes(), Some(place));
-        let state = State { events, calls: Calls::default(), end: None, job_bytes, held, place };
+        let (calls, approvals) = Default::default();
+        let state = State { events, calls, approvals, end: None, job_bytes, held, place };
         let (number, end_counted) = Default::default();
         Self { id, digest, number, end_counted, runs, state: watch::Sender::new(state) }
     }
 
     /// What the run is now.
     pub(crate) fn view(&self) -> Result<RunView, Problem> {
-        let (calls, last_event, end) = {
-            let state = self.state.borrow();
-            (state.calls.views(Instant::now()), state.events.last(), state.end.clone())
+        let (calls, approvals, last_event, end) = {
+            let (state, now) = (self.state.borrow(), Instant::now());
+            (state.calls.views(now), state.approvals.views(now), state.events.last(), state.end.clone())
         };
         let (state, outcome, error) = match end {
             None => (RunState::Underway, None, None),
@@ -110,7 +120,7 @@ impl Run {
                 _ => return Err(Problem::new("internal_error", "the outcome can't be read")),
             },
         };
-        Ok(RunView { id: self.id.clone(), state, calls, last_event, outcome, error })
+        Ok(RunView { id: self.id.clone(), state, calls, approvals, last_event, outcome, error })
     }
 
     /// The run in short.
@@ -148,11 +158,12 @@ impl Run {
         !self.end_counted.swap(true, Ordering::Relaxed)
     }
 
-    /// Waits until the run has ended, or also until this many calls wait for answers.
+    /// Waits until the run has ended, or also until this many calls wait for answers or for approval.
     pub(crate) async fn settled(&self, or_calls: Option<usize>) {
         let mut state = self.state.subscribe();
-        let enough = |calls: &Calls| or_calls.is_some_and(|count| calls.count() >= count);
-        let _ = state.wait_for(|state| state.end.is_some() || enough(&state.calls)).await;
+        let enough = |waiting: usize| or_calls.is_some_and(|count| waiting >= count);
+        let waiting = |state: &State| state.calls.count() + state.approvals.count();
+        let _ = state.wait_for(|state| state.end.is_some() || enough(waiting(state))).await;
     }
 
     /// Answers a tool call.
@@ -160,6 +171,15 @@ impl Run {
         let mut answered = Ok(Answered::Unknown);
         self.state.send_modify(|state| answered = state.calls.answer(call, payload));
         answered
+    }
+
+    /// A call does not wait for approval any more. The fleet says so, too, but that may come after the caller's next
+    /// look.
+    pub(super) fn decided(&self, call: &str) {
+        self.state.send_modify(|state| {
+            state.approvals.over(call);
+            state.count();
+        });
     }
 
     /// Follows the events after this one.
@@ -194,8 +214,13 @@ impl Run {
 
 #[async_trait]
 impl Follower for Run {
-    fn event(&self, _: Event, text: &Bytes) {
-        self.add(text, |_| {});
+    fn event(&self, event: Event, text: &Bytes) {
+        self.add(text, |state| match event.body {
+            EventBody::Approval(asked) => state.approvals.asked(asked),
+            EventBody::Decided(decided) => state.approvals.over(&decided.call),
+            EventBody::Run(info) => state.approvals.are(info.approvals),
+            _ => {}
+        });
     }
 
     async fn tool_call(&self, call: ToolCall, text: Bytes) -> Result<Box<RawValue>, ToolFailure> {

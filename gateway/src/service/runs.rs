@@ -83,8 +83,8 @@ impl Service {
         RunsView { runs: runs.iter().map(|run| run.summary()).collect(), next }
     }
 
-    /// Waits until a run has ended, or `or_call` also until a call waits for an answer; at most for this time, and not
-    /// while the gateway stops.
+    /// Waits until a run has ended, or `or_call` also until a call waits for an answer or for approval; at most for
+    /// this time, and not while the gateway stops.
     pub(crate) async fn wait(&self, run: &Run, within: Duration, or_call: bool) {
         tokio::select! {
             () = run.settled(or_call.then_some(1)) => {}

@@ -1,5 +1,7 @@
 //! What callers see, and what they send, as JSON.
 
+use std::num::NonZeroU32;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -29,6 +31,9 @@ pub(crate) struct RunView {
     pub(crate) state: RunState,
     /// The tool calls that wait for an answer, the oldest first.
     pub(crate) calls: Vec<CallView>,
+    /// The tool calls that wait for approval, the oldest first. None of them is among `calls`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) approvals: Vec<ApprovalView>,
     /// Number of the run's last event.
     pub(crate) last_event: u64,
     /// How it ended.
@@ -44,7 +49,7 @@ pub(crate) struct RunView {
 impl RunView {
     /// What is left for callers who may not read runs.
     pub(crate) fn state_alone(self) -> Self {
-        Self { calls: Vec::new(), last_event: 0, outcome: None, error: None, ..self }
+        Self { calls: Vec::new(), approvals: Vec::new(), last_event: 0, outcome: None, error: None, ..self }
     }
 }
 
@@ -111,6 +116,25 @@ pub(crate) struct CallView {
     pub(crate) within_ms: u64,
     /// How long it has waited, in milliseconds.
     pub(crate) waited_ms: u64,
+    /// How long it still waits, in milliseconds.
+    pub(crate) left_ms: u64,
+}
+
+/// A tool call that waits for approval.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ApprovalView {
+    /// Id of the call, for a decision.
+    pub(crate) call: String,
+    /// Name of the tool, as the job declares it.
+    pub(crate) tool: String,
+    /// Arguments of the call: a JSON object. Missing if they were too large for the fleet to keep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Value")]
+    pub(crate) arguments: Option<Box<RawValue>>,
+    /// Pattern of the capability that takes the call.
+    pub(crate) pattern: String,
+    /// Most calls that a yes can count for.
+    pub(crate) next: NonZeroU32,
     /// How long it still waits, in milliseconds.
     pub(crate) left_ms: u64,
 }

@@ -1,8 +1,9 @@
-//! The audit log: a line for each tool call before it leaves the worker, and one for its end. What it tells is also an
-//! event for the client of the run, if the client or the fleet wants it.
+//! The audit log: a line for each tool call before it leaves the worker, one for the decision if it needs approval, and
+//! one for its end. What it tells is also an event for the client of the run, if the client or the fleet wants it.
 //!
 //! ```text
 //! tools::call ─▶ Audit::begin ─▶ writer (a thread) ─▶ Chain ─▶ file
+//!      ├ approval ─▶ Trail::decided ─┤
 //!      └ answer ─▶ Trail::end ───────┘
 //! ```
 
@@ -23,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::work::Work;
 
+pub(crate) use record::Ruled;
 use record::{End, Named};
 use redact::Redact;
 use writer::Writer;
@@ -136,6 +138,21 @@ pub(crate) struct Trail<'a> {
 }
 
 impl Trail<'_> {
+    /// Writes what came of the wait for approval. The call may be made only after this. Returns what the client is
+    /// told.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub(crate) async fn decided(&self, ruled: &Ruled<'_>) -> Result<Option<AuditLine>, Unwritten> {
+        if !self.audit.is_heard(self.named.work) {
+            return Ok(None);
+        }
+        // A reason may quote a value that must not be written.
+        let why = ruled.why.filter(|_| self.audit.redact.is_empty());
+        let line = record::decision(&self.audit.worker, &self.named, &Ruled { why, ..*ruled });
+        self.audit.write(line, self.named.work).await
+    }
+
     /// Writes how the call ended: with `ok`, with the tool's own `error`, or with a code and the text of a refusal.
     /// Returns what the client is told.
     pub(crate) async fn end(self, result: &str, why: Option<&str>) -> Option<AuditLine> {

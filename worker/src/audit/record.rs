@@ -1,5 +1,6 @@
 //! What is told of a call, and the lines of the audit log, without what chains them.
 
+use std::num::NonZeroU32;
 use std::time::SystemTime;
 
 use serde::Serialize;
@@ -34,6 +35,23 @@ pub(super) struct End<'a> {
     pub(super) ms: Option<f64>,
 }
 
+/// What came of a wait for approval.
+#[derive(Clone, Copy)]
+pub(crate) struct Ruled<'a> {
+    /// `approved`, `approved_before` (a yes about an earlier call counts), `denied` or `timed_out`.
+    pub result: &'static str,
+    /// Id of the call that the decision was about, as in the event `approval`.
+    pub approval: &'a str,
+    /// The RabbitMQ user that sent the decision.
+    pub user: Option<&'a str>,
+    /// For whom the user decided, as the user says.
+    pub by: Option<&'a str>,
+    /// How many calls a yes counts for.
+    pub calls: Option<NonZeroU32>,
+    /// The reason.
+    pub why: Option<&'a str>,
+}
+
 /// Code makes a call.
 pub(super) fn call(worker: &WorkerId, named: &Named<'_>, arguments: Shown) -> AuditLine {
     let (arguments, arguments_left_out) = match arguments {
@@ -41,6 +59,20 @@ pub(super) fn call(worker: &WorkerId, named: &Named<'_>, arguments: Shown) -> Au
         Shown::LeftOut(why) => (None, Some(why)),
     };
     AuditLine { arguments, arguments_left_out, ..line(worker, AuditWhat::Call, named) }
+}
+
+/// A call that needs approval has it, or does not get it.
+pub(super) fn decision(worker: &WorkerId, named: &Named<'_>, ruled: &Ruled<'_>) -> AuditLine {
+    let owned = |text: Option<&str>| text.map(str::to_owned);
+    AuditLine {
+        result: Some(ruled.result.to_owned()),
+        approval: Some(ruled.approval.to_owned()),
+        user: owned(ruled.user),
+        by: owned(ruled.by),
+        calls: ruled.calls,
+        why: ruled.why.map(|why| cut(why, LONGEST_WHY)),
+        ..line(worker, AuditWhat::Decision, named)
+    }
 }
 
 /// A call has ended.
@@ -51,10 +83,11 @@ pub(super) fn end(worker: &WorkerId, named: &Named<'_>, end: &End<'_>) -> AuditL
 }
 
 fn line(worker: &WorkerId, what: AuditWhat, named: &Named<'_>) -> AuditLine {
-    let (arguments, arguments_left_out, result, why, ms) = Default::default();
+    let (arguments, arguments_left_out, approval, user, by) = Default::default();
+    let (calls, result, why, ms) = Default::default();
     let tool = named.tool.map(|tool| cut(tool, LONGEST_NAME));
     let (at, worker, call) = (now(), worker.clone(), named.call);
-    AuditLine { what, at, worker, call, tool, arguments, arguments_left_out, result, why, ms }
+    AuditLine { what, at, worker, call, tool, arguments, arguments_left_out, approval, user, by, calls, result, why, ms }
 }
 
 fn now() -> String {
@@ -85,6 +118,14 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     arguments_left_out: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calls: Option<NonZeroU32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<&'a str>,
@@ -94,22 +135,25 @@ struct Line<'a> {
 
 /// What is told of a call of this run, as a line of the file without its opening brace.
 pub(super) fn fields(line: &AuditLine, work: &Work) -> String {
-    let AuditLine { what, at, worker, call, tool, arguments, arguments_left_out, result, why, ms } = line;
     without_brace(&Line {
-        at,
-        worker,
-        event: *what,
+        at: &line.at,
+        worker: &line.worker,
+        event: line.what,
         tenant: work.key.tenant.as_str(),
         job: work.key.job.as_str(),
         attempt: work.attempt,
         session: work.job.session.as_ref().map(|session| session.id.as_str()),
-        call: *call,
-        tool: tool.as_deref(),
-        arguments: arguments.as_ref(),
-        arguments_left_out: arguments_left_out.as_deref(),
-        result: result.as_deref(),
-        why: why.as_deref(),
-        ms: *ms,
+        call: line.call,
+        tool: line.tool.as_deref(),
+        arguments: line.arguments.as_ref(),
+        arguments_left_out: line.arguments_left_out.as_deref(),
+        approval: line.approval.as_deref(),
+        user: line.user.as_deref(),
+        by: line.by.as_deref(),
+        calls: line.calls,
+        result: line.result.as_deref(),
+        why: line.why.as_deref(),
+        ms: line.ms,
     })
 }
 

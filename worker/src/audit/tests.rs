@@ -144,6 +144,37 @@ async fn a_call_that_can_not_be_written_is_not_made() {
 }
 
 #[tokio::test]
+async fn a_decision_is_a_line_between_the_call_and_its_end() {
+    let ruled = |why| Ruled {
+        result: "denied",
+        approval: "0f",
+        user: Some("acme.approver"),
+        by: Some("API key 1f0c"),
+        calls: None,
+        why: Some(why),
+    };
+    for (redact, shown) in [(&[][..], true), (&["**/pin"], false)] {
+        let dir = TempDir::new().unwrap();
+        let (audit, file) = open(&dir, redact);
+        let (audit, work) = (audit.unwrap(), work());
+        let trail = audit.begin(&work, 7, "transfer", &arguments("{}")).await.unwrap();
+        trail.decided(&ruled("the pin is 4711")).await.unwrap();
+        trail.end("approval_denied", None).await;
+        let lines = lines(&file);
+        let events: Vec<_> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
+        assert_eq!(events, ["opened", "call", "decision", "end"]);
+        let decision = &lines[2];
+        assert_eq!(
+            (&decision["call"], &decision["result"], &decision["approval"]),
+            (&7.into(), &"denied".into(), &"0f".into())
+        );
+        assert_eq!((&decision["user"], &decision["by"]), (&"acme.approver".into(), &"API key 1f0c".into()));
+        assert_eq!(decision["why"] == "the pin is 4711", shown, "a reason can quote what must not be written");
+        assert!(checked(&fs::read(&file).unwrap()).is_ok());
+    }
+}
+
+#[tokio::test]
 async fn what_is_redacted_stands_nowhere_in_the_file() {
     let dir = TempDir::new().unwrap();
     let (audit, file) = open(&dir, &["**/pin"]);

@@ -9,7 +9,6 @@
 //! answered and not carried out again. Both sides may send only what the other one has allowed, so the worker holds
 //! little, however slow a client or a command is.
 
-mod ended;
 mod events;
 mod inbox;
 mod order;
@@ -26,13 +25,10 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::context::Context;
+use crate::ended::{Ended, Key};
 use crate::sessions::{Absent, Presence, Sessions};
-use ended::Ended;
 use events::Events;
 use inbox::{Inbox, Unwanted};
-
-/// Tenant and id of a request.
-type Key = (TenantName, JobId);
 
 /// Bytes that the open requests of one tenant may make the worker hold: their messages and windows together.
 const MOST_HELD: usize = 256 << 20;

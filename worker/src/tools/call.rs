@@ -92,7 +92,7 @@ pub(crate) async fn call(
     };
     tell(ctx, work, entry, trail.told.take()).await;
     let patience = patience.at_most(open.gate().timeout(&name));
-    let asked = Call { work, entry, tool: &name, arguments, within: patience.within, open: &mut open };
+    let asked = Call { work, entry, tool: &name, arguments, within: patience.within, open: &mut open, trail: &trail };
     let answer = ask(&*ctx.provider, &ctx.metrics, asked, patience.by_run).await;
     let told = match &answer {
         Ok(_) => trail.end("ok", None).await,
@@ -204,6 +204,7 @@ mod tests {
     use async_trait::async_trait;
     use serde_json::value::RawValue;
     use thermae_runner::frames::Kind;
+    use thermae_schemas::WorkerId;
     use tokio_util::sync::CancellationToken;
 
     use super::*;
@@ -240,7 +241,10 @@ mod tests {
         let mut open = Arc::new(gate).comes(2).unwrap();
         let arguments = RawValue::from_string("{}".into()).unwrap();
         let entry = enter(&Table::default()).unwrap();
-        let call = Call { work: &work(), entry: &entry, tool: "t", arguments, within, open: &mut open };
+        let (audit, work) =
+            (audit::Audit::open(&audit::AuditOptions::default(), &WorkerId::boot("w")).unwrap(), work());
+        let trail = audit.begin(&work, 1, "t", &arguments).await.unwrap();
+        let call = Call { work: &work, entry: &entry, tool: "t", arguments, within, open: &mut open, trail: &trail };
         ask(provider, metrics, call, by_run).await
     }
 

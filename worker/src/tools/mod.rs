@@ -3,11 +3,13 @@
 //! ```text
 //! frame of the runner ─▶ Gate: bounds ─▶ call: read ─▶ Gate: check ─▶ Provider ─▶ frame to the runner
 //!                                                                        └ Capable: the job's capabilities and token
+//!                                                                          ├ Approvals: event `approval` ─▶ a yes
 //!                                                                          └ Client: reply queue ─▶ queue `calls`
 //! ```
 //!
 //! Each provider has a file or a folder of its own. The rest of the worker knows only the trait.
 
+mod approval;
 mod call;
 mod capabilities;
 mod client;
@@ -21,6 +23,7 @@ mod schema;
 mod token;
 mod written;
 
+pub(crate) use approval::Approvals;
 pub(crate) use call::{Patience, answer, call, turn_away};
 pub(crate) use capabilities::{Allowed, Capable};
 pub(crate) use client::Client;

@@ -8,6 +8,7 @@ use thermae_runner::frames::ToolFailure;
 use thermae_schemas::ErrorCode;
 
 use super::Open;
+use crate::audit::Trail;
 use crate::running::Entry;
 use crate::work::Work;
 
@@ -53,6 +54,8 @@ pub(crate) struct Call<'a> {
     /// arguments and every copy of them before it has the answer, it calls [`Open::left`]. The gate then lets more
     /// calls of the job through.
     pub open: &'a mut Open,
+    /// Where the audit log is told what else happens to the call.
+    pub trail: &'a Trail<'a>,
 }
 
 /// The result of a call (any JSON), or why there is none.

@@ -11,13 +11,14 @@ use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
 use thermae_backplane::bus::{Bus, Forged, Identity, QueueKind, QueueSpec};
 use thermae_backplane::declare_fleet;
-use thermae_schemas::names;
+use thermae_schemas::{TenantName, WorkerId, names};
 
 use super::{Broker, message, publish, rabbit};
 use crate::support::{server, soon, unique};
 
-/// The attacker's plain connection, as the tenant `acme`.
+/// The attacker's plain connection, as a user of the tenant `acme`.
 struct Attacker {
+    user: &'static str,
     connection: Connection,
     channel: Channel,
 }
@@ -27,28 +28,28 @@ fn text(value: &str) -> AMQPValue {
 }
 
 /// What the attacker's message claims: nothing, the truth, that the fleet sent it, or that it never died.
-fn properties(claim: &str) -> BasicProperties {
+fn properties(user: &str, claim: &str) -> BasicProperties {
     let mut headers = FieldTable::default();
     let properties = BasicProperties::default().with_delivery_mode(2);
     match claim {
         "unsigned" => return properties,
-        "signed" => return properties.with_user_id("acme".into()),
+        "signed" => return properties.with_user_id(user.into()),
         "vouched" => headers.insert(names::H_TENANT.into(), text("globex")),
         "undead" => headers.insert("x-death".into(), AMQPValue::FieldArray(Vec::new().into())),
         other => panic!("{other}"),
     };
-    properties.with_user_id("acme".into()).with_headers(headers)
+    properties.with_user_id(user.into()).with_headers(headers)
 }
 
 const CLAIMS: [&str; 4] = ["unsigned", "signed", "vouched", "undead"];
 
 impl Attacker {
-    async fn new() -> Self {
-        let url = server("THERMAE_TEST_AMQP_TENANT");
+    async fn new(user: &'static str) -> Self {
+        let url = tenant_url(user);
         let connection = Connection::connect(&url, ConnectionProperties::default()).await.unwrap();
         let channel = connection.create_channel().await.unwrap();
         channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
-        Self { connection, channel }
+        Self { user, connection, channel }
     }
 
     async fn exchange(&self, kind: ExchangeKind, alternate: Option<&str>) -> String {
@@ -72,7 +73,7 @@ impl Attacker {
     async fn alternate(&self, to: &str, key: &str) {
         let exchange = self.exchange(ExchangeKind::Topic, Some(to)).await;
         for claim in CLAIMS {
-            self.publish(&exchange, key, &format!("alternate/{claim}"), properties(claim)).await;
+            self.publish(&exchange, key, &format!("alternate/{claim}"), properties(self.user, claim)).await;
         }
     }
 
@@ -83,7 +84,7 @@ impl Attacker {
         let options = ExchangeBindOptions::default();
         self.channel.exchange_bind(destination, source, "".into(), options, FieldTable::default()).await.unwrap();
         for claim in CLAIMS {
-            self.publish(&exchange, key, &format!("bound/{claim}"), properties(claim)).await;
+            self.publish(&exchange, key, &format!("bound/{claim}"), properties(self.user, claim)).await;
         }
     }
 
@@ -101,7 +102,7 @@ impl Attacker {
         let options = QueueBindOptions::default();
         self.channel.queue_bind(queue, source, "".into(), options, FieldTable::default()).await.unwrap();
         for claim in CLAIMS {
-            self.publish(&exchange, "any", &format!("dead/{claim}"), properties(claim)).await;
+            self.publish(&exchange, "any", &format!("dead/{claim}"), properties(self.user, claim)).await;
         }
     }
 
@@ -113,7 +114,7 @@ impl Attacker {
         for claim in CLAIMS {
             let channel = self.connection.create_channel().await.unwrap();
             channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
-            let said = properties(claim);
+            let said = properties(self.user, claim);
             let mut headers = said.headers().clone().unwrap_or_default();
             headers.insert(header.into(), AMQPValue::FieldArray(vec![text(key)].into()));
             let (body, options) = (format!("{header}/{claim}"), BasicPublishOptions::default());
@@ -125,23 +126,28 @@ impl Attacker {
     }
 }
 
-/// Sends messages in all these ways to the queue that `key` leads to, then an honest one as `globex`, and judges what
-/// arrives.
-async fn all_ways(exchange: &str, key: &str, queue: &QueueSpec) {
+/// URL of a user of the tenant `acme`, whose password is its name.
+fn tenant_url(user: &str) -> String {
+    server("THERMAE_TEST_AMQP_TENANT").replacen("acme:acme@", &format!("{user}:{user}@"), 1)
+}
+
+/// Sends messages in all these ways, as this user, to the queue that `key` leads to, then an honest one of `globex`,
+/// and judges what arrives.
+async fn all_ways(user: &'static str, exchange: &str, key: &str, queue: &QueueSpec) {
     let fleet = rabbit(&server("THERMAE_TEST_AMQP")).await.unwrap();
     declare_fleet(&fleet).await.unwrap();
     fleet.declare_queue(queue).await.unwrap();
     let identity = Identity::new(&fleet, &[]);
     let mut arrived = fleet.consume(&queue.name, 100).await.unwrap();
 
-    let acme = Attacker::new().await;
+    let acme = Attacker::new(user).await;
     acme.alternate(exchange, key).await;
     acme.bound(exchange, key).await;
     let copies = acme.copied(exchange, key, "CC").await + acme.copied(exchange, key, "BCC").await;
     acme.dead(exchange, key).await;
 
     let mut judged: BTreeMap<String, Result<String, Forged>> = BTreeMap::new();
-    let globex = rabbit(&server("THERMAE_TEST_AMQP_OTHER")).await.unwrap();
+    let globex = TenantName::new("globex").unwrap();
     let forged = 3 * CLAIMS.len() + copies;
     while judged.len() <= forged {
         let delivery = soon("a delivery", arrived.next()).await.unwrap();
@@ -150,9 +156,10 @@ async fn all_ways(exchange: &str, key: &str, queue: &QueueSpec) {
         judged.insert(said, sender.map(|tenant| tenant.to_string()));
         delivery.ack().await.unwrap();
         if judged.len() == forged {
+            // The fleet may speak for every tenant.
             let mut honest = message(exchange, key, "honest");
-            honest.user_id = Some("globex".to_owned());
-            publish(&globex, honest).await.unwrap();
+            honest.sign(&fleet, &globex);
+            publish(&fleet, honest).await.unwrap();
         }
     }
     assert_eq!(judged.remove("honest"), Some(Ok("globex".to_owned())));
@@ -177,13 +184,55 @@ fn bound_to(exchange: &str, key: &str) -> QueueSpec {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_submits_as_another_tenant() {
     let key = format!("globex.normal.{}", unique("pool"));
-    all_ways(names::SUBMIT, &key, &bound_to(names::SUBMIT, &key)).await;
+    all_ways("acme", names::SUBMIT, &key, &bound_to(names::SUBMIT, &key)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_answers_a_tool_call_as_another_tenant() {
     let key = format!("globex.{}", unique("worker"));
-    all_ways(names::CALLS, &key, &bound_to(names::CALLS, &key)).await;
+    all_ways("acme", names::CALLS, &key, &bound_to(names::CALLS, &key)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_approves_as_another_tenant() {
+    let key = format!("globex.{}", unique("worker"));
+    all_ways("acme.approver", names::APPROVALS, &key, &bound_to(names::CALLS_TENANTS, &key)).await;
+}
+
+/// Whoever submits may not approve, and the other way round. A decision comes with the name of its exchange.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_user_of_a_tenant_submits_and_another_one_approves() {
+    let fleet = Broker::rabbit().connect().await;
+    declare_fleet(&*fleet).await.unwrap();
+    let worker = WorkerId::boot("w");
+    let (queue, tenant) = (QueueSpec::calls(&worker), TenantName::new("acme").unwrap());
+    fleet.declare_queue(&queue).await.unwrap();
+    let mut arrived = fleet.consume(&queue.name, 10).await.unwrap();
+    let (submits, approves) =
+        (rabbit(&tenant_url("acme")).await.unwrap(), rabbit(&tenant_url("acme.approver")).await.unwrap());
+    let key = names::calls_key(&tenant, &worker);
+    for (bus, exchange, key) in [
+        (&submits, names::APPROVALS, key.as_str()),
+        (&approves, names::CALLS, &key),
+        (&approves, names::SUBMIT, "acme.normal.default"),
+        (&approves, names::SUBMIT, "acme.cancel"),
+        (&approves, names::APPROVALS, "globex.w"),
+    ] {
+        let refused = publish(bus, message(exchange, key, "{}")).await;
+        assert!(matches!(refused, Err(thermae_backplane::bus::Error::Denied(_))), "{exchange} {key}: {refused:?}");
+    }
+    let acme = Attacker::new("acme").await;
+    let own = acme.exchange(ExchangeKind::Fanout, None).await;
+    let (to, from, options) = (names::APPROVALS.into(), own.as_str().into(), ExchangeBindOptions::default());
+    assert!(acme.channel.exchange_bind(to, from, "".into(), options, FieldTable::default()).await.is_err());
+    let mut decision = message(names::APPROVALS, &key, "decision");
+    decision.sign(&approves, &tenant);
+    publish(&approves, decision).await.unwrap();
+    let delivery = soon("the decision", arrived.next()).await.unwrap();
+    assert_eq!((delivery.message.exchange.as_str(), delivery.message.key.as_str()), (names::APPROVALS, key.as_str()));
+    let sender = Identity::new(&*fleet, &[]).sender(&delivery.message, names::APPROVALS, |_| key.clone());
+    assert_eq!(sender, Ok(tenant));
+    fleet.delete_queue(&queue.name).await.unwrap();
 }
 
 /// The queue behind the alternate exchange: an honest message still names the exchange that it was published to.
@@ -195,7 +244,7 @@ async fn what_is_not_routed_still_names_its_exchange() {
     let queue = bound_to(names::UNROUTED, "");
     fleet.declare_queue(&queue).await.unwrap();
     let mut arrived = fleet.consume(&queue.name, 100).await.unwrap();
-    let acme = Attacker::new().await;
+    let acme = Attacker::new("acme").await;
     acme.alternate(names::SUBMIT, &key).await;
     acme.bound(names::SUBMIT, &key).await;
     acme.dead(names::SUBMIT, &key).await;

@@ -1,5 +1,6 @@
 //! Callers with keys: what each may do, and that no tenant sees anything of another.
 
+mod approvals;
 mod site;
 mod tokens;
 
@@ -36,6 +37,12 @@ pub(crate) fn tests() -> Vec<Trial> {
         test("what_would_be_no_token_is_refused", tokens::what_would_be_no_token_is_refused),
         test("a_gateway_without_keys_only_narrows", tokens::a_gateway_without_keys_only_narrows),
         test("batches_are_bound_by_their_key", batches_are_bound_by_their_key),
+        test("who_submits_can_t_approve", approvals::who_submits_can_t_approve),
+        test("any_gateway_decides", approvals::any_gateway_decides),
+        test(
+            "a_run_that_waits_is_taken_over_with_its_question",
+            approvals::a_run_that_waits_is_taken_over_with_its_question,
+        ),
     ]
 }
 

@@ -13,6 +13,7 @@ with Sandbox(tools=[get_sales]) as box:
 ```
 """
 
+from thermae._approvals import Approve, Verdict
 from thermae._artifacts import Artifact, AsyncArtifact
 from thermae._async_batch import AsyncBatch
 from thermae._async_process import AsyncProcess, AsyncStdin
@@ -22,11 +23,11 @@ from thermae._async_session import AsyncSession, SessionSettings
 from thermae._async_session_files import AsyncFiles
 from thermae._async_stream import AsyncStream
 from thermae._batch import Batch
-from thermae._capabilities import Capability, Comparison, Constraint
+from thermae._capabilities import Capability, Comparison, Constraint, NeedsApproval
 from thermae._commands import CommandOptions, ExecOptions, ExecResult, Output
 from thermae._declared import declare_tool
 from thermae._error import ThermaeError
-from thermae._events import Accepted, Audit, Display, LiveEvent, MimeBundle, Started, Stderr, Stdout, ToolCall
+from thermae._events import Accepted, Approval, Audit, Display, LiveEvent, MimeBundle, Started, Stderr, Stdout, ToolCall
 from thermae._file_results import FileStat, Found, Match
 from thermae._files import InputFile
 from thermae._jobs import Job, JobOptions, RunOptions, SessionOptions, StreamOptions
@@ -46,6 +47,8 @@ from thermae.errors import EmbeddedUnavailable, ForkedClientError
 
 __all__ = [
     "Accepted",
+    "Approval",
+    "Approve",
     "Artifact",
     "AsyncArtifact",
     "AsyncBatch",
@@ -82,6 +85,7 @@ __all__ = [
     "LiveEvent",
     "Match",
     "MimeBundle",
+    "NeedsApproval",
     "Output",
     "PendingCall",
     "Process",
@@ -110,6 +114,7 @@ __all__ = [
     "ToolCall",
     "ToolSpec",
     "Usage",
+    "Verdict",
     "__version__",
     "declare_tool",
     "tool",

@@ -7,14 +7,15 @@ import functools
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
+from thermae._approvals import Approvals, Verdict, decide, verdict_to_wire
 from thermae._calls import LARGEST_ANSWER, ToolCalls, answer_of, failure_of
 from thermae._error import ThermaeError
-from thermae._events import Described, Ended, LiveEvent, ToolCall, read_event
+from thermae._events import Approval, Decided, Described, Ended, LiveEvent, ToolCall, read_event
 from thermae._jobs import Job
 from thermae._request import END, SUBMITTED, WINDOW, Request
 from thermae._results import AsyncResult, read_result
 from thermae._retry import pause
-from thermae._run_info import PendingCall, RunInfo, calls_of, read_info
+from thermae._run_info import PendingCall, RunInfo, approvals_of, calls_of, read_info
 from thermae._tools import Tool
 from thermae._watch import EVERYTHING
 from thermae.errors import Cancelled, ConnectionLost, RunDetached, UnknownCall, UnknownRun, UnsupportedProtocol
@@ -44,6 +45,7 @@ class AsyncRun:
         self._sandbox = sandbox
         self._tools = tools
         self._calls = ToolCalls(tools, sandbox.tool_loop)
+        self._approvals = Approvals(sandbox, others=True)
         self._request: Request | None = None
         self._reply_keys: dict[str, str] = {}
         self._answered: set[str] = set()
@@ -171,6 +173,23 @@ class AsyncRun:
         self._answered.add(call_id)
         self._calls.give_up(call_id)
 
+    async def decide(self, asked: Approval, verdict: Verdict) -> None:
+        """Decides about a call that waits for approval. Returns when the fleet has taken the decision.
+
+        The first decision about a call counts, whoever makes it. The same one again changes nothing.
+
+        Args:
+            asked: The call: of `info`, or of `events`.
+            verdict: See `Verdict`.
+
+        Raises:
+            ApprovalDecided: The call was decided otherwise before.
+            ApprovalOver: No such call of this run waits for approval.
+            ScopeMissing: The API key may not approve.
+            TypeError: It is no verdict.
+        """
+        await decide(self._sandbox, asked, verdict_to_wire(verdict, asked.next))
+
     async def result(self, timeout: float | None = None) -> AsyncResult:
         """Waits for the result. The run goes on if the wait ends early.
 
@@ -274,8 +293,9 @@ class AsyncRun:
         elif isinstance(event, Described):
             if event.raw["state"] == "unknown":
                 self._fail(UnknownRun(request_id=self.id))
-            for call in calls_of(event.raw):
-                await self._keep(call, 0)
+            waiting: list[LiveEvent] = [*calls_of(event.raw), *approvals_of(event.raw)]
+            for one in waiting:
+                await self._keep(one, 0)
         else:
             await self._keep(event, size)
 
@@ -292,6 +312,13 @@ class AsyncRun:
     def _arrived(self, request: Request, payload: bytes) -> tuple[LiveEvent | Ended | Described | None, int]:
         """Reads an event as soon as it is there. Tool calls don't wait for whoever reads the events."""
         event = read_event(payload)
+        if isinstance(event, Decided):
+            self._approvals.over(event.call)
+            return None, len(payload)
+        if not self._done.is_set():
+            waiting = [event] if isinstance(event, Approval) else []
+            for asked in approvals_of(event.raw) if isinstance(event, Described) else waiting:
+                self._approvals.begin(asked)
         calls = [event] if isinstance(event, ToolCall) else calls_of(event.raw) if isinstance(event, Described) else []
         for call in calls:
             self._reply_keys[call.call] = call.reply_to
@@ -299,7 +326,7 @@ class AsyncRun:
                 fields = {"type": "tool_result", "call": call.call}
                 self._calls.begin(call, functools.partial(request.reply, fields))
         if isinstance(event, Ended):
-            self._calls.end()
+            self._end_calls()
         return event, len(payload)
 
     def _end(self, outcome: dict[str, Any]) -> None:
@@ -314,7 +341,11 @@ class AsyncRun:
 
     def _wake(self) -> None:
         self._done.set()
-        self._calls.end()
+        self._end_calls()
         self._news.set()
         self._taken.set()
         self._begun.set()
+
+    def _end_calls(self) -> None:
+        self._calls.end()
+        self._approvals.end()

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from thermae import _fork
+from thermae._approvals import Approve
 from thermae._async_batch import AsyncBatch
 from thermae._async_run import AsyncRun
 from thermae._async_session import AsyncSession, SessionSettings
@@ -72,6 +73,7 @@ class AsyncSandbox:
         tenant: str | None = None,
         tools: Iterable[AnyTool] = (),
         capabilities: Sequence[Capability] | None = None,
+        approve: Approve | None = None,
         ssl_context: "SSLContext | None" = None,
         **embedded: Unpack[EmbeddedOptions],
     ) -> None:
@@ -85,12 +87,15 @@ class AsyncSandbox:
                 knows it by the key.
             tools: Functions that the code of every job can call.
             capabilities: What the code of every job can do with its tools; by default, whatever the tools allow.
+            approve: Decides about calls that need approval by their capability: it gets an `Approval`, and gives a
+                `Verdict`. It can be async. Without it, such calls wait for somebody else who may approve, or are
+                denied if nobody else reaches the fleet. Those of `submit` wait for `Run.decide` in any case.
             ssl_context: Settings of TLS for the gateway; by default, those of Python.
             embedded: Options of the embedded fleet; see `EmbeddedOptions`.
 
         Raises:
             BadTool: Something in `tools` can't be a tool.
-            TypeError: `capabilities` is no list.
+            TypeError: `capabilities` is no list, or `approve` is no function.
             ValueError: An option has a value that can't be used.
         """
         self._way = Way(url, tenant, api_key, ssl_context, embedded)
@@ -102,6 +107,9 @@ class AsyncSandbox:
         self._own_session: AsyncSession | None = None
         self.tools = tools_by_name(tools)
         self.capabilities = capabilities_to_wire(capabilities)
+        if approve is not None and not callable(approve):
+            raise TypeError(f"approve must be a function, not {approve!r}")
+        self.approve = approve
         self.tool_loop: asyncio.AbstractEventLoop | None = None
         self.under_way: dict[str, Course] = {}
         self.beginning: dict[str, asyncio.Event] = {}
@@ -126,6 +134,11 @@ class AsyncSandbox:
     def facts(self) -> dict[str, Any]:
         """What the fleet said about itself when it was opened, such as `tenant` and `embedded`."""
         return dict(self._connection.facts) if self._connection else {}
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else reaches the fleet."""
+        return self._way.is_bridge
 
     @property
     def packages(self) -> dict[str, str]:

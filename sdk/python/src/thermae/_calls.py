@@ -81,22 +81,32 @@ class ToolCalls:
 
     async def _call(self, tool: Tool[..., Any], arguments: dict[str, Any]) -> Any:
         positional, named = tool.schema.bind(arguments)
-        context = self._context.copy()
+        work = functools.partial(tool.function, *positional, **named)
+        name = f"thermae-tool-{tool.name}"
+        return await call_function(work, self._context.copy(), self._loop, is_async=tool.is_async, name=name)
 
-        async def awaited() -> Any:
-            return await asyncio.get_running_loop().create_task(
-                _await(tool.function(*positional, **named)), context=context
-            )
 
-        if tool.is_async:
-            if self._loop is None or self._loop is asyncio.get_running_loop():
-                return await awaited()
-            if not self._loop.is_running():
-                raise RuntimeError("the event loop that was passed as loop= does not run")
-            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(awaited(), self._loop))
-        call = functools.partial(context.run, _called, tool.function, *positional, **named)
-        result = await in_thread(call, f"thermae-tool-{tool.name}")
-        return await _await(result) if inspect.isawaitable(result) else result
+async def call_function(
+    work: Callable[[], Any],
+    context: contextvars.Context,
+    loop: asyncio.AbstractEventLoop | None,
+    *,
+    is_async: bool,
+    name: str,
+) -> Any:
+    """Calls a function of the user's, in this context: an async one on `loop`, another one in a thread of this name."""
+
+    async def awaited() -> Any:
+        return await asyncio.get_running_loop().create_task(_await(work()), context=context)
+
+    if is_async:
+        if loop is None or loop is asyncio.get_running_loop():
+            return await awaited()
+        if not loop.is_running():
+            raise RuntimeError("the event loop that was passed as loop= does not run")
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(awaited(), loop))
+    result = await in_thread(functools.partial(context.run, _called, work), name)
+    return await _await(result) if inspect.isawaitable(result) else result
 
 
 def answer_of(value: Any, tool: Tool[..., Any] | None) -> bytes:
@@ -140,9 +150,9 @@ async def _await(awaitable: Any) -> Any:
         raise as_exception(error) from error
 
 
-def _called(function: Callable[..., Any], /, *positional: Any, **named: Any) -> Any:
+def _called(work: Callable[[], Any]) -> Any:
     """What a function returns. A generator runs to its end here, in the tool's own thread and context."""
-    result = function(*positional, **named)
+    result = work()
     return list(cast("Iterable[Any]", result)) if inspect.isgenerator(result) else result
 
 

@@ -28,6 +28,18 @@ Constraint: TypeAlias = Comparison | All | AnyOf
 """What must be true of a call's arguments."""
 
 
+class NeedsApproval(TypedDict, total=False):
+    """Each call that a capability takes needs a yes.
+
+    Attributes:
+        next: Most calls that one yes counts for: the call that was asked about, and the next ones; by default, 1.
+        timeout_ms: How long a call waits for the decision, in milliseconds; by default, as long as it can wait at all.
+    """
+
+    next: int
+    timeout_ms: int
+
+
 class Capability(TypedDict):
     """Leave to call some tools, if all constraints hold.
 
@@ -40,6 +52,7 @@ class Capability(TypedDict):
         max_argument_bytes: Most bytes of the arguments, as JSON.
         max_result_bytes: Most bytes of the result, as JSON.
         timeout_ms: How long a call can wait for its answer, in milliseconds.
+        approval: Each call waits for somebody's yes; `{}` is for one call at a time.
     """
 
     pattern: str
@@ -50,6 +63,7 @@ class Capability(TypedDict):
     max_argument_bytes: NotRequired[int]
     max_result_bytes: NotRequired[int]
     timeout_ms: NotRequired[int]
+    approval: NotRequired[NeedsApproval]
 
 
 def capabilities_to_wire(capabilities: object) -> list[Capability] | None:

@@ -6,9 +6,10 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from thermae._approvals import Approvals
 from thermae._calls import ToolCalls
 from thermae._error import ThermaeError
-from thermae._events import Described, Ended, LiveEvent, Started, ToolCall, read_event
+from thermae._events import Approval, Decided, Described, Ended, LiveEvent, Started, ToolCall, read_event
 from thermae._jobs import Job
 from thermae._request import END, WINDOW, Request
 from thermae._results import AsyncResult, read_result
@@ -37,6 +38,7 @@ class Course:
         self._tools = job.tools(sandbox.tools)
         self._capabilities = job.capabilities(sandbox.capabilities)
         self._calls = ToolCalls(self._tools, sandbox.tool_loop)
+        self._approvals = Approvals(sandbox, others=not sandbox.is_alone)
         self._request: Request | None = None
         self._begins: asyncio.Event | None = None
         self._outcome: dict[str, Any] | None = None
@@ -89,7 +91,7 @@ class Course:
             _log.debug("job ended job=%s status=%s", self.job.id, self.result.status)
             yield self.result
         finally:
-            self._calls.end()
+            self._end_calls()
             self._sandbox.under_way.pop(self.job.id, None)
             self._session_is_there()
 
@@ -137,7 +139,7 @@ class Course:
             self._outcome = self._outcome or event.outcome
 
     def _leave(self) -> None:
-        self._calls.end()
+        self._end_calls()
         if self._request is not None:
             self._request.leave()
 
@@ -163,14 +165,23 @@ class Course:
         event = read_event(payload)
         if isinstance(event, Described):
             return None
+        if isinstance(event, Decided):
+            self._approvals.over(event.call)
+            return None
         if isinstance(event, ToolCall):
             fields = {"type": "tool_result", "call": event.call}
             self._calls.begin(event, lambda answer: request.reply(fields, answer))
+        elif isinstance(event, Approval):
+            self._approvals.begin(event)
         elif isinstance(event, Ended):
-            self._calls.end()
+            self._end_calls()
         if isinstance(event, Started | Ended):
             self._session_is_there()
         return event
+
+    def _end_calls(self) -> None:
+        self._calls.end()
+        self._approvals.end()
 
     def _session_is_there(self) -> None:
         if self._begins is not None:

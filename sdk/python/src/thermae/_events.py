@@ -109,7 +109,31 @@ class Audit:
     worker: str
 
 
-LiveEvent: TypeAlias = Accepted | Started | Stdout | Stderr | Display | ToolCall | Audit
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The code calls a tool, and the call waits for approval. `approve=` decides about it beside the stream.
+
+    Attributes:
+        call: Id of the call. The event `ToolCall`, which comes after a yes, has another id.
+        tool: Name of the tool.
+        arguments: The arguments as JSON values. `None` if they were too large to keep: only the process that followed
+            the run when the call was made has seen them.
+        pattern: Pattern of the capability that takes the call.
+        next: Most calls that a yes can count for: this one, and the next ones that the capability takes.
+        left: Seconds that the call goes on to wait. Then it is not made.
+    """
+
+    job_id: str
+    call: str
+    tool: str
+    arguments: dict[str, Any] | None
+    pattern: str
+    next: int
+    left: float
+    reply_to: str = field(default="", repr=False)
+
+
+LiveEvent: TypeAlias = Accepted | Started | Stdout | Stderr | Display | ToolCall | Approval | Audit
 """All events but the result."""
 
 
@@ -129,7 +153,15 @@ class Described:
     raw: dict[str, Any]
 
 
-def read_event(payload: bytes) -> LiveEvent | Ended | Described | None:
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A call does not wait for approval any more."""
+
+    job_id: str
+    call: str
+
+
+def read_event(payload: bytes) -> LiveEvent | Ended | Described | Decided | None:
     """The event in a payload; `None` if this release does not know its kind.
 
     Raises:
@@ -142,7 +174,14 @@ def read_event(payload: bytes) -> LiveEvent | Ended | Described | None:
         raise BadFrameError(f"an event can't be read: {error!r}") from error
 
 
-def _event(job: str, kind: str, raw: dict[str, Any]) -> LiveEvent | Ended | Described | None:
+def read_approval(job: str, raw: dict[str, Any]) -> Approval:
+    """A call that waits for approval, in its event or in what the fleet knows of the run."""
+    left = raw.get("left_ms", raw["within_ms"]) / 1000
+    arguments = raw.get("arguments")
+    return Approval(job, raw["call"], raw["tool"], arguments, raw["pattern"], raw["next"], left, raw["reply_to"])
+
+
+def _event(job: str, kind: str, raw: dict[str, Any]) -> LiveEvent | Ended | Described | Decided | None:
     match kind:
         case "accepted":
             return Accepted(job)
@@ -159,6 +198,10 @@ def _event(job: str, kind: str, raw: dict[str, Any]) -> LiveEvent | Ended | Desc
             return ToolCall(job, raw["call"], raw["tool"], raw["arguments"], within, protocol, raw["reply_to"])
         case "audit":
             return _audit(job, raw)
+        case "approval":
+            return read_approval(job, raw)
+        case "decided":
+            return Decided(job, raw["call"])
         case "run":
             return Described(raw["run"], raw)
         case "result":

@@ -3,8 +3,9 @@
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from thermae._approvals import Verdict
 from thermae._async_run import AsyncRun
-from thermae._events import LiveEvent, ToolCall
+from thermae._events import Approval, LiveEvent, ToolCall
 from thermae._loop import Runner
 from thermae._results import AsyncResult, Result
 from thermae._run_info import PendingCall, RunInfo
@@ -77,6 +78,23 @@ class Run:
             ValueError: The answer is too large.
         """
         self._runner.run(self._run.answer(call, value, error=error))
+
+    def decide(self, asked: Approval, verdict: Verdict) -> None:
+        """Decides about a call that waits for approval. Returns when the fleet has taken the decision.
+
+        The first decision about a call counts, whoever makes it. The same one again changes nothing.
+
+        Args:
+            asked: The call: of `info`, or of `events`.
+            verdict: See `Verdict`.
+
+        Raises:
+            ApprovalDecided: The call was decided otherwise before.
+            ApprovalOver: No such call of this run waits for approval.
+            ScopeMissing: The API key may not approve.
+            TypeError: It is no verdict.
+        """
+        self._runner.run(self._run.decide(asked, verdict))
 
     def result(self, timeout: float | None = None) -> Result:
         """Waits for the result. The run goes on if the wait ends early.

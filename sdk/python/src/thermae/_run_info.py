@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from thermae._events import ToolCall
+from thermae._events import Approval, ToolCall, read_approval
 
 RunState: TypeAlias = Literal["queued", "running", "waiting", "paused", "ended", "unknown"]
 """State of a run. A newer fleet may know more of them."""
@@ -71,6 +71,7 @@ class RunInfo:
         attempt: Number of the attempt, from 1; 0 if there is none.
         worker: Id of the worker that runs the code.
         calls: The tool calls that wait for answers, the oldest first.
+        approvals: The tool calls that wait for approval, the oldest first. `Run.decide` decides about them.
         stdout: Standard output from where `info` was asked to begin. Empty once the run has ended: the result has it.
         stderr: Standard error, likewise.
     """
@@ -80,6 +81,7 @@ class RunInfo:
     attempt: int
     worker: str | None
     calls: list[PendingCall] = field(repr=False)
+    approvals: list[Approval] = field(repr=False)
     stdout: RunOutput = field(repr=False)
     stderr: RunOutput = field(repr=False)
 
@@ -94,6 +96,7 @@ def read_info(payload: bytes, stdout_from: int, stderr_from: int) -> RunInfo:
         attempt=raw.get("attempt", 0),
         worker=raw.get("worker"),
         calls=[_pending(job, one) for one in raw.get("calls", ())],
+        approvals=approvals_of(raw),
         stdout=_output(raw.get("stdout"), stdout_from),
         stderr=_output(raw.get("stderr"), stderr_from),
     )
@@ -110,6 +113,11 @@ def calls_of(raw: dict[str, Any]) -> list[ToolCall]:
         for one in raw.get("calls", ())
         if one.get("arguments") is not None
     ]
+
+
+def approvals_of(raw: dict[str, Any]) -> list[Approval]:
+    """The calls in an event `run` that wait for approval."""
+    return [read_approval(raw["run"], one) for one in raw.get("approvals", ())]
 
 
 def _pending(job: str, raw: dict[str, Any]) -> PendingCall:

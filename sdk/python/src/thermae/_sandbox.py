@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
+from thermae._approvals import Approve
 from thermae._async_sandbox import AsyncSandbox, SessionInfo
 from thermae._async_session import SessionSettings
 from thermae._batch import Batch
@@ -48,6 +49,7 @@ class Sandbox:
         tenant: str | None = None,
         tools: Iterable[AnyTool] = (),
         capabilities: Sequence[Capability] | None = None,
+        approve: Approve | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
         ssl_context: "SSLContext | None" = None,
         **embedded: Unpack[EmbeddedOptions],
@@ -62,13 +64,16 @@ class Sandbox:
                 knows it by the key.
             tools: Functions that the code of every job can call.
             capabilities: What the code of every job can do with its tools; by default, whatever the tools allow.
+            approve: Decides about calls that need approval by their capability: it gets an `Approval`, and gives a
+                `Verdict`. It runs where tools do. Without it, such calls wait for somebody else who may approve, or are
+                denied if nobody else reaches the fleet. Those of `submit` wait for `Run.decide` in any case.
             loop: Event loop for async tools, running in another thread than those that run programs.
             ssl_context: Settings of TLS for the gateway; by default, those of Python.
             embedded: Options of the embedded fleet; see `EmbeddedOptions`.
 
         Raises:
             BadTool: Something in `tools` can't be a tool.
-            TypeError: `capabilities` is no list.
+            TypeError: `capabilities` is no list, or `approve` is no function.
             ValueError: An option has a value that can't be used.
         """
         self._async = AsyncSandbox(
@@ -77,6 +82,7 @@ class Sandbox:
             tenant=tenant,
             tools=tools,
             capabilities=capabilities,
+            approve=approve,
             ssl_context=ssl_context,
             **embedded,
         )

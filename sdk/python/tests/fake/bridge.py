@@ -4,6 +4,8 @@
     big N             writes N bytes to standard output
     call TOOL JSON    calls a tool, and prints its answer
     calls N TOOL JSON the same, N times at once
+    ask N TOOL JSON   asks for approval of N calls at once, and prints the verdicts
+    elsewhere TOOL    asks for approval, which somebody else gives
     wait              goes on until the job is cancelled
     unsubmitted       the same, and then ends like a job that no fleet has got
     hold              goes on for ever, and ignores the cancel
@@ -69,6 +71,8 @@ class Run:
         self.artifacts: list[Any] = []
         self.calls: dict[str, asyncio.Future[Any]] = {}
         self.pending: dict[str, dict[str, Any]] = {}
+        self.asked: dict[str, dict[str, Any]] = {}
+        self.verdicts: dict[str, asyncio.Future[Any]] = {}
         self.ended: dict[str, Any] | None = None
 
     async def event(self, kind: str, **fields: Any) -> None:
@@ -101,6 +105,27 @@ class Run:
         await self.event("tool_call", **call, protocol=self.job.get("protocol", 1), within_ms=within)
         return await answer
 
+    async def ask(self, tool: str, arguments: str) -> Any:
+        number = os.urandom(16).hex()
+        verdict: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.verdicts[number] = verdict
+        asked = {"call": number, "tool": tool, "arguments": json.loads(arguments), "pattern": tool, "next": 3}
+        asked |= {"reply_to": "acme.w", "within_ms": 20000}
+        self.asked[number] = {**asked, "waited_ms": 0, "left_ms": 20000}
+        await self.event("approval", **asked)
+        return await verdict
+
+    def decide(self, call: str, payload: bytes) -> str:
+        """Takes a decision. Gives the code of its refusal, if it is refused."""
+        verdict = self.verdicts.get(call)
+        if verdict is None:
+            return "approval_over"
+        if verdict.done():
+            return "" if verdict.result() == json.loads(payload) else "approval_decided"
+        del self.asked[call]
+        verdict.set_result(json.loads(payload))
+        return ""
+
     def answer(self, call: str, payload: bytes) -> None:
         self.pending.pop(call, None)
         if (answer := self.calls.get(call)) is not None and not answer.done():
@@ -108,13 +133,14 @@ class Run:
 
     def info(self, question: str, header: dict[str, Any]) -> dict[str, Any]:
         """The event `run`."""
-        state = "ended" if self.ended is not None else "waiting" if self.pending else "running"
+        state = "ended" if self.ended is not None else "waiting" if self.pending or self.asked else "running"
         info: dict[str, Any] = {"job": question, "protocol": 1, "attempt": 1, "event": "run", "run": self.job["id"]}
         if self.ended is None:
             at = header.get("stdout_from", 0)
             written = base64.b64encode(self.stdout.encode()[at : at + 10]).decode()
             more = len(self.stdout.encode()) > at + 10
             info |= {"stdout": {"from": at, "data": written, "more": more}, "worker": "w"}
+            info["approvals"] = list(self.asked.values())
             info["calls"] = [one | LARGE if one["tool"] == "large" else one for one in self.pending.values()]
         return info | {"state": state}
 
@@ -149,6 +175,18 @@ class Run:
                 count, tool, arguments = rest.split(" ", 2)
                 answers = await asyncio.gather(*(self.call(tool, arguments) for _ in range(int(count))))
                 await self.write(json.dumps(answers) + "\n")
+            case "ask":
+                count, tool, arguments = rest.split(" ", 2)
+                verdicts = await asyncio.gather(*(self.ask(tool, arguments) for _ in range(int(count))))
+                await self.write("".join(json.dumps(verdict) + "\n" for verdict in verdicts))
+            case "elsewhere":
+                asked = asyncio.create_task(self.ask(rest, "{}"))
+                while not self.asked:
+                    await asyncio.sleep(0)
+                (call,) = self.asked
+                self.decide(call, b'{"decision": "approve"}')
+                await asked
+                await self.event("decided", call=call, verdict={"decision": "approve"})
             case "wait":
                 await self.cancelled.wait()
                 return ("cancelled", "cancelled")
@@ -261,7 +299,8 @@ class Bridge:
 
     def take(self, header: dict[str, Any], payload: bytes) -> None:
         body = json.loads(payload) if header["type"] in ("run", "request") else {}
-        log({**header, "job": body["id"], "body": body} if body else header)
+        verdict = {"verdict": json.loads(payload)} if header["type"] == "decide" else {}
+        log({**header, "job": body["id"], "body": body} if body else {**header, **verdict})
         number = header.get("id", 0)
         if number in self.live:
             self.live[number].take(header, payload)
@@ -286,7 +325,7 @@ class Bridge:
                 if header.get("detached") and "unsubmitted" not in run.job.get("code", ""):
                     self.send({"type": "submitted", "id": number})
                 self.begin(run.go())
-            case "attach" | "run_info" | "answer" | "cancel_run" | "detach":
+            case "attach" | "run_info" | "answer" | "decide" | "cancel_run" | "detach":
                 self.waits(header, number, payload)
             case "request":
                 self.request(header, json.loads(payload))
@@ -331,6 +370,9 @@ class Bridge:
                 for one in jobs.values():
                     one.answer(header["call"], payload)
                 self.send(done)
+            case "decide":
+                code = "approval_over" if run is None else run.decide(header["call"], payload)
+                self.send({"type": "error", "id": number, "code": code, "message": "no"} if code else done)
             case "cancel_run":
                 if run is not None:
                     run.cancelled.set()

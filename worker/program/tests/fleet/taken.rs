@@ -92,12 +92,12 @@ fn asks(code: &str) -> Job {
 
 /// Checks the answer about a run that has printed `a` and waits for this call.
 fn is_running(info: (u32, RunInfo), job: &Job, worker: &WorkerId, call: &ToolCall) {
-    let (attempt, RunInfo { run, state, worker: by, mut calls, stdout, stderr }) = info;
+    let (attempt, RunInfo { run, state, worker: by, mut calls, approvals, stdout, stderr }) = info;
     assert_eq!((attempt, &run, state, by.as_ref()), (1, &job.id, RunState::Running, Some(worker)));
     let (stdout, stderr) = (stdout.unwrap(), stderr.unwrap());
     assert_eq!((&**stdout.data, stdout.from, stdout.more, stderr.data.is_empty()), (&b"a\n"[..], 0, false, true));
     let waiting = calls.pop().unwrap();
-    assert!(calls.is_empty() && waiting.left_ms <= call.within_ms);
+    assert!(calls.is_empty() && approvals.is_empty() && waiting.left_ms <= call.within_ms);
     let again = ToolCall { within_ms: call.within_ms, ..waiting.into_call().unwrap() };
     assert_eq!(again, *call);
 }

@@ -12,6 +12,7 @@ use thermae_capabilities::{
 };
 use thermae_schemas::{ClientId, ErrorCode};
 
+use super::super::approval::{Needed, Yeses};
 use super::super::schema::{self, Schema};
 use super::super::token::Counted;
 use super::super::{Held, Refused};
@@ -38,6 +39,8 @@ pub(crate) struct Allowed {
     own: usize,
     spent: Spent,
     token: Option<Held>,
+    /// Approval that counts for further calls.
+    pub(super) yeses: Yeses,
 }
 
 /// The JSON Schemas of the capabilities that have some.
@@ -69,7 +72,8 @@ impl Allowed {
             arguments.extend(compile("arguments", capability.arguments())?.map(|schema| (at, schema)));
             results.extend(compile("result", capability.result())?.map(|schema| (at, schema)));
         }
-        Ok(Some(Self { rules, schemas, counts: InMemory::default(), own, spent: Spent::default(), token }))
+        let yeses = Yeses::default();
+        Ok(Some(Self { rules, schemas, counts: InMemory::default(), own, spent: Spent::default(), token, yeses }))
     }
 
     /// The job's token.
@@ -141,6 +145,15 @@ impl Allowed {
         })?;
         let internal = |error: serde_json::Error| Refused::new(ErrorCode::Internal, error.to_string());
         Ok((grant, RawValue::from_string(arguments.into_text()).map_err(internal)?))
+    }
+
+    /// The approval that a call needs. `None` if it needs none.
+    pub(super) fn approval(&self, grant: &Grant) -> Option<Needed> {
+        let approval = self.rules.approval(grant)?;
+        let wants = |at: &At| self.rules.get(*at).filter(|capability| capability.approval().is_some());
+        let at: Vec<At> = grant.by.iter().copied().filter(|at| wants(at).is_some()).collect();
+        let pattern = at.first().and_then(wants).map(|capability| capability.pattern().to_string())?;
+        Some(Needed { at, pattern, next: approval.next, timeout: approval.timeout() })
     }
 
     /// Checks the result of a call. Returns what the code may have.

@@ -9,19 +9,22 @@ use thermae_capabilities::Grant;
 use thermae_schemas::ErrorCode;
 use tokio::time::Instant;
 
+use super::super::approval::{Approvals, Ask};
 use super::super::{Answer, Call, Held, Provider, Refused};
 use super::Allowed;
 use crate::heavy::Heavy;
 
-/// Decides calls by the job's capabilities, and has another provider answer those that are allowed.
+/// Decides calls by the job's capabilities, waits for approval if they want it, and has another provider answer the
+/// calls that may be made.
 pub(crate) struct Capable {
     inner: Arc<dyn Provider>,
+    approvals: Arc<Approvals>,
     heavy: Arc<Heavy>,
 }
 
 impl Capable {
-    pub(crate) fn new(inner: Arc<dyn Provider>, heavy: Arc<Heavy>) -> Self {
-        Self { inner, heavy }
+    pub(crate) fn new(inner: Arc<dyn Provider>, approvals: Arc<Approvals>, heavy: Arc<Heavy>) -> Self {
+        Self { inner, approvals, heavy }
     }
 
     /// Decides a call and counts it, with `steps` of work for each look. Returns what must leave the worker.
@@ -66,12 +69,21 @@ impl Provider for Capable {
     async fn call(&self, call: Call<'_>) -> Answer {
         let Some(allowed) = call.open.gate().allowed().cloned() else { return self.inner.call(call).await };
         let began = Instant::now();
-        let Call { work, entry, tool, arguments, within, open } = call;
+        let Call { work, entry, tool, arguments, within, open, trail } = call;
         let steps = allowed.cost(tool, arguments.get().len());
         let (grant, arguments) = self.decide(&allowed, tool, arguments, steps).await?;
+        if let Some(needed) = allowed.approval(&grant) {
+            let within = within.saturating_sub(began.elapsed());
+            let (arguments, needed, yeses) = (&*arguments, &needed, &allowed.yeses);
+            self.approvals.approved(&Ask { work, entry, tool, arguments, within, needed, yeses, trail }).await?;
+            // The token may have expired meanwhile, or have been revoked.
+            if let Some(held) = allowed.token() {
+                held.verify_again(&self.heavy).await?;
+            }
+        }
         let left = within.saturating_sub(began.elapsed());
         let own = grant.timeout.filter(|own| *own < left);
-        let answer = self.inner.call(Call { work, entry, tool, arguments, within: own.unwrap_or(left), open });
+        let answer = self.inner.call(Call { work, entry, tool, arguments, within: own.unwrap_or(left), open, trail });
         let result = match own {
             None => answer.await?,
             Some(own) => tokio::time::timeout(own, answer).await.unwrap_or_else(|_| Err(late(tool, own).into()))?,
@@ -89,11 +101,16 @@ fn late(tool: &str, own: Duration) -> Refused {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use thermae_backplane::bus;
     use thermae_capabilities::Set;
-    use thermae_schemas::ToolSpec;
+    use thermae_schemas::{ToolSpec, WorkerId};
     use tokio::sync::Mutex;
 
     use super::*;
+    use crate::audit::{Audit, AuditOptions};
+    use crate::metrics::Metrics;
     use crate::options::Bounds;
     use crate::running::Table;
     use crate::running::tests::enter;
@@ -120,15 +137,20 @@ mod tests {
         let allowed = Allowed::new(set, None).unwrap().map(Arc::new);
         let gate = Gate::new(&specs, vec![], Bounds::default()).unwrap().0.under(allowed);
         let echo = Arc::new(Echo::default());
-        (Capable::new(echo.clone(), Arc::default()), echo, Arc::new(gate))
+        let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
+        let (bus, worker) = (Arc::new(bus::Local::new()), WorkerId::boot("w"));
+        let approvals = Arc::new(Approvals::new(bus, worker, BTreeMap::new(), metrics.approvals.clone()));
+        (Capable::new(echo.clone(), approvals, Arc::default()), echo, Arc::new(gate))
     }
 
     async fn ask(capable: &Capable, gate: &Arc<Gate>, tool: &str, arguments: &str) -> Result<String, String> {
         let mut open: Open = gate.comes(arguments.len()).unwrap();
         let arguments = RawValue::from_string(arguments.to_owned()).unwrap();
         let entry = enter(&Table::default()).unwrap();
-        let within = Duration::from_secs(60);
-        let call = Call { work: &work(), entry: &entry, tool, arguments, within, open: &mut open };
+        let (within, work) = (Duration::from_secs(60), work());
+        let audit = Audit::open(&AuditOptions::default(), &WorkerId::boot("w")).unwrap();
+        let trail = audit.begin(&work, 1, tool, &arguments).await.unwrap();
+        let call = Call { work: &work, entry: &entry, tool, arguments, within, open: &mut open, trail: &trail };
         let answer = capable.call(call).await;
         answer.map(|value| value.get().to_owned()).map_err(|failed| match failed {
             Failed::Refused(refused) => refused.to_string(),

@@ -1,5 +1,5 @@
 //! Takes the answers to tool calls from RabbitMQ, and hands each to the call that waits for it. Also takes what clients
-//! say about their requests to sessions.
+//! say about their requests to sessions, and decisions about calls that wait for approval.
 //!
 //! The answers of all tenants come through one queue. RabbitMQ writes each of them to its disk before the worker can
 //! tell that no call waits for it. So a tenant that sends many such answers gets its own queue. Only that queue waits.
@@ -21,6 +21,7 @@ use super::outstanding::{Outstanding, Unwanted};
 use crate::consume::subscribe;
 use crate::context::Context;
 use crate::requests::Requests;
+use crate::tools::Approvals;
 
 /// Answers that may be unacknowledged at once. There are few, because clients can make each as large as the broker
 /// accepts.
@@ -37,13 +38,20 @@ const IDLE: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// Takes answers to these calls until `end`.
-pub(super) async fn run(ctx: Arc<Context>, calls: Outstanding, requests: Arc<Requests>, end: CancellationToken) {
+pub(super) async fn run(
+    ctx: Arc<Context>,
+    calls: Outstanding,
+    requests: Arc<Requests>,
+    approvals: Arc<Approvals>,
+    end: CancellationToken,
+) {
     let queue = QueueSpec::calls(&ctx.id);
     let answers = Arc::new(Answers {
         identity: Identity::new(ctx.bus.as_ref(), &[]),
         ctx,
         calls,
         requests,
+        approvals,
         end,
         allowance: Allowance::new(BURST, MOST),
         apart: Mutex::default(),
@@ -79,6 +87,7 @@ struct Answers {
     ctx: Arc<Context>,
     calls: Outstanding,
     requests: Arc<Requests>,
+    approvals: Arc<Approvals>,
     end: CancellationToken,
     identity: Identity,
     allowance: Allowance,
@@ -92,9 +101,13 @@ impl Answers {
     /// long to wait.
     async fn take(&self, delivery: &Delivery) -> Option<(TenantName, Duration)> {
         let (message, ctx) = (&delivery.message, &self.ctx);
-        let tenant = match self.identity.sender(message, names::CALLS, |tenant| names::calls_key(tenant, &ctx.id)) {
+        // RabbitMQ lets only those who may approve publish to this exchange, and the message keeps its name on the way.
+        let decides = message.exchange == names::APPROVALS;
+        let exchange = if decides { names::APPROVALS } else { names::CALLS };
+        let tenant = match self.identity.sender(message, exchange, |tenant| names::calls_key(tenant, &ctx.id)) {
             Ok(tenant) => {
                 let wanted = match message.headers.text(names::H_REQUEST) {
+                    _ if decides => self.approvals.decide(ctx, &tenant, message).await,
                     Some(request) => self.requests.say(&tenant, request, &message.body),
                     None => self.answer(&tenant, message.body.clone()).await,
                 };
@@ -105,7 +118,7 @@ impl Answers {
             }
             Err(why) => {
                 let key = &message.key;
-                tracing::warn!(key, %why, "an answer to a tool call is dropped: its tenant did not send it here");
+                tracing::warn!(key, %why, "an answer or a decision about a tool call is dropped: its tenant did not send it here");
                 ctx.metrics.forged.inc();
                 why.culprit(message)?
             }

@@ -13,9 +13,10 @@ use thermae_backplane::record::Address;
 use thermae_schemas::{ErrorCode, IfClientGone, PoolName, WorkerId, names};
 use tokio_util::sync::CancellationToken;
 
-use super::{Answer, Call, Provider, Refused};
+use super::{Answer, Approvals, Call, Provider, Refused};
 use crate::attempt::reply;
 use crate::context::Context;
+use crate::pending::WaitsFor;
 use crate::pool::Pool;
 use crate::requests::Requests;
 use crate::wire;
@@ -35,22 +36,23 @@ impl Client {
         Self { bus, worker, pools, calls: Outstanding::default() }
     }
 
-    /// Takes the clients' answers, and what they say about requests to sessions, until `end`. Without this, no call is
-    /// answered.
+    /// Takes the clients' answers, what they say about requests to sessions, and decisions about calls that wait for
+    /// approval, until `end`. Without this, no call is answered.
     pub(crate) fn answers(
         &self,
         ctx: Arc<Context>,
         requests: Arc<Requests>,
+        approvals: Arc<Approvals>,
         end: CancellationToken,
     ) -> impl Future<Output = ()> + Send + 'static + use<> {
-        answers::run(ctx, self.calls.clone(), requests, end)
+        answers::run(ctx, self.calls.clone(), requests, approvals, end)
     }
 }
 
 #[async_trait]
 impl Provider for Client {
     async fn call(&self, call: Call<'_>) -> Answer {
-        let Call { work, entry, tool, arguments, within, open } = call;
+        let Call { work, entry, tool, arguments, within, open, .. } = call;
         let tenant = &work.key.tenant;
         let gone = || Refused::new(ErrorCode::ClientGone, format!("no client is there to answer the call of {tool:?}"));
         let internal = |error: &dyn std::error::Error| Refused::new(ErrorCode::Internal, error.to_string());
@@ -75,7 +77,7 @@ impl Provider for Client {
         };
         let body = wire::tool_call(work, message).map_err(|e| internal(&e))?;
         drop(arguments);
-        let _kept = entry.course.pending.add(&waiting.call, tool, &body, within);
+        let _kept = entry.course.pending.add(&waiting.call, tool, &body, within, WaitsFor::Answer);
         let traffic = self.pools.get(&work.job.pool).map(|pool| pool.traffic());
         if let Some(traffic) = traffic {
             traffic.wait_for_allowance(tenant).await;

@@ -2,6 +2,9 @@
 
 from thermae._error import ThermaeError
 from thermae._fleet_errors.client import (
+    ApprovalDecided,
+    ApprovalOver,
+    ApprovalTimedOut,
     Cancelled,
     ClientGone,
     ForbiddenReplyKey,
@@ -11,6 +14,7 @@ from thermae._fleet_errors.client import (
     UserIdMissing,
 )
 from thermae._fleet_errors.code import (
+    ApprovalDenied,
     CapabilityRefused,
     CodeExited,
     CodeKilled,
@@ -145,6 +149,10 @@ FLEET_ERRORS: tuple[type[ThermaeError], ...] = (
     DeliveryLimit,
     UnknownTool,
     CapabilityRefused,
+    ApprovalDenied,
+    ApprovalTimedOut,
+    ApprovalDecided,
+    ApprovalOver,
     ToolCallLimit,
     ToolArguments,
     ToolTimeout,
@@ -157,6 +165,10 @@ FLEET_ERRORS: tuple[type[ThermaeError], ...] = (
 
 __all__ = [
     "FLEET_ERRORS",
+    "ApprovalDecided",
+    "ApprovalDenied",
+    "ApprovalOver",
+    "ApprovalTimedOut",
     "AuditFailed",
     "BackendUnavailable",
     "BadCapability",

@@ -27,6 +27,33 @@ class Cancelled(ThermaeError):
     advice = "Nothing to do: the client asked for it."
 
 
+class ApprovalTimedOut(ThermaeError):
+    """Nobody approved the tool call in time, so it was not made."""
+
+    code = "approval_timed_out"
+    safe_to_retry = False
+    advice = (
+        "Have somebody approve such calls in time (thermae approvals), or give them more time: limits.tool_ms (--tool-"
+        "wait), timeout_ms of the tool, and approval.timeout_ms of the capability."
+    )
+
+
+class ApprovalDecided(ThermaeError):
+    """Another decision about the tool call came before."""
+
+    code = "approval_decided"
+    safe_to_retry = False
+    advice = "Nothing to do: the first decision counts."
+
+
+class ApprovalOver(ThermaeError):
+    """The tool call does not wait for approval (any more)."""
+
+    code = "approval_over"
+    safe_to_retry = False
+    advice = "Look which calls of the run wait for approval (thermae approvals list)."
+
+
 class ToolTimeout(ThermaeError):
     """The client did not answer the tool call in time."""
 

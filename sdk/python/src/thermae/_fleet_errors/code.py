@@ -75,6 +75,14 @@ class CapabilityRefused(ThermaeError):
     advice = "Call the tool as the capabilities allow, or give the job more of them."
 
 
+class ApprovalDenied(ThermaeError):
+    """Somebody decided that the tool call is not made."""
+
+    code = "approval_denied"
+    safe_to_retry = False
+    advice = "Do without the call, or ask whoever decides why it was denied."
+
+
 class ToolCallLimit(ThermaeError):
     """The tool was called more often than allowed."""
 

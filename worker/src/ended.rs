@@ -1,4 +1,4 @@
-//! How the last requests ended.
+//! What came of the last requests of each tenant, and of the last calls that waited for approval.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -7,20 +7,21 @@ use bytes::Bytes;
 use thermae_schemas::{JobId, TenantName};
 use tokio::time::Instant;
 
-use super::Key;
+/// Whose it is, and its id.
+pub(crate) type Key = (TenantName, JobId);
 
-/// Most requests of a tenant that are remembered.
+/// Most answers of a tenant that are remembered.
 const MOST: usize = 1024;
 
-/// Most bytes of their answers.
+/// Most bytes of them.
 const MOST_BYTES: usize = 4 << 20;
 
-/// How long the requests of a tenant are remembered after its last one.
+/// How long those of a tenant are remembered after its last one.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
-/// The answers to the requests that ended last. No tenant makes another one's be forgotten.
+/// The answers to what ended last. No tenant makes another one's be forgotten.
 #[derive(Default)]
-pub(super) struct Ended(HashMap<TenantName, Answers>);
+pub(crate) struct Ended(HashMap<TenantName, Answers>);
 
 struct Answers {
     by_id: HashMap<JobId, Bytes>,
@@ -31,14 +32,14 @@ struct Answers {
 
 impl Ended {
     /// Remembers an answer, and forgets the tenant's oldest ones if there are too many.
-    pub(super) fn remember(&mut self, (tenant, id): Key, answer: Bytes, now: Instant) {
+    pub(crate) fn remember(&mut self, (tenant, id): Key, answer: Bytes, now: Instant) {
         self.0.retain(|_, answers| now.duration_since(answers.used) < REMEMBERED);
         let new = || Answers { by_id: HashMap::new(), order: VecDeque::new(), bytes: 0, used: now };
         self.0.entry(tenant).or_insert_with(new).remember(id, answer, now);
     }
 
-    /// The answer to this request.
-    pub(super) fn find(&self, (tenant, id): &Key) -> Option<Bytes> {
+    /// The answer to what has this key.
+    pub(crate) fn find(&self, (tenant, id): &Key) -> Option<Bytes> {
         self.0.get(tenant)?.by_id.get(id).cloned()
     }
 }

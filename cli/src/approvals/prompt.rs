@@ -1,0 +1,119 @@
+//! The question about a call, and what a typed line answers.
+
+use std::fmt::Write;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde_json::Value;
+use thermae_schemas::{Approval, JobId, Verdict};
+
+use crate::style::{BOLD, WARNING, paint};
+
+/// Most characters of arguments that are shown.
+const MOST_SHOWN: usize = 10_000;
+
+/// The question. The tool's name and the arguments come from the code.
+pub(super) fn question(asked: &Approval) -> String {
+    let (tool, pattern) = (escaped(&asked.tool), escaped(&asked.pattern));
+    let mut text = format!("{}: the program calls {}\n", paint(WARNING, "approval"), paint(BOLD, &tool));
+    let _ = writeln!(text, "  arguments  {}", arguments(&asked.arguments));
+    let _ = writeln!(text, "  allowed by the pattern {pattern}; it waits for {}", wait(asked.within_ms));
+    let choices = match asked.next.get() {
+        1 => "[y/N]".to_owned(),
+        next => format!("[y/N, or a: all of the next {next} calls that the pattern takes, this one included]"),
+    };
+    let _ = write!(text, "Make this call? {choices} ");
+    text
+}
+
+/// What a typed line answers. Whatever is no clear yes is a no.
+pub(super) fn verdict(line: &str, next: NonZeroU32) -> Verdict {
+    match line.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Verdict::approve(NonZeroU32::MIN),
+        "a" | "all" => Verdict::approve(next),
+        _ => Verdict::deny(None),
+    }
+}
+
+/// How somebody else decides.
+pub(super) fn elsewhere(run: &JobId, asked: &Approval) -> String {
+    let (tool, wait) = (escaped(&asked.tool), wait(asked.within_ms));
+    format!(
+        "a call of {tool} waits {wait} for approval: thermae approvals list {run}, then thermae approvals approve {run} \
+         {} (or deny)",
+        asked.call
+    )
+}
+
+/// Arguments in one line, as JSON.
+pub(super) fn arguments(arguments: &Value) -> String {
+    let whole = arguments.to_string();
+    let Some((at, _)) = whole.char_indices().nth(MOST_SHOWN) else { return escaped(&whole) };
+    format!("{} ... {} more characters are not shown", escaped(&whole[..at]), whole[at..].chars().count())
+}
+
+/// The text with every character spelled out that can't be seen, or that changes how others look.
+pub(super) fn escaped(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        let plain = c.is_ascii_graphic() || c == ' ' || (!c.is_ascii() && c.escape_debug().eq([c]));
+        if plain {
+            shown.push(c);
+        } else {
+            let _ = write!(shown, "{}", c.escape_unicode());
+        }
+    }
+    shown
+}
+
+fn wait(ms: u64) -> String {
+    let whole = Duration::from_secs(ms.div_ceil(1000));
+    match whole.as_secs() {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn asked(arguments: Value, next: u32) -> Approval {
+        Approval {
+            call: "c".into(),
+            tool: "trans\u{202e}fer".into(),
+            arguments,
+            pattern: "transfer".into(),
+            next: NonZeroU32::new(next).unwrap(),
+            reply_to: "acme.w".into(),
+            within_ms: 240_000,
+        }
+    }
+
+    #[test]
+    fn what_the_code_chose_can_t_play_with_the_terminal() {
+        let hostile = json!({ "to": "\u{1b}[2Jme\nMake this call? \u{200b}\u{2028}é", "n": 1.5 });
+        let text = question(&asked(hostile, 5));
+        insta::assert_snapshot!(anstream::adapter::strip_str(&text).to_string(), @r#"
+        approval: the program calls trans\u{202e}fer
+          arguments  {"n":1.5,"to":"\u001b[2Jme\nMake this call? \u{200b}\u{2028}é"}
+          allowed by the pattern transfer; it waits for 4 min
+        Make this call? [y/N, or a: all of the next 5 calls that the pattern takes, this one included]
+        "#);
+        let long = json!({ "text": "x".repeat(MOST_SHOWN) });
+        assert!(arguments(&long).ends_with("x ... 11 more characters are not shown"), "{}", arguments(&long));
+    }
+
+    #[test]
+    fn only_a_clear_yes_is_one() {
+        let next = NonZeroU32::new(5).unwrap();
+        for (line, calls) in [("y", 1), (" YES \n", 1), ("a", 5), ("All", 5)] {
+            assert_eq!(verdict(line, next), Verdict::approve(NonZeroU32::new(calls).unwrap()), "{line}");
+        }
+        for line in ["", "n", "no", "yy", "5", "\u{4}", "y n", "ja"] {
+            assert_eq!(verdict(line, next), Verdict::deny(None), "{line:?}");
+        }
+    }
+}
