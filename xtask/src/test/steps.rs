@@ -181,11 +181,17 @@ impl Runner {
         }
     }
 
-    /// Runs the tests of the Python package that need a fleet, which these variables name.
-    pub(crate) fn python_on_fleet(&mut self, fleet: &[(&'static str, String)], limit: Duration) {
+    /// Runs the tests of the Python package that need a fleet, which these variables name. Then runs all that can do
+    /// so over HTTP. `gateway` has more variables, which name the fleet's gateway.
+    pub(crate) fn python_on_fleet(
+        &mut self,
+        fleet: &[(&'static str, String)],
+        gateway: &[(&'static str, String)],
+        limit: Duration,
+    ) {
         if let Some(package) = self.package() {
             self.pytest("python-on-fleet", package.tests(fleet, &self.filter), limit);
-            self.python_over_http("python-on-fleet-over-http", &package, fleet, limit);
+            self.python_over_http("python-on-fleet-over-http", &package, &[fleet, gateway].concat(), limit);
         }
     }
 
