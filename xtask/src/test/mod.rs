@@ -112,6 +112,7 @@ fn all_steps(runner: &mut Runner, mut servers: Servers) {
     }
     runner.wheels();
     runner.python(Duration::from_secs(900));
+    runner.openapi();
     if [Step::Test, Step::Newer, Step::Compose].into_iter().any(|step| runner.wants(step)) {
         let ready = runner.check("servers and image", || {
             services::prometheus::program()?;

@@ -15,7 +15,7 @@ use super::{
     python::{self, Package},
 };
 use crate::{
-    deny, paths, services,
+    deny, openapi, paths, services,
     supervise::{self, Finished},
     wheel::{self, Wheels},
 };
@@ -39,6 +39,8 @@ pub(crate) enum Step {
     Wheel,
     /// Check the form and the types of the Python package, and run its tests.
     Python,
+    /// Try the gateway against its OpenAPI document, with few requests.
+    Openapi,
     /// Run the unit, contract and end-to-end tests.
     Test,
     /// Run the contract suite on the newer RabbitMQ and Redis.
@@ -58,6 +60,7 @@ impl Step {
             Self::Profiles => "profiles",
             Self::Wheel => "wheel",
             Self::Python => "python",
+            Self::Openapi => "openapi",
             Self::Test => "test",
             Self::Newer => "newer",
             Self::Compose => "compose",
@@ -178,6 +181,13 @@ impl Runner {
         });
         for (summed, failure) in ran {
             self.judge_pytest(summed, failure);
+        }
+    }
+
+    /// Tries the gateway against its OpenAPI document.
+    pub(crate) fn openapi(&mut self) {
+        if self.wants(Step::Openapi) {
+            self.check("openapi: the gateway, its document and planted faults", openapi::check_shortly);
         }
     }
 
