@@ -62,7 +62,7 @@ fn in_query(name: &str, op: Op, schemas: &mut Schemas) -> Value {
             "`next` of the page before. A page has no runs that came after the first page was asked for.",
         ),
         "stdout_from" | "stderr_from" => (
-            json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX, "default": 0 }),
+            json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX, "default": 0 }),
             "How many bytes of this output the caller has. The answer has what comes after them, at most 1 MiB.",
         ),
         "sha256" => (

@@ -23,13 +23,19 @@ const OUTPUT: usize = 1 << 20;
 /// Most bytes of output in one answer that a request can ask for.
 const MOST_OUTPUT: usize = 8 << 20;
 
+/// Base64 with padding, whose last bits are zero.
+const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
+
 /// A command for a session. Exactly one of `argv` and `shell`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [
     { "required": ["argv"], "properties": { "argv": { "minItems": 1 } } },
     { "required": ["shell"] },
-]))]
+], "not" = {
+    "required": ["stdin", "stdin_base64"],
+    "properties": { "stdin": { "minLength": 1 }, "stdin_base64": { "minLength": 1 } },
+}))]
 pub(crate) struct ExecRequest {
     /// A program and its arguments. A program without a slash is looked up in `PATH`.
     #[serde(default)]
@@ -50,6 +56,7 @@ pub(crate) struct ExecRequest {
     stdin: String,
     /// Standard input in base64, in place of `stdin`.
     #[serde(default)]
+    #[schemars(extend("pattern" = BASE64))]
     stdin_base64: Content,
     /// How long the command may take, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

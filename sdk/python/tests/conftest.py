@@ -1,7 +1,8 @@
 """What both kinds of tests share.
 
-With `THERMAE_TEST_OVER=http`, tests reach their fleet through a gateway that is started for them: in front of the fleet
-that `THERMAE_TEST_AMQP_TENANT` names, or else of an embedded one. The package then finds nothing that only POSIX has.
+With `THERMAE_TEST_OVER=http`, tests reach their fleet through a gateway: the one that `THERMAE_TEST_GATEWAY` names,
+with the key in `THERMAE_TEST_API_KEY`. Without these variables, one is started for them, in front of an embedded fleet.
+The package then finds nothing that only POSIX has, and no program `thermae`.
 """
 
 import os
@@ -10,24 +11,40 @@ from collections.abc import Iterator
 import other_systems
 import pytest
 from helpers import children
+from other_systems import OVER_HTTP
 from served import KEY, Served
 
-OVER_HTTP = os.environ.get("THERMAE_TEST_OVER") == "http"
-KEPT = {"THERMAE_BIN", *(["THERMAE_API_KEY"] if OVER_HTTP else [])}
+KEPT = {"THERMAE_API_KEY" if OVER_HTTP else "THERMAE_BIN"}
 
 _gateways: list[Served] = []
 
 if OVER_HTTP:
     # Here, because other files of fixtures import the package, and look for the fleet.
-    _gateways.append(Served(os.environ.get("THERMAE_TEST_AMQP_TENANT", "")))
-    os.environ["THERMAE_TEST_AMQP_TENANT"] = _gateways[0].url
-    os.environ["THERMAE_API_KEY"] = KEY
+    if "THERMAE_TEST_GATEWAY" not in os.environ:
+        _gateways.append(Served())
+    os.environ["THERMAE_TEST_URL"] = _gateways[0].url if _gateways else os.environ["THERMAE_TEST_GATEWAY"]
+    os.environ["THERMAE_API_KEY"] = KEY if _gateways else os.environ["THERMAE_TEST_API_KEY"]
     other_systems.imitate()
 
 
 def pytest_unconfigure() -> None:
     while _gateways:
         assert _gateways.pop().stop() == 0
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if OVER_HTTP:
+        import over_http  # It looks for the fleet, too.
+
+        over_http.choose(config, items)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if OVER_HTTP:
+        import over_http
+
+        for line in over_http.told(config):
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(autouse=True)

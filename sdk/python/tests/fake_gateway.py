@@ -1,4 +1,4 @@
-"""A gateway whose bridges are fake ones: it passes frames on, and checks the key."""
+"""A gateway whose bridges are fake ones (`FAKE_BIN`): it passes frames on, and checks the key."""
 
 import asyncio
 import json
@@ -11,6 +11,7 @@ import threading
 from typing import Any
 
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 KEY = "the-right-key"
@@ -82,7 +83,7 @@ class FakeGateway:
 
     async def _relay(self, client: ServerConnection) -> None:
         ours, theirs = socket.socketpair()
-        command = [os.environ["THERMAE_BIN"], "bridge", "--fd", str(theirs.fileno()), "--parent", str(os.getpid())]
+        command = [os.environ["FAKE_BIN"], "bridge", "--fd", str(theirs.fileno()), "--parent", str(os.getpid())]
         bridge = subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.DEVNULL)
         theirs.close()
         self.bridges.append(bridge)
@@ -94,14 +95,21 @@ class FakeGateway:
                 assert isinstance(message, bytes)
                 writer.write(struct.pack("<I", len(message)) + message)
                 await writer.drain()
-        except OSError:
+        except (OSError, ConnectionClosed):
             pass
         finally:
             writer.close()
-            await asyncio.wait([down])
             self._sockets.remove(client)
+            await asyncio.to_thread(self._end, bridge)
+            await asyncio.wait([down])
+
+    def _end(self, bridge: subprocess.Popen[bytes]) -> None:
+        """Waits until the bridge has seen the end of its client."""
+        try:
+            bridge.wait(5)
+        except subprocess.TimeoutExpired:
             bridge.kill()
-            await asyncio.to_thread(bridge.wait)
+            bridge.wait()
 
     async def _down(self, reader: asyncio.StreamReader, client: ServerConnection) -> None:
         """Passes on what the bridge says. If it dies, the connection is cut off."""
@@ -112,6 +120,8 @@ class FakeGateway:
                 (length,) = struct.unpack("<I", first)
                 # What is no frame is passed on as it is.
                 await client.send(await reader.readexactly(length) if length < 64 << 20 else first)
+        except ConnectionClosed:
+            pass
         except (asyncio.IncompleteReadError, OSError):
             if self.bridges[-1].poll() in (None, 0):
                 await client.close()

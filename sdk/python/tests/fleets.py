@@ -1,20 +1,21 @@
 """Which fleet the tests reach, and how."""
 
 import os
+from typing import Any
 
-from thermae import Sandbox
-from thermae._tools import AnyTool
+from other_systems import OVER_HTTP
 
-FLEET = os.environ.get("THERMAE_TEST_AMQP_TENANT", "")
+FLEET = os.environ.get("THERMAE_TEST_URL" if OVER_HTTP else "THERMAE_TEST_AMQP_TENANT", "")
 """URL of the fleet of tests with the mark `fleet`: of its RabbitMQ, or of the gateway."""
 
+SERVED = OVER_HTTP and "THERMAE_TEST_GATEWAY" not in os.environ
+"""Whether that gateway is `thermae serve`, in front of an embedded fleet."""
+
 PROMETHEUS = os.environ.get("THERMAE_TEST_PROMETHEUS_URL", "")
-"""URL of its Prometheus."""
-
-OVER_HTTP = os.environ.get("THERMAE_TEST_OVER") == "http"
-"""Whether all tests reach that fleet, through a gateway."""
+"""URL of the fleet's Prometheus."""
 
 
-def any_fleet(tools: list[AnyTool], slots: int) -> Sandbox:
-    """The fleet behind the gateway, or an embedded one."""
-    return Sandbox(FLEET, tools=tools) if OVER_HTTP else Sandbox(tools=tools, slots=slots)
+def any_fleet(slots: int, **embedded: Any) -> dict[str, Any]:
+    """Arguments of a sandbox that can be on any fleet: on the one behind the gateway, or on an embedded one of its own
+    with these options."""
+    return {"url": FLEET} if OVER_HTTP else {"slots": slots, **embedded}

@@ -13,6 +13,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, ParamSpec
 
+from other_systems import OVER_HTTP
+
 P = ParamSpec("P")
 
 _SPEC = importlib.util.find_spec("thermae")
@@ -20,6 +22,8 @@ assert _SPEC is not None
 assert _SPEC.origin is not None
 SRC = str(Path(_SPEC.origin).parents[1])
 """Folder of the package that is tested. The package is not imported here: `other_systems` comes before it."""
+
+TESTS = str(Path(__file__).parent)
 
 
 def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
@@ -49,11 +53,15 @@ async def soon(condition: Callable[[], Any], seconds: float = 20.0) -> None:
             await asyncio.sleep(0.01)
 
 
-def program(source: str) -> "subprocess.Popen[str]":
-    """Starts a program in a process of its own, with this package on its path."""
+def program(source: str, *, forks: bool = False) -> "subprocess.Popen[str]":
+    """Starts a program in a process of its own, with this package on its path.
+
+    Over HTTP, the package finds nothing there that only POSIX has, unless the program `forks`.
+    """
+    imitate = "import other_systems\nother_systems.imitate()\n" if OVER_HTTP and not forks else ""
     # From Python 3.12 on, a fork warns if there are threads. What such a child may do is what some programs test.
-    forks = "ignore:This process:DeprecationWarning"
-    command = [sys.executable, "-X", "faulthandler", "-W", forks, "-c", textwrap.dedent(source)]
+    may_fork = "ignore:This process:DeprecationWarning"
+    command = [sys.executable, "-X", "faulthandler", "-W", may_fork, "-c", imitate + textwrap.dedent(source)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env=environment()
     )
@@ -72,7 +80,7 @@ def finished(process: "subprocess.Popen[str]", seconds: float = 30.0) -> tuple[i
 
 def environment() -> dict[str, str]:
     """The environment of a program that imports this package."""
-    return {**os.environ, "PYTHONPATH": SRC}
+    return {**os.environ, "PYTHONPATH": f"{SRC}{os.pathsep}{TESTS}"}
 
 
 def children(pid: int) -> list[str]:

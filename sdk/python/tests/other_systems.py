@@ -1,10 +1,14 @@
 """What the package finds on Windows and macOS: what only POSIX has is not there. Nobody else notices."""
 
 import builtins
+import os
 import sys
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+OVER_HTTP = os.environ.get("THERMAE_TEST_OVER") == "http"
+"""Whether all tests reach their fleet through a gateway, as they would have to elsewhere."""
 
 PACKAGES = {"thermae", "websockets"}
 """Those that must do without."""

@@ -7,19 +7,21 @@ import threading
 
 KEY = "the-key-of-these-tests"
 
+BINARY = os.environ.get("THERMAE_BIN", "")
+"""The program. Over HTTP, tests have no such variable, so that the package can't start it."""
+
 
 class Served:
-    """A gateway, in front of an embedded fleet or of the one that `amqp` names.
+    """A gateway in front of an embedded fleet.
 
     Attributes:
         url: Where it is.
     """
 
-    def __init__(self, amqp: str = "", slots: int = 4) -> None:
-        command = [os.environ["THERMAE_BIN"], "serve", "--listen", "127.0.0.1:0"]
-        command += [] if amqp else ["--slots", str(slots)]
+    def __init__(self, slots: int = 4) -> None:
+        command = [BINARY, "serve", "--listen", "127.0.0.1:0", "--slots", str(slots)]
         settings = {name: value for name, value in os.environ.items() if not name.startswith("THERMAE_")}
-        settings |= {"THERMAE_TOKEN": KEY} | ({"THERMAE_AMQP": amqp} if amqp else {})
+        settings["THERMAE_TOKEN"] = KEY
         self.process = subprocess.Popen(
             command, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )

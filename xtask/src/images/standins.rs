@@ -56,7 +56,7 @@ pub(crate) fn ensure(engine: &Engine) -> Result<()> {
         lines.push(format!("LABEL {LABEL}={key}"));
         engine.add_files(&base, &[], name, &lines)?;
     }
-    for program in ["scheduler", "worker"] {
+    for program in ["scheduler", "gateway", "worker"] {
         fleet(engine, program)?;
     }
     Ok(())

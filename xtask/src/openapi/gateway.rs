@@ -1,4 +1,4 @@
-//! A gateway of the embedded fleet, and a proxy in front of it that plants a fault.
+//! A gateway of the embedded fleet, and a proxy in front of it that plants faults.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -39,7 +39,7 @@ impl Serving {
         Ok(serving)
     }
 
-    /// Starts the proxy that plants a fault.
+    /// Starts the proxy that plants faults.
     pub(super) fn planted(python: &mut Command, gateway: &Self) -> Result<Self> {
         let command = python.args(["-c", include_str!("planted.py"), &gateway.url]);
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("start the proxy")?;

@@ -1,8 +1,9 @@
-"""A proxy that plants a fault in the answers of a gateway, to see whether the checks find it.
+"""A proxy that plants faults in the answers of a gateway, to see whether the checks find them.
 
     planted.py URL
 
-The list of runs has another name for its entries than the document says.
+The list of runs has another name for its entries than the document says, and refusals of a method don't say which ones
+there are.
 
 It prints its own URL, and serves until it is ended.
 """
@@ -18,7 +19,7 @@ from email.message import Message
 
 
 class Proxy(http.server.BaseHTTPRequestHandler):
-    """Passes requests on, and plants the fault."""
+    """Passes requests on, and plants the faults."""
 
     protocol_version = "HTTP/1.1"
 
@@ -30,6 +31,8 @@ class Proxy(http.server.BaseHTTPRequestHandler):
             page = json.loads(text)
             page["entries"] = page.pop("runs")
             text = json.dumps(page).encode()
+        if status == 405:
+            del told["Allow"]
         self.answer(status, told, text)
 
     def ask(self, body: bytes) -> tuple[int, Message, bytes]:

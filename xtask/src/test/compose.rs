@@ -1,5 +1,7 @@
 //! The step `compose`: starts the fleet of `compose.yaml` with two workers and without Grafana, and runs jobs on it.
 
+mod gateway;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -27,6 +29,7 @@ const JOBS: usize = 40;
 pub(crate) struct Fleet {
     compose: Compose,
     amqp_port: u16,
+    gateway_port: u16,
     prometheus_port: u16,
     dir: PathBuf,
     environment: Vec<(&'static str, String)>,
@@ -45,7 +48,7 @@ impl Fleet {
         let plugins = dir.join("docker-config/cli-plugins");
         fs::create_dir_all(&plugins)?;
         fs::copy(&program, plugins.join("docker-compose"))?;
-        let (amqp_port, prometheus_port) = (free_port()?, free_port()?);
+        let (amqp_port, gateway_port, prometheus_port) = (free_port()?, free_port()?, free_port()?);
         let environment = vec![
             ("DOCKER_HOST", format!("unix://{}", socket.display())),
             ("DOCKER_CONFIG", dir.join("docker-config").display().to_string()),
@@ -55,10 +58,11 @@ impl Fleet {
             ("COMPOSE_FILE", format!("{}:{}", paths::root().join("compose.yaml").display(), without.display())),
             ("AMQP_PORT", amqp_port.to_string()),
             ("AMQP_UI_PORT", free_port()?.to_string()),
+            ("GATEWAY_PORT", gateway_port.to_string()),
             ("PROMETHEUS_PORT", prometheus_port.to_string()),
         ];
         let compose = Compose::with(&program, environment.clone());
-        let fleet = Self { compose, amqp_port, prometheus_port, dir: dir.to_path_buf(), environment };
+        let fleet = Self { compose, amqp_port, gateway_port, prometheus_port, dir: dir.to_path_buf(), environment };
         let scale = format!("worker={WORKERS}");
         let args = ["up", "--detach", "--wait", "--wait-timeout", "180", "--no-build", "--scale", &scale];
         let up = supervise::run(fleet.compose.command(&args), log, Duration::from_secs(300), |_| {})?;
@@ -76,8 +80,8 @@ impl Fleet {
     }
 
     /// The ports in `compose.yaml`, each with the port that is used here instead.
-    pub(crate) fn ports(&self) -> [(u16, u16); 2] {
-        [(5672, self.amqp_port), (9090, self.prometheus_port)]
+    pub(crate) fn ports(&self) -> [(u16, u16); 3] {
+        [(5672, self.amqp_port), (8420, self.gateway_port), (9090, self.prometheus_port)]
     }
 
     /// Checks that Compose can read the whole `compose.yaml`, Grafana included.
@@ -160,7 +164,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Waits until Prometheus reaches the scheduler, both workers and RabbitMQ.
+    /// Waits until Prometheus reaches the scheduler, both workers, the gateway and RabbitMQ.
     pub(crate) fn scraped(&self) -> Result<()> {
         let prometheus = format!("127.0.0.1:{}", self.prometheus_port);
         let mut last = String::new();
@@ -170,7 +174,7 @@ impl Fleet {
                 let samples = answer["data"]["result"].as_array()?.clone();
                 Some(samples.iter().filter(|sample| sample["value"][1] == "1").count())
             });
-            up == Some(WORKERS + 2)
+            up == Some(WORKERS + 3)
         });
         ensure!(all, "not everything is scraped: {last}");
         Ok(())

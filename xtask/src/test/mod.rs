@@ -112,6 +112,7 @@ fn all_steps(runner: &mut Runner, mut servers: Servers) {
     }
     runner.wheels();
     runner.python(Duration::from_secs(900));
+    runner.openapi();
     if [Step::Test, Step::Newer, Step::Compose].into_iter().any(|step| runner.wants(step)) {
         let ready = runner.check("servers and image", || {
             services::prometheus::program()?;
@@ -159,9 +160,15 @@ fn with_servers(runner: &mut Runner, set: &Set) {
             runner.check("compose: it listens on loopback alone", || loopback::check(set));
             runner.check("compose: a batch", || fleet.batch(&steps::log("compose-batch")));
             runner.check("compose: an artifact", || fleet.artifact(&steps::log("compose-artifact")));
+            runner.check("compose: the gateway and its keys", || fleet.gateway(&steps::log("compose-gateway")));
             runner.check("compose: load", || fleet.load(&steps::log("compose-load")));
             runner.check("compose: Prometheus reaches all", || fleet.scraped());
-            runner.python_on_fleet(&fleet.variables(), Duration::from_secs(300));
+            let mut gateway = Vec::new();
+            runner.check("compose: an API key for the SDK", || {
+                gateway.extend(fleet.over_http()?);
+                Ok(())
+            });
+            runner.python_on_fleet(&fleet.variables(), &gateway, Duration::from_secs(300));
             readme(runner, &fleet);
         }
     }

@@ -18,6 +18,10 @@ impl Pytest {
                 return Some(line.to_owned());
             }
         }
+        // How many tests run, and why the others don't.
+        if line.starts_with("over HTTP: ") || line.starts_with("not over HTTP: ") {
+            return Some(line.to_owned());
+        }
         let (counts, _) = line.trim_matches(['=', ' ']).rsplit_once(" in ")?;
         let counts: Option<Vec<(usize, &str)>> = counts
             .split(", ")
@@ -66,6 +70,13 @@ mod tests {
             ["python: tests/unit/test_a.py::test_b[x] - AssertionError: no", "python: tests/unit/test_c.py::test_d"]
         );
         assert_eq!(sum("=== 2 passed in 61.88s (0:01:01) ===\n").passed, 2);
+    }
+
+    #[test]
+    fn what_does_not_run_is_shown_with_its_reason() {
+        for line in ["over HTTP: 3 run", "not over HTTP: 2: they end the fleet"] {
+            assert_eq!(Pytest::default().line(line).as_deref(), Some(line));
+        }
     }
 
     #[test]

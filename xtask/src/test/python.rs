@@ -91,12 +91,15 @@ impl Package {
         command
     }
 
-    /// The command that runs the tests of the pure wheel, which is installed in a folder, through a gateway: in front
-    /// of the fleet that the variables name, or else of an embedded one. Those tests are left out that make fleets of
-    /// their own.
+    /// The command that runs the tests of the pure wheel, which is installed in a folder, through a gateway: the one
+    /// that the variables name, or else one in front of an embedded fleet. It tells which tests are left out, and why.
     pub(super) fn tests_over_http(&self, wheel: &Path, fleet: &[(&'static str, String)], filter: &[String]) -> Command {
         let mut command = Self::pytest(&self.tools, filter);
         command.args(["-o", "pythonpath=tests scripts", "tests/e2e"]).env("PYTHONPATH", wheel);
+        if fleet.is_empty() {
+            // They need no fleet: once is enough.
+            command.arg("tests/unit");
+        }
         command.env("THERMAE_TEST_OVER", "http").envs(fleet.iter().map(|(name, value)| (name, value)));
         command
     }

@@ -15,7 +15,7 @@ use super::{
     python::{self, Package},
 };
 use crate::{
-    deny, paths, services,
+    deny, openapi, paths, services,
     supervise::{self, Finished},
     wheel::{self, Wheels},
 };
@@ -39,6 +39,8 @@ pub(crate) enum Step {
     Wheel,
     /// Check the form and the types of the Python package, and run its tests.
     Python,
+    /// Try the gateway against its OpenAPI document, with few requests.
+    Openapi,
     /// Run the unit, contract and end-to-end tests.
     Test,
     /// Run the contract suite on the newer RabbitMQ and Redis.
@@ -58,6 +60,7 @@ impl Step {
             Self::Profiles => "profiles",
             Self::Wheel => "wheel",
             Self::Python => "python",
+            Self::Openapi => "openapi",
             Self::Test => "test",
             Self::Newer => "newer",
             Self::Compose => "compose",
@@ -181,11 +184,24 @@ impl Runner {
         }
     }
 
-    /// Runs the tests of the Python package that need a fleet, which these variables name.
-    pub(crate) fn python_on_fleet(&mut self, fleet: &[(&'static str, String)], limit: Duration) {
+    /// Tries the gateway against its OpenAPI document.
+    pub(crate) fn openapi(&mut self) {
+        if self.wants(Step::Openapi) {
+            self.check("openapi: the gateway, its document and planted faults", openapi::check_shortly);
+        }
+    }
+
+    /// Runs the tests of the Python package that need a fleet, which these variables name. Then runs all that can do
+    /// so over HTTP. `gateway` has more variables, which name the fleet's gateway.
+    pub(crate) fn python_on_fleet(
+        &mut self,
+        fleet: &[(&'static str, String)],
+        gateway: &[(&'static str, String)],
+        limit: Duration,
+    ) {
         if let Some(package) = self.package() {
             self.pytest("python-on-fleet", package.tests(fleet, &self.filter), limit);
-            self.python_over_http("python-on-fleet-over-http", &package, fleet, limit);
+            self.python_over_http("python-on-fleet-over-http", &package, &[fleet, gateway].concat(), limit);
         }
     }
 

@@ -96,6 +96,9 @@ class GatewayTransport:
     async def close(self) -> None:
         """See `Transport`."""
         self._closing = True
+        if self._socket.loop.is_closed():
+            self.abandon()  # Nobody is left who could close it in order.
+            return
         try:
             async with asyncio.timeout(2 * END_WITHIN):
                 await self._socket.close()

@@ -1,14 +1,14 @@
 """Tests with the real `thermae`, which THERMAE_BIN must name, and its embedded fleet.
 
-Tests with the mark `fleet` need a real one, as the tenant that THERMAE_TEST_AMQP_TENANT names. Those that make fleets
-of their own are left out if the tests are to reach a fleet through a gateway.
+Tests with the mark `fleet` need a real one, as the tenant that THERMAE_TEST_AMQP_TENANT names. If the tests are to
+reach a fleet through a gateway, all of them run, except those whose mark `not_over_http` says why they don't.
 """
 
 import os
 from collections.abc import Iterator
 
 import pytest
-from fleets import FLEET, OVER_HTTP, PROMETHEUS, any_fleet
+from fleets import FLEET, any_fleet
 
 from thermae import Sandbox, tool
 
@@ -27,24 +27,9 @@ async def later(n: int) -> int:
     return n + 1
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if OVER_HTTP:
-        left_out = [item for item in items if not reaches_a_fleet(item)]
-        items[:] = [item for item in items if reaches_a_fleet(item)]
-        config.hook.pytest_deselected(items=left_out)
-
-
-def reaches_a_fleet(item: pytest.Item) -> bool:
-    """Whether a test works on any fleet, and this one has all that it needs."""
-    given = set(getattr(item, "fixturenames", ()))
-    if item.get_closest_marker("prometheus"):
-        return bool(PROMETHEUS)
-    return item.get_closest_marker("fleet") is not None or not given.isdisjoint({"box", "waits"})
-
-
 @pytest.fixture(scope="module")
 def box() -> Iterator[Sandbox]:
-    with any_fleet([get_sales, later], 4) as box:
+    with Sandbox(tools=[get_sales, later], **any_fleet(4)) as box:
         yield box
 
 

@@ -1,9 +1,12 @@
-"""Checkpoints of sessions, with the real program and an embedded fleet that has a store."""
+"""Checkpoints of sessions, with the real program and a fleet that has a store."""
 
 import asyncio
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from fleets import any_fleet
+from over_http import needs_a_store, needs_no_store, of_the_embedded_fleet
 
 from thermae import AsyncSandbox, Sandbox, errors
 
@@ -24,6 +27,7 @@ print("x" in dir(), subprocess.run(["./run.sh"], capture_output=True, text=True)
 LOOKS = "False kept run.sh []\n"
 
 
+@of_the_embedded_fleet
 def test_files_survive_the_fleet_and_its_kill(tmp_path: Path) -> None:
     with Sandbox(store=tmp_path, slots=1) as box:
         session = box.session("s", checkpoint="after_job")
@@ -41,28 +45,34 @@ def test_files_survive_the_fleet_and_its_kill(tmp_path: Path) -> None:
         assert session.files.read_text("/session/late") == "late\n"
 
 
+@needs_a_store
 def test_a_new_session_begins_with_anothers(tmp_path: Path) -> None:
-    with Sandbox(store=tmp_path, slots=1) as box:
-        with box.session("a", checkpoint="after_job") as session:
+    # The fleet may have checkpoints of earlier tests.
+    name = uuid4().hex
+    with Sandbox(**any_fleet(1, store=tmp_path)) as box:
+        with box.session(name, checkpoint="after_job") as session:
             session.run(MAKE, check=True)
-        with box.session("b", restore="a") as session:
+        with box.session(restore=name) as session:
             assert session.run(LOOK).stdout == LOOKS
-        with box.session("c", restore="no-such") as session, pytest.raises(errors.CheckpointMissing):
+        with box.session(restore="no-such") as session, pytest.raises(errors.CheckpointMissing):
             session.run("print(1)", check=True)
 
 
+@needs_no_store
 def test_without_a_store_no_promise_is_made() -> None:
     unsupported = pytest.raises(errors.CheckpointUnsupported)
-    with Sandbox(slots=1) as box, box.session(checkpoint="after_job") as session, unsupported:
+    with Sandbox(**any_fleet(1)) as box, box.session(checkpoint="after_job") as session, unsupported:
         session.run("print(1)", check=True)
 
 
+@needs_a_store
 def test_with_an_event_loop(tmp_path: Path) -> None:
     async def main() -> None:
-        async with AsyncSandbox(store=tmp_path, slots=1) as box:
-            async with box.session("a", checkpoint="after_job", checkpoint_ttl=60) as session:
+        name = uuid4().hex
+        async with AsyncSandbox(**any_fleet(1, store=tmp_path)) as box:
+            async with box.session(name, checkpoint="after_job", checkpoint_ttl=60) as session:
                 await session.run(MAKE, check=True)
-            async with box.session("b", restore="a") as session:
+            async with box.session(restore=name) as session:
                 assert (await session.run(LOOK)).stdout == LOOKS
 
     asyncio.run(main())

@@ -72,7 +72,8 @@ def test_a_client_that_is_killed_leaves_no_job(served: Served) -> None:
 
 
 def test_a_forked_child_is_refused_and_disturbs_nobody(served: Served) -> None:
-    process = program(f"""
+    process = program(
+        f"""
         import os
         from thermae import ForkedClientError, Sandbox
         with Sandbox({served.url!r}, api_key={KEY!r}) as box, box.session() as session:
@@ -87,5 +88,7 @@ def test_a_forked_child_is_refused_and_disturbs_nobody(served: Served) -> None:
                     os._exit(9)
                 assert os.waitpid(child, 0)[1] == 0
             print(session.run("print(x)").stdout.strip())
-        """)
+        """,
+        forks=True,
+    )
     assert finished(process, 60) == (0, "1\n", "")

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 from helpers import on_a_loop, until
+from over_http import of_the_embedded_fleet
 from wheels import wheel
 
 from thermae import AsyncSandbox, Sandbox, errors
@@ -26,6 +27,9 @@ PRINTS = """True /data/python-packages/towel.py 1.5 2.5
 Read-only file system
 Read-only file system
 """
+
+
+pytestmark = of_the_embedded_fleet
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,10 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from fleets import FLEET, OVER_HTTP, PROMETHEUS
+from fleets import FLEET, PROMETHEUS, any_fleet
 from helpers import alive, descendants, finished, program, until
+from other_systems import OVER_HTTP
+from over_http import of_the_embedded_fleet
 
 
 def line(process: Any) -> str:
@@ -19,11 +21,11 @@ def line(process: Any) -> str:
 
 
 def test_ctrl_c_cancels_and_the_sandbox_goes_on() -> None:
-    process = program("""
+    process = program(f"""
         from thermae import Sandbox
         def ready() -> None:
             print("ready", flush=True)
-        with Sandbox(tools=[ready], slots=1) as box:
+        with Sandbox(tools=[ready], **{any_fleet(1)!r}) as box:
             try:
                 box.run("await ready()\\nwhile True: pass", timeout=60)
             except KeyboardInterrupt:
@@ -34,6 +36,7 @@ def test_ctrl_c_cancels_and_the_sandbox_goes_on() -> None:
     assert finished(process) == (0, "still there\n", "")
 
 
+@of_the_embedded_fleet
 def test_a_killed_client_leaves_no_process_and_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
@@ -100,35 +103,39 @@ def test_a_killed_client_leaves_no_job_on_the_fleet() -> None:
 
 
 def test_a_program_that_ends_without_closing_leaves_no_process() -> None:
-    process = program("""
+    process = program(f"""
         import sys
         from thermae import Sandbox
-        box = Sandbox(slots=1)
+        box = Sandbox(**{any_fleet(1)!r})
         print(box.run("print(1)").stdout.strip(), flush=True)
         sys.stdin.read()
         """)
     assert line(process) == "1"
     below = descendants(process.pid)
-    assert below
+    # Over HTTP, a client has no process beside it.
+    assert bool(below) != OVER_HTTP
     assert finished(process) == (0, "", "")
     until(lambda: not alive(below))
 
 
 def test_a_forked_child_is_refused_and_disturbs_nobody() -> None:
-    process = program("""
+    process = program(
+        f"""
         import os
         from thermae import ForkedClientError, Sandbox
-        with Sandbox(slots=1) as box, box.session() as session:
+        with Sandbox(**{any_fleet(1)!r}) as box, box.session() as session:
             session.run("x = 1")
             for _ in range(3):
                 if (child := os.fork()) == 0:
                     try:
                         session.run("x = 2")
                     except ForkedClientError:
-                        with Sandbox(slots=1) as own:
+                        with Sandbox(**{any_fleet(1)!r}) as own:
                             os._exit(own.run("print(1)").stdout != "1\\n")
                     os._exit(9)
                 assert os.waitpid(child, 0)[1] == 0
             print(session.run("print(x)").stdout.strip())
-        """)
+        """,
+        forks=True,
+    )
     assert finished(process, 60) == (0, "1\n", "")

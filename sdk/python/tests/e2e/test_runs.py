@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fleets import any_fleet
 from helpers import environment, on_a_loop, until
+from over_http import of_the_bridge, of_the_embedded_fleet
 
 from thermae import AsyncSandbox, Audit, InputFile, Job, Result, Sandbox, Session, Stdout, ToolCall, errors, tool
 
@@ -242,21 +244,22 @@ def test_idempotency(box: Sandbox) -> None:
 
 @on_a_loop
 async def test_a_thousand_runs_at_once() -> None:
-    async with AsyncSandbox(slots=4) as box:
+    async with AsyncSandbox(**any_fleet(4)) as box:
         results = await asyncio.gather(*(box.run(f"print({n})") for n in range(1000)))
     assert [one.stdout for one in results] == [f"{n}\n" for n in range(1000)]
 
 
 @on_a_loop
 async def test_a_cancelled_task_frees_its_slot() -> None:
-    async with AsyncSandbox(slots=1) as box:
+    async with AsyncSandbox(**any_fleet(1)) as box:
         await box.run("print(1)")
         begun = asyncio.Event()
         tasks = [
             asyncio.create_task(box.run("print(1, flush=True)\nwhile True: pass", on_stdout=lambda _: begun.set()))
         ]
         await begun.wait()
-        tasks += [asyncio.create_task(box.run("while True: pass")) for _ in range(5)]
+        # More than any fleet of these tests has slots.
+        tasks += [asyncio.create_task(box.run("while True: pass")) for _ in range(12)]
         while len(box.under_way) < len(tasks):
             await asyncio.sleep(0.01)
         for task in tasks:
@@ -270,6 +273,7 @@ async def test_a_cancelled_task_frees_its_slot() -> None:
         assert (await job).status == "cancelled"
 
 
+@of_the_embedded_fleet
 def test_options_of_the_embedded_fleet() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
@@ -289,6 +293,7 @@ def options_hold(folder: str) -> None:
         assert box.run("open('/workspace/x', 'wb').write(bytes(64 << 20))").status == "failed"
 
 
+@of_the_embedded_fleet
 def test_options_that_cant_be_used_are_told() -> None:
     with pytest.raises(errors.ThermaeError, match="slots") as raised, Sandbox(slots=0):
         pass
@@ -302,6 +307,7 @@ def test_options_that_cant_be_used_are_told() -> None:
     assert "hush" not in str(raised.value)
 
 
+@of_the_bridge
 def test_the_log_of_the_bridge_is_python_s(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THERMAE_LOG", "debug")
     with caplog.at_level(logging.DEBUG, "thermae.bridge"), Sandbox(slots=1) as box:
@@ -309,6 +315,7 @@ def test_the_log_of_the_bridge_is_python_s(caplog: pytest.LogCaptureFixture, mon
     assert len([one for one in caplog.records if one.name == "thermae.bridge"]) > 3
 
 
+@of_the_bridge
 def test_the_first_answer_comes_within_half_a_second() -> None:
     source = "from thermae import Sandbox\nwith Sandbox() as box:\n    print(box.run('print(1)').stdout)"
     times = [seconds_to_one(source) for _ in range(5)]
@@ -331,9 +338,9 @@ def seconds_to_one(source: str) -> float:
 
 def test_a_notebook_runs_code() -> None:
     async def cell() -> list[str]:
-        with Sandbox(slots=1) as box:
+        with Sandbox(**any_fleet(1)) as box:
             first = box.run("print('sync')").stdout
-        async with AsyncSandbox(slots=1) as other:
+        async with AsyncSandbox(**any_fleet(1)) as other:
             return [first, (await other.run("print('async')")).stdout]
 
     assert asyncio.run(cell()) == ["sync\n", "async\n"]

@@ -8,13 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from fleets import any_fleet
 from helpers import alive, descendants, environment, until
 
 APPLICATION = """
 import os
 from thermae import ForkedClientError, Sandbox
 
-used, unused = Sandbox(slots=1), Sandbox(slots=1)
+used, unused = Sandbox(**OPTIONS), Sandbox(**OPTIONS)
 print("master", used.run("print(6 * 7)").stdout.strip(), os.getpid(), flush=True)
 
 def app(environ, start_response):
@@ -40,7 +41,7 @@ def answer(port: int) -> str:
 
 
 def test_gunicorn_that_preloads_its_application(tmp_path: Path) -> None:
-    (tmp_path / "served.py").write_text(APPLICATION)
+    (tmp_path / "served.py").write_text(f"OPTIONS = {any_fleet(1)!r}\n{APPLICATION}")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-m", "gunicorn", "--preload"]

@@ -20,7 +20,7 @@ def double(n: int) -> int:
 
 @pytest.fixture(scope="module")
 def waits() -> Iterator[Sandbox]:
-    with any_fleet([approve, double], 2) as box:
+    with Sandbox(tools=[approve, double], **any_fleet(2)) as box:
         yield box
 
 
@@ -163,7 +163,7 @@ def test_a_run_that_waits_is_cancelled(waits: Sandbox) -> None:
 
 @on_a_loop
 async def test_the_same_on_a_loop() -> None:
-    async with AsyncSandbox(tools=[approve, double], slots=1) as box:
+    async with AsyncSandbox(tools=[approve, double], **any_fleet(1)) as box:
         run = await box.submit("print(await double(n=await approve()))")
         async for event in run.events():
             if isinstance(event, ToolCall) and event.tool == "approve":

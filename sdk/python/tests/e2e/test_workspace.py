@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from fleets import FLEET
+from over_http import as_on_the_fleet
 from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
 from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
 from workspace_backend import ThermaeWorkspace
@@ -48,6 +49,7 @@ class WorkspaceTests(WorkspaceBackendSuite):
         return destroy
 
 
+@as_on_the_fleet
 class TestEmbedded(WorkspaceTests):
     url = "embedded"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from bridge_log import Log
 from helpers import on_a_loop
+from over_http import of_the_bridge, of_the_embedded_fleet
 
 from thermae import AsyncResult, AsyncSandbox, Job, ThermaeError, errors
 
@@ -199,6 +200,7 @@ async def test_many_first_runs_open_one_bridge(bridge: Log) -> None:
     await box.close()
 
 
+@of_the_bridge
 @on_a_loop
 async def test_the_death_of_an_embedded_fleet_is_told_and_not_hidden() -> None:
     async with AsyncSandbox() as box:
@@ -213,6 +215,7 @@ async def test_the_death_of_an_embedded_fleet_is_told_and_not_hidden() -> None:
             await box.run("print a")
 
 
+@of_the_embedded_fleet
 @on_a_loop
 async def test_the_error_of_a_block_is_told_and_not_that_of_its_end() -> None:
     async def block(box: AsyncSandbox, error: Exception | None) -> None:
@@ -246,8 +249,8 @@ async def test_a_job_that_no_frame_can_hold_harms_nobody() -> None:
 
 
 @on_a_loop
-async def test_a_transient_error_is_retried_under_the_same_id(bridge: Log) -> None:
-    async with AsyncSandbox("amqp://fleet") as box:
+async def test_a_transient_error_is_retried_under_the_same_id(bridge: Log, remote: str) -> None:
+    async with AsyncSandbox(remote) as box:
         result = await box.run("refuse_once queue_full\njob", job_id="mine")
         assert json.loads(result.stdout)["id"] == "mine"
         assert [one["job"] for one in bridge.frames("run")] == ["mine", "mine"]
@@ -263,16 +266,16 @@ async def test_a_transient_error_is_retried_under_the_same_id(bridge: Log) -> No
 
 
 @on_a_loop
-async def test_an_outcome_is_never_retried(bridge: Log) -> None:
-    async with AsyncSandbox("amqp://fleet") as box:
+async def test_an_outcome_is_never_retried(bridge: Log, remote: str) -> None:
+    async with AsyncSandbox(remote) as box:
         with pytest.raises(errors.NoWorker):
             await box.run("end rejected no_worker")
         assert len(bridge.frames("run")) == 1
 
 
 @on_a_loop
-async def test_a_lost_connection_to_a_fleet_is_opened_anew(bridge: Log) -> None:
-    async with AsyncSandbox("amqp://fleet") as box:
+async def test_a_lost_connection_to_a_fleet_is_opened_anew(bridge: Log, remote: str) -> None:
+    async with AsyncSandbox(remote) as box:
         with pytest.raises(errors.ConnectionLost):
             await box.run("die", max_retries=1, job_id="mine")
         assert [one["job"] for one in bridge.frames("run")] == ["mine", "mine"]
@@ -280,6 +283,7 @@ async def test_a_lost_connection_to_a_fleet_is_opened_anew(bridge: Log) -> None:
         assert len(bridge.frames("start")) == 3
 
 
+@of_the_bridge
 @on_a_loop
 async def test_a_bridge_that_does_not_read_can_still_be_left() -> None:
     box = AsyncSandbox()

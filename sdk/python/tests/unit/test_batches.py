@@ -56,7 +56,8 @@ def test_a_batch_that_outlives_its_sandbox_ends() -> None:
 
 def test_a_batch_in_a_forked_child_is_refused() -> None:
     status, out, err = finished(
-        program(f"""
+        program(
+            f"""
         import os
         from thermae import Sandbox
         from thermae.errors import {ForkedClientError.__name__}
@@ -69,7 +70,9 @@ def test_a_batch_in_a_forked_child_is_refused() -> None:
                     os._exit(7)
                 os._exit(1)
             print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), len(list(batch)))
-        """)
+        """,
+            forks=True,
+        )
     )
     assert (status, out.strip()) == (0, "7 1"), err
 

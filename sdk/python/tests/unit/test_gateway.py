@@ -16,12 +16,19 @@ import pytest
 from bridge_log import Log
 from fake_gateway import KEY, FakeGateway
 from helpers import finished, on_a_loop, program, until
+from over_http import of_the_embedded_fleet
 from transport_contract import HELLO, Inbox, TransportContract
 
 from thermae import AsyncSandbox, Sandbox, errors, tool
 from thermae._gateway import Gateway
 from thermae._gateway_transport import GatewayTransport
 from thermae._transport import Transport
+
+
+@pytest.fixture(autouse=True)
+def no_other_gateway(bridge: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("THERMAE_URL", "THERMAE_API_KEY", "FAKE_EMBEDDED"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -311,7 +318,8 @@ def test_the_log_has_no_key(gateway: FakeGateway, caplog: pytest.LogCaptureFixtu
 
 
 def test_a_forked_child_does_not_disturb_the_connection(gateway: FakeGateway) -> None:
-    process = program(f"""
+    process = program(
+        f"""
         import os
         from thermae import ForkedClientError, Sandbox
         with Sandbox({gateway.url!r}, api_key={KEY!r}) as box:
@@ -326,7 +334,9 @@ def test_a_forked_child_does_not_disturb_the_connection(gateway: FakeGateway) ->
                     os._exit(9)
                 assert os.waitpid(child, 0)[1] == 0
             print(box.run("print d").stdout.strip())
-        """)
+        """,
+        forks=True,
+    )
     assert finished(process) == (0, "d\n", "")
     assert len(gateway.seen) == 4
 
@@ -351,6 +361,7 @@ def test_what_only_posix_has_is_not_needed(gateway: FakeGateway) -> None:
     assert finished(process) == (0, '{"ok": 42}\nfcntl\n', "")
 
 
+@of_the_embedded_fleet
 def test_the_import_of_the_package_brings_no_websockets_along() -> None:
     process = program("""
         import sys

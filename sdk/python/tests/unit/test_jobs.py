@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
+from over_http import of_the_embedded_fleet
 
 from thermae import Capability, InputFile, Job, Sandbox, errors, tool
 from thermae._jobs import JobOptions, RunOptions, StreamOptions
@@ -260,6 +261,7 @@ def test_callbacks_ask_for_the_events_that_they_need() -> None:
     assert StreamOptions.__annotations__.keys() <= RunOptions.__annotations__.keys() | {"max_retries"}
 
 
+@of_the_embedded_fleet
 def test_the_fleet_is_chosen_by_argument_then_variable_then_embedded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(opening(None, None, {})) == ["embedded"]
     monkeypatch.setenv("THERMAE_URL", "amqp://a:b@c")
@@ -273,6 +275,7 @@ def test_the_fleet_is_chosen_by_argument_then_variable_then_embedded(monkeypatch
         opening(None, None, {"slot": 1})  # type: ignore[typeddict-unknown-key]
 
 
+@of_the_embedded_fleet
 def test_embedded_options_have_the_units_of_the_wire(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     options = opening(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from helpers import finished, on_a_loop, program
+from over_http import of_the_bridge, of_the_embedded_fleet
 
 from thermae import AsyncSandbox, Sandbox
 from thermae.errors import ConnectionLost, EmbeddedUnavailable, WrongLoopError
@@ -23,6 +24,7 @@ def test_the_end_of_its_loop_closes_a_sandbox() -> None:
     asyncio.run(box.close())
 
 
+@of_the_embedded_fleet
 @on_a_loop
 async def test_a_program_that_cancels_all_tasks_hangs_nowhere() -> None:
     async with AsyncSandbox() as box:
@@ -58,6 +60,7 @@ def test_an_object_that_closes_or_uses_its_sandbox_at_exit_hangs_nowhere() -> No
     assert (status, out.strip(), err) == (0, "sandbox_closed", "")
 
 
+@of_the_bridge
 @pytest.mark.parametrize(
     ("source", "why"),
     [

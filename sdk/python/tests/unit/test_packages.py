@@ -1,5 +1,7 @@
 """The installation of packages, with the pip of the interpreter that runs the tests, and without a network."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import logging
@@ -14,10 +16,17 @@ from typing import Any
 import pytest
 from bridge_log import Log
 from helpers import children, finished, on_a_loop, program, until
+from other_systems import OVER_HTTP
+from over_http import of_the_embedded_fleet
 from wheels import source_distribution, wheel
 
-from thermae import AsyncSandbox, Sandbox, _packages, errors
-from thermae._packages import Packages
+from thermae import AsyncSandbox, Sandbox, errors
+
+if not OVER_HTTP:  # There, they can't be imported.
+    from thermae import _packages
+    from thermae._packages import Packages
+
+pytestmark = of_the_embedded_fleet
 
 SHIM = """#!/bin/sh
 case "$*" in

@@ -6,6 +6,7 @@ from typing import Any
 
 from bridge_log import Log
 from helpers import children, finished, program, until
+from over_http import of_the_bridge
 
 
 def running(bridge: Log, jobs: int = 1) -> Any:
@@ -155,14 +156,16 @@ FORKED = """
     """
 
 
+@of_the_bridge
 def test_a_forked_child_is_refused_and_disturbs_nobody(bridge: Log) -> None:
-    assert finished(program(FORKED)) == (0, "parent\nchild\nparent again\n", "")
+    assert finished(program(FORKED, forks=True)) == (0, "parent\nchild\nparent again\n", "")
     assert len(bridge.frames("close")) == 2
     ended(bridge)
 
 
 def test_a_child_that_leaves_the_blocks_of_its_parent_disturbs_nobody(bridge: Log) -> None:
-    process = program("""
+    process = program(
+        """
         import os, sys
         from thermae import Sandbox
         with Sandbox() as box, box.session("s") as session:
@@ -171,13 +174,16 @@ def test_a_child_that_leaves_the_blocks_of_its_parent_disturbs_nobody(bridge: Lo
             if child == 0:
                 sys.exit(5)
             print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), session.run("print b").session.fresh)
-        """)
+        """,
+        forks=True,
+    )
     assert finished(process) == (0, "5 False\n", "")
     assert len(bridge.frames("close")) == 1
 
 
 def test_the_end_of_a_forked_child_is_not_the_end_of_the_parents_bridge(bridge: Log) -> None:
-    process = program("""
+    process = program(
+        """
         import os
         from thermae import Sandbox
         with Sandbox() as box:
@@ -190,12 +196,15 @@ def test_the_end_of_a_forked_child_is_not_the_end_of_the_parents_bridge(bridge: 
             stream.cancel()
             *_, result = stream
             print(result.status)
-        """)
+        """,
+        forks=True,
+    )
     assert finished(process) == (0, "cancelled\n", "")
 
 
 def test_the_end_of_the_parent_is_the_end_of_its_bridge_even_if_a_child_lives(bridge: Log) -> None:
-    process = program("""
+    process = program(
+        """
         import os, sys
         from thermae import Sandbox
         box = Sandbox()
@@ -205,7 +214,9 @@ def test_the_end_of_the_parent_is_the_end_of_its_bridge_even_if_a_child_lives(br
             sys.stdin.read()
             os._exit(0)
         os._exit(0)
-        """)
+        """,
+        forks=True,
+    )
     assert process.stdin is not None
     until(lambda: bridge.frames("run"))
     ended(bridge)
@@ -215,7 +226,8 @@ def test_the_end_of_the_parent_is_the_end_of_its_bridge_even_if_a_child_lives(br
 
 
 def test_a_coroutine_that_forks_is_refused_in_the_child(bridge: Log) -> None:
-    process = program("""
+    process = program(
+        """
         import asyncio, os
         from thermae import AsyncSandbox, ForkedClientError
         async def main():
@@ -230,7 +242,9 @@ def test_a_coroutine_that_forks_is_refused_in_the_child(bridge: Log) -> None:
                 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
                 print((await box.run("print c")).stdout.strip())
         asyncio.run(main())
-        """)
+        """,
+        forks=True,
+    )
     assert finished(process) == (0, "7\nc\n", "")
 
 
@@ -247,7 +261,8 @@ def test_multiprocessing_by_fork_and_by_spawn(bridge: Log, tmp_path: Any) -> Non
         "    with Sandbox() as mine:\n"
         "        return mine.run(f'print {n}').stdout.strip()\n"
     )
-    process = program(f"""
+    process = program(
+        f"""
         import sys
         sys.path.insert(0, {str(tmp_path)!r})
         import multiprocessing, pickle, work
@@ -263,7 +278,9 @@ def test_multiprocessing_by_fork_and_by_spawn(bridge: Log, tmp_path: Any) -> Non
             except TypeError as error:
                 print(error)
             print(work.box.run("print end").stdout.strip())
-        """)
+        """,
+        forks=True,
+    )
     assert finished(process, 60) == (
         0,
         "['0', '1', '2', '3'] ['refused', 'refused']\n"
@@ -275,7 +292,8 @@ def test_multiprocessing_by_fork_and_by_spawn(bridge: Log, tmp_path: Any) -> Non
 
 def test_a_server_that_preloads_its_application(bridge: Log) -> None:
     """As gunicorn with --preload: the master imports (and here also uses) the application, then forks its workers."""
-    process = program("""
+    process = program(
+        """
         import os, signal, socket, sys
         from thermae import ForkedClientError, Sandbox
         # The application: one sandbox that the master has used, and one that is made when it is first needed.
@@ -305,11 +323,14 @@ def test_a_server_that_preloads_its_application(bridge: Log) -> None:
             os.kill(pid, signal.SIGTERM)
             print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
         print(used.run("print master still").stdout.strip())
-        """)
+        """,
+        forks=True,
+    )
     assert finished(process) == (0, "worker\n" * 6 + "0\n" * 3 + "master still\n", "")
     ended(bridge)
 
 
+@of_the_bridge
 def test_the_bridge_is_in_a_session_of_its_own(bridge: Log) -> None:
     process = program("""
         import os, sys

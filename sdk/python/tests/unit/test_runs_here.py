@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from bridge_log import Log
 from helpers import until
+from over_http import of_the_bridge
 
 from thermae import Sandbox, ThermaeError, errors
 
 
-def test_a_transient_error_is_retried_under_the_same_id(bridge: Log) -> None:
-    with Sandbox("amqp://fleet") as box:
+def test_a_transient_error_is_retried_under_the_same_id(bridge: Log, remote: str) -> None:
+    with Sandbox(remote) as box:
         result = box.run("refuse_once queue_full\njob", job_id="mine")
         assert json.loads(result.stdout)["id"] == "mine"
         assert [one["job"] for one in bridge.frames("run")] == ["mine", "mine"]
@@ -51,6 +52,7 @@ def test_a_fleet_that_never_answers_is_given_up(bridge: Log, monkeypatch: pytest
         until(lambda: bridge.frames("cancel"))
 
 
+@of_the_bridge
 def test_the_death_of_the_fleet_and_its_end_are_told() -> None:
     with Sandbox() as box:
         with pytest.raises(errors.ConnectionLost, match="said last: the bridge dies") as raised:

@@ -1,6 +1,7 @@
 import gc
 import json
 import logging
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from bridge_log import Log
 from helpers import children, until
+from over_http import of_the_embedded_fleet
 
 from thermae import Accepted, Display, Job, Result, Sandbox, Started, Stdout, ThermaeError, ToolCall, errors, tool
 
@@ -289,6 +291,7 @@ def test_a_damaged_artifact_is_never_saved(tmp_path: Path) -> None:
         assert list(tmp_path.glob("*damaged*")) + list(tmp_path.glob(".*")) == []
 
 
+@of_the_embedded_fleet
 def test_a_fleet_that_cant_be_opened_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_OPEN", "embedded_unavailable")
     with pytest.raises(errors.EmbeddedUnavailable) as raised, Sandbox():
@@ -306,6 +309,7 @@ def test_a_bridge_of_another_version_is_told(monkeypatch: pytest.MonkeyPatch) ->
         pass
 
 
+@of_the_embedded_fleet
 def test_nothing_secret_is_logged_or_shown(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "thermae"), Sandbox("amqps://me:hush@host:5671") as box:
         box.run("print a")
@@ -316,11 +320,12 @@ def test_nothing_secret_is_logged_or_shown(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_a_sandbox_that_is_dropped_ends_its_bridge() -> None:
+    before = children(os.getpid())
     box = Sandbox()
     box.run("print a")
     del box
     gc.collect()
-    until(lambda: not children(__import__("os").getpid()))
+    until(lambda: children(os.getpid()) == before)
 
 
 def test_a_job_has_its_options_already() -> None:

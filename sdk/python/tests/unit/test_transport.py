@@ -4,11 +4,14 @@ import socket
 
 import pytest
 from helpers import children, on_a_loop
+from over_http import of_the_bridge
 from transport_contract import HELLO, Inbox, TransportContract
 
 from thermae._bridge import BridgeTransport
 from thermae._transport import Transport
 from thermae.errors import EmbeddedUnavailable
+
+pytestmark = of_the_bridge
 
 
 class TestBridgeTransport(TransportContract):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from bridge_log import Log
+from over_http import of_the_embedded_fleet
 
 from thermae import Sandbox
 from thermae.errors import OutputLimit, WallTimeout
@@ -55,6 +56,7 @@ def test_an_async_callback_of_a_sync_sandbox() -> None:
         box.run("print a", on_stdout=watch)
 
 
+@of_the_embedded_fleet
 def test_of_the_embedded_fleet() -> None:
     with pytest.raises(TypeError, match="a list of names"):
         Sandbox(preload="numpy")
