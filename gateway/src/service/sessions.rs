@@ -77,7 +77,7 @@ impl Sessions {
     pub(crate) async fn restore(&self, name: SessionName, how: Restore) -> Result<SessionState, Problem> {
         let lives = || Problem::new("session_lives", format!("there is a session {:?} already", name.as_str()));
         if !how.reset {
-            // The job below would store the files of a session that is there.
+            // An older worker would store the files of a session that is there.
             match self.keep_alive(name.clone()).await {
                 Ok(()) => return Err(lives()),
                 Err(problem) if matches!(problem.code, "session_lost" | "session_expired") => {}

@@ -98,11 +98,13 @@ impl Saved {
         Self { life, after_job: false, after_this: false, ttl, last: None, stale: Vec::new(), older }
     }
 
-    /// Takes over what a job asks for.
-    pub(super) fn heed(&mut self, work: &Work) {
+    /// Takes over what a job asks for. `fresh` is whether the job makes the session.
+    pub(super) fn heed(&mut self, work: &Work, fresh: bool) {
         let Some(wish) = &work.job.session else { return };
         self.after_job |= wish.checkpoint == Some(CheckpointWhen::AfterJob);
-        self.after_this = wish.checkpoint == Some(CheckpointWhen::Once);
+        // A job that was to restore a checkpoint must not replace it with the files of a session that was there.
+        let in_vain = wish.restore.is_some() && !fresh;
+        self.after_this = wish.checkpoint == Some(CheckpointWhen::Once) && !in_vain;
         if let Some(ms) = wish.checkpoint_ttl_ms {
             self.ttl = Duration::from_millis(ms);
         }

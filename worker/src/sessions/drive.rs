@@ -198,7 +198,7 @@ impl Sessions {
             session.idle_ms.store(ms, Ordering::Relaxed);
         }
         let fresh = !home_now.made;
-        home_now.saved.heed(work);
+        home_now.saved.heed(work, fresh);
         // A session that goes back to its own checkpoint keeps it until it has another.
         let goes_back = work.job.session.as_ref().is_some_and(|wish| wish.restore.as_ref() == Some(&wish.id));
         if reset && !goes_back {

@@ -146,6 +146,12 @@ async fn a_session_is_stored_once_and_goes_back_as_often_as_it_likes() {
         assert_eq!((back.stdout.as_str(), checkpointed(&back)), ("one\n", true), "{back:?}");
         assert!(!checkpointed(&at(&mut fleet, &worker, &session_job("s", &write("three"))).await));
     }
+    // A job that came too late to restore it does not replace it.
+    let mut late = once("", true);
+    late.session.as_mut().unwrap().reset = false;
+    assert!(!checkpointed(&at(&mut fleet, &worker, &late).await));
+    let back = at(&mut fleet, &worker, &once("print(open('/session/f').read())", true)).await;
+    assert_eq!(back.stdout, "one\n");
     worker.end().await;
 }
 
