@@ -1,5 +1,7 @@
 //! All metrics of a worker: names, labels, help texts and buckets.
 
+mod labels;
+
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,84 +11,15 @@ use prometheus::{
 use thermae_schemas::{ErrorCode, LeftOutWhy, PoolName, Status};
 
 use crate::phase::{Phase, Warmth};
+use labels::{
+    APPROVALS, ENDS, FATES, LOSSES, REFUSALS, REQUEST_ENDS, RESULTS, RETURNS, SHELVED, SWEPT, TOKENS, VERDICTS,
+};
 
 /// Buckets in seconds. They are fine below 5 ms, because warm jobs take less than that.
 const SECONDS: &[f64] = &[
     0.000_1, 0.000_25, 0.000_5, 0.000_75, 0.001, 0.001_5, 0.002, 0.003, 0.005, 0.007_5, 0.01, 0.025, 0.05, 0.1, 0.25,
     0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
 ];
-
-/// Results of tool calls, besides the codes of calls that are refused or never answered.
-const RESULTS: [&str; 2] = ["ok", "error"];
-const REFUSALS: [ErrorCode; 19] = [
-    ErrorCode::UnknownTool,
-    ErrorCode::CapabilityRefused,
-    ErrorCode::ApprovalDenied,
-    ErrorCode::ApprovalTimedOut,
-    ErrorCode::TokenExpired,
-    ErrorCode::TokenRevoked,
-    ErrorCode::TokenUnknownKey,
-    ErrorCode::TokenBadSignature,
-    ErrorCode::TokenUnverifiable,
-    ErrorCode::TokenCountsUnavailable,
-    ErrorCode::TokenCountsLost,
-    ErrorCode::ToolCallLimit,
-    ErrorCode::ToolArguments,
-    ErrorCode::ToolTimeout,
-    ErrorCode::ToolAnswer,
-    ErrorCode::AuditFailed,
-    ErrorCode::ClientGone,
-    ErrorCode::WorkerLost,
-    ErrorCode::Internal,
-];
-/// Why tokens give no rights.
-const TOKENS: [ErrorCode; 11] = [
-    ErrorCode::TokenUnsupported,
-    ErrorCode::TokenUnverifiable,
-    ErrorCode::TokenTooLarge,
-    ErrorCode::TokenTooManyBlocks,
-    ErrorCode::TokenMalformed,
-    ErrorCode::TokenUnknownKey,
-    ErrorCode::TokenBadSignature,
-    ErrorCode::TokenRevoked,
-    ErrorCode::TokenForeignTenant,
-    ErrorCode::TokenNotYetValid,
-    ErrorCode::TokenExpired,
-];
-/// What came of calls that needed approval.
-const APPROVALS: [&str; 4] = ["approved", "approved_before", "denied", "timed_out"];
-/// Why sessions end.
-const ENDS: [&str; 3] = ["expired", "lost", "closed"];
-/// How requests to sessions end.
-const REQUEST_ENDS: [&str; 7] = ["exited", "signaled", "timed_out", "cancelled", "out_of_memory", "failed", "error"];
-/// Results of the proofs that containers are clean.
-const VERDICTS: [&str; 3] = ["clean", "unclean", "none"];
-/// Why leases are lost.
-const LOSSES: [&str; 2] = ["revoked", "passed"];
-/// Why deliveries are requeued or handed to `resolve`.
-const RETURNS: [&str; 12] = [
-    "draining",
-    "no_container",
-    "lease_lost",
-    "again",
-    "record_unreadable",
-    "started_elsewhere",
-    "copy",
-    "maybe_started",
-    "waited_long",
-    "session_gone",
-    "panicked",
-    "paused",
-];
-
-/// What happens to files in artifacts directories.
-const FATES: [&str; 3] = ["stored", "left_out", "not_stored"];
-
-/// What happens to large outcomes.
-const SHELVED: [&str; 3] = ["stored", "failed", "skipped"];
-
-/// What sweeps of the store remove, and sweeps that fail.
-const SWEPT: [&str; 5] = ["artifact", "outcome", "session", "checkpoint", "failed"];
 
 /// A worker's metrics.
 #[derive(Clone)]

@@ -41,9 +41,9 @@ pub(crate) use files::{FileRead, etag, path, regular};
 pub(crate) use places::{Place, Places};
 pub(crate) use run::{Follow, Next, Run};
 pub(crate) use sessions::Restore;
-pub(crate) use uploads::{Upload, UploadView, Wanted};
 pub use tokens::Tokens;
 pub(crate) use tokens::{MintRequest, NarrowRequest, ShowRequest, ShownView, TokenView, narrow};
+pub(crate) use uploads::{Upload, UploadView, Wanted};
 pub(crate) use views::{AnswerRequest, RunState, RunView, RunsView, SessionsView};
 
 /// How long a scheduler may take to answer a question.

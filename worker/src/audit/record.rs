@@ -87,7 +87,22 @@ fn line(worker: &WorkerId, what: AuditWhat, named: &Named<'_>) -> AuditLine {
     let (calls, result, why, ms) = Default::default();
     let tool = named.tool.map(|tool| cut(tool, LONGEST_NAME));
     let (at, worker, call) = (now(), worker.clone(), named.call);
-    AuditLine { what, at, worker, call, tool, arguments, arguments_left_out, approval, user, by, calls, result, why, ms }
+    AuditLine {
+        what,
+        at,
+        worker,
+        call,
+        tool,
+        arguments,
+        arguments_left_out,
+        approval,
+        user,
+        by,
+        calls,
+        result,
+        why,
+        ms,
+    }
 }
 
 fn now() -> String {

@@ -37,12 +37,12 @@ import sys
 from typing import Any
 
 from live import Live
+from outcome import begin_session, outcome_of, sessions
 
 PROTOCOLS = json.loads(os.environ.get("FAKE_PROTOCOLS", "[1]"))
 LOG = os.environ.get("FAKE_LOG")
 EMBEDDED = "FAKE_EMBEDDED" in os.environ
 refused: set[str] = set()
-sessions: dict[str, int] = {}
 files: dict[str, dict[str, bytes]] = {}
 store: dict[str, bytes] = {}
 jobs: dict[str, "Run"] = {}
@@ -234,11 +234,11 @@ class Run:
             if "lifecycle" in self.job.get("stream", ()) and "unsubmitted" not in self.job.get("code", ""):
                 await self.event("accepted")
                 await self.event("started", worker="w")
-            how = self.session()
+            how = begin_session(self.job)
             for line in self.job.get("code", "").splitlines() if how is None else ():
                 if (how := await self.step(line)) is not None:
                     break
-            self.ended = self.outcome(*(how or ("succeeded", "")))
+            self.ended = outcome_of(self, *(how or ("succeeded", "")))
             await self.event("result", **self.ended)
             if self.number:
                 self.bridge.send({"type": "done", "id": self.number})
@@ -246,34 +246,6 @@ class Run:
             self.bridge.send({"type": "error", "id": self.number, "code": str(why), "message": "no", "advice": "try"})
         finally:
             self.bridge.runs.pop(self.number, None)
-
-    def session(self) -> tuple[str, str] | None:
-        wish = self.job.get("session")
-        if wish is None:
-            return None
-        name = wish["id"]
-        if sessions.get(name) == -1 and wish.get("if_gone") != "new":
-            return ("rejected", "session_expired")
-        if wish.get("reset") or sessions.get(name) == -1:
-            sessions.pop(name, None)
-        sessions[name] = sessions.get(name, 0) + 1
-        return None
-
-    def outcome(self, status: str, code: str) -> dict[str, Any]:
-        outcome: dict[str, Any] = {"status": status, "stdout": self.stdout, "stderr": "", "displays": self.displays}
-        outcome |= {"artifacts": self.artifacts, "usage": {"wall_ms": 1.5, "cpu_ms": 1.0, "memory_bytes": 7}}
-        outcome["from_the_future"] = True
-        if code:
-            error = {"code": code, "message": f"it is {code}", "safe_to_retry": False}
-            outcome["error"] = error | ({"exception": "E", "traceback": "T"} if code == "code_raised" else {})
-        if (wish := self.job.get("session")) and status != "rejected":
-            fresh = sessions[wish["id"]] == 1
-            outcome["session"] = {"id": wish["id"], "fresh": fresh, "alive": not wish.get("close", False)}
-            if wish.get("close"):
-                del sessions[wish["id"]]
-            if "gone" in self.job.get("code", ""):
-                sessions[wish["id"]] = -1
-        return outcome
 
 
 class Bridge:

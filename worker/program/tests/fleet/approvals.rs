@@ -1,15 +1,18 @@
 //! Calls that need approval, with the real runner: who may decide, and what comes of it.
 
+mod decider;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use thermae_backplane::bus::{Bus, Consumer, Headers, Message, QueueSpec};
+use thermae_backplane::bus::{Bus, Message};
 use thermae_schemas::{
-    Approval, Body, Capabilities, ClientId, Decided, Decision, ErrorCode, Event, EventBody, IfClientGone, Job, JobId,
-    Query, RunInfo, RunQuery, Status, ToolReply, ToolSpec, Verdict, WorkerId, names,
+    Approval, Capabilities, Decided, Decision, ErrorCode, EventBody, IfClientGone, Job, Status, ToolReply, ToolSpec,
+    Verdict, names,
 };
 
 use crate::harness::{Fleet, options, python, within};
+use decider::Decider;
 
 const APPROVALS: &str = "thermae_worker_approvals_total";
 const CALLS: &str = "thermae_worker_tool_calls_total";
@@ -31,54 +34,6 @@ except ToolError as error:
 
 fn yes(calls: u32) -> Verdict {
     Verdict::approve(calls.try_into().unwrap())
-}
-
-/// Somebody who decides.
-struct Decider {
-    replies: Box<dyn Consumer>,
-    reply_key: String,
-}
-
-impl Decider {
-    async fn new(fleet: &Fleet) -> Self {
-        let me = ClientId::random();
-        fleet.bus.declare_queue(&QueueSpec::replies(&fleet.tenant, &me)).await.unwrap();
-        let replies = fleet.bus.consume(&names::reply_queue(&fleet.tenant, &me), 100).await.unwrap();
-        Self { replies, reply_key: names::reply_key(&fleet.tenant, &me) }
-    }
-
-    /// The message with a decision, as it has to be. It is not signed.
-    fn message(&self, asked: &Approval, decision: &Decision) -> Message {
-        Message {
-            exchange: names::APPROVALS.into(),
-            key: asked.reply_to.clone(),
-            body: decision.to_json().unwrap().into(),
-            message_id: Some(decision.id.to_string()),
-            reply_to: Some(self.reply_key.clone()),
-            mandatory: true,
-            ..Message::default()
-        }
-    }
-
-    /// Decides, and gives the answer.
-    async fn decide(&mut self, fleet: &Fleet, job: &Job, asked: &Approval, verdict: Verdict) -> Decided {
-        let decision = Decision::new(job.id.clone(), asked.call.clone(), verdict);
-        self.send(fleet, asked, &decision).await;
-        let delivery = within("the answer to a decision", self.replies.next()).await.unwrap();
-        delivery.ack().await.unwrap();
-        let Event { job, body: EventBody::Decided(decided), .. } = Event::parse(&delivery.message.body).unwrap() else {
-            panic!("no answer to a decision: {:?}", delivery.message.body)
-        };
-        assert_eq!((job, &decided.call), (decision.id, &asked.call));
-        decided
-    }
-
-    async fn send(&self, fleet: &Fleet, asked: &Approval, decision: &Decision) {
-        let mut message = self.message(asked, decision);
-        let approver = fleet.broker.as_user("acme.approver");
-        message.sign(&approver, &fleet.tenant);
-        approver.publish(message).await.unwrap().wait().await.unwrap();
-    }
 }
 
 /// The next question about a call of a job.
@@ -292,50 +247,6 @@ async fn nobody_decides_but_who_may_approve_for_the_tenant() {
     assert_eq!((worker.count(APPROVALS, "denied"), worker.count(APPROVALS, "approved")), (1.0, 0.0));
     assert!(worker.count("thermae_worker_forged_total", "") >= 4.0);
     worker.end().await;
-}
-
-impl Decider {
-    /// What the worker knows of a run, asked as the scheduler passes questions on.
-    async fn info(&mut self, fleet: &Fleet, worker: &WorkerId, job: &Job) -> RunInfo {
-        let mut headers = Headers::default();
-        headers.set_text(names::H_TENANT, fleet.tenant.as_str());
-        headers.set_text(names::H_QUERY, names::QUERY_RUN);
-        let question = Query::run(JobId::new("q").unwrap(), RunQuery::new(job.id.clone()));
-        let message = Message {
-            exchange: names::WORK.into(),
-            key: names::control_key(worker),
-            body: question.to_json().unwrap().into(),
-            reply_to: Some(self.reply_key.clone()),
-            headers,
-            mandatory: true,
-            ..Message::default()
-        };
-        loop {
-            fleet.bus.publish(message.clone()).await.unwrap().wait().await.unwrap();
-            // A run that has not begun is not answered for.
-            let Ok(answer) = tokio::time::timeout(Duration::from_millis(200), self.replies.next()).await else {
-                continue;
-            };
-            let delivery = answer.unwrap();
-            delivery.ack().await.unwrap();
-            let EventBody::Run(info) = Event::parse(&delivery.message.body).unwrap().body else { panic!("no answer") };
-            return info;
-        }
-    }
-
-    /// As [`Decider::decide`], and skips the answers to other decisions.
-    async fn decide_after(&mut self, fleet: &Fleet, job: &Job, asked: &Approval, verdict: Verdict) -> Decided {
-        let decision = Decision::new(job.id.clone(), asked.call.clone(), verdict);
-        self.send(fleet, asked, &decision).await;
-        loop {
-            let delivery = within("the answer to a decision", self.replies.next()).await.unwrap();
-            delivery.ack().await.unwrap();
-            match Event::parse(&delivery.message.body).unwrap() {
-                Event { job, body: EventBody::Decided(decided), .. } if job == decision.id => return decided,
-                _ => {}
-            }
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
