@@ -103,20 +103,25 @@ pub(crate) fn check_definitions() -> Result<()> {
         for limit in ["max-connections", "max-channels"] {
             ensure!(user["limits"][limit].as_u64().is_some_and(|most| most > 0), "{name} has no {limit}");
         }
+        // A user that only decides about calls is named `<tenant>.approver`. It submits and answers nothing.
+        let (tenant, approves) = name.strip_suffix(".approver").map_or((name, false), |tenant| (tenant, true));
+        let exchange = if approves { "approvals" } else { "calls" };
         // A client's name is one word (`ClientId`).
-        let own = format!("replies\\.{name}\\.[A-Za-z0-9_-]{{1,64}}");
+        let own = format!("replies\\.{tenant}\\.[A-Za-z0-9_-]{{1,64}}");
         let permission = list("permissions").into_iter().find(|permission| permission["user"] == *name);
         let permission = permission.with_context(|| format!("{name} has no permissions"))?;
         ensure!(permission["configure"] == format!("^{own}$"), "{name} can configure more than its own queues");
-        ensure!(permission["write"] == format!("^(submit|calls|{own})$"), "{name} can write elsewhere");
+        ensure!(permission["write"] == format!("^(submit|{exchange}|{own})$"), "{name} can write elsewhere");
         ensure!(permission["read"] == format!("^(replies|{own})$"), "{name} can read elsewhere");
-        for (exchange, write, read) in [("submit", true, false), ("calls", true, false), ("replies", false, true)] {
+        let (all, none) = (format!("^{tenant}\\."), "^$".to_owned());
+        let submits = if approves { format!("^{tenant}\\.query$") } else { all.clone() };
+        for (exchange, write, read) in [("submit", &submits, &none), (exchange, &all, &none), ("replies", &none, &all)]
+        {
             let topic = list("topic_permissions")
                 .into_iter()
                 .find(|topic| topic["user"] == *name && topic["exchange"] == exchange)
                 .with_context(|| format!("{name} has no bounds on {exchange}"))?;
-            let bound = |yes: bool| if yes { format!("^{name}\\.") } else { "^$".to_owned() };
-            ensure!(topic["write"] == bound(write) && topic["read"] == bound(read), "{name} on {exchange}");
+            ensure!(topic["write"] == **write && topic["read"] == **read, "{name} on {exchange}");
         }
     }
     // Full queues of accepted jobs and calls must refuse more. Full reply queues drop the oldest messages, which their

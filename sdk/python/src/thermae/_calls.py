@@ -105,7 +105,7 @@ async def call_function(
         if not loop.is_running():
             raise RuntimeError("the event loop that was passed as loop= does not run")
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(awaited(), loop))
-    result = await in_thread(functools.partial(context.run, _called, work), name)
+    result = await in_thread(lambda: context.run(_called, work), name)
     return await _await(result) if inspect.isawaitable(result) else result
 
 

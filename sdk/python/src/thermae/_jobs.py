@@ -249,7 +249,7 @@ class Job:
         allowed = capabilities_to_wire(capabilities) if tools else None
         if allowed is not None and protocol < 3:
             raise UnsupportedProtocol("capabilities need a fleet that reads protocol 3", request_id=self.id)
-        token = options.get("token")
+        token: Any = options.get("token")
         if token is not None and not isinstance(token, str):
             raise TypeError(f"token must be a str, not {type(token).__name__}")
         if token is not None and protocol < 3:
