@@ -26,7 +26,7 @@ pub(crate) struct JobArgs {
     pub(crate) capabilities: Option<PathBuf>,
     /// Allow only the tool calls that the capability token in this file allows, too; - reads it from standard input
     #[arg(long, value_name = "FILE")]
-    pub(crate) token_file: Option<PathBuf>,
+    pub(crate) capability_token: Option<PathBuf>,
     /// Set an environment variable for the program. NAME alone copies it from this command's environment. Can be
     /// repeated
     #[arg(long, value_name = "NAME=VALUE")]

@@ -17,7 +17,7 @@ use crate::tools::Tools;
 pub(super) fn job(args: &RunArgs, tools: &Tools) -> Result<Job, Failure> {
     let options = &args.job;
     let bad = |error: schemas::NameError| Failure::usage("usage", error);
-    let ours = [&args.file, &options.stdin, &options.token_file].map(|path| path.as_deref() == Some(Path::new("-")));
+    let ours = [&args.file, &options.stdin, &options.capability_token].map(|path| path.as_deref() == Some(Path::new("-")));
     if ours.into_iter().filter(|ours| *ours).count() > 1 {
         let why = "only one of the program, its standard input and its token can come from the command's own standard \
                    input";
@@ -33,7 +33,7 @@ pub(super) fn job(args: &RunArgs, tools: &Tools) -> Result<Job, Failure> {
     job.limits = limits(&args.limits)?;
     job.tools = tools.specs();
     job.capabilities = options.capabilities.as_deref().map(super::capabilities::read).transpose()?;
-    let token = options.token_file.as_deref().map(|file| text(file, "token")).transpose()?;
+    let token = options.capability_token.as_deref().map(|file| text(file, "token")).transpose()?;
     job.token = token.map(|text| TokenText::new(text.trim_end()));
     job.max_attempts = options.max_attempts;
     job.start_within_ms = options.start_within.map(|within| within.as_millis());
@@ -259,17 +259,17 @@ mod tests {
     fn a_token_is_read_from_its_file() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"c2VjcmV0\n").unwrap();
-        let job = parse(&["--token-file", file.path().to_str().unwrap()]).unwrap();
+        let job = parse(&["--capability-token", file.path().to_str().unwrap()]).unwrap();
         assert_eq!((job.token.as_ref().unwrap().as_str(), job.needs_protocol()), ("c2VjcmV0", 3));
         assert!(parse(&[]).unwrap().token.is_none());
-        assert_eq!(parse(&["--token-file", "/nonexistent"]).unwrap_err().code, "file_not_read");
+        assert_eq!(parse(&["--capability-token", "/nonexistent"]).unwrap_err().code, "file_not_read");
         // An empty file is no way to leave the token out.
-        assert!(parse(&["--token-file", "/dev/null"]).unwrap().token.is_some());
+        assert!(parse(&["--capability-token", "/dev/null"]).unwrap().token.is_some());
     }
 
     #[test]
     fn nonsense_is_refused() {
-        assert_eq!(parse(&["--stdin", "-", "--token-file", "-"]).unwrap_err().code, "usage");
+        assert_eq!(parse(&["--stdin", "-", "--capability-token", "-"]).unwrap_err().code, "usage");
         assert!(parse(&["--env", "=x"]).is_err());
         assert!(parse(&["--memory", "10"]).unwrap_err().message.contains("8MiB"));
         assert!(parse(&["--env", "THERMAE_NO_SUCH_VARIABLE"]).is_err());

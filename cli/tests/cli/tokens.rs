@@ -38,7 +38,7 @@ fn a_program_makes_the_calls_that_its_token_allows() {
     thermae.file("keys/1.pem", &key.public().to_pem());
     let issuer = Issuer::new(1, key);
     thermae.file("token", &format!("{}\n", issuer.mint(&grant(None)).unwrap().as_str()));
-    let run = ["run", "main.py", "--tool", "pay=echo 7", "--token-file", "token"];
+    let run = ["run", "main.py", "--tool", "pay=echo 7", "--capability-token", "token"];
     let trusting = [&run[..], &["--token-keys", "keys"]].concat();
     let allowed = thermae.call(&trusting);
     assert_eq!((allowed.status, allowed.stdout.as_str()), (0, "7\ncapability_refused\n"), "{allowed:?}");
