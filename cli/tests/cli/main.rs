@@ -9,6 +9,7 @@ mod doctor;
 mod files;
 mod key;
 mod killed;
+mod page;
 mod readme;
 mod run;
 mod serve;

@@ -1,9 +1,9 @@
 //! `thermae serve`, and the page about it.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
+use crate::page;
 use crate::thermae::Thermae;
 
 const TOKEN: &str = "a-token-of-the-tests";
@@ -57,52 +57,26 @@ impl Drop for Serving {
     }
 }
 
-/// Runs a script, and gives its output.
-fn bash(thermae: &Thermae, script: &str) -> String {
-    let mut command = Command::new("bash");
-    command.args(["-euo", "pipefail", "-c", script]).current_dir(thermae.path()).env("THERMAE_TOKEN", TOKEN);
-    let output = command.output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{script}\n{out}\n{err}");
-    out.into_owned()
-}
-
-/// The blocks of commands of the page, each with the output that the page shows.
-fn blocks(page: &str) -> Vec<(String, String)> {
-    let mut blocks: Vec<(String, String)> = Vec::new();
-    let (mut lines, mut last) = (page.lines(), "");
-    while let Some(line) = lines.next() {
-        let Some(fence) = line.strip_prefix("```") else { continue };
-        let block: String = lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
-        match (fence, last) {
-            ("sh", _) => blocks.push((block, String::new())),
-            ("text", "sh") => blocks.last_mut().unwrap().1 = block,
-            _ => {}
-        }
-        last = fence;
-    }
-    blocks
-}
-
 fn page() -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/gateway.md")).unwrap()
+    page::text("docs/gateway.md")
 }
 
 #[test]
 fn the_commands_of_its_page_work() {
     let thermae = Thermae::new();
     let serving = Serving::start(&thermae, Some(TOKEN));
-    let blocks = blocks(&page());
-    assert!(blocks.len() >= 9, "{blocks:?}");
-    // One script, because later blocks use what earlier ones set.
-    let mark = "-- the next block --\n";
-    let script: String = blocks.iter().map(|(block, _)| format!("{block}printf -- '{mark}'\n")).collect();
-    let printed = bash(&thermae, &script.replace("http://127.0.0.1:8420", &serving.url));
-    let printed: Vec<&str> = printed.split_terminator(mark).collect();
-    for ((block, shown), printed) in blocks.iter().zip(&printed) {
-        assert_eq!(printed, shown, "{block}");
-    }
-    assert_eq!(printed.len(), blocks.len());
+    page::runs(&thermae, &[("THERMAE_TOKEN", TOKEN)], &page().replace("http://127.0.0.1:8420", &serving.url), 9);
+    assert_eq!(serving.end(), Some(0));
+}
+
+#[test]
+fn its_example_prints_what_it_says() {
+    let thermae = Thermae::new();
+    let serving = Serving::start(&thermae, Some(TOKEN));
+    let name = "examples/http/resume.sh";
+    let script = format!("bash {}", page::path(name).display());
+    let printed = page::bash(&thermae, &[("THERMAE_TOKEN", TOKEN), ("THERMAE_URL", &serving.url)], &script);
+    assert_eq!(printed, page::promised(&page::text(name)));
     assert_eq!(serving.end(), Some(0));
 }
 
@@ -112,7 +86,7 @@ fn a_new_token_is_printed_and_the_proposed_command_works() {
     let mut serving = Serving::start(&thermae, None);
     let script = serving.greeting().join("\n");
     assert!(script.contains("export THERMAE_TOKEN="), "{script}");
-    let printed = bash(&thermae, &script);
+    let printed = page::bash(&thermae, &[], &script);
     assert!(printed.contains(r#""stdout":"42\n""#), "{printed}");
     assert_eq!(serving.end(), Some(0));
 }
