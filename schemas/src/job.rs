@@ -17,7 +17,9 @@ use crate::{
 #[schemars(extend("anyOf" = [
     {"required": ["code"]},
     {"required": ["argv"], "properties": {"argv": {"minItems": 1}}},
-    {"required": ["session"], "properties": {"session": {"required": ["close"], "properties": {"close": {"const": true}}}}},
+    {"required": ["session"], "properties": {
+        "session": {"type": "object", "required": ["close"], "properties": {"close": {"const": true}}},
+    }},
 ]))]
 pub struct Job {
     /// Version of the protocol; 1 if the field is missing. A job that uses fields of a later version must say so. In

@@ -17,7 +17,8 @@ use crate::tools::Tools;
 pub(super) fn job(args: &RunArgs, tools: &Tools) -> Result<Job, Failure> {
     let options = &args.job;
     let bad = |error: schemas::NameError| Failure::usage("usage", error);
-    let ours = [&args.file, &options.stdin, &options.capability_token].map(|path| path.as_deref() == Some(Path::new("-")));
+    let ours =
+        [&args.file, &options.stdin, &options.capability_token].map(|path| path.as_deref() == Some(Path::new("-")));
     if ours.into_iter().filter(|ours| *ours).count() > 1 {
         let why = "only one of the program, its standard input and its token can come from the command's own standard \
                    input";

@@ -14,7 +14,9 @@ from schemathesis.core.failures import AcceptedNegativeData, Failure
 from schemathesis.core.transport import Response
 from schemathesis.generation.case import Case
 from schemathesis.hooks import HookContext
-from schemathesis.openapi.checks import RejectedPositiveData
+from schemathesis.openapi.checks import MissingHeaderNotRejected, RejectedPositiveData
+from schemathesis.transport import SerializationContext
+from schemathesis.transport.serialization import serialize_binary
 
 
 def a_whole_number_with_a_point(failure: Failure, case: Case, response: Response) -> bool:
@@ -48,7 +50,8 @@ def two_keys_that_differ(failure: Failure, case: Case, response: Response) -> bo
 
 def a_wide_integer(failure: Failure, case: Case, response: Response) -> bool:
     """Integers in a capability have at most 64 bits. JSON Schema can't say so of any JSON."""
-    refused = isinstance(failure, RejectedPositiveData) and operation(case, "submitRun", "submitBatch")
+    takes = operation(case, "submitRun", "submitBatch", "mintToken", "narrowToken")
+    refused = isinstance(failure, RejectedPositiveData) and takes
     return refused and re.search(r"the integer -?\d{19,} has more than 64 bits", detail(response)) is not None
 
 
@@ -71,6 +74,24 @@ def a_name_outside_of_its_pattern(failure: Failure, case: Case, response: Respon
     return refused and not unquote(urlsplit(response.request.url).path).isascii()
 
 
+def a_text_that_is_no_token(failure: Failure, case: Case, response: Response) -> bool:
+    """A capability token is signed. No pattern describes it."""
+    refused = isinstance(failure, RejectedPositiveData) and operation(case, "narrowToken", "showToken")
+    return refused and json.loads(response.content)["code"].startswith("token_")
+
+
+def a_no_for_several_calls(failure: Failure, case: Case, response: Response) -> bool:
+    """`calls` is for a yes alone."""
+    refused = isinstance(failure, RejectedPositiveData) and operation(case, "decideCall")
+    return refused and "`calls` is only for a yes" in detail(response)
+
+
+def another_version_of_tus(failure: Failure, case: Case, response: Response) -> bool:
+    """tus wants 412 if the header with its version is missing. Schemathesis does not take that for a refusal."""
+    refused = isinstance(failure, (AcceptedNegativeData, MissingHeaderNotRejected))
+    return refused and response.status_code == 412 and json.loads(response.content)["code"] == "unsupported_tus"
+
+
 def a_refusal_that_is_an_outcome(failure: Failure, case: Case, response: Response) -> bool:
     """A job that the fleet refuses is a run that is `rejected`: an outcome, and no error of the request."""
     if not isinstance(failure, AcceptedNegativeData) or not operation(case, "submitRun", "submitBatch"):
@@ -91,8 +112,17 @@ EXCEPTIONS = [
     a_number_beyond_its_format,
     a_text_that_no_program_gets,
     a_name_outside_of_its_pattern,
+    a_text_that_is_no_token,
+    a_no_for_several_calls,
+    another_version_of_tus,
     a_refusal_that_is_an_outcome,
 ]
+
+
+@schemathesis.serializer("application/offset+octet-stream")
+def part_of_an_upload(context: SerializationContext, value: Any) -> bytes:
+    """Bytes, as they are."""
+    return serialize_binary(value)
 
 
 @schemathesis.hook

@@ -96,8 +96,11 @@ async def call_function(
 ) -> Any:
     """Calls a function of the user's, in this context: an async one on `loop`, another one in a thread of this name."""
 
+    async def called() -> Any:
+        return await _await(work())
+
     async def awaited() -> Any:
-        return await asyncio.get_running_loop().create_task(_await(work()), context=context)
+        return await asyncio.get_running_loop().create_task(called(), context=context)
 
     if is_async:
         if loop is None or loop is asyncio.get_running_loop():

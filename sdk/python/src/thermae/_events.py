@@ -84,13 +84,19 @@ class Audit:
     """What the fleet's audit log says about a tool call.
 
     Attributes:
-        what: `call`: the code makes the call. `end`: the call has ended, or was refused.
+        what: `call`: the code makes the call. `decision`: a call that needs approval has it, or does not get it. `end`:
+            the call has ended, or was refused.
         call: Number of the call in the run.
         tool: Name of the tool, if it is known.
         arguments: The arguments of a `call`, without the values that the fleet leaves out.
         arguments_left_out: Why the arguments are left out.
-        result: Of an `end`: `ok`, the tool's own `error`, or the code of a refusal.
-        why: Text of the refusal, unless the fleet leaves values out.
+        approval: Of a `decision`: id of the call that was decided about.
+        user: Of a `decision`: the RabbitMQ user that sent it.
+        by: Of a `decision`: for whom the user decided, as the user says.
+        calls: Of a `decision`: how many calls a yes counts for.
+        result: Of an `end`: `ok`, the tool's own `error`, or the code of a refusal. Of a `decision`: `approved`,
+            `approved_before`, `denied` or `timed_out`.
+        why: Text of the refusal, or reason of the decision, unless the fleet leaves values out.
         seconds: How long the call took.
         at: Time by the worker's clock, as in RFC 3339.
         worker: Id of the worker.
@@ -102,6 +108,10 @@ class Audit:
     tool: str | None
     arguments: dict[str, Any] | None
     arguments_left_out: str | None
+    approval: str | None
+    user: str | None
+    by: str | None
+    calls: int | None
     result: str | None
     why: str | None
     seconds: float | None
@@ -219,6 +229,10 @@ def _audit(job: str, raw: dict[str, Any]) -> Audit:
         tool=raw.get("tool"),
         arguments=raw.get("arguments"),
         arguments_left_out=raw.get("arguments_left_out"),
+        approval=raw.get("approval"),
+        user=raw.get("user"),
+        by=raw.get("by"),
+        calls=raw.get("calls"),
         result=raw.get("result"),
         why=raw.get("why"),
         seconds=None if ms is None else ms / 1000,

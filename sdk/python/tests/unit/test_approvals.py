@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from bridge_log import Log
 from helpers import on_a_loop, until
+from over_http import of_the_embedded_fleet
 
 from thermae import Approval, AsyncSandbox, Sandbox, Verdict, errors
 from thermae._approvals import verdict_to_wire
@@ -76,6 +77,7 @@ def test_whatever_is_no_verdict_denies_the_call(caplog: pytest.LogCaptureFixture
         Sandbox(approve=True)  # type: ignore[arg-type]
 
 
+@of_the_embedded_fleet
 def test_without_a_function_calls_are_denied_where_nobody_else_decides(bridge: Log) -> None:
     with Sandbox() as box:
         (said,) = lines(box.run("ask 1 pay {}").stdout)
