@@ -57,8 +57,9 @@ def a_wide_integer(failure: Failure, case: Case, response: Response) -> bool:
 
 def a_number_beyond_its_format(failure: Failure, case: Case, response: Response) -> bool:
     """The formats uint32 and uint64 bound a number. Release 4.32.5 does not read them."""
-    refused = isinstance(failure, RejectedPositiveData) and operation(case, "submitRun", "submitBatch", "exec")
-    beyond = r"invalid value: integer `\d+`, expected u(32|64)|number out of range"
+    takes = operation(case, "submitRun", "submitBatch", "exec", "decideCall", "mintToken", "narrowToken")
+    refused = isinstance(failure, RejectedPositiveData) and takes
+    beyond = r"invalid value: integer `\d+`, expected (a nonzero )?u(32|64)|number out of range"
     return refused and re.search(beyond, detail(response)) is not None
 
 
