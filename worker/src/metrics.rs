@@ -198,7 +198,7 @@ impl Metrics {
             forged: {
                 let made = IntCounter::new(
                     "thermae_worker_forged_total",
-                    "Answers to tool calls dropped because their tenant did not send them",
+                    "Answers to tool calls and decisions about them dropped because their tenant did not send them",
                 )?;
                 registry.register(Box::new(made.clone()))?;
                 made
