@@ -103,8 +103,7 @@ impl Engine {
     /// When there is something to do without an event.
     fn deadline(&self, now: Instant) -> Option<Instant> {
         let runs = self.runs.deadline(now, &self.sandboxes, &self.io);
-        let others = self.sandboxes.deadline().into_iter().chain(self.proof.deadline(&self.sandboxes));
-        runs.into_iter().chain(others).chain(self.io.link.deadline()).min()
+        runs.into_iter().chain(self.sandboxes.deadline()).chain(self.proof.deadline(&self.sandboxes)).min()
     }
 
     fn handle(&mut self, events: &[Event]) -> Result<()> {

@@ -62,8 +62,6 @@ pub(super) struct Active {
     /// A fresh run as it arrived, kept until its code starts: another sandbox takes it if this one dies first.
     pub(super) unstarted: Option<Box<Pending>>,
     pub(super) session: bool,
-    /// Whether somebody reads its output while it runs.
-    followed: bool,
     /// Whether a sandbox was ready when it arrived.
     pub(super) warm: bool,
     /// When the worker's frame was read.
@@ -136,7 +134,6 @@ impl Active {
             tools: pending.run.tools.iter().map(|tool| tool.name.clone()).collect(),
             unstarted: None,
             session: pending.session().is_some(),
-            followed: pending.run.follow,
             warm,
             arrived: pending.arrived,
             handed,
@@ -172,11 +169,8 @@ impl Active {
             Ok(n) => {
                 let room = self.limits.output_bytes.saturating_sub(self.output_bytes);
                 let fits = room.min(n as u64) as usize;
-                let bytes = &chunk[..fits];
-                match fits {
-                    0 => {}
-                    _ if self.followed => link.push(output.kind, self.number, bytes),
-                    _ => link.push_patiently(output.kind, self.number, bytes),
+                if fits > 0 {
+                    link.push(output.kind, self.number, &chunk[..fits]);
                 }
                 self.output_bytes += fits as u64;
                 if fits < n { Pumped::Over } else { Pumped::Some(n) }

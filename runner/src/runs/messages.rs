@@ -95,7 +95,7 @@ impl Runs {
             "started" if run.began.is_none() => {
                 run.began = Some(Instant::now());
                 run.unstarted = None;
-                io.link.push_patiently(Kind::Started, run.number, &[]);
+                io.link.push(Kind::Started, run.number, &[]);
             }
             "display" => {
                 let bundle = message.data.as_deref().map(RawValue::get).filter(|d| d.starts_with('{'));
