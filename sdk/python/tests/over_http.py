@@ -8,7 +8,7 @@ from fleets import PROMETHEUS, SERVED
 of_the_bridge = pytest.mark.not_over_http("they look into the bridge: its process, its start, its log")
 of_the_embedded_fleet = pytest.mark.not_over_http("they need the embedded fleet, its options, or a URL of RabbitMQ")
 as_on_the_fleet = pytest.mark.not_over_http("the same tests run on the fleet")
-needs_a_store = pytest.mark.not_over_http("they need a store, which `thermae serve` does not have", on="served")
+needs_a_store = pytest.mark.not_over_http("they need a store, and `thermae serve` is started without one", on="served")
 needs_no_store = pytest.mark.not_over_http("they need a fleet without a store", on="fleet")
 
 COUNTS = pytest.StashKey[dict[str, Counter[str]]]()
