@@ -68,9 +68,10 @@ pub(crate) async fn assign(ctx: Context, head: Head, offer: Offer) -> End {
     end
 }
 
+// What happens rarely is boxed. A future is as large as its largest branch, and every job's is copied several times.
 async fn hand_out(ctx: &Context, mut head: Head, offer: Offer) -> End {
     if head.is_late() {
-        return refuse(ctx, head, late()).await;
+        return Box::pin(refuse(ctx, head, late())).await;
     }
     if !head.delivery.is_current() {
         return End::TakenBack;
@@ -87,8 +88,8 @@ async fn hand_out(ctx: &Context, mut head: Head, offer: Offer) -> End {
     }
     let (attempt, epoch, to, repeat) = match admitted {
         Ok(Admitted::Assigned { attempt, epoch, to, repeat }) => (attempt, epoch, to, repeat),
-        Ok(other) => return otherwise(ctx, head, other).await,
-        Err(registry::Error::Full) => return full(ctx, head).await,
+        Ok(other) => return Box::pin(otherwise(ctx, head, other)).await,
+        Err(registry::Error::Full) => return Box::pin(full(ctx, head)).await,
         Err(error @ registry::Error::Corrupt(_)) => {
             tracing::error!(%error, job.id = %head.key.job, "a job's record can't be read");
             let error = ErrorInfo::new(ErrorCode::Internal, "the job's record can't be read");
@@ -111,7 +112,7 @@ async fn hand_out(ctx: &Context, mut head: Head, offer: Offer) -> End {
         && !ctx.fleet.borrow().speaks(worker, head.protocol)
     {
         let error = held_by_older(head.protocol);
-        return refuse(ctx, head, error).await;
+        return Box::pin(refuse(ctx, head, error)).await;
     }
     match publish(ctx, &head, attempt, &epoch, &to, repeat).instrument(tracing::info_span!("publish")).await {
         Ok(()) => {
@@ -199,13 +200,14 @@ async fn publish(
     if head.lifecycle {
         accepted(ctx, head, attempt).await?;
     }
-    match ctx.publish(message.clone()).await {
-        Err(Trouble::Bus(bus::Error::Unroutable { .. })) if matches!(to, Target::Pool) => {
+    let again = matches!(to, Target::Pool).then(|| message.clone());
+    match (ctx.publish(message).await, again) {
+        (Err(Trouble::Bus(bus::Error::Unroutable { .. })), Some(message)) => {
             // No worker of this pool has ever run, or somebody deleted the queue.
             ctx.bus.declare_queue(&QueueSpec::pool(&head.lane.pool, head.protocol)).await?;
             ctx.publish(message).await
         }
-        published => published,
+        (published, _) => published,
     }
 }
 
@@ -319,7 +321,7 @@ async fn under_way(ctx: &Context, head: &Head, to: &Address) -> Result<(), Troub
 
 /// Sends the message to the queue `resolve`, where it waits for the outcome of the job `first`.
 async fn follow(ctx: &Context, head: &Head, first: &JobId) -> Result<(), Trouble> {
-    let mut message = Message { exchange: names::RESOLVE.to_owned(), ..head.delivery.message.clone() };
+    let mut message = Message { exchange: names::RESOLVE.to_owned(), ..head.delivery.message.as_ref().clone() };
     message.headers.set_text(names::H_FOLLOWS, first.as_str());
     ctx.vouch(&mut message, &head.key.tenant);
     ctx.publish(message).await

@@ -197,7 +197,7 @@ async fn drain(ctx: &Context, worker: &WorkerId, until: Instant) -> Result<(), T
             continue;
         };
         let Some(delivery) = delivery else { return Ok(()) };
-        let message = Message { exchange: names::RESOLVE.to_owned(), ..delivery.message.clone() };
+        let message = Message { exchange: names::RESOLVE.to_owned(), ..delivery.message.as_ref().clone() };
         ctx.publish(message).await?;
         acknowledge(&delivery).await;
         ctx.metrics.drained();

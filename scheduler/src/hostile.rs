@@ -1,6 +1,8 @@
 //! Hostile messages of clients: each must become a job, a request to a session, or a refusal with a
 //! stable code.
 
+use std::borrow::Cow;
+
 use proptest::prelude::*;
 use thermae_backplane::bus::{Delivery, HeaderValue, Headers, Message};
 use thermae_schemas::{ErrorCode, Job, names};
@@ -92,8 +94,8 @@ fn headers() -> impl Strategy<Value = Headers> {
             names::H_DEAD_REASON,
             names::H_DEAD_QUEUE,
         ])
-        .prop_map(str::to_owned),
-        hostile::word(),
+        .prop_map(Cow::Borrowed),
+        hostile::word().prop_map(Cow::Owned),
     ];
     let value = prop_oneof![
         prop_oneof![any::<i64>(), Just(i64::MAX), Just(i64::MIN), Just(-1)].prop_map(HeaderValue::Int),

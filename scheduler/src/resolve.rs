@@ -128,7 +128,7 @@ async fn again(ctx: &Context, delivery: &Delivery, lane: Lane) -> Result<&'stati
         return Ok("delivery_limit");
     }
     let mut submit =
-        Message { exchange: names::SUBMIT.to_owned(), mandatory: true, persistent: true, ..message.clone() };
+        Message { exchange: names::SUBMIT.to_owned(), mandatory: true, persistent: true, ..message.as_ref().clone() };
     submit.headers.set_int(names::H_DEATHS, deaths);
     submit.headers.set_flag(names::H_RESEND, true);
     forget_death(&mut submit);

@@ -4,9 +4,10 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// A name that does not follow the rule of its type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,15 +36,17 @@ fn is_text(s: &str) -> bool {
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $check:ident, $rule:ident, $pattern:ident) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $name(String);
+        ///
+        /// A clone shares the text.
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+        #[serde(try_from = "String")]
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// Checks the rule and makes the name.
             pub fn new(name: impl Into<String>) -> Result<Self, NameError> {
                 let name = name.into();
-                if $check(&name) { Ok(Self(name)) } else { Err(NameError { what: $what, name, rule: $rule }) }
+                if $check(&name) { Ok(Self(name.into())) } else { Err(NameError { what: $what, name, rule: $rule }) }
             }
 
             /// The name as text.
@@ -61,7 +64,13 @@ macro_rules! name {
 
         impl From<$name> for String {
             fn from(name: $name) -> Self {
-                name.0
+                name.0.as_ref().to_owned()
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str(&self.0)
             }
         }
 
@@ -127,24 +136,24 @@ name!(
 impl JobId {
     /// A new id. Ids are ordered by time (UUID version 7).
     pub fn random() -> Self {
-        Self(uuid::Uuid::now_v7().to_string())
+        Self(uuid::Uuid::now_v7().to_string().into())
     }
 }
 
 impl Language {
     /// Python 3.
     pub fn python() -> Self {
-        Self("python".to_owned())
+        Self("python".into())
     }
 
     /// Bash.
     pub fn bash() -> Self {
-        Self("bash".to_owned())
+        Self("bash".into())
     }
 
     /// Whether programs in this language can call tools.
     pub fn calls_tools(&self) -> bool {
-        *self != Self::bash()
+        self.as_str() != "bash"
     }
 }
 
@@ -158,7 +167,7 @@ impl Default for Language {
 impl ClientId {
     /// A new random name.
     pub fn random() -> Self {
-        Self(uuid::Uuid::new_v4().simple().to_string())
+        Self(uuid::Uuid::new_v4().simple().to_string().into())
     }
 }
 
@@ -167,7 +176,7 @@ impl WorkerId {
     /// than 40 characters is cut.
     pub fn boot(name: &str) -> Self {
         let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect();
-        Self(format!("{name}-{}", &uuid::Uuid::new_v4().simple().to_string()[..12]))
+        Self(format!("{name}-{}", &uuid::Uuid::new_v4().simple().to_string()[..12]).into())
     }
 }
 

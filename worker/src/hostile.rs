@@ -1,6 +1,7 @@
 //! Property tests of everything that a worker reads: the frames of a runner whose container was taken over, messages
 //! from a queue, and what a job sends through its runner.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::time::Duration;
 
@@ -138,8 +139,8 @@ fn headers() -> impl Strategy<Value = Headers> {
             names::H_TENANT, names::H_ATTEMPT, names::H_MAX_ATTEMPTS, names::H_EPOCH, names::H_DEADLINE,
             names::H_MAYBE_DUPLICATE, names::H_SESSION_CREATE, names::H_TRACEPARENT, names::H_TRACESTATE,
         ])
-        .prop_map(str::to_owned),
-        1 => hostile::word(),
+        .prop_map(Cow::Borrowed),
+        1 => hostile::word().prop_map(Cow::Owned),
     ];
     let value = prop_oneof![
         prop_oneof![any::<i64>(), 0i64..4, Just(i64::MAX), Just(i64::MIN)].prop_map(HeaderValue::Int),

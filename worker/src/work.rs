@@ -60,7 +60,7 @@ impl Work {
     /// # Errors
     /// The delivery did not come from a scheduler.
     pub(crate) fn read(delivery: &Delivery) -> Result<Self, Unreadable> {
-        let Message { body, headers, reply_to, correlation_id, .. } = &delivery.message;
+        let Message { body, headers, reply_to, correlation_id, .. } = &*delivery.message;
         let number = |name| {
             let value = headers.int(name).and_then(|n| u32::try_from(n).ok());
             value.filter(|n| *n > 0).ok_or(Unreadable::Header(name))

@@ -1,6 +1,8 @@
 //! Messages, as they are published and as they are delivered.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
@@ -25,7 +27,7 @@ pub enum HeaderValue {
 
 /// Headers of a message, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Headers(pub BTreeMap<String, HeaderValue>);
+pub struct Headers(pub BTreeMap<Cow<'static, str>, HeaderValue>);
 
 impl Headers {
     /// Value of a header, if it is a string.
@@ -50,18 +52,18 @@ impl Headers {
     }
 
     /// Sets a header to a string.
-    pub fn set_text(&mut self, name: &str, text: impl Into<String>) {
-        self.0.insert(name.to_owned(), HeaderValue::Text(text.into()));
+    pub fn set_text(&mut self, name: impl Into<Cow<'static, str>>, text: impl Into<String>) {
+        self.0.insert(name.into(), HeaderValue::Text(text.into()));
     }
 
     /// Sets a header to an integer.
-    pub fn set_int(&mut self, name: &str, n: i64) {
-        self.0.insert(name.to_owned(), HeaderValue::Int(n));
+    pub fn set_int(&mut self, name: impl Into<Cow<'static, str>>, n: i64) {
+        self.0.insert(name.into(), HeaderValue::Int(n));
     }
 
     /// Sets a header to a flag.
-    pub fn set_flag(&mut self, name: &str, on: bool) {
-        self.0.insert(name.to_owned(), HeaderValue::Bool(on));
+    pub fn set_flag(&mut self, name: impl Into<Cow<'static, str>>, on: bool) {
+        self.0.insert(name.into(), HeaderValue::Bool(on));
     }
 }
 
@@ -143,8 +145,8 @@ impl Settle for Detached {
 /// A delivery, which must be settled. If it is dropped unsettled, the broker delivers it again only when the consumer
 /// or the connection ends.
 pub struct Delivery {
-    /// The message.
-    pub message: Message,
+    /// The message. The embedded fleet's queues hold the same one.
+    pub message: Arc<Message>,
     /// Whether the broker has delivered the message before.
     pub redelivered: bool,
     pub(crate) settle: Box<dyn Settle>,
@@ -154,8 +156,8 @@ pub struct Delivery {
 
 impl Delivery {
     /// A delivery that `settle` settles.
-    pub fn new(message: Message, redelivered: bool, settle: Box<dyn Settle>) -> Self {
-        Self { message, redelivered, settle, settled: AtomicBool::new(false) }
+    pub fn new(message: impl Into<Arc<Message>>, redelivered: bool, settle: Box<dyn Settle>) -> Self {
+        Self { message: message.into(), redelivered, settle, settled: AtomicBool::new(false) }
     }
 
     /// A delivery without a broker: settling it does nothing. For tests of code that reads messages.

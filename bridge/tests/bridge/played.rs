@@ -46,7 +46,7 @@ pub(crate) struct PlayedFleet {
 async fn next(from: &mut Box<dyn Consumer>) -> Result<Message> {
     let delivery = from.next().await.context("the queue is gone")?;
     delivery.ack().await?;
-    Ok(delivery.message)
+    Ok(delivery.message.as_ref().clone())
 }
 
 impl PlayedFleet {

@@ -77,7 +77,7 @@ impl Played {
         let asked = Request::parse(&delivery.message.body)?;
         ensure!(asked.id.as_str() == format!("r{id}") && u64::from(asked.window) == window, "{asked:?}");
         self.tell(&delivery.message, EventBody::Opened { reply_to: "acme.w-1".to_owned() }).await?;
-        Ok(delivery.message)
+        Ok(delivery.message.as_ref().clone())
     }
 
     async fn tell(&self, asked: &Message, body: EventBody) -> Result<()> {

@@ -65,7 +65,7 @@ impl Questions {
         let query: Query = serde_json::from_slice(&delivery.message.body).unwrap();
         let Asked::Run(run) = query.what else { panic!("{query:?}") };
         assert_eq!((delivery.message.key.as_str(), query.protocol), ("acme.query", 3));
-        (delivery.message, run)
+        (delivery.message.as_ref().clone(), run)
     }
 
     pub(super) async fn answer(&mut self) -> ToolResult {

@@ -36,7 +36,7 @@ impl Worker {
         delivery.ack().await.unwrap();
         assert_eq!(delivery.message.exchange, names::APPROVALS);
         let decision = Decision::parse(&delivery.message.body).unwrap();
-        (delivery.message, decision)
+        (delivery.message.as_ref().clone(), decision)
     }
 }
 

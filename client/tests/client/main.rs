@@ -69,7 +69,7 @@ impl Fleet {
     async fn take(&mut self) -> Message {
         let delivery = soon(self.jobs.next()).await.unwrap();
         delivery.ack().await.unwrap();
-        delivery.message
+        delivery.message.as_ref().clone()
     }
 
     /// Sends an event to the client that submitted this job.

@@ -92,7 +92,7 @@ async fn asked(delivery: Option<Delivery>) -> (Message, Request) {
     let delivery = delivery.unwrap();
     delivery.ack().await.unwrap();
     let request = Request::parse(&delivery.message.body).unwrap();
-    (delivery.message, request)
+    (delivery.message.as_ref().clone(), request)
 }
 
 pub(crate) fn worker() -> WorkerId {

@@ -124,8 +124,12 @@ impl Lanes {
         self.ensure(lane).await?;
         // Even if the lane is known: its queue can't exist, or the message would not be here.
         self.declare(lane).await?;
-        let mut routed =
-            Message { exchange: names::SUBMIT.to_owned(), mandatory: true, persistent: true, ..message.clone() };
+        let mut routed = Message {
+            exchange: names::SUBMIT.to_owned(),
+            mandatory: true,
+            persistent: true,
+            ..message.as_ref().clone()
+        };
         ctx.vouch(&mut routed, tenant);
         let now = now_ms();
         if delivery.redelivered {

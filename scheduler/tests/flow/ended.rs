@@ -45,7 +45,7 @@ async fn a_copy_that_is_older_than_records_live_is_not_handed_out_again() {
     let handle = client.submit(job("old"), None).await.unwrap();
     let mut copy = soon(jobs.recv()).await.unwrap();
     assert!(copy.delivery.message.headers.int(names::H_EXPIRES).is_some(), "every copy says until when it counts");
-    copy.delivery.message.headers.set_int(names::H_EXPIRES, 1);
+    Arc::make_mut(&mut copy.delivery.message).headers.set_int(names::H_EXPIRES, 1);
     worker.hand_over(copy).await;
     let outcome = soon(handle.result()).await.unwrap();
     assert_eq!(outcome.error.unwrap().code, ErrorCode::SubmissionExpired);

@@ -337,7 +337,7 @@ impl Worker {
 
     /// Sends the job's message to the queue `resolve`.
     pub(crate) async fn hand_over(&self, job: Assigned) {
-        let message = Message { exchange: names::RESOLVE.to_owned(), ..job.delivery.message.clone() };
+        let message = Message { exchange: names::RESOLVE.to_owned(), ..job.delivery.message.as_ref().clone() };
         self.publish(message).await;
         acknowledge(&job.delivery).await;
     }

@@ -242,7 +242,7 @@ async fn dead_letters_are_judged_as_well() {
     let victim = soon(jobs.recv()).await.unwrap();
     let before = site.scheduler.metric("thermae_scheduler_resolved_total", "dropped");
     let dead = |key: &str, user: Option<&str>| {
-        let mut message = victim.delivery.message.clone();
+        let mut message = victim.delivery.message.as_ref().clone();
         (message.exchange, message.key) = (names::RESOLVE.to_owned(), key.to_owned());
         message.user_id = user.map(str::to_owned);
         message

@@ -67,6 +67,6 @@ impl RawClient {
         delivery.ack().await.unwrap();
         let event = Event::parse(&delivery.message.body).unwrap();
         assert_eq!(delivery.message.message_id.as_deref(), Some(event.job.as_str()));
-        (event, delivery.message.clone())
+        (event, delivery.message.as_ref().clone())
     }
 }

@@ -101,7 +101,7 @@ async fn control(worker: &Worker) -> Box<dyn Consumer> {
 async fn told(control: &mut Box<dyn Consumer>) -> Message {
     let delivery = soon(control.next()).await.unwrap();
     delivery.ack().await.unwrap();
-    delivery.message.clone()
+    delivery.message.as_ref().clone()
 }
 
 #[tokio::test]

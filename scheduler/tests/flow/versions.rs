@@ -222,7 +222,7 @@ async fn a_newer_job_that_is_handed_out_again_keeps_its_version() {
             key: String::new(),
             mandatory: true,
             persistent: true,
-            ..job.delivery.message.clone()
+            ..job.delivery.message.as_ref().clone()
         };
         servers.bus.publish(message).await.unwrap().wait().await.unwrap();
         job.delivery.ack().await.unwrap();

@@ -64,7 +64,7 @@ pub(crate) async fn claim(ctx: &Context, delivery: &Delivery, work: &Work) -> Op
             guard.stands_until(asked + ctx.options.lease.0);
             return Some(guard);
         }
-        Start::Terminal(ended) => tell_and_ack(ctx, delivery, work, guard.address(), ended).await,
+        Start::Terminal(ended) => Box::pin(tell_and_ack(ctx, delivery, work, guard.address(), ended)).await,
         Start::Stale => ack(delivery).await,
         Start::Resolve => to_resolve(ctx, delivery, "maybe_started").await,
     }

@@ -119,7 +119,7 @@ async fn record(ctx: &Context, delivery: &Delivery, work: &Work, guard: Guard, s
             // The job is over, so this is not on its path.
             ctx.shelf.offer(ctx, Large { job: request.job, outcome: request.outcome, keep: request.keep });
         }
-        Finish::Terminal(other) => tell_and_ack(ctx, delivery, work, to, other).await,
+        Finish::Terminal(other) => Box::pin(tell_and_ack(ctx, delivery, work, to, other)).await,
         Finish::Superseded => ack(delivery).await,
     }
 }

@@ -22,15 +22,17 @@ const SLOT_WITHIN: Duration = Duration::from_secs(10 * 60);
 const TRIES: u32 = 3;
 
 /// Takes a delivery from a pool's queue through the worker.
+// What happens rarely is boxed: a future is as large as its largest branch, and every job's is copied several times.
 pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: &Delivery) {
     let began = Instant::now();
     let Some(pool) = ctx.pool(&work.job.pool).cloned() else {
         let message = format!("This worker does not serve the pool {}.", work.job.pool);
-        return reject(&ctx, delivery, &work, Outcome::rejected(ErrorCode::UnknownPool, message)).await;
+        let outcome = Outcome::rejected(ErrorCode::UnknownPool, message);
+        return Box::pin(reject(&ctx, delivery, &work, outcome)).await;
     };
     let mut prepared = match prepare(&ctx, &work, pool.options()).await {
         Ok(prepared) => prepared,
-        Err(outcome) => return reject(&ctx, delivery, &work, outcome).await,
+        Err(outcome) => return Box::pin(reject(&ctx, delivery, &work, outcome)).await,
     };
     ctx.moves(&work, delivery.message.body.len());
     let wait = async {
@@ -46,7 +48,7 @@ pub(crate) async fn pool_job(ctx: Arc<Context>, work: Work, delivery: &Delivery)
     };
     let Some((permit, mut held)) = taken else {
         return if work.is_late() {
-            reject(&ctx, delivery, &work, late()).await;
+            Box::pin(reject(&ctx, delivery, &work, late())).await;
         } else {
             requeue(&ctx, delivery, "no_container").await;
         };

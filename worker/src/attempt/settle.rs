@@ -1,7 +1,7 @@
 //! The ways in which a delivery leaves the worker: answered and acknowledged, back to its queue, or to `resolve`.
 
 use bytes::Bytes;
-use thermae_backplane::bus::{self, Delivery, HeaderValue, Headers, Message};
+use thermae_backplane::bus::{self, Delivery, Headers, Message};
 use thermae_backplane::record::{Address, Answer, EndUnstarted, Ended};
 use thermae_backplane::registry::EndUnstartedRequest;
 use thermae_backplane::stored::Wanted;
@@ -32,7 +32,7 @@ pub(crate) fn reply(work: &Work, to: Address, body: Bytes, persistent: bool) -> 
     let trace = thermae_service::trace::forward(&Span::current(), &work.trace);
     for (name, value) in [(names::H_TRACEPARENT, trace.traceparent), (names::H_TRACESTATE, trace.tracestate)] {
         if let Some(value) = value {
-            headers.0.insert(name.to_owned(), HeaderValue::Text(value));
+            headers.set_text(name, value);
         }
     }
     Message {
@@ -146,7 +146,7 @@ pub(crate) async fn to_resolve(ctx: &Context, delivery: &Delivery, why: &'static
         user_id: None,
         mandatory: true,
         persistent: true,
-        ..delivery.message.clone()
+        ..delivery.message.as_ref().clone()
     };
     match publish(ctx, message).await {
         Ok(true) => ack(delivery).await,

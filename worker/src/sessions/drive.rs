@@ -136,13 +136,14 @@ impl Sessions {
         }
     }
 
+    // What happens rarely is boxed, as in `pool_job`.
     async fn job(&self, session: &Session, home: &mut Option<Home>, job: &Waiting) -> Went {
         let (ctx, Waiting { work, delivery, .. }) = (&self.ctx, job);
         let began = Instant::now();
         let mut prepared = match prepare(ctx, work, session.pool.options()).await {
             Ok(prepared) => prepared,
             Err(outcome) => {
-                reject(ctx, delivery, work, outcome).await;
+                Box::pin(reject(ctx, delivery, work, outcome)).await;
                 return Went::On;
             }
         };
@@ -153,7 +154,7 @@ impl Sessions {
             match checkpoints::find(ctx, work, session, &mut prepared).await {
                 Ok(found) => begins = Some(found),
                 Err(outcome) => {
-                    reject(ctx, delivery, work, outcome).await;
+                    Box::pin(reject(ctx, delivery, work, outcome)).await;
                     return Went::On;
                 }
             }
@@ -174,7 +175,7 @@ impl Sessions {
             () = ctx.draining.cancelled() => None,
         };
         let Some((permit, new)) = seated else {
-            requeue(ctx, delivery, "no_container").await;
+            Box::pin(requeue(ctx, delivery, "no_container")).await;
             return Went::On;
         };
         ctx.metrics.phase(&work.job.pool, Phase::Acquire, began.elapsed().as_secs_f64());

@@ -105,11 +105,13 @@ impl Bus for Local {
         Ok(self.open()?.depth(queue))
     }
 
-    async fn publish(&self, message: Message) -> Result<Confirm, Error> {
+    async fn publish(&self, mut message: Message) -> Result<Confirm, Error> {
+        // Nobody sees the flag on a delivery.
+        let mandatory = std::mem::take(&mut message.mandatory);
         let message = Arc::new(message);
         let mut broker = self.open()?;
         let answer = match self.check_user(&message).and_then(|()| broker.publish(&message)) {
-            Ok(false) if message.mandatory => {
+            Ok(false) if mandatory => {
                 Err(Error::Unroutable { exchange: message.exchange.clone(), key: message.key.clone() })
             }
             Ok(_) => Ok(()),
@@ -166,8 +168,7 @@ impl Consumer for LocalConsumer {
             tag,
             settled: AtomicBool::new(false),
         };
-        let message = Message { mandatory: false, ..(*waiting.message).clone() };
-        Some(Delivery::new(message, waiting.returns > 0, Box::new(settle)))
+        Some(Delivery::new(waiting.message, waiting.returns > 0, Box::new(settle)))
     }
 
     async fn stop(&mut self) -> Result<(), Error> {

@@ -96,7 +96,7 @@ pub(super) fn message(exchange: &str, key: &str, properties: &BasicProperties, d
             _ => header(value),
         };
         if let Some(value) = value {
-            headers.0.insert(name.to_string(), value);
+            headers.0.insert(name.to_string().into(), value);
         }
     }
     Message {

@@ -62,7 +62,7 @@ async fn a_job_that_started_elsewhere_is_left_to_resolve() {
     fleet.bus.publish(message.clone()).await.unwrap().wait().await.unwrap();
     let resolved = fleet.resolved().await;
     assert_eq!(
-        resolved.message,
+        *resolved.message,
         Message { exchange: names::RESOLVE.into(), key: String::new(), mandatory: false, ..message }
     );
     assert_eq!(script.starts("print x"), 0);

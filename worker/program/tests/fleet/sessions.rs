@@ -106,7 +106,7 @@ async fn an_idle_session_expires_and_a_job_on_its_way_hears_that() {
     // A scheduler places a job that accepts a new session again. This worker must not do that on its own.
     fleet.bus.publish(anew.clone()).await.unwrap().wait().await.unwrap();
     let resolved = fleet.resolved().await.message;
-    assert_eq!(resolved, Message { exchange: names::RESOLVE.into(), key: String::new(), mandatory: false, ..anew });
+    assert_eq!(*resolved, Message { exchange: names::RESOLVE.into(), key: String::new(), mandatory: false, ..anew });
     worker.end().await;
 }
 

@@ -18,7 +18,7 @@ impl Fleet {
         assert!(self.unread.is_empty(), "some were read already");
         let delivery = within("an event", self.replies.next()).await.expect("the bus is open");
         delivery.ack().await.unwrap();
-        delivery.message.body
+        delivery.message.body.clone()
     }
 
     /// The next event of any job.
