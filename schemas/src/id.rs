@@ -3,11 +3,13 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::{Deserialize, Deserializer, Visitor};
+use serde::{Serialize, Serializer};
 
 /// A name that does not follow the rule of its type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,20 +35,36 @@ fn is_text(s: &str) -> bool {
     (1..=128).contains(&s.len()) && s.bytes().all(|b| b.is_ascii_graphic())
 }
 
+/// Reads a name without a copy of its text.
+struct Text<T>(PhantomData<T>);
+
+impl<T: FromStr<Err = NameError>> Visitor<'_> for Text<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $check:ident, $rule:ident, $pattern:ident) => {
         $(#[$doc])*
         ///
         /// A clone shares the text.
-        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
-        #[serde(try_from = "String")]
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(Arc<str>);
 
         impl $name {
             /// Checks the rule and makes the name.
-            pub fn new(name: impl Into<String>) -> Result<Self, NameError> {
-                let name = name.into();
-                if $check(&name) { Ok(Self(name.into())) } else { Err(NameError { what: $what, name, rule: $rule }) }
+            pub fn new(name: impl AsRef<str> + Into<Arc<str>>) -> Result<Self, NameError> {
+                match name.as_ref() {
+                    valid if $check(valid) => Ok(Self(name.into())),
+                    invalid => Err(NameError { what: $what, name: invalid.to_owned(), rule: $rule }),
+                }
             }
 
             /// The name as text.
@@ -84,6 +102,12 @@ macro_rules! name {
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                from.deserialize_str(Text(PhantomData))
             }
         }
 

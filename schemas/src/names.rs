@@ -169,7 +169,16 @@ pub fn request_key(tenant: &TenantName) -> String {
 /// The tenant that is named by the first word of `key`: a routing key on [`SUBMIT`], [`CALLS`] or [`APPROVALS`], a reply
 /// key, or the name of a RabbitMQ user.
 pub fn tenant_of(key: &str) -> Option<TenantName> {
-    TenantName::new(key.split('.').next().unwrap_or_default()).ok()
+    TenantName::new(first_word(key)).ok()
+}
+
+/// Whether the first word of `key`, as in [`tenant_of`], names this tenant.
+pub fn is_of(key: &str, tenant: &TenantName) -> bool {
+    first_word(key) == tenant.as_str()
+}
+
+fn first_word(key: &str) -> &str {
+    key.split('.').next().unwrap_or_default()
 }
 
 /// Routing key of a pool's jobs on [`WORK`]. Jobs of each version of the protocol have their own, because only workers

@@ -102,7 +102,7 @@ impl Identity {
         let tenant = names::tenant_of(&message.key).ok_or_else(|| Forged::Key(message.key.clone()))?;
         let Some(user) = &message.user_id else { return Err(Forged::Unsigned(tenant)) };
         let vouched = || self.fleet.contains(user) && message.headers.text(names::H_TENANT) == Some(tenant.as_str());
-        if names::tenant_of(user).as_ref() == Some(&tenant) || vouched() {
+        if names::is_of(user, &tenant) || vouched() {
             return Ok(tenant);
         }
         Err(Forged::User { user: user.clone(), tenant })
@@ -114,7 +114,7 @@ impl Message {
     /// users and of the fleet's own.
     pub fn sign(&mut self, bus: &dyn Bus, tenant: &TenantName) {
         self.user_id = Some(bus.user().to_owned());
-        if names::tenant_of(bus.user()).as_ref() == Some(tenant) {
+        if names::is_of(bus.user(), tenant) {
             self.headers.0.remove(names::H_TENANT);
         } else {
             self.headers.set_text(names::H_TENANT, tenant.as_str());
