@@ -22,7 +22,10 @@ fn shell(script: &str) -> Result<Command> {
     let programs = program.parent().unwrap_or(Path::new("/")).display().to_string();
     let mut command = Command::new("bash");
     command.args(["-euo", "pipefail", "-c", script]).current_dir(page::path(""));
-    command.env("PATH", format!("{programs}:{}", std::env::var("PATH")?)).env("THERMAE_LOG", "error");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("THERMAE_")) {
+        command.env_remove(name);
+    }
+    command.env("PATH", format!("{programs}:{}", std::env::var("PATH")?));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
 }
