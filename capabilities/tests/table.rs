@@ -7,6 +7,7 @@ use jsonschema::Validator;
 use serde::Deserialize;
 use serde_json::Value;
 use thermae_capabilities::{Arguments, At, Call, InMemory, Rules, Schemas, Set, covers, decide};
+use thermae_testkit::page;
 
 /// One file of cases.
 #[derive(Deserialize, Default)]
@@ -160,12 +161,10 @@ impl File {
 }
 
 #[test]
-fn the_page_shows_sets() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/capabilities.md");
-    let page = std::fs::read_to_string(page).unwrap();
-    let blocks: Vec<_> = page.split("```json\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert!(blocks.len() >= 3);
-    blocks.into_iter().for_each(|block| drop(rules(block)));
+fn the_pages_show_sets() {
+    for (_, blocks) in page::all(page::Kind::Set) {
+        blocks.iter().for_each(|block| drop(rules(&block.text)));
+    }
 }
 
 #[test]

@@ -1,72 +1,54 @@
-"""A run that waits for a person survives the process that began it.
+"""An agent's program that pays small amounts by itself, and asks a person about larger ones.
 
-A first process begins a run that asks for approval, and is killed while it waits. A second one, this one, attaches to
-the run by its id, sees the call that waits, and answers it. The program goes on where it was. `THERMAE_URL` must name
-the fleet.
+The first capability takes payments of less than 100. Those that it does not allow go to the second one, which wants a
+yes. No capability allows 1,000 or more, so nobody is asked about that.
 
 It prints:
 
-    the first process is dead
-    asked: approve {'amount': 480}
-    receipt R-480
+    asked about pay {'amount': 950, 'to': 'rent'}
+    asked about pay {'amount': 500, 'to': 'lottery'}
+    power: P1
+    rent: P2
+    car: capability_refused
+    lottery: approval_denied
+    paid: power 80, rent 950
 """
 
-import signal
-import subprocess
-import sys
-import time
+from thermae import Approval, Sandbox, Verdict, tool
 
-from thermae import Sandbox, declare_tool, tool
-
-approve = declare_tool(
-    "approve",
-    description="Asks a person whether to pay.",
-    input_schema={"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]},
-    output_schema={"type": "boolean"},
-)
+PAID: list[str] = []
 
 
 @tool
-def pay(amount: float) -> str:
-    """Pays an amount, in euros. Returns the number of the receipt."""
-    return f"R-{amount:.0f}"
+def pay(to: str, amount: float) -> str:
+    """Pays an amount, in euros. Returns the number of the payment."""
+    PAID.append(f"{to} {amount:.0f}")
+    return f"P{len(PAID)}"
+
+
+def approve(asked: Approval) -> Verdict:
+    """Stands for a person, to whom a program of yours would show the call."""
+    print("asked about", asked.tool, asked.arguments)
+    if asked.arguments is not None and asked.arguments["to"] == "rent":
+        return True
+    return "no gambling"
 
 
 PROGRAM = """
-amount = 480
-if await approve(amount=amount):
-    print("receipt", await pay(amount=amount))
+for to, amount in [("power", 80), ("rent", 950), ("car", 20_000), ("lottery", 500)]:
+    try:
+        print(f"{to}: {await pay(to=to, amount=amount)}")
+    except ToolError as error:
+        print(f"{to}: {str(error).partition(':')[0]}")
 """
 
-
-def begin() -> None:
-    """The first process: begins the run, and tells its id once the call waits."""
-    with Sandbox(tools=[approve, pay]) as box:
-        run = box.submit(PROGRAM, pause=200, tool_wait=200)
-        while not run.pending():
-            time.sleep(0.05)
-        print(run.id, flush=True)
-        sys.stdin.read()
-
-
-def resume(run_id: str) -> None:
-    """The second process: decides, and waits for the result."""
-    with Sandbox(tools=[pay]) as box:
-        run = box.attach(run_id)
-        (call,) = run.pending()
-        print("asked:", call.tool, call.arguments)
-        run.answer(call, True)
-        print(run.result(timeout=30).stdout, end="")
-
-
-if sys.argv[1:]:
-    begin()
-else:
-    command = [sys.executable, __file__, "begin"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
-        assert first.stdout is not None
-        run_id = first.stdout.readline().strip()
-        first.kill()
-    assert first.returncode == -signal.SIGKILL
-    print("the first process is dead")
-    resume(run_id)
+with Sandbox(
+    tools=[pay],
+    capabilities=[
+        {"pattern": "pay", "constraints": [{"path": "amount", "op": "<", "value": 100}]},
+        {"pattern": "pay", "constraints": [{"path": "amount", "op": "<", "value": 1000}], "approval": {}},
+    ],
+    approve=approve,
+) as box:
+    print(box.run(PROGRAM, check=True).stdout, end="")
+    print("paid:", ", ".join(PAID))

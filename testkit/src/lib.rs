@@ -1,5 +1,5 @@
-//! What the tests of several crates share: hostile input, a collector of traces, an S3 server, and the simplest end of a
-//! runner's socket.
+//! What the tests of several crates share: hostile input, the pages of the documentation, a collector of traces, an S3
+//! server, and the simplest end of a runner's socket.
 //!
 //! Only tests and measurements use this crate. What needs other dependencies is behind a feature named like its module.
 
@@ -10,5 +10,6 @@ pub mod bucket;
 #[cfg(feature = "collector")]
 pub mod collector;
 pub mod hostile;
+pub mod page;
 #[cfg(feature = "peer")]
 pub mod peer;

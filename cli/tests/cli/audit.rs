@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use crate::page;
 use crate::thermae::Thermae;
 
 const CODE: &str = "
@@ -53,16 +52,6 @@ fn calls_are_written_down_and_a_change_is_noticed() {
     let known = thermae.call(&["audit", "cut.jsonl", "--last", last]);
     assert!(known.status == 1 && known.stdout.contains("the digest of the last line is"), "{known:?}");
     assert_eq!(thermae.call(&["audit", "calls.jsonl", "--last", last, "--after", &"0".repeat(64)]).status, 0);
-}
-
-#[test]
-fn the_commands_of_its_page_work() {
-    let thermae = Thermae::new();
-    std::os::unix::fs::symlink(page::path("examples"), thermae.path().join("examples")).unwrap();
-    let program = format!("{}:/usr/bin:/bin", thermae.path().join("bin").display());
-    std::fs::create_dir(thermae.path().join("bin")).unwrap();
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_thermae"), thermae.path().join("bin/thermae")).unwrap();
-    page::runs(&thermae, &[("PATH", &program)], &page::text("docs/audit.md"), 3);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod files;
 mod key;
 mod killed;
 mod page;
+mod pages;
 mod readme;
 mod run;
 mod serve;

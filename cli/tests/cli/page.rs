@@ -1,17 +1,24 @@
-//! Pages and examples whose commands are run.
+//! What a reader of the documentation has: a folder with the project's examples, the programs in `PATH`, and a shell.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+
+use thermae_testkit::page::{Block, path};
 
 use crate::thermae::Thermae;
 
-/// A file of the project.
-pub(crate) fn path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
-}
-
-pub(crate) fn text(name: &str) -> String {
-    std::fs::read_to_string(path(name)).unwrap()
+/// A folder with the examples, and the programs that a page uses.
+pub(crate) fn folder() -> Thermae {
+    let thermae = Thermae::new();
+    let link = |target: &Path, name: &str| std::os::unix::fs::symlink(target, thermae.path().join(name)).unwrap();
+    std::fs::create_dir(thermae.path().join("bin")).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_thermae"));
+    link(program, "bin/thermae");
+    let token = program.with_file_name("thermae-token");
+    assert!(token.is_file(), "{} is not built: cargo build --release -p thermae-token", token.display());
+    link(&token, "bin/thermae-token");
+    link(&path("examples"), "examples");
+    thermae
 }
 
 /// Runs a script in the folder, with these variables instead of the developer's own, and gives its output.
@@ -21,6 +28,8 @@ pub(crate) fn bash(thermae: &Thermae, variables: &[(&str, &str)], script: &str) 
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("THERMAE_")) {
         command.env_remove(name);
     }
+    let programs = thermae.path().join("bin").display().to_string();
+    command.env("PATH", format!("{programs}:{}", std::env::var("PATH").unwrap()));
     command.envs(variables.iter().copied());
     let output = command.output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -28,37 +37,18 @@ pub(crate) fn bash(thermae: &Thermae, variables: &[(&str, &str)], script: &str) 
     out.into_owned()
 }
 
-/// Runs all blocks of a page that are fenced as `sh`, and compares what they print with the blocks fenced as `text` that
-/// follow them. There must be at least `least` blocks.
-pub(crate) fn runs(thermae: &Thermae, variables: &[(&str, &str)], page: &str, least: usize) {
-    let blocks = blocks(page);
-    assert!(blocks.len() >= least, "{blocks:?}");
+/// Runs the commands of a page, and compares what they print with what the page says. `here` is the text of the page
+/// that is another one in the test, such as an address, and what it is.
+pub(crate) fn runs(thermae: &Thermae, variables: &[(&str, &str)], page: &str, blocks: &[Block], here: (&str, &str)) {
     // One script, because later blocks use what earlier ones set.
     let mark = "-- the next block --\n";
-    let script: String = blocks.iter().map(|(block, _)| format!("{block}printf -- '{mark}'\n")).collect();
-    let printed = bash(thermae, variables, &script);
+    let script: String = blocks.iter().map(|block| format!("{}printf -- '{mark}'\n", block.text)).collect();
+    let printed = bash(thermae, variables, &script.replace(here.0, here.1));
     let printed: Vec<&str> = printed.split_terminator(mark).collect();
-    for ((block, shown), printed) in blocks.iter().zip(&printed) {
-        assert_eq!(printed, shown, "{block}");
+    for (block, printed) in blocks.iter().zip(&printed) {
+        assert_eq!(*printed, block.prints, "{page}, line {}\n{}", block.line, block.text);
     }
     assert_eq!(printed.len(), blocks.len());
-}
-
-/// The blocks of commands of a page, each with the output that the page shows.
-fn blocks(page: &str) -> Vec<(String, String)> {
-    let mut blocks: Vec<(String, String)> = Vec::new();
-    let (mut lines, mut last) = (page.lines(), "");
-    while let Some(line) = lines.next() {
-        let Some(fence) = line.strip_prefix("```") else { continue };
-        let block: String = lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
-        match (fence, last) {
-            ("sh", _) => blocks.push((block, String::new())),
-            ("text", "sh") => blocks.last_mut().unwrap().1 = block,
-            _ => {}
-        }
-        last = fence;
-    }
-    blocks
 }
 
 /// What an example prints, as its comment says: the indented lines after `It prints:`.

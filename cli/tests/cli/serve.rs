@@ -1,40 +1,44 @@
-//! `thermae serve`, and the page about it.
+//! `thermae serve`.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
+use thermae_testkit::page::text;
+
 use crate::page;
 use crate::thermae::Thermae;
 
-const TOKEN: &str = "a-token-of-the-tests";
+pub(crate) const TOKEN: &str = "a-token-of-the-tests";
 
 /// A gateway that serves. It is killed at the end of a test that failed.
-struct Serving {
+pub(crate) struct Serving {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
-    url: String,
+    first: String,
+    pub(crate) url: String,
 }
 
 impl Serving {
-    fn start(thermae: &Thermae, token: Option<&str>) -> Self {
+    pub(crate) fn start(thermae: &Thermae, token: Option<&str>, options: &[&str]) -> Self {
         let mut command = thermae.command(&["serve", "--listen", "127.0.0.1:0", "--slots", "2", "--store", "store"]);
+        command.args(options);
         if let Some(token) = token {
             command.env("THERMAE_TOKEN", token);
         }
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        out.read_line(&mut line).unwrap();
-        let url = line.split_once(" at ").and_then(|(_, rest)| rest.split_once(". ")).map(|(url, _)| url.to_owned());
-        let url = url.unwrap_or_else(|| panic!("{line:?}"));
-        assert!(line.contains("the embedded fleet (2 slots)"), "{line}");
-        Self { child, out, url }
+        let mut first = String::new();
+        out.read_line(&mut first).unwrap();
+        let url = first.split_once(" at ").and_then(|(_, rest)| rest.split_once(". ")).map(|(url, _)| url.to_owned());
+        let url = url.unwrap_or_else(|| panic!("{first:?}"));
+        assert!(first.contains("the embedded fleet (2 slots)"), "{first}");
+        Self { child, out, first, url }
     }
 
     /// The lines of its greeting up to the command that it proposes.
-    fn greeting(&mut self) -> Vec<String> {
-        let mut lines = Vec::new();
-        while lines.last().is_none_or(|last: &String| !last.starts_with("curl ")) {
+    pub(crate) fn greeting(&mut self) -> Vec<String> {
+        let mut lines = vec![self.first.trim_end().to_owned()];
+        while lines.last().is_none_or(|last| !last.starts_with("curl ")) {
             let mut line = String::new();
             assert!(self.out.read_line(&mut line).unwrap() > 0, "{lines:?}");
             lines.push(line.trim_end().to_owned());
@@ -43,7 +47,7 @@ impl Serving {
     }
 
     /// Asks it to end. Gives its exit status.
-    fn end(mut self) -> Option<i32> {
+    pub(crate) fn end(mut self) -> Option<i32> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         self.child.wait().unwrap().code()
@@ -57,34 +61,11 @@ impl Drop for Serving {
     }
 }
 
-fn page() -> String {
-    page::text("docs/gateway.md")
-}
-
-#[test]
-fn the_commands_of_its_page_work() {
-    let thermae = Thermae::new();
-    let serving = Serving::start(&thermae, Some(TOKEN));
-    page::runs(&thermae, &[("THERMAE_TOKEN", TOKEN)], &page().replace("http://127.0.0.1:8420", &serving.url), 9);
-    assert_eq!(serving.end(), Some(0));
-}
-
-#[test]
-fn its_example_prints_what_it_says() {
-    let thermae = Thermae::new();
-    let serving = Serving::start(&thermae, Some(TOKEN));
-    let name = "examples/http/resume.sh";
-    let script = format!("bash {}", page::path(name).display());
-    let printed = page::bash(&thermae, &[("THERMAE_TOKEN", TOKEN), ("THERMAE_URL", &serving.url)], &script);
-    assert_eq!(printed, page::promised(&page::text(name)));
-    assert_eq!(serving.end(), Some(0));
-}
-
 #[test]
 fn a_new_token_is_printed_and_the_proposed_command_works() {
     let thermae = Thermae::new();
-    let mut serving = Serving::start(&thermae, None);
-    let script = serving.greeting().join("\n");
+    let mut serving = Serving::start(&thermae, None, &[]);
+    let script = serving.greeting()[1..].join("\n");
     assert!(script.contains("export THERMAE_TOKEN="), "{script}");
     let printed = page::bash(&thermae, &[], &script);
     assert!(printed.contains(r#""stdout":"42\n""#), "{printed}");
@@ -93,7 +74,7 @@ fn a_new_token_is_printed_and_the_proposed_command_works() {
 
 #[test]
 fn the_page_lists_every_code() {
-    let page = page();
+    let page = text("docs/gateway.md");
     for code in thermae_gateway::CODES {
         let row = format!("| `{}` | {} | {} |", code.code, code.status, code.meaning);
         assert!(page.contains(&row), "docs/gateway.md lacks the row {row}");

@@ -15,6 +15,7 @@ mod jobs;
 mod keys;
 mod once;
 mod outages;
+mod pages;
 mod prometheus;
 mod promise;
 mod requests;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         waits::TESTS,
         gateway::TESTS,
         keys::TESTS,
+        pages::TESTS,
         dashboards::TESTS,
         // These kill all workers. For some seconds, new sessions may be placed on one that is not known to be dead.
         checkpoints::TESTS,

@@ -1,7 +1,8 @@
 //! The commands of docs/gateway.md that begin with a gateway for several tenants.
 
-use std::path::Path;
 use std::process::Command;
+
+use thermae_testkit::page::{self, Kind};
 
 use crate::program::free;
 
@@ -10,17 +11,6 @@ const SHOWN: &str = "1f0c9d3b7a5e4826";
 
 /// Separates what the page's commands print.
 const MARK: &str = "-- the next command --";
-
-/// The commands after the heading, each with what the page shows of its output.
-fn commands() -> Vec<(String, String)> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gateway.md");
-    let page = std::fs::read_to_string(page).unwrap();
-    let (_, rest) = page.split_once("## Keys and tenants").unwrap();
-    let block = rest.split("```").nth(1).unwrap();
-    let commands = block.strip_prefix("console\n$ ").unwrap().split("\n$ ");
-    let parts = commands.map(|one| one.trim_end().split_once('\n').unwrap_or((one.trim_end(), "")));
-    parts.map(|(command, shown)| (command.to_owned(), shown.to_owned())).collect()
-}
 
 #[test]
 fn the_commands_of_the_page_work() {
@@ -31,7 +21,7 @@ fn the_commands_of_the_page_work() {
         "trap 'kill $(jobs -p)' EXIT\ncargo() {{ :; }}\nthermae() {{ {program} \"$@\"; }}\n\
          thermae-gateway() {{ exec {program}; }}\n"
     );
-    let commands = commands();
+    let commands = page::only(Kind::Tenants).commands();
     for (number, (command, _)) in commands.iter().enumerate() {
         let command = command.replace(SHOWN, "\"$id\"");
         script += &format!("{{ {command}\n}} > told{number} 2>&1\necho '{MARK}'\ncat told{number}\n");
@@ -49,7 +39,7 @@ fn the_commands_of_the_page_work() {
     let (id, secret) = (&text[4..20], &text[21..]);
     for ((command, shown), printed) in commands.iter().zip(&printed) {
         let printed = printed.replace(id, SHOWN).replace(secret, "…");
-        assert_eq!(printed.trim_end(), shown, "{command}");
+        assert_eq!(printed.trim_end(), shown.trim_end(), "{command}");
     }
     assert_eq!(printed.len(), commands.len());
 }

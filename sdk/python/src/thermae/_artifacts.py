@@ -7,7 +7,7 @@ import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any, Self, TypeAlias, TypeVar
 
 from thermae._loop import Runner
@@ -82,7 +82,7 @@ class BaseArtifact:
     async def _save(self, path: str | os.PathLike[str], overwrite: bool) -> Path:
         target = Path(path)
         if target.is_dir():
-            target = target / self._plain_name()
+            target = target / plain_name(self.name)
         if not overwrite and target.exists():
             raise FileExistsError(f"{target} exists: pass overwrite=True to replace it")
         # What has the final name is whole: the content goes into another file first.
@@ -99,11 +99,22 @@ class BaseArtifact:
             part.unlink(missing_ok=True)
         return target
 
-    def _plain_name(self) -> str:
-        """The name, if it stays in the folder that it is put into."""
-        if self.name in ("", ".", "..") or "/" in self.name or "\0" in self.name:
-            raise ValueError(f"{self.name!r} is no name for a file: pass a path of your own")
-        return self.name
+
+def plain_name(name: str, kind: type[PurePath] = Path) -> str:
+    """The name of a file, if it stays in the folder that it is put into.
+
+    Args:
+        name: The name, which the job's code chose.
+        kind: Whose paths these are. On Windows, a backslash leaves the folder, too, and a colon names something else.
+
+    Raises:
+        ValueError: It leaves the folder, or is no name.
+    """
+    path = kind(name)
+    leaves = name in ("", ".", "..") or path.name != name
+    if leaves or "\0" in name or (isinstance(path, PureWindowsPath) and ":" in name):
+        raise ValueError(f"{name!r} is no name for a file: pass a path of your own")
+    return name
 
 
 class AsyncArtifact(BaseArtifact):

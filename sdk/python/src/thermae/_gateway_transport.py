@@ -5,7 +5,9 @@ import contextlib
 import json
 import logging
 import os
+import socket
 import ssl
+import sys
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -109,11 +111,16 @@ class GatewayTransport:
 
     def abandon(self) -> None:
         """See `Transport`."""
-        # Only this process's copy of the descriptor goes, and nothing says so to the gateway. Something must stay in
-        # its place: the socket's object would close the number once more, whatever it is then.
+        connection = self._socket.transport.get_extra_info("socket")
         with contextlib.suppress(OSError):
+            if sys.platform == "win32":
+                # Nothing forks there, so the connection is this process's own; and its number is none of a file.
+                connection.shutdown(socket.SHUT_RDWR)
+                return
+            # Only this process's copy of the descriptor goes, and nothing says so to the gateway. Something must stay
+            # in its place: the socket's object would close the number once more, whatever it is then.
             nothing = os.open(os.devnull, os.O_RDWR)
-            os.dup2(nothing, self._socket.transport.get_extra_info("socket").fileno(), inheritable=False)
+            os.dup2(nothing, connection.fileno(), inheritable=False)
             os.close(nothing)
 
     def last_words(self) -> str:

@@ -16,6 +16,9 @@ T = TypeVar("T")
 CANCEL_WITHIN = 2.0
 """Seconds that a cancelled run gets to tell the fleet so, after Ctrl-C."""
 
+LOOK_UP_EVERY = 0.1
+"""Seconds between two looks at Ctrl-C on Windows, where it does not wake a thread that waits for a lock."""
+
 
 class Runner:
     """Runs coroutines on an event loop of its own, for callers that have none or whose own loop is busy.
@@ -128,7 +131,12 @@ class _Call(Generic[T]):
 
     def wait(self, within: float = -1) -> None:
         """Waits for the end, from another thread."""
-        if not self._ended:
+        if self._ended:
+            return
+        if sys.platform == "win32" and within < 0:
+            while not self._running.acquire(timeout=LOOK_UP_EVERY):
+                pass
+        else:
             self._running.acquire(timeout=within)
 
     def result(self) -> T:

@@ -101,6 +101,10 @@ def wanted_packages(opening: dict[str, Any], embedded: EmbeddedOptions) -> "Pack
     requirements = embedded.get("packages")
     if not requirements:
         return None
+    if sys.platform == "win32":
+        from thermae.errors import EmbeddedUnavailable
+
+        raise EmbeddedUnavailable("packages are for the embedded fleet, which needs Linux")
     from thermae._packages import Packages  # Few programs need it, and it imports what Windows does not have.
 
     if PACKAGES in opening["embedded"].get("datasets", {}):

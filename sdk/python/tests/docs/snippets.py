@@ -14,9 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[4]
-DOCS = ROOT / "docs/python"
 EXAMPLES = ROOT / "examples/python"
-PAGES = [ROOT / "README.md", ROOT / "sdk/python/README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "sdk/python/README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/python").glob("*.md")),
+]
 """All pages with snippets."""
 
 _FENCE = re.compile(r"( *)```(\S*)( .*)?$")

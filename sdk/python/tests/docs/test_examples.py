@@ -17,7 +17,7 @@ from helpers import environment
 from nbclient import NotebookClient
 
 nbformat: Any = _nbformat
-NEED_FLEET = {"approval.py", "reattach.py"}
+NEED_FLEET = {"resume.py", "reattach.py"}
 UPDATE = "THERMAE_UPDATE" in os.environ
 
 

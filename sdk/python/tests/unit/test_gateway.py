@@ -347,7 +347,7 @@ def test_what_only_posix_has_is_not_needed(gateway: FakeGateway) -> None:
         sys.path.insert(0, {os.path.dirname(os.path.dirname(__file__))!r})
         import other_systems
         other_systems.imitate()
-        from thermae import Sandbox, tool
+        from thermae import Sandbox, ThermaeError, tool
         @tool
         def double(n: int) -> int:
             return 2 * n
@@ -357,8 +357,19 @@ def test_what_only_posix_has_is_not_needed(gateway: FakeGateway) -> None:
             import thermae._packages
         except ImportError as error:
             print(error.name)
+        try:
+            Sandbox("embedded", packages=["six"])
+        except ThermaeError as error:
+            print(error.code)
+        # The sockets' numbers are none of files there, so a loop that ends early must not take them for that.
+        import asyncio, os
+        from thermae import AsyncSandbox
+        box = AsyncSandbox({gateway.url!r}, api_key={KEY!r})
+        print(asyncio.run(box.run("print a")).stdout.strip())
+        os.dup2 = None
+        asyncio.run(box.close())
         """)
-    assert finished(process) == (0, '{"ok": 42}\nfcntl\n', "")
+    assert finished(process) == (0, '{"ok": 42}\nfcntl\nembedded_unavailable\na\n', "")
 
 
 @of_the_embedded_fleet

@@ -3,7 +3,7 @@ import json
 import logging
 import os
 import threading
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from helpers import children, until
 from over_http import of_the_embedded_fleet
 
 from thermae import Accepted, Display, Job, Result, Sandbox, Started, Stdout, ThermaeError, ToolCall, errors, tool
+from thermae._artifacts import plain_name
 
 
 @tool
@@ -289,6 +290,13 @@ def test_a_damaged_artifact_is_never_saved(tmp_path: Path) -> None:
         with pytest.raises(errors.ArtifactDamaged):
             bad.save(tmp_path)
         assert list(tmp_path.glob("*damaged*")) + list(tmp_path.glob(".*")) == []
+    leaving = {PurePosixPath: ["", "..", "a/b", "a\0"], PureWindowsPath: ["..\\a", "a/b", "C:a", "a:b", "\\\\a\\b"]}
+    for kind, names in leaving.items():
+        assert plain_name("a.txt", kind) == "a.txt"
+        for name in names:
+            with pytest.raises(ValueError, match="no name for a file"):
+                plain_name(name, kind)
+    assert plain_name("a:b\\c", PurePosixPath) == "a:b\\c"
 
 
 @of_the_embedded_fleet
