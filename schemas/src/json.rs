@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_a_job_keeps_unread_is_measured() {
-        let job = |input: &str| format!(r#"{{"id": "a", "code": "", "inputs": {{"x": {{"json": {input}}}}}}}"#);
+        let job = |input: &str| format!(r#"{{"id": "a", "code": "", "inputs": {{"x": {{"value": {input}}}}}}}"#);
         assert!(Job::from_json(job("[1]").as_bytes()).is_ok());
         for bad in ["1e999", "\"\\ud800\""] {
             assert!(Job::from_json(job(bad).as_bytes()).is_err(), "{bad}");
