@@ -4,6 +4,8 @@
 //! Most tests share one fleet and run one after the other. Tests that stop or starve a server use a second set of
 //! servers. The test harness is libtest-mimic, because libtest has no place for ending a fleet after the last test.
 
+mod approver;
+mod authority;
 mod bad_input;
 mod batch;
 mod checkpoints;
@@ -13,6 +15,7 @@ mod fleet;
 mod gateway;
 mod jobs;
 mod keys;
+mod load;
 mod once;
 mod outages;
 mod prometheus;
