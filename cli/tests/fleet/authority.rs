@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 use thermae_schemas::{Capabilities, TenantName};
-use thermae_tokens::{Grant, Issuer, SecretKey, TokenId};
+use thermae_tokens::{Grant, Issuer, SecretKey, TokenId, revocation_ids};
 
 /// The id under which workers know the public key.
-const KEY: u32 = 1;
+pub(crate) const KEY: u32 = 1;
 
 /// An issuer whose public key is in a folder, beside a list of revoked tokens.
 pub(crate) struct Authority {
@@ -36,10 +36,24 @@ impl Authority {
     pub(crate) fn mint(&self, set: &str) -> Result<String> {
         Ok(self.issuer.mint(&grant(set)?)?.into())
     }
+
+    /// A token that says what this grant says.
+    pub(crate) fn mint_for(&self, grant: &Grant) -> Result<String> {
+        Ok(self.issuer.mint(grant)?.into())
+    }
+
+    /// Revokes a token, and all that was made from it. The list is replaced in one step.
+    pub(crate) fn revoke(&self, token: &str) -> Result<()> {
+        let (list, next) = (self.folder.join("revoked"), self.folder.join(".revoked"));
+        let ids = revocation_ids(token)?;
+        let last = ids.last().map(ToString::to_string).unwrap_or_default();
+        std::fs::write(&next, format!("{}{last}\n", std::fs::read_to_string(&list)?))?;
+        Ok(std::fs::rename(next, list)?)
+    }
 }
 
 /// Leave for the tenant `acme` to make the calls of this set, for an hour.
-fn grant(set: &str) -> Result<Grant> {
+pub(crate) fn grant(set: &str) -> Result<Grant> {
     Ok(Grant {
         id: TokenId::random(),
         tenant: TenantName::new("acme")?,

@@ -25,6 +25,7 @@ mod scenarios;
 mod servers;
 mod sessions;
 mod tls;
+mod tokens;
 mod trace;
 mod upgrade;
 mod waits;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         waits::TESTS,
         gateway::TESTS,
         keys::TESTS,
+        tokens::TESTS,
         dashboards::TESTS,
         // These kill all workers. For some seconds, new sessions may be placed on one that is not known to be dead.
         checkpoints::TESTS,
@@ -78,7 +80,7 @@ fn main() -> ExitCode {
         .collect();
     let own = Arc::new(std::sync::OnceLock::new());
     trials.extend(
-        [promise::TESTS, once::TESTS, outages::TESTS, upgrade::TESTS, trace::TESTS, tls::TESTS]
+        [promise::TESTS, once::TESTS, outages::TESTS, tokens::HARM, upgrade::TESTS, trace::TESTS, tls::TESTS]
             .concat()
             .into_iter()
             .map(|(name, test)| {
