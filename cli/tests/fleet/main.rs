@@ -4,6 +4,7 @@
 //! Most tests share one fleet and run one after the other. Tests that stop or starve a server use a second set of
 //! servers. The test harness is libtest-mimic, because libtest has no place for ending a fleet after the last test.
 
+mod approvals;
 mod approver;
 mod authority;
 mod bad_input;
@@ -61,10 +62,12 @@ fn main() -> ExitCode {
         gateway::TESTS,
         keys::TESTS,
         tokens::TESTS,
+        approvals::TESTS,
         dashboards::TESTS,
         // These kill all workers. For some seconds, new sessions may be placed on one that is not known to be dead.
         checkpoints::TESTS,
         requests::TESTS,
+        approvals::KILLING,
     ]
     .concat();
     let mut trials: Vec<Trial> = shared

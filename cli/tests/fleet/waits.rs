@@ -13,9 +13,10 @@ use crate::Test;
 use crate::approver::Approver;
 use crate::fleet::{Fleet, WARM};
 
+/// The second one finds the containers of the first one, so it prints what a run takes without its container.
 pub(crate) const TESTS: &[(&str, Test)] = &[
-    ("waits::runs_that_await_answers_leave_the_slots_to_others", answers),
     ("waits::runs_that_await_approval_leave_the_slots_to_others", approvals),
+    ("waits::runs_that_await_answers_leave_the_slots_to_others", answers),
 ];
 
 /// Five times as many as the fleet has slots.
