@@ -66,15 +66,18 @@ fn worker_killed(fleet: &Fleet) -> Result<()> {
         let mut handle = fleet.acme.client().submit(job, Some(transfers(&calls))).await?;
         let (run, mut events) = (handle.id().clone(), handle.events());
         let mut next = async || tokio::time::timeout(RESULT_TIMEOUT, events.next()).await.context("no event");
+        // The two events may come in any order.
         let (mut worker, mut asked) = (None, None);
-        while asked.is_none() {
+        let (worker, asked) = loop {
             match next().await?.context("no question")?.body {
                 EventBody::Started { worker: id } => worker = Some(id),
                 EventBody::Approval(question) => asked = Some(question),
                 _ => {}
             }
-        }
-        let (worker, asked) = worker.zip(asked).context("the code did not start")?;
+            if let Some(both) = worker.clone().zip(asked.clone()) {
+                break both;
+            }
+        };
         tokio::task::block_in_place(|| fleet.kill_worker(&worker))?;
         // Nobody reads the dead worker's queue.
         let early = approver.say_yes(&run, &asked.call, Some(&asked.reply_to)).await;
