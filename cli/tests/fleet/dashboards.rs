@@ -1,23 +1,16 @@
 //! Every query of the dashboard returns data from a real Prometheus, while the fleet runs a bit of everything.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use async_trait::async_trait;
-use serde_json::{Value, json};
-use thermae_client::{Client, JobHandle, ToolHandler};
-use thermae_schemas::{
-    Class, EventBody, Exec, Job, JobId, PoolName, Request, RequestWork, SessionName, SessionRequest, Status, Stream,
-    ToolFailure, ToolSpec,
-};
-use tokio::task::JoinHandle;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use serde_json::Value;
+use thermae_client::JobHandle;
+use thermae_schemas::{EventBody, Job, Status, Stream};
 
 use crate::Test;
 use crate::fleet::Fleet;
+use crate::load::{Load, limited};
 use crate::prometheus::Prometheus;
 
 pub(crate) const TESTS: &[(&str, Test)] = &[("dashboards::every_query_returns_data_under_load", every_query)];
@@ -84,7 +77,7 @@ fn every_query(fleet: &Fleet) -> Result<()> {
     // This worker replaces the one that will be killed.
     fleet.add_worker()?;
     let prometheus = Prometheus::start(&dashboards().join("rules.yaml"), &fleet.addresses())?;
-    let load = Load::start(fleet);
+    let load = Load::start(fleet)?;
     lose_a_job(fleet)?;
     let bounded = Bounded::start(fleet)?;
     // A metric that doesn't exist gives nothing, so an answer means something.
@@ -156,8 +149,7 @@ fn lose_a_job(fleet: &Fleet) -> Result<()> {
             }
         }
     })?;
-    let name = worker.as_str().rsplit_once('-').context("a worker's id is its name and its boot")?.0;
-    fleet.kill(name)?;
+    fleet.kill_worker(&worker)?;
     let outcome = fleet
         .runtime
         .block_on(async { anyhow::Ok(tokio::time::timeout(Duration::from_secs(60), handle.result()).await??) })?;
@@ -197,123 +189,4 @@ impl Bounded {
             Ok(())
         })
     }
-}
-
-fn limited(mut job: Job, wall_ms: u64) -> Job {
-    job.limits.wall_ms = Some(wall_ms);
-    job
-}
-
-/// A tool that gives its arguments back, or raises an error if `fail` is true.
-struct Echo;
-
-#[async_trait]
-impl ToolHandler for Echo {
-    async fn call(&self, _: &JobId, _: &str, arguments: Value) -> Result<Value, ToolFailure> {
-        if arguments["fail"] == json!(true) { Err("as you wished".into()) } else { Ok(arguments) }
-    }
-}
-
-/// Clients that keep the fleet busy with a bit of everything until [`Load::end`].
-struct Load {
-    stop: DropGuard,
-    tasks: Vec<JoinHandle<Result<BTreeMap<&'static str, usize>>>>,
-}
-
-impl Load {
-    fn start(fleet: &Fleet) -> Self {
-        let stop = CancellationToken::new();
-        let tasks = (0..4)
-            .map(|n| {
-                let (client, stop) = (fleet.acme.client().clone(), stop.clone());
-                fleet.runtime.spawn(async move {
-                    let mut seen = BTreeMap::new();
-                    while !stop.is_cancelled() {
-                        round(&client, n, &mut seen).await?;
-                    }
-                    Ok(seen)
-                })
-            })
-            .collect();
-        Self { stop: stop.drop_guard(), tasks }
-    }
-
-    /// Stops the clients. Checks that every kind of outcome has come.
-    fn end(self, fleet: &Fleet) -> Result<()> {
-        drop(self.stop);
-        let mut seen: BTreeMap<&'static str, usize> = BTreeMap::new();
-        for task in self.tasks {
-            for (status, count) in fleet.runtime.block_on(task)?? {
-                *seen.entry(status).or_default() += count;
-            }
-        }
-        for status in ["succeeded", "failed", "timed_out", "cancelled", "rejected"] {
-            ensure!(seen.contains_key(status), "no job ended as {status}: {seen:?}");
-        }
-        Ok(())
-    }
-}
-
-/// Runs one job of each kind and counts the outcomes by status. Single outcomes don't matter, because a worker is
-/// killed meanwhile.
-async fn round(client: &Client, n: usize, seen: &mut BTreeMap<&'static str, usize>) -> Result<()> {
-    // More jobs at once than the fleet has credit for, so that some wait.
-    let mut burst = Vec::new();
-    for _ in 0..8 {
-        burst.push(client.submit(Job::python("import time\ntime.sleep(0.05)\nprint(1 + 1)"), None).await?);
-    }
-    for handle in burst {
-        note(&handle, seen).await?;
-    }
-    for job in kinds(n)? {
-        note(&client.submit(job, Some(Arc::new(Echo))).await?, seen).await?;
-    }
-    command(client, n, seen).await?;
-    // The cancel ends the job whether the job waits or runs.
-    let handle = client.submit(Job::python("import time\ntime.sleep(60)"), None).await?;
-    handle.cancel().await?;
-    note(&handle, seen).await
-}
-
-/// A command in a session of its own.
-async fn command(client: &Client, n: usize, seen: &mut BTreeMap<&'static str, usize>) -> Result<()> {
-    let name = SessionName::new(format!("commands-{n}-{}", uuid::Uuid::new_v4()))?;
-    let job = |close| {
-        let session = SessionRequest { close, ..SessionRequest::new(name.clone()) };
-        Job { session: Some(session), ..Job::python("pass") }
-    };
-    note(&client.submit(job(false), None).await?, seen).await?;
-    let exec = Exec { shell: Some("true".to_owned()), ..Exec::default() };
-    let request = client.request(Request::new(JobId::random(), name.clone(), RequestWork::Exec(exec)));
-    tokio::time::timeout(Duration::from_secs(60), request.done()).await??;
-    note(&client.submit(job(true), None).await?, seen).await
-}
-
-/// One job of each kind, to be run one after the other.
-fn kinds(n: usize) -> Result<Vec<Job>> {
-    let name = SessionName::new(format!("load-{n}-{}", uuid::Uuid::new_v4()))?;
-    let session = |code: &str| {
-        let session = SessionRequest::new(name.clone());
-        Job { session: Some(session), ..Job::python(code) }
-    };
-    let echo = ToolSpec::new("echo");
-    let calls = "for n in range(5):\n    await echo(n=n)\ntry:\n    await echo(fail=True)\nexcept Exception:\n    pass";
-    Ok(vec![
-        Job { class: Class::High, ..Job::python("import json\nprint(json.dumps({}))") },
-        Job { tools: vec![echo], ..Job::python(calls) },
-        session("x = 1"),
-        session("print(x)"),
-        // The session ends with its interpreter.
-        session("import os\nos._exit(3)"),
-        Job::python("open('artifacts/out', 'w').write('x' * 1000)"),
-        Job::python("raise ValueError('no')"),
-        Job { pool: PoolName::new("no-such")?, ..Job::python("") },
-        limited(Job::python("while True: pass"), 200),
-    ])
-}
-
-async fn note(handle: &JobHandle, seen: &mut BTreeMap<&'static str, usize>) -> Result<()> {
-    let outcome = tokio::time::timeout(Duration::from_secs(60), handle.result()).await??;
-    *seen.entry(outcome.status.as_str()).or_default() += 1;
-    Ok(())
 }

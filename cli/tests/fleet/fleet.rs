@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
+use thermae_schemas::WorkerId;
 use tokio::runtime::Runtime;
 
+use crate::authority::Authority;
 use crate::servers::{Servers, binary};
 
 /// How long a process may take until it is ready. A cold worker makes its first containers in this time.
@@ -32,6 +34,8 @@ pub(crate) struct Fleet {
     pub(crate) runtime: Runtime,
     /// A client of the tenant `acme`.
     pub(crate) acme: thermae_fleet::Fleet,
+    /// Mints tokens that the workers take.
+    pub(crate) authority: Authority,
     processes: Mutex<Vec<Process>>,
     /// Number of workers that were started. Each gets a name of its own, even after earlier ones were killed.
     workers: AtomicUsize,
@@ -50,21 +54,23 @@ impl Fleet {
     pub(crate) fn start_on(servers: Servers, name: &str, workers: usize) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("thermae-e2e-").tempdir()?;
         let prefix = name.to_owned();
+        let authority = Authority::new(&dir.path().join("tokens"))?;
         let mut processes = vec![Process::scheduler(&servers, dir.path(), &prefix)?];
         for n in 0..workers {
-            processes.push(Process::worker(&servers, dir.path(), &prefix, n)?);
+            processes.push(Process::worker(&servers, dir.path(), &prefix, n, &authority.config())?);
         }
         processes.iter_mut().try_for_each(Process::await_ready)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let acme = runtime.block_on(thermae_fleet::Fleet::connect(servers.acme.as_str()))?;
         let (processes, workers) = (Mutex::new(processes), AtomicUsize::new(workers));
-        Ok(Self { servers, runtime, acme, processes, workers, prefix, dir })
+        Ok(Self { servers, runtime, acme, authority, processes, workers, prefix, dir })
     }
 
     /// Starts another worker, and waits until it is ready.
     pub(crate) fn add_worker(&self) -> Result<()> {
         let number = self.workers.fetch_add(1, Ordering::Relaxed);
-        let mut worker = Process::worker(&self.servers, self.dir.path(), &self.prefix, number)?;
+        let tokens = self.authority.config();
+        let mut worker = Process::worker(&self.servers, self.dir.path(), &self.prefix, number, &tokens)?;
         worker.await_ready()?;
         self.processes.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
         Ok(())
@@ -75,6 +81,12 @@ impl Fleet {
         let mut process = self.take(kind)?;
         process.kill()?;
         Ok(process.name.clone())
+    }
+
+    /// Kills the worker with this id.
+    pub(crate) fn kill_worker(&self, worker: &WorkerId) -> Result<()> {
+        let (name, _) = worker.as_str().rsplit_once('-').context("a worker's id is its name and its boot")?;
+        self.kill(name).map(drop)
     }
 
     /// Sends SIGTERM to one process, and waits until it has drained.
@@ -159,11 +171,11 @@ impl Process {
         Self::spawn("thermae-scheduler", "scheduler".to_owned(), servers, dir, prefix, &config)
     }
 
-    /// Starts a worker with Docker containers on these servers.
-    pub(crate) fn worker(servers: &Servers, dir: &Path, prefix: &str, n: usize) -> Result<Self> {
+    /// Starts a worker with Docker containers on these servers. `more` is added to its configuration.
+    pub(crate) fn worker(servers: &Servers, dir: &Path, prefix: &str, n: usize, more: &str) -> Result<Self> {
         let name = format!("worker-{n}");
         let config = format!(
-            "name = {name:?}\nfleet = {prefix:?}\n[artifacts]\nstore = \"file://{}/artifacts\"\nsigning_key = \"of this test\"\n[docker]\nsocket = {:?}\n[pools.default]\nbackend = \"docker\"\nimage = {:?}\nslots = {SLOTS}\nwarm = {WARM}\n",
+            "name = {name:?}\nfleet = {prefix:?}\n[artifacts]\nstore = \"file://{}/artifacts\"\nsigning_key = \"of this test\"\n[docker]\nsocket = {:?}\n[pools.default]\nbackend = \"docker\"\nimage = {:?}\nslots = {SLOTS}\nwarm = {WARM}\n{more}",
             dir.display(),
             servers.docker,
             servers.image

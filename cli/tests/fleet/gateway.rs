@@ -27,14 +27,14 @@ print(await asyncio.gather(*(approve(n=n) for n in range(10))))
 ";
 
 /// A process of `thermae serve`.
-struct Gateway {
-    process: Process,
+pub(crate) struct Gateway {
+    pub(crate) process: Process,
     address: String,
     _dir: TempDir,
 }
 
 impl Gateway {
-    fn start(servers: &Servers) -> Result<Self> {
+    pub(crate) fn start(servers: &Servers) -> Result<Self> {
         let address = format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
         let dir = tempfile::tempdir()?;
         let mut command = Command::new(binary("thermae")?);
@@ -45,7 +45,7 @@ impl Gateway {
     }
 
     /// Sends a request, and gives the JSON of its answer.
-    fn ask(&self, method: &str, path: &str, body: &Value) -> Result<(u16, Value)> {
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> Result<(u16, Value)> {
         let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let (status, told) = ask(&self.address, &format!("{method} {path}"), &headers, &body, ANSWER_TIMEOUT)?;

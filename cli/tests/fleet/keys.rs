@@ -18,22 +18,22 @@ pub(crate) const TESTS: &[(&str, Test)] = &[("keys::two_tenants_share_a_gateway_
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A process of `thermae-gateway`, with its store of keys and the credentials of tenants.
-struct Gateway {
+pub(crate) struct Gateway {
     process: Process,
     address: String,
     dir: TempDir,
 }
 
 impl Gateway {
-    /// The tenant `initech` has credentials that RabbitMQ refuses.
-    fn start(servers: &Servers) -> Result<Self> {
+    /// Starts a gateway that acts for the tenant `acme` with this URL. The tenant `initech` has credentials that
+    /// RabbitMQ refuses.
+    pub(crate) fn start(servers: &Servers, acme: &str) -> Result<Self> {
         let free = || anyhow::Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string());
         let (dir, address, health) = (tempfile::tempdir()?, free()?, free()?);
         let tenants = dir.path().join("tenants");
         std::fs::create_dir(&tenants)?;
-        let wrong = servers.acme.replace("acme:acme@", "initech:wrong@");
-        ensure!(wrong != servers.acme, "the tests' URLs have another form");
-        for (name, url) in [("acme", &servers.acme), ("globex", &servers.globex), ("initech", &wrong)] {
+        let wrong = servers.as_user("initech", "wrong")?;
+        for (name, url) in [("acme", acme), ("globex", &servers.globex), ("initech", &wrong)] {
             std::fs::write(tenants.join(name), url)?;
         }
         let file = dir.path().join("gateway.toml");
@@ -48,7 +48,7 @@ impl Gateway {
     }
 
     /// Runs `thermae key` on the gateway's store, and gives what it prints.
-    fn key(&self, args: &[&str]) -> Result<String> {
+    pub(crate) fn key(&self, args: &[&str]) -> Result<String> {
         let mut command = Command::new(binary("thermae")?);
         command.arg("key").args(args).env("THERMAE_CONFIG", self.dir.path().join("gateway.toml"));
         let output = command.output()?;
@@ -57,19 +57,19 @@ impl Gateway {
     }
 
     /// Sends a request that shows this key, and gives the JSON of its answer.
-    fn ask(&self, key: &str, what: &str, body: &Value) -> Result<(u16, Value)> {
+    pub(crate) fn ask(&self, key: &str, what: &str, body: &Value) -> Result<(u16, Value)> {
         let headers = format!("Authorization: Bearer {key}\r\nContent-Type: application/json\r\n");
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let (status, told) = ask(&self.address, what, &headers, &body, ANSWER_TIMEOUT)?;
         Ok((status, if told.is_empty() { Value::Null } else { serde_json::from_str(&told)? }))
     }
 
-    fn get(&self, key: &str, path: &str) -> Result<(u16, Value)> {
+    pub(crate) fn get(&self, key: &str, path: &str) -> Result<(u16, Value)> {
         self.ask(key, &format!("GET {path}"), &Value::Null)
     }
 
     /// Checks that a request with this key is refused so.
-    fn refuses(&self, key: &str, what: &str, status: u16, code: &str) -> Result<()> {
+    pub(crate) fn refuses(&self, key: &str, what: &str, status: u16, code: &str) -> Result<()> {
         let (found, told) = self.ask(key, what, &Value::Null)?;
         ensure!((found, &told["code"]) == (status, &json!(code)), "{what}: not {status} {code}: {found} {told}");
         Ok(())
@@ -90,7 +90,7 @@ impl Gateway {
 }
 
 fn two_tenants(fleet: &Fleet) -> Result<()> {
-    let gateway = Gateway::start(&fleet.servers)?;
+    let gateway = Gateway::start(&fleet.servers, &fleet.servers.acme)?;
     let all = "run,read,answer,sessions,artifacts";
     let key = |tenant: &str, scopes: &str| gateway.key(&["create", "--tenant", tenant, "--scope", scopes]);
     let (acme, globex, initech) = (key("acme", all)?, key("globex", all)?, key("initech", all)?);

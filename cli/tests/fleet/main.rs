@@ -4,6 +4,9 @@
 //! Most tests share one fleet and run one after the other. Tests that stop or starve a server use a second set of
 //! servers. The test harness is libtest-mimic, because libtest has no place for ending a fleet after the last test.
 
+mod approvals;
+mod approver;
+mod authority;
 mod bad_input;
 mod batch;
 mod checkpoints;
@@ -13,6 +16,7 @@ mod fleet;
 mod gateway;
 mod jobs;
 mod keys;
+mod load;
 mod once;
 mod outages;
 mod pages;
@@ -23,6 +27,7 @@ mod scenarios;
 mod servers;
 mod sessions;
 mod tls;
+mod tokens;
 mod trace;
 mod upgrade;
 mod waits;
@@ -58,10 +63,13 @@ fn main() -> ExitCode {
         gateway::TESTS,
         keys::TESTS,
         pages::TESTS,
+        tokens::TESTS,
+        approvals::TESTS,
         dashboards::TESTS,
         // These kill all workers. For some seconds, new sessions may be placed on one that is not known to be dead.
         checkpoints::TESTS,
         requests::TESTS,
+        approvals::KILLING,
     ]
     .concat();
     let mut trials: Vec<Trial> = shared
@@ -77,7 +85,7 @@ fn main() -> ExitCode {
         .collect();
     let own = Arc::new(std::sync::OnceLock::new());
     trials.extend(
-        [promise::TESTS, once::TESTS, outages::TESTS, upgrade::TESTS, trace::TESTS, tls::TESTS]
+        [promise::TESTS, once::TESTS, outages::TESTS, tokens::HARM, upgrade::TESTS, trace::TESTS, tls::TESTS]
             .concat()
             .into_iter()
             .map(|(name, test)| {

@@ -37,7 +37,7 @@ fn late_servers(own: &OwnServers) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let mut processes = vec![
         Process::scheduler(&own.servers, dir.path(), "late")?,
-        Process::worker(&own.servers, dir.path(), "late", 0)?,
+        Process::worker(&own.servers, dir.path(), "late", 0, "")?,
     ];
     for process in &processes {
         await_words(process, "waiting for RabbitMQ")?;
@@ -102,7 +102,7 @@ fn dead_docker(own: &OwnServers) -> Result<()> {
     let socket = dir.path().join("docker.sock");
     let servers = Servers { docker: socket.display().to_string(), ..own.servers.clone() };
     let mut scheduler = Process::scheduler(&servers, dir.path(), "docker")?;
-    let mut worker = Process::worker(&servers, dir.path(), "docker", 0)?;
+    let mut worker = Process::worker(&servers, dir.path(), "docker", 0, "")?;
     scheduler.await_ready()?;
     await_words(&worker, "docker")?;
     ensure!(

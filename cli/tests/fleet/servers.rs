@@ -62,6 +62,12 @@ impl Servers {
             otlp: None,
         })
     }
+
+    /// AMQP URL of a user of these servers.
+    pub(crate) fn as_user(&self, user: &str, password: &str) -> Result<String> {
+        ensure!(self.acme.contains("acme:acme@"), "the tests' URLs have another form: {}", self.acme);
+        Ok(self.acme.replacen("acme:acme@", &format!("{user}:{password}@"), 1))
+    }
 }
 
 /// A RabbitMQ and a Redis for tests that break servers, beside the shared Docker. They are stopped on drop.

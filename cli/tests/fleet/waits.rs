@@ -1,4 +1,4 @@
-//! Runs that wait for approval, on the real fleet.
+//! Runs that wait for answers of their tools, or for approval, on the real fleet.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,16 +6,24 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use thermae_client::{Client, JobHandle, Tools};
-use thermae_schemas::{Job, Status};
+use thermae_schemas::{Capabilities, Job, Status};
 use tokio::sync::watch;
 
 use crate::Test;
+use crate::approver::Approver;
 use crate::fleet::{Fleet, WARM};
 
-pub(crate) const TESTS: &[(&str, Test)] = &[("waits::runs_that_await_approval_leave_the_slots_to_others", approvals)];
+/// The second one finds the containers of the first one, so it prints what a run takes without its container.
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    ("waits::runs_that_await_approval_leave_the_slots_to_others", approvals),
+    ("waits::runs_that_await_answers_leave_the_slots_to_others", answers),
+];
 
 /// Five times as many as the fleet has slots.
 const RUNS: usize = 20;
+
+/// What each of them does.
+const CODE: &str = "print(await approve())";
 
 /// Prints that are timed.
 const PRINTS: usize = 21;
@@ -23,43 +31,69 @@ const PRINTS: usize = 21;
 /// Longer than the fleet needs to make a container for each run.
 const PAUSED_TIMEOUT: Duration = Duration::from_secs(120);
 
-fn approvals(fleet: &Fleet) -> Result<()> {
-    let (approve, approved) = watch::channel(false);
+fn answers(fleet: &Fleet) -> Result<()> {
+    let (answer, answered) = watch::channel(false);
     let tools = Arc::new(Tools::new().with("approve", move |_: Value| {
-        let mut approved = approved.clone();
-        async move { approved.wait_for(|yes| *yes).await.map(|yes| *yes).map_err(|gone| gone.to_string()) }
+        let mut answered = answered.clone();
+        async move { answered.wait_for(|yes| *yes).await.map(|yes| *yes).map_err(|gone| gone.to_string()) }
     }));
-    let client = fleet.acme.client();
-    fleet.runtime.block_on(async {
-        let globex = thermae_fleet::Fleet::connect(fleet.servers.globex.as_str()).await?;
-        until_warm(fleet).await?;
-        let usual = median(globex.client()).await?;
-        let free = memory()?;
-        let mut waiting = Vec::new();
-        for _ in 0..RUNS {
-            let job = Job { tools: tools.specs(), ..Job::python("print(await approve())") };
-            waiting.push(client.submit(job, Some(tools.clone())).await?);
-        }
-        until_paused(fleet).await?;
-        until_warm(fleet).await?;
-        let each = free.saturating_sub(memory()?) / RUNS as u64;
-        let meanwhile = median(globex.client()).await?;
-        println!(
-            "a print takes {:.1} ms, and {:.1} ms beside {RUNS} paused runs; each of these takes {:.1} MiB",
-            usual.as_secs_f64() * 1e3,
-            meanwhile.as_secs_f64() * 1e3,
-            each as f64 / f64::from(1 << 20)
-        );
-        ensure!(meanwhile < usual * 2 + Duration::from_millis(20), "{meanwhile:?} in place of {usual:?}");
-        approve.send_replace(true);
-        for run in &waiting {
-            let outcome = result(run).await?;
-            ensure!((outcome.status, outcome.stdout.as_str()) == (Status::Succeeded, "True\n"), "{outcome:?}");
-            ensure!(outcome.usage.paused_ms > 0.0, "{outcome:?}");
-        }
-        globex.close().await;
+    let job = || Job { tools: tools.specs(), ..Job::python(CODE) };
+    fleet.runtime.block_on(leave_their_slots(fleet, &job, &tools, async |_| {
+        answer.send_replace(true);
         Ok(())
+    }))
+}
+
+fn approvals(fleet: &Fleet) -> Result<()> {
+    let tools = Arc::new(Tools::new().with("approve", |_: Value| async { Ok(true) }));
+    let capabilities = Some(Capabilities::from_json(r#"[{"pattern": "approve", "approval": {}}]"#)?);
+    let job = || Job { tools: tools.specs(), capabilities: capabilities.clone(), ..Job::python(CODE) };
+    fleet.runtime.block_on(async {
+        let approver = Approver::connect(&fleet.servers).await?;
+        let approve = async |runs: &[JobHandle]| {
+            for run in runs {
+                approver.approve(run.id(), &approver.asked(run.id(), 1).await?).await?;
+            }
+            Ok(())
+        };
+        leave_their_slots(fleet, &job, &tools, approve).await
     })
+}
+
+/// Runs that wait until `go_on`, while another tenant's prints are timed.
+async fn leave_their_slots(
+    fleet: &Fleet,
+    job: &impl Fn() -> Job,
+    tools: &Arc<Tools>,
+    go_on: impl AsyncFnOnce(&[JobHandle]) -> Result<()>,
+) -> Result<()> {
+    let globex = thermae_fleet::Fleet::connect(fleet.servers.globex.as_str()).await?;
+    until_warm(fleet).await?;
+    let usual = median(globex.client()).await?;
+    let free = memory()?;
+    let mut waiting = Vec::new();
+    for _ in 0..RUNS {
+        waiting.push(fleet.acme.client().submit(job(), Some(tools.clone())).await?);
+    }
+    until_paused(fleet).await?;
+    until_warm(fleet).await?;
+    let each = free.saturating_sub(memory()?) / RUNS as u64;
+    let meanwhile = median(globex.client()).await?;
+    println!(
+        "a print takes {:.1} ms, and {:.1} ms beside {RUNS} paused runs; each of these takes {:.1} MiB",
+        usual.as_secs_f64() * 1e3,
+        meanwhile.as_secs_f64() * 1e3,
+        each as f64 / f64::from(1 << 20)
+    );
+    ensure!(meanwhile < usual * 2 + Duration::from_millis(20), "{meanwhile:?} in place of {usual:?}");
+    go_on(&waiting).await?;
+    for run in &waiting {
+        let outcome = result(run).await?;
+        ensure!((outcome.status, outcome.stdout.as_str()) == (Status::Succeeded, "True\n"), "{outcome:?}");
+        ensure!(outcome.usage.paused_ms > 0.0, "{outcome:?}");
+    }
+    globex.close().await;
+    Ok(())
 }
 
 async fn result(run: &JobHandle) -> Result<thermae_schemas::Outcome> {
