@@ -55,14 +55,6 @@ def a_wide_integer(failure: Failure, case: Case, response: Response) -> bool:
     return refused and re.search(r"the integer -?\d{19,} has more than 64 bits", detail(response)) is not None
 
 
-def a_number_beyond_its_format(failure: Failure, case: Case, response: Response) -> bool:
-    """The formats uint32 and uint64 bound a number. Release 4.32.5 does not read them."""
-    takes = operation(case, "submitRun", "submitBatch", "exec", "decideCall", "mintToken", "narrowToken")
-    refused = isinstance(failure, RejectedPositiveData) and takes
-    beyond = r"invalid value: integer `\d+`, expected (a nonzero )?u(32|64)|number out of range"
-    return refused and re.search(beyond, detail(response)) is not None
-
-
 def a_text_that_no_program_gets(failure: Failure, case: Case, response: Response) -> bool:
     """The system gives no program a null character, nor a variable without a name or with `=` in it."""
     refused = isinstance(failure, RejectedPositiveData) and operation(case, "exec")
@@ -110,7 +102,6 @@ EXCEPTIONS = [
     an_event_that_the_run_does_not_have,
     two_keys_that_differ,
     a_wide_integer,
-    a_number_beyond_its_format,
     a_text_that_no_program_gets,
     a_name_outside_of_its_pattern,
     a_text_that_is_no_token,
