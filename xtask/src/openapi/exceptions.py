@@ -55,6 +55,15 @@ def a_wide_integer(failure: Failure, case: Case, response: Response) -> bool:
     return refused and re.search(r"the integer -?\d{19,} has more than 64 bits", detail(response)) is not None
 
 
+def a_position_that_no_pattern_tells(failure: Failure, case: Case, response: Response) -> bool:
+    """A path has no digits of other scripts for a position, and none of more than 64 bits. Patterns can't say so."""
+    takes = operation(case, "submitRun", "submitBatch", "mintToken", "narrowToken")
+    found = re.search(r'has the segment "(.+)"; positions count from 0', detail(response))
+    if not isinstance(failure, RejectedPositiveData) or not takes or not found:
+        return False
+    return re.fullmatch(r"[+-]*[0-9]+", found[1]) is None or re.fullmatch(r"[1-9][0-9]{19}", found[1]) is not None
+
+
 def a_text_that_no_program_gets(failure: Failure, case: Case, response: Response) -> bool:
     """The system gives no program a null character, nor a variable without a name or with `=` in it."""
     refused = isinstance(failure, RejectedPositiveData) and operation(case, "exec")
@@ -102,6 +111,7 @@ EXCEPTIONS = [
     an_event_that_the_run_does_not_have,
     two_keys_that_differ,
     a_wide_integer,
+    a_position_that_no_pattern_tells,
     a_text_that_no_program_gets,
     a_name_outside_of_its_pattern,
     a_text_that_is_no_token,
