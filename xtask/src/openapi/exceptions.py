@@ -48,6 +48,12 @@ def two_keys_that_differ(failure: Failure, case: Case, response: Response) -> bo
     return refused and detail(response) == "the header Idempotency-Key and the job's idempotency_key differ"
 
 
+def two_jobs_of_one_id(failure: Failure, case: Case, response: Response) -> bool:
+    """The ids of a batch's jobs differ, and jobs without an id can be the same. No schema says so."""
+    refused = isinstance(failure, RejectedPositiveData) and operation(case, "submitBatch")
+    return refused and re.search(r"^/jobs/\d+: two jobs have the id ", detail(response)) is not None
+
+
 def a_wide_integer(failure: Failure, case: Case, response: Response) -> bool:
     """Integers in a capability have at most 64 bits. JSON Schema can't say so of any JSON."""
     takes = operation(case, "submitRun", "submitBatch", "mintToken", "narrowToken")
@@ -110,6 +116,7 @@ EXCEPTIONS = [
     parameters_that_go_together_with_nothing,
     an_event_that_the_run_does_not_have,
     two_keys_that_differ,
+    two_jobs_of_one_id,
     a_wide_integer,
     a_position_that_no_pattern_tells,
     a_text_that_no_program_gets,
