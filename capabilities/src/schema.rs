@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::Set;
-use crate::bound::{LONGEST_PATH, LONGEST_PATTERN, MOST_CAPABILITIES, MOST_CONSTRAINTS, MOST_LISTED};
+use crate::bound::{
+    LONGEST_PATH, LONGEST_PATTERN, MOST_CAPABILITIES, MOST_CONSTRAINTS, MOST_LISTED, MOST_SEGMENTS, MOST_STEPS,
+};
 
 impl JsonSchema for Set {
     fn schema_name() -> Cow<'static, str> {
@@ -26,6 +28,11 @@ impl JsonSchema for Set {
             "items": capability,
         })
     }
+}
+
+/// A pattern of texts that consist of segments, each of which matches `one`.
+fn segments(one: &str, most: usize) -> String {
+    format!("^{one}(/{one}){{0,{}}}$", most - 1)
 }
 
 /// Stands for [`crate::Capability`] in schemas.
@@ -55,7 +62,7 @@ impl JsonSchema for OneCapability {
                                     segment, ** for any number of them, also none.",
                     "type": "string",
                     "maxLength": LONGEST_PATTERN,
-                    "pattern": r"^([^/*]+|\*\*?)(/([^/*]+|\*\*?))*$",
+                    "pattern": segments(r"([^/*]+|\*\*?)", MOST_SEGMENTS),
                 },
                 "constraints": {
                     "description": "What must be true of the arguments.",
@@ -99,7 +106,9 @@ impl JsonSchema for OneConstraint {
             "description": "Keys of objects and positions in arrays, separated by /. ~1 stands for / and ~0 for ~.",
             "type": "string",
             "maxLength": LONGEST_PATH,
-            "pattern": "^([^/~]|~0|~1)+(/([^/~]|~0|~1)+)*$",
+            "pattern": segments("([^/~]|~0|~1)+", MOST_STEPS),
+            // What looks like a position and is none. No pattern that all readers know tells the digits of all scripts.
+            "not": {"pattern": "(^|/)([+-]+[0-9]+|0[0-9]+|[0-9]{21,})(/|$)"},
         });
         let test = |ops: &[&str], value: Schema| {
             json_schema!({

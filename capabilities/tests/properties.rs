@@ -141,6 +141,22 @@ fn in_schema(text: &str) -> bool {
     serde_json::from_str(text).is_ok_and(|value| SCHEMA.with(|schema| schema.is_valid(&value)))
 }
 
+#[test]
+fn the_schema_tells_paths_and_patterns_as_the_reader_does() {
+    let deep = |segments| vec!["a"; segments].join("/");
+    let (fits, wide) = (deep(32), deep(33));
+    let good = ["0", "a/10/b", "18446744073709551615", "-", "a/01x", "~00", &fits];
+    let bad = ["00", "a/01/b", "a/-1", "+-1", "100000000000000000000", &wide];
+    for (path, want) in good.map(|path| (path, true)).into_iter().chain(bad.map(|path| (path, false))) {
+        let set = json!([{"pattern": "t", "constraints": [{"path": path, "op": "exists"}]}]).to_string();
+        assert_eq!((in_schema(&set), Set::from_json(&set).is_ok()), (want, want), "{set}");
+    }
+    for (pattern, want) in [(&fits, true), (&wide, false)] {
+        let set = json!([{"pattern": pattern}]).to_string();
+        assert_eq!((in_schema(&set), Set::from_json(&set).is_ok()), (want, want), "{set}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 

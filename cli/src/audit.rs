@@ -28,7 +28,7 @@ pub(crate) fn audit(args: &AuditArgs) -> Result<Exit, Failure> {
 }
 
 fn tell(args: &AuditArgs, verified: &Verified) -> Result<Exit, Failure> {
-    let Verified { lines, torn, first, last } = verified;
+    let Verified { lines, torn, first, last, tokens } = verified;
     if let Some(expected) = args.after.as_ref().filter(|expected| !first.eq_ignore_ascii_case(expected)) {
         return broken_at(args, &format!("the first line follows the digest {first}, not {expected}"));
     }
@@ -36,11 +36,16 @@ fn tell(args: &AuditArgs, verified: &Verified) -> Result<Exit, Failure> {
         return broken_at(args, &format!("the digest of the last line is {last}, not {expected}"));
     }
     if args.json {
-        let told = serde_json::json!({ "unbroken": true, "lines": lines, "torn": torn, "first": first, "last": last });
+        let told = serde_json::json!({
+            "unbroken": true, "lines": lines, "torn": torn, "first": first, "last": last, "tokens": tokens,
+        });
         style::print(format!("{told}\n").as_bytes());
         return Ok(Exit::Success);
     }
     style::print(format!("{lines} lines, unbroken\nfollows  {first}\nlast     {last}\n").as_bytes());
+    for (token, lines) in tokens {
+        style::print(format!("token    {token}  lines: {lines}\n").as_bytes());
+    }
     for line in torn {
         style::note(&format!("line {line} was torn: the machine failed while it was written"));
     }

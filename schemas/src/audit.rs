@@ -24,6 +24,10 @@ pub struct AuditLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub tool: Option<String>,
+    /// Id of the capability token of the run, which all tokens share that were made from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub token: Option<String>,
     /// The arguments of a call, without the values that the fleet leaves out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Value>,

@@ -41,6 +41,7 @@ fn calls_are_written_down_and_a_change_is_noticed() {
     let whole = thermae.call(&["audit", "calls.jsonl", "--json"]);
     let told: Value = serde_json::from_str(&whole.stdout).unwrap();
     assert!(whole.status == 0 && told["unbroken"] == true && told["lines"] == 8, "{whole:?}");
+    assert_eq!(told["tokens"], serde_json::json!({}), "the runs have none");
 
     thermae.file("changed.jsonl", &text.replace("\"b\":2", "\"b\":3"));
     let changed = thermae.call(&["audit", "changed.jsonl"]);

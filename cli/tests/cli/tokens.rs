@@ -36,12 +36,15 @@ fn a_program_makes_the_calls_that_its_token_allows() {
     let key = SecretKey::generate().unwrap();
     std::fs::create_dir(thermae.path().join("keys")).unwrap();
     thermae.file("keys/1.pem", &key.public().to_pem());
-    let issuer = Issuer::new(1, key);
-    thermae.file("token", &format!("{}\n", issuer.mint(&grant(None)).unwrap().as_str()));
+    let (issuer, small) = (Issuer::new(1, key), grant(None));
+    thermae.file("token", &format!("{}\n", issuer.mint(&small).unwrap().as_str()));
     let run = ["run", "main.py", "--tool", "pay=echo 7", "--capability-token", "token"];
     let trusting = [&run[..], &["--token-keys", "keys"]].concat();
-    let allowed = thermae.call(&trusting);
+    let allowed = thermae.call(&[&trusting[..], &["--audit", "calls.jsonl"]].concat());
     assert_eq!((allowed.status, allowed.stdout.as_str()), (0, "7\ncapability_refused\n"), "{allowed:?}");
+    let told = thermae.call(&["audit", "calls.jsonl"]);
+    let token = format!("token    {}  lines: 4\n", small.id);
+    assert!(told.stdout.starts_with("5 lines, unbroken\n") && told.stdout.ends_with(&token), "{told:?}");
 
     let refused = thermae.call(&run);
     assert!(refused.status == 2 && refused.stderr.contains("token_unsupported"), "{refused:?}");

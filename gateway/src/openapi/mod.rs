@@ -54,7 +54,7 @@ fn make() -> Value {
                     "X-Request-Id": { "schema": { "type": "string" } },
                     "Retry-After": {
                         "description": "Seconds after which it can help to try again.",
-                        "schema": { "type": "integer" },
+                        "schema": { "type": "integer", "minimum": 1, "maximum": u32::MAX },
                     },
                 },
                 "content": { "application/problem+json": { "schema": schemas.of::<crate::problem::ProblemView>() } },
@@ -67,29 +67,50 @@ fn make() -> Value {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::slice;
 
     use super::*;
+
+    /// Calls this for each object in the document, those in it included.
+    fn each(value: &'static Value, seen: &mut dyn FnMut(&'static Map<String, Value>)) {
+        match value {
+            Value::Object(fields) => {
+                seen(fields);
+                fields.values().for_each(|value| each(value, seen));
+            }
+            Value::Array(list) => list.iter().for_each(|value| each(value, seen)),
+            _ => {}
+        }
+    }
 
     /// All references in the document lead somewhere in it.
     #[test]
     fn references_lead_somewhere() {
-        fn walk(value: &Value, found: &mut BTreeSet<String>) {
-            match value {
-                Value::Object(fields) => {
-                    found.extend(fields.get("$ref").and_then(Value::as_str).map(str::to_owned));
-                    fields.values().for_each(|value| walk(value, found));
-                }
-                Value::Array(list) => list.iter().for_each(|value| walk(value, found)),
-                _ => {}
-            }
-        }
         let mut found = BTreeSet::new();
-        walk(document(), &mut found);
+        each(document(), &mut |fields| found.extend(fields.get("$ref").and_then(Value::as_str)));
         assert!(found.len() > 10, "{found:?}");
         for reference in found {
             let pointer = reference.strip_prefix('#').unwrap_or_else(|| panic!("{reference} leads elsewhere"));
             assert!(document().pointer(pointer).is_some(), "{reference} leads nowhere");
         }
+    }
+
+    #[test]
+    fn every_integer_has_bounds() {
+        let mut found = 0;
+        each(document(), &mut |fields| {
+            let kinds = fields.get("type").map(|kind| kind.as_array().map_or(slice::from_ref(kind), Vec::as_slice));
+            if kinds.is_some_and(|kinds| kinds.contains(&json!("integer"))) {
+                let bounded = ["minimum", "maximum"].map(|bound| fields.get(bound).is_some_and(Value::is_number));
+                assert_eq!(bounded, [true; 2], "{fields:?}");
+                found += 1;
+            }
+        });
+        assert!(found > 50, "{found}");
+        let calls = &document()["components"]["schemas"]["ToolSpec"]["properties"]["max_calls"];
+        assert_eq!((&calls["minimum"], &calls["maximum"]), (&json!(0), &json!(u32::MAX)), "{calls}");
+        let asked = &document()["components"]["schemas"]["RunRequest"]["properties"]["max_attempts"];
+        assert_eq!(asked["maximum"], json!(100), "a bound of its own stays: {asked}");
     }
 
     #[test]

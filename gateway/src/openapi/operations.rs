@@ -115,7 +115,12 @@ fn answers(op: Op, schemas: &mut Schemas) -> Vec<Answer> {
         ],
         Op::Runs => vec![("200", "A page of runs.", Some((JSON, schemas.of::<RunsView>())))],
         Op::RunInfo => {
-            let attempt = json!({ "type": "integer", "description": "Number of the attempt; 0 if there is none." });
+            let attempt = json!({
+                "type": "integer",
+                "minimum": 0,
+                "maximum": u32::MAX,
+                "description": "Number of the attempt; 0 if there is none.",
+            });
             let whole = json!({ "allOf": [schemas.of::<RunInfo>(), { "properties": { "attempt": attempt } }] });
             vec![("200", "The run, as the fleet's event `run` tells it.", Some((JSON, whole)))]
         }

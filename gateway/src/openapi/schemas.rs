@@ -1,7 +1,8 @@
 //! The schemas of the document.
 
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, SchemaGenerator};
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use thermae_schemas::{Job, OLDEST, PROTOCOL};
 
@@ -14,6 +15,7 @@ impl Schemas {
             settings.definitions_path = "/components/schemas".into();
             settings.meta_schema = None;
         });
+        let settings = settings.with_transform(RecursiveTransform(bound));
         Self(settings.into_generator())
     }
 
@@ -44,6 +46,22 @@ impl Schemas {
         all.values_mut().for_each(rename);
         all
     }
+}
+
+/// Gives an integer the bounds of its format, where it has none of its own: for readers of JSON Schema, formats bound
+/// nothing.
+fn bound(schema: &mut Schema) {
+    let (least, most) = match schema.get("format").and_then(Value::as_str) {
+        Some("uint16") => (json!(0), json!(u16::MAX)),
+        Some("uint32") => (json!(0), json!(u32::MAX)),
+        Some("uint" | "uint64") => (json!(0), json!(u64::MAX)),
+        Some("int32") => (json!(i32::MIN), json!(i32::MAX)),
+        Some("int64") => (json!(i64::MIN), json!(i64::MAX)),
+        _ => return,
+    };
+    let fields = schema.ensure_object();
+    fields.entry("minimum").or_insert(least);
+    fields.entry("maximum").or_insert(most);
 }
 
 /// Makes references to a job lead to one that needs no id.

@@ -76,9 +76,12 @@ async fn a_session_goes_back_to_its_checkpoint() -> Result<()> {
     begun(&post(&serving, "s/restore").await?, 1)?;
     serving.end().await?;
 
-    // Checkpoints outlive the fleet.
+    // Checkpoints outlive the fleet, until a job removes them.
     let serving = stored(store.path()).await?;
     begun(&post(&serving, "s/restore").await?, 1)?;
+    let removing = json!({ "code": "", "session": { "id": "s", "reset": true, "close": true } });
+    ensure!(serving.run(removing).await?["outcome"]["status"] == "succeeded");
+    post(&serving, "s/restore").await?.problem(404, "checkpoint_missing")?;
     serving.end().await
 }
 

@@ -3,13 +3,12 @@
 from collections import Counter, defaultdict
 
 import pytest
-from fleets import PROMETHEUS, SERVED
+from fleets import PROMETHEUS
 
 of_the_bridge = pytest.mark.not_over_http("they look into the bridge: its process, its start, its log")
 of_the_embedded_fleet = pytest.mark.not_over_http("they need the embedded fleet, its options, or a URL of RabbitMQ")
 as_on_the_fleet = pytest.mark.not_over_http("the same tests run on the fleet")
-needs_a_store = pytest.mark.not_over_http("they need a store, and `thermae serve` is started without one", on="served")
-needs_no_store = pytest.mark.not_over_http("they need a fleet without a store", on="fleet")
+needs_no_store = pytest.mark.not_over_http("they need a fleet without a store")
 
 COUNTS = pytest.StashKey[dict[str, Counter[str]]]()
 """For each folder, how many of its tests run over HTTP (`run`), and how many don't, by reason."""
@@ -20,9 +19,7 @@ def why_not(item: pytest.Item) -> str:
     if item.get_closest_marker("prometheus") and not PROMETHEUS:
         return "they ask the fleet's Prometheus"
     mark = item.get_closest_marker("not_over_http")
-    if mark is None or mark.kwargs.get("on") == ("fleet" if SERVED else "served"):
-        return ""
-    return str(mark.args[0])
+    return str(mark.args[0]) if mark else ""
 
 
 def choose(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import tempfile
 import threading
 
 KEY = "the-key-of-these-tests"
@@ -12,14 +13,15 @@ BINARY = os.environ.get("THERMAE_BIN", "")
 
 
 class Served:
-    """A gateway in front of an embedded fleet.
+    """A gateway in front of an embedded fleet, which has a store.
 
     Attributes:
         url: Where it is.
     """
 
     def __init__(self, slots: int = 4) -> None:
-        command = [BINARY, "serve", "--listen", "127.0.0.1:0", "--slots", str(slots)]
+        self._store = tempfile.TemporaryDirectory(prefix="thermae-store-")
+        command = [BINARY, "serve", "--listen", "127.0.0.1:0", "--slots", str(slots), "--store", self._store.name]
         settings = {name: value for name, value in os.environ.items() if not name.startswith("THERMAE_")}
         settings["THERMAE_TOKEN"] = KEY
         self.process = subprocess.Popen(
@@ -55,3 +57,4 @@ class Served:
         self._hearing.join(10)
         if self.process.stdout is not None:
             self.process.stdout.close()
+        self._store.cleanup()

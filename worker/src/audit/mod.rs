@@ -24,8 +24,8 @@ use tokio::time::Instant;
 
 use crate::work::Work;
 
-pub(crate) use record::Ruled;
-use record::{End, Named};
+use record::End;
+pub(crate) use record::{Named, Ruled};
 use redact::Redact;
 use writer::Writer;
 
@@ -94,37 +94,22 @@ impl Audit {
     ///
     /// # Errors
     /// It could not be written.
-    pub(crate) async fn begin<'a>(
-        &'a self,
-        work: &'a Work,
-        call: u32,
-        tool: &'a str,
-        arguments: &RawValue,
-    ) -> Result<Trail<'a>, Unwritten> {
-        let named = Named { work, call, tool: Some(tool) };
+    pub(crate) async fn begin<'a>(&'a self, named: Named<'a>, arguments: &RawValue) -> Result<Trail<'a>, Unwritten> {
         let mut told = None;
-        if self.is_heard(work) {
+        if self.is_heard(named.work) {
             let line = record::call(&self.worker, &named, self.redact.show(arguments.get()));
-            told = self.write(line, work).await?;
+            told = self.write(line, named.work).await?;
         }
         Ok(Trail { audit: self, named, began: Instant::now(), told })
     }
 
     /// Writes that a call was refused before it was one that can be written: it is unreadable, exceeds a bound, or has
     /// bad arguments. Returns what the client is told.
-    pub(crate) async fn refused(
-        &self,
-        work: &Work,
-        call: u32,
-        tool: Option<&str>,
-        code: ErrorCode,
-        why: &str,
-    ) -> Option<AuditLine> {
-        if !self.is_heard(work) {
+    pub(crate) async fn refused(&self, named: &Named<'_>, code: ErrorCode, why: &str) -> Option<AuditLine> {
+        if !self.is_heard(named.work) {
             return None;
         }
-        let named = Named { work, call, tool };
-        self.end(&named, End { result: code.as_str(), why: Some(why), ms: None }).await
+        self.end(named, End { result: code.as_str(), why: Some(why), ms: None }).await
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 use serde_json::Value;
 use thermae_schemas::{AuditLine, AuditWhat, WorkerId};
+use thermae_tokens::TokenId;
 
 use super::redact::Shown;
 use crate::work::Work;
@@ -16,12 +17,17 @@ const LONGEST_NAME: usize = 128;
 /// Most characters of the text of a refusal.
 const LONGEST_WHY: usize = 500;
 
-/// A call: which run makes it, its number in the run, and the tool if it is known.
+/// A call.
 #[derive(Clone, Copy)]
-pub(super) struct Named<'a> {
-    pub(super) work: &'a Work,
-    pub(super) call: u32,
-    pub(super) tool: Option<&'a str>,
+pub(crate) struct Named<'a> {
+    /// The run that makes it.
+    pub work: &'a Work,
+    /// Id of the run's token, if it has one.
+    pub token: Option<&'a TokenId>,
+    /// Its number in the run.
+    pub call: u32,
+    /// The tool, if it is known.
+    pub tool: Option<&'a str>,
 }
 
 /// How a call ended.
@@ -86,6 +92,7 @@ fn line(worker: &WorkerId, what: AuditWhat, named: &Named<'_>) -> AuditLine {
     let (arguments, arguments_left_out, approval, user, by) = Default::default();
     let (calls, result, why, ms) = Default::default();
     let tool = named.tool.map(|tool| cut(tool, LONGEST_NAME));
+    let token = named.token.map(|id| id.as_str().to_owned());
     let (at, worker, call) = (now(), worker.clone(), named.call);
     AuditLine {
         what,
@@ -93,6 +100,7 @@ fn line(worker: &WorkerId, what: AuditWhat, named: &Named<'_>) -> AuditLine {
         worker,
         call,
         tool,
+        token,
         arguments,
         arguments_left_out,
         approval,
@@ -125,6 +133,8 @@ struct Line<'a> {
     attempt: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<&'a str>,
     call: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool: Option<&'a str>,
@@ -158,6 +168,7 @@ pub(super) fn fields(line: &AuditLine, work: &Work) -> String {
         job: work.key.job.as_str(),
         attempt: work.attempt,
         session: work.job.session.as_ref().map(|session| session.id.as_str()),
+        token: line.token.as_deref(),
         call: line.call,
         tool: line.tool.as_deref(),
         arguments: line.arguments.as_ref(),

@@ -7,6 +7,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tempfile::TempDir;
 use thermae_schemas::{ErrorCode, WorkerId};
+use thermae_tokens::TokenId;
 
 use super::chain::{Chain, NONE, digest};
 use super::*;
@@ -24,6 +25,11 @@ fn arguments(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.to_owned()).unwrap()
 }
 
+/// A call of a run without a token.
+fn named<'a>(work: &'a Work, call: u32, tool: &'a str) -> Named<'a> {
+    Named { work, token: None, call, tool: Some(tool) }
+}
+
 fn lines(file: &Path) -> Vec<Value> {
     fs::read_to_string(file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -37,10 +43,10 @@ async fn a_call_and_its_end_are_lines_of_one_chain() {
     let dir = TempDir::new().unwrap();
     let (audit, file) = open(&dir, &[]);
     let (audit, work) = (audit.unwrap(), work());
-    let trail = audit.begin(&work, 7, "transfer", &arguments(r#"{"amount": 900}"#)).await.unwrap();
+    let trail = audit.begin(named(&work, 7, "transfer"), &arguments(r#"{"amount": 900}"#)).await.unwrap();
     assert_eq!(lines(&file).len(), 2, "a call is written before it is made");
     trail.end("ok", None).await;
-    audit.refused(&work, 8, Some("drop"), ErrorCode::UnknownTool, "the job declares no tool \"drop\"").await;
+    audit.refused(&named(&work, 8, "drop"), ErrorCode::UnknownTool, "the job declares no tool \"drop\"").await;
     let lines = lines(&file);
     let events: Vec<_> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
     assert_eq!(events, ["opened", "call", "end", "end"]);
@@ -58,7 +64,7 @@ async fn every_change_of_a_line_is_noticed() {
     let (audit, file) = open(&dir, &[]);
     let (audit, work) = (audit.unwrap(), work());
     for call in 0..4 {
-        audit.begin(&work, call, "t", &arguments("{}")).await.unwrap().end("ok", None).await;
+        audit.begin(named(&work, call, "t"), &arguments("{}")).await.unwrap().end("ok", None).await;
     }
     let text = fs::read_to_string(&file).unwrap();
     let lines: Vec<_> = text.lines().collect();
@@ -129,13 +135,13 @@ async fn a_call_that_can_not_be_written_is_not_made() {
     let dir = TempDir::new().unwrap();
     let (audit, file) = open(&dir, &[]);
     let (audit, work) = (audit.unwrap(), work());
-    assert!(audit.begin(&work, 1, "t", &arguments("{}")).await.is_ok());
+    assert!(audit.begin(named(&work, 1, "t"), &arguments("{}")).await.is_ok());
     let aside = dir.path().join("aside");
     fs::rename(&file, &aside).unwrap();
     fs::create_dir(&file).unwrap();
-    assert!(audit.begin(&work, 2, "t", &arguments("{}")).await.is_err());
+    assert!(audit.begin(named(&work, 2, "t"), &arguments("{}")).await.is_err());
     fs::remove_dir(&file).unwrap();
-    assert!(audit.begin(&work, 3, "t", &arguments("{}")).await.is_ok(), "it is tried again for each call");
+    assert!(audit.begin(named(&work, 3, "t"), &arguments("{}")).await.is_ok(), "it is tried again for each call");
     let both = [fs::read(&aside).unwrap(), fs::read(&file).unwrap()].concat();
     assert_eq!(checked(&both).unwrap().lines, 4);
     assert!(open(&TempDir::new().unwrap(), &[]).0.is_ok());
@@ -157,7 +163,7 @@ async fn a_decision_is_a_line_between_the_call_and_its_end() {
         let dir = TempDir::new().unwrap();
         let (audit, file) = open(&dir, redact);
         let (audit, work) = (audit.unwrap(), work());
-        let trail = audit.begin(&work, 7, "transfer", &arguments("{}")).await.unwrap();
+        let trail = audit.begin(named(&work, 7, "transfer"), &arguments("{}")).await.unwrap();
         trail.decided(&ruled("the pin is 4711")).await.unwrap();
         trail.end("approval_denied", None).await;
         let lines = lines(&file);
@@ -175,15 +181,40 @@ async fn a_decision_is_a_line_between_the_call_and_its_end() {
 }
 
 #[tokio::test]
+async fn every_line_of_a_run_with_a_token_names_it_and_the_check_counts_them() {
+    let dir = TempDir::new().unwrap();
+    let (audit, file) = open(&dir, &["**/pin"]);
+    let (audit, work, id) = (audit.unwrap(), work(), TokenId::new("t-1").unwrap());
+    let with = |call| Named { token: Some(&id), ..named(&work, call, "pay") };
+    audit.begin(with(1), &arguments("{}")).await.unwrap().end("ok", None).await;
+    audit.refused(&with(2), ErrorCode::ToolArguments, "no").await;
+    audit.refused(&named(&work, 3, "pay"), ErrorCode::ToolArguments, "no").await;
+    let tokens: Vec<_> = lines(&file).iter().map(|line| line["token"].as_str().map(str::to_owned)).collect();
+    let id = || Some("t-1".to_owned());
+    assert_eq!(tokens, [None, id(), id(), id(), None]);
+    assert_eq!(checked(&fs::read(&file).unwrap()).unwrap().tokens, [("t-1".to_owned(), 3)].into());
+}
+
+#[test]
+fn what_is_no_id_of_a_token_is_not_told() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("log");
+    let forged = [r#""token":"a\u001b[2Jb"}"#, r#""token":{"a":1}}"#, r#""token":null}"#, r#""token":"good"}"#];
+    Chain::open(&path).unwrap().append(forged.into_iter(), false).unwrap();
+    let whole = checked(&fs::read(&path).unwrap()).unwrap();
+    assert_eq!((whole.lines, whole.torn, whole.tokens), (4, vec![], [("good".to_owned(), 1)].into()));
+}
+
+#[tokio::test]
 async fn what_is_redacted_stands_nowhere_in_the_file() {
     let dir = TempDir::new().unwrap();
     let (audit, file) = open(&dir, &["**/pin"]);
     let (audit, work) = (audit.unwrap(), work());
     for text in [r#"{"a": {"pin": 4711}}"#, r#"{"pin": 4711, "pin": 4712}"#, r#"{"pin": 47114711471147114711}"#] {
-        let trail = audit.begin(&work, 1, "t", &arguments(text)).await.unwrap();
+        let trail = audit.begin(named(&work, 1, "t"), &arguments(text)).await.unwrap();
         trail.end("capability_refused", Some("because pin is 4711")).await;
     }
-    audit.refused(&work, 2, None, ErrorCode::ToolArguments, "4711 is not a string").await;
+    audit.refused(&Named { tool: None, ..named(&work, 2, "") }, ErrorCode::ToolArguments, "4711 is not a string").await;
     let text = fs::read_to_string(&file).unwrap();
     assert!(!text.contains("4711") && text.contains("[redacted]"), "{text}");
 }
@@ -193,6 +224,6 @@ async fn long_names_and_texts_are_cut() {
     let dir = TempDir::new().unwrap();
     let (audit, file) = open(&dir, &[]);
     let long = "x".repeat(1 << 20);
-    audit.unwrap().refused(&work(), 1, Some(&long), ErrorCode::UnknownTool, &long).await;
+    audit.unwrap().refused(&named(&work(), 1, &long), ErrorCode::UnknownTool, &long).await;
     assert!(fs::metadata(&file).unwrap().len() < 2000);
 }

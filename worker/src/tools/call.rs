@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::provider::Failed;
 use super::{Answer, Call, Gate, Open, Provider, Refused};
 use crate::attempt::send_alone;
-use crate::audit;
+use crate::audit::{self, Named};
 use crate::conn::Running;
 use crate::context::Context;
 use crate::metrics::Metrics;
@@ -67,31 +67,31 @@ pub(crate) async fn call(
     mut open: Open,
     patience: Patience,
 ) -> Answered {
-    let bytes = frame.body.len();
+    let (gate, bytes) = (open.gate().clone(), frame.body.len());
+    let named = |call, tool| Named { work, token: gate.token(), call, tool };
     let read = ctx.heavy.scan(bytes, move || frame.parse().map_err(|e| (number(&frame), e)));
     let frames::ToolCall { call, name, arguments } = match read.await {
         Ok(call) => call,
         Err((Some(call), e)) => {
             let refused = Refused::new(ErrorCode::ToolArguments, format!("the call can't be read: {e}"));
-            return Ok(refuse(ctx, work, entry, call, None, &refused).await);
+            return Ok(refuse(ctx, entry, named(call, None), &refused).await);
         }
         Err((None, e)) => return Err(Unreadable(e)),
     };
-    let gate = open.gate().clone();
-    let steps = gate.cost(&name, bytes);
-    let checked = ctx.heavy.check(steps, move || (gate.check(&name, arguments), name));
+    let (steps, checks) = (gate.cost(&name, bytes), gate.clone());
+    let checked = ctx.heavy.check(steps, move || (checks.check(&name, arguments), name));
     let (checked, name) = checked.await;
     let lost = || Refused::new(ErrorCode::WorkerLost, "the worker lost its lease on the job");
     let arguments = match entry.check().map_err(|_| lost()).and(checked) {
         Ok(arguments) => arguments,
-        Err(refused) => return Ok(refuse(ctx, work, entry, call, Some(&name), &refused).await),
+        Err(refused) => return Ok(refuse(ctx, entry, named(call, Some(&name)), &refused).await),
     };
-    let Ok(mut trail) = ctx.audit.begin(work, call, &name, &arguments).await else {
+    let Ok(mut trail) = ctx.audit.begin(named(call, Some(&name)), &arguments).await else {
         let refused = Refused::new(ErrorCode::AuditFailed, audit::Unwritten.to_string());
         return Ok(counted(ctx, call, &refused));
     };
     tell(ctx, work, entry, trail.told.take()).await;
-    let patience = patience.at_most(open.gate().timeout(&name));
+    let patience = patience.at_most(gate.timeout(&name));
     let asked = Call { work, entry, tool: &name, arguments, within: patience.within, open: &mut open, trail: &trail };
     let answer = ask(&*ctx.provider, &ctx.metrics, asked, patience.by_run).await;
     let told = match &answer {
@@ -124,9 +124,10 @@ pub(crate) async fn turn_away(
     frame: &Frame,
     refused: &Refused,
 ) {
+    let named = |call| Named { work, token: gate.token(), call, tool: None };
     match number(frame) {
         // A job can make any number of such calls, and must not fill the audit log with them.
-        Some(call) if gate.first_exceeds() => running.answer(&refuse(ctx, work, entry, call, None, refused).await),
+        Some(call) if gate.first_exceeds() => running.answer(&refuse(ctx, entry, named(call), refused).await),
         Some(call) => running.answer(&counted(ctx, call, refused)),
         None => running.abandon("a tool call can't be read"),
     }
@@ -141,17 +142,10 @@ pub(crate) fn answer(running: &Running, answered: Answered) {
 }
 
 /// Refuses a call that did not pass the gate.
-async fn refuse(
-    ctx: &Context,
-    work: &Work,
-    entry: &Entry,
-    call: u32,
-    tool: Option<&str>,
-    refused: &Refused,
-) -> frames::ToolResult {
-    let told = ctx.audit.refused(work, call, tool, refused.code, &refused.message).await;
-    tell(ctx, work, entry, told).await;
-    counted(ctx, call, refused)
+async fn refuse(ctx: &Context, entry: &Entry, named: Named<'_>, refused: &Refused) -> frames::ToolResult {
+    let told = ctx.audit.refused(&named, refused.code, &refused.message).await;
+    tell(ctx, named.work, entry, told).await;
+    counted(ctx, named.call, refused)
 }
 
 /// Tells the client of the run what the audit log says.
@@ -243,7 +237,8 @@ mod tests {
         let entry = enter(&Table::default()).unwrap();
         let (audit, work) =
             (audit::Audit::open(&audit::AuditOptions::default(), &WorkerId::boot("w")).unwrap(), work());
-        let trail = audit.begin(&work, 1, "t", &arguments).await.unwrap();
+        let named = Named { work: &work, token: None, call: 1, tool: Some("t") };
+        let trail = audit.begin(named, &arguments).await.unwrap();
         let call = Call { work: &work, entry: &entry, tool: "t", arguments, within, open: &mut open, trail: &trail };
         ask(provider, metrics, call, by_run).await
     }

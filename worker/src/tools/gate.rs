@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use thermae_runner::frames;
 use thermae_schemas::json::measure;
 use thermae_schemas::{AliasClash, ErrorCode, ToolSpec, alias, alias_clash};
+use thermae_tokens::TokenId;
 
 use super::schema::{Mismatch, Schema};
 use super::{Allowed, Refused, Written};
@@ -152,6 +153,11 @@ impl Gate {
     /// What the job's capabilities allow. `None` if it has none.
     pub(crate) fn allowed(&self) -> Option<&Arc<Allowed>> {
         self.allowed.as_ref()
+    }
+
+    /// The id of the job's token, if it has one.
+    pub(crate) fn token(&self) -> Option<&TokenId> {
+        Some(self.allowed.as_ref()?.token()?.id())
     }
 
     fn used(&self) -> MutexGuard<'_, Used> {

@@ -76,11 +76,12 @@ class AsyncRun:
         """Submits a job that goes on without this process; see `AsyncSandbox.submit`."""
         tools = job.tools(sandbox.tools)
         allowed = job.capabilities(sandbox.capabilities)
+        token = job.token(sandbox.token, tools)
         failures = 0
         while True:
             try:
                 protocol = (await sandbox.connection()).protocol
-                payload = job.to_wire(tools, allowed, EVERYTHING, protocol, if_client_gone="wait")
+                payload = job.to_wire(tools, allowed, token, EVERYTHING, protocol, if_client_gone="wait")
                 run = cls(sandbox, job.id, tools)
                 await run._begin("run", {"detached": True}, payload)
             except ThermaeError as error:

@@ -17,7 +17,7 @@ from thermae._async_run import AsyncRun
 from thermae._async_session import AsyncSession, SessionSettings
 from thermae._async_session_files import AsyncFiles
 from thermae._async_stream import AsyncStream
-from thermae._capabilities import Capability, capabilities_to_wire
+from thermae._capabilities import Capability, capabilities_to_wire, checked_token
 from thermae._commands import Command, ExecOptions, ExecResult
 from thermae._connection import Connection
 from thermae._course import Course
@@ -73,6 +73,7 @@ class AsyncSandbox:
         tenant: str | None = None,
         tools: Iterable[AnyTool] = (),
         capabilities: Sequence[Capability] | None = None,
+        token: str | None = None,
         approve: Approve | None = None,
         ssl_context: "SSLContext | None" = None,
         **embedded: Unpack[EmbeddedOptions],
@@ -87,6 +88,7 @@ class AsyncSandbox:
                 knows it by the key.
             tools: Functions that the code of every job can call.
             capabilities: What the code of every job can do with its tools; by default, whatever the tools allow.
+            token: A capability token for the calls of every job.
             approve: Decides about calls that need approval by their capability: it gets an `Approval`, and gives a
                 `Verdict`. It can be async. Without it, such calls wait for somebody else who may approve, or are
                 denied if nobody else reaches the fleet. Those of `submit` wait for `Run.decide` in any case.
@@ -95,7 +97,7 @@ class AsyncSandbox:
 
         Raises:
             BadTool: Something in `tools` can't be a tool.
-            TypeError: `capabilities` is no list, or `approve` is no function.
+            TypeError: `capabilities` is no list, `token` is no text, or `approve` is no function.
             ValueError: An option has a value that can't be used.
         """
         self._way = Way(url, tenant, api_key, ssl_context, embedded)
@@ -107,6 +109,7 @@ class AsyncSandbox:
         self._own_session: AsyncSession | None = None
         self.tools = tools_by_name(tools)
         self.capabilities = capabilities_to_wire(capabilities)
+        self.token = checked_token(token)
         if approve is not None and not callable(approve):
             raise TypeError(f"approve must be a function, not {approve!r}")
         self.approve = approve

@@ -78,3 +78,14 @@ def capabilities_to_wire(capabilities: object) -> list[Capability] | None:
     if isinstance(capabilities, str | bytes | Mapping) or not isinstance(capabilities, Sequence):
         raise TypeError(f"capabilities must be a list of dicts, not {kind}")
     return list(cast("Sequence[Capability]", capabilities))
+
+
+def checked_token(token: object) -> str | None:
+    """A capability token, as it is. The fleet checks what it says. `None` means that there is none.
+
+    Raises:
+        TypeError: It is no text.
+    """
+    if token is None or isinstance(token, str):
+        return token
+    raise TypeError(f"token must be a str, not {type(token).__name__}")

@@ -37,6 +37,7 @@ class Course:
         self._retries = max_retries
         self._tools = job.tools(sandbox.tools)
         self._capabilities = job.capabilities(sandbox.capabilities)
+        self._token = job.token(sandbox.token, self._tools)
         self._calls = ToolCalls(self._tools, sandbox.tool_loop)
         self._approvals = Approvals(sandbox, others=not sandbox.is_alone)
         self._request: Request | None = None
@@ -144,7 +145,7 @@ class Course:
             self._request.leave()
 
     def _wire(self, protocol: int) -> bytes:
-        return self.job.to_wire(self._tools, self._capabilities, sorted(self._kinds), protocol)
+        return self.job.to_wire(self._tools, self._capabilities, self._token, sorted(self._kinds), protocol)
 
     async def _submit(self) -> tuple[Request, float | None]:
         """Sends the job. Gives also when it must have ended, by the event loop's clock."""

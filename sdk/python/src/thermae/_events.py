@@ -88,6 +88,7 @@ class Audit:
             the call has ended, or was refused.
         call: Number of the call in the run.
         tool: Name of the tool, if it is known.
+        token: Id of the run's capability token, if it has one. Tokens that were made from it have the same id.
         arguments: The arguments of a `call`, without the values that the fleet leaves out.
         arguments_left_out: Why the arguments are left out.
         approval: Of a `decision`: id of the call that was decided about.
@@ -106,6 +107,7 @@ class Audit:
     what: str
     call: int
     tool: str | None
+    token: str | None
     arguments: dict[str, Any] | None
     arguments_left_out: str | None
     approval: str | None
@@ -227,6 +229,7 @@ def _audit(job: str, raw: dict[str, Any]) -> Audit:
         what=raw["what"],
         call=raw["call"],
         tool=raw.get("tool"),
+        token=raw.get("token"),
         arguments=raw.get("arguments"),
         arguments_left_out=raw.get("arguments_left_out"),
         approval=raw.get("approval"),

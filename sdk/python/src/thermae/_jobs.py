@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack, cast
 
-from thermae._capabilities import Capability, capabilities_to_wire
+from thermae._capabilities import Capability, capabilities_to_wire, checked_token
 from thermae._events import Audit, MimeBundle, ToolCall
 from thermae._files import Content, InputFile, files_to_wire, inputs_to_wire
 from thermae._request import json_payload
@@ -56,7 +56,8 @@ class JobOptions(TypedDict, total=False):
         tools: Functions that the code can call, in place of the sandbox's own. `[]` means none.
         capabilities: What the code can do with its tools, in place of the sandbox's own capabilities. `[]` means
             nothing. Calls that no capability allows raise `ToolError` in the code, and are not made.
-        token: A capability token. A call then needs its leave, too, and counts for all jobs that use it.
+        token: A capability token, in place of the sandbox's own. A call then needs its leave, too, and counts for all
+            jobs that use it.
         timeout: Seconds that the code can run. The job then also has to start within a minute, unless `start_within`
             says otherwise, so the whole wait is bounded. Waiting for tools does not count, up to `pause`.
             `THERMAE_TIMEOUT` is the default, and else the fleet's own.
@@ -204,10 +205,20 @@ class Job:
             return named
         return default if self.language == "python" else None
 
+    def token(self, default: str | None, tools: Mapping[str, Tool[..., Any]]) -> str | None:
+        """The token of the job; `default` is that of its sandbox, which only a job with tools needs.
+
+        Raises:
+            TypeError: It is no text.
+        """
+        named = checked_token(self.options.get("token"))
+        return named if named is not None or not tools else default
+
     def to_wire(
         self,
         tools: Mapping[str, Tool[..., Any]],
         capabilities: Sequence[Capability] | None,
+        token: str | None,
         stream: Sequence[str],
         protocol: int,
         *,
@@ -218,6 +229,7 @@ class Job:
         Args:
             tools: The job's tools, by name.
             capabilities: The job's capabilities; `None` if its tools have no other rules.
+            token: The job's token, if it has one.
             stream: The kinds of events that somebody wants while the job runs.
             protocol: The newest version of jobs that the fleet reads.
             if_client_gone: What the option of this name is, if the job does not have it.
@@ -249,9 +261,6 @@ class Job:
         allowed = capabilities_to_wire(capabilities) if tools else None
         if allowed is not None and protocol < 3:
             raise UnsupportedProtocol("capabilities need a fleet that reads protocol 3", request_id=self.id)
-        token: Any = options.get("token")
-        if token is not None and not isinstance(token, str):
-            raise TypeError(f"token must be a str, not {type(token).__name__}")
         if token is not None and protocol < 3:
             raise UnsupportedProtocol("tokens need a fleet that reads protocol 3", request_id=self.id)
         gone = options.get("if_client_gone", if_client_gone)

@@ -49,6 +49,7 @@ class Sandbox:
         tenant: str | None = None,
         tools: Iterable[AnyTool] = (),
         capabilities: Sequence[Capability] | None = None,
+        token: str | None = None,
         approve: Approve | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
         ssl_context: "SSLContext | None" = None,
@@ -64,6 +65,7 @@ class Sandbox:
                 knows it by the key.
             tools: Functions that the code of every job can call.
             capabilities: What the code of every job can do with its tools; by default, whatever the tools allow.
+            token: A capability token for the calls of every job.
             approve: Decides about calls that need approval by their capability: it gets an `Approval`, and gives a
                 `Verdict`. It runs where tools do. Without it, such calls wait for somebody else who may approve, or are
                 denied if nobody else reaches the fleet. Those of `submit` wait for `Run.decide` in any case.
@@ -73,7 +75,7 @@ class Sandbox:
 
         Raises:
             BadTool: Something in `tools` can't be a tool.
-            TypeError: `capabilities` is no list, or `approve` is no function.
+            TypeError: `capabilities` is no list, `token` is no text, or `approve` is no function.
             ValueError: An option has a value that can't be used.
         """
         self._async = AsyncSandbox(
@@ -82,6 +84,7 @@ class Sandbox:
             tenant=tenant,
             tools=tools,
             capabilities=capabilities,
+            token=token,
             approve=approve,
             ssl_context=ssl_context,
             **embedded,

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 from fleets import any_fleet
-from over_http import needs_a_store, needs_no_store, of_the_embedded_fleet
+from over_http import needs_no_store, of_the_embedded_fleet
 
 from thermae import AsyncSandbox, Sandbox, errors
 
@@ -45,7 +45,6 @@ def test_files_survive_the_fleet_and_its_kill(tmp_path: Path) -> None:
         assert session.files.read_text("/session/late") == "late\n"
 
 
-@needs_a_store
 def test_a_new_session_begins_with_anothers(tmp_path: Path) -> None:
     # The fleet may have checkpoints of earlier tests.
     name = uuid4().hex
@@ -65,7 +64,6 @@ def test_without_a_store_no_promise_is_made() -> None:
         session.run("print(1)", check=True)
 
 
-@needs_a_store
 def test_with_an_event_loop(tmp_path: Path) -> None:
     async def main() -> None:
         name = uuid4().hex

@@ -25,9 +25,15 @@ async def nothing(ref: str, url: str | None) -> AsyncIterator[bytes]:
 
 
 def wire(
-    job: Job, stream: tuple[str, ...] = (), protocol: int = 3, default: list[Capability] | None = None
+    job: Job,
+    stream: tuple[str, ...] = (),
+    protocol: int = 3,
+    default: list[Capability] | None = None,
+    token: str | None = None,
 ) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(job.to_wire(job.tools({}), job.capabilities(default), stream, protocol))
+    tools = job.tools({})
+    payload = job.to_wire(tools, job.capabilities(default), job.token(token, tools), stream, protocol)
+    made: dict[str, Any] = json.loads(payload)
     return made
 
 
@@ -191,7 +197,17 @@ def test_capabilities_are_a_list(bad: Any) -> None:
         Sandbox(capabilities=bad)
 
 
-def test_a_token_is_the_jobs_own() -> None:
+def test_a_token_is_the_jobs_own_or_the_sandboxes() -> None:
+    tools = [tool(to_ms)]
+    assert wire(Job("x", tools=tools), token="s")["token"] == "s"
+    assert wire(Job("x", tools=tools, token="t"), token="s")["token"] == "t"
+    assert "token" not in wire(Job("x"), token="s"), "nothing can be called"
+    assert "token" not in wire(Job(argv=["ls"]), token="s")
+    with pytest.raises(errors.UnsupportedProtocol):
+        wire(Job("x", tools=tools), token="s", protocol=2)
+
+
+def test_a_token_is_a_text() -> None:
     made = wire(Job("x", token="t"))
     assert (made["token"], made["protocol"]) == ("t", 3)
     assert "token" not in wire(Job("x"))
@@ -202,6 +218,8 @@ def test_a_token_is_the_jobs_own() -> None:
     bad: Any = b"t"
     with pytest.raises(TypeError, match="token must be a str"):
         wire(Job("x", token=bad))
+    with pytest.raises(TypeError, match="token must be a str"):
+        Sandbox(token=bad)
 
 
 def test_a_command_is_a_job_in_bash_without_tools() -> None:

@@ -103,12 +103,14 @@ def test_what_the_audit_log_says_is_read() -> None:
         "at": "now",
         "worker": "w",
         "call": 3,
+        "token": "t-1",
         "result": "ok",
         "ms": 1500,
     }
     event = read_event(json.dumps(told).encode())
     assert isinstance(event, Audit)
     assert (event.what, event.call, event.result, event.seconds) == ("end", 3, "ok", 1.5)
+    assert event.token == "t-1"
     assert (event.tool, event.arguments, event.why) == (None, None, None)
 
 

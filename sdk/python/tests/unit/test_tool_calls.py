@@ -259,3 +259,6 @@ def test_a_newer_fleet_gets_errors_with_their_type_and_data(monkeypatch: pytest.
         assert json.loads(box.run("job").stdout)["capabilities"] == [{"pattern": "denied"}]
         assert json.loads(session.run("job").stdout)["capabilities"] == [{"pattern": "denied"}]
         assert json.loads(session.run("job", capabilities=[]).stdout)["capabilities"] == []
+    with Sandbox(tools=[denied], token="a token") as box, box.session() as session:
+        assert json.loads(box.run("job").stdout)["token"] == "a token"
+        assert json.loads(session.run("job", token="another").stdout)["token"] == "another"

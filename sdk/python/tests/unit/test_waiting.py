@@ -43,7 +43,7 @@ def waiting(run: Run, count: int = 1) -> list[PendingCall]:
 
 
 def test_a_run_waits_for_answers_by_hand_and_tools_answer_by_themselves(bridge: Log) -> None:
-    with Sandbox(tools=[approve, double]) as box:
+    with Sandbox(tools=[approve, double], token="t") as box:
         run = box.submit('call double {"n": 21}\ncalls 2 approve {"what": "pay"}\nprint end')
         first, second = waiting(run, 2)
         assert (first.tool, first.arguments, first.job_id) == ("approve", {"what": "pay"}, run.id)
@@ -58,6 +58,7 @@ def test_a_run_waits_for_answers_by_hand_and_tools_answer_by_themselves(bridge: 
         assert (run.result(), run.info().state) == (result, "ended")
     (sent,) = bridge.frames("run")
     assert (sent["detached"], sent["body"]["if_client_gone"], sent["body"]["protocol"]) == (True, "wait", 3)
+    assert sent["body"]["token"] == "t"
     assert sent["body"]["stream"] == ["lifecycle", "output", "display"]
     assert [one["call"] for one in bridge.frames("answer")] == [first.call, second.call]
     assert not bridge.frames("cancel")
@@ -340,8 +341,8 @@ def test_a_plain_run_leaves_calls_of_declared_tools_to_others() -> None:
 
 def test_how_a_job_waits_reaches_the_fleet() -> None:
     job = Job("x", pause=1.5, if_client_gone="wait")
-    sent = json.loads(job.to_wire({}, None, (), 3))
+    sent = json.loads(job.to_wire({}, None, None, (), 3))
     assert (sent["protocol"], sent["limits"], sent["if_client_gone"]) == (3, {"pause_ms": 1500}, "wait")
-    plain = json.loads(Job("x", if_client_gone="fail").to_wire({}, None, (), 3, if_client_gone="wait"))
+    plain = json.loads(Job("x", if_client_gone="fail").to_wire({}, None, None, (), 3, if_client_gone="wait"))
     assert "if_client_gone" not in plain
     assert "protocol" not in plain

@@ -8,10 +8,11 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use thermae_backplane::bus::QueueSpec;
 use thermae_schemas::{
-    Capabilities, ClientId, ErrorCode, Event, EventBody, Job, Status, TenantName, ToolCall, ToolReply, names,
+    AuditWhat, Capabilities, ClientId, ErrorCode, Event, EventBody, Job, Status, Stream, TenantName, ToolCall,
+    ToolReply, names,
 };
 use thermae_service::health::Health;
-use thermae_tokens::{Issuer, LARGEST_TOKEN, MOST_BLOCKS};
+use thermae_tokens::{Issuer, LARGEST_TOKEN, MOST_BLOCKS, TokenId};
 use thermae_worker::{Error, Service};
 
 use crate::harness::{Fleet, options, within};
@@ -96,6 +97,23 @@ async fn a_call_needs_the_leave_of_every_block_and_of_the_job() {
     assert!(later.starts_with("capability_refused: ") && later.contains("amount != 20 does not hold"), "{later}");
     assert!(first.starts_with("capability_refused: ") && first.contains("amount < 100 does not hold"), "{first}");
     assert_eq!(paid, "paid");
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_told_of_a_call_names_the_token_that_the_issuer_minted() {
+    let (authority, mut fleet) = (Authority::new(), Fleet::new().await);
+    let worker = fleet.worker(authority.options()).await;
+    let id = Some("t-1".to_owned());
+    let token = authority.mint(|grant| grant.id = TokenId::new("t-1").unwrap());
+    let job = Job { stream: vec![Stream::Audit], ..job(&narrowed(&token, "[]"), &pays(1)) };
+    fleet.submit(&job).await;
+    let mut told = Vec::new();
+    while let EventBody::Audit(line) = fleet.event_of(&job).await {
+        told.push((line.what, line.result, line.token));
+    }
+    let refused = Some("capability_refused".to_owned());
+    assert_eq!(told, [(AuditWhat::Call, None, id.clone()), (AuditWhat::End, refused, id)]);
     worker.end().await;
 }
 

@@ -77,7 +77,7 @@ impl Allowed {
     }
 
     /// The job's token.
-    pub(super) fn token(&self) -> Option<&Held> {
+    pub(in crate::tools) fn token(&self) -> Option<&Held> {
         self.token.as_ref()
     }
 

@@ -109,7 +109,7 @@ mod tests {
     use tokio::sync::Mutex;
 
     use super::*;
-    use crate::audit::{Audit, AuditOptions};
+    use crate::audit::{Audit, AuditOptions, Named};
     use crate::metrics::Metrics;
     use crate::options::Bounds;
     use crate::running::Table;
@@ -149,7 +149,8 @@ mod tests {
         let entry = enter(&Table::default()).unwrap();
         let (within, work) = (Duration::from_secs(60), work());
         let audit = Audit::open(&AuditOptions::default(), &WorkerId::boot("w")).unwrap();
-        let trail = audit.begin(&work, 1, tool, &arguments).await.unwrap();
+        let named = Named { work: &work, token: None, call: 1, tool: Some(tool) };
+        let trail = audit.begin(named, &arguments).await.unwrap();
         let call = Call { work: &work, entry: &entry, tool, arguments, within, open: &mut open, trail: &trail };
         let answer = capable.call(call).await;
         answer.map(|value| value.get().to_owned()).map_err(|failed| match failed {

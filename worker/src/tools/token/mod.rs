@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use thermae_backplane::registry::SharedRegistry;
 use thermae_capabilities::{Rules, Take};
 use thermae_schemas::{ClientId, ErrorCode, TenantName, TokenText};
-use thermae_tokens::{Trust, TrustError, Verified};
+use thermae_tokens::{TokenId, Trust, TrustError, Verified};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::Refused;
@@ -64,6 +64,11 @@ impl Held {
     /// As for [`Held::verify`].
     pub(super) async fn verify_again(&self, heavy: &Heavy) -> Result<(), Refused> {
         verify(heavy, self.trust.clone(), self.text.clone(), self.tenant.clone()).await.map(drop)
+    }
+
+    /// The token's id, for the audit log.
+    pub(super) fn id(&self) -> &TokenId {
+        &self.says.id
     }
 
     /// The sets of which each must allow a call.
