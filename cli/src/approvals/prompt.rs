@@ -27,8 +27,8 @@ pub(super) fn question(asked: &Approval) -> String {
     text
 }
 
-/// What a typed line answers. Whatever is no clear yes is a no. If the arguments were not shown whole, only a word of its
-/// own is a yes: the code chooses what comes first in them.
+/// What a typed line answers. Whatever is no clear yes is a no. If the arguments were not shown whole, only a word of
+/// its own is a yes: the code chooses what comes first in them.
 pub(super) fn verdict(line: &str, asked: &Approval) -> Verdict {
     match (line.trim().to_ascii_lowercase().as_str(), is_whole(asked)) {
         ("y" | "yes", true) | ("unseen", false) => Verdict::approve(NonZeroU32::MIN),

@@ -15,8 +15,8 @@ pub(super) fn is_there() -> bool {
     style::watched() && File::open(TERMINAL).is_ok()
 }
 
-/// Undoes what the program's output may have done to the terminal: colours that hide a text, other characters, lines that
-/// do not scroll.
+/// Undoes what the program's output may have done to the terminal: colours that hide a text, other characters, lines
+/// that do not scroll.
 pub(super) fn calm() {
     if let Ok(mut terminal) = OpenOptions::new().write(true).open(TERMINAL) {
         let _ = terminal.write_all(b"\x1b[!p\x1b[0m\x0f");

@@ -107,8 +107,8 @@ impl Table {
         Waiting { table: self.clone(), call: call.into(), rx }
     }
 
-    /// Takes a decision that this user of the tenant has sent. The first one about a call counts: returns the answer, and
-    /// whether this is the first.
+    /// Takes a decision that this user of the tenant has sent. The first one about a call counts: returns the answer,
+    /// and whether this is the first.
     pub(super) fn decide(&self, tenant: &TenantName, user: String, decision: Decision) -> (Decided, bool) {
         let Decision { call, verdict, by, .. } = &decision;
         let not = |verdict: Option<Verdict>, code: ErrorCode, why: String| {
