@@ -4,13 +4,14 @@ mod random;
 
 use std::collections::HashSet;
 use std::sync::Barrier;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use random::{Asked, asked, set, tightened, unvalued};
+use random::{Asked, approved, asked, set, tightened, unvalued};
 use serde_json::{Value, json};
-use thermae_capabilities::{Arguments, Call, Grant, InMemory, Rules, Set, Unchecked, covers, decide};
+use thermae_capabilities::{Approval, Arguments, Call, Grant, InMemory, Rules, Set, Unchecked, covers, decide};
 use thermae_testkit::hostile;
 
 fn read(set: &Value) -> Rules {
@@ -46,6 +47,25 @@ proptest! {
         // parent, with the same calls before, allows too.
         for (narrow, wide) in [(&rules, read(&parent)), (&rules, read(&child)), (&both, rules.clone())] {
             prop_assert!(allowed(&wide, &through(narrow, &calls)).iter().all(|ok| *ok));
+        }
+    }
+
+    #[test]
+    fn a_narrowed_set_needs_every_approval_that_its_parent_needs(
+        parent in approved(), child in approved(), calls in prop::collection::vec(asked(), 1..30),
+    ) {
+        let (parent, child) = (read(&parent), read(&child));
+        let narrowed = parent.clone().narrow(child.clone()).unwrap();
+        let [of_narrowed, of_parent, of_child] = [(); 3].map(|()| InMemory::default());
+        for call in &calls {
+            let Some(grant) = ask(&narrowed, &of_narrowed, call) else { continue };
+            for (wide, counts) in [(&parent, &of_parent), (&child, &of_child)] {
+                let wide = wide.approval(&ask(wide, counts, call).unwrap());
+                prop_assert!(wide.is_none_or(|wide| narrowed.approval(&grant).is_some_and(|narrow| {
+                    let timeout = |approval: &Approval| approval.timeout().unwrap_or(Duration::MAX);
+                    narrow.next <= wide.next && timeout(&narrow) <= timeout(&wide)
+                })), "{:?}", call);
+            }
         }
     }
 

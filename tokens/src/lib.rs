@@ -32,6 +32,8 @@ mod chain;
 mod envelope;
 mod error;
 mod grant;
+#[cfg(test)]
+mod hostile;
 mod id;
 mod issuer;
 mod key;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use crate::key_file::failed;
 use crate::{KeyFileError, PublicKey};
@@ -18,14 +19,9 @@ impl PublicKeys {
     /// # Errors
     /// The folder or a file can't be read, a file has no such key, or another name.
     pub fn read(folder: impl AsRef<Path>) -> Result<Self, KeyFileError> {
-        let folder = folder.as_ref();
         let mut keys = BTreeMap::new();
-        for entry in std::fs::read_dir(folder).map_err(failed(folder))? {
-            let path = entry.map_err(failed(folder))?.path();
+        for path in files(folder.as_ref())? {
             let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-            if name.starts_with('.') {
-                continue;
-            }
             let id = name.strip_suffix(".pem").and_then(|id| Some((id.parse::<u32>().ok()?, id)));
             // `01.pem` and `1.pem` would be two keys with one id.
             let Some((id, _)) = id.filter(|(id, text)| id.to_string() == *text) else {
@@ -40,6 +36,19 @@ impl PublicKeys {
     pub fn get(&self, id: u32) -> Option<&PublicKey> {
         self.0.get(&id)
     }
+}
+
+/// The files of a folder with keys. Those whose names begin with a dot are none of them: editors keep such files beside
+/// the one that is written, also links that lead nowhere.
+pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, KeyFileError> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed(folder))? {
+        let entry = entry.map_err(failed(folder))?;
+        if !entry.file_name().as_bytes().starts_with(b".") {
+            files.push(entry.path());
+        }
+    }
+    Ok(files)
 }
 
 impl FromIterator<(u32, PublicKey)> for PublicKeys {

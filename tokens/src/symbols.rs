@@ -41,7 +41,7 @@ const KNOWN: [&str; 28] = [
 const FIRST: usize = 1024;
 
 /// The texts of the blocks so far, beside those that are known.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Symbols(Vec<String>);
 
 impl Symbols {

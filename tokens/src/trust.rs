@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::key_file::failed;
+use crate::public_keys::files;
 use crate::{BadRevocation, KeyFileError, LONGEST_SKEW, PublicKeys, RevocationList, Verifier};
 
 /// Most bytes of a list of revocations: half a million ids.
@@ -84,12 +85,8 @@ impl Trust {
     }
 
     fn stamps(&self) -> Result<Vec<Stamp>, KeyFileError> {
-        let folder = self.keys.as_path();
-        let entries = std::fs::read_dir(folder).map_err(failed(folder))?;
-        let mut paths = vec![folder.to_owned()];
-        for entry in entries {
-            paths.push(entry.map_err(failed(folder))?.path());
-        }
+        let mut paths = files(&self.keys)?;
+        paths.push(self.keys.clone());
         paths.extend(self.revoked.clone());
         let mut stamps = paths.into_iter().map(Stamp::of).collect::<Result<Vec<_>, _>>()?;
         stamps.sort_unstable();

@@ -66,6 +66,14 @@ fn what_changes_in_the_files_counts_at_once() {
 }
 
 #[test]
+fn what_an_editor_keeps_beside_a_key_is_none() {
+    let site = Site::new();
+    site.write("keys/.7.pem.swp", "half a key");
+    std::os::unix::fs::symlink("somebody@somewhere", site.folder.path().join("keys/.#7.pem")).unwrap();
+    assert_eq!(site.outcome(), "ok");
+}
+
+#[test]
 fn while_a_file_can_t_be_read_nothing_is_valid() {
     let site = Site::new();
     assert_eq!(site.outcome(), "ok");

@@ -7,12 +7,16 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 
 use super::gateway::{Gateway, Running};
+use super::minting::Minting;
 use super::process::{Process, program};
 
 const NAME: &str = "thermae-gateway";
 
-/// All scopes that open anything of a tenant.
+/// All scopes that an SDK's connection needs.
 pub const ALL: &str = "run,read,answer,sessions,artifacts";
+
+/// All scopes that open anything of a tenant.
+pub const EVERY: &str = "run,read,answer,sessions,artifacts,approve,tokens";
 
 /// A running `thermae-gateway`.
 pub struct Keyed {
@@ -21,12 +25,12 @@ pub struct Keyed {
 }
 
 impl Keyed {
-    /// Starts a gateway for the tenants of these RabbitMQ URLs, and waits until it is ready. If the guards are
-    /// `lifted`, one tenant may take all that the gateway has.
+    /// Starts a gateway for the tenants of these RabbitMQ URLs, and waits until it is ready. It mints tokens as the
+    /// operator does. If the guards are `lifted`, one tenant may take all that the gateway has.
     ///
     /// # Errors
     /// `thermae-gateway` is not built, or it is not ready in time.
-    pub async fn start(acme: &str, globex: &str, lifted: bool) -> Result<Self> {
+    pub async fn start(acme: &str, globex: &str, lifted: bool, minting: &Minting) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("attacks-").tempdir()?;
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
         let keys = format!("sqlite:{}", dir.path().join("keys.db").display());
@@ -34,7 +38,8 @@ impl Keyed {
         let process = Process::start(NAME, dir.path(), |http| {
             format!(
                 "listen = {http:?}\n[telemetry]\nlog = \"error\"\n[gateway]\nlisten = {address:?}\nkeys = {keys:?}\n\
-                 tenant_share = {share}\n[gateway.tenants]\nacme = {acme:?}\nglobex = {globex:?}\n"
+                 tenant_share = {share}\n{}[gateway.tenants]\nacme = {acme:?}\nglobex = {globex:?}\n",
+                minting.of_gateway()
             )
         })?;
         process.await_ready().await?;

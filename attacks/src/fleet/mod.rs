@@ -1,11 +1,13 @@
 //! A fleet of real processes on RabbitMQ and Redis, for attacks by a tenant. One fleet has its guards; another one, for
 //! the controls, has them off.
 
+pub mod asking;
 pub mod broker;
 pub mod forging;
 pub mod gateway;
 pub mod keyed;
 pub mod load;
+pub mod minting;
 pub mod process;
 pub mod raw;
 pub mod slow;
@@ -23,6 +25,7 @@ use thermae_schemas::{Job, Outcome, TenantName};
 use broker::Attacker;
 use gateway::Gateway;
 use keyed::Keyed;
+use minting::Minting;
 use process::Process;
 
 /// Longer than anything takes that happens at all.
@@ -73,6 +76,8 @@ pub struct Site {
     pub acme: Client,
     /// A client of the victim's tenant, `globex`.
     pub globex: Client,
+    /// Whoever mints the tokens that the fleet takes.
+    pub minting: Minting,
     _dir: TempDir,
 }
 
@@ -88,11 +93,13 @@ impl Site {
             |http: &str| format!("amqp = {:?}\nredis = {:?}\nlisten = {http:?}\n", servers.fleet, servers.redis);
         let scheduler = Process::start("thermae-scheduler", dir.path(), |http| common(http) + scheduler(lifted))?;
         scheduler.await_ready().await?;
-        let worker = Process::start("thermae-worker", dir.path(), |http| common(http) + worker(lifted))?;
+        let minting = Minting::new(dir.path())?;
+        let worker =
+            Process::start("thermae-worker", dir.path(), |http| common(http) + worker(lifted) + &minting.of_worker())?;
         worker.await_ready().await?;
         let acme = client(&servers.acme, "acme").await?;
         let globex = client(&servers.globex, "globex").await?;
-        Ok(Self { servers, lifted, scheduler, worker, acme, globex, _dir: dir })
+        Ok(Self { servers, lifted, scheduler, worker, acme, globex, minting, _dir: dir })
     }
 
     /// The attacker's connection to RabbitMQ: as `acme`, or, with the guards off, as a user that may do everything.
@@ -129,7 +136,17 @@ impl Site {
     /// # Errors
     /// As for [`Keyed::start`].
     pub async fn keyed(&self) -> Result<Keyed> {
-        Keyed::start(&self.servers.acme, &self.servers.globex, self.lifted).await
+        Keyed::start(&self.servers.acme, &self.servers.globex, self.lifted, &self.minting).await
+    }
+
+    /// The same, but as a user of the attacker's tenant that may decide about calls, and do little else.
+    ///
+    /// # Errors
+    /// As for [`Keyed::start`].
+    pub async fn deciding(&self) -> Result<Keyed> {
+        // In these servers, each user's password is its name.
+        let approver = self.servers.acme.replace("acme:acme@", "acme.approver:acme.approver@");
+        Keyed::start(&approver, &self.servers.globex, self.lifted, &self.minting).await
     }
 
     /// URL of the Redis that the fleet keeps its records in.

@@ -1,8 +1,10 @@
 //! Attacks by clients of the HTTP gateway.
 
+mod capability_tokens;
 mod crowds;
 mod ended_runs;
 mod foreign_connections;
+mod foreign_decisions;
 mod foreign_runs;
 mod foreign_sessions;
 mod forged_keys;
@@ -24,7 +26,7 @@ mod tenant_claims;
 mod tokens;
 
 super::on_fleet!(
-    "gateway": crowds, ended_runs, foreign_connections, foreign_runs, foreign_sessions, forged_keys, half_messages,
-    half_upgrades, key_floods, key_timing, narrowed_keys, odd_frames, odd_paths, origins, pings, revoked_keys,
-    slow_bodies, slow_frames, smuggled, sockets, tenant_claims, tokens,
+    "gateway": capability_tokens, crowds, ended_runs, foreign_connections, foreign_decisions, foreign_runs,
+    foreign_sessions, forged_keys, half_messages, half_upgrades, key_floods, key_timing, narrowed_keys, odd_frames,
+    odd_paths, origins, pings, revoked_keys, slow_bodies, slow_frames, smuggled, sockets, tenant_claims, tokens,
 );

@@ -13,11 +13,13 @@ mod forged_user;
 mod nested_headers;
 mod odd_names;
 mod oversized;
+mod own_decisions;
 mod planted_reply;
 mod straight_keys;
 mod tapped_replies;
 
 super::on_fleet!("tenant":
     alternate_exchange, connections, copies, dead_letters, exchange_binding, foreign_job, foreign_queues, foreign_session,
-    foreign_tool_answer, forged_user, nested_headers, odd_names, oversized, planted_reply, straight_keys, tapped_replies,
+    foreign_tool_answer, forged_user, nested_headers, odd_names, oversized, own_decisions, planted_reply,
+    straight_keys, tapped_replies,
 );

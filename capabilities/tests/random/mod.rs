@@ -139,6 +139,21 @@ pub(crate) fn set(most: usize) -> impl Strategy<Value = Value> {
     prop::collection::vec(capability(), 0..most).prop_map(Value::Array)
 }
 
+/// A set in which most capabilities want approval.
+pub(crate) fn approved() -> impl Strategy<Value = Value> {
+    let approval = (1..6_u32, prop::option::of(1..1000_u32)).prop_map(|(next, timeout)| match timeout {
+        Some(timeout) => json!({"next": next, "timeout_ms": timeout}),
+        None => json!({"next": next}),
+    });
+    let capability = (capability(), prop::option::weighted(0.7, approval)).prop_map(|(mut capability, approval)| {
+        if let Some(approval) = approval {
+            capability["approval"] = approval;
+        }
+        capability
+    });
+    prop::collection::vec(capability, 0..4).prop_map(Value::Array)
+}
+
 /// A set, and one with tighter constraints, numbers or patterns at random places.
 pub(crate) fn tightened() -> impl Strategy<Value = (Value, Value)> {
     let change = (0..5_u8, any::<prop::sample::Index>(), constraint(), prop::sample::select(NAMES.to_vec()));

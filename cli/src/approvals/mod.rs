@@ -2,9 +2,11 @@
 
 mod command;
 mod prompt;
+mod screen;
 mod terminal;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use thermae_client::{Client, Events};
@@ -15,6 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::style;
 pub(crate) use command::{approvals, as_json, fleet};
+use screen::{Output, Screen};
 
 /// How long a worker or a scheduler may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -47,11 +50,12 @@ enum Heard {
 /// Sees to the calls of one run that wait for approval, until it is dropped.
 pub(crate) struct Approver {
     heard: mpsc::UnboundedSender<Heard>,
+    output: Output,
     _task: AbortOnDropHandle<()>,
 }
 
 impl Approver {
-    /// Begins to see to the calls of a job that `fleet` runs. `None` if its capabilities want no approval.
+    /// Begins to see to the calls of a job that `fleet` runs. `None` if none of them can need approval.
     pub(crate) fn of(job: &Job, fleet: &Fleet) -> Option<Self> {
         Self::by(if terminal::is_there() { Who::Terminal } else { Who::unattended(fleet) }, job, fleet)
     }
@@ -62,12 +66,14 @@ impl Approver {
     }
 
     fn by(who: Who, job: &Job, fleet: &Fleet) -> Option<Self> {
-        let mut capabilities = job.capabilities.iter().flat_map(|set| set.capabilities());
-        capabilities.find(|capability| capability.approval().is_some())?;
-        let (heard, hears) = mpsc::unbounded_channel();
-        let deciding =
-            Deciding { client: fleet.client().clone(), run: job.id.clone(), waiting: VecDeque::new(), hears };
-        Some(Self { heard, _task: AbortOnDropHandle::new(tokio::spawn(deciding.decide(who))) })
+        if !may_ask(job) {
+            return None;
+        }
+        let ((heard, hears), (screen, output)) = (mpsc::unbounded_channel(), Screen::new());
+        let (client, run, waiting, screen) =
+            (fleet.client().clone(), job.id.clone(), VecDeque::new(), Arc::new(screen));
+        let deciding = Deciding { client, run, waiting, hears, screen };
+        Some(Self { heard, output, _task: AbortOnDropHandle::new(tokio::spawn(deciding.decide(who))) })
     }
 
     /// Hears of an event of the run.
@@ -80,12 +86,28 @@ impl Approver {
         let _ = self.heard.send(heard);
     }
 
+    /// Prints something of the program, unless a question is open in the terminal. None is opened meanwhile.
+    pub(crate) fn unless_asking(&self, print: impl FnOnce()) {
+        self.output.unless_asking(print);
+    }
+
+    /// Waits until no question is open in the terminal.
+    pub(crate) async fn answered(&self) {
+        self.output.answered().await;
+    }
+
     /// Hears of all events of the run, up to its end.
     pub(crate) async fn hear_all(&self, mut events: Events) {
         while let Some(event) = events.next().await {
             self.hear(event.body);
         }
     }
+}
+
+/// Whether calls of a job can need approval. Only a worker can read what a token asks for.
+fn may_ask(job: &Job) -> bool {
+    let mut capabilities = job.capabilities.iter().flat_map(|set| set.capabilities());
+    job.token.is_some() || capabilities.any(|capability| capability.approval().is_some())
 }
 
 /// The task of an [`Approver`].
@@ -95,6 +117,7 @@ struct Deciding {
     /// The calls that are asked about next.
     waiting: VecDeque<Approval>,
     hears: mpsc::UnboundedReceiver<Heard>,
+    screen: Arc<Screen>,
 }
 
 impl Deciding {
@@ -133,8 +156,11 @@ impl Deciding {
 
     /// Asks the person at the terminal. `None` if the call does not wait any more.
     async fn ask(&mut self, asked: &Approval) -> Option<Verdict> {
+        let screen = Arc::clone(&self.screen);
+        let _question = screen.question();
         // What was typed before the question is no answer to it.
         terminal::drop_typed();
+        terminal::calm();
         style::eprint(&prompt::question(asked));
         let mut line = tokio::task::spawn_blocking(terminal::line);
         let mut over = false;
@@ -142,7 +168,7 @@ impl Deciding {
             tokio::select! {
                 line = &mut line => {
                     let line = line.ok().flatten().unwrap_or_default();
-                    return (!over).then(|| prompt::verdict(&line, asked.next));
+                    return (!over).then(|| prompt::verdict(&line, asked));
                 }
                 heard = self.hears.recv() => match heard {
                     Some(Heard::Over(call)) if call == asked.call => {
@@ -171,5 +197,21 @@ impl Deciding {
                 style::warn(&format!("the decision did not reach the fleet: {}", failure.message), help);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thermae_schemas::{Capabilities, TokenText};
+
+    use super::*;
+
+    #[test]
+    fn somebody_is_asked_if_the_job_s_set_or_its_token_may_want_it() {
+        let under = |set: &str| Job { capabilities: Capabilities::from_json(set).ok(), ..Job::python("") };
+        assert!(!may_ask(&Job::python("")) && !may_ask(&under(r#"[{"pattern": "t"}]"#)));
+        assert!(may_ask(&under(r#"[{"pattern": "t"}, {"pattern": "u", "approval": {}}]"#)));
+        let token = Some(TokenText::new("any"));
+        assert!(may_ask(&Job { token, ..under(r#"[{"pattern": "t"}]"#) }));
     }
 }

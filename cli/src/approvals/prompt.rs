@@ -19,6 +19,7 @@ pub(super) fn question(asked: &Approval) -> String {
     let _ = writeln!(text, "  arguments  {}", arguments(&asked.arguments));
     let _ = writeln!(text, "  allowed by the pattern {pattern}; it waits for {}", wait(asked.within_ms));
     let choices = match asked.next.get() {
+        _ if !is_whole(asked) => "[N, or unseen: also with what is not shown]".to_owned(),
         1 => "[y/N]".to_owned(),
         next => format!("[y/N, or a: all of the next {next} calls that the pattern takes, this one included]"),
     };
@@ -26,13 +27,19 @@ pub(super) fn question(asked: &Approval) -> String {
     text
 }
 
-/// What a typed line answers. Whatever is no clear yes is a no.
-pub(super) fn verdict(line: &str, next: NonZeroU32) -> Verdict {
-    match line.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Verdict::approve(NonZeroU32::MIN),
-        "a" | "all" => Verdict::approve(next),
+/// What a typed line answers. Whatever is no clear yes is a no. If the arguments were not shown whole, only a word of
+/// its own is a yes: the code chooses what comes first in them.
+pub(super) fn verdict(line: &str, asked: &Approval) -> Verdict {
+    match (line.trim().to_ascii_lowercase().as_str(), is_whole(asked)) {
+        ("y" | "yes", true) | ("unseen", false) => Verdict::approve(NonZeroU32::MIN),
+        ("a" | "all", true) => Verdict::approve(asked.next),
         _ => Verdict::deny(None),
     }
+}
+
+/// Whether the arguments are shown whole.
+fn is_whole(asked: &Approval) -> bool {
+    asked.arguments.to_string().chars().nth(MOST_SHOWN).is_none()
 }
 
 /// How somebody else decides.
@@ -107,8 +114,21 @@ mod tests {
     }
 
     #[test]
+    fn a_yes_does_not_cover_what_was_not_shown_by_accident() {
+        let padded = |length: usize| asked(json!({ "a": "x".repeat(length), "to": "me" }), 5);
+        let (shown, cut) = (padded(100), padded(MOST_SHOWN));
+        assert!(question(&shown).contains("[y/N, or a") && question(&cut).ends_with("what is not shown] "));
+        assert!(!question(&cut).contains("y/N"));
+        assert_eq!(verdict("unseen\n", &cut), Verdict::approve(NonZeroU32::MIN));
+        for line in ["y", "yes", "a", "all", ""] {
+            assert_eq!(verdict(line, &cut), Verdict::deny(None), "{line}");
+        }
+        assert_eq!(verdict("unseen", &shown), Verdict::deny(None));
+    }
+
+    #[test]
     fn only_a_clear_yes_is_one() {
-        let next = NonZeroU32::new(5).unwrap();
+        let next = &asked(json!({}), 5);
         for (line, calls) in [("y", 1), (" YES \n", 1), ("a", 5), ("All", 5)] {
             assert_eq!(verdict(line, next), Verdict::approve(NonZeroU32::new(calls).unwrap()), "{line}");
         }

@@ -1,7 +1,7 @@
 //! The terminal of the person who started the command. Standard input may be the program, or the program's own input.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 
 use rustix::fs::OFlags;
@@ -13,6 +13,14 @@ const TERMINAL: &str = "/dev/tty";
 /// Whether a question can be shown and answered.
 pub(super) fn is_there() -> bool {
     style::watched() && File::open(TERMINAL).is_ok()
+}
+
+/// Undoes what the program's output may have done to the terminal: colours that hide a text, other characters, lines
+/// that do not scroll.
+pub(super) fn calm() {
+    if let Ok(mut terminal) = OpenOptions::new().write(true).open(TERMINAL) {
+        let _ = terminal.write_all(b"\x1b[!p\x1b[0m\x0f");
+    }
 }
 
 /// Drops the lines that were typed and that nobody has read.

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::OptionFuture;
 use thermae_client::{Events, JobHandle};
 use thermae_schemas::{BatchLine, EventBody, Job, Outcome};
 use tokio_util::sync::CancellationToken;
@@ -134,23 +135,40 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
 }
 
 /// Follows a job to its outcome. `printer` gets what it shows meanwhile, and `approver` the calls that wait for
-/// approval.
+/// approval. While a question is open in the terminal, the output waits.
 async fn follow(
     handle: &JobHandle,
     events: Option<Events>,
     mut printer: Option<&mut Printer>,
     approver: Option<&Approver>,
 ) -> Result<Outcome, Failure> {
+    let mut waiting = Vec::new();
     if let Some(mut events) = events {
-        while let Some(event) = events.next().await {
-            match (event.body, &mut printer, approver) {
-                (EventBody::Stdout { seq, text }, Some(printer), _) => printer.stdout(seq, &text),
-                (EventBody::Stderr { seq, text }, Some(printer), _) => printer.stderr(seq, &text),
-                (EventBody::Display { data }, Some(printer), _) => printer.display(&data),
-                (event, _, Some(approver)) => approver.hear(event),
-                _ => {}
+        loop {
+            let answered = OptionFuture::from(approver.map(Approver::answered));
+            let event = tokio::select! {
+                event = events.next() => match event {
+                    Some(event) => Some(event.body),
+                    None => break,
+                },
+                _ = answered, if !waiting.is_empty() => None,
+            };
+            if let Some(approver) = approver
+                && let Some(EventBody::Approval(_) | EventBody::Decided(_)) = &event
+            {
+                event.into_iter().for_each(|event| approver.hear(event));
+            } else if let Some(printer) = &mut printer {
+                waiting.extend(event);
+                let mut print = || waiting.drain(..).for_each(|event| printer.event(&event));
+                match approver {
+                    Some(approver) => approver.unless_asking(print),
+                    None => print(),
+                }
             }
         }
+    }
+    if let Some(printer) = printer {
+        waiting.iter().for_each(|event| printer.event(event));
     }
     handle.result().await.map_err(fleet::failed)
 }

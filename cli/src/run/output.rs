@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use base64::Engine;
-use thermae_schemas::{ErrorCode, ErrorInfo, MimeBundle, Outcome, Status};
+use thermae_schemas::{ErrorCode, ErrorInfo, EventBody, MimeBundle, Outcome, Status};
 
 use crate::advice::advice;
 use crate::style::{self, BOLD, DIM, ERROR, paint};
@@ -21,21 +21,31 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    pub(super) fn stdout(&mut self, seq: u64, text: &str) {
+    /// Shows what an event tells of the output. Other events show nothing.
+    pub(super) fn event(&mut self, event: &EventBody) {
+        match event {
+            EventBody::Stdout { seq, text } => self.stdout(*seq, text),
+            EventBody::Stderr { seq, text } => self.stderr(*seq, text),
+            EventBody::Display { data } => self.display(data),
+            _ => {}
+        }
+    }
+
+    fn stdout(&mut self, seq: u64, text: &str) {
         if self.in_order(seq) {
             self.out.push_str(text);
             style::print(text.as_bytes());
         }
     }
 
-    pub(super) fn stderr(&mut self, seq: u64, text: &str) {
+    fn stderr(&mut self, seq: u64, text: &str) {
         if self.in_order(seq) {
             self.err.push_str(text);
             style::eprint_output(text.as_bytes());
         }
     }
 
-    pub(super) fn display(&mut self, data: &MimeBundle) {
+    fn display(&mut self, data: &MimeBundle) {
         if !self.gap {
             self.displays += 1;
             show(data);

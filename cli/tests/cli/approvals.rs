@@ -51,6 +51,29 @@ fn what_was_typed_before_the_question_is_no_answer() {
 }
 
 #[test]
+fn while_a_question_is_open_the_program_prints_nothing_that_could_be_taken_for_it() {
+    let thermae = pays(r#"{"timeout_ms": 1500}"#);
+    let code = "
+import asyncio
+async def disguise():
+    await asyncio.sleep(0.2)
+    print('the program calls look. Make this call?', flush=True)
+disguised = asyncio.create_task(disguise())
+try:
+    await pay(n=1)
+except ToolError:
+    await asyncio.sleep(0.5)
+await disguised
+";
+    thermae.file("main.py", code);
+    let args = [&RUN[..4], &["--stream=always", "--tool", "pay=cat"]].concat();
+    let answer = thermae.call_and_type(&args, &[("Make this call?", "")]);
+    let (over, disguise) =
+        (answer.stdout.find("does not wait for approval any more"), answer.stdout.find("calls look"));
+    assert!(over.is_some() && over < disguise, "{answer:?}");
+}
+
+#[test]
 fn where_nobody_can_say_yes_calls_are_denied_at_once() {
     let thermae = pays("{}");
     let answer = thermae.call(&RUN);

@@ -44,7 +44,7 @@ pub(crate) struct MintRequest {
 }
 
 /// A token, and what is taken away from it. At least one of the other fields must be there.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NarrowRequest {
     /// The token.
@@ -64,7 +64,7 @@ pub(crate) struct NarrowRequest {
 }
 
 /// A token that shall be shown.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShowRequest {
     /// The token.
@@ -77,7 +77,7 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Opti
 }
 
 /// A token that was written.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct TokenView {
     /// The token. It is a secret.
     token: String,

@@ -35,8 +35,9 @@ impl Redact {
 
     /// The arguments as they may be written.
     pub(super) fn show(&self, arguments: &str) -> Shown {
+        let large = |bytes: usize| Shown::LeftOut(format!("{bytes} bytes are too many"));
         if arguments.len() > self.largest {
-            return Shown::LeftOut(format!("{} bytes are too many", arguments.len()));
+            return large(arguments.len());
         }
         // In a value with a key that is there twice, a reader of the log would see one of the two.
         match read_json(arguments) {
@@ -44,7 +45,11 @@ impl Redact {
                 if !self.patterns.is_empty() {
                     self.hide(&mut value, &mut String::new());
                 }
-                Shown::Whole(value)
+                // What stands in the place of a value can be longer, and so can a number that is written anew.
+                match value.to_string().len() {
+                    bytes if bytes > self.largest => large(bytes),
+                    _ => Shown::Whole(value),
+                }
             }
             // The error would quote a value.
             Err(_) => Shown::LeftOut("JSON readers may differ on them".to_owned()),
@@ -68,8 +73,9 @@ impl Redact {
         if before > 0 {
             path.push('/');
         }
-        // No pattern matches a path with an empty key.
-        path.push_str(if name.is_empty() { "\u{fffd}" } else { name });
+        // A key can have slashes anywhere, and no pattern matches a path with an empty segment.
+        let segments = name.split('/').map(|segment| if segment.is_empty() { "\u{fffd}" } else { segment });
+        path.push_str(&segments.collect::<Vec<_>>().join("/"));
         if self.patterns.iter().any(|pattern| pattern.matches(path)) {
             *value = Value::from(REDACTED);
         } else {
@@ -117,6 +123,13 @@ mod tests {
         let odd = json!({ "a/pin": 1, "a": { "": { "pin": 2 } }, "": { "pin": 3 } });
         let expected = json!({ "a/pin": REDACTED, "a": { "": { "pin": REDACTED } }, "": { "pin": REDACTED } });
         assert_eq!(shown(&["**/pin"], &odd), expected);
+        let slashes =
+            json!({ "https://a": { "pin": 1 }, "a/": { "pin": 2 }, "/": { "pin": 3 }, "//pin": 4, "pin/": 5 });
+        let expected = json!({
+            "https://a": { "pin": REDACTED }, "a/": { "pin": REDACTED }, "/": { "pin": REDACTED }, "//pin": REDACTED,
+            "pin/": 5,
+        });
+        assert_eq!(shown(&["**/pin"], &slashes), expected);
     }
 
     #[test]
@@ -126,5 +139,10 @@ mod tests {
         assert!(matches!(redact.show(r#"{"n": 1, "n": 2}"#), Shown::LeftOut(_)));
         assert!(matches!(redact.show(&format!("{{\"n\": {}}}", "1".repeat(20))), Shown::LeftOut(_)));
         assert!(Redact::new(&[String::new()], 20).is_err());
+        // Written anew, they would be larger.
+        assert_eq!(redact.show(r#"{"n":[1e15,1e15]}"#), Shown::LeftOut("45 bytes are too many".to_owned()));
+        let hides = Redact::new(&["*".to_owned()], 20).unwrap();
+        assert_eq!(hides.show(r#"{"n": 1}"#), Shown::Whole(json!({ "n": REDACTED })));
+        assert!(matches!(hides.show(r#"{"n": 1, "m": 2}"#), Shown::LeftOut(_)));
     }
 }

@@ -14,31 +14,32 @@ use crate::runs;
 const LARGEST: usize = 16 << 10;
 
 impl Approvals {
-    /// Takes a decision of this tenant, and answers it. Returns whether it counts.
+    /// Takes a decision of this tenant, and answers it. Returns whether it counts and is the first about its call. One
+    /// that is repeated gets the same answer, but it costs its tenant as much as one that nobody waits for.
     pub(crate) async fn decide(&self, ctx: &Context, tenant: &TenantName, message: &Message) -> bool {
         let read = read(&message.body);
         let id = read.as_ref().ok().map(|decision| decision.id.clone());
         let id = id.or_else(|| JobId::new(message.message_id.clone()?).ok());
-        let decided = match read {
+        let (decided, first) = match read {
             Ok(decision) => {
                 let (run, call) = (decision.run.clone(), decision.call.clone());
-                let decided = self.table.decide(tenant, message.user_id.clone().unwrap_or_default(), decision);
+                let taken = self.table.decide(tenant, message.user_id.clone().unwrap_or_default(), decision);
+                let (decided, _) = &taken;
                 let code = decided.error.as_ref().map_or("taken", |error| error.code.as_str());
                 tracing::info!(job.id = %run, job.tenant = %tenant, call, code, "a decision about a tool call");
-                decided
+                taken
             }
             Err((code, why)) => {
                 tracing::warn!(job.tenant = %tenant, %why, "a decision about a tool call can't be read");
-                Decided { call: String::new(), verdict: None, error: Some(ErrorInfo::new(code, why)) }
+                (Decided { call: String::new(), verdict: None, error: Some(ErrorInfo::new(code, why)) }, false)
             }
         };
-        let counts = decided.error.is_none();
         let to = message.reply_to.clone().filter(|key| names::owns_reply_key(tenant, key));
         if let (Some(id), Some(reply_key)) = (id, to) {
             let to = Address { reply_key, correlation_id: message.correlation_id.clone() };
             runs::send(ctx, Event::new(id, 0, EventBody::Decided(decided)), to).await;
         }
-        counts
+        first
     }
 }
 

@@ -107,14 +107,14 @@ impl Table {
         Waiting { table: self.clone(), call: call.into(), rx }
     }
 
-    /// Takes a decision that this user of the tenant has sent. The first one counts.
-    pub(super) fn decide(&self, tenant: &TenantName, user: String, decision: Decision) -> Decided {
+    /// Takes a decision that this user of the tenant has sent. The first one about a call counts: returns the answer,
+    /// and whether this is the first.
+    pub(super) fn decide(&self, tenant: &TenantName, user: String, decision: Decision) -> (Decided, bool) {
         let Decision { call, verdict, by, .. } = &decision;
-        let not = |verdict: Option<Verdict>, code: ErrorCode, why: String| Decided {
-            call: call.clone(),
-            verdict,
-            error: Some(ErrorInfo::new(code, why)),
+        let not = |verdict: Option<Verdict>, code: ErrorCode, why: String| {
+            (Decided { call: call.clone(), verdict, error: Some(ErrorInfo::new(code, why)) }, false)
         };
+        let yes = |verdict: Verdict| Decided { call: call.clone(), verdict: Some(verdict), error: None };
         let mut state = self.lock();
         let asked = state.waiting.get(call).filter(|asked| asked.tenant == *tenant && asked.run == decision.run);
         if let Some(next) = asked.map(|asked| asked.next) {
@@ -127,10 +127,10 @@ impl Table {
                 // The run may end at this very moment. Then the verdict changes nothing.
                 let _ = asked.tx.send(ruling);
             }
-            return Decided { call: call.clone(), verdict: Some(verdict.clone()), error: None };
+            return (yes(verdict.clone()), true);
         }
         match state.over(tenant, &decision) {
-            Some(same) if same.agrees(verdict) => Decided { call: call.clone(), verdict: Some(same), error: None },
+            Some(same) if same.agrees(verdict) => (yes(same), false),
             Some(other) => {
                 let why = format!("another decision about the call came before: {}", other.decision.as_str());
                 not(Some(other), ErrorCode::ApprovalDecided, why)
@@ -162,7 +162,7 @@ mod tests {
 
     /// The code of the answer; `None` if the decision counts.
     fn decide(table: &Table, by: &str, decision: Decision) -> Option<ErrorCode> {
-        table.decide(&tenant(by), by.to_owned(), decision).error.map(|error| error.code)
+        table.decide(&tenant(by), by.to_owned(), decision).0.error.map(|error| error.code)
     }
 
     #[tokio::test]
@@ -179,6 +179,15 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn only_the_first_decision_about_a_call_is_the_first() {
+        let table = Table::default();
+        let call = begin(&table);
+        let first = |run, verdict| table.decide(&tenant("acme"), "acme".into(), decision(run, &call.call, verdict)).1;
+        assert!(!first("j", yes(4)) && !first("other", yes(1)), "these do not count");
+        assert_eq!([(); 3].map(|()| first("j", yes(1))), [true, false, false]);
+    }
+
+    #[tokio::test]
     async fn what_contradicts_the_first_decision_is_refused() {
         let table = Table::default();
         let mut call = begin(&table);
@@ -189,7 +198,8 @@ mod tests {
         drop(call);
         assert_eq!(say(Verdict::deny(None)), None, "the same without its reason");
         for contrary in [yes(1), yes(3)] {
-            let decided = table.decide(&tenant("acme"), "acme".into(), decision("j", &id, contrary));
+            let (decided, first) = table.decide(&tenant("acme"), "acme".into(), decision("j", &id, contrary));
+            assert!(!first);
             assert_eq!(decided.error.unwrap().code, ErrorCode::ApprovalDecided);
             assert_eq!(decided.verdict.unwrap().reason.as_deref(), Some("no"));
         }

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use thermae_capabilities::At;
 use tokio::sync::watch;
 
-/// The yeses of one job that are not used up, by capability.
+/// The yeses of one job that are not used up. A yes is about all capabilities that wanted approval of the call that was
+/// asked about, and counts only for calls of exactly these: whoever gave it was shown the pattern of the first, so it
+/// must not let a call pass that another capability of the same set takes.
 #[derive(Debug)]
-pub(crate) struct Yeses(watch::Sender<HashMap<At, Yes>>);
+pub(crate) struct Yeses(watch::Sender<HashMap<Vec<At>, Yes>>);
 
 #[derive(Debug)]
 struct Yes {
@@ -25,7 +27,7 @@ impl Default for Yeses {
 }
 
 /// Tells of new yeses.
-pub(super) struct News(watch::Receiver<HashMap<At, Yes>>);
+pub(super) struct News(watch::Receiver<HashMap<Vec<At>, Yes>>);
 
 impl News {
     /// Waits for a yes that has come since the last wait.
@@ -42,17 +44,13 @@ impl Yeses {
         News(self.0.subscribe())
     }
 
-    /// Uses one call of each of these capabilities, or of none. Returns the id of a call that was asked about.
+    /// Uses one call of a yes about these capabilities. Returns the id of the call that was asked about.
     pub(super) fn take(&self, at: &[At]) -> Option<Arc<str>> {
         let mut about = None;
         self.0.send_if_modified(|yeses| {
-            if at.iter().all(|at| yeses.get(at).is_some_and(|yes| yes.calls > 0)) {
-                for at in at {
-                    if let Some(yes) = yeses.get_mut(at) {
-                        yes.calls -= 1;
-                        about = Some(Arc::clone(&yes.about));
-                    }
-                }
+            if let Some(yes) = yeses.get_mut(at).filter(|yes| yes.calls > 0) {
+                yes.calls -= 1;
+                about = Some(Arc::clone(&yes.about));
             }
             // Nobody waits for fewer of them.
             false
@@ -66,11 +64,9 @@ impl Yeses {
             return;
         }
         self.0.send_modify(|yeses| {
-            for at in at {
-                let yes = yeses.entry(*at).or_insert_with(|| Yes { calls: 0, about: Arc::clone(about) });
-                yes.calls = yes.calls.saturating_add(u64::from(calls));
-                yes.about = Arc::clone(about);
-            }
+            let yes = yeses.entry(at.to_vec()).or_insert_with(|| Yes { calls: 0, about: Arc::clone(about) });
+            yes.calls = yes.calls.saturating_add(u64::from(calls));
+            yes.about = Arc::clone(about);
         });
     }
 }
@@ -90,10 +86,17 @@ mod tests {
         yeses.give(&[first], 2, &about);
         news.next().await;
         assert!(yeses.take(&[first, second]).is_none(), "one of two is not enough");
-        yeses.give(&[second], 1, &about);
-        assert_eq!(yeses.take(&[first, second]).as_deref(), Some("c"));
-        assert!(yeses.take(&[first, second]).is_none());
-        assert_eq!(yeses.take(&[first]).as_deref(), Some("c"));
-        assert!(yeses.take(&[first]).is_none() && yeses.take(&[]).is_none());
+        assert_eq!([(); 3].map(|()| yeses.take(&[first]).is_some()), [true, true, false]);
+        assert!(yeses.take(&[]).is_none());
+    }
+
+    /// A job brings a set of its own beside that of its token, so it chooses which pattern is shown.
+    #[test]
+    fn a_yes_about_two_capabilities_is_none_about_one_of_them() {
+        let (narrow, wide) = (At { set: 0, capability: 0 }, At { set: 1, capability: 0 });
+        let (yeses, about) = (Yeses::default(), Arc::from("c"));
+        yeses.give(&[narrow, wide], 4, &about);
+        assert!(yeses.take(&[wide]).is_none() && yeses.take(&[narrow]).is_none());
+        assert_eq!(yeses.take(&[narrow, wide]).as_deref(), Some("c"));
     }
 }
