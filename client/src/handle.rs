@@ -28,7 +28,8 @@ enum Fate {
 /// Feeds a job's handle, and answers the job's tool calls.
 pub(crate) struct Feed {
     job: JobId,
-    events: mpsc::Sender<Event>,
+    /// Boxed, because a channel at once takes the memory of 32 messages.
+    events: mpsc::Sender<Box<Event>>,
     fate: watch::Sender<Fate>,
     tools: Option<Arc<dyn ToolHandler>>,
 }
@@ -39,7 +40,7 @@ impl Follower for Feed {
         if matches!(event.body, EventBody::Unknown | EventBody::Run(_)) {
             return;
         }
-        if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(event) {
+        if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(Box::new(event)) {
             tracing::debug!(job.id = %event.job, "events are not read fast enough: one was dropped");
         }
     }
@@ -65,7 +66,7 @@ impl Follower for Feed {
 pub struct JobHandle {
     id: JobId,
     shared: Arc<Shared>,
-    events: Option<mpsc::Receiver<Event>>,
+    events: Option<mpsc::Receiver<Box<Event>>>,
     fate: watch::Receiver<Fate>,
 }
 
@@ -132,7 +133,7 @@ type End = Pin<Box<dyn Future<Output = Result<Arc<Event>, Error>> + Send>>;
 /// A stream of a job's events: the streamed ones in order, and then the result. If the client ends first, there is no
 /// result.
 pub struct Events {
-    events: Option<mpsc::Receiver<Event>>,
+    events: Option<mpsc::Receiver<Box<Event>>>,
     fate: Option<End>,
 }
 
@@ -149,7 +150,7 @@ impl Stream for Events {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         if let Some(events) = &mut self.events {
             match events.poll_recv(cx) {
-                Poll::Ready(Some(event)) => return Poll::Ready(Some(event)),
+                Poll::Ready(Some(event)) => return Poll::Ready(Some(*event)),
                 // The job has left the table, so its fate is decided.
                 Poll::Ready(None) => self.events = None,
                 Poll::Pending => return Poll::Pending,

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use sha2::{Digest, Sha256};
 use thermae_backplane::bus::Delivery;
+use thermae_backplane::record;
 use thermae_backplane::registry::JobKey;
 use thermae_schemas::{Body, Job, SessionRequest, Stream, names};
 
@@ -89,7 +90,7 @@ pub(crate) fn digest_of(body: &[u8], most: u64) -> String {
     let Some(beginning) = body.get(..most).filter(|_| body.len() > most) else {
         return match Job::parse(body) {
             Ok(job) => digest(&job),
-            Err(_) => hex::encode(Sha256::digest(body)),
+            Err(_) => record::digest(body),
         };
     };
     hex::encode(Sha256::new().chain_update(body.len().to_be_bytes()).chain_update(beginning).finalize())
@@ -104,7 +105,7 @@ fn digest(job: &Job) -> String {
     }
     value.sort_all_objects();
     // Writing a tree to memory can't fail.
-    hex::encode(Sha256::digest(serde_json::to_vec(&value).unwrap_or_default()))
+    record::digest(&serde_json::to_vec(&value).unwrap_or_default())
 }
 
 #[cfg(test)]

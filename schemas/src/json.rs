@@ -173,7 +173,9 @@ mod tests {
     #[test]
     fn what_is_small_breaks_no_bound() {
         for most in [1, 2, 3, 10] {
-            for text in ["0", "[0]", "[0,0]", "[0,0,0]", "{\"\":0}", "[[],[]]", "[0,0,0,0,0,0,0,0,0]", "[[[[[[[[[]]]]]]]]]"] {
+            for text in
+                ["0", "[0]", "[0,0]", "[0,0,0]", "{\"\":0}", "[[],[]]", "[0,0,0,0,0,0,0,0,0]", "[[[[[[[[[]]]]]]]]]"]
+            {
                 assert!(!is_small(text.as_bytes(), most) || measure(text.as_bytes(), most).is_ok(), "{text} {most}");
             }
         }

@@ -14,7 +14,7 @@ use crate::registry::{
 
 /// The part of a job's digest that its record keeps.
 fn short(digest: &str) -> Option<String> {
-    (!digest.is_empty()).then(|| digest.chars().take(DIGITS).collect())
+    (!digest.is_empty()).then(|| digest.get(..DIGITS).unwrap_or(digest).to_owned())
 }
 
 impl Memory {
