@@ -31,7 +31,7 @@ impl End {
 /// SHA-256 in hexadecimal digits. That of a result message begins with the [`End::mark`].
 pub fn digest(bytes: &[u8]) -> String {
     let mut digits = [0; 64];
-    // Much faster than `hex::encode`, which makes a text of single characters. 32 bytes have 64 digits, all of them ASCII.
+    // Much faster than `hex::encode`, which pushes single characters. 32 bytes have 64 digits, and all are ASCII.
     let _ = hex::encode_to_slice(Sha256::digest(bytes), &mut digits);
     String::from_utf8_lossy(&digits).into_owned()
 }
