@@ -1,7 +1,10 @@
 """What a program says when it only waits for its tool calls."""
 
+import os
+import socket
 import time
 import unittest
+from types import SimpleNamespace
 
 from support import Case, reply, tool
 
@@ -78,6 +81,28 @@ class Waits(Case):
         ):
             with self.subTest(code=code):
                 self.waited(code)
+
+    def test_an_answer_that_another_thread_reads_as_a_silent_wait_ends_is_seen(self):
+        from harness_channel import Channel
+
+        here, there = socket.socketpair()
+        with here, there:
+            channel = Channel(SimpleNamespace(pid=os.getpid(), hold=lambda: False))
+            channel.open_on(os.dup(here.fileno()))
+            channel.start_run({"t"})
+            channel.reading = True
+
+            def block(wait):
+                self.assertFalse(wait(0.0))
+                # What the thread that reads does once it has the lock.
+                channel.reading = False
+                channel.waiting[1](True, "answer")
+                channel.turn.notify_all()
+                self.assertTrue(wait(1.0))
+
+            channel.waits.block = block
+            self.assertEqual(channel.ask_sync("t", {}), (True, "answer"))
+            channel.sock.close()
 
     def test_nothing_is_said_while_something_else_goes_on(self):
         for code in (

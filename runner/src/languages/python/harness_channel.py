@@ -244,6 +244,11 @@ class Channel:
         def wait(seconds):
             return poll.poll(None if seconds is None else seconds * 1000)
 
+        def wait_for_reader(seconds):
+            # The reader may hand the answer out between the end of a wait and the moment that this thread holds `turn`
+            # again. It notifies nobody then, so a second wait would not end.
+            return answer or not self.reading or self.turn.wait(seconds)
+
         number = self.call(name, arguments, lambda ok, value: answer.append((ok, value)))
         try:
             while not answer:
@@ -253,7 +258,7 @@ class Channel:
                         if answer:
                             break
                         if self.reading:
-                            self.waits.block(self.turn.wait)
+                            self.waits.block(wait_for_reader)
                             continue
                         # `mine` is set first: an interrupt may come between any two steps, and nobody reads while
                         # `reading` is left set.
