@@ -3,10 +3,10 @@
 //! All tenants share the disks of RabbitMQ and Redis. The traffic of one tenant delays the others, so each tenant has a
 //! rate in bytes a second. What it doesn't use it can use later, up to a burst. Beyond that it has to wait.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use ahash::HashMap;
 use thermae_schemas::TenantName;
 use tokio::time::Instant;
 

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Size of the first read, in bytes. Most files of `/proc` fit into it.
@@ -37,7 +38,31 @@ pub(crate) fn text(path: impl AsRef<Path>) -> io::Result<String> {
 /// # Errors
 /// If the file can't be read.
 pub(crate) fn text_of(file: File) -> io::Result<String> {
-    Ok(String::from_utf8(bytes_of(file)?).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+    bytes_of(file).map(text_from)
+}
+
+/// As [`text`], for an open file that may have been read before. It is read from its beginning.
+///
+/// # Errors
+/// If the file can't be read.
+pub(crate) fn text_again(file: &File) -> io::Result<String> {
+    let mut bytes = vec![0; ROOM];
+    let mut read = 0;
+    loop {
+        match file.read_at(&mut bytes[read..], read as u64)? {
+            0 => break,
+            more => read += more,
+        }
+        if read == bytes.len() {
+            bytes.resize(2 * read, 0);
+        }
+    }
+    bytes.truncate(read);
+    Ok(text_from(bytes))
+}
+
+fn text_from(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
 
 /// Number of open descriptors of the process whose `fd` directory this is. Since Linux 6.2 it is the directory's size.
@@ -62,6 +87,10 @@ mod tests {
         assert!(long.len() > ROOM, "{}", long.len());
         assert!(long.trim_end().lines().last().unwrap().starts_with("VmFlags:"));
         assert_eq!(text("/proc/self/comm").unwrap(), std::fs::read_to_string("/proc/self/comm").unwrap());
+        let status = File::open("/proc/self/status").unwrap();
+        let lines = |text: String| text.lines().count();
+        assert_eq!(lines(text_again(&status).unwrap()), lines(text("/proc/self/status").unwrap()));
+        assert_eq!(lines(text_again(&status).unwrap()), lines(text("/proc/self/status").unwrap()));
         assert_eq!(text("/proc/self/none").unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 

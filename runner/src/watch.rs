@@ -1,6 +1,7 @@
 //! Measures what a sandbox uses now. Its own `/proc` shows all of its processes and no others; the init is left out.
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -182,10 +183,9 @@ fn nameless(smaps: &str) -> u64 {
     sum
 }
 
-/// Peak resident memory of one live process, in bytes; 0 when it is gone.
-pub(crate) fn peak_memory(pid: i32) -> u64 {
-    let status = procfs::text(format!("/proc/{pid}/status")).unwrap_or_default();
-    kib(&status, "VmHWM:").unwrap_or(0)
+/// Peak resident memory of the process with this `status`, in bytes; 0 when it is gone.
+pub(crate) fn peak_memory(status: &File) -> u64 {
+    kib(&procfs::text_again(status).unwrap_or_default(), "VmHWM:").unwrap_or(0)
 }
 
 /// CPU time of all children that a live process has waited for, in steps of a clock tick. 0 if the run took less than a

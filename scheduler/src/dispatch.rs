@@ -17,10 +17,11 @@ mod gates;
 mod pool;
 mod reserve;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ahash::HashMap;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -86,7 +87,7 @@ impl Dispatcher {
             lanes,
             pools: BTreeMap::new(),
             gates: Gates::default(),
-            sessions: HashMap::new(),
+            sessions: HashMap::default(),
             flight: FuturesUnordered::new(),
             backoff: Backoff::default(),
             paused_until: None,

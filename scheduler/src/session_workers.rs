@@ -1,7 +1,8 @@
 //! Chooses the worker for a new session: the one that has the smallest part of its sessions in use.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
+use ahash::HashMap;
 use thermae_schemas::{PoolCapacity, WorkerId};
 
 /// How full a worker is. The order of the fields is the order of their importance.

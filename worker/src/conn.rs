@@ -9,7 +9,6 @@ mod proof;
 mod running;
 mod write;
 
-use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,6 +16,7 @@ use std::time::Duration;
 
 use crate::artifacts::{InputFile, checkpoint};
 use crate::bundle;
+use ahash::HashMap;
 use bytes::{Buf, Bytes, BytesMut};
 use thermae_runner::frames::{self, Beside, Checkpoint, Exit, Frame, Kind, Ready, Run, Setup};
 use tokio::net::UnixStream;

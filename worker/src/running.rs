@@ -4,11 +4,11 @@
 //! request that renews it, so that it never outlasts the registry's own lease. When it has passed, the code is killed
 //! and nothing more is sent, whether or not the registry can be reached.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ahash::HashMap;
 use thermae_backplane::record::{Address, Millis, Taker};
 use thermae_backplane::registry::{Claim, JobKey};
 use thermae_schemas::{PoolName, RunningJob};

@@ -33,7 +33,7 @@ impl Active {
                 sys::cpu_time(sandbox.pid).unwrap_or_default() + children
             }
         };
-        let process = reaped.map_or_else(|| watch::peak_memory(sandbox.pid), |r| r.max_rss);
+        let process = reaped.map_or_else(|| sandbox.peak_memory(), |r| r.max_rss);
         let (wall, cpu) = (now - self.handed, cpu.saturating_sub(before.own + before.children));
         let usage = Usage {
             wall_us: micros(wall),

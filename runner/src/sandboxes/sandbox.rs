@@ -1,6 +1,7 @@
 //! What the runner knows about one sandbox, from its making to its end.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
@@ -62,6 +63,9 @@ pub(crate) struct Sandbox {
     /// Pid of its process in the runner's pid namespace; 0 while it is unknown, and after the process was reaped.
     pub(crate) pid: i32,
     pub(super) pidfd: Option<OwnedFd>,
+    /// The `status` of its process in `/proc`, once it was read. To open it anew takes half as long again as to read it,
+    /// and a session's program is asked after each of its runs.
+    status: OnceCell<File>,
     /// Whether the runner has killed everything in it.
     killed: Cell<bool>,
 }
@@ -79,6 +83,7 @@ impl Sandbox {
             joined: false,
             pid: 0,
             pidfd: None,
+            status: OnceCell::new(),
             killed: Cell::new(false),
         }
     }
@@ -114,7 +119,10 @@ impl Sandbox {
 
     /// Number of descriptors that the runner holds for it, without those of a run.
     pub(super) fn descriptors(&self) -> usize {
-        1 + [self.child_end.is_some(), self.pidfd.is_some()].into_iter().filter(|there| *there).count()
+        1 + [self.child_end.is_some(), self.pidfd.is_some(), self.status.get().is_some()]
+            .into_iter()
+            .filter(|there| *there)
+            .count()
             + self.handles.as_ref().map_or(0, Handles::descriptors)
     }
 
@@ -129,6 +137,16 @@ impl Sandbox {
     /// Number of its processes, without the init; 0 without an inner wall.
     pub(crate) fn processes(&self) -> usize {
         self.handles.as_ref().map_or(0, |handles| watch::count(&handles.proc_dir))
+    }
+
+    /// Peak resident memory of its process, in bytes; 0 when the process is gone.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        if self.status.get().is_none()
+            && let Ok(status) = File::open(format!("/proc/{}/status", self.pid))
+        {
+            let _ = self.status.set(status);
+        }
+        self.status.get().map_or(0, watch::peak_memory)
     }
 
     /// Stops its process. [`Sandbox::has_stopped`] tells when the kernel has done so.

@@ -1,8 +1,9 @@
 //! Tenants that have as many jobs handed out as they may. The fair queues leave them out until credit comes back. Then
 //! they are let in one by one, each with one job to try.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
+use ahash::HashMap;
 use thermae_schemas::TenantName;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! The dispatcher's state for one pool.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use ahash::HashMap;
 use thermae_backplane::registry::Target;
 use thermae_schemas::{Class, OLDEST, TenantName, WorkerId};
 use tokio::time::Instant;

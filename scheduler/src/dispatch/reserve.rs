@@ -4,9 +4,9 @@
 //! jobs run for minutes would soon hold all slots. So a tenant may have all slots of a pool only while no other tenant
 //! uses it.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
+use ahash::HashMap;
 use thermae_schemas::TenantName;
 use tokio::time::Instant;
 

@@ -9,11 +9,12 @@ mod checkpoints;
 mod drive;
 mod queue;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ahash::HashMap;
 use thermae_backplane::bus::Delivery;
 use thermae_backplane::registry::Gone;
 use thermae_schemas::{ErrorCode, IfGone, Outcome, SessionHeld, SessionName, TenantName};

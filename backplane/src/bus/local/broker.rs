@@ -1,8 +1,8 @@
 //! The broker in memory: all exchanges and queues. One lock guards it, and nobody holds that lock for long.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use ahash::{HashMap, HashSet};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 

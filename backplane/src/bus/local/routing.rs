@@ -1,9 +1,9 @@
 //! Exchanges: they decide which queues a message reaches.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::bus::{Error, ExchangeKind, ExchangeSpec, QueueSpec};
+use ahash::HashMap;
 
 /// Name of a queue.
 pub(super) type Name = Arc<str>;
@@ -21,7 +21,7 @@ pub(super) struct Exchange {
 
 impl Exchange {
     pub(super) fn new(spec: ExchangeSpec) -> Self {
-        Self { spec, exact: HashMap::new(), patterns: Vec::new(), onward: Vec::new() }
+        Self { spec, exact: HashMap::default(), patterns: Vec::new(), onward: Vec::new() }
     }
 
     /// Binds another exchange to this one.

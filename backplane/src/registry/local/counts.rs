@@ -1,9 +1,8 @@
 //! The counts of the in-process registry.
 
-use std::collections::HashMap;
-
 use crate::record::Millis;
 use crate::registry::{CountRequest, Counted, MOST_COUNTS};
+use ahash::HashMap;
 
 use super::memory::Memory;
 

@@ -1,9 +1,10 @@
 //! The data of the in-process registry, and how it expires.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
+use ahash::HashMap;
 use thermae_schemas::{Heartbeat, JobId, PoolName, SessionName, TenantName, WorkerId};
 
 use super::counts::Counts;
@@ -100,14 +101,14 @@ impl Memory {
             epoch: Epoch(uuid::Uuid::new_v4().simple().to_string()),
             began,
             announce_grace,
-            jobs: HashMap::new(),
-            keys: HashMap::new(),
-            pools: HashMap::new(),
-            tenants: HashMap::new(),
-            sessions: HashMap::new(),
+            jobs: HashMap::default(),
+            keys: HashMap::default(),
+            pools: HashMap::default(),
+            tenants: HashMap::default(),
+            sessions: HashMap::default(),
             workers: BTreeMap::new(),
-            counts: HashMap::new(),
-            leaders: HashMap::new(),
+            counts: HashMap::default(),
+            leaders: HashMap::default(),
             spent: Spent::default(),
             forget: BinaryHeap::new(),
             news: Vec::new(),

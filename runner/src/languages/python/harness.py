@@ -155,7 +155,6 @@ class Harness:
                     self.channel.sock.recv(1)
                 _exit(code)
             self.error = self.value = None
-            self.streams.detach()
             self.streams.prepare()
 
     def run(self, message, fds):

@@ -92,11 +92,12 @@ class Channel:
             for message in self.messages():
                 if message.get("op") == "run":
                     return message, fds
-            data, control, _flags, _address = self.sock.recvmsg(
-                PIECE, _socket.CMSG_SPACE(12), _socket.MSG_CMSG_CLOEXEC
-            )
+            data, control, flags, _address = self.sock.recvmsg(PIECE, _socket.CMSG_SPACE(12), _socket.MSG_CMSG_CLOEXEC)
             if not data:
                 _exit(0)
+            if flags & _socket.MSG_CTRUNC:
+                # The program holds too many descriptors for those of the run, whose output would be lost.
+                _exit(71)
             for level, kind, raw in control:
                 if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
                     fds.extend(struct.unpack("%di" % (len(raw) // 4), raw[: len(raw) // 4 * 4]))
@@ -245,8 +246,8 @@ class Channel:
             return poll.poll(None if seconds is None else seconds * 1000)
 
         def wait_for_reader(seconds):
-            # The reader may hand the answer out between the end of a wait and the moment that this thread holds `turn`
-            # again. It notifies nobody then, so a second wait would not end.
+            # The reader may hand the answer out after a wait has ended and before this thread holds `turn` again: then
+            # nobody would end a second wait.
             return answer or not self.reading or self.turn.wait(seconds)
 
         number = self.call(name, arguments, lambda ok, value: answer.append((ok, value)))

@@ -40,27 +40,30 @@ class Streams:
     """The process's own `sys.stdin` (new in each run), `sys.stdout` and `sys.stderr` (kept while they work)."""
 
     def __init__(self):
-        for fd in (0, 1, 2):
-            try:
-                os.fstat(fd)
-            except OSError:
-                _null(fd)
         self.stdin = self.out = self.err = None
         self.prepare()
 
     def prepare(self):
-        """Make streams for the next run; leaves `/dev/null` on the descriptors."""
+        """Put /dev/null in place of a run's pipes, so that the runner sees their end, and make streams for the next
+        run."""
         self.stdin = None
+        _detach()
         try:
             reading, writing = _pipe()
         except OSError:
             return  # The program holds too many descriptors: `attach` tries again.
-        for received, fd in ((reading, 0), (writing, 1), (writing, 2)):
-            _dup2(received, fd)
+        kept = _works(self.out) and _works(self.err)
+        _dup2(reading, 0)
+        if not kept:
+            _dup2(writing, 1)
+            _dup2(writing, 2)
         _close(reading)
         _close(writing)
         self.make()
-        self.detach()
+        if kept:
+            _dup2(1, 0)  # One system call in place of five, while the next run may already be on its way.
+        else:
+            _detach()
 
     def make(self):
         if not _works(self.out):
@@ -92,11 +95,6 @@ class Streams:
             flush(out, err)
         flush(self.out, self.err)
 
-    def detach(self):
-        """Put /dev/null in place of the pipes between a session's runs, so that the runner sees the pipes' end."""
-        for fd in (0, 1, 2):
-            _null(fd)
-
 
 def _works(stream):
     try:
@@ -105,10 +103,13 @@ def _works(stream):
         return False
 
 
-def _null(fd):
+def _detach():
+    """Put /dev/null on the three descriptors, whatever they are now."""
     null = _open("/dev/null", os.O_RDWR)
-    if null != fd:
-        _dup2(null, fd)
+    for fd in (0, 1, 2):
+        if null == fd:
+            os.set_inheritable(fd, True)
+        else:
+            _dup2(null, fd)
+    if null > 2:
         _close(null)
-    else:
-        os.set_inheritable(fd, True)
