@@ -44,6 +44,18 @@ fn sessions_are_apart_and_have_fresh_pipes_in_each_run() {
 }
 
 #[test]
+fn a_run_whose_session_dies_before_it_starts_has_no_session() {
+    let mut runner = Runner::new();
+    // The next run's descriptors find room for one.
+    let hoard = "import os, resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\nheld = []\ntry:\n    while True: held.append(os.dup(0))\nexcept OSError:\n    os.close(held.pop())";
+    runner.run(&session("s", hoard)).ok();
+    let outcome = runner.run(&session("s", "print('lost')"));
+    assert_eq!((outcome.end(), outcome.started), (&End::NoSession, false));
+    assert!(!outcome.exit.unwrap().session_lives);
+    assert_eq!(runner.run(&session("s", "print('held' in globals())")).ok(), "False\n");
+}
+
+#[test]
 fn a_session_must_exist_or_may_be_made() {
     let mut runner = Runner::new();
     let no = Run { place: Place::Session { session: "n".into(), create: false }, ..session("n", "1") };

@@ -39,8 +39,8 @@ pub enum End {
     OutputLimit,
     /// A [`Kill`](super::Kind::Kill) ended it.
     Killed,
-    /// The named session doesn't exist in this container and was not to be made. For a [`Checkpoint`], it may also
-    /// be busy.
+    /// The named session doesn't exist in this container and was not to be made, or its process ended before the code
+    /// started. For a [`Checkpoint`], it may also be busy.
     NoSession,
     /// An input file could not be written into the sandbox. The code did not start.
     BadFile {

@@ -62,6 +62,8 @@ pub(super) struct Active {
     /// A fresh run as it arrived, kept until its code starts: another sandbox takes it if this one dies first.
     pub(super) unstarted: Option<Box<Pending>>,
     pub(super) session: bool,
+    /// Whether its session existed before.
+    pub(super) session_existed: bool,
     /// Whether a sandbox was ready when it arrived.
     pub(super) warm: bool,
     /// When the worker's frame was read.
@@ -134,6 +136,7 @@ impl Active {
             tools: pending.run.tools.iter().map(|tool| tool.name.clone()).collect(),
             unstarted: None,
             session: pending.session().is_some(),
+            session_existed: false,
             warm,
             arrived: pending.arrived,
             handed,

@@ -79,7 +79,8 @@ impl Collections {
         io: &mut Io,
     ) -> Option<Exit> {
         let sandbox = sandboxes.get(id)?;
-        let unwanted = self.bounds.files == 0 || matches!(exit.end, End::Killed | End::NotStarted { .. });
+        let unwanted =
+            self.bounds.files == 0 || matches!(exit.end, End::Killed | End::NotStarted { .. } | End::NoSession);
         let scope = if session { Scope::SessionRun } else { Scope::Run };
         let Some(handles) = sandbox.handles.as_ref().filter(|h| !unwanted && files::any(&h.storage, scope)) else {
             return Some(exit);

@@ -141,6 +141,7 @@ impl Runs {
             io.rewatch(&sandbox.channel, Token::Channel(id), EventFlags::IN | EventFlags::OUT);
         }
         let occupant = self.occupants.by_sandbox.entry(id).or_default();
+        run.session_existed = occupant.session.is_some();
         if let Some(name) = pending.session() {
             occupant.session = Some(name.to_owned());
             self.occupants.sessions.insert(name.to_owned(), id);

@@ -69,6 +69,7 @@ impl Active {
                 let error = CodeError { kind: "ChannelError".into(), message, traceback: String::new() };
                 return (End::Raised, Some(error));
             }
+            (None, _) if self.began.is_none() && self.session_existed => End::NoSession,
             (None, _) if self.began.is_none() => {
                 End::NotStarted { reason: format!("the sandbox's process ended before the code ran ({status:?})") }
             }
