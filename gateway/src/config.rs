@@ -99,6 +99,15 @@ pub struct Own {
     /// Most bytes that are held for all callers: bodies, jobs under way, events and outcomes. Beyond that, runs that
     /// have ended are forgotten early, and then requests are refused (`gateway_full`).
     pub max_bytes: ByteSize,
+    /// How long a caller may take to send the headers of a request. A connection without a request is closed after it.
+    pub header_timeout: Millis,
+    /// How long a body may make the gateway wait, in addition to the time that it takes at `body_rate`.
+    pub body_grace: Millis,
+    /// Bytes of a body that a caller must send in a second on average.
+    pub body_rate: ByteSize,
+    /// How often a stream of events without events gets a comment, and an SDK's connection a ping. Choose less than what
+    /// proxies bear without traffic. An SDK that sends nothing during three heartbeats is disconnected.
+    pub heartbeat: Millis,
     /// How long a run is kept after its end.
     pub keep: Millis,
     /// How long requests under way may take when the gateway stops.
@@ -126,6 +135,10 @@ impl Default for Own {
             max_requests: options.requests,
             max_runs: options.runs,
             max_bytes: ByteSize::mib(512),
+            header_timeout: options.header_timeout.into(),
+            body_grace: options.body_grace.into(),
+            body_rate: ByteSize::kib(16),
+            heartbeat: options.heartbeat.into(),
             keep: options.keep.into(),
             drain: options.drain.into(),
         }
@@ -154,6 +167,13 @@ impl Own {
         ];
         if let Some((key, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
             return Err(Unusable { key, why: "at least 1" });
+        }
+        let times = [("header_timeout", self.header_timeout), ("heartbeat", self.heartbeat)];
+        if let Some((key, _)) = times.into_iter().find(|(_, time)| time.duration().is_zero()) {
+            return Err(Unusable { key, why: "longer than 0" });
+        }
+        if self.body_rate.as_u64() == 0 {
+            return Err(Unusable { key: "body_rate", why: "at least 1" });
         }
         if !(1..=100).contains(&self.tenant_share) {
             return Err(Unusable { key: "tenant_share", why: "from 1 to 100" });
@@ -194,6 +214,10 @@ impl Own {
             tenants: self.max_tenants,
             tenant_idle: self.tenant_idle.duration(),
             tenant_share: self.tenant_share,
+            header_timeout: self.header_timeout.duration(),
+            body_grace: self.body_grace.duration(),
+            body_rate: usize::try_from(self.body_rate.as_u64()).unwrap_or(usize::MAX),
+            heartbeat: self.heartbeat.duration(),
             keep: self.keep.duration(),
             drain: self.drain.duration(),
             ..Options::default()
@@ -234,6 +258,9 @@ mod tests {
             (Own { max_connections: 0, ..good() }, "gateway.max_connections"),
             (Own { max_requests: 0, ..good() }, "gateway.max_requests"),
             (Own { max_runs: 0, ..good() }, "gateway.max_runs"),
+            (Own { header_timeout: Millis::from_secs(0), ..good() }, "gateway.header_timeout"),
+            (Own { heartbeat: Millis::from_secs(0), ..good() }, "gateway.heartbeat"),
+            (Own { body_rate: ByteSize::kib(0), ..good() }, "gateway.body_rate"),
             (Own { tenant_share: 0, ..good() }, "gateway.tenant_share"),
             (Own { tenant_share: 101, ..good() }, "gateway.tenant_share"),
             (Own { token_revoked: Some("revoked".into()), ..good() }, "gateway.token_revoked"),
@@ -241,6 +268,7 @@ mod tests {
             assert!(bad.check().unwrap_err().to_string().contains(key), "{key}");
         }
         assert_eq!(good().options().held_bytes, Options::default().held_bytes);
+        assert_eq!(good().options().body_rate, Options::default().body_rate);
     }
 
     #[test]

@@ -18,6 +18,10 @@ pub const ALL: &str = "run,read,answer,sessions,artifacts";
 /// All scopes that open anything of a tenant.
 pub const EVERY: &str = "run,read,answer,sessions,artifacts,approve,tokens";
 
+/// What bounds callers in a gateway without guards.
+const LIFTED: &str = "tenant_share = 100\nheader_timeout = \"1h\"\nbody_grace = \"1h\"\nheartbeat = \"1h\"\n\
+                      max_bytes = \"4GiB\"\nmax_connections = 500\n";
+
 /// A running `thermae-gateway`.
 pub struct Keyed {
     address: String,
@@ -26,7 +30,8 @@ pub struct Keyed {
 
 impl Keyed {
     /// Starts a gateway for the tenants of these RabbitMQ URLs, and waits until it is ready. It mints tokens as the
-    /// operator does. If the guards are `lifted`, one tenant may take all that the gateway has.
+    /// operator does. If the guards are `lifted`, one tenant may take all that the gateway has, callers may be as slow as
+    /// they like, they may hold more bytes than they can send, and there are fewer connections.
     ///
     /// # Errors
     /// `thermae-gateway` is not built, or it is not ready in time.
@@ -34,11 +39,11 @@ impl Keyed {
         let dir = tempfile::Builder::new().prefix("attacks-").tempdir()?;
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
         let keys = format!("sqlite:{}", dir.path().join("keys.db").display());
-        let share = if lifted { 100 } else { 50 };
+        let bounds = if lifted { LIFTED } else { "tenant_share = 50\n" };
         let process = Process::start(NAME, dir.path(), |http| {
             format!(
                 "listen = {http:?}\n[telemetry]\nlog = \"error\"\n[gateway]\nlisten = {address:?}\nkeys = {keys:?}\n\
-                 tenant_share = {share}\n{}[gateway.tenants]\nacme = {acme:?}\nglobex = {globex:?}\n",
+                 {bounds}{}[gateway.tenants]\nacme = {acme:?}\nglobex = {globex:?}\n",
                 minting.of_gateway()
             )
         })?;

@@ -14,9 +14,10 @@ pub(super) const SHEET: &str = r#"
 tries = "opens a hundred connections of SDKs, announces a frame of a megabyte on each, and sends a byte of it twice a second"
 wins = "the gateway's connections of SDKs, at next to no cost"
 guard = "a connection ends if no message was whole for 45 seconds; others are served meanwhile"
-uncontrolled = "the bounds have no setting"
 slow = true
+control = {}
 held = { slowest = { max = 5 }, cut_off = 100 }
+open = { cut_off = 0 }
 "#;
 
 const SLOW: usize = 100;
