@@ -62,10 +62,6 @@ struct Done {
 /// Where a job stood in its queue, without the job.
 type Position = Popped<TenantName, ()>;
 
-fn put(position: Position, head: Head) -> Waiting {
-    Popped { tenant: position.tenant, class: position.class, ticket: position.ticket, item: head }
-}
-
 /// The dispatcher's state (see the docs of this module).
 pub(crate) struct Dispatcher {
     ctx: Context,
@@ -222,8 +218,7 @@ impl Dispatcher {
             self.pools.values_mut().for_each(|pool| pool.fair.block(&popped.tenant));
         }
         let (ctx, pool) = (self.ctx.clone(), name.clone());
-        let Popped { tenant, class, ticket, item: head } = popped;
-        let position = Popped { tenant, class, ticket, item: () };
+        let (position, head) = popped.apart();
         self.flight.push(Box::pin(async move {
             let end = admit::assign(ctx, head, offer).await;
             Done { pool, position, in_turn, returned, session, end }
@@ -244,25 +239,25 @@ impl Dispatcher {
             End::Assigned { to, repeat } => pool.placed(&to, repeat),
             End::Answered => pool.refund(),
             End::GivenBack | End::TakenBack => pool.refund(),
-            End::NoCredit(head) if !in_turn => pool.unpop(weight, put(position, head)),
+            End::NoCredit(head) if !in_turn => pool.unpop(weight, position.with(head)),
             End::NoCredit(head) => {
                 self.ctx.metrics.returned("no_credit");
                 pool.exhausted(returned);
-                pool.unpop(weight, put(position, head));
+                pool.unpop(weight, position.with(head));
             }
             End::TenantBusy(head) => {
                 self.ctx.metrics.returned("tenant_busy");
                 pool.refund();
-                pool.unpop(weight, put(position, head));
+                pool.unpop(weight, position.with(head));
             }
             End::RegistryAway(head) => {
                 pool.refund();
-                pool.unpop(weight, put(position, head));
+                pool.unpop(weight, position.with(head));
             }
             End::RegistryFull(head) => {
                 self.ctx.metrics.returned("registry_full");
                 pool.refund();
-                pool.parked.push(put(position, head));
+                pool.parked.push(position.with(head));
             }
             End::Parked(head, unreachable) => {
                 self.ctx.metrics.returned("no_session_worker");
@@ -270,7 +265,7 @@ impl Dispatcher {
                 if let Some(worker) = unreachable {
                     pool.avoid(worker);
                 }
-                pool.parked.push(put(position, head));
+                pool.parked.push(position.with(head));
             }
         }
         if busy {
@@ -371,9 +366,10 @@ impl Dispatcher {
                 (None, Some(error)) => (pool.take_unspoken(most), error),
                 (None, None) => continue,
             };
-            for Popped { tenant, class, ticket, item: head } in waiting {
+            for popped in waiting {
+                let (position, head) = popped.apart();
                 let error = refused(&name, head.protocol).unwrap_or_else(|| error.clone());
-                self.refuse(name.clone(), Popped { tenant, class, ticket, item: () }, head, error);
+                self.refuse(name.clone(), position, head, error);
             }
         }
     }

@@ -37,6 +37,19 @@ pub struct Popped<K, T> {
     pub item: T,
 }
 
+impl<K, T> Popped<K, T> {
+    /// The same place, without the item, and the item.
+    pub fn apart(self) -> (Popped<K, ()>, T) {
+        let Self { tenant, class, ticket, item } = self;
+        (Popped { tenant, class, ticket, item: () }, item)
+    }
+
+    /// The same place with another item.
+    pub fn with<U>(self, item: U) -> Popped<K, U> {
+        Popped { tenant: self.tenant, class: self.class, ticket: self.ticket, item }
+    }
+}
+
 struct Tenant<T> {
     weight: u32,
     tag: u128,

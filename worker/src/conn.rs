@@ -14,8 +14,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::artifacts::{InputFile, checkpoint};
-use crate::bundle;
 use ahash::HashMap;
 use bytes::{Buf, Bytes, BytesMut};
 use thermae_runner::frames::{self, Beside, Checkpoint, Exit, Frame, Kind, Ready, Run, Setup};
@@ -23,6 +21,9 @@ use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use crate::artifacts::{InputFile, checkpoint};
+use crate::bundle;
 
 use proof::Proof;
 pub(crate) use proof::Verdict;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::bus::{Error, ExchangeKind, ExchangeSpec, QueueSpec};
 use ahash::HashMap;
+
+use crate::bus::{Error, ExchangeKind, ExchangeSpec, QueueSpec};
 
 /// Name of a queue.
 pub(super) type Name = Arc<str>;

@@ -1,24 +1,23 @@
 //! The counts of the in-process registry.
 
+use ahash::HashMap;
+use thermae_schemas::TenantName;
+
 use crate::record::Millis;
 use crate::registry::{CountRequest, Counted, MOST_COUNTS};
-use ahash::HashMap;
 
-use super::memory::Memory;
+/// The counts of each tenant: how often each was taken, and until when it is kept.
+#[derive(Default)]
+pub(super) struct Counts(HashMap<TenantName, HashMap<String, (u32, Millis)>>);
 
-/// The counts of one tenant: how often each was taken, and until when it is kept.
-pub(super) type Counts = HashMap<String, (u32, Millis)>;
-
-impl Memory {
-    /// Takes each of the counts once, or none. `made` is when the registry was made: other processes may have counted
-    /// before, also if nothing else can have been lost.
-    pub(super) fn count(&mut self, request: &CountRequest, made: Millis, now: Millis) -> Counted {
-        let began = self.began.max(made);
-        self.counts.retain(|_, counts| {
+impl Counts {
+    /// Takes each of the counts once, or none. Other processes may have counted before `began`.
+    pub(super) fn take(&mut self, request: &CountRequest, began: Millis, now: Millis) -> Counted {
+        self.0.retain(|_, counts| {
             counts.retain(|_, (_, until)| *until > now);
             !counts.is_empty()
         });
-        let kept = self.counts.entry(request.tenant.clone()).or_default();
+        let kept = self.0.entry(request.tenant.clone()).or_default();
         let mut new = 0;
         for (place, count) in request.counts.iter().enumerate() {
             if count.made <= began || count.until <= now {

@@ -82,7 +82,7 @@ pub(super) struct Memory {
     pub(super) tenants: HashMap<TenantName, Leases>,
     pub(super) sessions: HashMap<(TenantName, SessionName), Session>,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
-    pub(super) counts: HashMap<TenantName, Counts>,
+    pub(super) counts: Counts,
     pub(super) leaders: HashMap<String, (String, Millis)>,
     spent: Spent,
     /// What may expire when. An entry whose expiry was put off is inserted again.
@@ -107,7 +107,7 @@ impl Memory {
             tenants: HashMap::default(),
             sessions: HashMap::default(),
             workers: BTreeMap::new(),
-            counts: HashMap::default(),
+            counts: Counts::default(),
             leaders: HashMap::default(),
             spent: Spent::default(),
             forget: BinaryHeap::new(),

@@ -146,7 +146,9 @@ impl Registry for Local {
     }
 
     async fn count(&self, request: &CountRequest) -> Result<Counted, Error> {
-        Ok(self.step(|memory, now| memory.count(request, self.made.0, now)))
+        // Other processes may have counted before this registry was made, also if nothing else can have been lost.
+        let count = |memory: &mut Memory, now| memory.counts.take(request, memory.began.max(self.made.0), now);
+        Ok(self.step(count))
     }
 
     async fn usage(&self) -> Result<Usage, Error> {
